@@ -1,0 +1,284 @@
+//! Who may do what: the rights table as data, and the one function that reads it.
+//!
+//! Owns rules, not tokens: how a caller proved who it is belongs to the surface. A stranger gets
+//! the answer of a missing id; only a caller who may read a session learns that it may not do more.
+
+use crate::error::{Error, Result};
+use crate::ids::{CredentialId, SessionId, TenantId, UserId};
+use crate::session::{Session, SourceKind};
+
+/// A caller, as its credential says. Never built from a request's body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Actor {
+    pub tenant: TenantId,
+    pub credential: CredentialId,
+    pub role: Role,
+    pub user: Option<UserId>,
+    /// The session-id prefix that a channel credential is bound to.
+    pub prefix: Option<Box<str>>,
+    /// The session a share link opens.
+    pub shared: Option<(SessionId, ShareAccess)>,
+    /// The surface that the call came through: sets the source of what it opens.
+    pub surface: SourceKind,
+}
+
+impl Actor {
+    /// The caller of a server that has no authentication: the owner of the default tenant.
+    pub fn local(surface: SourceKind) -> Self {
+        Self {
+            tenant: TenantId::stored("default"),
+            credential: CredentialId::stored("local"),
+            role: Role::Owner,
+            user: None,
+            prefix: None,
+            shared: None,
+            surface,
+        }
+    }
+
+    /// The name that stands as the author of what this caller writes.
+    pub fn author(&self) -> Option<Box<str>> {
+        self.user.as_ref().map(|user| user.as_str().into())
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Role {
+    Owner,
+    Member,
+    Guest,
+    Worker,
+    Channel,
+    Share,
+}
+
+impl Role {
+    pub const ALL: [Self; 6] =
+        [Self::Owner, Self::Member, Self::Guest, Self::Worker, Self::Channel, Self::Share];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Owner => "owner",
+            Self::Member => "member",
+            Self::Guest => "guest",
+            Self::Worker => "worker",
+            Self::Channel => "channel",
+            Self::Share => "share",
+        }
+    }
+
+    /// A role that a credential may carry.
+    pub fn parse(text: &str) -> Result<Self> {
+        Self::ALL[..5]
+            .iter()
+            .copied()
+            .find(|role| role.as_str() == text)
+            .ok_or_else(|| Error::invalid("role", "must be owner, member, guest, worker or channel"))
+    }
+
+    /// A role that a person may have.
+    pub fn parse_person(text: &str) -> Result<Self> {
+        Self::ALL[..3]
+            .iter()
+            .copied()
+            .find(|role| role.as_str() == text)
+            .ok_or_else(|| Error::invalid("role", "must be owner, member or guest"))
+    }
+
+    /// The weaker of two people's roles.
+    #[must_use]
+    pub fn lower(self, other: Self) -> Self {
+        self.max(other)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShareAccess {
+    Read,
+    Submit,
+}
+
+impl ShareAccess {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Submit => "submit",
+        }
+    }
+
+    pub fn parse(text: &str) -> Result<Self> {
+        match text {
+            "read" => Ok(Self::Read),
+            "submit" => Ok(Self::Submit),
+            _ => Err(Error::invalid("access", "must be read or submit")),
+        }
+    }
+}
+
+/// What a caller wants to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Verb {
+    Read,
+    /// Create sessions, post messages.
+    Write,
+    Trigger,
+    Decide,
+    /// Create or change tasks, agents, entities, criteria, schedules.
+    Configure,
+    /// Claim, settle, append `agent.*`.
+    Work,
+    /// Share, fork, participants.
+    Share,
+    /// Retry, stop.
+    Steer,
+    /// Human-complete, elicitation-reply.
+    Answer,
+    Delete,
+    /// Bundle, keys and users of the tenant, webhooks, retention, erasure.
+    Administer,
+    /// Tenants, other tenants' keys, backups, migrations.
+    Operate,
+}
+
+/// How far a right reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Right {
+    No,
+    All,
+    Participant,
+    Holder,
+    /// Direct sessions that the caller holds.
+    HeldDirect,
+    /// Sessions whose claim the credential holds.
+    Claimed,
+    /// Sessions under the credential's prefix.
+    Prefix,
+    /// The session that the link was made for.
+    Shared,
+    /// The session that a `submit` link was made for.
+    SharedForSubmit,
+    /// What the caller made, or what is assigned to it.
+    OwnOrAssigned,
+    Assignee,
+}
+
+/// The rights table: owner, member, guest, worker, channel, share link. An unlisted verb is denied.
+pub const RIGHTS: &[(Verb, [Right; 6])] = {
+    use Right::{
+        All, Assignee, Claimed, HeldDirect, Holder, No, OwnOrAssigned, Participant, Prefix, Shared, SharedForSubmit,
+    };
+    &[
+        (Verb::Read, [All, Participant, Participant, Claimed, Prefix, Shared]),
+        (Verb::Write, [All, Participant, Participant, No, Prefix, SharedForSubmit]),
+        (Verb::Trigger, [All, OwnOrAssigned, No, No, No, No]),
+        (Verb::Decide, [All, Assignee, No, No, Prefix, No]),
+        (Verb::Configure, [All, OwnOrAssigned, No, No, No, No]),
+        (Verb::Work, [All, No, No, All, No, No]),
+        (Verb::Share, [All, Holder, No, No, No, No]),
+        (Verb::Steer, [All, Participant, No, No, No, No]),
+        (Verb::Answer, [All, Assignee, No, No, No, No]),
+        (Verb::Delete, [All, HeldDirect, No, No, No, No]),
+        (Verb::Administer, [All, No, No, No, No, No]),
+        (Verb::Operate, [No, No, No, No, No, No]),
+    ]
+};
+
+/// The cell of the rights table.
+pub fn right(role: Role, verb: Verb) -> Right {
+    RIGHTS.iter().find(|(listed, _)| *listed == verb).map_or(Right::No, |(_, rights)| rights[role as usize])
+}
+
+/// Checks a right that concerns no particular session.
+pub fn check_general(actor: &Actor, verb: Verb) -> Result<()> {
+    match right(actor.role, verb) {
+        Right::No | Right::Shared | Right::SharedForSubmit => Err(denied(verb)),
+        _ => Ok(()),
+    }
+}
+
+/// Checks a right on a session that was found. A caller that may not read it is told `not_found`.
+pub fn check(actor: &Actor, verb: Verb, session: &Session) -> Result<()> {
+    if !reaches(right(actor.role, Verb::Read), actor, session) {
+        return Err(Error::NotFound);
+    }
+    if !reaches(right(actor.role, verb), actor, session) {
+        return Err(denied(verb));
+    }
+    Ok(())
+}
+
+fn denied(verb: Verb) -> Error {
+    Error::denied(match verb {
+        Verb::Read => "your role may not read this",
+        Verb::Write => "your role may not write here",
+        Verb::Trigger => "starting work needs the trigger right: ask an owner",
+        Verb::Decide => "only the assignee or an owner decides this",
+        Verb::Configure => "only an owner may change this",
+        Verb::Work => "claims are for workers and owners",
+        Verb::Share => "only the holder of the session or an owner may do this",
+        Verb::Steer => "your role may not stop or retry sessions",
+        Verb::Answer => "only the assignee or an owner answers this",
+        Verb::Delete => "only an owner, or the holder of a direct session, deletes it",
+        Verb::Administer => "only an owner of the tenant may do this",
+        Verb::Operate => "only the operator of this installation may do this",
+    })
+}
+
+fn reaches(right: Right, actor: &Actor, session: &Session) -> bool {
+    let head = &session.head;
+    let holds = actor.user.is_some() && head.holder == actor.user;
+    let takes_part = || holds || actor.user.as_ref().is_some_and(|user| session.participants.contains(user));
+    match right {
+        Right::No => false,
+        Right::All => true,
+        Right::Participant => takes_part(),
+        Right::Holder => holds,
+        Right::HeldDirect => holds && !head.is_group,
+        Right::Claimed => head.claim.as_ref().is_some_and(|claim| claim.credential == actor.credential),
+        Right::Prefix => within_prefix(actor, &session.id),
+        Right::Shared => actor.shared.as_ref().is_some_and(|(id, _)| *id == session.id),
+        Right::SharedForSubmit => actor.shared.as_ref() == Some(&(session.id.clone(), ShareAccess::Submit)),
+        // Tasks and assignments reach a session through the people on it.
+        Right::OwnOrAssigned | Right::Assignee => takes_part(),
+    }
+}
+
+/// Whether a session id lies under the prefix of a channel's credential.
+pub fn within_prefix(actor: &Actor, id: &SessionId) -> bool {
+    actor.prefix.as_deref().is_some_and(|prefix| !prefix.is_empty() && id.as_str().starts_with(prefix))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rights_table_is_that_of_the_contract() {
+        use Right::{All, No, Participant};
+        let cell = right;
+        assert_eq!(RIGHTS.len(), 12);
+        for verb in [Verb::Configure, Verb::Share, Verb::Steer, Verb::Answer, Verb::Delete, Verb::Administer] {
+            for role in [Role::Guest, Role::Worker, Role::Share] {
+                assert_eq!(cell(role, verb), No, "{role:?} {verb:?}");
+            }
+        }
+        for role in Role::ALL {
+            assert_eq!(cell(role, Verb::Operate), No);
+        }
+        for (verb, _) in RIGHTS.iter().filter(|(verb, _)| *verb != Verb::Operate) {
+            assert_eq!(cell(Role::Owner, *verb), All);
+        }
+        assert_eq!(cell(Role::Member, Verb::Read), Participant);
+        assert_eq!(cell(Role::Worker, Verb::Read), Right::Claimed);
+        assert_eq!(cell(Role::Worker, Verb::Work), All);
+        assert_eq!(cell(Role::Member, Verb::Work), No);
+        assert_eq!(cell(Role::Channel, Verb::Write), Right::Prefix);
+    }
+
+    #[test]
+    fn acting_for_another_never_raises_a_role() {
+        assert_eq!(Role::Owner.lower(Role::Guest), Role::Guest);
+        assert_eq!(Role::Guest.lower(Role::Owner), Role::Guest);
+        assert_eq!(Role::Member.lower(Role::Member), Role::Member);
+    }
+}

@@ -1,0 +1,105 @@
+//! How a log grows: from a head, new events and the time to numbered events and the next head.
+//! Both stores take this one step, so a sequence, a turn or a preview cannot differ between them.
+
+use std::sync::Arc;
+
+use super::{Appended, Event, NewEvent, payload};
+use crate::ids::SessionId;
+use crate::limits;
+use crate::session::Head;
+use crate::session::row::Turn;
+use crate::time::Timestamp;
+
+/// Numbers the events onto the head. `first_of` finds the sequence of an external id that the log
+/// already has; a repeat inside the batch counts too.
+pub fn advance(
+    session: &SessionId,
+    head: &mut Head,
+    events: Vec<NewEvent>,
+    now: Timestamp,
+    mut first_of: impl FnMut(&str) -> Option<u64>,
+) -> (Vec<Appended>, Cold) {
+    let mut cold = Cold::default();
+    let mut done: Vec<Appended> = Vec::with_capacity(events.len());
+    let at = now.max(head.last_at);
+    for event in events {
+        if let Some(external) = event.external_event_id.as_deref() {
+            let in_batch = done.iter().find_map(|slot| match slot {
+                Appended::New(earlier) if earlier.external_event_id.as_deref() == Some(external) => {
+                    Some(earlier.sequence)
+                }
+                _ => None,
+            });
+            if let Some(first) = in_batch.or_else(|| first_of(external)) {
+                done.push(Appended::Repeat(first));
+                continue;
+            }
+        }
+        let sequence = head.last_sequence + 1;
+        head.last_sequence = sequence;
+        let turn = turn_of(head, &event, sequence);
+        if event.kind.is_message() {
+            head.message_count += 1;
+            let preview =
+                event.content.as_ref().and_then(|content| payload::preview_of(content, limits::PREVIEW_CHARS));
+            if let Some(preview) = preview {
+                if !head.described {
+                    head.described = true;
+                    cold.description = Some(preview.clone());
+                }
+                head.preview = Some(preview);
+            }
+        }
+        done.push(Appended::New(Arc::new(Event {
+            session_id: session.clone(),
+            sequence,
+            kind: event.kind,
+            content: event.content,
+            metadata: event.metadata,
+            subthread_id: event.subthread_id,
+            external_event_id: event.external_event_id,
+            turn,
+            author: event.author,
+            at,
+        })));
+    }
+    if done.iter().any(|slot| matches!(slot, Appended::New(_))) {
+        if at.minute() != head.last_at.minute() {
+            cold.minute = Some(at.minute());
+        }
+        head.last_at = at;
+        if head.deadline_follows_activity() {
+            head.deadline_at = Some(now.plus(limits::RESPONSE_DEADLINE));
+            cold.deadline_changed = true;
+        }
+    }
+    (done, cold)
+}
+
+/// What an append changed beyond the hot columns; rare, so stores write it apart.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Cold {
+    /// The minute of activity changed: lists are ordered by it.
+    pub minute: Option<i64>,
+    /// The first text of a session that nobody described.
+    pub description: Option<Box<str>>,
+    pub deadline_changed: bool,
+}
+
+fn turn_of(head: &mut Head, event: &NewEvent, sequence: u64) -> Option<u64> {
+    match event.kind.as_str() {
+        "user.message" => {
+            head.turn = Some(Turn { sequence, answered: false });
+            Some(sequence)
+        }
+        "agent.message" => {
+            let turn = head.turn.as_mut()?;
+            if !turn.answered {
+                turn.answered = true;
+                head.turn_count += 1;
+            }
+            Some(turn.sequence)
+        }
+        _ => head.turn.map(|turn| turn.sequence),
+    }
+}

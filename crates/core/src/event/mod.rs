@@ -1,0 +1,109 @@
+//! The event room: the taxonomy, who may write what, and how a log grows.
+//!
+//! Owns [`kind`] (types, roles, authority), [`payload`] (the typed keys), [`log`] (the pure step
+//! from a head and new events to numbered events). Refuses to know how events are stored or sent.
+
+pub mod kind;
+pub mod log;
+pub mod payload;
+
+use std::sync::Arc;
+
+use crate::ids::SessionId;
+use crate::json::Json;
+use crate::time::Timestamp;
+
+pub use kind::{EventRole, EventType, Kinds, is_human_event_type, is_valid_event_type};
+pub use log::{Cold, advance};
+
+/// One immutable line of a session's log.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    pub session_id: SessionId,
+    pub sequence: u64,
+    pub kind: EventType,
+    pub content: Option<Json>,
+    pub metadata: Option<Json>,
+    pub subthread_id: Option<Box<str>>,
+    pub external_event_id: Option<Box<str>>,
+    pub turn: Option<u64>,
+    pub author: Option<Box<str>>,
+    pub at: Timestamp,
+}
+
+/// An event that has been checked and waits for its number.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewEvent {
+    pub kind: EventType,
+    pub content: Option<Json>,
+    pub metadata: Option<Json>,
+    pub subthread_id: Option<Box<str>>,
+    pub external_event_id: Option<Box<str>>,
+    pub author: Option<Box<str>>,
+}
+
+impl NewEvent {
+    /// An event of the engine's own.
+    pub fn engine(kind: EventType, metadata: Option<Json>) -> Self {
+        Self { kind, content: None, metadata, subthread_id: None, external_event_id: None, author: None }
+    }
+
+    /// What this event costs its batch and page.
+    pub fn bytes(&self) -> usize {
+        self.content.as_ref().map_or(0, Json::len) + self.metadata.as_ref().map_or(0, Json::len)
+    }
+}
+
+impl Event {
+    pub fn bytes(&self) -> usize {
+        self.content.as_ref().map_or(0, Json::len) + self.metadata.as_ref().map_or(0, Json::len)
+    }
+
+    /// The text parts, joined: what a preview, an export and the search index read.
+    pub fn text(&self) -> Option<String> {
+        payload::text_of(self.content.as_ref()?)
+    }
+}
+
+/// What became of one event of an append.
+#[derive(Clone, Debug)]
+pub enum Appended {
+    New(Arc<Event>),
+    /// The external id was there already: the first event stands.
+    Repeat(u64),
+}
+
+impl Appended {
+    pub fn sequence(&self) -> u64 {
+        match self {
+            Self::New(event) => event.sequence,
+            Self::Repeat(sequence) => *sequence,
+        }
+    }
+}
+
+/// What to read of a log.
+#[derive(Clone, Debug)]
+pub struct EventQuery {
+    pub after: u64,
+    pub before: Option<u64>,
+    pub types: Vec<String>,
+    pub newest_first: bool,
+    pub limit: usize,
+}
+
+impl Default for EventQuery {
+    fn default() -> Self {
+        Self { after: 0, before: None, types: Vec::new(), newest_first: false, limit: crate::limits::PAGE_ROWS_DEFAULT }
+    }
+}
+
+/// A page of a log; it ends at the row, byte or scan limit and says where to go on.
+#[derive(Clone, Debug)]
+pub struct EventPage {
+    pub events: Vec<Event>,
+    pub last_sequence: u64,
+    pub has_more: bool,
+    /// The sequence to pass as `after` (or `before`, newest first) for the next page.
+    pub next_after: u64,
+}

@@ -1,0 +1,169 @@
+//! Names for things. Every id is a newtype that was checked when it was made, so no code below the
+//! edge has to ask again whether it is well formed.
+
+use std::fmt;
+use std::sync::Arc;
+
+use rand::Rng;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::error::{Error, Result};
+use crate::limits;
+
+macro_rules! text_id {
+    ($(#[$doc:meta])* $name:ident, $field:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            /// Takes a caller's text, or says what is wrong with it.
+            pub fn parse(text: &str) -> Result<Self> {
+                check_name($field, text)?;
+                Ok(Self(text.into()))
+            }
+
+            /// Wraps text that a store wrote: it was checked on its way in.
+            pub fn stored(text: impl Into<Arc<str>>) -> Self {
+                Self(text.into())
+            }
+
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{:?}", &self.0)
+            }
+        }
+    };
+}
+
+text_id!(
+    /// A tenant: the wall.
+    TenantId,
+    "tenant"
+);
+text_id!(
+    /// A session, unique within its tenant.
+    SessionId,
+    "id"
+);
+text_id!(
+    /// A person in a tenant.
+    UserId,
+    "user_id"
+);
+text_id!(
+    /// What a caller authenticated with; claims and idempotency keys are bound to it.
+    CredentialId,
+    "credential"
+);
+
+impl SessionId {
+    /// The id of a session that nobody named.
+    pub fn generate() -> Self {
+        Self(Uuid::now_v7().to_string().into())
+    }
+
+    /// Takes an id that a caller wants for a session, or says why it cannot have it.
+    pub fn parse_new(text: &str) -> Result<Self> {
+        let id = Self::parse(text)?;
+        if text == "human" {
+            return Err(Error::invalid("id", "`human` is reserved; choose another id"));
+        }
+        Ok(id)
+    }
+}
+
+/// One life of a session: a deleted and recreated id meets nothing of its past.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Incarnation(pub Uuid);
+
+impl Incarnation {
+    pub fn generate() -> Self {
+        Self(Uuid::now_v7())
+    }
+}
+
+/// Names are 1 to 200 characters without control characters or slashes, so that they can stand in
+/// a path, a log line and a table.
+pub fn check_name(field: &'static str, text: &str) -> Result<()> {
+    if text.is_empty() {
+        return Err(Error::invalid(field, "must not be empty"));
+    }
+    if text.chars().nth(limits::NAME_CHARS_MAX).is_some() {
+        return Err(Error::invalid(field, format!("is longer than {} characters", limits::NAME_CHARS_MAX)));
+    }
+    if text.chars().any(|c| c.is_control() || c == '/') {
+        return Err(Error::invalid(field, "must not contain control characters or `/`"));
+    }
+    if text == "." || text == ".." || text.trim() != text {
+        return Err(Error::invalid(field, "must not be a dot path, nor start or end with white space"));
+    }
+    Ok(())
+}
+
+/// A sentence or title given by a caller: bounded, and free of the one character that no store keeps.
+pub fn check_text(field: &'static str, text: &str, chars_max: usize) -> Result<()> {
+    if text.chars().nth(chars_max).is_some() {
+        return Err(Error::invalid(field, format!("is longer than {chars_max} characters")));
+    }
+    if text.contains('\0') {
+        return Err(Error::invalid(field, "must not contain NUL"));
+    }
+    Ok(())
+}
+
+/// 256 random bits, printed so that they fit a header and a URL.
+pub fn random_secret() -> String {
+    use base64::Engine as _;
+    let mut bytes = [0u8; 32];
+    rand::rng().fill_bytes(&mut bytes);
+    base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(bytes)
+}
+
+/// Lower-case hexadecimal, `2 * bytes` characters of it.
+pub fn random_hex<const BYTES: usize>() -> String {
+    let mut bytes = [0u8; BYTES];
+    rand::rng().fill_bytes(&mut bytes);
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+impl<'de> Deserialize<'de> for TenantId {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        Self::parse(&text).map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_id_of_200_characters_is_taken_and_one_more_is_refused() {
+        assert!(SessionId::parse(&"é".repeat(limits::NAME_CHARS_MAX)).is_ok());
+        assert!(SessionId::parse(&"é".repeat(limits::NAME_CHARS_MAX + 1)).is_err());
+    }
+
+    #[test]
+    fn ids_that_would_break_a_path_or_a_log_line_are_refused() {
+        for bad in ["", "a/b", "a\nb", "a\0b", "..", " a", "a ", "\u{85}"] {
+            assert!(SessionId::parse(bad).is_err(), "{bad:?}");
+        }
+        assert!(SessionId::parse_new("human").is_err());
+        for good in ["cli:main", "telegram:2026-11-15-0011aabb", "schedule:x", "übung"] {
+            assert!(SessionId::parse_new(good).is_ok(), "{good:?}");
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! What Sederunt is: sessions, their event logs, claims on work, the people and the rules.
+//!
+//! This crate owns every product decision. It refuses to know SQL, HTTP, the command line or the
+//! environment: storage is reached through [`store::Store`], time through [`clock::Clock`].
+//! A command is always *load → decide (pure) → commit once*; see [`engine::Engine`].
+
+pub mod access;
+pub mod clock;
+pub mod engine;
+pub mod error;
+pub mod event;
+pub mod ids;
+pub mod json;
+pub mod limits;
+pub mod live;
+pub mod people;
+pub mod session;
+pub mod store;
+pub mod time;
+pub mod work;
+
+pub use access::{Actor, Role};
+
+pub use error::{Conflict, Error, Result};
+pub use event::Event;
+pub use ids::{CredentialId, Incarnation, SessionId, TenantId, UserId};
+pub use session::Session;
+pub use time::Timestamp;

@@ -1,0 +1,98 @@
+//! Every queue, page, payload and timeout has its name here, with the reason for its size.
+//! A test goes one past each of them.
+
+use std::time::Duration;
+
+/// One event as stored (content and metadata together). Larger things are files, by reference.
+pub const EVENT_BYTES_MAX: usize = 256 * 1024;
+/// Events in one append; with [`BATCH_BYTES_MAX`] it bounds the time one change holds the writer.
+pub const BATCH_EVENTS_MAX: usize = 500;
+/// Bytes of one append, and so of any request body.
+pub const BATCH_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Room for the JSON around a full batch, so that the batch limit is the one that is met.
+pub const BODY_BYTES_MAX: usize = BATCH_BYTES_MAX + 64 * 1024;
+/// Metadata of a session or an event: it is filtered on and listed, so it must stay small.
+pub const METADATA_BYTES_MAX: usize = 16 * 1024;
+/// Nesting of any JSON that is taken in; keeps every recursive reader safe on a small stack.
+pub const JSON_DEPTH_MAX: usize = 64;
+/// Rows of one page.
+pub const PAGE_ROWS_MAX: usize = 1000;
+/// Rows of one page when the caller names no limit.
+pub const PAGE_ROWS_DEFAULT: usize = 100;
+/// Bytes of events on one page.
+pub const PAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Rows that a filtered page may look at before it answers with what it has.
+pub const PAGE_SCAN_MAX: usize = 10_000;
+/// Session ids, user ids, slugs, titles and other names, in characters.
+pub const NAME_CHARS_MAX: usize = 200;
+/// A description, in characters.
+pub const DESCRIPTION_CHARS_MAX: usize = 2_000;
+/// The description that is taken from the first text when nobody wrote one.
+pub const FALLBACK_DESCRIPTION_CHARS: usize = 80;
+/// The preview of the last message, in characters; it lives in the hot row.
+pub const PREVIEW_CHARS: usize = 80;
+/// Participants named in one request.
+pub const PARTICIPANTS_MAX: usize = 200;
+/// Scalar metadata values that can be filtered on, per session.
+pub const METADATA_FILTER_KEYS_MAX: usize = 64;
+/// Characters of a metadata value that can be filtered on.
+pub const METADATA_FILTER_CHARS_MAX: usize = 200;
+/// An idempotency key, in characters.
+pub const IDEMPOTENCY_KEY_CHARS_MAX: usize = 200;
+/// How long an idempotency key keeps its answer.
+pub const IDEMPOTENCY_KEPT: Duration = Duration::from_secs(24 * 3600);
+/// A search text, in characters.
+pub const QUERY_CHARS_MAX: usize = 500;
+/// An error message, reason or other sentence given by a caller, in characters.
+pub const SENTENCE_CHARS_MAX: usize = 2_000;
+
+/// Default lease of a claim, renewed by heartbeats.
+pub const LEASE_DEFAULT: Duration = Duration::from_secs(30);
+/// The longest lease: longer than this and a dead worker blocks its work for too long.
+pub const LEASE_MAX: Duration = Duration::from_secs(600);
+/// The shortest lease: below this a healthy worker cannot heartbeat in time.
+pub const LEASE_MIN: Duration = Duration::from_millis(100);
+/// How long a claim call may wait for work.
+pub const CLAIM_WAIT_MAX: Duration = Duration::from_secs(60);
+/// Sessions handed out by one claim call.
+pub const CLAIM_BATCH_MAX: usize = 100;
+/// Runs of one session before a lost lease fails it.
+pub const ATTEMPTS_MAX: u32 = 3;
+/// Priorities outside this range add no meaning and could starve everything else.
+pub const PRIORITY_RANGE: std::ops::RangeInclusive<i32> = -1000..=1000;
+
+/// Deadline of pending and waiting sessions.
+pub const WAITING_DEADLINE: Duration = Duration::from_secs(7 * 24 * 3600);
+/// Silence after which an open response session is abandoned.
+pub const RESPONSE_DEADLINE: Duration = Duration::from_secs(7 * 24 * 3600);
+/// A human bridge session ends this long after its start.
+pub const BRIDGE_DEADLINE: Duration = Duration::from_secs(12 * 3600);
+/// Silence after which a session is hidden from lists.
+pub const INACTIVE_AFTER: Duration = Duration::from_secs(3 * 24 * 3600);
+/// Rows that one sweep settles before it lets others write.
+pub const SWEEP_ROWS_MAX: usize = 200;
+
+/// Times a command is decided anew when its guard fails, before the caller sees a conflict.
+pub const DECIDE_ROUNDS_MAX: usize = 8;
+
+/// Frames kept per live session for subscribers that are only a little behind.
+pub const RING_FRAMES_MAX: usize = 256;
+/// Bytes of those frames.
+pub const RING_BYTES_MAX: usize = 1024 * 1024;
+/// Text of one unfinished reply that late readers are given.
+pub const DELTA_TEXT_BYTES_MAX: usize = 256 * 1024;
+/// Hints kept per tenant for streams that resume.
+pub const HINT_RING_MAX: usize = 4096;
+/// Comment heartbeat of a stream.
+pub const STREAM_HEARTBEAT: Duration = Duration::from_secs(15);
+/// A reader that takes nothing for this long is cut; it resumes from its cursor.
+pub const STREAM_STALL_MAX: Duration = Duration::from_secs(20);
+/// How often an open stream asks again whether its reader may still read.
+pub const STREAM_RECHECK: Duration = Duration::from_secs(3);
+/// Bound on how long a revoked credential, share or membership keeps working, on any node.
+pub const REVOCATION_REACHES: Duration = Duration::from_secs(5);
+
+/// Changes that one group commit takes; bounds what a crash can make a caller wait for.
+pub const GROUP_MAX: usize = 512;
+/// Changes waiting for the writer; beyond it callers are told to come back.
+pub const WRITE_QUEUE_MAX: usize = 8_192;

@@ -1,0 +1,148 @@
+//! The living part of a process: who is listening, and what they have not seen yet.
+//!
+//! Owns the [`Hub`] that stores publish into, in commit order, and that streams, claim calls and
+//! hint streams wait on. Holds nothing that a restart would miss: a log is read from the store
+//! whenever the ring in memory does not reach back far enough.
+
+pub mod hints;
+pub mod reply;
+pub mod ring;
+
+use std::sync::Arc;
+
+use dashmap::DashMap;
+use tokio::sync::watch;
+
+pub use hints::{Hint, HintReader};
+pub use reply::Delta;
+pub use ring::{Frame, Next, Reader};
+
+use crate::ids::{Incarnation, SessionId, TenantId};
+use crate::session::Status;
+use crate::store::Notice;
+
+/// Everything that waits in this process. One per store.
+#[derive(Debug, Default)]
+pub struct Hub {
+    logs: DashMap<Incarnation, Arc<ring::Channel>>,
+    hints: DashMap<TenantId, Arc<hints::Channel>>,
+    work: DashMap<TenantId, watch::Sender<u64>>,
+    replies: reply::Replies,
+}
+
+impl Hub {
+    /// Takes what a commit did. Called by stores in commit order, before anyone is acknowledged.
+    pub fn committed(&self, notices: &[Notice]) {
+        for notice in notices {
+            self.replies.settle(notice);
+            if !self.logs.is_empty()
+                && let Some(channel) = self.logs.get(&notice.incarnation)
+            {
+                channel.publish(&notice.events, notice.last_sequence);
+                if notice.deleted {
+                    channel.delete();
+                }
+            }
+            self.hint(Hint::of(notice));
+        }
+    }
+
+    /// Takes what another node did: the log reaches further, but the events are in the store.
+    pub fn raised(&self, incarnation: Incarnation, last_sequence: u64, hint: Hint) {
+        if let Some(channel) = self.logs.get(&incarnation) {
+            if hint.deleted {
+                channel.delete();
+            } else {
+                channel.raise(last_sequence);
+            }
+        }
+        self.hint(hint);
+    }
+
+    fn hint(&self, hint: Hint) {
+        if hint.status == Status::Pending && hint.row_changed && !self.work.is_empty()
+            && let Some(waiters) = self.work.get(&hint.tenant)
+        {
+            waiters.send_modify(|count| *count += 1);
+        }
+        if !self.hints.is_empty()
+            && let Some(channel) = self.hints.get(&hint.tenant)
+        {
+            channel.publish(hint);
+        }
+    }
+
+    /// Wakes everyone to look at the store: notifications may have been lost.
+    pub fn wake_all(&self) {
+        for channel in &self.logs {
+            channel.doubt();
+        }
+        for waiters in &self.work {
+            waiters.send_modify(|count| *count += 1);
+        }
+        for channel in &self.hints {
+            channel.reset();
+        }
+    }
+
+    /// The logs that somebody listens to, for a store that must ask other nodes' work by polling.
+    pub fn listened(&self) -> Vec<(Incarnation, u64)> {
+        self.logs.iter().map(|entry| (*entry.key(), entry.mark())).collect()
+    }
+
+    /// Whether anybody listens to this log here.
+    pub fn listens_to(&self, incarnation: Incarnation) -> bool {
+        self.logs.contains_key(&incarnation)
+    }
+
+    /// Starts listening to a log. Register first, read the store after: nothing falls in between.
+    pub fn listen(self: &Arc<Self>, incarnation: Incarnation, cursor: u64) -> Reader {
+        let channel = self.logs.entry(incarnation).or_default().clone();
+        Reader::new(self.clone(), incarnation, channel, cursor)
+    }
+
+    fn unlisten(&self, incarnation: Incarnation, channel: &Arc<ring::Channel>) {
+        // Two references are left when the last reader goes: the map's and the reader's own.
+        self.logs.remove_if(&incarnation, |_, listed| {
+            Arc::ptr_eq(listed, channel) && Arc::strong_count(listed) <= 2
+        });
+    }
+
+    /// Adds text to the unfinished reply of a session, and wakes its readers.
+    pub fn delta(&self, delta: &Delta) {
+        self.replies.add(delta);
+        if let Some(channel) = self.logs.get(&delta.incarnation) {
+            channel.nudge();
+        }
+    }
+
+    /// The length of the unfinished reply: where the next delta starts.
+    pub fn reply_len(&self, incarnation: Incarnation, epoch: u64) -> usize {
+        self.replies.len(incarnation, epoch)
+    }
+
+    /// Listens to hints about a tenant's sessions, from a cursor of this process or anew.
+    pub fn hints(&self, tenant: &TenantId, cursor: Option<&str>) -> HintReader {
+        let channel = self.hints.entry(tenant.clone()).or_default().clone();
+        HintReader::new(channel, cursor)
+    }
+
+    /// Waits for work to appear in a tenant. Take it before looking, await it after.
+    pub fn work(&self, tenant: &TenantId) -> watch::Receiver<u64> {
+        self.work.entry(tenant.clone()).or_default().subscribe()
+    }
+
+    /// How many logs are listened to, and by how many readers.
+    pub fn audience(&self) -> (usize, usize) {
+        let readers = self.logs.iter().map(|entry| entry.readers()).sum();
+        (self.logs.len(), readers)
+    }
+
+    /// Who a delta belongs to, for streams that show it.
+    fn reply_since(&self, incarnation: Incarnation, seen: &mut reply::Seen) -> Option<reply::Shown> {
+        self.replies.since(incarnation, seen)
+    }
+}
+
+/// What names a session in a hint.
+pub type SessionRef = (TenantId, SessionId);

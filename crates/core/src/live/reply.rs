@@ -1,0 +1,141 @@
+//! Replies that are still being written: transient text, never numbered, gone when the finished
+//! message is in the log. A reader that joins late is given the text so far.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+
+use dashmap::DashMap;
+
+use crate::ids::Incarnation;
+use crate::limits;
+use crate::store::Notice;
+
+/// A piece of an unfinished reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delta {
+    pub incarnation: Incarnation,
+    pub epoch: u64,
+    /// Where in the reply this piece starts, in bytes.
+    pub offset: usize,
+    pub text: Arc<str>,
+}
+
+/// What a reader is shown: text, and where in the reply it starts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shown {
+    pub offset: usize,
+    pub text: String,
+}
+
+/// How much of the current reply a reader has seen.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Seen {
+    reply: u64,
+    upto: usize,
+}
+
+/// Sessions with an unfinished reply at once; beyond it the deltas of further ones are dropped,
+/// since the finished message arrives anyway.
+const REPLIES_MAX: usize = 10_000;
+
+#[derive(Debug, Default)]
+pub(super) struct Replies {
+    open: DashMap<Incarnation, Reply>,
+    /// Kept beside the map so that an append without any open reply costs one load.
+    count: AtomicUsize,
+    drawn: std::sync::atomic::AtomicU64,
+}
+
+#[derive(Debug)]
+struct Reply {
+    id: u64,
+    epoch: u64,
+    start: usize,
+    text: String,
+}
+
+impl Replies {
+    pub(super) fn add(&self, delta: &Delta) {
+        if self.count.load(Ordering::Relaxed) >= REPLIES_MAX && !self.open.contains_key(&delta.incarnation) {
+            return;
+        }
+        let mut reply = self.open.entry(delta.incarnation).or_insert_with(|| {
+            self.count.fetch_add(1, Ordering::Relaxed);
+            self.fresh(delta)
+        });
+        if reply.epoch != delta.epoch || reply.start + reply.text.len() != delta.offset {
+            *reply = self.fresh(delta);
+        }
+        if reply.text.len() + delta.text.len() <= limits::DELTA_TEXT_BYTES_MAX {
+            reply.text.push_str(&delta.text);
+        }
+    }
+
+    fn fresh(&self, delta: &Delta) -> Reply {
+        let id = 1 + self.drawn.fetch_add(1, Ordering::Relaxed);
+        Reply { id, epoch: delta.epoch, start: delta.offset, text: String::new() }
+    }
+
+    pub(super) fn len(&self, incarnation: Incarnation, epoch: u64) -> usize {
+        self.open
+            .get(&incarnation)
+            .filter(|reply| reply.epoch == epoch)
+            .map_or(0, |reply| reply.start + reply.text.len())
+    }
+
+    /// Drops the reply once its message, or the end of its run, is in the log.
+    pub(super) fn settle(&self, notice: &Notice) {
+        if self.count.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let finished = notice.deleted
+            || notice.events.iter().any(|e| matches!(e.kind.as_str(), "agent.message" | "session.status_change"));
+        if finished && self.open.remove(&notice.incarnation).is_some() {
+            self.count.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn since(&self, incarnation: Incarnation, seen: &mut Seen) -> Option<Shown> {
+        if self.count.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let reply = self.open.get(&incarnation)?;
+        if seen.reply != reply.id {
+            *seen = Seen { reply: reply.id, upto: 0 };
+        }
+        let text = reply.text.get(seen.upto..).filter(|text| !text.is_empty())?;
+        let shown = Shown { offset: reply.start + seen.upto, text: text.to_owned() };
+        seen.upto = reply.text.len();
+        Some(shown)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_late_reader_gets_the_text_so_far_and_then_only_what_is_new() {
+        let replies = Replies::default();
+        let incarnation = Incarnation::generate();
+        let delta = |offset, text: &str| Delta { incarnation, epoch: 1, offset, text: text.into() };
+        replies.add(&delta(0, "Hel"));
+        replies.add(&delta(3, "lo"));
+        let mut late = Seen::default();
+        assert_eq!(replies.since(incarnation, &mut late).unwrap().text, "Hello");
+        assert_eq!(replies.since(incarnation, &mut late), None);
+        replies.add(&delta(5, "!"));
+        assert_eq!(replies.since(incarnation, &mut late), Some(Shown { offset: 5, text: "!".into() }));
+    }
+
+    #[test]
+    fn another_run_starts_the_reply_anew() {
+        let replies = Replies::default();
+        let incarnation = Incarnation::generate();
+        replies.add(&Delta { incarnation, epoch: 1, offset: 0, text: "old".into() });
+        let mut seen = Seen::default();
+        replies.since(incarnation, &mut seen);
+        replies.add(&Delta { incarnation, epoch: 2, offset: 0, text: "new".into() });
+        assert_eq!(replies.since(incarnation, &mut seen), Some(Shown { offset: 0, text: "new".into() }));
+    }
+}

@@ -1,0 +1,340 @@
+//! The ring of one log: the newest frames and a high-water mark. A reader is only a cursor.
+//!
+//! The ring takes only the event after its last one. On a hole (another node's event that this
+//! process has not seen) it empties and raises the mark, and readers go to the store. So a frame
+//! that is lost here is never lost to a reader.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use super::{Hub, reply};
+use crate::event::Event;
+use crate::ids::Incarnation;
+use crate::limits;
+
+/// An event on its way to readers, encoded once for all of them.
+#[derive(Debug)]
+pub struct Frame {
+    pub event: Arc<Event>,
+    wire: OnceLock<Bytes>,
+}
+
+impl Frame {
+    pub fn new(event: Arc<Event>) -> Arc<Self> {
+        Arc::new(Self { event, wire: OnceLock::new() })
+    }
+
+    /// The encoded form; the first reader that needs it pays for it.
+    pub fn wire(&self, encode: impl FnOnce(&Event) -> Bytes) -> Bytes {
+        self.wire.get_or_init(|| encode(&self.event)).clone()
+    }
+}
+
+/// One log that somebody listens to.
+#[derive(Debug)]
+pub struct Channel {
+    ring: Mutex<Ring>,
+    wake: watch::Sender<u64>,
+}
+
+#[derive(Debug, Default)]
+struct Ring {
+    /// The sequence before the first frame.
+    base: u64,
+    /// The highest sequence known to exist.
+    mark: u64,
+    frames: VecDeque<Arc<Frame>>,
+    bytes: usize,
+    /// Nothing was ever published here: the mark says nothing yet.
+    fresh: bool,
+    /// Notifications may have been lost since a reader last looked at the store.
+    doubts: u64,
+    deleted: bool,
+}
+
+impl Default for Channel {
+    fn default() -> Self {
+        Self { ring: Mutex::new(Ring { fresh: true, ..Ring::default() }), wake: watch::Sender::new(0) }
+    }
+}
+
+impl Channel {
+    pub(super) fn publish(&self, events: &[Arc<Event>], last_sequence: u64) {
+        {
+            let mut ring = self.ring.lock();
+            for event in events {
+                ring.push(event);
+            }
+            ring.raise(last_sequence);
+        }
+        self.nudge();
+    }
+
+    pub(super) fn raise(&self, last_sequence: u64) {
+        self.ring.lock().raise(last_sequence);
+        self.nudge();
+    }
+
+    pub(super) fn doubt(&self) {
+        self.ring.lock().doubts += 1;
+        self.nudge();
+    }
+
+    pub(super) fn delete(&self) {
+        self.ring.lock().deleted = true;
+        self.nudge();
+    }
+
+    pub(super) fn nudge(&self) {
+        self.wake.send_modify(|count| *count += 1);
+    }
+
+    pub(super) fn mark(&self) -> u64 {
+        self.ring.lock().mark
+    }
+
+    pub(super) fn readers(&self) -> usize {
+        self.wake.receiver_count()
+    }
+}
+
+impl Ring {
+    fn push(&mut self, event: &Arc<Event>) {
+        if self.fresh {
+            self.fresh = false;
+            self.base = event.sequence - 1;
+            self.mark = self.base;
+        }
+        if event.sequence <= self.mark {
+            return;
+        }
+        if event.sequence > self.mark + 1 {
+            self.clear(event.sequence - 1);
+        }
+        self.mark = event.sequence;
+        self.bytes += event.bytes();
+        self.frames.push_back(Frame::new(event.clone()));
+        while self.frames.len() > limits::RING_FRAMES_MAX
+            || (self.bytes > limits::RING_BYTES_MAX && self.frames.len() > 1)
+        {
+            if let Some(old) = self.frames.pop_front() {
+                self.bytes -= old.event.bytes();
+                self.base = old.event.sequence;
+            }
+        }
+    }
+
+    fn raise(&mut self, last_sequence: u64) {
+        if self.fresh || last_sequence > self.mark {
+            self.fresh = false;
+            self.clear(last_sequence);
+        }
+    }
+
+    fn clear(&mut self, upto: u64) {
+        self.frames.clear();
+        self.bytes = 0;
+        self.base = upto;
+        self.mark = upto;
+    }
+}
+
+/// What a reader should do now.
+#[derive(Debug)]
+pub enum Next {
+    /// The events after the cursor, in order, without a gap.
+    Frames(Vec<Arc<Frame>>),
+    /// The ring does not reach back to the cursor: read the store.
+    ReadStore,
+    /// More of the unfinished reply.
+    Reply(reply::Shown),
+    /// Nothing new: wait.
+    Wait,
+    /// The session is gone.
+    Deleted,
+}
+
+/// One listener of one log.
+#[derive(Debug)]
+pub struct Reader {
+    hub: Arc<Hub>,
+    incarnation: Incarnation,
+    channel: Option<Arc<Channel>>,
+    wake: watch::Receiver<u64>,
+    cursor: u64,
+    doubts_seen: u64,
+    /// The store has been read to its end once: from here the ring can be trusted.
+    caught_up: bool,
+    reply_seen: reply::Seen,
+}
+
+impl Reader {
+    pub(super) fn new(hub: Arc<Hub>, incarnation: Incarnation, channel: Arc<Channel>, cursor: u64) -> Self {
+        let wake = channel.wake.subscribe();
+        let doubts_seen = channel.ring.lock().doubts;
+        Self {
+            hub,
+            incarnation,
+            channel: Some(channel),
+            wake,
+            cursor,
+            doubts_seen,
+            caught_up: false,
+            reply_seen: reply::Seen::default(),
+        }
+    }
+
+    pub fn cursor(&self) -> u64 {
+        self.cursor
+    }
+
+    /// Tells what to do, and moves the cursor over frames that it hands out.
+    pub fn next(&mut self) -> Next {
+        self.wake.borrow_and_update();
+        let Some(channel) = &self.channel else { return Next::Deleted };
+        {
+            let ring = channel.ring.lock();
+            if ring.deleted {
+                return Next::Deleted;
+            }
+            if !self.caught_up || ring.doubts > self.doubts_seen {
+                self.doubts_seen = ring.doubts;
+                return Next::ReadStore;
+            }
+            if !ring.fresh && self.cursor < ring.mark {
+                if self.cursor < ring.base {
+                    return Next::ReadStore;
+                }
+                let skip = usize::try_from(self.cursor - ring.base).unwrap_or(usize::MAX);
+                let frames: Vec<_> = ring.frames.iter().skip(skip).cloned().collect();
+                self.cursor = ring.mark;
+                return Next::Frames(frames);
+            }
+        }
+        self.hub.reply_since(self.incarnation, &mut self.reply_seen).map_or(Next::Wait, Next::Reply)
+    }
+
+    /// Reports what was read from the store: the new cursor, and whether that was the end.
+    pub fn read_to(&mut self, cursor: u64, at_end: bool) {
+        self.cursor = self.cursor.max(cursor);
+        self.caught_up |= at_end;
+    }
+
+    /// Waits until there may be something new.
+    pub async fn wait(&mut self) {
+        if self.wake.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        if let Some(channel) = self.channel.take() {
+            self.hub.unlisten(self.incarnation, &channel);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::EventType;
+    use crate::ids::SessionId;
+    use crate::time::Timestamp;
+
+    fn event(sequence: u64) -> Arc<Event> {
+        Arc::new(Event {
+            session_id: SessionId::stored("s"),
+            sequence,
+            kind: EventType::known("external.event"),
+            content: None,
+            metadata: None,
+            subthread_id: None,
+            external_event_id: None,
+            turn: None,
+            author: None,
+            at: Timestamp::from_micros(0),
+        })
+    }
+
+    fn caught_up(hub: &Arc<Hub>, at: u64) -> Reader {
+        let mut reader = hub.listen(Incarnation(uuid::Uuid::nil()), at);
+        assert!(matches!(reader.next(), Next::ReadStore));
+        reader.read_to(at, true);
+        reader
+    }
+
+    fn publish(hub: &Hub, sequences: std::ops::RangeInclusive<u64>) {
+        let events: Vec<_> = sequences.clone().map(event).collect();
+        hub.logs.get(&Incarnation(uuid::Uuid::nil())).unwrap().publish(&events, *sequences.end());
+    }
+
+    fn sequences(next: Next) -> Vec<u64> {
+        match next {
+            Next::Frames(frames) => frames.iter().map(|frame| frame.event.sequence).collect(),
+            other => panic!("expected frames, got {other:?}"),
+        }
+    }
+
+    #[test]
+    fn frames_above_the_cursor_are_handed_out_once() {
+        let hub = Arc::new(Hub::default());
+        let mut reader = caught_up(&hub, 3);
+        publish(&hub, 4..=5);
+        publish(&hub, 6..=6);
+        assert_eq!(sequences(reader.next()), [4, 5, 6]);
+        assert!(matches!(reader.next(), Next::Wait));
+    }
+
+    #[test]
+    fn a_hole_sends_readers_to_the_store() {
+        let hub = Arc::new(Hub::default());
+        let mut reader = caught_up(&hub, 3);
+        publish(&hub, 4..=4);
+        publish(&hub, 6..=6);
+        assert!(matches!(reader.next(), Next::ReadStore));
+        reader.read_to(6, true);
+        publish(&hub, 5..=5);
+        assert!(matches!(reader.next(), Next::Wait), "a late event below the mark is not sent again");
+        publish(&hub, 7..=7);
+        assert_eq!(sequences(reader.next()), [7]);
+    }
+
+    #[test]
+    fn a_reader_behind_the_ring_reads_the_store() {
+        let hub = Arc::new(Hub::default());
+        let mut reader = caught_up(&hub, 0);
+        publish(&hub, 1..=limits::RING_FRAMES_MAX as u64 + 1);
+        assert!(matches!(reader.next(), Next::ReadStore));
+        reader.read_to(1, false);
+        assert_eq!(sequences(reader.next()).len(), limits::RING_FRAMES_MAX);
+    }
+
+    #[test]
+    fn a_raised_mark_or_a_doubt_sends_readers_to_the_store() {
+        let hub = Arc::new(Hub::default());
+        let mut reader = caught_up(&hub, 2);
+        hub.logs.get(&Incarnation(uuid::Uuid::nil())).unwrap().raise(9);
+        assert!(matches!(reader.next(), Next::ReadStore));
+        reader.read_to(9, true);
+        assert!(matches!(reader.next(), Next::Wait));
+        hub.wake_all();
+        assert!(matches!(reader.next(), Next::ReadStore));
+    }
+
+    #[test]
+    fn the_channel_goes_with_its_last_reader() {
+        let hub = Arc::new(Hub::default());
+        let first = caught_up(&hub, 0);
+        let second = caught_up(&hub, 0);
+        drop(first);
+        assert_eq!(hub.audience(), (1, 1));
+        drop(second);
+        assert_eq!(hub.audience(), (0, 0));
+    }
+}

@@ -1,0 +1,122 @@
+//! The people room: tenants, users and their channel identities, keys, share links, the audit
+//! trail. Owns their shapes and checks; the engine's methods stand in [`crate::engine`].
+
+use crate::access::{Role, ShareAccess};
+use crate::error::{Error, Result};
+use crate::ids::{CredentialId, SessionId, TenantId, UserId};
+use crate::time::Timestamp;
+
+/// The wall around everything of one customer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tenant {
+    pub id: TenantId,
+    pub suspended: bool,
+    pub created_at: Timestamp,
+}
+
+/// A person.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct User {
+    pub id: UserId,
+    pub name: Option<String>,
+    pub role: Role,
+    /// A suspended user's credentials are refused.
+    pub suspended: bool,
+    /// Who this user was merged into.
+    pub merged_into: Option<UserId>,
+    pub created_at: Timestamp,
+    pub identities: Vec<Identity>,
+}
+
+/// Who a person is on a platform.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Identity {
+    pub platform: String,
+    pub external_id: String,
+}
+
+/// The platforms that identities and channels know.
+pub const PLATFORMS: [&str; 3] = ["telegram", "slack", "discord"];
+
+/// Checks a platform's name.
+pub fn check_platform(text: &str) -> Result<()> {
+    if PLATFORMS.contains(&text) {
+        return Ok(());
+    }
+    Err(Error::invalid("platform", "must be telegram, slack or discord"))
+}
+
+/// An API key without its secret: only the hash of that is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Key {
+    pub id: CredentialId,
+    pub tenant: TenantId,
+    pub user: Option<UserId>,
+    pub role: Role,
+    pub prefix: Option<String>,
+    /// Whether the key may lend itself to another user of the tenant.
+    pub act_as: bool,
+    pub created_at: Timestamp,
+    pub expires_at: Option<Timestamp>,
+    pub revoked_at: Option<Timestamp>,
+}
+
+/// What a presented secret was found to be. The store joins what revocation depends on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundKey {
+    pub key: Key,
+    pub tenant_suspended: bool,
+    pub user_suspended: bool,
+}
+
+impl FoundKey {
+    /// Whether the key opens anything now.
+    pub fn is_valid(&self, now: Timestamp) -> bool {
+        !self.tenant_suspended
+            && !self.user_suspended
+            && self.key.revoked_at.is_none()
+            && self.key.expires_at.is_none_or(|until| until > now)
+    }
+}
+
+/// A share link without its token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Share {
+    pub id: String,
+    pub tenant: TenantId,
+    pub session: SessionId,
+    pub access: ShareAccess,
+    pub created_by: Option<UserId>,
+    pub created_at: Timestamp,
+    pub expires_at: Timestamp,
+    pub revoked_at: Option<Timestamp>,
+    pub tenant_suspended: bool,
+}
+
+impl Share {
+    pub fn is_valid(&self, now: Timestamp) -> bool {
+        !self.tenant_suspended && self.revoked_at.is_none() && self.expires_at > now
+    }
+}
+
+/// SHA-256 of a secret: what is stored and looked up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SecretHash(pub [u8; 32]);
+
+impl SecretHash {
+    pub fn of(secret: &str) -> Self {
+        use sha2::Digest;
+        Self(sha2::Sha256::digest(secret.as_bytes()).into())
+    }
+}
+
+/// Every API key starts with this, so that a leaked one is recognised.
+pub const KEY_PREFIX: &str = "sdr_";
+
+/// One line of the audit trail of administration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Audit {
+    pub actor: String,
+    pub action: &'static str,
+    pub target: String,
+}

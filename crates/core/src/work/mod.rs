@@ -1,0 +1,98 @@
+//! The work room: claims on pending sessions, their leases, and how a run settles.
+//! Owns the shapes and the pure decisions ([`decide`]); refuses to know how a worker works.
+
+pub mod decide;
+
+use std::time::Duration;
+
+use crate::error::{Error, Result};
+use crate::ids::{CredentialId, TenantId, check_name};
+use crate::json::Json;
+use crate::limits;
+use crate::session::{Session, SessionType};
+use crate::time::Timestamp;
+
+/// A worker asking for sessions to run.
+#[derive(Clone, Debug)]
+pub struct ClaimRequest {
+    pub worker: String,
+    pub session_types: Vec<SessionType>,
+    pub agent_slugs: Vec<String>,
+    pub limit: usize,
+    pub lease: Duration,
+    pub wait: Duration,
+}
+
+impl ClaimRequest {
+    pub fn check(&self) -> Result<()> {
+        check_name("worker", &self.worker)?;
+        check_lease(self.lease)?;
+        if self.wait > limits::CLAIM_WAIT_MAX {
+            return Err(Error::invalid("wait_ms", format!("is more than {}", limits::CLAIM_WAIT_MAX.as_millis())));
+        }
+        if self.limit == 0 || self.limit > limits::CLAIM_BATCH_MAX {
+            return Err(Error::invalid("limit", format!("must be 1 to {}", limits::CLAIM_BATCH_MAX)));
+        }
+        if self.agent_slugs.len() > limits::CLAIM_BATCH_MAX {
+            return Err(Error::invalid("agent_slugs", format!("names more than {}", limits::CLAIM_BATCH_MAX)));
+        }
+        self.agent_slugs.iter().try_for_each(|slug| check_name("agent_slugs", slug))
+    }
+}
+
+/// A lease is long enough to be renewed and short enough to free the work of the dead.
+pub fn check_lease(lease: Duration) -> Result<()> {
+    if (limits::LEASE_MIN..=limits::LEASE_MAX).contains(&lease) {
+        return Ok(());
+    }
+    Err(Error::invalid(
+        "lease_ms",
+        format!("must be {} to {}", limits::LEASE_MIN.as_millis(), limits::LEASE_MAX.as_millis()),
+    ))
+}
+
+/// What a store is asked to hand out: the checked request with who asks.
+#[derive(Clone, Debug)]
+pub struct ClaimOrder {
+    pub tenant: TenantId,
+    pub credential: CredentialId,
+    pub worker: Box<str>,
+    /// Never empty.
+    pub session_types: Vec<SessionType>,
+    /// Empty: any agent.
+    pub agent_slugs: Vec<String>,
+    pub limit: usize,
+    pub lease: Duration,
+    pub key: Option<crate::store::IdemKey>,
+}
+
+/// A session that was handed out.
+#[derive(Clone, Debug)]
+pub struct Claimed {
+    pub session: Session,
+    pub epoch: u64,
+    pub lease_until: Timestamp,
+}
+
+/// What a heartbeat learns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Heartbeat {
+    pub lease_until: Timestamp,
+    pub stop_requested: bool,
+}
+
+/// How a worker ends its run.
+#[derive(Clone, Debug)]
+pub enum Settle {
+    Complete { result: Option<Json>, text: Option<String>, usage: Option<Json> },
+    Fail { error: String, retryable: bool },
+    Yield { pause: Pause },
+}
+
+/// What a run waits for when it yields.
+#[derive(Clone, Debug)]
+pub enum Pause {
+    Tool { call: Option<Json> },
+    Human { question: Option<Json> },
+    Idle,
+}
