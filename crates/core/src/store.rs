@@ -73,7 +73,7 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     fn audit<'a>(&'a self, tenant: &'a TenantId, limit: usize) -> BoxFuture<'a, Result<Vec<AuditLine>>>;
 
     /// Sessions of all tenants that the sweeper should look at: lease lapsed, deadline passed, or
-    /// silent since before `silent_since` and not yet hidden.
+    /// not live, not yet hidden, and silent since before `silent_since`.
     fn due(&self, silent_since: Timestamp, limit: usize) -> BoxFuture<'_, Result<Vec<Due>>>;
     /// Forgets idempotency keys older than this. Returns how many.
     fn purge_keys(&self, before: Timestamp) -> BoxFuture<'_, Result<u64>>;
@@ -198,7 +198,9 @@ pub struct Update {
     pub usage: Option<Json>,
     pub error_message: Option<Box<str>>,
     pub end_reason: Option<Box<str>>,
+    /// Stamps `started_at`, unless it has a time already.
     pub started: bool,
+    /// Stamps `completed_at`.
     pub completed: bool,
     /// Set from the time of the commit; `Some(None)` clears it.
     pub deadline: Option<Option<Duration>>,

@@ -58,7 +58,7 @@ pub const MOVES: &[(Status, Status, &[Authority])] = &[
     (Draft, Expired, &[By::Sweeper, By::Owner]),
     (Pending, Running, &[By::Claim]),
     (Pending, Failed, &[By::Sweeper, By::Engine]),
-    (Pending, Abandoned, &[By::Owner, By::OwnerOrHolder]),
+    (Pending, Abandoned, &[By::Owner]),
     (Pending, Expired, &[By::Sweeper, By::Owner]),
     (Running, Completed, &[By::ClaimHolder, By::Submit, By::Decision]),
     (Running, Failed, &[By::ClaimHolder, By::Submit, By::Decision, By::Sweeper]),
