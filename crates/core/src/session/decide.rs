@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::row::check_metadata;
 use super::source::{Company, PLATFORM_KEYS, RESERVED_PREFIXES};
 use super::status::{Authority, check_move};
-use super::{Details, DescriptionSource, Head, MemoryMode, Session, SessionType, Source, SourceKind, Status};
+use super::{DescriptionSource, Details, Head, MemoryMode, Session, SessionType, Source, SourceKind, Status};
 use crate::access::{Actor, Role, Verb, right, within_prefix};
 use crate::error::{Conflict, Error, Result};
 use crate::event::{EventType, NewEvent};

@@ -165,8 +165,9 @@ mod tests {
         ];
         for format in [Format::Markdown, Format::Text, Format::Json] {
             let mut paper = Paper::new(format);
-            let text =
-                paper.begin(&session_in(Status::Idle)) + &paper.events(&events[..1]) + &paper.events(&events[1..]);
+            let text = paper.begin(&session_in(Status::Idle))
+                + &paper.events(&events[..1])
+                + &paper.events(&events[1..]);
             let text = text + paper.end();
             assert!(text.contains("hello") && text.contains("session.created"), "{text}");
             if format == Format::Json {

@@ -35,13 +35,24 @@ fn wish() -> OpenSession {
 #[test]
 fn public_moves_are_those_of_the_table_and_no_others() {
     let ok = [
-        ("draft", "pending", "owner"), ("draft", "abandoned", "owner"), ("draft", "abandoned", "holder"),
-        ("draft", "expired", "owner"), ("pending", "abandoned", "owner"), ("pending", "expired", "owner"),
-        ("running", "abandoned", "owner"), ("running", "abandoned", "holder"), ("running", "expired", "owner"),
-        ("waiting_human", "abandoned", "owner"), ("waiting_human", "abandoned", "holder"),
-        ("waiting_human", "expired", "owner"), ("awaiting_tool", "abandoned", "owner"),
-        ("awaiting_tool", "abandoned", "holder"), ("awaiting_tool", "expired", "owner"),
-        ("idle", "abandoned", "owner"), ("idle", "abandoned", "holder"), ("idle", "expired", "owner"),
+        ("draft", "pending", "owner"),
+        ("draft", "abandoned", "owner"),
+        ("draft", "abandoned", "holder"),
+        ("draft", "expired", "owner"),
+        ("pending", "abandoned", "owner"),
+        ("pending", "expired", "owner"),
+        ("running", "abandoned", "owner"),
+        ("running", "abandoned", "holder"),
+        ("running", "expired", "owner"),
+        ("waiting_human", "abandoned", "owner"),
+        ("waiting_human", "abandoned", "holder"),
+        ("waiting_human", "expired", "owner"),
+        ("awaiting_tool", "abandoned", "owner"),
+        ("awaiting_tool", "abandoned", "holder"),
+        ("awaiting_tool", "expired", "owner"),
+        ("idle", "abandoned", "owner"),
+        ("idle", "abandoned", "holder"),
+        ("idle", "expired", "owner"),
     ];
     for from in Status::ALL {
         for to in Status::ALL {
@@ -110,14 +121,20 @@ fn reserved_ids_and_platform_keys_belong_to_channels() {
     let outside = open(&actor(Role::Channel, None), SessionId::stored("cli:x"), wish());
     assert_eq!(outside.unwrap_err().code(), "denied");
     let forged = OpenSession { metadata: Some(json(r#"{"slack_thread_ts":"1"}"#)), ..wish() };
-    assert_eq!(open(&actor(Role::Owner, None), SessionId::stored("x"), forged).unwrap_err().code(), "invalid");
+    assert_eq!(
+        open(&actor(Role::Owner, None), SessionId::stored("x"), forged).unwrap_err().code(),
+        "invalid"
+    );
 }
 
 #[test]
 fn a_source_that_contradicts_the_surface_is_refused() {
     let source = SourceWish { kind: Some(SourceKind::Schedule), ..SourceWish::default() };
     let forged = OpenSession { source: Some(source), ..wish() };
-    assert_eq!(open(&actor(Role::Owner, None), SessionId::stored("x"), forged).unwrap_err().code(), "invalid");
+    assert_eq!(
+        open(&actor(Role::Owner, None), SessionId::stored("x"), forged).unwrap_err().code(),
+        "invalid"
+    );
 }
 
 #[test]
