@@ -363,10 +363,10 @@ impl Guard {
         if self.version.is_some_and(|seen| seen != head.version) {
             return Err(Refusal::Stale);
         }
-        if self.lapsed && !head.claim.as_ref().is_some_and(|claim| claim.lease_until <= now) {
+        if self.lapsed && head.claim.as_ref().is_none_or(|claim| claim.lease_until > now) {
             return Err(Refusal::Stale);
         }
-        if self.overdue && !head.deadline_at.is_some_and(|deadline| deadline <= now) {
+        if self.overdue && head.deadline_at.is_none_or(|deadline| deadline > now) {
             return Err(Refusal::Stale);
         }
         Ok(())

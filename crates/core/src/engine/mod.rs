@@ -86,7 +86,7 @@ impl Engine {
                 Decided::Change(change) => change,
             };
             match self.store.commit(*change).await {
-                Ok(committed) => return Ok(Settled::Done(committed)),
+                Ok(committed) => return Ok(Settled::Done(Box::new(committed))),
                 Err(Refusal::Stale) => {}
                 Err(Refusal::Rejected(error)) => return Err(error),
             }
@@ -105,11 +105,11 @@ impl Engine {
         match (done, key) {
             (Err(error @ (Error::Conflict(_) | Error::Denied(_))), Some(key)) => {
                 match self.store.recall(&actor.tenant, key).await? {
-                    Some(replay) => Ok(Settled::Done(Committed {
+                    Some(replay) => Ok(Settled::Done(Box::new(Committed {
                         at: self.store.now().await?,
                         parts: smallvec::SmallVec::new(),
                         replay: Some(replay),
-                    })),
+                    }))),
                     None => Err(error),
                 }
             }
@@ -135,7 +135,7 @@ enum Decided<T> {
 
 enum Settled<T> {
     Nothing(T),
-    Done(Committed),
+    Done(Box<Committed>),
 }
 
 /// The part that carries out a step on the row that it was decided on.

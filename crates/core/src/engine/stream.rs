@@ -99,7 +99,7 @@ impl LogStream {
             if let Some(frames) = self.after_gap.take() {
                 return Ok(StreamItem::Frames(frames));
             }
-            match self.reader.next() {
+            match self.reader.look() {
                 Next::Frames(frames) => {
                     let frames = self.shown(frames);
                     if !frames.is_empty() {
@@ -174,7 +174,7 @@ impl HintStream {
     /// The next batch that holds anything for this caller; waits for it.
     pub async fn next(&mut self) -> Result<Batch> {
         loop {
-            match self.reader.next() {
+            match self.reader.take() {
                 Some(Batch::Hints(mut hints, cursor)) => {
                     if self.actor.role != Role::Owner {
                         let mut visible = Vec::with_capacity(hints.len());

@@ -115,7 +115,7 @@ impl Paper {
                 let detail = event.metadata.as_ref().map_or("", |metadata| metadata.as_str());
                 write!(out, "\n- {} · {} `{}` {detail}\n", event.sequence, event.at, event.kind.as_str())
             }
-            (_, None) => write!(out, "[{}] {} {}\n", event.sequence, event.at, event.kind.as_str()),
+            (_, None) => writeln!(out, "[{}] {} {}", event.sequence, event.at, event.kind.as_str()),
         };
     }
 }
