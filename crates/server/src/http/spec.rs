@@ -194,7 +194,7 @@ fn describe(path: &str, method: &HttpMethod, operation: &mut Operation) {
         let about = "The user that a key with `act_as` acts for";
         parameters.push(header("X-Sederunt-User", about, 200));
         let mut ways = vec![SecurityRequirement::new::<_, [&str; 0], &str>("key", [])];
-        if super::gate::opens_to_shares(path) && *method == HttpMethod::Get {
+        if *method == HttpMethod::Get && super::gate::opens_to_shares(&http::Method::GET, path) {
             ways.push(SecurityRequirement::new::<_, [&str; 0], &str>("share", []));
         }
         // On a server without authentication nothing is needed.
