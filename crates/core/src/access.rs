@@ -165,7 +165,8 @@ pub enum Right {
 /// The rights table: owner, member, guest, worker, channel, share link. An unlisted verb is denied.
 pub const RIGHTS: &[(Verb, [Right; 6])] = {
     use Right::{
-        All, Assignee, Claimed, HeldDirect, Holder, No, OwnOrAssigned, Participant, Prefix, Shared, SharedForSubmit,
+        All, Assignee, Claimed, HeldDirect, Holder, No, OwnOrAssigned, Participant, Prefix, Shared,
+        SharedForSubmit,
     };
     &[
         (Verb::Read, [All, Participant, Participant, Claimed, Prefix, Shared]),
@@ -257,7 +258,8 @@ mod tests {
         use Right::{All, No, Participant};
         let cell = right;
         assert_eq!(RIGHTS.len(), 12);
-        for verb in [Verb::Configure, Verb::Share, Verb::Steer, Verb::Answer, Verb::Delete, Verb::Administer] {
+        for verb in [Verb::Configure, Verb::Share, Verb::Steer, Verb::Answer, Verb::Delete, Verb::Administer]
+        {
             for role in [Role::Guest, Role::Worker, Role::Share] {
                 assert_eq!(cell(role, verb), No, "{role:?} {verb:?}");
             }

@@ -361,8 +361,12 @@ mod tests {
 
     #[test]
     fn text_is_compacted_and_keeps_its_keys_and_numbers() {
-        let text = " { \"b\" : 1.50 , \"a\" : [ 1e2 , -0, true,null ] , \"é\\u00e9\\n\": \"\\/\\ud83d\\ude00\" } ";
-        assert_eq!(canonical(text.as_bytes()).unwrap(), "{\"b\":1.50,\"a\":[1e2,-0,true,null],\"éé\\n\":\"/😀\"}");
+        let text =
+            " { \"b\" : 1.50 , \"a\" : [ 1e2 , -0, true,null ] , \"é\\u00e9\\n\": \"\\/\\ud83d\\ude00\" } ";
+        assert_eq!(
+            canonical(text.as_bytes()).unwrap(),
+            "{\"b\":1.50,\"a\":[1e2,-0,true,null],\"éé\\n\":\"/😀\"}"
+        );
     }
 
     #[test]

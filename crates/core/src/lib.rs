@@ -21,6 +21,7 @@ pub mod work;
 
 pub use access::{Actor, Role};
 
+pub use engine::Engine;
 pub use error::{Conflict, Error, Result};
 pub use event::Event;
 pub use ids::{CredentialId, Incarnation, SessionId, TenantId, UserId};

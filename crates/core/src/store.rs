@@ -28,11 +28,21 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     fn now(&self) -> BoxFuture<'_, Result<Timestamp>>;
     /// Applies a change whole, durably, or refuses it whole.
     fn commit(&self, change: Change) -> BoxFuture<'_, Result<Committed, Refusal>>;
+    /// What a key's first use did, if it was used: for a command that can no longer be decided.
+    fn recall<'a>(&'a self, tenant: &'a TenantId, key: IdemKey) -> BoxFuture<'a, Result<Option<Replay>>>;
     /// Hands out pending sessions: one winner each, highest priority first, then oldest.
     fn claim(&self, order: ClaimOrder) -> BoxFuture<'_, Result<Vec<Claimed>>>;
 
-    fn session<'a>(&'a self, tenant: &'a TenantId, id: &'a SessionId) -> BoxFuture<'a, Result<Option<Session>>>;
-    fn sessions<'a>(&'a self, tenant: &'a TenantId, query: SessionQuery) -> BoxFuture<'a, Result<Page<Session>>>;
+    fn session<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: &'a SessionId,
+    ) -> BoxFuture<'a, Result<Option<Session>>>;
+    fn sessions<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        query: SessionQuery,
+    ) -> BoxFuture<'a, Result<Page<Session>>>;
     /// A page of a log. `incarnation` of the session that was authorised: another life is `NotFound`.
     fn events<'a>(
         &'a self,
@@ -41,7 +51,11 @@ pub trait Store: Send + Sync + std::fmt::Debug {
         query: EventQuery,
     ) -> BoxFuture<'a, Result<EventPage>>;
     /// Text hits, newest first.
-    fn search<'a>(&'a self, tenant: &'a TenantId, query: SearchQuery) -> BoxFuture<'a, Result<Page<Hit, i64>>>;
+    fn search<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        query: SearchQuery,
+    ) -> BoxFuture<'a, Result<Page<Hit, i64>>>;
 
     /// Finds a key by the hash of its secret, in any tenant.
     fn key_by_hash(&self, hash: SecretHash) -> BoxFuture<'_, Result<Option<FoundKey>>>;
@@ -65,15 +79,19 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     fn tenant<'a>(&'a self, id: &'a TenantId) -> BoxFuture<'a, Result<Option<Tenant>>>;
     fn tenants(&self) -> BoxFuture<'_, Result<Vec<Tenant>>>;
     fn create_tenant<'a>(&'a self, id: &'a TenantId, audit: Audit) -> BoxFuture<'a, Result<Tenant>>;
-    fn suspend_tenant<'a>(&'a self, id: &'a TenantId, suspended: bool, audit: Audit)
-    -> BoxFuture<'a, Result<Tenant>>;
+    fn suspend_tenant<'a>(
+        &'a self,
+        id: &'a TenantId,
+        suspended: bool,
+        audit: Audit,
+    ) -> BoxFuture<'a, Result<Tenant>>;
     /// Removes a tenant with everything in it.
     fn delete_tenant<'a>(&'a self, id: &'a TenantId) -> BoxFuture<'a, Result<()>>;
     /// The audit trail of a tenant, newest first.
     fn audit<'a>(&'a self, tenant: &'a TenantId, limit: usize) -> BoxFuture<'a, Result<Vec<AuditLine>>>;
 
     /// Sessions of all tenants that the sweeper should look at: lease lapsed, deadline passed, or
-    /// silent since before `silent_since` and not yet hidden.
+    /// not live, not yet hidden, and silent since before `silent_since`.
     fn due(&self, silent_since: Timestamp, limit: usize) -> BoxFuture<'_, Result<Vec<Due>>>;
     /// Forgets idempotency keys older than this. Returns how many.
     fn purge_keys(&self, before: Timestamp) -> BoxFuture<'_, Result<u64>>;
@@ -155,11 +173,20 @@ pub enum On {
 #[derive(Clone, Debug)]
 pub struct NewSession {
     pub id: SessionId,
-    /// Times in it are set by the store; `last_sequence` is 0 unless it is a fork.
+    /// Times in it are set by [`NewSession::stamp`]; `last_sequence` is 0 unless it is a fork.
     pub head: Head,
     pub details: Details,
     pub participants: Vec<UserId>,
     pub fork_of: Option<Fork>,
+}
+
+impl NewSession {
+    /// Sets the times of a session that is being made now. Both stores call this.
+    pub fn stamp(&mut self, now: Timestamp) {
+        self.head.last_at = now;
+        self.head.deadline_at = self.head.deadline_in(self.head.status).map(|after| now.plus(after));
+        self.details.created_at = now;
+    }
 }
 
 /// The shared beginning of a fork: by reference, never copied.
@@ -198,7 +225,9 @@ pub struct Update {
     pub usage: Option<Json>,
     pub error_message: Option<Box<str>>,
     pub end_reason: Option<Box<str>>,
+    /// Stamps `started_at`, unless it has a time already.
     pub started: bool,
+    /// Stamps `completed_at`.
     pub completed: bool,
     /// Set from the time of the commit; `Some(None)` clears it.
     pub deadline: Option<Option<Duration>>,
@@ -302,7 +331,9 @@ impl Guard {
     pub fn asks_participant<'a>(&'a self, head: &Head) -> Option<&'a UserId> {
         let actor = &self.append.as_ref()?.actor;
         match actor.role {
-            Role::Member | Role::Guest => actor.user.as_ref().filter(|user| head.holder.as_ref() != Some(user)),
+            Role::Member | Role::Guest => {
+                actor.user.as_ref().filter(|user| head.holder.as_ref() != Some(user))
+            }
             Role::Owner | Role::Worker | Role::Channel | Role::Share => None,
         }
     }
@@ -332,10 +363,10 @@ impl Guard {
         if self.version.is_some_and(|seen| seen != head.version) {
             return Err(Refusal::Stale);
         }
-        if self.lapsed && !head.claim.as_ref().is_some_and(|claim| claim.lease_until <= now) {
+        if self.lapsed && head.claim.as_ref().is_none_or(|claim| claim.lease_until > now) {
             return Err(Refusal::Stale);
         }
-        if self.overdue && !head.deadline_at.is_some_and(|deadline| deadline <= now) {
+        if self.overdue && head.deadline_at.is_none_or(|deadline| deadline > now) {
             return Err(Refusal::Stale);
         }
         Ok(())
@@ -376,7 +407,8 @@ impl AppendRule {
             return Err(Conflict::Fenced.into());
         }
         if self.kinds.worker && !has_claim {
-            let owns_external = head.is_external && head.claim.is_none() && (holds || actor.role == Role::Owner);
+            let owns_external =
+                head.is_external && head.claim.is_none() && (holds || actor.role == Role::Owner);
             if head.claim.is_some() {
                 return Err(Conflict::Fenced.into());
             }
@@ -397,16 +429,37 @@ impl AppendRule {
 /// Rows beside sessions.
 #[derive(Clone, Debug)]
 pub enum Record {
-    AddKey { key: Key, hash: SecretHash },
-    RevokeKey { id: CredentialId },
-    AddShare { share: Share, hash: SecretHash },
-    RevokeShare { id: String },
+    AddKey {
+        key: Key,
+        hash: SecretHash,
+    },
+    RevokeKey {
+        id: CredentialId,
+    },
+    AddShare {
+        share: Share,
+        hash: SecretHash,
+    },
+    RevokeShare {
+        id: String,
+    },
     AddUser(User),
-    UpdateUser { id: UserId, role: Option<Role>, name: Option<String>, suspended: Option<bool> },
+    UpdateUser {
+        id: UserId,
+        role: Option<Role>,
+        name: Option<String>,
+        suspended: Option<bool>,
+    },
     /// Refused with `AlreadyExists` if another user has it.
-    AddIdentity { user: UserId, identity: Identity },
+    AddIdentity {
+        user: UserId,
+        identity: Identity,
+    },
     /// Moves identities and participations of one user to another, and suspends the first.
-    MergeUser { from: UserId, into: UserId },
+    MergeUser {
+        from: UserId,
+        into: UserId,
+    },
 }
 
 /// An idempotency key, hashed with its scope: tenant, credential, method and path.

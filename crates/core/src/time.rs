@@ -86,7 +86,10 @@ mod tests {
 
     #[test]
     fn times_print_as_a_calendar_library_prints_them() {
-        for micros in [0, 1, -1, 951_782_400_000_000, 1_793_000_000_123_456, 4_102_444_799_999_999, -62_135_596_800_000_000] {
+        for micros in [
+            0, 1, -1, 951_782_400_000_000, 1_793_000_000_123_456, 4_102_444_799_999_999,
+            -62_135_596_800_000_000,
+        ] {
             let expected = jiff::Timestamp::from_microsecond(micros).unwrap();
             assert_eq!(Timestamp(micros).to_string(), format!("{expected:.6}"));
             assert_eq!(Timestamp::parse(&Timestamp(micros).to_string()), Some(Timestamp(micros)));

@@ -9,16 +9,13 @@ use crate::limits;
 /// Every type the product itself defines.
 pub const KNOWN: &[&str] = &[
     "user.message", "user.tool_result", "user.tool_confirmation", "user.form_submit", "user.form_draft",
-    "user.output_approval",
-    "agent.message", "agent.tool_call", "agent.tool_result", "agent.thinking",
+    "user.output_approval", "agent.message", "agent.tool_call", "agent.tool_result", "agent.thinking",
     "session.created", "session.claimed", "session.status_change", "session.error", "session.completed",
-    "session.context_injected", "session.waiting_approval", "session.introspection", "session.sitting_started",
-    "session.sitting_ended",
-    "tool.session_started", "tool.field_changed", "tool.invocation_started", "tool.invocation_completed",
-    "tool.invocation_failed", "tool.composition_step.started", "tool.composition_step.completed",
-    "human.navigate", "human.entity_view", "human.marker", "human.task_switch",
-    "external.event",
-    "state.patch",
+    "session.context_injected", "session.waiting_approval", "session.introspection",
+    "session.sitting_started", "session.sitting_ended", "tool.session_started", "tool.field_changed",
+    "tool.invocation_started", "tool.invocation_completed", "tool.invocation_failed",
+    "tool.composition_step.started", "tool.composition_step.completed", "human.navigate",
+    "human.entity_view", "human.marker", "human.task_switch", "external.event", "state.patch",
 ];
 
 /// Prefixes whose names are all listed in [`KNOWN`].
@@ -197,8 +194,9 @@ mod tests {
     #[test]
     fn forged_and_malformed_types_are_refused() {
         for bad in [
-            "", "message", "user.hello", "session.hacked", "agent.", ".a", "a.", "a..b", "A.b", "a.B", "a b.c",
-            "tool.composition_step", "human.keypress", "external.other", "state.snapshot", "a.\u{1F600}",
+            "", "message", "user.hello", "session.hacked", "agent.", ".a", "a.", "a..b", "A.b", "a.B",
+            "a b.c", "tool.composition_step", "human.keypress", "external.other", "state.snapshot",
+            "a.\u{1F600}",
         ] {
             assert!(EventType::parse(bad).is_err(), "{bad}");
             assert!(!is_valid_event_type(bad), "{bad}");

@@ -40,8 +40,10 @@ pub fn advance(
         let turn = turn_of(head, &event, sequence);
         if event.kind.is_message() {
             head.message_count += 1;
-            let preview =
-                event.content.as_ref().and_then(|content| payload::preview_of(content, limits::PREVIEW_CHARS));
+            let preview = event
+                .content
+                .as_ref()
+                .and_then(|content| payload::preview_of(content, limits::PREVIEW_CHARS));
             if let Some(preview) = preview {
                 if !head.described {
                     head.described = true;

@@ -94,7 +94,13 @@ pub struct EventQuery {
 
 impl Default for EventQuery {
     fn default() -> Self {
-        Self { after: 0, before: None, types: Vec::new(), newest_first: false, limit: crate::limits::PAGE_ROWS_DEFAULT }
+        Self {
+            after: 0,
+            before: None,
+            types: Vec::new(),
+            newest_first: false,
+            limit: crate::limits::PAGE_ROWS_DEFAULT,
+        }
     }
 }
 

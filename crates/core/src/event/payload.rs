@@ -23,7 +23,10 @@ pub enum Shape {
 /// Required keys of each typed event. Further keys are kept as they are.
 pub const REQUIRED: &[(&str, &[(&str, Shape)])] = &[
     ("human.navigate", &[("pathname", Shape::Text)]),
-    ("human.entity_view", &[("entity_id", Shape::Text), ("entity_type", Shape::Text), ("pathname", Shape::Text)]),
+    (
+        "human.entity_view",
+        &[("entity_id", Shape::Text), ("entity_type", Shape::Text), ("pathname", Shape::Text)],
+    ),
     ("human.task_switch", &[("from_task_id", Shape::Any), ("to_task_id", Shape::Any)]),
     ("agent.tool_call", &[("tool_call_id", Shape::Text), ("tool_name", Shape::Text)]),
     ("agent.tool_result", &[("tool_call_id", Shape::Text), ("tool_name", Shape::Text)]),
@@ -55,7 +58,8 @@ const PARTICIPANT_PARTS: [&str; 2] = ["text", "file"];
 
 /// Checks content and metadata against the type. Content must be an array of parts already.
 pub fn check(kind: &EventType, content: Option<&Json>, metadata: Option<&Json>) -> Result<()> {
-    let required = REQUIRED.iter().find(|(known, _)| *known == kind.as_str()).map_or(&[][..], |(_, keys)| keys);
+    let required =
+        REQUIRED.iter().find(|(known, _)| *known == kind.as_str()).map_or(&[][..], |(_, keys)| keys);
     if !required.is_empty() {
         let fields = metadata.map(Json::value).unwrap_or_default();
         for (key, shape) in required {
@@ -68,7 +72,8 @@ pub fn check(kind: &EventType, content: Option<&Json>, metadata: Option<&Json>) 
                 Shape::Any => true,
             });
             if !fits {
-                let message = format!("`{}` needs `metadata.{key}` ({shape:?})", kind.as_str()).to_lowercase();
+                let message =
+                    format!("`{}` needs `metadata.{key}` ({shape:?})", kind.as_str()).to_lowercase();
                 return Err(Error::invalid(format!("metadata.{key}"), message));
             }
         }
@@ -84,9 +89,10 @@ pub fn check(kind: &EventType, content: Option<&Json>, metadata: Option<&Json>) 
     }
     if kind.as_str() == "user.message" {
         check_message_parts(content)?;
-    } else if content.read::<Vec<&serde_json::value::RawValue>>().is_ok_and(|parts| {
-        parts.iter().any(|part| !part.get().starts_with('{'))
-    }) {
+    } else if content
+        .read::<Vec<&serde_json::value::RawValue>>()
+        .is_ok_and(|parts| parts.iter().any(|part| !part.get().starts_with('{')))
+    {
         return Err(Error::invalid("content", "every part must be an object"));
     }
     Ok(())
@@ -106,10 +112,14 @@ fn check_message_parts(content: &Json) -> Result<()> {
         return Err(Error::invalid("content", "a message needs at least one part"));
     }
     for part in parts {
-        if !PARTICIPANT_PARTS.contains(&&*part.kind) && part.kind != "data" && !part.kind.starts_with("data-") {
+        if !PARTICIPANT_PARTS.contains(&&*part.kind) && part.kind != "data" && !part.kind.starts_with("data-")
+        {
             return Err(Error::invalid(
                 "content",
-                format!("a `{}` part cannot be part of a user's message; use text, file or data parts", part.kind),
+                format!(
+                    "a `{}` part cannot be part of a user's message; use text, file or data parts",
+                    part.kind
+                ),
             ));
         }
     }
@@ -227,10 +237,15 @@ mod tests {
     #[test]
     fn a_users_message_holds_text_file_and_data_parts_only() {
         let message = EventType::parse("user.message").unwrap();
-        for good in [r#"[{"type":"text","text":"hi"}]"#, r#"[{"type":"file","url":"x"}]"#, r#"[{"type":"data-x"}]"#] {
+        for good in
+            [r#"[{"type":"text","text":"hi"}]"#, r#"[{"type":"file","url":"x"}]"#, r#"[{"type":"data-x"}]"#]
+        {
             assert!(check(&message, Some(&json(good)), None).is_ok(), "{good}");
         }
-        for bad in [r#"[{"type":"tool-call"}]"#, r#"[{"type":"tool-result"}]"#, "[]", r#"["x"]"#, "{}", r#"[{"text":1}]"#] {
+        for bad in [
+            r#"[{"type":"tool-call"}]"#, r#"[{"type":"tool-result"}]"#, "[]", r#"["x"]"#, "{}",
+            r#"[{"text":1}]"#,
+        ] {
             assert!(check(&message, Some(&json(bad)), None).is_err(), "{bad}");
         }
         assert!(check(&message, None, None).is_err());

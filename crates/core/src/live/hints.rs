@@ -120,7 +120,7 @@ impl HintReader {
     }
 
     /// The hints after the cursor, if any.
-    pub fn next(&mut self) -> Option<Batch> {
+    pub fn take(&mut self) -> Option<Batch> {
         self.wake.borrow_and_update();
         let ring = self.channel.ring.lock();
         let name = |number: u64| format!("{}.{number}", self.channel.name);
@@ -173,22 +173,22 @@ mod tests {
             channel.publish(hint("a", n));
         }
         channel.publish(hint("b", 1));
-        let Some(Batch::Hints(hints, cursor)) = reader.next() else { panic!() };
+        let Some(Batch::Hints(hints, cursor)) = reader.take() else { panic!() };
         assert_eq!(hints, [hint("a", 3), hint("b", 1)]);
         channel.publish(hint("c", 1));
         let mut resumed = HintReader::new(channel, Some(&cursor));
-        assert!(matches!(resumed.next(), Some(Batch::Hints(hints, _)) if hints == [hint("c", 1)]));
+        assert!(matches!(resumed.take(), Some(Batch::Hints(hints, _)) if hints == [hint("c", 1)]));
     }
 
     #[test]
     fn a_foreign_or_overrun_cursor_is_reset() {
         let channel = Arc::new(Channel::default());
-        assert!(matches!(HintReader::new(channel.clone(), Some("other.1")).next(), Some(Batch::Reset(_))));
+        assert!(matches!(HintReader::new(channel.clone(), Some("other.1")).take(), Some(Batch::Reset(_))));
         let mut slow = HintReader::new(channel.clone(), None);
         for n in 0..=limits::HINT_RING_MAX as u64 {
             channel.publish(hint("a", n));
         }
-        assert!(matches!(slow.next(), Some(Batch::Reset(_))));
-        assert_eq!(slow.next(), None);
+        assert!(matches!(slow.take(), Some(Batch::Reset(_))));
+        assert_eq!(slow.take(), None);
     }
 }

@@ -60,7 +60,9 @@ impl Hub {
     }
 
     fn hint(&self, hint: Hint) {
-        if hint.status == Status::Pending && hint.row_changed && !self.work.is_empty()
+        if hint.status == Status::Pending
+            && hint.row_changed
+            && !self.work.is_empty()
             && let Some(waiters) = self.work.get(&hint.tenant)
         {
             waiters.send_modify(|count| *count += 1);

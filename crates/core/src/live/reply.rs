@@ -1,8 +1,8 @@
 //! Replies that are still being written: transient text, never numbered, gone when the finished
 //! message is in the log. A reader that joins late is given the text so far.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use dashmap::DashMap;
 
@@ -89,7 +89,10 @@ impl Replies {
             return;
         }
         let finished = notice.deleted
-            || notice.events.iter().any(|e| matches!(e.kind.as_str(), "agent.message" | "session.status_change"));
+            || notice
+                .events
+                .iter()
+                .any(|e| matches!(e.kind.as_str(), "agent.message" | "session.status_change"));
         if finished && self.open.remove(&notice.incarnation).is_some() {
             self.count.fetch_sub(1, Ordering::Relaxed);
         }

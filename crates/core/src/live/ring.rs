@@ -193,7 +193,7 @@ impl Reader {
     }
 
     /// Tells what to do, and moves the cursor over frames that it hands out.
-    pub fn next(&mut self) -> Next {
+    pub fn look(&mut self) -> Next {
         self.wake.borrow_and_update();
         let Some(channel) = &self.channel else { return Next::Deleted };
         {
@@ -264,7 +264,7 @@ mod tests {
 
     fn caught_up(hub: &Arc<Hub>, at: u64) -> Reader {
         let mut reader = hub.listen(Incarnation(uuid::Uuid::nil()), at);
-        assert!(matches!(reader.next(), Next::ReadStore));
+        assert!(matches!(reader.look(), Next::ReadStore));
         reader.read_to(at, true);
         reader
     }
@@ -287,8 +287,8 @@ mod tests {
         let mut reader = caught_up(&hub, 3);
         publish(&hub, 4..=5);
         publish(&hub, 6..=6);
-        assert_eq!(sequences(reader.next()), [4, 5, 6]);
-        assert!(matches!(reader.next(), Next::Wait));
+        assert_eq!(sequences(reader.look()), [4, 5, 6]);
+        assert!(matches!(reader.look(), Next::Wait));
     }
 
     #[test]
@@ -297,12 +297,12 @@ mod tests {
         let mut reader = caught_up(&hub, 3);
         publish(&hub, 4..=4);
         publish(&hub, 6..=6);
-        assert!(matches!(reader.next(), Next::ReadStore));
+        assert!(matches!(reader.look(), Next::ReadStore));
         reader.read_to(6, true);
         publish(&hub, 5..=5);
-        assert!(matches!(reader.next(), Next::Wait), "a late event below the mark is not sent again");
+        assert!(matches!(reader.look(), Next::Wait), "a late event below the mark is not sent again");
         publish(&hub, 7..=7);
-        assert_eq!(sequences(reader.next()), [7]);
+        assert_eq!(sequences(reader.look()), [7]);
     }
 
     #[test]
@@ -310,9 +310,9 @@ mod tests {
         let hub = Arc::new(Hub::default());
         let mut reader = caught_up(&hub, 0);
         publish(&hub, 1..=limits::RING_FRAMES_MAX as u64 + 1);
-        assert!(matches!(reader.next(), Next::ReadStore));
+        assert!(matches!(reader.look(), Next::ReadStore));
         reader.read_to(1, false);
-        assert_eq!(sequences(reader.next()).len(), limits::RING_FRAMES_MAX);
+        assert_eq!(sequences(reader.look()).len(), limits::RING_FRAMES_MAX);
     }
 
     #[test]
@@ -320,11 +320,11 @@ mod tests {
         let hub = Arc::new(Hub::default());
         let mut reader = caught_up(&hub, 2);
         hub.logs.get(&Incarnation(uuid::Uuid::nil())).unwrap().raise(9);
-        assert!(matches!(reader.next(), Next::ReadStore));
+        assert!(matches!(reader.look(), Next::ReadStore));
         reader.read_to(9, true);
-        assert!(matches!(reader.next(), Next::Wait));
+        assert!(matches!(reader.look(), Next::Wait));
         hub.wake_all();
-        assert!(matches!(reader.next(), Next::ReadStore));
+        assert!(matches!(reader.look(), Next::ReadStore));
     }
 
     #[test]

@@ -77,9 +77,16 @@ mod tests {
     #[test]
     fn ten_statuses_fold_into_five() {
         let table = [
-            ("draft", "pending"), ("pending", "pending"), ("running", "in-progress"), ("idle", "in-progress"),
-            ("waiting_human", "waiting-human"), ("awaiting_tool", "waiting-human"), ("completed", "complete"),
-            ("failed", "failed"), ("expired", "failed"), ("abandoned", "failed"),
+            ("draft", "pending"),
+            ("pending", "pending"),
+            ("running", "in-progress"),
+            ("idle", "in-progress"),
+            ("waiting_human", "waiting-human"),
+            ("awaiting_tool", "waiting-human"),
+            ("completed", "complete"),
+            ("failed", "failed"),
+            ("expired", "failed"),
+            ("abandoned", "failed"),
         ];
         for (status, block) in table {
             assert_eq!(BlockStatus::of(Status::parse(status).unwrap()).as_str(), block);

@@ -1,1 +1,179 @@
+//! A session on paper: its row and log as Markdown, plain text or JSON, piece by piece, so that a
+//! long log never stands in memory whole.
 
+use std::fmt::Write as _;
+
+use serde_json::json;
+
+use super::Session;
+use crate::error::{Error, Result};
+use crate::event::{Event, EventRole};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    Markdown,
+    Text,
+    Json,
+}
+
+impl Format {
+    pub fn parse(text: &str) -> Result<Self> {
+        match text {
+            "md" => Ok(Self::Markdown),
+            "txt" => Ok(Self::Text),
+            "json" => Ok(Self::Json),
+            _ => Err(Error::invalid("format", "must be md, json or txt")),
+        }
+    }
+
+    pub const fn media_type(self) -> &'static str {
+        match self {
+            Self::Markdown => "text/markdown; charset=utf-8",
+            Self::Text => "text/plain; charset=utf-8",
+            Self::Json => "application/json",
+        }
+    }
+}
+
+/// Writes an export: [`Paper::begin`], any number of [`Paper::events`], [`Paper::end`].
+#[derive(Debug)]
+pub struct Paper {
+    format: Format,
+    first: bool,
+}
+
+impl Paper {
+    pub fn new(format: Format) -> Self {
+        Self { format, first: true }
+    }
+
+    pub fn begin(&self, session: &Session) -> String {
+        let title = session.details.title.as_deref().unwrap_or(session.id.as_str());
+        let status = session.head.status;
+        match self.format {
+            Format::Markdown => {
+                format!("# {title}\n\n`{}` · {status} · {}\n", session.id, session.details.created_at)
+            }
+            Format::Text => format!("{title}\n{} {status} {}\n", session.id, session.details.created_at),
+            Format::Json => {
+                let row = json!({
+                    "id": session.id,
+                    "session_type": session.head.session_type.as_str(),
+                    "status": status.as_str(),
+                    "title": session.details.title,
+                    "description": session.details.description,
+                    "user_id": session.head.holder,
+                    "participants": session.participants,
+                    "metadata": session.details.metadata,
+                    "result": session.details.result,
+                    "usage": session.details.usage,
+                    "last_sequence": session.head.last_sequence,
+                    "created_at": session.details.created_at,
+                    "completed_at": session.details.completed_at,
+                });
+                format!("{{\"session\":{row},\"events\":[")
+            }
+        }
+    }
+
+    pub fn events(&mut self, events: &[Event]) -> String {
+        let mut out = String::new();
+        for event in events {
+            match self.format {
+                Format::Json => {
+                    if !std::mem::take(&mut self.first) {
+                        out.push(',');
+                    }
+                    let _ = write!(out, "\n{}", event_json(event));
+                }
+                Format::Markdown | Format::Text => self.line(event, &mut out),
+            }
+        }
+        out
+    }
+
+    pub fn end(&self) -> &'static str {
+        match self.format {
+            Format::Json => "\n]}\n",
+            Format::Markdown | Format::Text => "",
+        }
+    }
+
+    fn line(&self, event: &Event, out: &mut String) {
+        let who = match (event.kind.role(), event.author.as_deref()) {
+            (EventRole::User, Some(author)) => author,
+            (role, _) => role.as_str(),
+        };
+        let text = event.text();
+        let said = text.as_deref().filter(|_| event.kind.is_message());
+        let _ = match (self.format, said) {
+            (Format::Markdown, Some(text)) => {
+                write!(out, "\n**{who}** · {} · {}\n\n{text}\n", event.sequence, event.at)
+            }
+            (_, Some(text)) => write!(out, "\n[{}] {} {who}: {text}\n", event.sequence, event.at),
+            (Format::Markdown, None) => {
+                let detail = event.metadata.as_ref().map_or("", |metadata| metadata.as_str());
+                write!(out, "\n- {} · {} `{}` {detail}\n", event.sequence, event.at, event.kind.as_str())
+            }
+            (_, None) => writeln!(out, "[{}] {} {}", event.sequence, event.at, event.kind.as_str()),
+        };
+    }
+}
+
+fn event_json(event: &Event) -> String {
+    json!({
+        "session_id": event.session_id,
+        "sequence": event.sequence,
+        "type": event.kind.as_str(),
+        "role": event.kind.role().as_str(),
+        "content": event.content,
+        "metadata": event.metadata,
+        "subthread_id": event.subthread_id,
+        "external_event_id": event.external_event_id,
+        "turn": event.turn,
+        "author": event.author,
+        "at": event.at,
+    })
+    .to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::EventType;
+    use crate::json::Json;
+    use crate::session::Status;
+    use crate::session::decide::tests::session_in;
+
+    #[test]
+    fn an_export_holds_every_event_in_each_format() {
+        let event = |sequence, kind: &'static str, content: Option<&str>| Event {
+            session_id: crate::SessionId::stored("s"),
+            sequence,
+            kind: EventType::known(kind),
+            content: content.map(|text| Json::parse(text.as_bytes()).unwrap()),
+            metadata: None,
+            subthread_id: None,
+            external_event_id: None,
+            turn: None,
+            author: Some("ada".into()),
+            at: crate::Timestamp::from_micros(0),
+        };
+        let events = [
+            event(1, "session.created", None),
+            event(2, "user.message", Some(r#"[{"type":"text","text":"hello"}]"#)),
+        ];
+        for format in [Format::Markdown, Format::Text, Format::Json] {
+            let mut paper = Paper::new(format);
+            let text = paper.begin(&session_in(Status::Idle))
+                + &paper.events(&events[..1])
+                + &paper.events(&events[1..]);
+            let text = text + paper.end();
+            assert!(text.contains("hello") && text.contains("session.created"), "{text}");
+            if format == Format::Json {
+                let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+                assert_eq!(value["events"].as_array().unwrap().len(), 2);
+            }
+        }
+    }
+}

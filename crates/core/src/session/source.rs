@@ -47,8 +47,15 @@ pub enum SourceKind {
 }
 
 impl SourceKind {
-    pub const ALL: [Self; 7] =
-        [Self::Cli, Self::Api, Self::Web, Self::Channel, Self::Schedule, Self::Task, Self::HumanSessionBridge];
+    pub const ALL: [Self; 7] = [
+        Self::Cli,
+        Self::Api,
+        Self::Web,
+        Self::Channel,
+        Self::Schedule,
+        Self::Task,
+        Self::HumanSessionBridge,
+    ];
 
     pub const fn as_str(self) -> &'static str {
         match self {

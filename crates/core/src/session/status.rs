@@ -18,7 +18,9 @@ pub enum Status {
     Abandoned,
 }
 
-use Status::{Abandoned, AwaitingTool, Completed, Draft, Expired, Failed, Idle, Pending, Running, WaitingHuman};
+use Status::{
+    Abandoned, AwaitingTool, Completed, Draft, Expired, Failed, Idle, Pending, Running, WaitingHuman,
+};
 
 /// Whose hand makes a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -58,7 +60,7 @@ pub const MOVES: &[(Status, Status, &[Authority])] = &[
     (Draft, Expired, &[By::Sweeper, By::Owner]),
     (Pending, Running, &[By::Claim]),
     (Pending, Failed, &[By::Sweeper, By::Engine]),
-    (Pending, Abandoned, &[By::Owner, By::OwnerOrHolder]),
+    (Pending, Abandoned, &[By::Owner]),
     (Pending, Expired, &[By::Sweeper, By::Owner]),
     (Running, Completed, &[By::ClaimHolder, By::Submit, By::Decision]),
     (Running, Failed, &[By::ClaimHolder, By::Submit, By::Decision, By::Sweeper]),
@@ -198,8 +200,17 @@ mod tests {
     #[test]
     fn every_pair_outside_the_table_is_refused_for_every_hand() {
         let hands = [
-            By::Trigger, By::Engine, By::HumanStep, By::Claim, By::ClaimHolder, By::Submit, By::Decision,
-            By::OwnerOrHolder, By::Owner, By::ExternalHolder, By::Sweeper,
+            By::Trigger,
+            By::Engine,
+            By::HumanStep,
+            By::Claim,
+            By::ClaimHolder,
+            By::Submit,
+            By::Decision,
+            By::OwnerOrHolder,
+            By::Owner,
+            By::ExternalHolder,
+            By::Sweeper,
         ];
         let mut allowed = 0;
         for from in Status::ALL {

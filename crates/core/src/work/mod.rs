@@ -28,13 +28,19 @@ impl ClaimRequest {
         check_name("worker", &self.worker)?;
         check_lease(self.lease)?;
         if self.wait > limits::CLAIM_WAIT_MAX {
-            return Err(Error::invalid("wait_ms", format!("is more than {}", limits::CLAIM_WAIT_MAX.as_millis())));
+            return Err(Error::invalid(
+                "wait_ms",
+                format!("is more than {}", limits::CLAIM_WAIT_MAX.as_millis()),
+            ));
         }
         if self.limit == 0 || self.limit > limits::CLAIM_BATCH_MAX {
             return Err(Error::invalid("limit", format!("must be 1 to {}", limits::CLAIM_BATCH_MAX)));
         }
         if self.agent_slugs.len() > limits::CLAIM_BATCH_MAX {
-            return Err(Error::invalid("agent_slugs", format!("names more than {}", limits::CLAIM_BATCH_MAX)));
+            return Err(Error::invalid(
+                "agent_slugs",
+                format!("names more than {}", limits::CLAIM_BATCH_MAX),
+            ));
         }
         self.agent_slugs.iter().try_for_each(|slug| check_name("agent_slugs", slug))
     }

@@ -1,0 +1,53 @@
+# `make` alone lists the targets. scripts/ holds what they do; nothing here needs to be remembered.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help setup run test lint fmt bench clean-pg
+
+export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
+
+# setup has fetched every crate, so from there on a request to the network is a mistake and fails.
+OFFLINE := CARGO_NET_OFFLINE=true
+PG := scripts/with-postgres
+
+# The check of the served API against its description: a command, or empty for none.
+API_CHECK :=
+
+# Further arguments: make test ARGS=approval (a filter of tests), make run ARGS=--help, make bench ARGS=--help
+ARGS ?=
+
+help: ## List the targets
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r name what; do \
+	    printf '  make %-10s %s\n' "$$name" "$$what"; done
+
+setup: ## Install what is missing, and say what was done
+	@scripts/setup
+
+run: ## Build and start a demo server; it prints where it listens
+	@scripts/setup --build
+	cargo run --locked --release -p sederunt-cli --bin sederunt -- serve --demo $(ARGS)
+
+# Libraries last: the binary has the name of a library, and its page would replace that of the library.
+lint: setup ## Check the format, clippy and rustdoc; a warning is an error
+	$(OFFLINE) cargo fmt --all --check
+	$(OFFLINE) cargo clippy --locked --workspace --all-targets -- -D warnings
+	$(OFFLINE) RUSTDOCFLAGS='-D warnings' cargo doc --locked --workspace --no-deps --bins
+	$(OFFLINE) RUSTDOCFLAGS='-D warnings' cargo doc --locked --workspace --no-deps --lib
+
+test: lint ## Everything that must pass before a commit: setup, lint and all tests on both databases
+	$(OFFLINE) $(PG) cargo nextest run --locked --workspace $(ARGS)
+	$(OFFLINE) $(PG) cargo test --locked --workspace --doc
+	$(API_CHECK)
+
+# Built before the cluster starts, so that nothing but the benchmark runs beside it.
+bench: ## Measure Sederunt beside its peers, on durable settings
+	@scripts/setup --bench
+	$(OFFLINE) cargo build --locked --release -p sederunt-bench
+	$(OFFLINE) $(PG) --durable cargo run --locked --release -p sederunt-bench -- $(ARGS)
+
+fmt: ## Format the code
+	cargo fmt --all
+
+clean-pg: ## Remove the database clusters that killed runs have left behind
+	@$(PG) --clean

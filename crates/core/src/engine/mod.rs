@@ -1,0 +1,149 @@
+//! The one handle that every surface calls.
+//!
+//! Each command loads what it needs, decides purely, and commits once. When the row has moved on
+//! between the two, the command is decided again, a bounded number of times; the caller sees a
+//! conflict only if the decision itself changes. The methods stand in one file per noun.
+
+mod log;
+mod people;
+mod sessions;
+mod stream;
+mod sweep;
+mod work;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use log::{Append, AppendDone, DraftEvent};
+pub use people::{CreatedKey, NewKey, NewShare, NewUser, Operator, UserPatch};
+pub use sessions::Opened;
+pub use stream::{HintStream, LogStream, StreamItem};
+pub use sweep::Swept;
+
+use crate::access::{self, Actor, Verb};
+use crate::error::{Conflict, Error, Result};
+use crate::ids::SessionId;
+use crate::limits;
+use crate::live::Hub;
+use crate::session::Session;
+use crate::session::decide::Step;
+use crate::store::{Change, Committed, Guard, IdemKey, On, Part, Refusal, Store, Write};
+
+/// Times and counts that an operator may set.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    pub lease: Duration,
+    pub attempts_max: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { lease: limits::LEASE_DEFAULT, attempts_max: limits::ATTEMPTS_MAX }
+    }
+}
+
+/// The product. Cheap to clone; all clones are one.
+#[derive(Clone, Debug)]
+pub struct Engine {
+    store: Arc<dyn Store>,
+    hub: Arc<Hub>,
+    settings: Settings,
+}
+
+impl Engine {
+    /// Puts the rules over a store. The hub must be the one that the store publishes into.
+    pub fn new(store: Arc<dyn Store>, hub: Arc<Hub>, settings: Settings) -> Self {
+        Self { store, hub, settings }
+    }
+
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    pub fn hub(&self) -> &Arc<Hub> {
+        &self.hub
+    }
+
+    pub fn settings(&self) -> Settings {
+        self.settings
+    }
+
+    /// The session, if the caller may do this with it.
+    async fn load(&self, actor: &Actor, verb: Verb, id: &SessionId) -> Result<Session> {
+        let session = self.store.session(&actor.tenant, id).await?.ok_or(Error::NotFound)?;
+        access::check(actor, verb, &session)?;
+        Ok(session)
+    }
+
+    /// Commits what `decide` makes of the newest row, deciding anew while the row moves.
+    async fn settle_on<T>(
+        &self,
+        mut load_and_decide: impl AsyncFnMut() -> Result<Decided<T>>,
+    ) -> Result<Settled<T>> {
+        for _ in 0..limits::DECIDE_ROUNDS_MAX {
+            let change = match load_and_decide().await? {
+                Decided::Nothing(kept) => return Ok(Settled::Nothing(kept)),
+                Decided::Change(change) => change,
+            };
+            match self.store.commit(*change).await {
+                Ok(committed) => return Ok(Settled::Done(Box::new(committed))),
+                Err(Refusal::Stale) => {}
+                Err(Refusal::Rejected(error)) => return Err(error),
+            }
+        }
+        Err(Conflict::SessionBusy.into())
+    }
+
+    /// A command that can no longer be decided may be the repeat of one that was: then its key
+    /// knows, and the first answer stands.
+    async fn or_replayed<T>(
+        &self,
+        actor: &Actor,
+        key: Option<IdemKey>,
+        done: Result<Settled<T>>,
+    ) -> Result<Settled<T>> {
+        match (done, key) {
+            (Err(error @ (Error::Conflict(_) | Error::Denied(_))), Some(key)) => {
+                match self.store.recall(&actor.tenant, key).await? {
+                    Some(replay) => Ok(Settled::Done(Box::new(Committed {
+                        at: self.store.now().await?,
+                        parts: smallvec::SmallVec::new(),
+                        replay: Some(replay),
+                    }))),
+                    None => Err(error),
+                }
+            }
+            (done, _) => done,
+        }
+    }
+
+    /// Commits a change that was decided on nothing that could move.
+    async fn commit(&self, change: Change) -> Result<Committed> {
+        match self.store.commit(change).await {
+            Ok(committed) => Ok(committed),
+            Err(Refusal::Stale) => Err(Conflict::SessionBusy.into()),
+            Err(Refusal::Rejected(error)) => Err(error),
+        }
+    }
+}
+
+/// What a command came to.
+enum Decided<T> {
+    Nothing(T),
+    Change(Box<Change>),
+}
+
+enum Settled<T> {
+    Nothing(T),
+    Done(Box<Committed>),
+}
+
+/// The part that carries out a step on the row that it was decided on.
+fn step_part(session: &Session, step: Step) -> Part {
+    let mut writes = smallvec::SmallVec::new();
+    if !step.events.is_empty() {
+        writes.push(Write::Append(step.events));
+    }
+    writes.push(Write::Update(Box::new(step.update)));
+    Part { on: On::Session(session.id.clone()), guard: Guard::seen(session), writes }
+}

@@ -1,0 +1,418 @@
+//! Commands on people: keys, users, share links, tenants; and proving who a caller is.
+
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use super::Engine;
+use super::sessions::{audit_name, check_limit};
+use crate::access::{self, Actor, Role, ShareAccess, Verb};
+use crate::error::{Error, Result};
+use crate::ids::{CredentialId, SessionId, TenantId, UserId, check_name, check_text, random_secret};
+use crate::limits;
+use crate::people::{Audit, Identity, KEY_PREFIX, Key, SecretHash, Share, Tenant, User, check_platform};
+use crate::session::SourceKind;
+use crate::store::{AuditLine, Change, IdemKey, Note, Record};
+
+/// The longest life of a share link.
+const SHARE_LIFE_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// A key to be made.
+#[derive(Clone, Debug, Default)]
+pub struct NewKey {
+    pub role: Option<Role>,
+    pub user: Option<String>,
+    pub prefix: Option<String>,
+    pub act_as: bool,
+    pub expires_in: Option<Duration>,
+}
+
+/// A key that was made. The secret is shown once: a repeat of the call has none.
+#[derive(Clone, Debug)]
+pub struct CreatedKey {
+    pub key: Key,
+    pub secret: Option<String>,
+}
+
+/// A share link that was made. The token is shown once.
+#[derive(Clone, Debug)]
+pub struct NewShare {
+    pub share: Share,
+    pub token: Option<String>,
+}
+
+/// A user to be made.
+#[derive(Clone, Debug, Default)]
+pub struct NewUser {
+    pub id: Option<String>,
+    pub name: Option<String>,
+    pub role: Option<Role>,
+}
+
+/// A change of a user.
+#[derive(Clone, Debug, Default)]
+pub struct UserPatch {
+    pub role: Option<Role>,
+    pub name: Option<String>,
+    pub suspended: Option<bool>,
+}
+
+impl Engine {
+    /// Who presents this key. One answer for every key that opens nothing.
+    pub async fn authenticate_key(&self, secret: &str, surface: SourceKind) -> Result<Actor> {
+        let refused = || Error::Unauthenticated("the key is unknown, expired or revoked");
+        if !secret.starts_with(KEY_PREFIX) {
+            return Err(refused());
+        }
+        let found = self.store.key_by_hash(SecretHash::of(secret)).await?.ok_or_else(refused)?;
+        if !found.is_valid(self.store.now().await?) {
+            return Err(refused());
+        }
+        let key = found.key;
+        Ok(Actor {
+            tenant: key.tenant,
+            credential: key.id,
+            role: key.role,
+            user: key.user,
+            prefix: key.prefix.map(Into::into),
+            shared: None,
+            surface,
+        })
+    }
+
+    /// Whether a key may lend itself to other users of its tenant.
+    pub async fn key_acts_for_others(&self, secret: &str) -> Result<bool> {
+        Ok(self.store.key_by_hash(SecretHash::of(secret)).await?.is_some_and(|found| found.key.act_as))
+    }
+
+    /// The actor that a lending key becomes: the user's id, and the lower of both roles.
+    pub async fn act_as(&self, lender: Actor, user: &UserId) -> Result<Actor> {
+        let user = self
+            .store
+            .user(&lender.tenant, user)
+            .await?
+            .filter(|user| !user.suspended)
+            .ok_or_else(|| Error::denied("there is no such active user to act for"))?;
+        if !matches!(lender.role, Role::Owner | Role::Member | Role::Guest) {
+            return Err(Error::denied("workers and channels act for nobody"));
+        }
+        Ok(Actor { role: lender.role.lower(user.role), user: Some(user.id), ..lender })
+    }
+
+    /// Who presents this share token.
+    pub async fn authenticate_share(&self, token: &str) -> Result<Actor> {
+        let refused = || Error::Unauthenticated("the share link is unknown, expired or revoked");
+        let share = self.store.share_by_hash(SecretHash::of(token)).await?.ok_or_else(refused)?;
+        if !share.is_valid(self.store.now().await?) {
+            return Err(refused());
+        }
+        Ok(Actor {
+            tenant: share.tenant,
+            credential: CredentialId::stored(format!("share:{}", share.id)),
+            role: Role::Share,
+            user: None,
+            prefix: None,
+            shared: Some((share.session, share.access)),
+            surface: SourceKind::Web,
+        })
+    }
+
+    pub async fn create_key(&self, actor: &Actor, wish: NewKey, key: Option<IdemKey>) -> Result<CreatedKey> {
+        access::check_general(actor, Verb::Administer)?;
+        let role = wish.role.ok_or_else(|| Error::invalid("role", "is required"))?;
+        if role == Role::Share {
+            return Err(Error::invalid("role", "must be owner, member, guest, worker or channel"));
+        }
+        let user = wish.user.as_deref().map(UserId::parse).transpose()?;
+        if matches!(role, Role::Member | Role::Guest) && user.is_none() {
+            return Err(Error::invalid("user", "a member's or guest's key names its user"));
+        }
+        if (role == Role::Channel) != wish.prefix.is_some() {
+            return Err(Error::invalid("prefix", "a channel key, and only that, has a session-id prefix"));
+        }
+        if let Some(prefix) = &wish.prefix {
+            check_name("prefix", prefix)?;
+        }
+        if wish.act_as && !matches!(role, Role::Owner | Role::Member | Role::Guest) {
+            return Err(Error::invalid("act_as", "only a person's key acts for others"));
+        }
+        let now = self.store.now().await?;
+        let drawn = Uuid::now_v7();
+        let made = Key {
+            id: CredentialId::stored(drawn.to_string()),
+            tenant: actor.tenant.clone(),
+            user,
+            role,
+            prefix: wish.prefix,
+            act_as: wish.act_as,
+            created_at: now,
+            expires_at: wish.expires_in.map(|life| now.plus(life)),
+            revoked_at: None,
+        };
+        let secret = format!("{KEY_PREFIX}{}", random_secret());
+        let hash = SecretHash::of(&secret);
+        let change = Change::new(actor.tenant.clone())
+            .record(Record::AddKey { key: made.clone(), hash })
+            .audited(audit(actor, "key.create", made.id.as_str()))
+            .keyed(key.map(|key| IdemKey { note: Some(Note(drawn)), ..key }));
+        let done = self.commit(change).await?;
+        match done.replay {
+            None => Ok(CreatedKey { key: made, secret: Some(secret) }),
+            Some(replay) => {
+                let id = replay.note.map(|note| note.0.to_string()).unwrap_or_default();
+                let keys = self.store.keys(&actor.tenant).await?;
+                let first = keys.into_iter().find(|key| key.id.as_str() == id).ok_or(Error::NotFound)?;
+                Ok(CreatedKey { key: first, secret: None })
+            }
+        }
+    }
+
+    pub async fn keys(&self, actor: &Actor) -> Result<Vec<Key>> {
+        access::check_general(actor, Verb::Administer)?;
+        self.store.keys(&actor.tenant).await
+    }
+
+    /// Revokes a key; every node refuses it within five seconds.
+    pub async fn revoke_key(&self, actor: &Actor, id: &CredentialId) -> Result<()> {
+        access::check_general(actor, Verb::Administer)?;
+        if !self.store.keys(&actor.tenant).await?.iter().any(|key| key.id == *id) {
+            return Err(Error::NotFound);
+        }
+        let change = Change::new(actor.tenant.clone())
+            .record(Record::RevokeKey { id: id.clone() })
+            .audited(audit(actor, "key.revoke", id.as_str()));
+        self.commit(change).await.map(drop)
+    }
+
+    pub async fn create_user(&self, actor: &Actor, wish: NewUser, key: Option<IdemKey>) -> Result<User> {
+        access::check_general(actor, Verb::Administer)?;
+        let drawn = Uuid::now_v7();
+        let id = match &wish.id {
+            Some(text) => UserId::parse(text)?,
+            None => UserId::stored(drawn.to_string()),
+        };
+        if let Some(name) = &wish.name {
+            check_text("name", name, limits::NAME_CHARS_MAX)?;
+        }
+        let user = User {
+            id,
+            name: wish.name,
+            role: person(wish.role.unwrap_or(Role::Member))?,
+            suspended: false,
+            merged_into: None,
+            created_at: self.store.now().await?,
+            identities: Vec::new(),
+        };
+        let change = Change::new(actor.tenant.clone())
+            .record(Record::AddUser(user.clone()))
+            .audited(audit(actor, "user.create", user.id.as_str()))
+            .keyed(key.map(|key| IdemKey { note: Some(Note(drawn)), ..key }));
+        let done = self.commit(change).await?;
+        match (done.replay, &wish.id) {
+            (Some(replay), None) => {
+                let first = replay.note.map(|note| note.0.to_string()).unwrap_or_default();
+                self.found_user(actor, &UserId::stored(first)).await
+            }
+            _ => self.found_user(actor, &user.id).await,
+        }
+    }
+
+    pub async fn users(&self, actor: &Actor, after: Option<&str>, limit: usize) -> Result<Vec<User>> {
+        access::check_general(actor, Verb::Administer)?;
+        check_limit(limit)?;
+        self.store.users(&actor.tenant, after, limit).await
+    }
+
+    pub async fn user(&self, actor: &Actor, id: &UserId) -> Result<User> {
+        access::check_general(actor, Verb::Administer)?;
+        self.found_user(actor, id).await
+    }
+
+    /// Changes a user. A suspended user's credentials are refused within five seconds.
+    pub async fn update_user(&self, actor: &Actor, id: &UserId, wish: UserPatch) -> Result<User> {
+        access::check_general(actor, Verb::Administer)?;
+        self.found_user(actor, id).await?;
+        if let Some(name) = &wish.name {
+            check_text("name", name, limits::NAME_CHARS_MAX)?;
+        }
+        let record = Record::UpdateUser {
+            id: id.clone(),
+            role: wish.role.map(person).transpose()?,
+            name: wish.name,
+            suspended: wish.suspended,
+        };
+        let change = Change::new(actor.tenant.clone()).record(record).audited(audit(
+            actor,
+            "user.update",
+            id.as_str(),
+        ));
+        self.commit(change).await?;
+        self.found_user(actor, id).await
+    }
+
+    /// Says who a user is on a platform. An identity belongs to one user.
+    pub async fn link_identity(
+        &self,
+        actor: &Actor,
+        id: &UserId,
+        identity: Identity,
+        key: Option<IdemKey>,
+    ) -> Result<User> {
+        access::check_general(actor, Verb::Administer)?;
+        check_platform(&identity.platform)?;
+        check_name("external_id", &identity.external_id)?;
+        let user = self.found_user(actor, id).await?;
+        if user.identities.contains(&identity) {
+            return Ok(user);
+        }
+        let change = Change::new(actor.tenant.clone())
+            .record(Record::AddIdentity { user: id.clone(), identity })
+            .audited(audit(actor, "user.link", id.as_str()))
+            .keyed(key);
+        self.commit(change).await?;
+        self.found_user(actor, id).await
+    }
+
+    /// Makes one person of two: identities and sessions of the first become the second's.
+    pub async fn merge_users(
+        &self,
+        actor: &Actor,
+        from: &UserId,
+        into: &UserId,
+        key: Option<IdemKey>,
+    ) -> Result<User> {
+        access::check_general(actor, Verb::Administer)?;
+        if from == into {
+            return Err(Error::invalid("into", "must be another user"));
+        }
+        let source = self.found_user(actor, from).await?;
+        self.found_user(actor, into).await.map_err(|_| Error::invalid("into", "names no user"))?;
+        if source.merged_into.as_ref() == Some(into) {
+            return self.found_user(actor, into).await;
+        }
+        let change = Change::new(actor.tenant.clone())
+            .record(Record::MergeUser { from: from.clone(), into: into.clone() })
+            .audited(audit(actor, "user.merge", from.as_str()))
+            .keyed(key);
+        self.commit(change).await?;
+        self.found_user(actor, into).await
+    }
+
+    async fn found_user(&self, actor: &Actor, id: &UserId) -> Result<User> {
+        self.store.user(&actor.tenant, id).await?.ok_or(Error::NotFound)
+    }
+
+    /// Makes a link that opens one session to whoever holds it, until it expires or is revoked.
+    pub async fn share(
+        &self,
+        actor: &Actor,
+        id: &SessionId,
+        access: ShareAccess,
+        expires_in: Duration,
+        key: Option<IdemKey>,
+    ) -> Result<NewShare> {
+        let session = self.load(actor, Verb::Share, id).await?;
+        if expires_in.is_zero() || expires_in > SHARE_LIFE_MAX {
+            return Err(Error::invalid("expires_in", format!("must be 1 to {}", SHARE_LIFE_MAX.as_secs())));
+        }
+        let now = self.store.now().await?;
+        let drawn = Uuid::now_v7();
+        let share = Share {
+            id: drawn.to_string(),
+            tenant: actor.tenant.clone(),
+            session: session.id.clone(),
+            access,
+            created_by: actor.user.clone(),
+            created_at: now,
+            expires_at: now.plus(expires_in),
+            revoked_at: None,
+            tenant_suspended: false,
+        };
+        let token = random_secret();
+        let hash = SecretHash::of(&token);
+        let change = Change::new(actor.tenant.clone())
+            .record(Record::AddShare { share: share.clone(), hash })
+            .audited(audit(actor, "share.create", &share.id))
+            .keyed(key.map(|key| IdemKey { note: Some(Note(drawn)), ..key }));
+        let done = self.commit(change).await?;
+        match done.replay {
+            None => Ok(NewShare { share, token: Some(token) }),
+            Some(replay) => {
+                let first = replay.note.map(|note| note.0.to_string()).unwrap_or_default();
+                let share = self.store.share(&actor.tenant, &first).await?.ok_or(Error::NotFound)?;
+                Ok(NewShare { share, token: None })
+            }
+        }
+    }
+
+    /// Revokes a share link; open streams through it end within five seconds.
+    pub async fn revoke_share(&self, actor: &Actor, id: &str) -> Result<()> {
+        let share = self.store.share(&actor.tenant, id).await?.ok_or(Error::NotFound)?;
+        self.load(actor, Verb::Share, &share.session).await?;
+        let change = Change::new(actor.tenant.clone())
+            .record(Record::RevokeShare { id: id.to_owned() })
+            .audited(audit(actor, "share.revoke", id));
+        self.commit(change).await.map(drop)
+    }
+
+    /// The audit trail, newest first.
+    pub async fn audit(&self, actor: &Actor, limit: usize) -> Result<Vec<AuditLine>> {
+        access::check_general(actor, Verb::Administer)?;
+        check_limit(limit)?;
+        self.store.audit(&actor.tenant, limit).await
+    }
+}
+
+/// What the operator of an installation does above all tenants. Surfaces make this handle only for
+/// a caller that proved to be the operator.
+#[derive(Clone, Debug)]
+pub struct Operator<'a>(&'a Engine);
+
+impl Engine {
+    /// The handle above tenants. Proving that the caller is the operator is the surface's part.
+    pub fn operator(&self) -> Operator<'_> {
+        Operator(self)
+    }
+}
+
+impl Operator<'_> {
+    /// The operator as the owner of one tenant.
+    pub fn owner_of(tenant: TenantId, surface: SourceKind) -> Actor {
+        Actor { tenant, credential: CredentialId::stored("operator"), ..Actor::local(surface) }
+    }
+
+    pub async fn tenants(&self) -> Result<Vec<Tenant>> {
+        self.0.store.tenants().await
+    }
+
+    pub async fn create_tenant(&self, id: &TenantId) -> Result<Tenant> {
+        self.0.store.create_tenant(id, operator_audit("tenant.create", id)).await
+    }
+
+    /// Suspends a tenant or lets it go on; its credentials follow within five seconds.
+    pub async fn suspend_tenant(&self, id: &TenantId, suspended: bool) -> Result<Tenant> {
+        let action = if suspended { "tenant.suspend" } else { "tenant.resume" };
+        self.0.store.suspend_tenant(id, suspended, operator_audit(action, id)).await
+    }
+
+    /// Removes a tenant with everything in it.
+    pub async fn delete_tenant(&self, id: &TenantId) -> Result<()> {
+        if id.as_str() == "default" {
+            return Err(Error::denied("the default tenant stays: local mode serves it"));
+        }
+        self.0.store.tenant(id).await?.ok_or(Error::NotFound)?;
+        self.0.store.delete_tenant(id).await
+    }
+}
+
+fn operator_audit(action: &'static str, tenant: &TenantId) -> Audit {
+    Audit { actor: "operator".into(), action, target: tenant.to_string() }
+}
+
+fn audit(actor: &Actor, action: &'static str, target: &str) -> Audit {
+    Audit { actor: audit_name(actor), action, target: target.to_owned() }
+}
+
+fn person(role: Role) -> Result<Role> {
+    Role::parse_person(role.as_str())
+}

@@ -1,0 +1,298 @@
+//! Commands on sessions: open, change, move, retry, stop, fork, delete; and reading them.
+
+use smallvec::smallvec;
+use uuid::Uuid;
+
+use super::{Decided, Engine, Settled, step_part};
+use crate::access::{self, Actor, Role, Verb};
+use crate::error::{Conflict, Error, Result};
+use crate::ids::{SessionId, check_text};
+use crate::limits;
+use crate::people::Audit;
+use crate::session::decide::{self, OpenSession, PatchSession, Transition};
+use crate::session::query::{Eyes, ListCursor, Page, SessionQuery};
+use crate::session::status::Authority;
+use crate::session::{Session, SessionType};
+use crate::store::{Change, Guard, Hit, IdemKey, NewSession, Note, On, Part, SearchQuery, Write};
+use crate::work;
+
+/// A session that was opened.
+#[derive(Clone, Debug)]
+pub struct Opened {
+    pub session: Session,
+    pub created: bool,
+}
+
+impl Engine {
+    /// Opens a session: makes it, or shows the existing one of that id again.
+    pub async fn open(&self, actor: &Actor, wish: OpenSession, key: Option<IdemKey>) -> Result<Opened> {
+        if matches!(actor.role, Role::Worker | Role::Share | Role::Guest) {
+            return Err(Error::denied("your role may not open sessions"));
+        }
+        if actor.role == Role::Channel && wish.id.is_none() {
+            return Err(Error::invalid("id", "a channel key names the session under its own prefix"));
+        }
+        let drawn = Uuid::now_v7();
+        let id = match &wish.id {
+            Some(text) => SessionId::parse_new(text)?,
+            None => SessionId::stored(drawn.to_string()),
+        };
+        let key = key.map(|key| IdemKey { note: Some(Note(drawn)), ..key });
+        let mut created = false;
+        let done = self
+            .settle_on(async || {
+                if let Some(session) = self.store.session(&actor.tenant, &id).await? {
+                    access::check(actor, Verb::Read, &session)?;
+                    let Some(step) = decide::reopen(actor, &session, &wish)? else {
+                        return Ok(Decided::Nothing(session));
+                    };
+                    created = false;
+                    let change = Change::new(actor.tenant.clone()).part(step_part(&session, step)).keyed(key);
+                    return Ok(Decided::Change(Box::new(change)));
+                }
+                created = true;
+                let new = decide::open(actor, id.clone(), wish.clone())?;
+                let new = self.with_parent(actor, new).await?;
+                Ok(Decided::Change(Box::new(creation(actor, new, key)?)))
+            })
+            .await?;
+        let (id, created) = match done {
+            Settled::Nothing(session) => return Ok(Opened { session, created: false }),
+            Settled::Done(done) => match (done.replay, &wish.id) {
+                (Some(replay), None) => {
+                    (replay.note.map_or(id, |note| SessionId::stored(note.0.to_string())), true)
+                }
+                (Some(_), Some(_)) => (id, true),
+                (None, _) => (id, created),
+            },
+        };
+        let session = self.store.session(&actor.tenant, &id).await?.ok_or(Error::NotFound)?;
+        Ok(Opened { session, created })
+    }
+
+    async fn with_parent(&self, actor: &Actor, mut new: NewSession) -> Result<NewSession> {
+        if let Some(parent) = &new.details.parent_id {
+            let parent = self.load(actor, Verb::Read, parent).await.map_err(|error| match error {
+                Error::NotFound => Error::invalid("parent_id", "names no session that you may see"),
+                other => other,
+            })?;
+            new.details.root_id = Some(parent.details.root_id.unwrap_or(parent.id));
+        }
+        Ok(new)
+    }
+
+    /// One session.
+    pub async fn session(&self, actor: &Actor, id: &SessionId) -> Result<Session> {
+        self.load(actor, Verb::Read, id).await
+    }
+
+    /// A page of the sessions that the caller may see.
+    pub async fn sessions(&self, actor: &Actor, mut query: SessionQuery) -> Result<Page<Session>> {
+        check_limit(query.limit)?;
+        query.seen_by = eyes(actor)?;
+        if let Some(text) = &query.text {
+            check_text("q", text, limits::QUERY_CHARS_MAX)?;
+        }
+        self.store.sessions(&actor.tenant, query).await
+    }
+
+    /// The sessions that a session brought forth.
+    pub async fn children(
+        &self,
+        actor: &Actor,
+        id: &SessionId,
+        limit: usize,
+        after: Option<ListCursor>,
+    ) -> Result<Page<Session>> {
+        check_limit(limit)?;
+        let parent = self.load(actor, Verb::Read, id).await?;
+        let query = SessionQuery {
+            parent_id: Some(parent.id),
+            inactive: Some(false),
+            limit,
+            after,
+            ..SessionQuery::default()
+        };
+        self.sessions(actor, query).await
+    }
+
+    /// Only sessions of one type: the helper for code that must never see another.
+    pub async fn sessions_of_type(
+        &self,
+        actor: &Actor,
+        session_type: SessionType,
+        query: SessionQuery,
+    ) -> Result<Page<Session>> {
+        self.sessions(actor, SessionQuery { session_type: Some(session_type), ..query }).await
+    }
+
+    pub async fn patch(
+        &self,
+        actor: &Actor,
+        id: &SessionId,
+        wish: PatchSession,
+        key: Option<IdemKey>,
+    ) -> Result<Session> {
+        self.change(actor, Verb::Write, id, key, async |session| decide::patch(actor, session, &wish)).await
+    }
+
+    /// Moves a session as far as a caller may by name.
+    pub async fn transition(
+        &self,
+        actor: &Actor,
+        id: &SessionId,
+        wish: Transition,
+        key: Option<IdemKey>,
+    ) -> Result<Session> {
+        self.change(actor, Verb::Write, id, key, async |session| {
+            decide::transition(actor, session, &wish).map(Some)
+        })
+        .await
+    }
+
+    /// Asks a session to stop. Its worker learns by its next heartbeat or append.
+    pub async fn stop(&self, actor: &Actor, id: &SessionId, key: Option<IdemKey>) -> Result<Session> {
+        self.change(actor, Verb::Steer, id, key, async |session| {
+            if session.head.status.is_terminal() {
+                return Err(Conflict::SessionClosed.into());
+            }
+            let by = match (actor.role, session.head.status) {
+                (Role::Owner, crate::session::Status::Pending) => Authority::Owner,
+                (_, crate::session::Status::Pending) => {
+                    return Err(Error::denied("only an owner cancels queued work"));
+                }
+                _ => Authority::OwnerOrHolder,
+            };
+            work::decide::stop(session, by)
+        })
+        .await
+    }
+
+    /// Makes a new session that does the work of a failing one again.
+    pub async fn retry(&self, actor: &Actor, id: &SessionId, key: Option<IdemKey>) -> Result<Session> {
+        let session = self.load(actor, Verb::Steer, id).await?;
+        self.create(actor, decide::retry(actor, &session)?, key).await
+    }
+
+    /// Makes a new session that shares this one's log up to a sequence.
+    pub async fn fork(
+        &self,
+        actor: &Actor,
+        id: &SessionId,
+        at_sequence: u64,
+        key: Option<IdemKey>,
+    ) -> Result<Session> {
+        let session = self.load(actor, Verb::Share, id).await?;
+        self.create(actor, decide::fork(actor, &session, at_sequence)?, key).await
+    }
+
+    /// Removes a session with its log.
+    pub async fn delete(&self, actor: &Actor, id: &SessionId) -> Result<()> {
+        self.settle_on(async || {
+            let session = self.load(actor, Verb::Delete, id).await?;
+            decide::check_deletable(&session)?;
+            let part = Part {
+                on: On::Session(session.id.clone()),
+                guard: Guard::seen(&session),
+                writes: smallvec![Write::Delete],
+            };
+            let audit =
+                Audit { actor: audit_name(actor), action: "session.delete", target: session.id.to_string() };
+            Ok(Decided::<()>::Change(Box::new(Change::new(actor.tenant.clone()).part(part).audited(audit))))
+        })
+        .await
+        .map(drop)
+    }
+
+    /// Words in titles, descriptions and messages that the caller may see, newest first.
+    pub async fn search(
+        &self,
+        actor: &Actor,
+        text: &str,
+        after: Option<i64>,
+        limit: usize,
+    ) -> Result<Page<Hit, i64>> {
+        check_limit(limit)?;
+        check_text("q", text, limits::QUERY_CHARS_MAX)?;
+        let words: Vec<String> = search_words(text);
+        if words.is_empty() {
+            return Err(Error::invalid("q", "must contain a word to look for"));
+        }
+        let query = SearchQuery { words, seen_by: eyes(actor)?, after, limit };
+        self.store.search(&actor.tenant, query).await
+    }
+
+    async fn change(
+        &self,
+        actor: &Actor,
+        verb: Verb,
+        id: &SessionId,
+        key: Option<IdemKey>,
+        decide: impl AsyncFn(&Session) -> Result<Option<decide::Step>>,
+    ) -> Result<Session> {
+        let done = self
+            .settle_on(async || {
+                let session = self.load(actor, verb, id).await?;
+                let Some(step) = decide(&session).await? else { return Ok(Decided::Nothing(session)) };
+                let change = Change::new(actor.tenant.clone()).part(step_part(&session, step)).keyed(key);
+                Ok(Decided::Change(Box::new(change)))
+            })
+            .await;
+        match self.or_replayed(actor, key, done).await? {
+            Settled::Nothing(session) => Ok(session),
+            Settled::Done(_) => self.store.session(&actor.tenant, id).await?.ok_or(Error::NotFound),
+        }
+    }
+
+    async fn create(&self, actor: &Actor, new: NewSession, key: Option<IdemKey>) -> Result<Session> {
+        let drawn = Uuid::parse_str(new.id.as_str()).map_err(Error::internal)?;
+        let key = key.map(|key| IdemKey { note: Some(Note(drawn)), ..key });
+        let done = self.commit(creation(actor, new, key)?).await?;
+        let id = done.replay.and_then(|replay| replay.note).map_or(drawn, |note| note.0);
+        let id = SessionId::stored(id.to_string());
+        self.store.session(&actor.tenant, &id).await?.ok_or(Error::NotFound)
+    }
+}
+
+fn creation(actor: &Actor, new: NewSession, key: Option<IdemKey>) -> Result<Change> {
+    let events = vec![decide::created_event(&new)?];
+    let part = Part {
+        on: On::New(Box::new(new)),
+        guard: Guard::default(),
+        writes: smallvec![Write::Append(events)],
+    };
+    Ok(Change::new(actor.tenant.clone()).part(part).keyed(key))
+}
+
+/// What a caller's lists and searches are narrowed to.
+fn eyes(actor: &Actor) -> Result<Option<Eyes>> {
+    Ok(match actor.role {
+        Role::Owner => None,
+        Role::Member | Role::Guest => Some(Eyes::Participant(
+            actor.user.clone().ok_or_else(|| Error::denied("this credential names no user"))?,
+        )),
+        Role::Worker => Some(Eyes::Claims(actor.credential.clone())),
+        Role::Channel => Some(Eyes::Prefix(actor.prefix.as_deref().unwrap_or_default().to_owned())),
+        Role::Share => return Err(Error::denied("a share link opens one session, not lists")),
+    })
+}
+
+/// The words that an index knows, out of what somebody typed.
+pub(crate) fn search_words(text: &str) -> Vec<String> {
+    text.split(|c: char| !c.is_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .map(str::to_lowercase)
+        .collect()
+}
+
+pub(super) fn check_limit(limit: usize) -> Result<()> {
+    if limit == 0 || limit > limits::PAGE_ROWS_MAX {
+        return Err(Error::invalid("limit", format!("must be 1 to {}", limits::PAGE_ROWS_MAX)));
+    }
+    Ok(())
+}
+
+/// How a caller is named in the audit trail.
+pub(super) fn audit_name(actor: &Actor) -> String {
+    actor.user.as_ref().map_or_else(|| actor.credential.to_string(), ToString::to_string)
+}

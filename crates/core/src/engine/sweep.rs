@@ -1,0 +1,177 @@
+//! The sweeper: frees lost leases, ends what is overdue, hides what fell silent. It looks only at
+//! what a store says is due, and every change is checked again under the lock: a heartbeat or an
+//! answer that came in between wins.
+
+use super::{Engine, step_part};
+use crate::error::Result;
+use crate::limits;
+use crate::session::Session;
+use crate::session::decide::{Step, move_to};
+use crate::session::status::Authority;
+use crate::store::{Change, Due, Refusal, Update};
+use crate::time::Timestamp;
+use crate::work;
+
+/// What one sweep did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// Sessions that were looked at.
+    pub looked_at: usize,
+    pub leases_lost: usize,
+    pub overdue: usize,
+    pub hidden: usize,
+}
+
+enum Reason {
+    Lapsed,
+    Overdue,
+    Silent,
+}
+
+impl Engine {
+    /// Settles what is due, in rounds, until nothing more is.
+    pub async fn sweep(&self) -> Result<Swept> {
+        let mut swept = Swept::default();
+        loop {
+            let now = self.store.now().await?;
+            let silent_since = now.minus(limits::INACTIVE_AFTER);
+            let due = self.store.due(silent_since, limits::SWEEP_ROWS_MAX).await?;
+            let full = due.len() == limits::SWEEP_ROWS_MAX;
+            let before = swept;
+            for due in due {
+                swept.looked_at += 1;
+                match self.sweep_one(&due, now, silent_since).await? {
+                    Some(Reason::Lapsed) => swept.leases_lost += 1,
+                    Some(Reason::Overdue) => swept.overdue += 1,
+                    Some(Reason::Silent) => swept.hidden += 1,
+                    None => {}
+                }
+            }
+            let worked = (swept.leases_lost, swept.overdue, swept.hidden)
+                != (before.leases_lost, before.overdue, before.hidden);
+            if !full || !worked {
+                return Ok(swept);
+            }
+        }
+    }
+
+    /// Forgets idempotency keys that have served their time.
+    pub async fn purge_idempotency_keys(&self) -> Result<u64> {
+        let now = self.store.now().await?;
+        self.store.purge_keys(now.minus(limits::IDEMPOTENCY_KEPT)).await
+    }
+
+    async fn sweep_one(&self, due: &Due, now: Timestamp, silent_since: Timestamp) -> Result<Option<Reason>> {
+        let Some(session) = self.store.session(&due.tenant, &due.session).await? else { return Ok(None) };
+        let Some((reason, step)) = decide(&session, now, silent_since, self.settings.attempts_max)? else {
+            return Ok(None);
+        };
+        let mut part = step_part(&session, step);
+        match reason {
+            Reason::Lapsed => part.guard.lapsed = true,
+            Reason::Overdue => part.guard.overdue = true,
+            Reason::Silent => part.guard.sequence = Some(session.head.last_sequence),
+        }
+        match self.store.commit(Change::new(due.tenant.clone()).part(part)).await {
+            Ok(_) => Ok(Some(reason)),
+            // Somebody was quicker: the session is not due any more, or will be found again.
+            Err(Refusal::Stale) => Ok(None),
+            Err(Refusal::Rejected(crate::Error::Conflict(_) | crate::Error::NotFound)) => Ok(None),
+            Err(Refusal::Rejected(error)) => Err(error),
+        }
+    }
+}
+
+fn decide(
+    session: &Session,
+    now: Timestamp,
+    silent_since: Timestamp,
+    attempts_max: u32,
+) -> Result<Option<(Reason, Step)>> {
+    let head = &session.head;
+    if let Some(claim) = &head.claim {
+        if claim.lease_until > now {
+            return Ok(None);
+        }
+        return work::decide::lapse(session, attempts_max).map(|step| Some((Reason::Lapsed, step)));
+    }
+    if head.deadline_at.is_some_and(|deadline| deadline <= now)
+        && let Some(to) = head.when_overdue()
+    {
+        let mut step = move_to(session, to, Authority::Sweeper, Some("deadline"))?;
+        if to.is_terminal() {
+            step.update.end_reason = Some("deadline".into());
+        }
+        return Ok(Some((Reason::Overdue, step)));
+    }
+    if !head.inactive && !head.status.is_live() && head.last_at < silent_since {
+        let update = Update { inactive: Some(true), ..Update::default() };
+        return Ok(Some((Reason::Silent, Step { update, events: Vec::new() })));
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::CredentialId;
+    use crate::session::decide::tests::session_in;
+    use crate::session::row::Claim;
+    use crate::session::{SessionType, Status};
+
+    const NOW: Timestamp = Timestamp::from_micros(1_000_000);
+    const LONG_AGO: Timestamp = Timestamp::from_micros(0);
+
+    fn outcome(session: &Session) -> Option<Option<Status>> {
+        decide(session, NOW, LONG_AGO, 3).unwrap().map(|(_, step)| step.update.status)
+    }
+
+    #[test]
+    fn a_live_lease_is_left_alone_and_a_lapsed_one_is_not() {
+        let mut session = session_in(Status::Running);
+        let lease = |until| Claim {
+            worker: "w".into(),
+            credential: CredentialId::stored("c"),
+            lease_until: Timestamp::from_micros(until),
+        };
+        session.head.claim = Some(lease(1_000_001));
+        assert_eq!(outcome(&session), None);
+        session.head.claim = Some(lease(1_000_000));
+        assert_eq!(outcome(&session), Some(Some(Status::Pending)));
+    }
+
+    #[test]
+    fn a_running_session_without_a_claim_is_never_swept() {
+        let mut session = session_in(Status::Running);
+        session.head.last_at = NOW;
+        assert_eq!(outcome(&session), None);
+    }
+
+    #[test]
+    fn a_passed_deadline_ends_each_kind_of_waiting_as_the_table_says() {
+        for (status, talk, kind, to) in [
+            (Status::Pending, false, SessionType::Agent, Some(Status::Expired)),
+            (Status::WaitingHuman, false, SessionType::Agent, Some(Status::Expired)),
+            (Status::AwaitingTool, false, SessionType::Agent, Some(Status::Expired)),
+            (Status::WaitingHuman, true, SessionType::Mixed, Some(Status::Idle)),
+            (Status::Draft, false, SessionType::Response, Some(Status::Abandoned)),
+            (Status::Running, false, SessionType::Response, Some(Status::Abandoned)),
+        ] {
+            let mut session = session_in(status);
+            session.head.last_at = NOW;
+            session.head.is_talk = talk;
+            session.head.session_type = kind;
+            session.head.deadline_at = Some(NOW);
+            assert_eq!(outcome(&session), Some(to), "{status} {kind:?}");
+        }
+    }
+
+    #[test]
+    fn silence_hides_what_is_not_live() {
+        let mut session = session_in(Status::Completed);
+        session.head.last_at = Timestamp::from_micros(-1);
+        assert_eq!(outcome(&session), Some(None));
+        session.head.status = Status::WaitingHuman;
+        assert_eq!(outcome(&session), None);
+    }
+}

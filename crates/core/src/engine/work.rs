@@ -1,0 +1,114 @@
+//! Commands of workers: claim, heartbeat, settle. Every one carries the epoch of its claim; an old
+//! epoch, another credential or a lapsed lease is fenced off.
+
+use std::time::Duration;
+
+use smallvec::smallvec;
+
+use super::{Decided, Engine, Settled, step_part};
+use crate::access::{self, Actor, Verb};
+use crate::error::{Conflict, Error, Result};
+use crate::ids::SessionId;
+use crate::session::{Session, SessionType};
+use crate::store::{Change, ClaimChange, Fence, Guard, IdemKey, On, Part, Update, Write};
+use crate::work::{self, ClaimOrder, ClaimRequest, Claimed, Heartbeat, Settle};
+
+/// How often a waiting claim looks again although nobody woke it.
+const LOOK_AGAIN: Duration = Duration::from_secs(2);
+
+impl Engine {
+    /// Takes up to `limit` pending sessions, waiting for one if asked to.
+    pub async fn claim(
+        &self,
+        actor: &Actor,
+        request: ClaimRequest,
+        key: Option<IdemKey>,
+    ) -> Result<Vec<Claimed>> {
+        access::check_general(actor, Verb::Work)?;
+        request.check()?;
+        let order = ClaimOrder {
+            tenant: actor.tenant.clone(),
+            credential: actor.credential.clone(),
+            worker: request.worker.into(),
+            session_types: if request.session_types.is_empty() {
+                SessionType::ALL.to_vec()
+            } else {
+                request.session_types
+            },
+            agent_slugs: request.agent_slugs,
+            limit: request.limit,
+            lease: request.lease,
+            key,
+        };
+        let deadline = tokio::time::Instant::now() + request.wait;
+        let mut woken = self.hub.work(&actor.tenant);
+        loop {
+            woken.borrow_and_update();
+            let claims = self.store.claim(order.clone()).await?;
+            let now = tokio::time::Instant::now();
+            if !claims.is_empty() || now >= deadline {
+                return Ok(claims);
+            }
+            let _ = tokio::time::timeout((deadline - now).min(LOOK_AGAIN), woken.changed()).await;
+        }
+    }
+
+    /// Renews the lease, and learns whether to stop.
+    pub async fn heartbeat(
+        &self,
+        actor: &Actor,
+        id: &SessionId,
+        epoch: u64,
+        lease: Option<Duration>,
+    ) -> Result<Heartbeat> {
+        access::check_general(actor, Verb::Work)?;
+        let lease = lease.unwrap_or(self.settings.lease);
+        work::check_lease(lease)?;
+        let update = Update { claim: Some(ClaimChange::Renew(lease)), ..Update::default() };
+        let part = Part {
+            on: On::Session(id.clone()),
+            guard: Guard { fence: Some(fence(actor, epoch)), ..Guard::default() },
+            writes: smallvec![Write::Update(Box::new(update))],
+        };
+        let done = self.commit(Change::new(actor.tenant.clone()).part(part)).await?;
+        let head = done.parts.into_iter().next().map(|part| part.head);
+        let claim = head.as_ref().and_then(|head| head.claim.as_ref());
+        let (Some(head), Some(claim)) = (&head, claim) else {
+            return Err(Error::internal("a renewed claim is gone"));
+        };
+        Ok(Heartbeat { lease_until: claim.lease_until, stop_requested: head.stop_requested })
+    }
+
+    /// Ends a run: complete, fail or yield.
+    pub async fn settle(
+        &self,
+        actor: &Actor,
+        id: &SessionId,
+        epoch: u64,
+        how: Settle,
+        key: Option<IdemKey>,
+    ) -> Result<Session> {
+        access::check_general(actor, Verb::Work)?;
+        let done = self
+            .settle_on(async || {
+                let session = self.store.session(&actor.tenant, id).await?.ok_or(Error::NotFound)?;
+                if !session.head.holds(&actor.credential, epoch, self.store.now().await?) {
+                    return Err(Conflict::Fenced.into());
+                }
+                let step = work::decide::settle(&session, how.clone(), self.settings.attempts_max)?;
+                let mut part = step_part(&session, step);
+                part.guard.fence = Some(fence(actor, epoch));
+                Ok(Decided::<()>::Change(Box::new(Change::new(actor.tenant.clone()).part(part).keyed(key))))
+            })
+            .await;
+        match self.or_replayed(actor, key, done).await? {
+            Settled::Nothing(()) | Settled::Done(_) => {
+                self.store.session(&actor.tenant, id).await?.ok_or(Error::NotFound)
+            }
+        }
+    }
+}
+
+fn fence(actor: &Actor, epoch: u64) -> Fence {
+    Fence { credential: actor.credential.clone(), epoch }
+}
