@@ -19,6 +19,7 @@ on_each_store! {
     a_repeated_creation_is_answered_with_its_note,
     a_repeated_update_is_applied_once,
     a_repeated_record_is_added_once,
+    a_used_key_can_be_recalled,
     a_key_of_a_deleted_session_opens_nothing,
     old_keys_are_purged_and_young_ones_kept,
 }
@@ -197,6 +198,23 @@ async fn a_repeated_record_is_added_once(store: &TestStore) {
     let outcomes = outcomes.await;
     assert_eq!(outcomes.iter().filter(|outcome| replayed(outcome).is_none()).count(), 1);
     assert_eq!(store.users(&store.tenant, None, 10).await.unwrap().len(), 1);
+}
+
+async fn a_used_key_can_be_recalled(store: &TestStore) {
+    let other = store.tenant_named("other").await;
+    store.open("s").await;
+    let used = noted(key(1, 1));
+    assert_eq!(store.recall(&store.tenant, used).await.unwrap(), None);
+    store.commit(keyed(store, "s", messages(2), used)).await.unwrap();
+    let recalled = store.recall(&store.tenant, noted(key(1, 1))).await.unwrap().unwrap();
+    assert_eq!((recalled.sequences, recalled.note), (vec![1, 2], used.note));
+    assert_eq!(store.recall(&store.tenant, key(2, 1)).await.unwrap(), None);
+    assert_eq!(store.recall(&other.tenant, key(1, 1)).await.unwrap(), None);
+    let another_body = store.recall(&store.tenant, key(1, 2)).await;
+    assert!(!matches!(another_body, Ok(Some(_))), "{another_body:?}");
+    let refused = on("s", Guard { version: Some(99), ..Guard::default() }, Write::Append(messages(1)));
+    assert_eq!(verdict(&store.commit(store.change(refused).keyed(Some(key(3, 1)))).await), "stale");
+    assert_eq!(store.recall(&store.tenant, key(3, 1)).await.unwrap(), None);
 }
 
 async fn a_key_of_a_deleted_session_opens_nothing(store: &TestStore) {

@@ -36,7 +36,7 @@ async fn reader(store: &TestStore, name: &str, cursor: u64) -> Reader {
 async fn follow(store: &TestStore, name: &str, mut reader: Reader, upto: u64) -> (Vec<u64>, usize) {
     let (mut seen, mut reads) = (Vec::new(), 0);
     while reader.cursor() < upto {
-        match reader.next() {
+        match reader.look() {
             Next::Frames(frames) => seen.extend(frames.iter().map(|frame| frame.event.sequence)),
             Next::ReadStore => {
                 reads += 1;
@@ -64,7 +64,7 @@ async fn a_reader_sees_every_sequence_once_whoever_appends(store: &TestStore) {
         let (store, ready) = (store.clone(), ready.clone());
         readers.spawn(async move {
             // Caught up before the first append, so that everything must come through the ring.
-            assert!(matches!(reader.next(), Next::ReadStore));
+            assert!(matches!(reader.look(), Next::ReadStore));
             reader.read_to(0, true);
             ready.wait().await;
             let (seen, reads) = in_time("the last event", follow(&store, &name, reader, EVENTS)).await;
@@ -97,12 +97,12 @@ async fn an_acknowledged_event_is_already_with_the_reader(store: &TestStore) {
     store.open("s").await;
     store.append("s", messages(2)).await;
     let mut reader = reader(store, "s", 2).await;
-    assert!(matches!(reader.next(), Next::ReadStore));
+    assert!(matches!(reader.look(), Next::ReadStore));
     reader.read_to(2, true);
-    assert!(matches!(reader.next(), Next::Wait));
+    assert!(matches!(reader.look(), Next::Wait));
     for sequence in 3..=6 {
         store.append("s", messages(1)).await;
-        let Next::Frames(frames) = reader.next() else { panic!("an acknowledged event was not published") };
+        let Next::Frames(frames) = reader.look() else { panic!("an acknowledged event was not published") };
         assert_eq!(frames.iter().map(|frame| frame.event.sequence).collect::<Vec<_>>(), [sequence]);
         assert_eq!(*frames[0].event, store.log("s").await[usize::try_from(sequence).unwrap() - 1]);
     }
@@ -111,7 +111,7 @@ async fn an_acknowledged_event_is_already_with_the_reader(store: &TestStore) {
     reader.read_to(0, true);
     let claim = store.claim_one("work", "key").await;
     if claim.session.head.last_sequence > 0 {
-        assert!(matches!(reader.next(), Next::Frames(_)), "a claim's events are published too");
+        assert!(matches!(reader.look(), Next::Frames(_)), "a claim's events are published too");
     }
 }
 
@@ -125,9 +125,9 @@ async fn a_refused_or_repeated_append_is_not_announced(store: &TestStore) {
     store.append("s", vec![external("x")]).await;
     let again = store.change(appending("s", vec![external("x")])).keyed(Some(key(1, 1)));
     assert!(store.commit(again).await.unwrap().replay.is_some());
-    assert!(matches!(reader.next(), Next::Wait));
+    assert!(matches!(reader.look(), Next::Wait));
     store.append("s", messages(1)).await;
-    assert!(matches!(reader.next(), Next::Frames(frames) if frames.len() == 1));
+    assert!(matches!(reader.look(), Next::Frames(frames) if frames.len() == 1));
 }
 
 async fn a_deletion_ends_the_readers_of_that_life(store: &TestStore) {
@@ -139,14 +139,14 @@ async fn a_deletion_ends_the_readers_of_that_life(store: &TestStore) {
     let mut fresh = reader(store, "s", 0).await;
     fresh.read_to(0, true);
     store.append("s", messages(1)).await;
-    assert!(matches!(former.next(), Next::Deleted));
-    assert!(matches!(fresh.next(), Next::Frames(frames) if frames.len() == 1));
+    assert!(matches!(former.look(), Next::Deleted));
+    assert!(matches!(fresh.look(), Next::Frames(frames) if frames.len() == 1));
 }
 
 async fn next_hints(reader: &mut HintReader) -> Vec<Hint> {
     in_time("a hint", async {
         loop {
-            match reader.next() {
+            match reader.take() {
                 Some(Batch::Hints(hints, _)) => return hints,
                 Some(Batch::Reset(_)) => panic!("nothing was lost"),
                 None => reader.wait().await,

@@ -18,6 +18,7 @@ on_each_store! {
     a_taken_id_is_stale_and_keeps_its_session,
     a_missing_session_is_none_and_takes_no_write,
     an_update_writes_its_fields_and_no_others,
+    a_new_session_has_the_deadline_of_its_status,
     a_session_can_be_made_filled_and_changed_in_one_change,
     a_renewed_lease_is_no_new_version,
     a_start_and_an_end_are_stamped_with_the_time_of_their_commit,
@@ -81,12 +82,8 @@ async fn a_session_reads_back_as_it_was_given(store: &TestStore) {
     let read = store.get("full").await;
 
     assert_eq!((&read.tenant, &read.id), (&store.tenant, &given.id));
-    assert_eq!(read.details.created_at, committed.at);
-    assert_eq!(read.head.last_at, committed.at);
     let mut expected = given;
-    expected.head.last_at = committed.at;
-    expected.head.deadline_at = read.head.deadline_at;
-    expected.details.created_at = committed.at;
+    expected.stamp(committed.at);
     assert_eq!(read.head, expected.head);
     assert_eq!(read.details, expected.details);
     assert_eq!(sorted(&read), ["ann", "bob"]);
@@ -208,6 +205,22 @@ async fn an_update_writes_its_fields_and_no_others(store: &TestStore) {
     }
 }
 
+async fn a_new_session_has_the_deadline_of_its_status(store: &TestStore) {
+    for status in Status::ALL {
+        for session_type in SessionType::ALL {
+            let name = format!("{status} {}", session_type.as_str());
+            let new = a_session(&name, |new| {
+                new.head.status = status;
+                new.head.session_type = session_type;
+            });
+            let lasts = new.head.deadline_in(status);
+            let done = store.commit(store.change(creating(new))).await.unwrap();
+            let deadline = store.get(&name).await.head.deadline_at;
+            assert_eq!(deadline, lasts.map(|lasts| done.at.plus(lasts)), "{name}");
+        }
+    }
+}
+
 async fn a_session_can_be_made_filled_and_changed_in_one_change(store: &TestStore) {
     let mut part = creating(a_session("s", |_| {}));
     let update =
@@ -242,6 +255,8 @@ async fn a_start_and_an_end_are_stamped_with_the_time_of_their_commit(store: &Te
     let end = store.change(updating("s", Update { completed: true, ..Update::default() }));
     store.clock.advance(Duration::from_secs(5));
     let ended = store.commit(end).await.unwrap().at;
+    store.clock.advance(Duration::from_secs(5));
+    store.update("s", Update { started: true, ..Update::default() }).await;
     let details = store.get("s").await.details;
     assert_eq!((details.started_at, details.completed_at), (Some(started), Some(ended)));
     assert!(ended >= started.plus(Duration::from_secs(5)));

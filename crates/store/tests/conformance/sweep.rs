@@ -1,7 +1,7 @@
 //! What the sweeper is shown: lapsed leases, passed deadlines, silence; of all tenants.
 
 use sederunt_core::limits;
-use sederunt_core::session::Status;
+use sederunt_core::session::{Status, StatusSet};
 use sederunt_core::store::{ClaimChange, Update};
 
 use crate::given::*;
@@ -28,7 +28,9 @@ async fn due(store: &TestStore) -> Vec<String> {
 async fn silent(store: &TestStore) -> Vec<String> {
     let since = store.now().await.unwrap().minus(limits::INACTIVE_AFTER);
     let due = store.due(since, 100).await.unwrap();
-    due.into_iter().map(|due| due.session.as_str().to_owned()).collect()
+    let mut names: Vec<_> = due.into_iter().map(|due| due.session.as_str().to_owned()).collect();
+    names.sort_unstable();
+    names
 }
 
 async fn a_lapsed_lease_is_due_until_it_is_renewed_or_released(store: &TestStore) {
@@ -68,11 +70,17 @@ async fn silence_is_due_until_the_session_speaks_or_is_hidden(store: &TestStore)
     store.open("speaking").await;
     store.open("hidden").await;
     store.update("hidden", Update { inactive: Some(true), ..Update::default() }).await;
+    for status in StatusSet::LIVE.iter() {
+        store.create(a_session(status.as_str(), |new| new.head.status = status)).await;
+    }
+    store.create(a_session("ended", |new| new.head.status = Status::Completed)).await;
     assert_eq!(silent(store).await, [""; 0]);
     store.clock.advance(limits::INACTIVE_AFTER + DAY);
     store.append("speaking", messages(1)).await;
-    assert_eq!(silent(store).await, ["silent"]);
-    store.update("silent", Update { inactive: Some(true), ..Update::default() }).await;
+    assert_eq!(silent(store).await, ["ended", "silent"]);
+    for name in ["silent", "ended"] {
+        store.update(name, Update { inactive: Some(true), ..Update::default() }).await;
+    }
     assert_eq!(silent(store).await, [""; 0]);
 }
 
