@@ -23,7 +23,7 @@ on_each_store! {
 /// No wait in these tests needs longer than this unless something is lost.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-async fn in_time<T>(what: &str, wait: impl Future<Output = T>) -> T {
+pub async fn in_time<T>(what: &str, wait: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, wait).await.unwrap_or_else(|_| panic!("waited too long for {what}"))
 }
 
@@ -33,7 +33,7 @@ async fn reader(store: &TestStore, name: &str, cursor: u64) -> Reader {
 
 /// Follows a log as a stream does, until `upto`. Gives the sequences in the order of their arrival,
 /// and how often the store had to be read.
-async fn follow(store: &TestStore, name: &str, mut reader: Reader, upto: u64) -> (Vec<u64>, usize) {
+pub async fn follow(store: &TestStore, name: &str, mut reader: Reader, upto: u64) -> (Vec<u64>, usize) {
     let (mut seen, mut reads) = (Vec::new(), 0);
     while reader.cursor() < upto {
         match reader.look() {

@@ -48,6 +48,7 @@ mod guards;
 mod idempotency;
 mod lists;
 mod live;
+mod nodes;
 mod people;
 mod search;
 mod sessions;

@@ -56,6 +56,13 @@ impl TestStore {
         Self { tenant, ..self.clone() }
     }
 
+    /// A second store over the same data, as another node has it. The test closes it.
+    pub async fn another_node(&self) -> Self {
+        let hub = Arc::new(Hub::default());
+        let store = open(&self.home, &hub, &self.clock).await;
+        Self { store, hub, ..self.clone() }
+    }
+
     /// The same data behind a new store and a new clock, after this one was closed.
     pub async fn reopened(&self) -> Self {
         self.store.close().await;
