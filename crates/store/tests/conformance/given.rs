@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use sederunt_core::event::{Event, EventQuery, EventType, NewEvent};
 use sederunt_core::json::Json;
-use sederunt_core::session::query::SessionQuery;
+use sederunt_core::session::query::{SessionQuery, Types};
 use sederunt_core::session::source::Company;
 use sederunt_core::session::{Details, Head, MemoryMode, Session, SessionType, Source, SourceKind, Status};
 use sederunt_core::store::{
@@ -198,7 +198,7 @@ pub fn words(text: &[&str]) -> SearchQuery {
 }
 
 pub fn everything() -> SessionQuery {
-    SessionQuery { limit: 100, ..SessionQuery::default() }
+    SessionQuery::of(Types::All, 100)
 }
 
 impl TestStore {

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use sederunt_core::session::query::{Eyes, SessionQuery};
+use sederunt_core::session::query::{Eyes, SessionQuery, Types};
 use sederunt_core::session::{Session, SessionType, SourceKind, Status, StatusSet};
 use sederunt_core::store::{ClaimChange, NewSession, Update};
 
@@ -57,8 +57,8 @@ async fn each_filter_chooses_alone(store: &TestStore) {
     let q = everything;
     let cases: Vec<(SessionQuery, Vec<&str>)> = vec![
         (q(), all.clone()),
-        (SessionQuery { session_type: Some(SessionType::Agent), ..q() }, vec!["agent"]),
-        (SessionQuery { session_type: Some(SessionType::Tool), ..q() }, vec![]),
+        (SessionQuery { types: Types::Only(SessionType::Agent), ..q() }, vec!["agent"]),
+        (SessionQuery { types: Types::Only(SessionType::Tool), ..q() }, vec![]),
         (SessionQuery { status: Some(Status::Running), ..q() }, vec!["running"]),
         (SessionQuery { status: Some(Status::Idle), ..q() }, but(&["running", "failed"])),
         (SessionQuery { group: Some(StatusSet::LIVE), ..q() }, vec!["running"]),
@@ -100,7 +100,7 @@ async fn filters_hold_together(store: &TestStore) {
         status: Some(Status::Running),
         user_id: Some(user("bob")),
         agent_slug: Some("writer".into()),
-        session_type: Some(SessionType::Mixed),
+        types: Types::Only(SessionType::Mixed),
         kind: Some("api".into()),
         metadata: vec![("even".into(), "false".into()), ("n".into(), "3".into())],
         group: Some(StatusSet::LIVE),
@@ -290,7 +290,7 @@ async fn three_hundred_sessions_are_paged_without_gap_or_repeat(store: &TestStor
         (Some(true), 4, 30),
         (Some(false), 300, 300),
     ] {
-        let query = SessionQuery { inactive, limit, ..SessionQuery::default() };
+        let query = SessionQuery { inactive, limit, ..everything() };
         let seen = walk(store, query, async |_| {}).await;
         let distinct: HashSet<_> = seen.iter().map(|session| session.id.clone()).collect();
         assert_eq!((seen.len(), distinct.len()), (expected, expected), "{inactive:?} by {limit}");
@@ -301,7 +301,7 @@ async fn three_hundred_sessions_are_paged_without_gap_or_repeat(store: &TestStor
 
 async fn activity_between_two_pages_repeats_nothing_and_hides_nobody_else(store: &TestStore) {
     three_hundred(store).await;
-    let query = SessionQuery { inactive: Some(false), limit: 40, ..SessionQuery::default() };
+    let query = SessionQuery { inactive: Some(false), limit: 40, ..everything() };
     let mut pages = 0;
     let seen = walk(store, query, async |seen| {
         pages += 1;
