@@ -286,6 +286,12 @@ impl TestStore {
         page.items.into_iter().map(|hit| (hit.session.as_str().to_owned(), hit.sequence)).collect()
     }
 
+    /// The messages that the words are found in; the first of a session may also be its description.
+    pub async fn found_said(&self, query: SearchQuery) -> Vec<(String, u64)> {
+        let found = self.found(query).await;
+        found.into_iter().filter_map(|(session, at)| Some((session, at?))).collect()
+    }
+
     pub fn order(&self, by: &str, limit: usize) -> ClaimOrder {
         ClaimOrder {
             tenant: self.tenant.clone(),

@@ -21,8 +21,8 @@ on_each_store! {
     a_hit_shows_the_words_in_their_place,
 }
 
-fn at(name: &str, sequence: u64) -> (String, Option<u64>) {
-    (name.to_owned(), Some(sequence))
+fn at(name: &str, sequence: u64) -> (String, u64) {
+    (name.to_owned(), sequence)
 }
 
 async fn words_are_found_in_titles_descriptions_and_messages(store: &TestStore) {
@@ -69,7 +69,7 @@ async fn all_words_must_be_found_in_any_order_and_case(store: &TestStore) {
         (&["2026"], &[3]),
     ];
     for (query, expected) in cases {
-        let found: Vec<_> = store.found(words(query)).await.into_iter().filter_map(|(_, at)| at).collect();
+        let found: Vec<_> = store.found_said(words(query)).await.into_iter().map(|(_, at)| at).collect();
         assert_eq!(found, *expected, "{query:?}");
     }
 }
@@ -78,9 +78,9 @@ async fn the_beginning_of_a_word_is_enough(store: &TestStore) {
     store.open("s").await;
     store.append("s", vec![message("one banana and two cherries")]).await;
     for (query, hits) in [("ban", 1), ("banana", 1), ("cherr", 1), ("anana", 0), ("bananas", 0)] {
-        assert_eq!(store.found(words(&[query])).await.len(), hits, "{query}");
+        assert_eq!(store.found_said(words(&[query])).await.len(), hits, "{query}");
     }
-    assert_eq!(store.found(words(&["che", "ban"])).await.len(), 1);
+    assert_eq!(store.found_said(words(&["che", "ban"])).await.len(), 1);
 }
 
 async fn only_what_was_said_is_found(store: &TestStore) {
@@ -92,7 +92,7 @@ async fn only_what_was_said_is_found(store: &TestStore) {
     store.append("s", vec![noted]).await;
     assert!(store.found(words(&["walrus"])).await.is_empty());
     assert!(store.found(words(&["type"])).await.is_empty(), "the keys of the content are not text");
-    assert!(store.found(words(&["plain"])).await.contains(&at("s", 1)));
+    assert!(store.found_said(words(&["plain"])).await.contains(&at("s", 1)));
 }
 
 async fn hits_come_newest_first(store: &TestStore) {
@@ -104,7 +104,7 @@ async fn hits_come_newest_first(store: &TestStore) {
         store.clock.advance(2 * LEASE);
     }
     let expected = [at("one", 3), at("two", 2), at("one", 2), at("three", 1), at("one", 1), at("two", 1)];
-    assert_eq!(store.found(words(&["tapir"])).await, expected);
+    assert_eq!(store.found_said(words(&["tapir"])).await, expected);
 }
 
 async fn hits_come_page_by_page_without_a_repeat(store: &TestStore) {
@@ -259,7 +259,7 @@ async fn a_query_is_words_and_never_syntax(store: &TestStore) {
     assert!(store.search(&store.tenant, words(&[&long])).await.unwrap().items.is_empty());
     let many = vec!["banana"; 100];
     assert_eq!(store.search(&store.tenant, words(&many)).await.unwrap().items.len(), 1);
-    assert_eq!(store.found(words(&["banana", "cherry"])).await, [at("s", 1)]);
+    assert_eq!(store.found_said(words(&["banana", "cherry"])).await, [at("s", 1)]);
 }
 
 async fn a_hit_shows_the_words_in_their_place(store: &TestStore) {

@@ -375,7 +375,7 @@ async fn acknowledged_writes_are_there_after_reopening(store: &TestStore) {
         again.commit(again.change(appending("s", messages(3))).keyed(Some(key(1, 1)))).await.unwrap();
     assert_eq!(replay.replay.unwrap().sequences, [1, 2, 3]);
     assert_eq!(appended(&again.append("s", messages(1)).await), [4]);
-    assert_eq!(again.found(words(&["message"])).await.len(), 4);
+    assert_eq!(again.found_said(words(&["message"])).await.len(), 4);
     again.close().await;
 }
 
