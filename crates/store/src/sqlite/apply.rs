@@ -142,20 +142,16 @@ fn insert(
     fork_source: Option<&Found>,
     now: Timestamp,
 ) -> rusqlite::Result<Found> {
-    let mut head = new.head.clone();
-    head.last_at = now;
-    head.deadline_at = head.deadline_in(head.status).map(|after| now.plus(after));
-    let mut details = new.details.clone();
-    details.created_at = now;
-    details.started_at = details.started_at.map(|_| now);
-    details.completed_at = details.completed_at.map(|_| now);
-    let prefix_to = new.fork_of.as_ref().map_or(0, |fork| fork.at_sequence);
+    let mut new = new.clone();
+    new.stamp(now);
+    let NewSession { id, mut head, details, participants, fork_of } = new;
+    let prefix_to = fork_of.map_or(0, |fork| fork.at_sequence);
     if fork_source.is_some() {
         head.last_sequence = prefix_to;
     }
-    let sk = heads::insert(db, tk, &new.id, &head, details.agent_slug.as_deref(), prefix_to)?;
+    let sk = heads::insert(db, tk, &id, &head, details.agent_slug.as_deref(), prefix_to)?;
     sessions::insert(db, tk, sk, &head, &details)?;
-    for user in &new.participants {
+    for user in &participants {
         sessions::add_participant(db, tk, sk, user)?;
     }
     if let Some(source) = fork_source {

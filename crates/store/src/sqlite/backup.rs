@@ -66,13 +66,16 @@ fn copy(from: &Connection, to: &Path, progress: &mut dyn FnMut(u64, u64)) -> Res
     check(&target)?;
     let copied = count(&target).map_err(report)?;
     if copied != expected {
-        return Err(Error::internal(format!("the copy has {copied:?} rows of {COUNTED:?}, not {expected:?}")));
+        return Err(Error::internal(format!(
+            "the copy has {copied:?} rows of {COUNTED:?}, not {expected:?}"
+        )));
     }
     Ok(())
 }
 
 fn make_fresh_directory(path: &Path) -> Result<()> {
-    let bad = |error: std::io::Error| Error::invalid("to", format!("{} cannot be used: {error}", path.display()));
+    let bad =
+        |error: std::io::Error| Error::invalid("to", format!("{} cannot be used: {error}", path.display()));
     make_private_directory(path).map_err(bad)?;
     if std::fs::read_dir(path).map_err(bad)?.next().is_some() {
         return Err(Error::invalid("to", format!("{} is not empty; name a new directory", path.display())));

@@ -3,10 +3,9 @@
 //! handed out and not what is waiting.
 
 use rusqlite::{Connection, params};
-use sederunt_core::event::{EventType, NewEvent};
-use sederunt_core::json::Json;
-use sederunt_core::session::{Claim, Head, Session, Status};
-use sederunt_core::work::{ClaimOrder, Claimed};
+use sederunt_core::event::NewEvent;
+use sederunt_core::session::Session;
+use sederunt_core::work::{ClaimOrder, Claimed, decide};
 use sederunt_core::{Error, SessionId, Timestamp};
 
 use super::apply::{self, Work};
@@ -24,24 +23,37 @@ pub(super) fn claim(ledger: &mut Ledger<'_>, order: &ClaimOrder) -> Result<Vec<C
     {
         return Ok(still_held(ledger.db, order, &used.taken, now)?);
     }
-    Ok(take(ledger, tk, order, now)?)
+    let mut plan = Vec::new();
+    for sk in oldest_pending(ledger.db, tk, order)? {
+        let (id, mut found) = by_key(ledger.db, sk)?;
+        decide::take(&mut found.head, order, now);
+        let events = decide::claim_events(&order.worker, found.head.epoch).or_else(refuse)?;
+        plan.push(Taken { id, found, events });
+    }
+    Ok(write(ledger, tk, order, plan, now)?)
 }
 
-fn take(
+/// A session as it is handed over.
+struct Taken {
+    id: SessionId,
+    found: Found,
+    events: Vec<NewEvent>,
+}
+
+fn write(
     ledger: &mut Ledger<'_>,
     tk: i64,
     order: &ClaimOrder,
+    plan: Vec<Taken>,
     now: Timestamp,
 ) -> rusqlite::Result<Vec<Claimed>> {
-    let mut claimed = Vec::new();
-    let mut taken = Vec::new();
-    for sk in oldest_pending(ledger.db, tk, order)? {
-        let (id, found) = by_key(ledger.db, sk)?;
+    let mut claimed = Vec::with_capacity(plan.len());
+    let mut taken = Vec::with_capacity(plan.len());
+    for Taken { id, found, events } in plan {
+        let (sk, epoch) = (found.sk, found.head.epoch);
         let mut work = Work::on(found);
-        hand_over(&mut work.found.head, order, now);
-        let epoch = work.found.head.epoch;
         work.take(ledger.db, now)?;
-        work.append(ledger.db, &id, &claim_events(&order.worker, epoch), now)?;
+        work.append(ledger.db, &id, &events, now)?;
         work.finish(ledger, &order.tenant, &id)?;
         taken.push((sk, epoch));
         claimed.extend(sessions::by_key(ledger.db, &order.tenant, sk)?.map(as_claimed));
@@ -81,7 +93,8 @@ fn as_claimed(session: Session) -> Claimed {
 
 fn oldest_pending(db: &Connection, tk: i64, order: &ClaimOrder) -> rusqlite::Result<Vec<i64>> {
     let limit = i64::try_from(order.limit).unwrap_or(i64::MAX);
-    let read = |row: &rusqlite::Row<'_>| Ok((std::cmp::Reverse(row.get::<_, i64>(0)?), row.get::<_, i64>(1)?));
+    let read =
+        |row: &rusqlite::Row<'_>| Ok((std::cmp::Reverse(row.get::<_, i64>(0)?), row.get::<_, i64>(1)?));
     let mut waiting = Vec::new();
     for session_type in &order.session_types {
         if order.agent_slugs.is_empty() {
@@ -115,26 +128,4 @@ fn by_key(db: &Connection, sk: i64) -> rusqlite::Result<(SessionId, Found)> {
     db.prepare_cached(SQL)?.query_row([sk], |row| {
         Ok((SessionId::stored(row.get_ref(heads::COLUMN_COUNT)?.as_str()?), heads::read(row)?))
     })
-}
-
-fn hand_over(head: &mut Head, order: &ClaimOrder, now: Timestamp) {
-    head.status = Status::Running;
-    head.epoch += 1;
-    head.attempts += 1;
-    head.version += 1;
-    head.deadline_at = None;
-    head.claim = Some(Claim {
-        worker: order.worker.clone(),
-        credential: order.credential.clone(),
-        lease_until: now.plus(order.lease),
-    });
-}
-
-fn claim_events(worker: &str, epoch: u64) -> Vec<NewEvent> {
-    let claimed = serde_json::json!({ "worker": worker, "epoch": epoch }).to_string();
-    let moved = serde_json::json!({ "from": "pending", "to": "running" }).to_string();
-    vec![
-        NewEvent::engine(EventType::known("session.claimed"), Some(Json::stored(claimed))),
-        NewEvent::engine(EventType::known("session.status_change"), Some(Json::stored(moved))),
-    ]
 }

@@ -71,7 +71,9 @@ pub(super) fn page(
 ) -> rusqlite::Result<Option<EventPage>> {
     let head = db
         .prepare_cached("SELECT sk, prefix_to, last_sequence FROM session_heads WHERE tk = ?1 AND id = ?2")?
-        .query_row(params![tk, id.as_str()], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?)))
+        .query_row(params![tk, id.as_str()], |row| {
+            Ok((row.get(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?))
+        })
         .optional()?;
     let Some((sk, prefix_to, last)) = head else { return Ok(None) };
     let (prefix_to, last) = (prefix_to.cast_unsigned(), last.cast_unsigned());

@@ -1,10 +1,10 @@
 //! The hot half of sessions: what every append reads and writes.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
+use sederunt_core::Timestamp;
 use sederunt_core::ids::{CredentialId, Incarnation, SessionId, UserId};
 use sederunt_core::session::row::Turn;
 use sederunt_core::session::{Claim, Head, SessionType, Status};
-use sederunt_core::Timestamp;
 
 use super::fault::unknown_word;
 

@@ -1,8 +1,8 @@
 //! Keys of repeated requests, and how the first answer is found again.
 
 use rusqlite::{Connection, params};
-use sederunt_core::store::{IdemKey, Note, Replay};
 use sederunt_core::Timestamp;
+use sederunt_core::store::{IdemKey, Note, Replay};
 
 /// What a key was used for.
 #[derive(Debug)]
@@ -59,7 +59,8 @@ pub(super) fn remember(
     let in_a_row = done.sequences.windows(2).all(|pair| pair[1] == pair[0] + 1);
     let ends = if in_a_row { done.sequences.first().zip(done.sequences.last()) } else { None };
     let listed = (!in_a_row).then(|| words(done.sequences.iter().map(u64::to_string)));
-    let taken = (!done.taken.is_empty()).then(|| words(done.taken.iter().map(|(sk, epoch)| format!("{sk}.{epoch}"))));
+    let taken =
+        (!done.taken.is_empty()).then(|| words(done.taken.iter().map(|(sk, epoch)| format!("{sk}.{epoch}"))));
     db.prepare_cached(
         "INSERT INTO idempotency (scope_head, scope, body, tk, sk, first, last, sequences, note, taken, at) \
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",

@@ -149,7 +149,8 @@ impl Indexer {
             if let Err(error) = &outcome {
                 tracing::warn!(%error, "the search index could not be written; trying again");
                 self.databases = None;
-                self.dirty.add(marks.into_iter().map(|(sk, row)| Mark { sk, row }).collect::<Vec<_>>().into_iter());
+                self.dirty
+                    .add(marks.into_iter().map(|(sk, row)| Mark { sk, row }).collect::<Vec<_>>().into_iter());
             }
             for done in waiting {
                 let _ = done.send(match &outcome {
@@ -279,8 +280,8 @@ fn take_up(
     let mut read_to = done_to;
     let mut all = true;
     'pieces: for piece in logs::pieces(threads, sk, prefix_to.cast_unsigned(), low, high)? {
-        let mut statement =
-            threads.prepare_cached("SELECT k, type, content FROM events WHERE k BETWEEN ?1 AND ?2 ORDER BY k")?;
+        let mut statement = threads
+            .prepare_cached("SELECT k, type, content FROM events WHERE k BETWEEN ?1 AND ?2 ORDER BY k")?;
         let mut rows = statement.query([key(piece.log, piece.from), key(piece.log, piece.to)])?;
         while let Some(event) = rows.next()? {
             if docs == docs_max {

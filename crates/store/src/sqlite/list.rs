@@ -5,7 +5,7 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
 use sederunt_core::ids::TenantId;
 use sederunt_core::limits;
-use sederunt_core::session::query::{Eyes, ListCursor, Page, SessionQuery};
+use sederunt_core::session::query::{Eyes, ListCursor, Page, SessionQuery, Types};
 use sederunt_core::session::{Session, Status};
 
 use super::{search, sessions};
@@ -75,7 +75,7 @@ impl Asked {
             SessionQuery { parent_id: Some(_), .. } => Walk::Index("sessions_by_parent"),
             SessionQuery { user_id: Some(_), .. } => Walk::Index("sessions_by_user"),
             _ if statuses.is_some() => Walk::Each("sessions_by_status"),
-            SessionQuery { session_type: Some(_), .. } => Walk::Each("sessions_by_type"),
+            SessionQuery { types: Types::Only(_), .. } => Walk::Each("sessions_by_type"),
             _ => Walk::Each("sessions_by_activity"),
         };
         let mut asked = Self { tk, wheres: Vec::new(), values: vec![tk.into()], walk, statuses, inactive };
@@ -99,7 +99,7 @@ impl Asked {
 
     fn add_columns(&mut self, query: &SessionQuery) {
         let texts = [
-            ("session_type", query.session_type.map(|session_type| session_type.as_str().to_owned())),
+            ("session_type", query.types.only().map(|only| only.as_str().to_owned())),
             ("source_kind", query.kind.clone()),
             ("platform", query.platform.clone()),
             ("task_id", query.task_id.clone()),
@@ -198,7 +198,8 @@ impl Asked {
                     more.push(format!("s.inactive = {}", i64::from(inactive)));
                 }
                 if let Some(statuses) = &self.statuses {
-                    let words: Vec<String> = statuses.iter().map(|status| format!("'{}'", status.as_str())).collect();
+                    let words: Vec<String> =
+                        statuses.iter().map(|status| format!("'{}'", status.as_str())).collect();
                     more.push(format!("s.status IN ({})", words.join(", ")));
                 }
                 self.walk(db, index, &more, limit, &mut keys)?;
@@ -224,7 +225,9 @@ impl Asked {
              ORDER BY s.active_minute DESC, s.sk DESC LIMIT {limit}"
         );
         let mut statement = db.prepare_cached(&sql)?;
-        for row in statement.query_map(params_from_iter(&self.values), |row| Ok((row.get(0)?, row.get(1)?)))? {
+        for row in
+            statement.query_map(params_from_iter(&self.values), |row| Ok((row.get(0)?, row.get(1)?)))?
+        {
             keys.push(row?);
         }
         Ok(())

@@ -58,7 +58,12 @@ pub(super) fn pieces(
 }
 
 /// Lets a new session begin with the first sequences of another one.
-pub(super) fn share_prefix(db: &Connection, sk: i64, source: &Found, at_sequence: u64) -> rusqlite::Result<()> {
+pub(super) fn share_prefix(
+    db: &Connection,
+    sk: i64,
+    source: &Found,
+    at_sequence: u64,
+) -> rusqlite::Result<()> {
     for piece in pieces(db, source.sk, source.prefix_to, 1, at_sequence)? {
         db.prepare_cached("INSERT INTO session_ranges (sk, from_seq, to_seq, log) VALUES (?1, ?2, ?3, ?4)")?
             .execute(params![sk, piece.from.cast_signed(), piece.to.cast_signed(), piece.log])?;

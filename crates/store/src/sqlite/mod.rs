@@ -40,14 +40,16 @@ use sederunt_core::event::{EventPage, EventQuery};
 use sederunt_core::live::{Delta, Hub};
 use sederunt_core::people::{Audit, FoundKey, Identity, Key, SecretHash, Share, Tenant, User};
 use sederunt_core::session::query::{Page, SessionQuery};
-use sederunt_core::store::{AuditLine, Change, Committed, Due, Hit, Refusal, SearchQuery, Store, Vitals};
+use sederunt_core::store::{
+    AuditLine, Change, Committed, Due, Hit, IdemKey, Refusal, Replay, SearchQuery, Store, Vitals,
+};
 use sederunt_core::work::{ClaimOrder, Claimed};
 use sederunt_core::{Error, Result, Session, SessionId, TenantId, Timestamp, UserId, limits};
 
 use fault::report;
 use indexer::Dirty;
-pub use open::Place;
 use open::Files;
+pub use open::Place;
 use readers::Readers;
 use writer::{Surroundings, Writer};
 
@@ -96,10 +98,7 @@ impl SqliteStore {
     }
 
     /// Reads one thing here and now.
-    async fn near<T>(
-        &self,
-        read: impl FnOnce(&rusqlite::Connection) -> rusqlite::Result<T>,
-    ) -> Result<T> {
+    async fn near<T>(&self, read: impl FnOnce(&rusqlite::Connection) -> rusqlite::Result<T>) -> Result<T> {
         self.readers.near(|db| read(db).map_err(report)).await
     }
 }
@@ -119,15 +118,35 @@ impl Store for SqliteStore {
         self.writer.ask(move |ledger| apply::commit(ledger, &change)).boxed()
     }
 
+    fn recall<'a>(&'a self, tenant: &'a TenantId, key: IdemKey) -> BoxFuture<'a, Result<Option<Replay>>> {
+        self.readers
+            .near(move |db| {
+                tenants::key_of(db, tenant).map_err(report)?.ok_or(Error::NotFound)?;
+                match idempotency::find(db, &key).map_err(report)? {
+                    Some(used) if used.body != key.body => Err(Error::IdempotencyMismatch),
+                    used => Ok(used.map(|used| used.replay)),
+                }
+            })
+            .boxed()
+    }
+
     fn claim(&self, order: ClaimOrder) -> BoxFuture<'_, Result<Vec<Claimed>>> {
         self.writer.ask(move |ledger| claims::claim(ledger, &order)).boxed()
     }
 
-    fn session<'a>(&'a self, tenant: &'a TenantId, id: &'a SessionId) -> BoxFuture<'a, Result<Option<Session>>> {
+    fn session<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: &'a SessionId,
+    ) -> BoxFuture<'a, Result<Option<Session>>> {
         self.near(|db| sessions::by_id(db, tenant, id)).boxed()
     }
 
-    fn sessions<'a>(&'a self, tenant: &'a TenantId, query: SessionQuery) -> BoxFuture<'a, Result<Page<Session>>> {
+    fn sessions<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        query: SessionQuery,
+    ) -> BoxFuture<'a, Result<Page<Session>>> {
         let tenant = tenant.clone();
         self.readers
             .far(move |db| {
@@ -156,7 +175,11 @@ impl Store for SqliteStore {
         self.readers.far(move |db| read(db, &tenant, &id, &query)).boxed()
     }
 
-    fn search<'a>(&'a self, tenant: &'a TenantId, query: SearchQuery) -> BoxFuture<'a, Result<Page<Hit, i64>>> {
+    fn search<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        query: SearchQuery,
+    ) -> BoxFuture<'a, Result<Page<Hit, i64>>> {
         let tenant = tenant.clone();
         self.readers
             .far(move |db| {
@@ -203,7 +226,9 @@ impl Store for SqliteStore {
         limit: usize,
     ) -> BoxFuture<'a, Result<Vec<User>>> {
         let (tenant, after) = (tenant.clone(), after.map(str::to_owned));
-        self.readers.far(move |db| people::users(db, &tenant, after.as_deref(), limit).map_err(report)).boxed()
+        self.readers
+            .far(move |db| people::users(db, &tenant, after.as_deref(), limit).map_err(report))
+            .boxed()
     }
 
     fn tenant<'a>(&'a self, id: &'a TenantId) -> BoxFuture<'a, Result<Option<Tenant>>> {

@@ -173,7 +173,10 @@ fn lock(directory: &Path) -> Result<File> {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(Error::invalid(
             "store",
-            format!("{} is open in another process; stop that one, or go through its server", directory.display()),
+            format!(
+                "{} is open in another process; stop that one, or go through its server",
+                directory.display()
+            ),
         )),
         Err(TryLockError::Error(error)) => Err(unusable(&path, &error)),
     }

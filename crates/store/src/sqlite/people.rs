@@ -1,11 +1,11 @@
 //! Reading people: users with their identities, keys, share links, the audit trail.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
+use sederunt_core::Timestamp;
 use sederunt_core::access::{Role, ShareAccess};
 use sederunt_core::ids::{CredentialId, SessionId, TenantId, UserId};
 use sederunt_core::people::{FoundKey, Identity, Key, SecretHash, Share, User};
 use sederunt_core::store::AuditLine;
-use sederunt_core::Timestamp;
 
 use super::fault::unknown_word;
 use super::heads::text;

@@ -46,7 +46,11 @@ impl Readers {
         self.free.clone().acquire_owned().await.map_err(Error::unavailable)
     }
 
-    fn lend<T>(&self, permit: OwnedSemaphorePermit, read: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+    fn lend<T>(
+        &self,
+        permit: OwnedSemaphorePermit,
+        read: impl FnOnce(&Connection) -> Result<T>,
+    ) -> Result<T> {
         let idle = self.idle.lock().pop();
         let db = match idle {
             Some(db) => db,

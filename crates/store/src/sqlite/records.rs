@@ -23,7 +23,8 @@ pub(super) fn check(db: &Connection, tk: i64, change: &Change) -> Result<(), Tro
                 is_there(made_now || heads::by_id(db, tk, &share.session)?.is_some())
             }
             Record::RevokeShare { id } => is_there(
-                db.prepare_cached("SELECT 1 FROM shares WHERE tk = ?1 AND id = ?2")?.exists(params![tk, id])?,
+                db.prepare_cached("SELECT 1 FROM shares WHERE tk = ?1 AND id = ?2")?
+                    .exists(params![tk, id])?,
             ),
             Record::AddUser(user) => {
                 let mut fits = is_new(user_exists(db, tk, &user.id)?);
@@ -37,7 +38,9 @@ pub(super) fn check(db: &Connection, tk: i64, change: &Change) -> Result<(), Tro
                 let other = user_with(db, tk, identity)?.is_some_and(|owner| owner != user.as_str());
                 is_there(user_exists(db, tk, user)? || adds_user(change, user)).and(is_new(other))
             }
-            Record::MergeUser { from, into } => is_there(user_exists(db, tk, from)? && user_exists(db, tk, into)?),
+            Record::MergeUser { from, into } => {
+                is_there(user_exists(db, tk, from)? && user_exists(db, tk, into)?)
+            }
         };
         fits.or_else(refuse)?;
     }

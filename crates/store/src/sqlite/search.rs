@@ -49,7 +49,8 @@ pub(super) fn find(db: &Connection, tk: i64, query: &SearchQuery) -> rusqlite::R
         let seen = match &query.seen_by {
             None => true,
             Some(Eyes::Participant(user)) => {
-                row.get_ref(5)?.as_str_or_null()? == Some(user.as_str()) || sessions::participates(db, row.get(1)?, user)?
+                row.get_ref(5)?.as_str_or_null()? == Some(user.as_str())
+                    || sessions::participates(db, row.get(1)?, user)?
             }
             Some(Eyes::Claims(credential)) => row.get_ref(6)?.as_str_or_null()? == Some(credential.as_str()),
             Some(Eyes::Prefix(prefix)) => !prefix.is_empty() && id.starts_with(prefix.as_str()),
@@ -64,4 +65,3 @@ pub(super) fn find(db: &Connection, tk: i64, query: &SearchQuery) -> rusqlite::R
     }
     Ok(Page { items, next: None })
 }
-

@@ -3,13 +3,13 @@
 use std::borrow::Cow;
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
+use sederunt_core::Timestamp;
 use sederunt_core::ids::{SessionId, TenantId, UserId};
 use sederunt_core::json::Json;
 use sederunt_core::session::row::filterable;
 use sederunt_core::session::source::Company;
 use sederunt_core::session::{DescriptionSource, Details, Head, MemoryMode, Session, Source, SourceKind};
 use sederunt_core::store::Update;
-use sederunt_core::Timestamp;
 
 use super::fault::unknown_word;
 use super::heads::{self, Found, text};
@@ -26,7 +26,10 @@ macro_rules! columns {
 /// A whole session with what only the store knows of it.
 pub(super) fn by_id(db: &Connection, tenant: &TenantId, id: &SessionId) -> rusqlite::Result<Option<Session>> {
     const SQL: &str = concat!(
-        "SELECT ", heads::columns!(), ", ", columns!(),
+        "SELECT ",
+        heads::columns!(),
+        ", ",
+        columns!(),
         " FROM tenants t JOIN session_heads h ON h.tk = t.tk AND h.id = ?2 JOIN sessions s ON s.sk = h.sk \
           WHERE t.id = ?1"
     );
@@ -40,7 +43,11 @@ pub(super) fn by_id(db: &Connection, tenant: &TenantId, id: &SessionId) -> rusql
 /// A session by its surrogate, for pages of them.
 pub(super) fn by_key(db: &Connection, tenant: &TenantId, sk: i64) -> rusqlite::Result<Option<Session>> {
     const SQL: &str = concat!(
-        "SELECT ", heads::columns!(), ", ", columns!(), ", h.id",
+        "SELECT ",
+        heads::columns!(),
+        ", ",
+        columns!(),
+        ", h.id",
         " FROM session_heads h JOIN sessions s ON s.sk = h.sk WHERE h.sk = ?1"
     );
     let found = db
@@ -111,7 +118,13 @@ fn details(row: &Row<'_>) -> rusqlite::Result<Details> {
     })
 }
 
-pub(super) fn insert(db: &Connection, tk: i64, sk: i64, head: &Head, details: &Details) -> rusqlite::Result<()> {
+pub(super) fn insert(
+    db: &Connection,
+    tk: i64,
+    sk: i64,
+    head: &Head,
+    details: &Details,
+) -> rusqlite::Result<()> {
     db.prepare_cached(
         "INSERT INTO sessions (sk, tk, session_type, status, inactive, user_id, active_minute, source_kind, \
          interactive, platform, trigger_id, is_group, task_id, agent_slug, entity_id, parent_id, root_id, retry_of, \
@@ -172,10 +185,12 @@ pub(super) fn update(
         set_status(db, sk, head)?;
     }
     if update.inactive.is_some() {
-        db.prepare_cached("UPDATE sessions SET inactive = ?2 WHERE sk = ?1")?.execute(params![sk, head.inactive])?;
+        db.prepare_cached("UPDATE sessions SET inactive = ?2 WHERE sk = ?1")?
+            .execute(params![sk, head.inactive])?;
     }
     if let Some(holder) = &update.holder {
-        db.prepare_cached("UPDATE sessions SET user_id = ?2 WHERE sk = ?1")?.execute(params![sk, holder.as_str()])?;
+        db.prepare_cached("UPDATE sessions SET user_id = ?2 WHERE sk = ?1")?
+            .execute(params![sk, holder.as_str()])?;
     }
     if let Some(title) = &update.title {
         db.prepare_cached("UPDATE sessions SET title = ?2 WHERE sk = ?1")?.execute(params![sk, title])?;
@@ -199,7 +214,12 @@ pub(super) fn update(
     if update.started || update.completed {
         set_times(db, sk, update.started.then_some(now), update.completed.then_some(now))?;
     }
-    let ended = [update.result.is_some(), update.usage.is_some(), update.error_message.is_some(), update.end_reason.is_some()];
+    let ended = [
+        update.result.is_some(),
+        update.usage.is_some(),
+        update.error_message.is_some(),
+        update.end_reason.is_some(),
+    ];
     if ended.contains(&true) {
         db.prepare_cached(
             "UPDATE sessions SET result = coalesce(?2, result), usage = coalesce(?3, usage), \
@@ -265,8 +285,10 @@ pub(super) fn add_participant(db: &Connection, tk: i64, sk: i64, user: &UserId) 
 
 fn insert_metadata(db: &Connection, tk: i64, sk: i64, metadata: &Json) -> rusqlite::Result<()> {
     for (key, value) in filterable(metadata) {
-        db.prepare_cached("INSERT OR IGNORE INTO session_metadata (tk, key, value, sk) VALUES (?1, ?2, ?3, ?4)")?
-            .execute(params![tk, key, value, sk])?;
+        db.prepare_cached(
+            "INSERT OR IGNORE INTO session_metadata (tk, key, value, sk) VALUES (?1, ?2, ?3, ?4)",
+        )?
+        .execute(params![tk, key, value, sk])?;
     }
     Ok(())
 }
@@ -277,8 +299,10 @@ fn remove_metadata(db: &Connection, tk: i64, sk: i64) -> rusqlite::Result<()> {
         .query_row([sk], |row| Ok(Json::stored(row.get_ref(0)?.as_str()?)))
         .optional()?;
     for (key, value) in stored.iter().flat_map(filterable) {
-        db.prepare_cached("DELETE FROM session_metadata WHERE tk = ?1 AND key = ?2 AND value = ?3 AND sk = ?4")?
-            .execute(params![tk, key, value, sk])?;
+        db.prepare_cached(
+            "DELETE FROM session_metadata WHERE tk = ?1 AND key = ?2 AND value = ?3 AND sk = ?4",
+        )?
+        .execute(params![tk, key, value, sk])?;
     }
     Ok(())
 }

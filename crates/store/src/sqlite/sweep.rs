@@ -1,9 +1,9 @@
 //! What time has done to sessions, and figures about the whole store.
 
 use rusqlite::{Connection, params};
+use sederunt_core::Timestamp;
 use sederunt_core::ids::{SessionId, TenantId};
 use sederunt_core::store::{Due, Vitals};
-use sederunt_core::Timestamp;
 
 use super::migrate;
 
@@ -19,8 +19,9 @@ pub(super) fn due(
         ("SELECT sk FROM session_heads WHERE lease_until <= ?1 ORDER BY lease_until LIMIT ?3", now),
         ("SELECT sk FROM session_heads WHERE deadline_at <= ?1 ORDER BY deadline_at LIMIT ?3", now),
         (
-            "SELECT s.sk FROM sessions s CROSS JOIN session_heads h ON h.sk = s.sk \
-             WHERE s.inactive = 0 AND s.active_minute <= ?2 AND h.last_at < ?1 ORDER BY s.active_minute LIMIT ?3",
+            "SELECT s.sk FROM sessions s INDEXED BY silent_sessions CROSS JOIN session_heads h ON h.sk = s.sk \
+             WHERE s.inactive = 0 AND s.status NOT IN ('pending', 'running', 'waiting_human', 'awaiting_tool') \
+             AND s.active_minute <= ?2 AND h.last_at < ?1 ORDER BY s.active_minute LIMIT ?3",
             silent_since,
         ),
     ];
@@ -60,7 +61,10 @@ pub(super) fn vitals(db: &Connection) -> rusqlite::Result<Vitals> {
         schema_version: migrate::version(db)?,
         sessions: number("SELECT count(*) FROM session_heads")?,
         events: number("SELECT coalesce(sum(last_sequence - prefix_to), 0) FROM session_heads")?,
-        bytes: number("SELECT page_count * page_size FROM pragma_page_count('main'), pragma_page_size('main')")?
-            + number("SELECT page_count * page_size FROM pragma_page_count('search'), pragma_page_size('search')")?,
+        bytes: number(
+            "SELECT page_count * page_size FROM pragma_page_count('main'), pragma_page_size('main')",
+        )? + number(
+            "SELECT page_count * page_size FROM pragma_page_count('search'), pragma_page_size('search')",
+        )?,
     })
 }

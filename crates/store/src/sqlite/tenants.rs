@@ -42,7 +42,11 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Tenant> {
     })
 }
 
-pub(super) fn create(ledger: &mut Ledger<'_>, id: &TenantId, audit: &Audit) -> Result<Tenant, Trouble<Error>> {
+pub(super) fn create(
+    ledger: &mut Ledger<'_>,
+    id: &TenantId,
+    audit: &Audit,
+) -> Result<Tenant, Trouble<Error>> {
     if ledger.tenant(id)?.is_some() {
         return refuse(Conflict::AlreadyExists);
     }
@@ -98,7 +102,9 @@ pub(super) struct Gone {
 /// what went; nothing means that all is gone.
 pub(super) fn remove_some(db: &Connection, tk: i64) -> rusqlite::Result<Vec<Gone>> {
     let sessions: Vec<(i64, Gone)> = db
-        .prepare_cached("SELECT sk, id, incarnation, last_sequence FROM session_heads WHERE tk = ?1 LIMIT ?2")?
+        .prepare_cached(
+            "SELECT sk, id, incarnation, last_sequence FROM session_heads WHERE tk = ?1 LIMIT ?2",
+        )?
         .query_map([tk, STEP_SESSIONS], |row| {
             let gone = Gone {
                 id: SessionId::stored(row.get_ref(1)?.as_str()?),

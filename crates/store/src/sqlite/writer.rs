@@ -77,7 +77,11 @@ impl Writer {
         mut work: impl FnMut(&mut Ledger<'_>) -> rusqlite::Result<()> + Send + 'static,
     ) {
         let (done, _) = oneshot::channel();
-        let task = Asked { work: move |ledger: &mut Ledger<'_>| Ok::<_, Trouble<Error>>(work(ledger)?), outcome: None, done };
+        let task = Asked {
+            work: move |ledger: &mut Ledger<'_>| Ok::<_, Trouble<Error>>(work(ledger)?),
+            outcome: None,
+            done,
+        };
         let _ = self.queue.try_send(Queued::Task(Box::new(task)));
     }
 

@@ -97,7 +97,8 @@ CREATE INDEX sessions_by_user ON sessions (tk, user_id, active_minute) WHERE use
 CREATE INDEX sessions_by_task ON sessions (tk, task_id, active_minute) WHERE task_id IS NOT NULL;
 CREATE INDEX sessions_by_entity ON sessions (tk, entity_id, active_minute) WHERE entity_id IS NOT NULL;
 CREATE INDEX sessions_by_parent ON sessions (tk, parent_id, active_minute) WHERE parent_id IS NOT NULL;
-CREATE INDEX silent_sessions ON sessions (active_minute) WHERE inactive = 0;
+CREATE INDEX silent_sessions ON sessions (active_minute)
+    WHERE inactive = 0 AND status NOT IN ('pending', 'running', 'waiting_human', 'awaiting_tool');
 
 CREATE TABLE participants (
     sk INTEGER NOT NULL REFERENCES session_heads (sk),
