@@ -10,6 +10,7 @@ mod commit;
 mod connect;
 mod events;
 mod fault;
+mod index;
 mod keys;
 mod lanes;
 mod migrate;
@@ -39,7 +40,7 @@ use sederunt_core::people::{Audit, FoundKey, Identity, Key, SecretHash, Share, T
 use sederunt_core::session::Session;
 use sederunt_core::session::query::{Page, SessionQuery};
 use sederunt_core::store::{
-    AuditLine, Change, Committed, Due, Hit, Refusal, SearchQuery, Store, Vitals, Write,
+    AuditLine, Change, Committed, Due, Hit, IdemKey, Refusal, Replay, SearchQuery, Store, Vitals, Write,
 };
 use sederunt_core::time::Timestamp;
 use sederunt_core::work::{ClaimOrder, Claimed};
@@ -115,7 +116,7 @@ impl PostgresStore {
             clock: options.clock,
             hub: options.hub,
             outbox: spread::Outbox::default(),
-            dirty: search::Dirty::default(),
+            dirty: index::Dirty::default(),
             tenants: Base::cache(),
         });
         let (lanes, lane_tasks) = Lanes::start(&base);
@@ -125,7 +126,7 @@ impl PostgresStore {
             tokio::spawn(spread::listen(base.clone(), address, listens, seen.clone())),
             tokio::spawn(spread::tell(base.clone(), seen.clone())),
             tokio::spawn(spread::poll(base.clone(), seen.clone())),
-            tokio::spawn(search::follow(base.clone(), seen)),
+            tokio::spawn(index::follow(base.clone(), seen)),
             tokio::spawn(finish_removals(base.clone())),
         ];
         let store = Self {
@@ -208,6 +209,10 @@ impl Store for PostgresStore {
             if Self::is_batched(&change) { self.append(tk, change).await } else { self.apply(tk, change).await }
         }
         .boxed()
+    }
+
+    fn recall<'a>(&'a self, tenant: &'a TenantId, key: IdemKey) -> BoxFuture<'a, Result<Option<Replay>>> {
+        read(keys::recall(&self.base, tenant, key))
     }
 
     fn claim(&self, order: ClaimOrder) -> BoxFuture<'_, Result<Vec<Claimed>>> {
@@ -327,7 +332,7 @@ impl Store for PostgresStore {
     }
 
     fn index_now(&self) -> BoxFuture<'_, Result<()>> {
-        read(search::catch_up(&self.base))
+        read(index::catch_up(&self.base))
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
