@@ -7,6 +7,7 @@ use axum::extract::MatchedPath;
 use http::{Method, StatusCode};
 use metrics::{
     Counter, Gauge, Histogram, counter, describe_counter, describe_gauge, describe_histogram, gauge,
+    histogram,
 };
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder};
 use parking_lot::RwLock;
