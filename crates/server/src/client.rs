@@ -35,7 +35,7 @@ impl std::fmt::Debug for Key {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("{}", .refusal.message)]
-    Refused { status: StatusCode, refusal: Refusal },
+    Refused { status: StatusCode, refusal: Box<Refusal> },
     #[error("the server cannot be reached: {0}")]
     Unreachable(#[source] reqwest::Error),
     #[error("the server did not answer like Sederunt (status {0})")]
@@ -117,7 +117,7 @@ impl Client {
         }
         let body = response.bytes().await.map_err(Error::BrokenOff)?;
         match serde_json::from_slice::<Envelope>(&body) {
-            Ok(envelope) => Err(Error::Refused { status, refusal: envelope.error }),
+            Ok(envelope) => Err(Error::Refused { status, refusal: Box::new(envelope.error) }),
             Err(_) => Err(Error::Strange(status)),
         }
     }
