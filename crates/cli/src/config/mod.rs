@@ -47,6 +47,7 @@ pub const SETTINGS: &[Setting] = &[
     setting("auth", "local", "who may call: `local` (this machine), `keys` or `jwt`"),
     optional("public_url", "the address by which others reach this server, as it stands in links"),
     setting("log", "text", "how the server writes its log: `text` or `json`"),
+    optional("operator_key_file", "the file with the operator's key; without it, one in the store's directory"),
     optional("jwt.secret_file", "the file with the secret that tokens are signed with"),
     optional("jwt.jwks_file", "the file with the public keys that tokens are signed with"),
     setting("work.lease", "30s", "how long a claim holds without a heartbeat"),
@@ -71,6 +72,7 @@ pub struct Config {
     pub auth: AuthKind,
     pub public_url: Option<String>,
     pub log: LogFormat,
+    pub operator_key_file: Option<PathBuf>,
     #[serde(default)]
     pub jwt: Jwt,
     pub work: Work,

@@ -63,7 +63,7 @@ pub fn forget(directory: &Path) {
 /// The operator's key of a store, made once.
 pub fn operator_key(directory: &Path) -> Result<String> {
     let path = key_path(directory);
-    let fresh = format!("sdr_operator_{}\n", sederunt::random_secret());
+    let fresh = format!("sdr_operator_{}\n", sederunt_core::ids::random_secret());
     match write_private(&path, &fresh) {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
