@@ -15,7 +15,7 @@ use crate::config::{AuthKind, Config, LogFormat};
 use crate::demo;
 use crate::exit::{Exit, Failure, Result};
 use crate::output::note;
-use crate::reach::beside::{self, Running};
+use crate::reach::beside::{self, Held, Running};
 
 pub async fn run(scene: &Scene, demo: bool) -> Result<()> {
     let config = &scene.config;
@@ -24,14 +24,11 @@ pub async fn run(scene: &Scene, demo: bool) -> Result<()> {
     server_config.check().map_err(refused)?;
     server_config.metrics = start_metrics();
     let directory = config.directory();
-    if let Some(directory) = directory
-        && beside::is_locked(directory)
-    {
-        let hint = match beside::running(directory) {
-            Ok(running) => format!("a server is running at {} (process {})", running.url, running.pid),
-            Err(_) => "wait for that process to finish".to_owned(),
-        };
-        return Err(Failure::unavailable(format!("{} is open in another process", directory.display())).hint(hint));
+    if let Some(directory) = directory {
+        let held = beside::held(directory).await;
+        if held != Held::ByNobody {
+            return Err(beside::in_use(directory, &held));
+        }
     }
     let store = Sederunt::open(&config.store.0, config.options(true)?).await?;
     let done = serve(scene, &store, server_config, demo).await;

@@ -197,7 +197,7 @@ mod tests {
         assert_eq!(config.settings().unwrap().lease, sederunt::limits::LEASE_DEFAULT);
         assert_eq!(config.work.max_attempts, sederunt::limits::ATTEMPTS_MAX);
         assert_eq!(shown.len(), SETTINGS.len());
-        assert!(shown.iter().all(|setting| setting.from == "default"));
+        assert!(shown.iter().all(|setting| setting.from == if setting.value.is_some() { "default" } else { "unset" }));
     }
 
     #[test]

@@ -3,13 +3,13 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use sederunt::Timestamp;
 use sederunt_core::clock::{Clock, SystemClock};
 
 use super::{Finding, schema, schema_finding};
-use crate::reach::beside;
+use crate::reach::beside::{self, Held};
 
 /// Below this much room a commit may fail soon.
 const ROOM_FAIL_BYTES: u64 = 100 * 1024 * 1024;
@@ -52,11 +52,12 @@ fn sqlite_version() -> Finding {
 
 /// Whether the store can be opened, or the server that has it open answers.
 async fn server(directory: &Path) -> Finding {
-    if !beside::is_locked(directory) {
-        return Finding::ok("server", "none is running here");
-    }
-    let Ok(running) = beside::running(directory) else {
-        return Finding::warn("server", "another process has the store open", "wait for it to finish");
+    let running = match beside::held(directory).await {
+        Held::ByNobody => return Finding::ok("server", "none is running here"),
+        Held::BySomebody => {
+            return Finding::warn("server", "another process has the store open", "wait for it to finish");
+        }
+        Held::ByServer(running) => running,
     };
     let says = format!("{} (process {})", running.url, running.pid);
     let answers = sederunt_server::client::Client::new(&running.url, None);

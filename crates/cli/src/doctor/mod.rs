@@ -2,10 +2,10 @@
 //! nothing.
 
 mod directory;
+mod postgres;
 pub mod schema;
 
-use sederunt::{Place, Sederunt, Timestamp};
-use sederunt_core::clock::{Clock, SystemClock};
+use sederunt::Place;
 use serde_json::{Value, json};
 
 use crate::commands::Scene;
@@ -64,7 +64,7 @@ pub async fn run(scene: &Scene) -> Result<()> {
     let findings = match &config.store.0 {
         Place::Memory => vec![Finding::warn("store", "in memory: gone at exit", "name a directory with --store")],
         Place::Directory(path) => directory::look(path, known).await,
-        Place::Postgres(_) => Vec::new(),
+        Place::Postgres(url) => postgres::look(url, &config.postgres.schema, known).await,
     };
     let rows: Vec<Value> = findings.iter().map(Finding::shown).collect();
     scene.out.list(&rows, COLUMNS)?;

@@ -10,6 +10,7 @@ mod commit;
 mod connect;
 mod events;
 mod fault;
+pub mod inspect;
 mod keys;
 mod lanes;
 mod migrate;

@@ -3,7 +3,7 @@
 mod export;
 mod tail;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::Scene;
 use crate::args::{ListSessions, Sessions};
@@ -159,6 +159,8 @@ fn line_of(event: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
