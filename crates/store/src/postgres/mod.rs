@@ -10,6 +10,7 @@ mod commit;
 mod connect;
 mod events;
 mod fault;
+mod index;
 pub mod inspect;
 mod keys;
 mod lanes;
@@ -116,7 +117,7 @@ impl PostgresStore {
             clock: options.clock,
             hub: options.hub,
             outbox: spread::Outbox::default(),
-            dirty: search::Dirty::default(),
+            dirty: index::Dirty::default(),
             tenants: Base::cache(),
         });
         let (lanes, lane_tasks) = Lanes::start(&base);
@@ -126,7 +127,7 @@ impl PostgresStore {
             tokio::spawn(spread::listen(base.clone(), address, listens, seen.clone())),
             tokio::spawn(spread::tell(base.clone(), seen.clone())),
             tokio::spawn(spread::poll(base.clone(), seen.clone())),
-            tokio::spawn(search::follow(base.clone(), seen)),
+            tokio::spawn(index::follow(base.clone(), seen)),
             tokio::spawn(finish_removals(base.clone())),
         ];
         let store = Self {
@@ -332,7 +333,7 @@ impl Store for PostgresStore {
     }
 
     fn index_now(&self) -> BoxFuture<'_, Result<()>> {
-        read(search::catch_up(&self.base))
+        read(index::catch_up(&self.base))
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
