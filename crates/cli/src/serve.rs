@@ -1,8 +1,7 @@
 //! `serve`: the store, the server over it, and everything that lives as long as they do.
 
-use std::future::Future;
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use sederunt::Sederunt;
 use sederunt_core::people::SecretHash;
@@ -15,7 +14,7 @@ use crate::config::{AuthKind, Config, LogFormat};
 use crate::demo;
 use crate::exit::{Exit, Failure, Result};
 use crate::output::note;
-use crate::reach::beside::{self, Held, Running};
+use crate::reach::beside::{self, Holder, Running};
 
 pub async fn run(scene: &Scene, demo: bool) -> Result<()> {
     let config = &scene.config;
@@ -25,9 +24,9 @@ pub async fn run(scene: &Scene, demo: bool) -> Result<()> {
     server_config.metrics = start_metrics();
     let directory = config.directory();
     if let Some(directory) = directory {
-        let held = beside::held(directory).await;
-        if held != Held::ByNobody {
-            return Err(beside::in_use(directory, &held));
+        let holder = beside::holder(directory).await;
+        if holder != Holder::Nobody {
+            return Err(beside::in_use(directory, &holder));
         }
     }
     let store = Sederunt::open(&config.store.0, config.options(true)?).await?;
@@ -91,18 +90,16 @@ impl Signals {
 
     /// Ready at the first signal, which drains. A second one ends the process at once: what was
     /// acknowledged is on disk.
-    fn stop(mut self, directory: Option<std::path::PathBuf>) -> impl Future<Output = ()> {
-        async move {
+    async fn stop(mut self, directory: Option<PathBuf>) {
+        self.next().await;
+        note("finishing open requests; a second signal ends at once");
+        tokio::spawn(async move {
             self.next().await;
-            note("finishing open requests; a second signal ends at once");
-            tokio::spawn(async move {
-                self.next().await;
-                if let Some(directory) = directory {
-                    beside::forget(&directory);
-                }
-                std::process::exit(Exit::Error as i32);
-            });
-        }
+            if let Some(directory) = directory {
+                beside::forget(&directory);
+            }
+            std::process::exit(Exit::Error as i32);
+        });
     }
 }
 

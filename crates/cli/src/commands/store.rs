@@ -11,14 +11,14 @@ use super::Scene;
 use crate::args;
 use crate::doctor::schema;
 use crate::exit::{Exit, Failure, Result};
-use crate::reach::beside::{self, Held};
+use crate::reach::beside::{self, Holder};
 
 pub async fn migrate(scene: &Scene) -> Result<()> {
     let config = &scene.config;
     if let Some(directory) = config.directory() {
-        let held = beside::held(directory).await;
-        if held != Held::ByNobody {
-            return Err(beside::in_use(directory, &held));
+        let holder = beside::holder(directory).await;
+        if holder != Holder::Nobody {
+            return Err(beside::in_use(directory, &holder));
         }
     }
     let from = schema::found(config).await?;
@@ -40,7 +40,7 @@ pub async fn backup(scene: &Scene, to: &Path) -> Result<()> {
     if !directory.join("threads.sqlite3").exists() {
         return Err(no_store(&directory));
     }
-    let in_use = beside::held(&directory).await != Held::ByNobody;
+    let in_use = beside::holder(&directory).await != Holder::Nobody;
     let (bar, target) = (progress("pages"), to.to_owned());
     let shown = bar.clone();
     off_the_runtime(move || {
@@ -98,7 +98,8 @@ async fn off_the_runtime<T: Send + 'static>(
 
 fn sqlite_directory(scene: &Scene) -> Result<&Path> {
     scene.config.directory().ok_or_else(|| {
-        let failure = Failure::usage(format!("{} is no directory with an SQLite store", scene.config.store.0));
+        let failure =
+            Failure::usage(format!("{} is no directory with an SQLite store", scene.config.store.0));
         match &scene.config.store.0 {
             Place::Postgres(_) => failure.hint("back a PostgreSQL database up with pg_dump"),
             Place::Directory(_) | Place::Memory => failure.hint("name one with --store"),

@@ -62,7 +62,9 @@ pub async fn run(scene: &Scene) -> Result<()> {
     let config = &scene.config;
     let known = schema::known().await?;
     let findings = match &config.store.0 {
-        Place::Memory => vec![Finding::warn("store", "in memory: gone at exit", "name a directory with --store")],
+        Place::Memory => {
+            vec![Finding::warn("store", "in memory: gone at exit", "name a directory with --store")]
+        }
         Place::Directory(path) => directory::look(path, known).await,
         Place::Postgres(url) => postgres::look(url, &config.postgres.schema, known).await,
     };
@@ -79,7 +81,9 @@ pub fn schema_finding(found: u32, known: u32) -> Finding {
     let says = format!("{found}, this version writes {known}");
     match found.cmp(&known) {
         std::cmp::Ordering::Equal => Finding::ok("schema", format!("{found}")),
-        std::cmp::Ordering::Less => Finding::warn("schema", says, "run `sederunt migrate`, or start the server"),
+        std::cmp::Ordering::Less => {
+            Finding::warn("schema", says, "run `sederunt migrate`, or start the server")
+        }
         std::cmp::Ordering::Greater => Finding::fail("schema", says, "run a newer sederunt"),
     }
 }

@@ -31,11 +31,11 @@ fn running_path(directory: &Path) -> PathBuf {
 
 /// Who has a store open.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Held {
-    ByNobody,
-    ByServer(Running),
-    /// By a process that does not say who it is, and did not finish while we waited.
-    BySomebody,
+pub enum Holder {
+    Nobody,
+    Server(Running),
+    /// A process that does not say who it is, and did not finish while we waited.
+    Somebody,
 }
 
 /// How long another command may hold the store before we give up on it.
@@ -43,30 +43,30 @@ const PATIENCE: Duration = Duration::from_secs(3);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Who has the store open. Waits a little for another command to finish, or a server to say so.
-pub async fn held(directory: &Path) -> Held {
+pub async fn holder(directory: &Path) -> Holder {
     let deadline = tokio::time::Instant::now() + PATIENCE;
     loop {
         if !is_locked(directory) {
-            return Held::ByNobody;
+            return Holder::Nobody;
         }
         if let Some(running) = announced(directory) {
-            return Held::ByServer(running);
+            return Holder::Server(running);
         }
         if tokio::time::Instant::now() > deadline {
-            return Held::BySomebody;
+            return Holder::Somebody;
         }
         tokio::time::sleep(LOOK_EVERY).await;
     }
 }
 
 /// The refusal of a command that needs the store for itself.
-pub fn in_use(directory: &Path, held: &Held) -> Failure {
+pub fn in_use(directory: &Path, holder: &Holder) -> Failure {
     let failure = Failure::unavailable(format!("{} is open in another process", directory.display()));
-    match held {
-        Held::ByServer(running) => {
+    match holder {
+        Holder::Server(running) => {
             failure.hint(format!("a server is running at {} (process {})", running.url, running.pid))
         }
-        Held::ByNobody | Held::BySomebody => failure.hint("wait for that process to finish"),
+        Holder::Nobody | Holder::Somebody => failure.hint("wait for that process to finish"),
     }
 }
 
@@ -159,20 +159,20 @@ mod tests {
     async fn an_announcement_counts_only_while_the_store_is_held() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path();
-        assert_eq!(held(path).await, Held::ByNobody);
+        assert_eq!(holder(path).await, Holder::Nobody);
         let lock = File::create(path.join("lock")).unwrap();
         let server = Running { url: "http://127.0.0.1:7070".into(), pid: 7 };
         announce(path, &server).unwrap();
-        assert_eq!(held(path).await, Held::ByNobody, "what a dead server left says nothing");
+        assert_eq!(holder(path).await, Holder::Nobody, "what a dead server left says nothing");
         lock.lock().unwrap();
-        assert_eq!(held(path).await, Held::ByServer(server.clone()));
+        assert_eq!(holder(path).await, Holder::Server(server.clone()));
         forget(path);
-        assert_eq!(held(path).await, Held::BySomebody);
+        assert_eq!(holder(path).await, Holder::Somebody);
         let waiting = tokio::spawn({
             let path = path.to_owned();
-            async move { held(&path).await }
+            async move { holder(&path).await }
         });
         announce(path, &server).unwrap();
-        assert_eq!(waiting.await.unwrap(), Held::ByServer(server));
+        assert_eq!(waiting.await.unwrap(), Holder::Server(server));
     }
 }

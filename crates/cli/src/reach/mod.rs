@@ -20,7 +20,7 @@ use serde_json::Value;
 pub use ask::{Ask, SessionFilter};
 pub use server::path;
 
-use self::beside::Held;
+use self::beside::Holder;
 use crate::args::Global;
 use crate::config::Config;
 use crate::exit::{Exit, Failure, Result};
@@ -47,16 +47,16 @@ impl Reach {
             return Ok(Self::Server(server::connect(url, key, &tenant)?));
         }
         if let Some(directory) = config.directory() {
-            match beside::held(directory).await {
-                Held::ByNobody => check_there(directory, missing)?,
-                Held::ByServer(running) => {
+            match beside::holder(directory).await {
+                Holder::Nobody => check_there(directory, missing)?,
+                Holder::Server(running) => {
                     let key = match &global.key_file {
                         Some(file) => beside::read_key(file)?,
                         None => beside::read_key(&beside::key_path(directory))?,
                     };
                     return Ok(Self::Server(server::connect(&running.url, Some(key), &tenant)?));
                 }
-                held @ Held::BySomebody => return Err(beside::in_use(directory, &held)),
+                holder @ Holder::Somebody => return Err(beside::in_use(directory, &holder)),
             }
         }
         let store = Sederunt::open(&config.store.0, config.options(missing == Missing::Make)?).await?;

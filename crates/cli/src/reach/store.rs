@@ -2,8 +2,8 @@
 //! shows it.
 
 use sederunt::{
-    Actor, ClaimRequest, CredentialId, Error, Identity, ListCursor, NewKey, NewUser, Role, Sederunt, SessionId,
-    SessionQuery, SessionType, Status, StatusSet, TenantId, Types, UserId, UserPatch,
+    Actor, ClaimRequest, CredentialId, Error, Identity, ListCursor, NewKey, NewUser, Role, Sederunt,
+    SessionId, SessionQuery, SessionType, Status, StatusSet, TenantId, Types, UserId, UserPatch,
 };
 use sederunt_server::wire::{people, session, work};
 use serde::Serialize;
@@ -81,8 +81,7 @@ pub async fn answer(store: &Sederunt, actor: &Actor, ask: Ask) -> Result<Value> 
             shown(&people::User::from(user))
         }
         Ask::Merge { from, into } => {
-            let user =
-                store.merge_users(actor, &UserId::parse(&from)?, &UserId::parse(&into)?, None).await?;
+            let user = store.merge_users(actor, &UserId::parse(&from)?, &UserId::parse(&into)?, None).await?;
             shown(&people::User::from(user))
         }
         Ask::Tenants => {
@@ -133,7 +132,9 @@ fn query(filter: SessionFilter) -> Result<SessionQuery> {
         parents_only: filter.parents_only,
         after: filter
             .cursor
-            .map(|text| ListCursor::parse(&text).ok_or_else(|| invalid("cursor", "is not a cursor of a list")))
+            .map(|text| {
+                ListCursor::parse(&text).ok_or_else(|| invalid("cursor", "is not a cursor of a list"))
+            })
             .transpose()?,
         ..SessionQuery::of(types, usize::try_from(filter.limit).unwrap_or(usize::MAX))
     })

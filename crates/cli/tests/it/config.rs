@@ -50,7 +50,8 @@ fn a_setting_reaches_the_server() {
     let server = world.serve(&["--config", "conf.toml"]);
     let taken = world.json(&["claims", "take", "--worker", "me"]);
     let until = sederunt::Timestamp::parse(taken[0]["lease_until"].as_str().unwrap()).unwrap();
-    let started = sederunt::Timestamp::parse(taken[0]["session"]["last_activity_at"].as_str().unwrap()).unwrap();
+    let started =
+        sederunt::Timestamp::parse(taken[0]["session"]["last_activity_at"].as_str().unwrap()).unwrap();
     assert_eq!((until.as_micros() - started.as_micros()) / 1_000_000, 7 * 60);
     assert_eq!(server.stop("-TERM"), 0);
 }

@@ -21,7 +21,8 @@ impl Schema {
 
     fn drop_it(&self) {
         tokio::runtime::Runtime::new().unwrap().block_on(async {
-            let (client, connection) = tokio_postgres::connect(&self.url, tokio_postgres::NoTls).await.unwrap();
+            let (client, connection) =
+                tokio_postgres::connect(&self.url, tokio_postgres::NoTls).await.unwrap();
             let driven = tokio::spawn(connection);
             client.batch_execute(&format!("DROP SCHEMA IF EXISTS {} CASCADE", self.name)).await.unwrap();
             drop(client);

@@ -7,7 +7,8 @@ use crate::world::{World, talk, wait};
 fn a_demo_fills_an_empty_store_and_keeps_it_moving() {
     let world = World::new();
     let server = world.serve(&["--demo"]);
-    let mut hints = BufReader::new(std::net::TcpStream::connect(server.url.trim_start_matches("http://")).unwrap());
+    let mut hints =
+        BufReader::new(std::net::TcpStream::connect(server.url.trim_start_matches("http://")).unwrap());
     let host = server.url.trim_start_matches("http://");
     std::io::Write::write_all(
         hints.get_mut(),

@@ -1,5 +1,7 @@
 //! The real binary, in directories of its own: what it prints, how it exits, what it leaves behind.
 
+#![expect(clippy::unwrap_used, reason = "a test says what it expects by failing")]
+
 mod beside;
 mod config;
 mod copy;

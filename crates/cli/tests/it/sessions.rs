@@ -23,11 +23,9 @@ fn sessions_are_a_table_for_people_and_json_for_programs() {
     let page = world.json(&["sessions", "ls"]);
     assert_eq!(page["items"].as_array().unwrap().len(), 2);
     assert!(page["next_cursor"].is_null());
-    for (filter, found) in [
-        (["--type", "agent"], "job"),
-        (["--status", "idle"], "cli:main"),
-        (["--group", "live"], "job"),
-    ] {
+    for (filter, found) in
+        [(["--type", "agent"], "job"), (["--status", "idle"], "cli:main"), (["--group", "live"], "job")]
+    {
         let page = world.json(&["sessions", "ls", filter[0], filter[1]]);
         let items = page["items"].as_array().unwrap();
         assert_eq!((items.len(), items[0]["id"].as_str()), (1, Some(found)), "{filter:?}");

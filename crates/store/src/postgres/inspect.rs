@@ -43,7 +43,10 @@ async fn look(address: &Address) -> Result<Inspection, Fault> {
         )
         .await?;
     let schema_version = match server.try_get(3)? {
-        true => client.query_one("SELECT coalesce(max(version), 0)::int FROM schema_history", &[]).await?.try_get(0)?,
+        true => client
+            .query_one("SELECT coalesce(max(version), 0)::int FROM schema_history", &[])
+            .await?
+            .try_get(0)?,
         false => 0,
     };
     let ours = Role::ALL.map(Role::name);
