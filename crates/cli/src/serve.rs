@@ -158,7 +158,11 @@ fn refused(error: ConfigError) -> Failure {
 
 fn start_log(format: LogFormat) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        // Whoever read the log may be gone; complaining about that on the same stderr would panic.
+        .log_internal_errors(false);
     // A second start in one process keeps the first log.
     let _ = match format {
         LogFormat::Text => log.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).try_init(),
