@@ -140,25 +140,16 @@ impl Base {
 
     /// Starts a transaction of several statements.
     pub(super) async fn begin(&self, scope: Scope<'_>) -> Result<Tx> {
-        self.begin_how(scope, "").await
-    }
-
-    /// Starts a transaction whose statements all see the same instant.
-    pub(super) async fn begin_snapshot(&self, scope: Scope<'_>) -> Result<Tx> {
-        self.begin_how(scope, "ISOLATION LEVEL REPEATABLE READ READ ONLY").await
-    }
-
-    async fn begin_how(&self, scope: Scope<'_>, how: &str) -> Result<Tx> {
-        let begin = scope.begin(how);
-        for _ in 0..2 {
-            let tx = Tx { client: Some(self.pool(scope).get().await?) };
-            match tx.client()?.batch_execute(&begin).await.map_err(Fault::from) {
-                Err(fault) if fault.is_lost() => {}
-                begun => return begun.map(|()| tx),
-            }
+        let begin = scope.begin("");
+        match self.begin_with(scope, &begin).await {
+            Err(fault) if fault.is_lost() => self.begin_with(scope, &begin).await,
+            begun => begun,
         }
+    }
+
+    async fn begin_with(&self, scope: Scope<'_>, begin: &str) -> Result<Tx> {
         let tx = Tx { client: Some(self.pool(scope).get().await?) };
-        tx.client()?.batch_execute(&begin).await?;
+        tx.client()?.batch_execute(begin).await?;
         Ok(tx)
     }
 
