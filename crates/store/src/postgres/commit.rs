@@ -182,7 +182,7 @@ async fn lock(base: &Base, tx: &Tx, tk: i32, change: &Change) -> Result<Seen, St
     );
     let lock = client.prepare_cached(&lock).await?;
     let clock = client.prepare_cached(CLOCK).await?;
-    let draw = client.prepare_cached("SELECT nextval('session_keys') FROM generate_series(1, $1)").await?;
+    let draw = client.prepare_cached("SELECT nextval('session_keys') FROM generate_series(1::bigint, $1)").await?;
     let lock_params: [Param<'_>; 2] = [&tk, &ids];
     let draw_params: [Param<'_>; 1] = [&news];
     let (locked, now, drawn) = join3(
