@@ -18,8 +18,8 @@ macro_rules! page_sql {
                  FROM (SELECT * FROM events WHERE tk = $1 AND log = $2 AND seq BETWEEN $3 AND $4
                            AND (cardinality($5::text[]) = 0 OR type = ANY ($5))
                        ORDER BY seq ", $direction, " LIMIT $6) e,
-                      LATERAL (SELECT (coalesce(octet_length(e.content), 0)
-                                       + coalesce(octet_length(e.metadata), 0))::bigint AS bytes) own) e
+                      LATERAL (SELECT coalesce(octet_length(e.content), 0)
+                                      + coalesce(octet_length(e.metadata), 0) AS bytes) own) e
              WHERE upto - bytes <= $7 ORDER BY seq ", $direction
         )
     };
