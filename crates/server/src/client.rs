@@ -36,7 +36,7 @@ impl std::fmt::Debug for Key {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("{}", .refusal.message)]
-    Refused { status: StatusCode, refusal: Refusal },
+    Refused { status: StatusCode, refusal: Box<Refusal> },
     #[error("the server cannot be reached: {0}")]
     Unreachable(#[source] reqwest::Error),
     #[error("the server did not answer like Sederunt (status {0})")]
@@ -128,7 +128,7 @@ impl Client {
         }
         let body = response.bytes().await.map_err(Error::BrokenOff)?;
         match serde_json::from_slice::<Envelope>(&body) {
-            Ok(envelope) => Err(Error::Refused { status, refusal: envelope.error }),
+            Ok(envelope) => Err(Error::Refused { status, refusal: Box::new(envelope.error) }),
             Err(_) => Err(Error::Strange(status)),
         }
     }
@@ -144,7 +144,9 @@ impl Client {
 fn is_near(base: &str) -> bool {
     let url = reqwest::Url::parse(base).ok();
     let host = url.as_ref().and_then(|url| url.host_str()).map(|host| host.trim_matches(['[', ']']));
-    host.is_some_and(|host| host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback()))
+    host.is_some_and(|host| {
+        host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+    })
 }
 
 /// An answer that is being read.

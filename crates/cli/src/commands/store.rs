@@ -11,12 +11,15 @@ use super::Scene;
 use crate::args;
 use crate::doctor::schema;
 use crate::exit::{Exit, Failure, Result};
-use crate::reach::beside;
+use crate::reach::beside::{self, Holder};
 
 pub async fn migrate(scene: &Scene) -> Result<()> {
     let config = &scene.config;
     if let Some(directory) = config.directory() {
-        refuse_if_open(directory)?;
+        let holder = beside::holder(directory).await;
+        if holder != Holder::Nobody {
+            return Err(beside::in_use(directory, &holder));
+        }
     }
     let from = schema::found(config).await?;
     let store = Sederunt::open(&config.store.0, config.options(true)?).await?;
@@ -37,12 +40,13 @@ pub async fn backup(scene: &Scene, to: &Path) -> Result<()> {
     if !directory.join("threads.sqlite3").exists() {
         return Err(no_store(&directory));
     }
+    let in_use = beside::holder(&directory).await != Holder::Nobody;
     let (bar, target) = (progress("pages"), to.to_owned());
     let shown = bar.clone();
     off_the_runtime(move || {
-        if beside::is_locked(&directory) {
-            // A server has it open. Its files may still be read, and a restore is a copy of them as
-            // they are at one moment.
+        if in_use {
+            // The files of an open store may still be read, and a restore is a copy of them as they
+            // are at one moment.
             return SqliteStore::restore(&directory, &target);
         }
         let options = sederunt_store::sqlite::SqliteOptions {
@@ -94,20 +98,13 @@ async fn off_the_runtime<T: Send + 'static>(
 
 fn sqlite_directory(scene: &Scene) -> Result<&Path> {
     scene.config.directory().ok_or_else(|| {
-        let failure = Failure::usage(format!("{} is no directory with an SQLite store", scene.config.store.0));
+        let failure =
+            Failure::usage(format!("{} is no directory with an SQLite store", scene.config.store.0));
         match &scene.config.store.0 {
             Place::Postgres(_) => failure.hint("back a PostgreSQL database up with pg_dump"),
             Place::Directory(_) | Place::Memory => failure.hint("name one with --store"),
         }
     })
-}
-
-fn refuse_if_open(directory: &Path) -> Result<()> {
-    if !beside::is_locked(directory) {
-        return Ok(());
-    }
-    Err(Failure::unavailable(format!("{} is open in another process", directory.display()))
-        .hint("stop its server first; a server brings its store up to date when it starts"))
 }
 
 fn no_store(directory: &Path) -> Failure {

@@ -127,5 +127,8 @@ async fn claim(engine: &Engine, me: &Actor) -> Result<Claimed> {
         wait: std::time::Duration::ZERO,
     };
     let claimed = engine.claim(me, request, None).await?;
-    claimed.into_iter().next().ok_or_else(|| Error::internal("the demo's own session was taken by another worker"))
+    claimed
+        .into_iter()
+        .next()
+        .ok_or_else(|| Error::internal("the demo's own session was taken by another worker"))
 }

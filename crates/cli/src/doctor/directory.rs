@@ -3,13 +3,13 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use sederunt::Timestamp;
 use sederunt_core::clock::{Clock, SystemClock};
 
 use super::{Finding, schema, schema_finding};
-use crate::reach::beside;
+use crate::reach::beside::{self, Holder};
 
 /// Below this much room a commit may fail soon.
 const ROOM_FAIL_BYTES: u64 = 100 * 1024 * 1024;
@@ -26,7 +26,11 @@ pub async fn look(directory: &Path, known: u32) -> Vec<Finding> {
     let threads = directory.join("threads.sqlite3");
     if !threads.exists() {
         let says = format!("there is none in {}", directory.display());
-        return vec![Finding::fail("store", says, "name it with --store, or start one with `sederunt serve`")];
+        return vec![Finding::fail(
+            "store",
+            says,
+            "name it with --store, or start one with `sederunt serve`",
+        )];
     }
     let mut findings = vec![sqlite_version(), server(directory).await];
     findings.push(rights("directory", directory));
@@ -52,11 +56,12 @@ fn sqlite_version() -> Finding {
 
 /// Whether the store can be opened, or the server that has it open answers.
 async fn server(directory: &Path) -> Finding {
-    if !beside::is_locked(directory) {
-        return Finding::ok("server", "none is running here");
-    }
-    let Ok(running) = beside::running(directory) else {
-        return Finding::warn("server", "another process has the store open", "wait for it to finish");
+    let running = match beside::holder(directory).await {
+        Holder::Nobody => return Finding::ok("server", "none is running here"),
+        Holder::Somebody => {
+            return Finding::warn("server", "another process has the store open", "wait for it to finish");
+        }
+        Holder::Server(running) => running,
     };
     let says = format!("{} (process {})", running.url, running.pid);
     let answers = sederunt_server::client::Client::new(&running.url, None);
@@ -79,11 +84,17 @@ fn rights(what: &'static str, path: &Path) -> Finding {
                 return Finding::ok(what, says);
             }
             if what == "operator.key" {
-                return Finding::fail(what, says, "others may act as the operator: chmod 600, and make a new key");
+                return Finding::fail(
+                    what,
+                    says,
+                    "others may act as the operator: chmod 600, and make a new key",
+                );
             }
             Finding::warn(what, says, "others may read what is in it: take their rights away with chmod go=")
         }
-        Err(error) => Finding::fail(what, format!("{}: {error}", path.display()), "give its owner the right to read it"),
+        Err(error) => {
+            Finding::fail(what, format!("{}: {error}", path.display()), "give its owner the right to read it")
+        }
     }
 }
 
@@ -103,7 +114,11 @@ fn room(directory: &Path) -> Finding {
 fn write_ahead_log(directory: &Path) -> Finding {
     let bytes = fs::metadata(directory.join("threads.sqlite3-wal")).map_or(0, |found| found.len());
     if bytes > WAL_WARN_BYTES {
-        return Finding::warn("write-ahead log", size(bytes), "end long-running readers, or restart the server");
+        return Finding::warn(
+            "write-ahead log",
+            size(bytes),
+            "end long-running readers, or restart the server",
+        );
     }
     Finding::ok("write-ahead log", size(bytes))
 }
@@ -111,7 +126,9 @@ fn write_ahead_log(directory: &Path) -> Finding {
 /// What the database itself says.
 fn inside(path: &Path, known: u32) -> Vec<Finding> {
     let looked = schema::look(path).and_then(|db| {
-        let number = |sql: &str| db.query_row(sql, [], |row| row.get::<_, i64>(0)).map_err(sederunt::Error::unavailable);
+        let number = |sql: &str| {
+            db.query_row(sql, [], |row| row.get::<_, i64>(0)).map_err(sederunt::Error::unavailable)
+        };
         let version = number("PRAGMA user_version")?;
         let found = u32::try_from(version).unwrap_or(u32::MAX);
         let mut findings = vec![schema_finding(found, known)];

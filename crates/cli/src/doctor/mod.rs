@@ -2,10 +2,10 @@
 //! nothing.
 
 mod directory;
+mod postgres;
 pub mod schema;
 
-use sederunt::{Place, Sederunt, Timestamp};
-use sederunt_core::clock::{Clock, SystemClock};
+use sederunt::Place;
 use serde_json::{Value, json};
 
 use crate::commands::Scene;
@@ -62,9 +62,11 @@ pub async fn run(scene: &Scene) -> Result<()> {
     let config = &scene.config;
     let known = schema::known().await?;
     let findings = match &config.store.0 {
-        Place::Memory => vec![Finding::warn("store", "in memory: gone at exit", "name a directory with --store")],
+        Place::Memory => {
+            vec![Finding::warn("store", "in memory: gone at exit", "name a directory with --store")]
+        }
         Place::Directory(path) => directory::look(path, known).await,
-        Place::Postgres(_) => Vec::new(),
+        Place::Postgres(url) => postgres::look(url, &config.postgres.schema, known).await,
     };
     let rows: Vec<Value> = findings.iter().map(Finding::shown).collect();
     scene.out.list(&rows, COLUMNS)?;
@@ -79,7 +81,9 @@ pub fn schema_finding(found: u32, known: u32) -> Finding {
     let says = format!("{found}, this version writes {known}");
     match found.cmp(&known) {
         std::cmp::Ordering::Equal => Finding::ok("schema", format!("{found}")),
-        std::cmp::Ordering::Less => Finding::warn("schema", says, "run `sederunt migrate`, or start the server"),
+        std::cmp::Ordering::Less => {
+            Finding::warn("schema", says, "run `sederunt migrate`, or start the server")
+        }
         std::cmp::Ordering::Greater => Finding::fail("schema", says, "run a newer sederunt"),
     }
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags};
 use sederunt::{Error, Place};
+use sederunt_store::postgres::inspect::inspect;
 
 use crate::config::Config;
 use crate::exit::Result;
@@ -13,7 +14,7 @@ pub async fn found(config: &Config) -> Result<u32> {
     match &config.store.0 {
         Place::Memory => Ok(0),
         Place::Directory(directory) => Ok(in_directory(directory)?),
-        Place::Postgres(_) => Ok(0),
+        Place::Postgres(url) => Ok(inspect(url, &config.postgres.schema).await?.schema_version),
     }
 }
 

@@ -20,6 +20,7 @@ use serde_json::Value;
 pub use ask::{Ask, SessionFilter};
 pub use server::path;
 
+use self::beside::Holder;
 use crate::args::Global;
 use crate::config::Config;
 use crate::exit::{Exit, Failure, Result};
@@ -46,15 +47,17 @@ impl Reach {
             return Ok(Self::Server(server::connect(url, key, &tenant)?));
         }
         if let Some(directory) = config.directory() {
-            if beside::is_locked(directory) {
-                let key = match &global.key_file {
-                    Some(file) => beside::read_key(file)?,
-                    None => beside::read_key(&beside::key_path(directory))?,
-                };
-                let running = beside::running(directory)?;
-                return Ok(Self::Server(server::connect(&running.url, Some(key), &tenant)?));
+            match beside::holder(directory).await {
+                Holder::Nobody => check_there(directory, missing)?,
+                Holder::Server(running) => {
+                    let key = match &global.key_file {
+                        Some(file) => beside::read_key(file)?,
+                        None => beside::read_key(&beside::key_path(directory))?,
+                    };
+                    return Ok(Self::Server(server::connect(&running.url, Some(key), &tenant)?));
+                }
+                holder @ Holder::Somebody => return Err(beside::in_use(directory, &holder)),
             }
-            check_there(directory, missing)?;
         }
         let store = Sederunt::open(&config.store.0, config.options(missing == Missing::Make)?).await?;
         if let Place::Directory(directory) = &config.store.0 {

@@ -144,7 +144,9 @@ impl From<Error> for Failure {
                 while let Some(under) = deepest.source() {
                     deepest = under;
                 }
-                let where_to = cause.url().map_or_else(String::new, |url| format!(" at {}", url.origin().ascii_serialization()));
+                let where_to = cause
+                    .url()
+                    .map_or_else(String::new, |url| format!(" at {}", url.origin().ascii_serialization()));
                 Self::unavailable(format!("the server{where_to} does not answer: {deepest}"))
             }
         }

@@ -11,6 +11,7 @@ mod connect;
 mod events;
 mod fault;
 mod index;
+pub mod inspect;
 mod keys;
 mod lanes;
 mod migrate;

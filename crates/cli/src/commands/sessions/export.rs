@@ -26,7 +26,13 @@ pub async fn run(scene: &Scene, id: &str, paper: Paper, output: Option<&Path>) -
     desk.finish()
 }
 
-async fn from_store(desk: &mut Desk<'_>, store: &Sederunt, actor: &Actor, id: &str, paper: Paper) -> Result<()> {
+async fn from_store(
+    desk: &mut Desk<'_>,
+    store: &Sederunt,
+    actor: &Actor,
+    id: &str,
+    paper: Paper,
+) -> Result<()> {
     let session = store.session(actor, &SessionId::parse(id)?).await?;
     let mut page = export::Paper::new(match paper {
         Paper::Md => export::Format::Markdown,
@@ -80,9 +86,10 @@ impl Desk<'_> {
 
     fn finish(self) -> Result<()> {
         match (self.file, self.path) {
-            (Some(mut file), Some(path)) => {
-                file.flush().and_then(|()| file.get_ref().sync_all()).map_err(|e| Failure::io(path.display(), &e))
-            }
+            (Some(mut file), Some(path)) => file
+                .flush()
+                .and_then(|()| file.get_ref().sync_all())
+                .map_err(|e| Failure::io(path.display(), &e)),
             _ => Ok(()),
         }
     }
