@@ -21,7 +21,7 @@ const MISSED_MAX: Duration = Duration::from_secs(5);
 /// Ends every connection that listens. Returns how many.
 const CUT_LISTENERS: &str = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
     WHERE datname = current_database() AND pid <> pg_backend_pid()
-      AND (query ILIKE 'listen %' OR application_name ILIKE '%listen%')";
+      AND query ILIKE '%listen %'";
 
 /// Follows one log over any number of connections.
 pub struct Follower {
