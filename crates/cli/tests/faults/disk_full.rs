@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::harness::{Client, Node, PATIENCE, Place, eventually, within};
+use crate::harness::{Client, Node, PATIENCE, Place, eventually, started_by, within};
 use crate::ledger::{self, Outcome, Writer};
 
 const WRITERS: usize = 8;
@@ -16,13 +16,14 @@ const SESSIONS: [&str; 2] = ["cli:a", "cli:b"];
 const REFUSALS_MIN: usize = 60;
 /// Room that is left when the disk begins to be full: some commits still fit, and one is torn.
 const ROOM_BYTES: u64 = 96 * 1024;
+/// A small file system that nobody but the server sees, and that goes with it.
+const MOUNT: &str = r#"mount -t tmpfs -o size=12m tmpfs "$0""#;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_disk_refuses_writes_until_there_is_room_again() {
     let place = Place::sqlite();
-    let mut command = Command::new("sh");
     // A file that may not grow is a signal by default; a full disk is an error.
-    command.args(["-c", "trap '' XFSZ; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_sederunt")]);
+    let command = started_by("trap '' XFSZ; exec \"$@\"");
     let node = Node::launch(command, &place, "local").listening().await.unwrap();
     let limit = |bytes: &str| {
         let limit = format!("--fsize={bytes}:");
@@ -50,21 +51,16 @@ async fn a_full_disk_refuses_writes_until_there_is_room_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_filesystem_refuses_writes_until_there_is_room_again() {
     let directory = tempfile::TempDir::with_prefix("sederunt-faults-").unwrap();
-    let mount = format!("mount -t tmpfs -o size=12m tmpfs '{}'", directory.path().display());
-    if !Command::new("unshare")
-        .args(["--mount", "sh", "-c", &mount])
-        .status()
-        .is_ok_and(|tried| tried.success())
-    {
+    let directory = directory.path().to_str().unwrap();
+    let tried = Command::new("unshare").args(["--mount", "sh", "-c", MOUNT, directory]).status();
+    if !tried.is_ok_and(|tried| tried.success()) {
         eprintln!("this account may not mount: only the limit on a file's size was tried");
         return;
     }
-    let mut command = Command::new("unshare");
-    command.args(["--mount", "sh", "-c", &format!("{mount} && exec \"$@\""), "sh"]);
-    command.arg(env!("CARGO_BIN_EXE_sederunt"));
-    let place = Place::at(directory.path().join("store").to_str().unwrap());
-    let node = Node::launch(command, &place, "local").listening().await.unwrap();
-    let filler: PathBuf = format!("/proc/{}/root{}/filler", node.id(), directory.path().display()).into();
+    let place = Place::at(format!("{directory}/store"));
+    let script = format!(r#"exec unshare --mount sh -c '{MOUNT} && exec "$@"' '{directory}' "$@""#);
+    let node = Node::launch(started_by(&script), &place, "local").listening().await.unwrap();
+    let filler: PathBuf = format!("/proc/{}/root{directory}/filler", node.id()).into();
     let fill = || {
         let mut file = std::fs::File::create(&filler).unwrap();
         while file.write_all(&[7; 4096]).is_ok() {}

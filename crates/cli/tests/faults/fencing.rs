@@ -1,11 +1,14 @@
-//! A worker whose lease lapsed writes nothing more: not by any verb, not before and not after
-//! somebody else took over, and not by guessing the new epoch.
+//! A worker whose lease lapsed writes nothing more: not by any verb, not before and not after the
+//! sweeper or somebody else took over, and not by guessing the new epoch.
+
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::harness::{Client, Key, Node, PATIENCE, Place, eventually};
+use crate::harness::{Client, Key, Node, PATIENCE, Place, eventually, sederunt};
 use crate::ledger::read_log;
 
+const LEASE: Duration = Duration::from_millis(200);
 /// Every verb of a claim holder.
 const VERBS: [&str; 6] = ["events", "heartbeat", "delta", "complete", "fail", "yield"];
 
@@ -21,16 +24,27 @@ async fn a_worker_that_lost_its_lease_is_fenced_off_on_postgres() {
 
 async fn a_worker_that_lost_its_lease_is_fenced_off(place: Place) {
     let key = place.create_key("owner", "root");
-    let node = Node::start_with_keys(&place).await;
+    let mut never_swept = sederunt();
+    never_swept.env("SEDERUNT_WORK_SWEEP_EVERY", "1h");
+    let node = Node::launch(never_swept, &place, "keys").listening().await.unwrap();
     let owner = node.client().with_key(&key);
-    let (slow, next) = (worker(&node, &owner).await, worker(&node, &owner).await);
+    let keys = [worker(&owner).await, worker(&owner).await];
+    let slow = node.client().with_key(&keys[0]);
     let ids = VERBS.map(|verb| format!("job-{verb}"));
     for id in &ids {
         let wish = json!({"id": id, "session_type": "agent", "status": "pending"});
         owner.post("/api/sessions", wish).await.expect(201);
     }
 
-    assert_eq!(claim_all(&slow, 200).await, ids.len(), "the slow worker holds everything");
+    assert_eq!(claim_all(&slow, LEASE).await, ids.len(), "the slow worker holds everything");
+    let claimed = Instant::now();
+    eventually("the lease lapses", PATIENCE, async || (claimed.elapsed() > LEASE).then_some(())).await;
+    let mut refusals = refused_everywhere(&slow, &ids, 1, &owner).await;
+    node.kill_9();
+
+    let node = Node::start_with_keys(&place).await;
+    let owner = node.client().with_key(&key);
+    let [slow, next] = keys.map(|key| node.client().with_key(&key));
     for id in &ids {
         eventually("the lease is taken back", PATIENCE, async || {
             let session = owner.get(&format!("/api/sessions/{id}")).await.expect(200);
@@ -38,15 +52,19 @@ async fn a_worker_that_lost_its_lease_is_fenced_off(place: Place) {
         })
         .await;
     }
-    let mut refusals = refused_everywhere(&slow, &ids, 1, &owner).await;
+    refusals += refused_everywhere(&slow, &ids, 1, &owner).await;
 
-    assert_eq!(claim_all(&next, 60_000).await, ids.len(), "the next worker holds everything");
+    assert_eq!(
+        claim_all(&next, Duration::from_secs(60)).await,
+        ids.len(),
+        "the next worker holds everything"
+    );
     for epoch in [1, 2, 3] {
         refusals += refused_everywhere(&slow, &ids, epoch, &owner).await;
     }
     // An owner is not the holder of the claim either.
     refusals += refused_everywhere(&owner, &ids, 2, &owner).await;
-    assert_eq!(refusals, 5 * VERBS.len() * ids.len());
+    assert_eq!(refusals, 6 * VERBS.len() * ids.len());
 
     for (id, verb) in ids.iter().zip(VERBS) {
         let answer = next.post(&format!("/api/sessions/{id}/{verb}"), body(verb, 2)).await;
@@ -95,12 +113,12 @@ fn body(verb: &str, epoch: u64) -> Value {
     }
 }
 
-async fn claim_all(worker: &Client, lease_ms: u64) -> usize {
+async fn claim_all(worker: &Client, lease: Duration) -> usize {
+    let lease_ms = u64::try_from(lease.as_millis()).unwrap();
     let order = json!({"worker": "w", "limit": 50, "lease_ms": lease_ms});
     worker.post("/api/claims", order).await.expect(200)["claims"].as_array().unwrap().len()
 }
 
-async fn worker(node: &Node, owner: &Client) -> Client {
-    let made = owner.post("/api/keys", json!({"role": "worker"})).await.expect(201);
-    node.client().with_key(&Key::of(&made))
+async fn worker(owner: &Client) -> Key {
+    Key::of(&owner.post("/api/keys", json!({"role": "worker"})).await.expect(201))
 }

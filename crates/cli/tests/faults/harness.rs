@@ -138,17 +138,24 @@ pub async fn connect(url: &str) -> tokio_postgres::Client {
     client
 }
 
-/// The binary under test, without the settings of whoever runs the tests.
+/// The binary under test.
 pub fn sederunt() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sederunt"));
-    unset(&mut command);
-    command
+    started_by("")
 }
 
-fn unset(command: &mut Command) {
+/// The binary under test behind a shell script, which ends in `exec "$@"`. The settings of whoever
+/// runs the tests do not reach it.
+pub fn started_by(script: &str) -> Command {
+    let binary = env!("CARGO_BIN_EXE_sederunt");
+    let mut command = Command::new(if script.is_empty() { binary } else { "sh" });
+    if !script.is_empty() {
+        command.args(["-c", script, "sh", binary]);
+    }
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("SEDERUNT_")) {
         command.env_remove(name);
     }
+    command.env("SEDERUNT_POSTGRES_POOL_SIZE", "8").env("SEDERUNT_WORK_SWEEP_EVERY", "100ms");
+    command
 }
 
 /// A running server.
@@ -184,11 +191,8 @@ impl Node {
 
     /// Starts a server by a command that ends in the binary.
     pub fn launch(mut command: Command, place: &Place, auth: &str) -> Starting {
-        unset(&mut command);
         command
             .args(["serve", "--listen", "127.0.0.1:0", "--store", &place.store, "--auth", auth])
-            .env("SEDERUNT_POSTGRES_POOL_SIZE", "8")
-            .env("SEDERUNT_WORK_SWEEP_EVERY", "100ms")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
