@@ -9,10 +9,10 @@ use crate::error::{Conflict, Error, Result};
 use crate::ids::{SessionId, check_text};
 use crate::limits;
 use crate::people::Audit;
+use crate::session::Session;
 use crate::session::decide::{self, OpenSession, PatchSession, Transition};
-use crate::session::query::{Eyes, ListCursor, Page, SessionQuery};
+use crate::session::query::{Eyes, ListCursor, Page, SessionQuery, Types};
 use crate::session::status::Authority;
-use crate::session::{Session, SessionType};
 use crate::store::{Change, Guard, Hit, IdemKey, NewSession, Note, On, Part, SearchQuery, Write};
 use crate::work;
 
@@ -109,21 +109,10 @@ impl Engine {
         let query = SessionQuery {
             parent_id: Some(parent.id),
             inactive: Some(false),
-            limit,
             after,
-            ..SessionQuery::default()
+            ..SessionQuery::of(Types::All, limit)
         };
         self.sessions(actor, query).await
-    }
-
-    /// Only sessions of one type: the helper for code that must never see another.
-    pub async fn sessions_of_type(
-        &self,
-        actor: &Actor,
-        session_type: SessionType,
-        query: SessionQuery,
-    ) -> Result<Page<Session>> {
-        self.sessions(actor, SessionQuery { session_type: Some(session_type), ..query }).await
     }
 
     pub async fn patch(

@@ -3,10 +3,28 @@
 use super::{SessionType, Status, StatusSet};
 use crate::ids::{SessionId, UserId};
 
+/// Which types a query is about. There is no default: whoever asks says it, so that rows of another
+/// type cannot slip in because somebody forgot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Types {
+    All,
+    Only(SessionType),
+}
+
+impl Types {
+    /// The one type, for a filter in a query.
+    pub const fn only(self) -> Option<SessionType> {
+        match self {
+            Self::All => None,
+            Self::Only(session_type) => Some(session_type),
+        }
+    }
+}
+
 /// Filters of a list; all given ones must hold. Newest activity first.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct SessionQuery {
-    pub session_type: Option<SessionType>,
+    pub types: Types,
     pub status: Option<Status>,
     pub group: Option<StatusSet>,
     pub kind: Option<String>,
@@ -28,6 +46,32 @@ pub struct SessionQuery {
     pub seen_by: Option<Eyes>,
     pub after: Option<ListCursor>,
     pub limit: usize,
+}
+
+impl SessionQuery {
+    /// A first page without any filter but the types.
+    pub const fn of(types: Types, limit: usize) -> Self {
+        Self {
+            types,
+            status: None,
+            group: None,
+            kind: None,
+            platform: None,
+            interactive: None,
+            task_id: None,
+            entity_id: None,
+            agent_slug: None,
+            user_id: None,
+            parent_id: None,
+            metadata: Vec::new(),
+            text: None,
+            inactive: None,
+            parents_only: false,
+            seen_by: None,
+            after: None,
+            limit,
+        }
+    }
 }
 
 /// What a caller that is no owner may see.
