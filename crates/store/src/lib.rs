@@ -1,1 +1,49 @@
+//! Sederunt's storage seam on real databases.
+//!
+//! Owns SQL and row mapping, and nothing that the product decides: every rule stands in
+//! `sederunt_core`, above [`sederunt_core::store::Store`].
 
+pub mod sqlite;
+
+/// The piece of a text around the first of these words, on one line, as search hits show it.
+pub fn snippet(text: &str, words: &[String]) -> String {
+    const BEFORE: usize = 40;
+    const CHARS: usize = 160;
+    let line: Vec<char> = text.split_whitespace().collect::<Vec<_>>().join(" ").chars().collect();
+    let lower: Vec<char> = line.iter().map(|c| c.to_lowercase().next().unwrap_or(*c)).collect();
+    let found = words
+        .iter()
+        .filter_map(|word| {
+            let word: Vec<char> = word.chars().map(|c| c.to_lowercase().next().unwrap_or(c)).collect();
+            (!word.is_empty()).then(|| lower.windows(word.len()).position(|window| window == word)).flatten()
+        })
+        .min()
+        .unwrap_or(0);
+    let from = found.saturating_sub(BEFORE);
+    let to = (from + CHARS).min(line.len());
+    let mut piece = String::new();
+    if from > 0 {
+        piece.push('…');
+    }
+    piece.extend(&line[from..to]);
+    if to < line.len() {
+        piece.push('…');
+    }
+    piece
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_snippet_shows_the_first_hit_with_what_stands_around_it() {
+        let long = format!("{} needle {}", "hay ".repeat(50), "straw ".repeat(50));
+        let words = ["NEEDLE".to_owned()];
+        let shown = snippet(&long, &words);
+        assert!(shown.contains("needle") && shown.starts_with('…') && shown.ends_with('…'), "{shown}");
+        assert_eq!(snippet("a\n needle", &words), "a needle");
+        assert_eq!(snippet("nothing of it", &words), "nothing of it");
+        assert_eq!(snippet("", &words), "");
+    }
+}

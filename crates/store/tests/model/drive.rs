@@ -63,7 +63,9 @@ impl Drive {
                 )));
             }
             self.effects.fetch_add(u64::from(code == "ok"), Ordering::Relaxed);
-            self.same_rows(&tenant, &model).await.map_err(|why| TestCaseError::fail(format!("{why}, after {command:?}")))?;
+            self.same_rows(&tenant, &model)
+                .await
+                .map_err(|why| TestCaseError::fail(format!("{why}, after {command:?}")))?;
         }
         self.engine.store().delete_tenant(&tenant).await.unwrap();
         Ok(())
@@ -78,24 +80,43 @@ impl Drive {
                 (Some(real), Some(row)) => {
                     let head = &real.head;
                     let real = (
-                        head.status.as_str(), head.inactive, head.last_sequence, head.epoch, head.attempts,
-                        head.stop_requested, head.claim.is_some(), head.is_talk,
+                        head.status.as_str(),
+                        head.inactive,
+                        head.last_sequence,
+                        head.epoch,
+                        head.attempts,
+                        head.stop_requested,
+                        head.claim.is_some(),
+                        head.is_talk,
                     );
                     let want = (
-                        row.status, row.inactive, row.log.len() as u64, row.epoch, row.attempts, row.stop,
-                        row.claim.is_some(), row.talk,
+                        row.status,
+                        row.inactive,
+                        row.log.len() as u64,
+                        row.epoch,
+                        row.attempts,
+                        row.stop,
+                        row.claim.is_some(),
+                        row.talk,
                     );
                     if real != want {
                         return Err(format!("row {id}: engine {real:?}, model {want:?}"));
                     }
                 }
-                (real, row) => return Err(format!("row {id}: engine {}, model {}", real.is_some(), row.is_some())),
+                (real, row) => {
+                    return Err(format!("row {id}: engine {}, model {}", real.is_some(), row.is_some()));
+                }
             }
         }
         Ok(())
     }
 
-    async fn command(&self, tenant: &TenantId, command: &Command, model: &Model) -> Result<Vec<String>, Error> {
+    async fn command(
+        &self,
+        tenant: &TenantId,
+        command: &Command,
+        model: &Model,
+    ) -> Result<Vec<String>, Error> {
         let engine = &self.engine;
         let sid = |id: &usize| SessionId::stored(name(*id));
         match command {
@@ -115,12 +136,17 @@ impl Drive {
             Command::Append { who, id, types, epoch, expected, external } => {
                 let last = model.rows.get(&name(*id)).map_or(0, |row| row.log.len() as i64);
                 let wish = Append {
-                    events: types.iter().enumerate().map(|(n, kind)| draft(*kind, external.filter(|_| n == 0))).collect(),
+                    events: types
+                        .iter()
+                        .enumerate()
+                        .map(|(n, kind)| draft(*kind, external.filter(|_| n == 0)))
+                        .collect(),
                     expected_sequence: expected.map(|off| u64::try_from(last + off).unwrap_or(0)),
                     epoch: model.epoch_of(&name(*id), *epoch),
                 };
                 let done = engine.append(&Arc::new(actor(tenant, *who)), &sid(id), wish, None).await?;
-                let mut detail: Vec<String> = done.events.iter().map(|event| event.sequence.to_string()).collect();
+                let mut detail: Vec<String> =
+                    done.events.iter().map(|event| event.sequence.to_string()).collect();
                 if done.stop_requested {
                     detail.push("stop".into());
                 }
@@ -132,11 +158,13 @@ impl Drive {
                 Ok(page.events.iter().map(|event| event.kind.as_str().to_owned()).collect())
             }
             Command::Patch { who, id, title } => {
-                let wish = PatchSession { title: Some(Some(format!("title {title}"))), ..PatchSession::default() };
+                let wish =
+                    PatchSession { title: Some(Some(format!("title {title}"))), ..PatchSession::default() };
                 engine.patch(&actor(tenant, *who), &sid(id), wish, None).await.map(|_| Vec::new())
             }
             Command::Transition { who, id, to } => {
-                let wish = Transition { to: Status::parse(TARGETS[*to]).unwrap(), expected: None, reason: None };
+                let wish =
+                    Transition { to: Status::parse(TARGETS[*to]).unwrap(), expected: None, reason: None };
                 engine.transition(&actor(tenant, *who), &sid(id), wish, None).await.map(|_| Vec::new())
             }
             Command::Claim { who, limit } => {
@@ -151,7 +179,11 @@ impl Drive {
                 let claims = engine.claim(&actor(tenant, *who), request, None).await?;
                 let named = |claim: &sederunt_core::work::Claimed| {
                     let id = claim.session.id.as_str();
-                    format!("{} {}", if claim.session.details.retry_of.is_some() { "retry" } else { id }, claim.epoch)
+                    format!(
+                        "{} {}",
+                        if claim.session.details.retry_of.is_some() { "retry" } else { id },
+                        claim.epoch
+                    )
                 };
                 Ok(claims.iter().map(named).collect())
             }
@@ -180,7 +212,9 @@ impl Drive {
             Command::Retry { who, id } => {
                 engine.retry(&actor(tenant, *who), &sid(id), None).await.map(|_| Vec::new())
             }
-            Command::Delete { who, id } => engine.delete(&actor(tenant, *who), &sid(id)).await.map(|()| Vec::new()),
+            Command::Delete { who, id } => {
+                engine.delete(&actor(tenant, *who), &sid(id)).await.map(|()| Vec::new())
+            }
             Command::Advance { seconds } => {
                 self.clock.advance(Duration::from_secs(*seconds));
                 Ok(Vec::new())

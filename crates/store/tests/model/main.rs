@@ -31,8 +31,14 @@ fn postgres_answers_every_command_as_the_model_does() {
         .expect("SEDERUNT_TEST_POSTGRES is not set: run the tests by `make test` or scripts/with-postgres");
     let schema = format!("model_{}", std::process::id());
     compare(|runtime, hub, clock| {
-        let options =
-            PostgresOptions { url: url.clone(), schema: schema.clone(), clock, hub, migrate: true, pool_size: 8 };
+        let options = PostgresOptions {
+            url: url.clone(),
+            schema: schema.clone(),
+            clock,
+            hub,
+            migrate: true,
+            pool_size: 8,
+        };
         runtime.block_on(PostgresStore::open(options)).unwrap()
     });
 }

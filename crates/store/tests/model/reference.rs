@@ -121,7 +121,13 @@ impl Model {
                 _ => no("not_found"),
             },
             Command::Patch { who, id, .. } => match self.rows.get(&name(*id)) {
-                Some(row) if row.sees(*who) => if is_worker(*who) { no("denied") } else { ok() },
+                Some(row) if row.sees(*who) => {
+                    if is_worker(*who) {
+                        no("denied")
+                    } else {
+                        ok()
+                    }
+                }
                 _ => no("not_found"),
             },
             Command::Transition { who, id, to } => self.transition(*who, &name(*id), TARGETS[*to]),
@@ -373,7 +379,11 @@ impl Model {
             row.epoch += 1;
             row.attempts += 1;
             row.claim = Some((who, now + LEASE));
-            taken.push(if row.retried { format!("retry {}", row.epoch) } else { format!("{id} {}", row.epoch) });
+            taken.push(if row.retried {
+                format!("retry {}", row.epoch)
+            } else {
+                format!("{id} {}", row.epoch)
+            });
         }
         Answer { code: "ok", detail: taken }
     }

@@ -17,19 +17,68 @@ pub enum Who {
 
 #[derive(Clone, Debug)]
 pub enum Command {
-    Open { who: Who, id: usize, kind: usize, pending: bool, external: bool, with_bob: bool, priority: i32 },
-    Append { who: Who, id: usize, types: Vec<usize>, epoch: Epoch, expected: Option<i64>, external: Option<u8> },
-    Read { who: Who, id: usize },
-    Patch { who: Who, id: usize, title: u8 },
-    Transition { who: Who, id: usize, to: usize },
-    Claim { who: Who, limit: usize },
-    Heartbeat { who: Who, id: usize, epoch: Epoch },
-    Settle { who: Who, id: usize, epoch: Epoch, how: usize },
-    Stop { who: Who, id: usize },
-    Retry { who: Who, id: usize },
-    Delete { who: Who, id: usize },
+    Open {
+        who: Who,
+        id: usize,
+        kind: usize,
+        pending: bool,
+        external: bool,
+        with_bob: bool,
+        priority: i32,
+    },
+    Append {
+        who: Who,
+        id: usize,
+        types: Vec<usize>,
+        epoch: Epoch,
+        expected: Option<i64>,
+        external: Option<u8>,
+    },
+    Read {
+        who: Who,
+        id: usize,
+    },
+    Patch {
+        who: Who,
+        id: usize,
+        title: u8,
+    },
+    Transition {
+        who: Who,
+        id: usize,
+        to: usize,
+    },
+    Claim {
+        who: Who,
+        limit: usize,
+    },
+    Heartbeat {
+        who: Who,
+        id: usize,
+        epoch: Epoch,
+    },
+    Settle {
+        who: Who,
+        id: usize,
+        epoch: Epoch,
+        how: usize,
+    },
+    Stop {
+        who: Who,
+        id: usize,
+    },
+    Retry {
+        who: Who,
+        id: usize,
+    },
+    Delete {
+        who: Who,
+        id: usize,
+    },
     /// Seconds; leases last 600.
-    Advance { seconds: u64 },
+    Advance {
+        seconds: u64,
+    },
     Sweep,
 }
 

@@ -1,0 +1,285 @@
+//! One change: everything is looked up and checked, then everything is written. After the first
+//! write nothing can refuse, which the types say: checks may refuse, writes can only fail.
+
+use rusqlite::Connection;
+use sederunt_core::event::{Appended, NewEvent};
+use sederunt_core::ids::{SessionId, TenantId};
+use sederunt_core::session::DescriptionSource;
+use sederunt_core::store::{
+    Change, ClaimChange, Committed, IdemKey, NewSession, Notice, On, Part, PartDone, Refusal, Update, Write,
+};
+use sederunt_core::{Error, Timestamp};
+use smallvec::SmallVec;
+
+use super::fault::{Trouble, refuse};
+use super::heads::{self, Found, Moved};
+use super::idempotency::{self, Done, Used};
+use super::indexer::Mark;
+use super::writer::Ledger;
+use super::{events, logs, outbox, records, sessions};
+
+type Checked<T> = Result<T, Trouble<Refusal>>;
+
+pub(super) fn commit(ledger: &mut Ledger<'_>, change: &Change) -> Checked<Committed> {
+    let now = ledger.now();
+    let Some(tk) = ledger.tenant(&change.tenant)? else { return refuse(Error::NotFound) };
+    if let Some(key) = &change.key
+        && let Some(used) = used(ledger.db, key)?
+    {
+        return repeat(ledger.db, tk, change, used, now);
+    }
+    let targets = change
+        .parts
+        .iter()
+        .map(|part| check(ledger.db, tk, part, now))
+        .collect::<Checked<SmallVec<[Target; 1]>>>()?;
+    records::check(ledger.db, tk, change)?;
+    Ok(write(ledger, tk, change, targets, now)?)
+}
+
+/// What was done under this key before; another body under it is refused.
+pub(super) fn used<E: From<Error>>(db: &Connection, key: &IdemKey) -> Result<Option<Used>, Trouble<E>> {
+    match idempotency::find(db, key)? {
+        Some(used) if used.body != key.body => refuse(Error::IdempotencyMismatch),
+        used => Ok(used),
+    }
+}
+
+/// The first answer again, on the sessions as they are now.
+fn repeat(db: &Connection, tk: i64, change: &Change, used: Used, now: Timestamp) -> Checked<Committed> {
+    let mut parts = SmallVec::new();
+    for part in &change.parts {
+        let id = match &part.on {
+            On::Session(id) => id,
+            On::New(new) => &new.id,
+        };
+        if let Some(found) = heads::by_id(db, tk, id)? {
+            parts.push(PartDone { head: found.head, appended: Vec::new() });
+        }
+    }
+    Ok(Committed { at: now, parts, replay: Some(used.replay) })
+}
+
+/// What a part is about to touch, as it was checked.
+enum Target {
+    Found(Found),
+    New { fork_source: Option<Found> },
+}
+
+fn check(db: &Connection, tk: i64, part: &Part, now: Timestamp) -> Checked<Target> {
+    match &part.on {
+        On::Session(id) => {
+            let Some(found) = heads::by_id(db, tk, id)? else { return refuse(Error::NotFound) };
+            let participates = match part.guard.asks_participant(&found.head) {
+                Some(user) => sessions::participates(db, found.sk, user)?,
+                None => false,
+            };
+            part.guard.check(id, &found.head, participates, now).map_err(Trouble::Refused)?;
+            Ok(Target::Found(found))
+        }
+        On::New(new) => {
+            if heads::by_id(db, tk, &new.id)?.is_some() {
+                return Err(Trouble::Refused(Refusal::Stale));
+            }
+            let Some(fork) = &new.fork_of else { return Ok(Target::New { fork_source: None }) };
+            match heads::by_id(db, tk, &fork.session)? {
+                Some(source)
+                    if source.head.incarnation == fork.incarnation
+                        && source.head.last_sequence >= fork.at_sequence =>
+                {
+                    Ok(Target::New { fork_source: Some(source) })
+                }
+                _ => Err(Trouble::Refused(Refusal::Stale)),
+            }
+        }
+    }
+}
+
+fn write(
+    ledger: &mut Ledger<'_>,
+    tk: i64,
+    change: &Change,
+    targets: SmallVec<[Target; 1]>,
+    now: Timestamp,
+) -> rusqlite::Result<Committed> {
+    let mut parts = SmallVec::with_capacity(change.parts.len());
+    let mut first_sk = None;
+    for (part, target) in change.parts.iter().zip(targets) {
+        let (id, mut work) = match (&part.on, target) {
+            (On::Session(id), Target::Found(found)) => (id, Work::on(found)),
+            (On::New(new), Target::New { fork_source }) => {
+                (&new.id, Work::on_new(insert(ledger.db, tk, new, fork_source.as_ref(), now)?))
+            }
+            (On::Session(_), Target::New { .. }) | (On::New(_), Target::Found(_)) => continue,
+        };
+        first_sk.get_or_insert(work.found.sk);
+        for write in &part.writes {
+            match write {
+                Write::Append(events) => work.append(ledger.db, id, events, now)?,
+                Write::Update(update) => work.update(ledger.db, tk, update, now)?,
+                Write::Delete => work.delete(ledger.db, tk)?,
+            }
+        }
+        parts.push(work.finish(ledger, &change.tenant, id)?);
+    }
+    records::write(ledger.db, tk, change, now)?;
+    if let Some(key) = &change.key {
+        let sequences: SmallVec<[u64; 4]> = parts
+            .iter()
+            .find(|part: &&PartDone| !part.appended.is_empty())
+            .map(|part| part.appended.iter().map(Appended::sequence).collect())
+            .unwrap_or_default();
+        let done = Done { sk: first_sk, sequences: &sequences, taken: &[] };
+        idempotency::remember(ledger.db, tk, key, &done, now)?;
+    }
+    Ok(Committed { at: now, parts, replay: None })
+}
+
+fn insert(
+    db: &Connection,
+    tk: i64,
+    new: &NewSession,
+    fork_source: Option<&Found>,
+    now: Timestamp,
+) -> rusqlite::Result<Found> {
+    let mut new = new.clone();
+    new.stamp(now);
+    let NewSession { id, mut head, details, participants, fork_of } = new;
+    let prefix_to = fork_of.map_or(0, |fork| fork.at_sequence);
+    if fork_source.is_some() {
+        head.last_sequence = prefix_to;
+    }
+    let sk = heads::insert(db, tk, &id, &head, details.agent_slug.as_deref(), prefix_to)?;
+    sessions::insert(db, tk, sk, &head, &details)?;
+    for user in &participants {
+        sessions::add_participant(db, tk, sk, user)?;
+    }
+    if let Some(source) = fork_source {
+        logs::share_prefix(db, sk, source, prefix_to)?;
+    }
+    Ok(Found { sk, prefix_to, head })
+}
+
+/// One session while it is being written.
+pub(super) struct Work {
+    pub found: Found,
+    moved: Moved,
+    appended: Vec<Appended>,
+    row_changed: bool,
+    words_changed: bool,
+    deleted: bool,
+}
+
+impl Work {
+    pub(super) fn on(found: Found) -> Self {
+        Self {
+            found,
+            moved: Moved::default(),
+            appended: Vec::new(),
+            row_changed: false,
+            words_changed: false,
+            deleted: false,
+        }
+    }
+
+    fn on_new(found: Found) -> Self {
+        Self { row_changed: true, words_changed: true, ..Self::on(found) }
+    }
+
+    pub(super) fn append(
+        &mut self,
+        db: &Connection,
+        id: &SessionId,
+        events: &[NewEvent],
+        now: Timestamp,
+    ) -> rusqlite::Result<()> {
+        let (appended, cold) = events::append(db, id, &mut self.found, events, now)?;
+        self.moved.log |= appended.iter().any(|slot| matches!(slot, Appended::New(_)));
+        self.moved.deadline |= cold.deadline_changed;
+        if let Some(minute) = cold.minute {
+            sessions::set_minute(db, self.found.sk, minute)?;
+        }
+        if let Some(description) = &cold.description {
+            sessions::describe(db, self.found.sk, Some(description), Some(DescriptionSource::Fallback))?;
+            self.row_changed = true;
+            self.words_changed = true;
+        }
+        self.appended.extend(appended);
+        Ok(())
+    }
+
+    fn update(&mut self, db: &Connection, tk: i64, update: &Update, now: Timestamp) -> rusqlite::Result<()> {
+        let before = self.found.head.status;
+        update.apply(&mut self.found.head, now);
+        let advances = update.advances_version();
+        self.moved.row |= advances;
+        self.moved.status |= self.found.head.status != before;
+        self.moved.claim |= matches!(update.claim, Some(ClaimChange::Release | ClaimChange::Renew(_)));
+        self.moved.deadline |= update.deadline.is_some();
+        self.row_changed |= advances;
+        if update.title.is_some() || update.description.is_some() {
+            self.words_changed = true;
+            outbox::add(db, self.found.sk)?;
+        }
+        sessions::update(db, tk, self.found.sk, update, &self.found.head, now)
+    }
+
+    /// A worker takes the session: its claim, its status and the start of its run.
+    pub(super) fn take(&mut self, db: &Connection, now: Timestamp) -> rusqlite::Result<()> {
+        self.moved = Moved { row: true, status: true, claim: true, deadline: true, ..self.moved };
+        self.row_changed = true;
+        sessions::set_status(db, self.found.sk, &self.found.head)?;
+        sessions::set_times(db, self.found.sk, Some(now), None)
+    }
+
+    fn delete(&mut self, db: &Connection, tk: i64) -> rusqlite::Result<()> {
+        delete(db, tk, self.found.sk)?;
+        self.deleted = true;
+        Ok(())
+    }
+
+    /// Saves the head and says what there is to tell.
+    pub(super) fn finish(
+        self,
+        ledger: &mut Ledger<'_>,
+        tenant: &TenantId,
+        id: &SessionId,
+    ) -> rusqlite::Result<PartDone> {
+        let Found { sk, head, .. } = self.found;
+        if !self.deleted {
+            heads::save(ledger.db, sk, &head, self.moved)?;
+        }
+        let events: Vec<_> = self
+            .appended
+            .iter()
+            .filter_map(|slot| match slot {
+                Appended::New(event) => Some(event.clone()),
+                Appended::Repeat(_) => None,
+            })
+            .collect();
+        let words = self.words_changed || self.deleted;
+        if words || events.iter().any(|event| event.kind.is_message()) {
+            ledger.mark(Mark { sk, row: words });
+        }
+        if self.row_changed || self.deleted || !events.is_empty() {
+            ledger.announce(Notice {
+                tenant: tenant.clone(),
+                session: id.clone(),
+                incarnation: head.incarnation,
+                last_sequence: head.last_sequence,
+                events,
+                status: head.status,
+                row_changed: self.row_changed,
+                deleted: self.deleted,
+            });
+        }
+        Ok(PartDone { head, appended: self.appended })
+    }
+}
+
+/// Removes a session with everything that hangs on it, and lets the search file know.
+pub(super) fn delete(db: &Connection, tk: i64, sk: i64) -> rusqlite::Result<()> {
+    logs::release(db, sk)?;
+    sessions::delete(db, tk, sk)?;
+    outbox::add(db, sk)
+}

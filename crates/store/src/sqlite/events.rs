@@ -1,0 +1,173 @@
+//! Rows of logs: how events are written, and how a page of them is read.
+
+use std::sync::Arc;
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use sederunt_core::event::{Appended, Cold, Event, EventPage, EventQuery, EventType, NewEvent, advance};
+use sederunt_core::ids::SessionId;
+use sederunt_core::json::Json;
+use sederunt_core::{Timestamp, limits};
+
+use super::heads::Found;
+use super::logs::{self, Piece, key, sequence_of};
+
+/// Numbers the events onto the head and writes their rows. The head itself is the caller's to save.
+pub(super) fn append(
+    db: &Connection,
+    id: &SessionId,
+    found: &mut Found,
+    events: &[NewEvent],
+    now: Timestamp,
+) -> rusqlite::Result<(Vec<Appended>, Cold)> {
+    let (sk, prefix_to) = (found.sk, found.prefix_to);
+    let mut trouble = None;
+    let first_of = |external: &str| {
+        logs::first_of(db, sk, prefix_to, external).unwrap_or_else(|error| {
+            trouble = Some(error);
+            None
+        })
+    };
+    let (appended, cold) = advance(id, &mut found.head, events.to_vec(), now, first_of);
+    if let Some(error) = trouble {
+        return Err(error);
+    }
+    for slot in &appended {
+        if let Appended::New(event) = slot {
+            insert(db, sk, event)?;
+        }
+    }
+    Ok((appended, cold))
+}
+
+fn insert(db: &Connection, log: i64, event: &Arc<Event>) -> rusqlite::Result<()> {
+    db.prepare_cached(
+        "INSERT INTO events (k, type, at, turn, author, external_id, subthread, content, metadata) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+    )?
+    .execute(params![
+        key(log, event.sequence),
+        event.kind.as_str(),
+        event.at.as_micros(),
+        event.turn.map(u64::cast_signed),
+        event.author,
+        event.external_event_id,
+        event.subthread_id,
+        event.content.as_ref().map(Json::as_str),
+        event.metadata.as_ref().map(Json::as_str),
+    ])?;
+    if let Some(external) = &event.external_event_id {
+        db.prepare_cached("INSERT INTO event_external (log, external_id, seq) VALUES (?1, ?2, ?3)")?
+            .execute(params![log, external, event.sequence.cast_signed()])?;
+    }
+    Ok(())
+}
+
+/// A page of a session's log, over all the logs that it is made of.
+pub(super) fn page(
+    db: &Connection,
+    tk: i64,
+    id: &SessionId,
+    query: &EventQuery,
+) -> rusqlite::Result<Option<EventPage>> {
+    let head = db
+        .prepare_cached("SELECT sk, prefix_to, last_sequence FROM session_heads WHERE tk = ?1 AND id = ?2")?
+        .query_row(params![tk, id.as_str()], |row| {
+            Ok((row.get(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?))
+        })
+        .optional()?;
+    let Some((sk, prefix_to, last)) = head else { return Ok(None) };
+    let (prefix_to, last) = (prefix_to.cast_unsigned(), last.cast_unsigned());
+    // The sequences asked for, both ends included.
+    let low = query.after.saturating_add(1);
+    let high = query.before.map_or(last, |before| before.saturating_sub(1).min(last));
+    let mut pieces = logs::pieces(db, sk, prefix_to, low, high)?;
+    if query.newest_first {
+        pieces.reverse();
+    }
+    let mut reading = Reading::new(id, query);
+    for piece in &pieces {
+        if !reading.read(db, piece)? {
+            break;
+        }
+    }
+    let end = if query.newest_first { low } else { high };
+    let nothing = if query.newest_first { high.saturating_add(1) } else { query.after };
+    Ok(Some(EventPage {
+        has_more: low <= high && reading.looked_at.is_some_and(|seen| seen != end),
+        next_after: reading.looked_at.unwrap_or(nothing),
+        events: reading.events,
+        last_sequence: last,
+    }))
+}
+
+struct Reading<'a> {
+    id: &'a SessionId,
+    query: &'a EventQuery,
+    events: Vec<Event>,
+    bytes: usize,
+    scanned: usize,
+    looked_at: Option<u64>,
+}
+
+impl<'a> Reading<'a> {
+    fn new(id: &'a SessionId, query: &'a EventQuery) -> Self {
+        Self { id, query, events: Vec::new(), bytes: 0, scanned: 0, looked_at: None }
+    }
+
+    /// Reads on in one log; answers whether there is room for more.
+    fn read(&mut self, db: &Connection, piece: &Piece) -> rusqlite::Result<bool> {
+        const UP: &str = "SELECT k, type, at, turn, author, external_id, subthread, content, metadata \
+                          FROM events WHERE k BETWEEN ?1 AND ?2 ORDER BY k";
+        const DOWN: &str = "SELECT k, type, at, turn, author, external_id, subthread, content, metadata \
+                            FROM events WHERE k BETWEEN ?1 AND ?2 ORDER BY k DESC";
+        let mut statement = db.prepare_cached(if self.query.newest_first { DOWN } else { UP })?;
+        let mut rows = statement.query([key(piece.log, piece.from), key(piece.log, piece.to)])?;
+        while let Some(row) = rows.next()? {
+            if !self.has_room() {
+                return Ok(false);
+            }
+            self.take(row)?;
+        }
+        Ok(true)
+    }
+
+    fn has_room(&self) -> bool {
+        self.events.len() < self.query.limit.min(limits::PAGE_ROWS_MAX)
+            && self.bytes < limits::PAGE_BYTES_MAX
+            && self.scanned < limits::PAGE_SCAN_MAX
+    }
+
+    fn take(&mut self, row: &Row<'_>) -> rusqlite::Result<()> {
+        let sequence = sequence_of(row.get(0)?);
+        let kind = row.get_ref(1)?.as_str()?;
+        if self.query.types.is_empty() || self.query.types.iter().any(|wanted| wanted == kind) {
+            let event = read(row, self.id, sequence)?;
+            // The last event that fits ends the page; one that is too large for any page is one.
+            if self.bytes + event.bytes() > limits::PAGE_BYTES_MAX && !self.events.is_empty() {
+                self.bytes = limits::PAGE_BYTES_MAX;
+                return Ok(());
+            }
+            self.bytes += event.bytes();
+            self.events.push(event);
+        }
+        self.scanned += 1;
+        self.looked_at = Some(sequence);
+        Ok(())
+    }
+}
+
+fn read(row: &Row<'_>, id: &SessionId, sequence: u64) -> rusqlite::Result<Event> {
+    let json = |at: usize| Ok::<_, rusqlite::Error>(row.get_ref(at)?.as_str_or_null()?.map(Json::stored));
+    Ok(Event {
+        session_id: id.clone(),
+        sequence,
+        kind: EventType::stored(row.get_ref(1)?.as_str()?),
+        at: Timestamp::from_micros(row.get(2)?),
+        turn: row.get::<_, Option<i64>>(3)?.map(i64::cast_unsigned),
+        author: row.get(4)?,
+        external_event_id: row.get(5)?,
+        subthread_id: row.get(6)?,
+        content: json(7)?,
+        metadata: json(8)?,
+    })
+}

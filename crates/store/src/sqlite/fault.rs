@@ -1,0 +1,49 @@
+//! What went wrong, as the product says it.
+
+use rusqlite::ErrorCode;
+use sederunt_core::Error;
+
+/// Why a piece of work did not go through: it was refused before it wrote, or the database failed.
+#[derive(Debug)]
+pub(super) enum Trouble<E> {
+    Refused(E),
+    Failed(rusqlite::Error),
+}
+
+impl<E> From<rusqlite::Error> for Trouble<E> {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// Refuses before anything was written.
+pub(super) fn refuse<T, E>(error: impl Into<E>) -> Result<T, Trouble<E>> {
+    Err(Trouble::Refused(error.into()))
+}
+
+/// A full disk, a failing one and a lock pass by themselves: the caller is told to come back.
+pub(super) fn report(error: rusqlite::Error) -> Error {
+    if passes(&error) { Error::unavailable(error) } else { Error::internal(error) }
+}
+
+fn passes(error: &rusqlite::Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(
+            ErrorCode::DiskFull
+                | ErrorCode::SystemIoFailure
+                | ErrorCode::DatabaseBusy
+                | ErrorCode::DatabaseLocked
+                | ErrorCode::CannotOpen
+        )
+    )
+}
+
+/// A stored word that this binary does not know.
+pub(super) fn unknown_word(word: &str) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(
+        0,
+        rusqlite::types::Type::Text,
+        format!("`{word}` is not a word that this version stores").into(),
+    )
+}

@@ -1,0 +1,211 @@
+//! The hot half of sessions: what every append reads and writes.
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use sederunt_core::Timestamp;
+use sederunt_core::ids::{CredentialId, Incarnation, SessionId, UserId};
+use sederunt_core::session::row::Turn;
+use sederunt_core::session::{Claim, Head, SessionType, Status};
+
+use super::fault::unknown_word;
+
+/// A head with what only the store knows of it.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    pub sk: i64,
+    /// Sequences up to here lie in other sessions' logs.
+    pub prefix_to: u64,
+    pub head: Head,
+}
+
+/// What [`read`] reads, from table `h`; a macro, so that statements stay constants.
+macro_rules! columns {
+    () => {
+        "h.sk, h.prefix_to, h.incarnation, h.session_type, h.is_talk, h.is_bridge, \
+     h.is_external, h.is_group, h.holder, h.status, h.inactive, h.version, h.last_sequence, h.last_at, \
+     h.message_count, h.turn_count, h.turn, h.turn_answered, h.preview, h.described, h.claim_worker, \
+     h.claim_credential, h.lease_until, h.epoch, h.attempts, h.stop_requested, h.priority, h.deadline_at"
+    };
+}
+pub(super) use columns;
+/// How many they are.
+pub(super) const COLUMN_COUNT: usize = 28;
+
+pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Found> {
+    let number = |at: usize| row.get::<_, i64>(at).map(i64::cast_unsigned);
+    let instant = |at: usize| row.get::<_, Option<i64>>(at).map(|micros| micros.map(Timestamp::from_micros));
+    let claim = match (row.get::<_, Option<Box<str>>>(20)?, text(row, 21)?, instant(22)?) {
+        (Some(worker), Some(credential), Some(lease_until)) => {
+            Some(Claim { worker, credential: CredentialId::stored(credential), lease_until })
+        }
+        _ => None,
+    };
+    let answered: bool = row.get(17)?;
+    Ok(Found {
+        sk: row.get(0)?,
+        prefix_to: number(1)?,
+        head: Head {
+            incarnation: Incarnation(uuid::Uuid::from_bytes(row.get(2)?)),
+            session_type: session_type(row, 3)?,
+            is_talk: row.get(4)?,
+            is_bridge: row.get(5)?,
+            is_external: row.get(6)?,
+            is_group: row.get(7)?,
+            holder: text(row, 8)?.map(UserId::stored),
+            status: status(row, 9)?,
+            inactive: row.get(10)?,
+            version: number(11)?,
+            last_sequence: number(12)?,
+            last_at: Timestamp::from_micros(row.get(13)?),
+            message_count: number(14)?,
+            turn_count: number(15)?,
+            turn: row
+                .get::<_, Option<i64>>(16)?
+                .map(|sequence| Turn { sequence: sequence.cast_unsigned(), answered }),
+            preview: row.get(18)?,
+            described: row.get(19)?,
+            claim,
+            epoch: number(23)?,
+            attempts: row.get(24)?,
+            stop_requested: row.get(25)?,
+            priority: row.get(26)?,
+            deadline_at: instant(27)?,
+        },
+    })
+}
+
+/// A text column without the detour over a `String`.
+pub(super) fn text<'a>(row: &'a Row<'_>, at: usize) -> rusqlite::Result<Option<&'a str>> {
+    Ok(row.get_ref(at)?.as_str_or_null()?)
+}
+
+fn status(row: &Row<'_>, at: usize) -> rusqlite::Result<Status> {
+    let word = row.get_ref(at)?.as_str()?;
+    Status::parse(word).ok_or_else(|| unknown_word(word))
+}
+
+fn session_type(row: &Row<'_>, at: usize) -> rusqlite::Result<SessionType> {
+    let word = row.get_ref(at)?.as_str()?;
+    SessionType::parse(word).map_err(|_| unknown_word(word))
+}
+
+pub(super) fn by_id(db: &Connection, tk: i64, id: &SessionId) -> rusqlite::Result<Option<Found>> {
+    const SQL: &str = concat!("SELECT ", columns!(), " FROM session_heads h WHERE h.tk = ?1 AND h.id = ?2");
+    db.prepare_cached(SQL)?.query_row(params![tk, id.as_str()], read).optional()
+}
+
+pub(super) fn insert(
+    db: &Connection,
+    tk: i64,
+    id: &SessionId,
+    head: &Head,
+    agent_slug: Option<&str>,
+    prefix_to: u64,
+) -> rusqlite::Result<i64> {
+    db.prepare_cached(
+        "INSERT INTO session_heads (tk, id, incarnation, session_type, is_talk, is_bridge, is_external, is_group, \
+         holder, status, inactive, version, last_sequence, last_at, message_count, turn_count, turn, turn_answered, \
+         preview, described, claim_worker, claim_credential, lease_until, epoch, attempts, stop_requested, \
+         priority, deadline_at, agent_slug, prefix_to) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, \
+         ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30)",
+    )?
+    .insert(params![
+        tk,
+        id.as_str(),
+        head.incarnation.0.as_bytes(),
+        head.session_type.as_str(),
+        head.is_talk,
+        head.is_bridge,
+        head.is_external,
+        head.is_group,
+        head.holder.as_ref().map(UserId::as_str),
+        head.status.as_str(),
+        head.inactive,
+        head.version.cast_signed(),
+        head.last_sequence.cast_signed(),
+        head.last_at.as_micros(),
+        head.message_count.cast_signed(),
+        head.turn_count.cast_signed(),
+        head.turn.map(|turn| turn.sequence.cast_signed()),
+        head.turn.is_some_and(|turn| turn.answered),
+        head.preview,
+        head.described,
+        head.claim.as_ref().map(|claim| &claim.worker),
+        head.claim.as_ref().map(|claim| claim.credential.as_str()),
+        head.claim.as_ref().map(|claim| claim.lease_until.as_micros()),
+        head.epoch.cast_signed(),
+        head.attempts,
+        head.stop_requested,
+        head.priority,
+        head.deadline_at.map(Timestamp::as_micros),
+        agent_slug,
+        prefix_to.cast_signed(),
+    ])
+}
+
+/// Which columns a change moved. An update that names an indexed column writes the index even when
+/// the value is the same, so each of those has a statement of its own.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Moved {
+    pub log: bool,
+    pub row: bool,
+    pub status: bool,
+    pub claim: bool,
+    pub deadline: bool,
+}
+
+pub(super) fn save(db: &Connection, sk: i64, head: &Head, moved: Moved) -> rusqlite::Result<()> {
+    if moved.log {
+        db.prepare_cached(
+            "UPDATE session_heads SET last_sequence = ?2, last_at = ?3, message_count = ?4, turn_count = ?5, \
+             turn = ?6, turn_answered = ?7, preview = ?8, described = ?9 WHERE sk = ?1",
+        )?
+        .execute(params![
+            sk,
+            head.last_sequence.cast_signed(),
+            head.last_at.as_micros(),
+            head.message_count.cast_signed(),
+            head.turn_count.cast_signed(),
+            head.turn.map(|turn| turn.sequence.cast_signed()),
+            head.turn.is_some_and(|turn| turn.answered),
+            head.preview,
+            head.described,
+        ])?;
+    }
+    if moved.row {
+        db.prepare_cached(
+            "UPDATE session_heads SET version = ?2, epoch = ?3, attempts = ?4, stop_requested = ?5, inactive = ?6, \
+             holder = ?7, described = ?8 WHERE sk = ?1",
+        )?
+        .execute(params![
+            sk,
+            head.version.cast_signed(),
+            head.epoch.cast_signed(),
+            head.attempts,
+            head.stop_requested,
+            head.inactive,
+            head.holder.as_ref().map(UserId::as_str),
+            head.described,
+        ])?;
+    }
+    if moved.status {
+        db.prepare_cached("UPDATE session_heads SET status = ?2 WHERE sk = ?1")?
+            .execute(params![sk, head.status.as_str()])?;
+    }
+    if moved.claim {
+        db.prepare_cached(
+            "UPDATE session_heads SET claim_worker = ?2, claim_credential = ?3, lease_until = ?4 WHERE sk = ?1",
+        )?
+        .execute(params![
+            sk,
+            head.claim.as_ref().map(|claim| &claim.worker),
+            head.claim.as_ref().map(|claim| claim.credential.as_str()),
+            head.claim.as_ref().map(|claim| claim.lease_until.as_micros()),
+        ])?;
+    }
+    if moved.deadline {
+        db.prepare_cached("UPDATE session_heads SET deadline_at = ?2 WHERE sk = ?1")?
+            .execute(params![sk, head.deadline_at.map(Timestamp::as_micros)])?;
+    }
+    Ok(())
+}

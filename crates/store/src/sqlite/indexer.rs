@@ -1,0 +1,360 @@
+//! The thread that keeps the words of titles, descriptions and messages findable, a moment behind
+//! the log. The writer tells it which sessions to look at; how far each one was read is kept with
+//! the words, and after a restart it looks at whatever was active since. Nothing here can hold up
+//! a write, and a lost file is filled again.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+use rusqlite::{Connection, OptionalExtension, params};
+use sederunt_core::clock::{Clock, SystemClock};
+use sederunt_core::event::payload::text_of;
+use sederunt_core::json::Json;
+use sederunt_core::{Error, Result, Timestamp};
+use tokio::sync::oneshot;
+
+use super::logs::{self, key, sequence_of};
+use super::open::Files;
+use super::outbox;
+use super::writer::Writer;
+
+/// How long marks are gathered before they are worked off.
+const GATHER: Duration = Duration::from_millis(100);
+/// How long it waits after a failure, for instance on a full disk.
+const RETRY: Duration = Duration::from_secs(1);
+/// Documents in one transaction of the search file.
+const CHUNK_DOCS: usize = 2_000;
+/// Clocks may be set back a little between two runs.
+const OVERLAP: Duration = Duration::from_secs(120);
+
+/// A session that has something new to be found by.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mark {
+    pub sk: i64,
+    /// Its title or description is new, not only its log.
+    pub row: bool,
+}
+
+impl Mark {
+    /// Names no session: only the outbox has something new.
+    pub(super) const OUTBOX: Self = Self { sk: 0, row: false };
+}
+
+/// What is not indexed yet, and who waits for it.
+#[derive(Debug, Default)]
+pub(super) struct Dirty {
+    state: Mutex<State>,
+    bell: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    marks: HashMap<i64, bool>,
+    waiting: Vec<oneshot::Sender<Result<()>>>,
+    closing: bool,
+}
+
+impl Dirty {
+    pub(super) fn add(&self, marks: impl ExactSizeIterator<Item = Mark>) {
+        if marks.len() == 0 {
+            return;
+        }
+        let mut state = self.state.lock();
+        let was_empty = state.marks.is_empty();
+        for mark in marks {
+            *state.marks.entry(mark.sk).or_default() |= mark.row;
+        }
+        drop(state);
+        if was_empty {
+            self.bell.notify_one();
+        }
+    }
+
+    /// Waits until everything that was marked before this call can be found.
+    pub(super) async fn drained(&self) -> Result<()> {
+        let (done, answer) = oneshot::channel();
+        self.state.lock().waiting.push(done);
+        self.bell.notify_one();
+        answer.await.unwrap_or_else(|_| Err(Error::unavailable("the store is closed")))
+    }
+
+    pub(super) fn close(&self) {
+        self.state.lock().closing = true;
+        self.bell.notify_one();
+    }
+
+    fn is_closing(&self) -> bool {
+        self.state.lock().closing
+    }
+
+    /// Waits for something to do; `None` when there will be nothing more.
+    fn next(&self) -> Option<(HashMap<i64, bool>, Vec<oneshot::Sender<Result<()>>>)> {
+        let mut state = self.state.lock();
+        while state.marks.is_empty() && state.waiting.is_empty() && !state.closing {
+            self.bell.wait(&mut state);
+        }
+        if state.waiting.is_empty() && !state.closing {
+            self.bell.wait_while_for(&mut state, |state| state.waiting.is_empty() && !state.closing, GATHER);
+        }
+        if state.closing {
+            state.waiting.clear();
+            return None;
+        }
+        Some((std::mem::take(&mut state.marks), std::mem::take(&mut state.waiting)))
+    }
+
+    fn pause(&self) {
+        let mut state = self.state.lock();
+        self.bell.wait_while_for(&mut state, |state| !state.closing, RETRY);
+    }
+}
+
+pub(super) fn start(
+    files: Arc<Files>,
+    clock: Arc<SystemClock>,
+    dirty: Arc<Dirty>,
+    writer: Weak<Writer>,
+) -> Result<JoinHandle<()>> {
+    let indexer = Indexer { files, clock, dirty, writer, caught_up: false, databases: None };
+    std::thread::Builder::new()
+        .name("sederunt-indexer".into())
+        .spawn(move || indexer.serve())
+        .map_err(Error::internal)
+}
+
+struct Indexer {
+    files: Arc<Files>,
+    clock: Arc<SystemClock>,
+    dirty: Arc<Dirty>,
+    writer: Weak<Writer>,
+    /// Whether what was active before this start has been looked at.
+    caught_up: bool,
+    databases: Option<Databases>,
+}
+
+struct Databases {
+    threads: Connection,
+    search: Connection,
+}
+
+impl Indexer {
+    fn serve(mut self) {
+        // The first round finds what a former run left.
+        self.dirty.add([Mark::OUTBOX].into_iter());
+        while let Some((marks, waiting)) = self.dirty.next() {
+            let outcome = self.round(&marks);
+            if let Err(error) = &outcome {
+                tracing::warn!(%error, "the search index could not be written; trying again");
+                self.databases = None;
+                self.dirty
+                    .add(marks.into_iter().map(|(sk, row)| Mark { sk, row }).collect::<Vec<_>>().into_iter());
+            }
+            for done in waiting {
+                let _ = done.send(match &outcome {
+                    Ok(()) => Ok(()),
+                    Err(error) => Err(Error::unavailable(error.to_string())),
+                });
+            }
+            if outcome.is_err() {
+                self.dirty.pause();
+            }
+        }
+    }
+
+    fn round(&mut self, marks: &HashMap<i64, bool>) -> rusqlite::Result<()> {
+        let began = self.clock.now();
+        let databases = match self.databases.take() {
+            Some(databases) => databases,
+            None => Databases { threads: self.files.reader()?, search: self.files.search()? },
+        };
+        let databases = self.databases.insert(databases);
+        let mut todo = marks.clone();
+        todo.remove(&Mark::OUTBOX.sk);
+        let lines = {
+            let _turn = self.files.turn_to_read();
+            let lines = outbox::read(&databases.threads, i64::MAX)?;
+            todo.extend(lines.iter().map(|line| (line.sk, true)));
+            if !self.caught_up {
+                todo.extend(active_since(databases)?.into_iter().map(|sk| (sk, true)));
+            }
+            lines
+        };
+        let mut todo = todo.into_iter().collect::<Vec<_>>();
+        todo.sort_unstable();
+        if !work_off(&self.files, &self.dirty, databases, &todo)? {
+            return Ok(());
+        }
+        {
+            let _turn = self.files.turn_to_write();
+            databases
+                .search
+                .prepare_cached("UPDATE progress SET read_to = ?1")?
+                .execute([began.minus(OVERLAP).as_micros()])?;
+        }
+        self.caught_up = true;
+        if let Some(last) = lines.last().map(|line| line.n)
+            && let Some(writer) = self.writer.upgrade()
+        {
+            writer.tell(move |ledger| outbox::remove_to(ledger.db, last));
+        }
+        Ok(())
+    }
+}
+
+/// Sessions with activity that a former run may not have read.
+fn active_since(databases: &Databases) -> rusqlite::Result<Vec<i64>> {
+    let read_to: i64 = databases.search.query_row("SELECT read_to FROM progress", [], |row| row.get(0))?;
+    databases
+        .threads
+        .prepare_cached(
+            "SELECT s.sk FROM tenants t CROSS JOIN sessions s ON s.tk = t.tk AND s.inactive IN (0, 1) \
+             AND s.active_minute >= ?1",
+        )?
+        .query_map([Timestamp::from_micros(read_to).minute()], |row| row.get(0))?
+        .collect()
+}
+
+/// Takes up everything, chunk by chunk. Answers `false` if it stopped half-way because the store closes.
+fn work_off(
+    files: &Files,
+    dirty: &Dirty,
+    databases: &mut Databases,
+    todo: &[(i64, bool)],
+) -> rusqlite::Result<bool> {
+    let mut left = todo.iter().copied();
+    let mut next = left.next();
+    while next.is_some() {
+        if dirty.is_closing() {
+            return Ok(false);
+        }
+        let _turn = files.turn_to_write();
+        let chunk = databases.search.transaction()?;
+        let mut docs = 0;
+        while let Some((sk, row)) = next
+            && docs < CHUNK_DOCS
+        {
+            let taken = take_up(&databases.threads, &chunk, sk, row, CHUNK_DOCS - docs)?;
+            docs += taken.docs.max(1);
+            next = if taken.all { left.next() } else { Some((sk, false)) };
+        }
+        chunk.commit()?;
+    }
+    Ok(true)
+}
+
+struct Taken {
+    docs: usize,
+    all: bool,
+}
+
+/// Reads what is new of one session.
+fn take_up(
+    threads: &Connection,
+    search: &Connection,
+    sk: i64,
+    row: bool,
+    docs_max: usize,
+) -> rusqlite::Result<Taken> {
+    let found = threads
+        .prepare_cached("SELECT tk, last_sequence, prefix_to FROM session_heads WHERE sk = ?1")?
+        .query_row([sk], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?)))
+        .optional()?;
+    let Some((tk, last, prefix_to)) = found else {
+        forget(search, sk)?;
+        return Ok(Taken { docs: 0, all: true });
+    };
+    let scope = format!("t{tk} s{sk}");
+    if row {
+        take_up_row(threads, search, sk, &scope)?;
+    }
+    let done_to: i64 = search
+        .prepare_cached("SELECT done_to FROM done WHERE sk = ?1")?
+        .query_row([sk], |row| row.get(0))
+        .optional()?
+        .unwrap_or(0);
+    let (low, high) = (done_to.cast_unsigned() + 1, last.cast_unsigned());
+    let mut docs = 0;
+    let mut read_to = done_to;
+    let mut all = true;
+    'pieces: for piece in logs::pieces(threads, sk, prefix_to.cast_unsigned(), low, high)? {
+        let mut statement = threads
+            .prepare_cached("SELECT k, type, content FROM events WHERE k BETWEEN ?1 AND ?2 ORDER BY k")?;
+        let mut rows = statement.query([key(piece.log, piece.from), key(piece.log, piece.to)])?;
+        while let Some(event) = rows.next()? {
+            if docs == docs_max {
+                all = false;
+                break 'pieces;
+            }
+            read_to = sequence_of(event.get(0)?).cast_signed();
+            let is_message = matches!(event.get_ref(1)?.as_str()?, "user.message" | "agent.message");
+            if is_message
+                && let Some(content) = event.get_ref(2)?.as_str_or_null()?
+                && let Some(text) = text_of(&Json::stored(content))
+            {
+                add(search, sk, read_to, &scope, &text)?;
+                docs += 1;
+            }
+        }
+    }
+    if all {
+        read_to = last;
+    }
+    if read_to != done_to {
+        search
+            .prepare_cached("INSERT OR REPLACE INTO done (sk, done_to) VALUES (?1, ?2)")?
+            .execute([sk, read_to])?;
+    }
+    Ok(Taken { docs, all })
+}
+
+fn take_up_row(threads: &Connection, search: &Connection, sk: i64, scope: &str) -> rusqlite::Result<()> {
+    let text: Option<String> = threads
+        .prepare_cached("SELECT trim(concat_ws(char(10), title, description)) FROM sessions WHERE sk = ?1")?
+        .query_row([sk], |row| row.get(0))
+        .optional()?;
+    let text = text.unwrap_or_default();
+    let before: Option<(i64, String)> = search
+        .prepare_cached("SELECT doc, text FROM docs WHERE sk = ?1 AND seq = 0")?
+        .query_row([sk], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    if before.as_ref().map_or("", |(_, before)| before) == text {
+        return Ok(());
+    }
+    if let Some((doc, _)) = before {
+        remove(search, doc)?;
+    }
+    if text.is_empty() { Ok(()) } else { add(search, sk, 0, scope, &text) }
+}
+
+fn add(search: &Connection, sk: i64, seq: i64, scope: &str, text: &str) -> rusqlite::Result<()> {
+    let doc = search
+        .prepare_cached("INSERT INTO docs (sk, seq, scope, text) VALUES (?1, ?2, ?3, ?4)")?
+        .insert(params![sk, seq, scope, text])?;
+    search
+        .prepare_cached("INSERT INTO words (rowid, scope, text) VALUES (?1, ?2, ?3)")?
+        .execute(params![doc, scope, text])
+        .map(drop)
+}
+
+fn remove(search: &Connection, doc: i64) -> rusqlite::Result<()> {
+    search
+        .prepare_cached(
+            "INSERT INTO words (words, rowid, scope, text) SELECT 'delete', doc, scope, text FROM docs WHERE doc = ?1",
+        )?
+        .execute([doc])?;
+    search.prepare_cached("DELETE FROM docs WHERE doc = ?1")?.execute([doc]).map(drop)
+}
+
+fn forget(search: &Connection, sk: i64) -> rusqlite::Result<()> {
+    let docs: Vec<i64> = search
+        .prepare_cached("SELECT doc FROM docs WHERE sk = ?1")?
+        .query_map([sk], |row| row.get(0))?
+        .collect::<rusqlite::Result<_>>()?;
+    for doc in docs {
+        remove(search, doc)?;
+    }
+    search.prepare_cached("DELETE FROM done WHERE sk = ?1")?.execute([sk]).map(drop)
+}

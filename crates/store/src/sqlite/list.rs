@@ -1,0 +1,347 @@
+//! Lists of sessions, newest activity first. Each query names the index that it walks, because the
+//! planner cannot know which filter is the narrow one; rows are fetched for the page alone.
+
+use rusqlite::types::Value;
+use rusqlite::{Connection, params_from_iter};
+use sederunt_core::ids::TenantId;
+use sederunt_core::limits;
+use sederunt_core::session::query::{Eyes, ListCursor, Page, SessionQuery, Types};
+use sederunt_core::session::{Session, Status};
+
+use super::{search, sessions};
+
+/// A filter that leaves at most this many sessions is worked through whole and sorted; a wider one
+/// is checked while walking down the activity.
+const FEW: usize = 2_000;
+
+pub(super) fn page(
+    db: &Connection,
+    tenant: &TenantId,
+    tk: i64,
+    query: &SessionQuery,
+) -> rusqlite::Result<Page<Session>> {
+    let limit = query.limit.clamp(1, limits::PAGE_ROWS_MAX);
+    let mut keys = match Asked::of(db, tk, query)? {
+        Some(asked) => asked.keys(db, limit + 1)?,
+        None => Vec::new(),
+    };
+    let more = keys.len() > limit;
+    keys.truncate(limit);
+    let next = keys.last().filter(|_| more).map(|(minute, tie)| ListCursor { minute: *minute, tie: *tie });
+    let mut items = Vec::with_capacity(keys.len());
+    for (_, sk) in keys {
+        items.extend(sessions::by_key(db, tenant, sk)?);
+    }
+    Ok(Page { items, next })
+}
+
+/// A query taken apart: what every row must satisfy, and by which ways rows are come by.
+struct Asked {
+    tk: i64,
+    wheres: Vec<String>,
+    values: Vec<Value>,
+    walk: Walk,
+    statuses: Option<Vec<Status>>,
+    inactive: Vec<bool>,
+}
+
+/// How rows are come by.
+enum Walk {
+    /// Down an index that ends with the activity, all its columns given.
+    Index(&'static str),
+    /// Down an index by status or type and flag: one walk for each pair, then merged.
+    Each(&'static str),
+    /// Through a few known sessions.
+    Few,
+}
+
+impl Asked {
+    /// `None` when nothing can answer the query.
+    fn of(db: &Connection, tk: i64, query: &SessionQuery) -> rusqlite::Result<Option<Self>> {
+        let statuses = match (query.status, query.group) {
+            (Some(status), Some(group)) if !group.contains(status) => return Ok(None),
+            (Some(status), _) => Some(vec![status]),
+            (None, Some(group)) => Some(group.iter().collect()),
+            (None, None) => None,
+        };
+        let inactive = match query.inactive {
+            None => vec![false],
+            Some(true) => vec![true],
+            Some(false) => vec![false, true],
+        };
+        let walk = match query {
+            SessionQuery { task_id: Some(_), .. } => Walk::Index("sessions_by_task"),
+            SessionQuery { entity_id: Some(_), .. } => Walk::Index("sessions_by_entity"),
+            SessionQuery { parent_id: Some(_), .. } => Walk::Index("sessions_by_parent"),
+            SessionQuery { user_id: Some(_), .. } => Walk::Index("sessions_by_user"),
+            _ if statuses.is_some() => Walk::Each("sessions_by_status"),
+            SessionQuery { types: Types::Only(_), .. } => Walk::Each("sessions_by_type"),
+            _ => Walk::Each("sessions_by_activity"),
+        };
+        let mut asked = Self { tk, wheres: Vec::new(), values: vec![tk.into()], walk, statuses, inactive };
+        asked.add_columns(query);
+        if !asked.add_sets(db, query)? {
+            return Ok(None);
+        }
+        Ok(Some(asked))
+    }
+
+    /// Binds a value and answers its placeholder.
+    fn bind(&mut self, value: impl Into<Value>) -> String {
+        self.values.push(value.into());
+        format!("?{}", self.values.len())
+    }
+
+    fn equal(&mut self, column: &str, value: impl Into<Value>) {
+        let place = self.bind(value);
+        self.wheres.push(format!("s.{column} = {place}"));
+    }
+
+    fn add_columns(&mut self, query: &SessionQuery) {
+        let texts = [
+            ("session_type", query.types.only().map(|only| only.as_str().to_owned())),
+            ("source_kind", query.kind.clone()),
+            ("platform", query.platform.clone()),
+            ("task_id", query.task_id.clone()),
+            ("entity_id", query.entity_id.clone()),
+            ("agent_slug", query.agent_slug.clone()),
+            ("user_id", query.user_id.as_ref().map(|user| user.as_str().to_owned())),
+            ("parent_id", query.parent_id.as_ref().map(|parent| parent.as_str().to_owned())),
+        ];
+        for (column, text) in texts {
+            if let Some(text) = text {
+                self.equal(column, text);
+            }
+        }
+        if let Some(interactive) = query.interactive {
+            self.equal("interactive", i64::from(interactive));
+        }
+        if query.parents_only {
+            self.wheres.push("s.parent_id IS NULL".to_owned());
+        }
+        if let Some(cursor) = query.after {
+            let (minute, tie) = (self.bind(cursor.minute), self.bind(cursor.tie));
+            self.wheres.push(format!("(s.active_minute, s.sk) < ({minute}, {tie})"));
+        }
+    }
+
+    /// Filters that live in other tables. Answers `false` if one of them leaves nothing.
+    fn add_sets(&mut self, db: &Connection, query: &SessionQuery) -> rusqlite::Result<bool> {
+        let mut sets = Vec::new();
+        for (key, value) in &query.metadata {
+            sets.push(Set::metadata(self.tk, key, value));
+        }
+        match &query.seen_by {
+            None => {}
+            Some(Eyes::Participant(user)) => sets.push(Set::participant(self.tk, user.as_str())),
+            Some(Eyes::Claims(credential)) => sets.push(Set::claims(self.tk, credential.as_str())),
+            Some(Eyes::Prefix(prefix)) if prefix.is_empty() => return Ok(false),
+            Some(Eyes::Prefix(prefix)) => sets.push(Set::prefix(self.tk, prefix)),
+        }
+        if let Some(text) = &query.text {
+            let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
+            let Some(matching) = search::matching(&words) else { return Ok(false) };
+            sets.push(Set::words(self.tk, &matching));
+        }
+        let mut few: Option<Vec<i64>> = None;
+        let mut wide = Vec::new();
+        for set in sets {
+            match set.few(db)? {
+                None => wide.push(set),
+                Some(found) => match &mut few {
+                    None => few = Some(found),
+                    Some(few) => few.retain(|sk| found.binary_search(sk).is_ok()),
+                },
+            }
+        }
+        if let Some(few) = few {
+            if few.is_empty() {
+                return Ok(false);
+            }
+            let list = format!("[{}]", few.iter().map(i64::to_string).collect::<Vec<_>>().join(","));
+            let place = self.bind(list);
+            self.wheres.push(format!("s.sk IN (SELECT value FROM json_each({place}))"));
+            self.walk = Walk::Few;
+        }
+        for set in wide {
+            let places: Vec<String> = set.values.into_iter().map(|value| self.bind(value)).collect();
+            self.wheres.push((set.probe)(&places));
+        }
+        Ok(true)
+    }
+
+    /// The first rows by (minute, surrogate), newest first.
+    fn keys(&self, db: &Connection, limit: usize) -> rusqlite::Result<Vec<(i64, i64)>> {
+        let mut keys = Vec::new();
+        match self.walk {
+            Walk::Each(index) => {
+                for inactive in &self.inactive {
+                    let flag = format!("s.inactive = {}", i64::from(*inactive));
+                    match &self.statuses {
+                        None => self.walk(db, Some(index), &[flag], limit, &mut keys)?,
+                        Some(statuses) => {
+                            for status in statuses {
+                                let status = format!("s.status = '{}'", status.as_str());
+                                self.walk(db, Some(index), &[flag.clone(), status], limit, &mut keys)?;
+                            }
+                        }
+                    }
+                }
+            }
+            Walk::Index(_) | Walk::Few => {
+                let index = match self.walk {
+                    Walk::Index(index) => Some(index),
+                    _ => None,
+                };
+                let mut more = Vec::new();
+                if let [inactive] = self.inactive[..] {
+                    more.push(format!("s.inactive = {}", i64::from(inactive)));
+                }
+                if let Some(statuses) = &self.statuses {
+                    let words: Vec<String> =
+                        statuses.iter().map(|status| format!("'{}'", status.as_str())).collect();
+                    more.push(format!("s.status IN ({})", words.join(", ")));
+                }
+                self.walk(db, index, &more, limit, &mut keys)?;
+            }
+        }
+        keys.sort_unstable_by(|a, b| b.cmp(a));
+        keys.truncate(limit);
+        Ok(keys)
+    }
+
+    fn walk(
+        &self,
+        db: &Connection,
+        index: Option<&str>,
+        more: &[String],
+        limit: usize,
+        keys: &mut Vec<(i64, i64)>,
+    ) -> rusqlite::Result<()> {
+        let by = index.map_or(String::new(), |index| format!(" INDEXED BY {index}"));
+        let wheres: String = self.wheres.iter().chain(more).flat_map(|one| [" AND ", one]).collect();
+        let sql = format!(
+            "SELECT s.active_minute, s.sk FROM sessions s{by} WHERE s.tk = ?1{wheres} \
+             ORDER BY s.active_minute DESC, s.sk DESC LIMIT {limit}"
+        );
+        let mut statement = db.prepare_cached(&sql)?;
+        for row in
+            statement.query_map(params_from_iter(&self.values), |row| Ok((row.get(0)?, row.get(1)?)))?
+        {
+            keys.push(row?);
+        }
+        Ok(())
+    }
+}
+
+/// A filter whose rows stand in another table: as a list of sessions, and as a question about one
+/// of them, which is given the places of the same values.
+struct Set {
+    values: Vec<Value>,
+    list: &'static str,
+    probe: fn(&[String]) -> String,
+}
+
+impl Set {
+    fn metadata(tk: i64, key: &str, value: &str) -> Self {
+        Self {
+            values: vec![tk.into(), key.to_owned().into(), value.to_owned().into()],
+            list: "SELECT sk FROM session_metadata WHERE tk = ?1 AND key = ?2 AND value = ?3",
+            probe: |at| {
+                format!(
+                    "EXISTS (SELECT 1 FROM session_metadata m \
+                     WHERE m.tk = {} AND m.key = {} AND m.value = {} AND m.sk = s.sk)",
+                    at[0], at[1], at[2]
+                )
+            },
+        }
+    }
+
+    /// The holder takes part without being listed.
+    fn participant(tk: i64, user: &str) -> Self {
+        Self {
+            values: vec![user.to_owned().into(), tk.into()],
+            list: "SELECT sk FROM participants WHERE tk = ?2 AND user_id = ?1 \
+                   UNION ALL SELECT sk FROM sessions WHERE tk = ?2 AND user_id = ?1",
+            probe: |at| {
+                format!(
+                    "s.tk = {1} AND (s.user_id = {0} \
+                     OR EXISTS (SELECT 1 FROM participants p WHERE p.sk = s.sk AND p.user_id = {0}))",
+                    at[0], at[1]
+                )
+            },
+        }
+    }
+
+    fn claims(tk: i64, credential: &str) -> Self {
+        Self {
+            values: vec![tk.into(), credential.to_owned().into()],
+            list: "SELECT sk FROM session_heads INDEXED BY leases \
+                   WHERE lease_until IS NOT NULL AND tk = ?1 AND claim_credential = ?2",
+            probe: |at| {
+                format!(
+                    "EXISTS (SELECT 1 FROM session_heads h \
+                     WHERE h.sk = s.sk AND h.tk = {} AND h.claim_credential = {})",
+                    at[0], at[1]
+                )
+            },
+        }
+    }
+
+    fn prefix(tk: i64, prefix: &str) -> Self {
+        Self {
+            values: vec![tk.into(), prefix.to_owned().into(), after_prefix(prefix).into()],
+            list: "SELECT sk FROM session_heads WHERE tk = ?1 AND id >= ?2 AND id < ?3",
+            probe: |at| {
+                format!(
+                    "EXISTS (SELECT 1 FROM session_heads h \
+                     WHERE h.sk = s.sk AND h.tk = {} AND h.id >= {} AND h.id < {})",
+                    at[0], at[1], at[2]
+                )
+            },
+        }
+    }
+
+    fn words(tk: i64, matching: &str) -> Self {
+        Self {
+            values: vec![search::within_tenant(tk, matching).into(), matching.to_owned().into()],
+            list: "SELECT d.sk FROM search.words w CROSS JOIN search.docs d ON d.doc = w.rowid \
+                   WHERE w.words MATCH ?1 AND ?2 IS NOT NULL",
+            probe: |at| {
+                format!(
+                    "{} IS NOT NULL AND EXISTS (SELECT 1 FROM search.words w \
+                     WHERE w.words MATCH 'scope : \"s' || s.sk || '\" AND ' || {})",
+                    at[0], at[1]
+                )
+            },
+        }
+    }
+
+    /// The sessions of this set in the order of their surrogates, if they are few.
+    fn few(&self, db: &Connection) -> rusqlite::Result<Option<Vec<i64>>> {
+        let mut statement = db.prepare_cached(&format!("{} LIMIT {}", self.list, FEW + 1))?;
+        let mut found: Vec<i64> = statement
+            .query_map(params_from_iter(&self.values), |row| row.get(0))?
+            .collect::<rusqlite::Result<_>>()?;
+        if found.len() > FEW {
+            return Ok(None);
+        }
+        found.sort_unstable();
+        found.dedup();
+        Ok(Some(found))
+    }
+}
+
+/// The first text that no longer begins with this one, in the order of bytes.
+fn after_prefix(prefix: &str) -> String {
+    let mut chars: Vec<char> = prefix.chars().collect();
+    while let Some(last) = chars.pop() {
+        let next = (u32::from(last) + 1..=u32::from(char::MAX)).find_map(char::from_u32);
+        if let Some(next) = next {
+            chars.push(next);
+            return chars.into_iter().collect();
+        }
+    }
+    // Nothing comes after a prefix of the very last characters.
+    format!("{prefix}{}", char::MAX)
+}

@@ -1,0 +1,125 @@
+//! Logs and who refers to them. A session is a list of ranges of logs: the shared beginning of a
+//! fork lies in other sessions' logs, everything else in its own. A log goes when nothing refers to
+//! it, and of a log whose session is gone only the part that forks still refer to is kept.
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::heads::Found;
+
+/// The key of an event: the log above, the sequence below.
+pub(super) const fn key(log: i64, sequence: u64) -> i64 {
+    (log << 32) | (sequence & SEQUENCE_MASK).cast_signed()
+}
+
+pub(super) const fn sequence_of(key: i64) -> u64 {
+    key.cast_unsigned() & SEQUENCE_MASK
+}
+
+const SEQUENCE_MASK: u64 = 0xFFFF_FFFF;
+
+/// A run of sequences in one log, both ends included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Piece {
+    pub log: i64,
+    pub from: u64,
+    pub to: u64,
+}
+
+/// Where the sequences `low..=high` of a session lie, in their order.
+pub(super) fn pieces(
+    db: &Connection,
+    sk: i64,
+    prefix_to: u64,
+    low: u64,
+    high: u64,
+) -> rusqlite::Result<Vec<Piece>> {
+    let mut pieces = Vec::with_capacity(1);
+    if low <= prefix_to {
+        let mut statement = db.prepare_cached(
+            "SELECT log, max(from_seq, ?2), min(to_seq, ?3) FROM session_ranges \
+             WHERE sk = ?1 AND to_seq >= ?2 AND from_seq <= ?3 ORDER BY from_seq",
+        )?;
+        let rows = statement.query_map(params![sk, low.cast_signed(), high.cast_signed()], |row| {
+            Ok(Piece {
+                log: row.get(0)?,
+                from: row.get::<_, i64>(1)?.cast_unsigned(),
+                to: row.get::<_, i64>(2)?.cast_unsigned(),
+            })
+        })?;
+        for piece in rows {
+            pieces.push(piece?);
+        }
+    }
+    let from = low.max(prefix_to + 1);
+    if from <= high {
+        pieces.push(Piece { log: sk, from, to: high });
+    }
+    Ok(pieces)
+}
+
+/// Lets a new session begin with the first sequences of another one.
+pub(super) fn share_prefix(
+    db: &Connection,
+    sk: i64,
+    source: &Found,
+    at_sequence: u64,
+) -> rusqlite::Result<()> {
+    for piece in pieces(db, source.sk, source.prefix_to, 1, at_sequence)? {
+        db.prepare_cached("INSERT INTO session_ranges (sk, from_seq, to_seq, log) VALUES (?1, ?2, ?3, ?4)")?
+            .execute(params![sk, piece.from.cast_signed(), piece.to.cast_signed(), piece.log])?;
+    }
+    Ok(())
+}
+
+/// The sequence under which a session's log has this external id.
+pub(super) fn first_of(
+    db: &Connection,
+    sk: i64,
+    prefix_to: u64,
+    external_id: &str,
+) -> rusqlite::Result<Option<u64>> {
+    let in_own = db
+        .prepare_cached("SELECT seq FROM event_external WHERE log = ?1 AND external_id = ?2")?
+        .query_row(params![sk, external_id], |row| row.get::<_, i64>(0))
+        .optional()?;
+    let found = match in_own {
+        None if prefix_to > 0 => db
+            .prepare_cached(
+                "SELECT e.seq FROM session_ranges r JOIN event_external e ON e.log = r.log AND e.external_id = ?2 \
+                 WHERE r.sk = ?1 AND e.seq BETWEEN r.from_seq AND r.to_seq LIMIT 1",
+            )?
+            .query_row(params![sk, external_id], |row| row.get::<_, i64>(0))
+            .optional()?,
+        own => own,
+    };
+    Ok(found.map(i64::cast_unsigned))
+}
+
+/// Lets go of a session's logs, its own and those that only it still referred to. Its head must be
+/// there still, and go after.
+pub(super) fn release(db: &Connection, sk: i64) -> rusqlite::Result<()> {
+    let borrowed: Vec<i64> = db
+        .prepare_cached("SELECT DISTINCT log FROM session_ranges WHERE sk = ?1")?
+        .query_map([sk], |row| row.get(0))?
+        .collect::<rusqlite::Result<_>>()?;
+    db.prepare_cached("DELETE FROM session_ranges WHERE sk = ?1")?.execute([sk])?;
+    for log in borrowed {
+        let owned = db.prepare_cached("SELECT 1 FROM session_heads WHERE sk = ?1")?.exists([log])?;
+        if !owned {
+            trim(db, log)?;
+        }
+    }
+    trim(db, sk)
+}
+
+/// Removes what no fork refers to from a log that has no session of its own any more.
+fn trim(db: &Connection, log: i64) -> rusqlite::Result<()> {
+    let kept_to: i64 = db
+        .prepare_cached("SELECT coalesce(max(to_seq), 0) FROM session_ranges WHERE log = ?1")?
+        .query_row([log], |row| row.get(0))?;
+    let first_gone = kept_to.cast_unsigned() + 1;
+    db.prepare_cached("DELETE FROM events WHERE k BETWEEN ?1 AND ?2")?
+        .execute([key(log, first_gone), key(log, SEQUENCE_MASK)])?;
+    db.prepare_cached("DELETE FROM event_external WHERE log = ?1 AND seq > ?2")?.execute([log, kept_to])?;
+    Ok(())
+}

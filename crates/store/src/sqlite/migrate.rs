@@ -1,0 +1,37 @@
+//! The schema, in numbered steps. The number lives in the file's header (`user_version`) and moves
+//! in the transaction of its step, so a kill in the middle leaves a whole older schema.
+
+use rusqlite::{Connection, TransactionBehavior};
+use sederunt_core::{Error, Result};
+
+use super::fault::report;
+
+pub(super) const THREADS: &[&str] = &[include_str!("migrations/V1__log.sql")];
+pub(super) const SEARCH: &[&str] = &[include_str!("migrations/search/V1__words.sql")];
+
+/// Brings a file to the newest schema; refuses one that a newer binary wrote.
+pub(super) fn migrate(db: &mut Connection, steps: &[&str]) -> Result<()> {
+    let done = usize::try_from(version(db).map_err(report)?).unwrap_or(usize::MAX);
+    if done > steps.len() {
+        let known = steps.len();
+        return Err(Error::invalid(
+            "store",
+            format!("its schema {done} is newer than schema {known} of this version; run a newer sederunt"),
+        ));
+    }
+    for (number, sql) in (1..).zip(steps).skip(done) {
+        take_step(db, number, sql).map_err(report)?;
+    }
+    Ok(())
+}
+
+fn take_step(db: &mut Connection, number: u32, sql: &str) -> rusqlite::Result<()> {
+    let step = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    step.execute_batch(sql)?;
+    step.pragma_update(None, "user_version", number)?;
+    step.commit()
+}
+
+pub(super) fn version(db: &Connection) -> rusqlite::Result<u32> {
+    db.query_row("PRAGMA user_version", [], |row| row.get(0))
+}

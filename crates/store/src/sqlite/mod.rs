@@ -1,0 +1,324 @@
+//! The store on SQLite: one writer thread with group commit, a pool of readers, and a full-text
+//! index in a file of its own that follows a moment behind.
+//!
+//! Start with [`apply`] (what a change does), [`writer`] (how it is committed) and `migrations/`.
+
+mod apply;
+mod backup;
+mod claims;
+mod events;
+mod fault;
+mod heads;
+mod idempotency;
+mod indexer;
+mod list;
+mod logs;
+mod migrate;
+mod open;
+mod outbox;
+mod people;
+mod readers;
+mod records;
+mod search;
+mod sessions;
+mod sweep;
+mod tenants;
+mod writer;
+
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
+use sederunt_core::clock::{Clock, SystemClock};
+use sederunt_core::event::{EventPage, EventQuery};
+use sederunt_core::live::{Delta, Hub};
+use sederunt_core::people::{Audit, FoundKey, Identity, Key, SecretHash, Share, Tenant, User};
+use sederunt_core::session::query::{Page, SessionQuery};
+use sederunt_core::store::{
+    AuditLine, Change, Committed, Due, Hit, IdemKey, Refusal, Replay, SearchQuery, Store, Vitals,
+};
+use sederunt_core::work::{ClaimOrder, Claimed};
+use sederunt_core::{Error, Result, Session, SessionId, TenantId, Timestamp, UserId, limits};
+
+use fault::report;
+use indexer::Dirty;
+use open::Files;
+pub use open::Place;
+use readers::Readers;
+use writer::{Surroundings, Writer};
+
+/// What a store is opened with.
+#[derive(Clone, Debug)]
+pub struct SqliteOptions {
+    pub place: Place,
+    pub clock: Arc<SystemClock>,
+    pub hub: Arc<Hub>,
+}
+
+/// Sederunt's store in a directory, or in memory.
+#[derive(Debug)]
+pub struct SqliteStore {
+    files: Arc<Files>,
+    clock: Arc<SystemClock>,
+    readers: Arc<Readers>,
+    writer: Arc<Writer>,
+    dirty: Arc<Dirty>,
+    indexer: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl SqliteStore {
+    /// Opens or makes the store, brings its schema up to date, and starts its threads.
+    pub fn open(options: SqliteOptions) -> Result<Arc<Self>> {
+        let SqliteOptions { place, clock, hub } = options;
+        let files = Arc::new(Files::open(&place)?);
+        tenants::finish_removals(&mut files.threads().map_err(report)?).map_err(report)?;
+        let dirty = Arc::new(Dirty::default());
+        let around = Surroundings { files: files.clone(), clock: clock.clone(), hub, dirty: dirty.clone() };
+        let writer = Arc::new(Writer::start(around)?);
+        let indexer = indexer::start(files.clone(), clock.clone(), dirty.clone(), Arc::downgrade(&writer))?;
+        let readers = Readers::new(files.clone());
+        Ok(Arc::new(Self { files, clock, readers, writer, dirty, indexer: Mutex::new(Some(indexer)) }))
+    }
+
+    /// Copies the store, as it is now, into a fresh directory while it stays in use. `progress` is
+    /// told pages done and pages in all.
+    pub fn backup(&self, to: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<()> {
+        backup::back_up(&self.files, to, progress)
+    }
+
+    /// Makes a store in a fresh directory from what [`SqliteStore::backup`] wrote.
+    pub fn restore(from: &Path, to: &Path) -> Result<()> {
+        backup::restore(from, to)
+    }
+
+    /// Reads one thing here and now.
+    async fn near<T>(&self, read: impl FnOnce(&rusqlite::Connection) -> rusqlite::Result<T>) -> Result<T> {
+        self.readers.near(|db| read(db).map_err(report)).await
+    }
+}
+
+impl Drop for SqliteStore {
+    fn drop(&mut self) {
+        self.dirty.close();
+    }
+}
+
+impl Store for SqliteStore {
+    fn now(&self) -> BoxFuture<'_, Result<Timestamp>> {
+        async { Ok(self.clock.now()) }.boxed()
+    }
+
+    fn commit(&self, change: Change) -> BoxFuture<'_, Result<Committed, Refusal>> {
+        self.writer.ask(move |ledger| apply::commit(ledger, &change)).boxed()
+    }
+
+    fn recall<'a>(&'a self, tenant: &'a TenantId, key: IdemKey) -> BoxFuture<'a, Result<Option<Replay>>> {
+        self.readers
+            .near(move |db| {
+                tenants::key_of(db, tenant).map_err(report)?.ok_or(Error::NotFound)?;
+                match idempotency::find(db, &key).map_err(report)? {
+                    Some(used) if used.body != key.body => Err(Error::IdempotencyMismatch),
+                    used => Ok(used.map(|used| used.replay)),
+                }
+            })
+            .boxed()
+    }
+
+    fn claim(&self, order: ClaimOrder) -> BoxFuture<'_, Result<Vec<Claimed>>> {
+        self.writer.ask(move |ledger| claims::claim(ledger, &order)).boxed()
+    }
+
+    fn session<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: &'a SessionId,
+    ) -> BoxFuture<'a, Result<Option<Session>>> {
+        self.near(|db| sessions::by_id(db, tenant, id)).boxed()
+    }
+
+    fn sessions<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        query: SessionQuery,
+    ) -> BoxFuture<'a, Result<Page<Session>>> {
+        let tenant = tenant.clone();
+        self.readers
+            .far(move |db| {
+                let page = db.unchecked_transaction().map_err(report)?;
+                let tk = tenants::key_of(&page, &tenant).map_err(report)?.ok_or(Error::NotFound)?;
+                list::page(&page, &tenant, tk, &query).map_err(report)
+            })
+            .boxed()
+    }
+
+    fn events<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: &'a SessionId,
+        query: EventQuery,
+    ) -> BoxFuture<'a, Result<EventPage>> {
+        let read = |db: &rusqlite::Connection, tenant: &TenantId, id: &SessionId, query: &EventQuery| {
+            let page = db.unchecked_transaction().map_err(report)?;
+            let tk = tenants::key_of(&page, tenant).map_err(report)?.ok_or(Error::NotFound)?;
+            events::page(&page, tk, id, query).map_err(report)?.ok_or(Error::NotFound)
+        };
+        if query.types.is_empty() && query.limit <= limits::PAGE_ROWS_DEFAULT {
+            return async move { self.readers.near(|db| read(db, tenant, id, &query)).await }.boxed();
+        }
+        let (tenant, id) = (tenant.clone(), id.clone());
+        self.readers.far(move |db| read(db, &tenant, &id, &query)).boxed()
+    }
+
+    fn search<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        query: SearchQuery,
+    ) -> BoxFuture<'a, Result<Page<Hit, i64>>> {
+        let tenant = tenant.clone();
+        self.readers
+            .far(move |db| {
+                let page = db.unchecked_transaction().map_err(report)?;
+                let tk = tenants::key_of(&page, &tenant).map_err(report)?.ok_or(Error::NotFound)?;
+                search::find(&page, tk, &query).map_err(report)
+            })
+            .boxed()
+    }
+
+    fn key_by_hash(&self, hash: SecretHash) -> BoxFuture<'_, Result<Option<FoundKey>>> {
+        self.near(move |db| people::key_by_hash(db, hash)).boxed()
+    }
+
+    fn keys<'a>(&'a self, tenant: &'a TenantId) -> BoxFuture<'a, Result<Vec<Key>>> {
+        let tenant = tenant.clone();
+        self.readers.far(move |db| people::keys(db, &tenant).map_err(report)).boxed()
+    }
+
+    fn share_by_hash(&self, hash: SecretHash) -> BoxFuture<'_, Result<Option<Share>>> {
+        self.near(move |db| people::share_by_hash(db, hash)).boxed()
+    }
+
+    fn share<'a>(&'a self, tenant: &'a TenantId, id: &'a str) -> BoxFuture<'a, Result<Option<Share>>> {
+        self.near(move |db| people::share(db, tenant, id)).boxed()
+    }
+
+    fn user<'a>(&'a self, tenant: &'a TenantId, id: &'a UserId) -> BoxFuture<'a, Result<Option<User>>> {
+        self.near(move |db| people::user(db, tenant, id)).boxed()
+    }
+
+    fn user_by_identity<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        identity: &'a Identity,
+    ) -> BoxFuture<'a, Result<Option<User>>> {
+        self.near(move |db| people::user_by_identity(db, tenant, identity)).boxed()
+    }
+
+    fn users<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        after: Option<&'a str>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<User>>> {
+        let (tenant, after) = (tenant.clone(), after.map(str::to_owned));
+        self.readers
+            .far(move |db| people::users(db, &tenant, after.as_deref(), limit).map_err(report))
+            .boxed()
+    }
+
+    fn tenant<'a>(&'a self, id: &'a TenantId) -> BoxFuture<'a, Result<Option<Tenant>>> {
+        self.near(move |db| tenants::find(db, id)).boxed()
+    }
+
+    fn tenants(&self) -> BoxFuture<'_, Result<Vec<Tenant>>> {
+        self.readers.far(|db| tenants::all(db).map_err(report)).boxed()
+    }
+
+    fn create_tenant<'a>(&'a self, id: &'a TenantId, audit: Audit) -> BoxFuture<'a, Result<Tenant>> {
+        let id = id.clone();
+        self.writer.ask(move |ledger| tenants::create(ledger, &id, &audit)).boxed()
+    }
+
+    fn suspend_tenant<'a>(
+        &'a self,
+        id: &'a TenantId,
+        suspended: bool,
+        audit: Audit,
+    ) -> BoxFuture<'a, Result<Tenant>> {
+        let id = id.clone();
+        self.writer.ask(move |ledger| tenants::suspend(ledger, &id, suspended, &audit)).boxed()
+    }
+
+    fn delete_tenant<'a>(&'a self, id: &'a TenantId) -> BoxFuture<'a, Result<()>> {
+        async move {
+            let named = id.clone();
+            let tk = self.writer.ask(move |ledger| tenants::unname(ledger, &named)).await?;
+            loop {
+                let was = id.clone();
+                if self.writer.ask(move |ledger| tenants::remove_step(ledger, tk, &was)).await? {
+                    return Ok(());
+                }
+            }
+        }
+        .boxed()
+    }
+
+    fn audit<'a>(&'a self, tenant: &'a TenantId, limit: usize) -> BoxFuture<'a, Result<Vec<AuditLine>>> {
+        let tenant = tenant.clone();
+        self.readers.far(move |db| people::audit(db, &tenant, limit).map_err(report)).boxed()
+    }
+
+    fn due(&self, silent_since: Timestamp, limit: usize) -> BoxFuture<'_, Result<Vec<Due>>> {
+        let now = self.clock.now();
+        self.readers.far(move |db| sweep::due(db, now, silent_since, limit).map_err(report)).boxed()
+    }
+
+    fn purge_keys(&self, before: Timestamp) -> BoxFuture<'_, Result<u64>> {
+        async move {
+            let mut gone = 0;
+            loop {
+                let some: Result<u64> =
+                    self.writer.ask(move |ledger| Ok(idempotency::purge_some(ledger.db, before)?)).await;
+                match some? {
+                    0 => return Ok(gone),
+                    some => gone += some,
+                }
+            }
+        }
+        .boxed()
+    }
+
+    /// One process, one hub: there is nobody else to tell.
+    fn spread_delta(&self, _: Delta) {}
+
+    fn ready(&self) -> BoxFuture<'_, Result<()>> {
+        self.near(|db| db.prepare_cached("SELECT 1 FROM tenants LIMIT 1")?.exists([]).map(drop)).boxed()
+    }
+
+    fn vitals(&self) -> BoxFuture<'_, Result<Vitals>> {
+        self.readers.far(|db| sweep::vitals(db).map_err(report)).boxed()
+    }
+
+    fn index_now(&self) -> BoxFuture<'_, Result<()>> {
+        self.dirty.drained().boxed()
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        async move {
+            self.writer.close().await;
+            self.dirty.close();
+            let indexer = self.indexer.lock().take();
+            if let Some(indexer) = indexer {
+                let _ = tokio::task::spawn_blocking(move || indexer.join()).await;
+            }
+            self.readers.close();
+            self.files.unlock();
+        }
+        .boxed()
+    }
+}

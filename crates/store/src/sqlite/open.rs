@@ -1,0 +1,200 @@
+//! Where the databases are and how connections to them are made.
+//!
+//! Owns the directory, its lock, file permissions and pragmas. A private store in memory is the same
+//! databases under a name that only this process knows.
+
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use rusqlite::{Connection, OpenFlags};
+use sederunt_core::{Error, Result};
+
+use super::fault::report;
+use super::migrate;
+
+/// Older versions can corrupt a write-ahead log that two connections reset at once.
+const VERSION_MIN: i32 = 3_051_003;
+/// Pages in the write-ahead log before they are moved: rarer is cheaper, and 64 MB is not too long
+/// a tail to read back.
+const CHECKPOINT_PAGES: u32 = 16_000;
+/// Nobody else writes, so a lock is held for a moment only: by a checkpoint or a backup.
+const BUSY_WAIT: Duration = Duration::from_secs(5);
+/// Statements that one connection keeps compiled.
+const STATEMENTS_KEPT: usize = 160;
+
+/// Where a store keeps its databases.
+#[derive(Clone, Debug)]
+pub enum Place {
+    Directory(PathBuf),
+    /// Private to this store; gone with it; no byte of it on a disk.
+    Memory,
+}
+
+/// The databases of one open store.
+#[derive(Debug)]
+pub(super) struct Files {
+    threads: String,
+    search: String,
+    directory: Option<PathBuf>,
+    /// In memory, connections share one cache in which a reader would meet half a commit or a
+    /// lock that nobody waits for: there, readers and the writer take turns.
+    turns: Option<RwLock<()>>,
+    /// In memory, a database lives as long as a connection to it.
+    anchors: Mutex<Vec<Connection>>,
+    /// Keeps other processes out for as long as anything of this store is open.
+    lock: Mutex<Option<File>>,
+}
+
+impl Files {
+    pub(super) fn open(place: &Place) -> Result<Self> {
+        if rusqlite::version_number() < VERSION_MIN {
+            let found = rusqlite::version();
+            return Err(Error::internal(format!("SQLite {found} is older than 3.51.3 and not safe to use")));
+        }
+        let mut files = match place {
+            Place::Directory(directory) => Self::in_directory(directory)?,
+            Place::Memory => Self::in_memory(),
+        };
+        let mut threads = files.threads().map_err(report)?;
+        migrate::migrate(&mut threads, migrate::THREADS)?;
+        let mut search = files.search().map_err(report)?;
+        migrate::migrate(&mut search, migrate::SEARCH)?;
+        if files.directory.is_none() {
+            files.anchors = Mutex::new(vec![threads, search]);
+        }
+        Ok(files)
+    }
+
+    fn in_directory(directory: &Path) -> Result<Self> {
+        make_private_directory(directory).map_err(|error| unusable(directory, &error))?;
+        let directory = directory.canonicalize().map_err(|error| unusable(directory, &error))?;
+        let lock = lock(&directory)?;
+        let path = |name: &str| {
+            let path = directory.join(name);
+            make_private_file(&path).map_err(|error| unusable(&path, &error))?;
+            path.to_str()
+                .map(str::to_owned)
+                .ok_or_else(|| Error::invalid("store", "the path of the store must be valid UTF-8"))
+        };
+        Ok(Self {
+            threads: path("threads.sqlite3")?,
+            search: path("search.sqlite3")?,
+            directory: Some(directory),
+            turns: None,
+            anchors: Mutex::default(),
+            lock: Mutex::new(Some(lock)),
+        })
+    }
+
+    fn in_memory() -> Self {
+        let name = uuid::Uuid::new_v4().simple();
+        Self {
+            threads: format!("file:threads-{name}?mode=memory&cache=shared"),
+            search: format!("file:search-{name}?mode=memory&cache=shared"),
+            directory: None,
+            turns: Some(RwLock::new(())),
+            anchors: Mutex::default(),
+            lock: Mutex::default(),
+        }
+    }
+
+    pub(super) fn directory(&self) -> Option<&Path> {
+        self.directory.as_deref()
+    }
+
+    /// The connection of the one writer.
+    pub(super) fn threads(&self) -> rusqlite::Result<Connection> {
+        let db = self.connect(&self.threads)?;
+        db.pragma_update(None, "synchronous", "FULL")?;
+        db.pragma_update(None, "cache_size", -64 * 1024)?;
+        Ok(db)
+    }
+
+    /// The connection of the one indexer. The file is derived, so the last moments before a power
+    /// cut may be lost: they are read again.
+    pub(super) fn search(&self) -> rusqlite::Result<Connection> {
+        let db = self.connect(&self.search)?;
+        db.pragma_update(None, "synchronous", "NORMAL")?;
+        Ok(db)
+    }
+
+    /// A connection that only reads, with the words beside the threads.
+    pub(super) fn reader(&self) -> rusqlite::Result<Connection> {
+        let db = self.connect(&self.threads)?;
+        db.execute("ATTACH ?1 AS search", [&self.search])?;
+        db.pragma_update(None, "query_only", "ON")?;
+        Ok(db)
+    }
+
+    fn connect(&self, path: &str) -> rusqlite::Result<Connection> {
+        let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        if self.directory.is_none() {
+            flags |= OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_CREATE;
+        }
+        let db = Connection::open_with_flags(path, flags)?;
+        db.busy_timeout(BUSY_WAIT)?;
+        db.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
+        if self.directory.is_some() {
+            db.pragma_update(None, "journal_mode", "WAL")?;
+            db.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
+            db.pragma_update(None, "mmap_size", 256 * 1024 * 1024)?;
+        }
+        db.pragma_update(None, "temp_store", "MEMORY")?;
+        db.pragma_update(None, "foreign_keys", "ON")?;
+        db.pragma_update(None, "secure_delete", "ON")?;
+        Ok(db)
+    }
+
+    /// Lets another process open the store: nothing of it is open here any more.
+    pub(super) fn unlock(&self) {
+        self.anchors.lock().clear();
+        *self.lock.lock() = None;
+    }
+
+    pub(super) fn turn_to_read(&self) -> Option<RwLockReadGuard<'_, ()>> {
+        self.turns.as_ref().map(RwLock::read)
+    }
+
+    pub(super) fn turn_to_write(&self) -> Option<RwLockWriteGuard<'_, ()>> {
+        self.turns.as_ref().map(RwLock::write)
+    }
+}
+
+fn unusable(path: &Path, error: &std::io::Error) -> Error {
+    Error::invalid("store", format!("{} cannot be used: {error}", path.display()))
+}
+
+fn lock(directory: &Path) -> Result<File> {
+    let path = directory.join("lock");
+    let file = make_private_file(&path).map_err(|error| unusable(&path, &error))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(Error::invalid(
+            "store",
+            format!(
+                "{} is open in another process; stop that one, or go through its server",
+                directory.display()
+            ),
+        )),
+        Err(TryLockError::Error(error)) => Err(unusable(&path, &error)),
+    }
+}
+
+pub(super) fn make_private_directory(path: &Path) -> std::io::Result<()> {
+    let mut builder = DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path)
+}
+
+/// The write-ahead log and its index take the permissions of the database beside them.
+pub(super) fn make_private_file(path: &Path) -> std::io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}

@@ -1,0 +1,165 @@
+//! Reading people: users with their identities, keys, share links, the audit trail.
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use sederunt_core::Timestamp;
+use sederunt_core::access::{Role, ShareAccess};
+use sederunt_core::ids::{CredentialId, SessionId, TenantId, UserId};
+use sederunt_core::people::{FoundKey, Identity, Key, SecretHash, Share, User};
+use sederunt_core::store::AuditLine;
+
+use super::fault::unknown_word;
+use super::heads::text;
+
+const KEYS: &str = "SELECT k.id, t.id, k.user_id, k.role, k.prefix, k.act_as, k.created_at, k.expires_at, \
+     k.revoked_at, t.suspended, coalesce(u.suspended, 0) FROM keys k JOIN tenants t ON t.tk = k.tk \
+     LEFT JOIN users u ON u.tk = k.tk AND u.id = k.user_id";
+
+pub(super) fn key_by_hash(db: &Connection, hash: SecretHash) -> rusqlite::Result<Option<FoundKey>> {
+    db.prepare_cached(&format!("{KEYS} WHERE k.hash = ?1 AND t.id IS NOT NULL"))?
+        .query_row([hash.0], |row| {
+            Ok(FoundKey { key: read_key(row)?, tenant_suspended: row.get(9)?, user_suspended: row.get(10)? })
+        })
+        .optional()
+}
+
+pub(super) fn keys(db: &Connection, tenant: &TenantId) -> rusqlite::Result<Vec<Key>> {
+    db.prepare_cached(&format!("{KEYS} WHERE t.id = ?1 ORDER BY k.kk"))?
+        .query_map([tenant.as_str()], read_key)?
+        .collect()
+}
+
+fn read_key(row: &Row<'_>) -> rusqlite::Result<Key> {
+    Ok(Key {
+        id: CredentialId::stored(row.get_ref(0)?.as_str()?),
+        tenant: TenantId::stored(row.get_ref(1)?.as_str()?),
+        user: text(row, 2)?.map(UserId::stored),
+        role: role(row, 3)?,
+        prefix: row.get(4)?,
+        act_as: row.get(5)?,
+        created_at: Timestamp::from_micros(row.get(6)?),
+        expires_at: instant(row, 7)?,
+        revoked_at: instant(row, 8)?,
+    })
+}
+
+const SHARES: &str = "SELECT s.id, t.id, h.id, s.access, s.created_by, s.created_at, s.expires_at, s.revoked_at, \
+     t.suspended FROM shares s JOIN tenants t ON t.tk = s.tk JOIN session_heads h ON h.sk = s.sk";
+
+pub(super) fn share_by_hash(db: &Connection, hash: SecretHash) -> rusqlite::Result<Option<Share>> {
+    db.prepare_cached(&format!("{SHARES} WHERE s.hash = ?1 AND t.id IS NOT NULL"))?
+        .query_row([hash.0], read_share)
+        .optional()
+}
+
+pub(super) fn share(db: &Connection, tenant: &TenantId, id: &str) -> rusqlite::Result<Option<Share>> {
+    db.prepare_cached(&format!("{SHARES} WHERE t.id = ?1 AND s.id = ?2"))?
+        .query_row([tenant.as_str(), id], read_share)
+        .optional()
+}
+
+fn read_share(row: &Row<'_>) -> rusqlite::Result<Share> {
+    let access = row.get_ref(3)?.as_str()?;
+    Ok(Share {
+        id: row.get(0)?,
+        tenant: TenantId::stored(row.get_ref(1)?.as_str()?),
+        session: SessionId::stored(row.get_ref(2)?.as_str()?),
+        access: ShareAccess::parse(access).map_err(|_| unknown_word(access))?,
+        created_by: text(row, 4)?.map(UserId::stored),
+        created_at: Timestamp::from_micros(row.get(5)?),
+        expires_at: Timestamp::from_micros(row.get(6)?),
+        revoked_at: instant(row, 7)?,
+        tenant_suspended: row.get(8)?,
+    })
+}
+
+const USERS: &str = "SELECT u.id, u.name, u.role, u.suspended, u.merged_into, u.created_at, u.tk \
+     FROM users u JOIN tenants t ON t.tk = u.tk";
+
+pub(super) fn user(db: &Connection, tenant: &TenantId, id: &UserId) -> rusqlite::Result<Option<User>> {
+    let found = db
+        .prepare_cached(&format!("{USERS} WHERE t.id = ?1 AND u.id = ?2"))?
+        .query_row([tenant.as_str(), id.as_str()], read_user)
+        .optional()?;
+    found.map(|found| with_identities(db, found)).transpose()
+}
+
+pub(super) fn user_by_identity(
+    db: &Connection,
+    tenant: &TenantId,
+    identity: &Identity,
+) -> rusqlite::Result<Option<User>> {
+    let found = db
+        .prepare_cached(&format!(
+            "{USERS} JOIN identities i ON i.tk = u.tk AND i.user_id = u.id \
+             WHERE t.id = ?1 AND i.platform = ?2 AND i.external_id = ?3"
+        ))?
+        .query_row(params![tenant.as_str(), identity.platform, identity.external_id], read_user)
+        .optional()?;
+    found.map(|found| with_identities(db, found)).transpose()
+}
+
+pub(super) fn users(
+    db: &Connection,
+    tenant: &TenantId,
+    after: Option<&str>,
+    limit: usize,
+) -> rusqlite::Result<Vec<User>> {
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let found: Vec<(User, i64)> = db
+        .prepare_cached(&format!("{USERS} WHERE t.id = ?1 AND u.id > ?2 ORDER BY u.id LIMIT ?3"))?
+        .query_map(params![tenant.as_str(), after.unwrap_or(""), limit], read_user)?
+        .collect::<rusqlite::Result<_>>()?;
+    found.into_iter().map(|found| with_identities(db, found)).collect()
+}
+
+fn read_user(row: &Row<'_>) -> rusqlite::Result<(User, i64)> {
+    let user = User {
+        id: UserId::stored(row.get_ref(0)?.as_str()?),
+        name: row.get(1)?,
+        role: role(row, 2)?,
+        suspended: row.get(3)?,
+        merged_into: text(row, 4)?.map(UserId::stored),
+        created_at: Timestamp::from_micros(row.get(5)?),
+        identities: Vec::new(),
+    };
+    Ok((user, row.get(6)?))
+}
+
+fn with_identities(db: &Connection, (mut user, tk): (User, i64)) -> rusqlite::Result<User> {
+    user.identities = db
+        .prepare_cached(
+            "SELECT platform, external_id FROM identities WHERE tk = ?1 AND user_id = ?2 \
+             ORDER BY platform, external_id",
+        )?
+        .query_map(params![tk, user.id.as_str()], |row| {
+            Ok(Identity { platform: row.get(0)?, external_id: row.get(1)? })
+        })?
+        .collect::<rusqlite::Result<_>>()?;
+    Ok(user)
+}
+
+pub(super) fn audit(db: &Connection, tenant: &TenantId, limit: usize) -> rusqlite::Result<Vec<AuditLine>> {
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    db.prepare_cached(
+        "SELECT a.at, a.actor, a.action, a.target FROM tenants t JOIN audit a ON a.tk = t.tk \
+         WHERE t.id = ?1 ORDER BY a.ak DESC LIMIT ?2",
+    )?
+    .query_map(params![tenant.as_str(), limit], |row| {
+        Ok(AuditLine {
+            at: Timestamp::from_micros(row.get(0)?),
+            actor: row.get(1)?,
+            action: row.get(2)?,
+            target: row.get(3)?,
+        })
+    })?
+    .collect()
+}
+
+fn role(row: &Row<'_>, at: usize) -> rusqlite::Result<Role> {
+    let word = row.get_ref(at)?.as_str()?;
+    Role::parse(word).map_err(|_| unknown_word(word))
+}
+
+fn instant(row: &Row<'_>, at: usize) -> rusqlite::Result<Option<Timestamp>> {
+    row.get::<_, Option<i64>>(at).map(|micros| micros.map(Timestamp::from_micros))
+}

@@ -1,0 +1,74 @@
+//! Connections that only read, lent for one page at a time.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use rusqlite::Connection;
+use sederunt_core::{Error, Result};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::fault::report;
+use super::open::Files;
+
+/// Pages read at once; more would only wait for the same cores.
+const READERS_MAX: usize = 16;
+
+#[derive(Debug)]
+pub(super) struct Readers {
+    files: Arc<Files>,
+    idle: Mutex<Vec<Connection>>,
+    free: Arc<Semaphore>,
+}
+
+impl Readers {
+    pub(super) fn new(files: Arc<Files>) -> Arc<Self> {
+        Arc::new(Self { files, idle: Mutex::default(), free: Arc::new(Semaphore::new(READERS_MAX)) })
+    }
+
+    /// Reads a row or a short page right here: it takes microseconds, and handing it to another
+    /// thread takes longer than that.
+    pub(super) async fn near<T>(&self, read: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+        let permit = self.permit().await?;
+        self.lend(permit, read)
+    }
+
+    /// Reads something that may take a while, off the threads that serve everyone else.
+    pub(super) async fn far<T: Send + 'static>(
+        self: &Arc<Self>,
+        read: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let permit = self.permit().await?;
+        let readers = self.clone();
+        tokio::task::spawn_blocking(move || readers.lend(permit, read)).await.map_err(Error::internal)?
+    }
+
+    async fn permit(&self) -> Result<OwnedSemaphorePermit> {
+        self.free.clone().acquire_owned().await.map_err(Error::unavailable)
+    }
+
+    fn lend<T>(
+        &self,
+        permit: OwnedSemaphorePermit,
+        read: impl FnOnce(&Connection) -> Result<T>,
+    ) -> Result<T> {
+        let idle = self.idle.lock().pop();
+        let db = match idle {
+            Some(db) => db,
+            None => self.files.reader().map_err(report)?,
+        };
+        let answer = {
+            let _turn = self.files.turn_to_read();
+            read(&db)
+        };
+        if !self.free.is_closed() {
+            self.idle.lock().push(db);
+        }
+        drop(permit);
+        answer
+    }
+
+    pub(super) fn close(&self) {
+        self.free.close();
+        self.idle.lock().clear();
+    }
+}

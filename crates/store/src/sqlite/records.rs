@@ -1,0 +1,183 @@
+//! Rows beside sessions that a change brings: keys, share links, users, identities, audit lines.
+
+use rusqlite::{Connection, OptionalExtension, params};
+use sederunt_core::ids::{CredentialId, UserId};
+use sederunt_core::people::{Audit, Identity};
+use sederunt_core::store::{Change, On, Record, Refusal};
+use sederunt_core::{Conflict, Error, Timestamp};
+
+use super::fault::{Trouble, refuse};
+use super::heads;
+
+/// Asks everything that may refuse a record, before anything of the change is written.
+pub(super) fn check(db: &Connection, tk: i64, change: &Change) -> Result<(), Trouble<Refusal>> {
+    for record in &change.records {
+        let fits = match record {
+            Record::AddKey { key, .. } => is_new(key_exists(db, tk, &key.id)?),
+            Record::RevokeKey { id } => is_there(key_exists(db, tk, id)?),
+            Record::AddShare { share, .. } => {
+                let made_now = change.parts.iter().any(|part| match &part.on {
+                    On::New(new) => new.id == share.session,
+                    On::Session(_) => false,
+                });
+                is_there(made_now || heads::by_id(db, tk, &share.session)?.is_some())
+            }
+            Record::RevokeShare { id } => is_there(
+                db.prepare_cached("SELECT 1 FROM shares WHERE tk = ?1 AND id = ?2")?
+                    .exists(params![tk, id])?,
+            ),
+            Record::AddUser(user) => {
+                let mut fits = is_new(user_exists(db, tk, &user.id)?);
+                for identity in &user.identities {
+                    fits = fits.and(is_new(user_with(db, tk, identity)?.is_some()));
+                }
+                fits
+            }
+            Record::UpdateUser { id, .. } => is_there(user_exists(db, tk, id)?),
+            Record::AddIdentity { user, identity } => {
+                let other = user_with(db, tk, identity)?.is_some_and(|owner| owner != user.as_str());
+                is_there(user_exists(db, tk, user)? || adds_user(change, user)).and(is_new(other))
+            }
+            Record::MergeUser { from, into } => {
+                is_there(user_exists(db, tk, from)? && user_exists(db, tk, into)?)
+            }
+        };
+        fits.or_else(refuse)?;
+    }
+    Ok(())
+}
+
+fn is_there(found: bool) -> Result<(), Error> {
+    if found { Ok(()) } else { Err(Error::NotFound) }
+}
+
+fn is_new(found: bool) -> Result<(), Error> {
+    if found { Err(Conflict::AlreadyExists.into()) } else { Ok(()) }
+}
+
+fn adds_user(change: &Change, id: &UserId) -> bool {
+    change.records.iter().any(|record| matches!(record, Record::AddUser(user) if user.id == *id))
+}
+
+fn key_exists(db: &Connection, tk: i64, id: &CredentialId) -> rusqlite::Result<bool> {
+    db.prepare_cached("SELECT 1 FROM keys WHERE tk = ?1 AND id = ?2")?.exists(params![tk, id.as_str()])
+}
+
+fn user_exists(db: &Connection, tk: i64, id: &UserId) -> rusqlite::Result<bool> {
+    db.prepare_cached("SELECT 1 FROM users WHERE tk = ?1 AND id = ?2")?.exists(params![tk, id.as_str()])
+}
+
+fn user_with(db: &Connection, tk: i64, identity: &Identity) -> rusqlite::Result<Option<String>> {
+    db.prepare_cached("SELECT user_id FROM identities WHERE tk = ?1 AND platform = ?2 AND external_id = ?3")?
+        .query_row(params![tk, identity.platform, identity.external_id], |row| row.get(0))
+        .optional()
+}
+
+pub(super) fn write(db: &Connection, tk: i64, change: &Change, now: Timestamp) -> rusqlite::Result<()> {
+    for record in &change.records {
+        write_one(db, tk, record, now)?;
+    }
+    change.audit.as_ref().map_or(Ok(()), |audit| write_audit(db, tk, audit, now))
+}
+
+fn write_one(db: &Connection, tk: i64, record: &Record, now: Timestamp) -> rusqlite::Result<()> {
+    match record {
+        Record::AddKey { key, hash } => db
+            .prepare_cached(
+                "INSERT INTO keys (tk, id, hash, user_id, role, prefix, act_as, created_at, expires_at, revoked_at) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+            )?
+            .execute(params![
+                tk,
+                key.id.as_str(),
+                hash.0,
+                key.user.as_ref().map(UserId::as_str),
+                key.role.as_str(),
+                key.prefix,
+                key.act_as,
+                key.created_at.as_micros(),
+                key.expires_at.map(Timestamp::as_micros),
+                key.revoked_at.map(Timestamp::as_micros),
+            ])
+            .map(drop),
+        Record::RevokeKey { id } => db
+            .prepare_cached("UPDATE keys SET revoked_at = coalesce(revoked_at, ?3) WHERE tk = ?1 AND id = ?2")?
+            .execute(params![tk, id.as_str(), now.as_micros()])
+            .map(drop),
+        Record::AddShare { share, hash } => db
+            .prepare_cached(
+                "INSERT INTO shares (tk, id, sk, hash, access, created_by, created_at, expires_at, revoked_at) \
+                 SELECT ?1, ?2, sk, ?4, ?5, ?6, ?7, ?8, ?9 FROM session_heads WHERE tk = ?1 AND id = ?3",
+            )?
+            .execute(params![
+                tk,
+                share.id,
+                share.session.as_str(),
+                hash.0,
+                share.access.as_str(),
+                share.created_by.as_ref().map(UserId::as_str),
+                share.created_at.as_micros(),
+                share.expires_at.as_micros(),
+                share.revoked_at.map(Timestamp::as_micros),
+            ])
+            .map(drop),
+        Record::RevokeShare { id } => db
+            .prepare_cached("UPDATE shares SET revoked_at = coalesce(revoked_at, ?3) WHERE tk = ?1 AND id = ?2")?
+            .execute(params![tk, id, now.as_micros()])
+            .map(drop),
+        Record::AddUser(user) => {
+            db.prepare_cached(
+                "INSERT INTO users (tk, id, name, role, suspended, merged_into, created_at) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            )?
+            .execute(params![
+                tk,
+                user.id.as_str(),
+                user.name,
+                user.role.as_str(),
+                user.suspended,
+                user.merged_into.as_ref().map(UserId::as_str),
+                user.created_at.as_micros(),
+            ])?;
+            user.identities.iter().try_for_each(|identity| add_identity(db, tk, &user.id, identity))
+        }
+        Record::UpdateUser { id, role, name, suspended } => db
+            .prepare_cached(
+                "UPDATE users SET role = coalesce(?3, role), name = coalesce(?4, name), \
+                 suspended = coalesce(?5, suspended) WHERE tk = ?1 AND id = ?2",
+            )?
+            .execute(params![tk, id.as_str(), role.map(|role| role.as_str()), name, suspended])
+            .map(drop),
+        Record::AddIdentity { user, identity } => add_identity(db, tk, user, identity),
+        Record::MergeUser { from, into } => merge(db, tk, from, into),
+    }
+}
+
+fn add_identity(db: &Connection, tk: i64, user: &UserId, identity: &Identity) -> rusqlite::Result<()> {
+    db.prepare_cached(
+        "INSERT OR IGNORE INTO identities (tk, platform, external_id, user_id) VALUES (?1, ?2, ?3, ?4)",
+    )?
+    .execute(params![tk, identity.platform, identity.external_id, user.as_str()])
+    .map(drop)
+}
+
+fn merge(db: &Connection, tk: i64, from: &UserId, into: &UserId) -> rusqlite::Result<()> {
+    let both = params![tk, from.as_str(), into.as_str()];
+    for sql in [
+        "UPDATE identities SET user_id = ?3 WHERE tk = ?1 AND user_id = ?2",
+        "INSERT OR IGNORE INTO participants (sk, user_id, tk) \
+         SELECT sk, ?3, tk FROM participants WHERE tk = ?1 AND user_id = ?2",
+        "UPDATE users SET suspended = 1, merged_into = ?3 WHERE tk = ?1 AND id = ?2",
+    ] {
+        db.prepare_cached(sql)?.execute(both)?;
+    }
+    db.prepare_cached("DELETE FROM participants WHERE tk = ?1 AND user_id = ?2")?
+        .execute(params![tk, from.as_str()])
+        .map(drop)
+}
+
+pub(super) fn write_audit(db: &Connection, tk: i64, audit: &Audit, now: Timestamp) -> rusqlite::Result<()> {
+    db.prepare_cached("INSERT INTO audit (tk, at, actor, action, target) VALUES (?1, ?2, ?3, ?4, ?5)")?
+        .execute(params![tk, now.as_micros(), audit.actor, audit.action, audit.target])
+        .map(drop)
+}

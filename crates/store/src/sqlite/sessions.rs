@@ -1,0 +1,318 @@
+//! The wide half of sessions: one row beside each head, its participants and filterable metadata.
+
+use std::borrow::Cow;
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use sederunt_core::Timestamp;
+use sederunt_core::ids::{SessionId, TenantId, UserId};
+use sederunt_core::json::Json;
+use sederunt_core::session::row::filterable;
+use sederunt_core::session::source::Company;
+use sederunt_core::session::{DescriptionSource, Details, Head, MemoryMode, Session, Source, SourceKind};
+use sederunt_core::store::Update;
+
+use super::fault::unknown_word;
+use super::heads::{self, Found, text};
+
+macro_rules! columns {
+    () => {
+        "s.source_kind, s.interactive, s.platform, s.trigger_id, s.is_group, s.metadata, s.task_id, s.agent_slug, \
+         s.entity_id, s.parent_id, s.root_id, s.retry_of, s.title, s.description, s.description_source, \
+         s.working_memory, s.input, s.draft_values, s.result, s.usage, s.error_message, s.end_reason, \
+         s.memory_mode, s.is_anonymous, s.created_at, s.started_at, s.completed_at"
+    };
+}
+
+/// A whole session with what only the store knows of it.
+pub(super) fn by_id(db: &Connection, tenant: &TenantId, id: &SessionId) -> rusqlite::Result<Option<Session>> {
+    const SQL: &str = concat!(
+        "SELECT ",
+        heads::columns!(),
+        ", ",
+        columns!(),
+        " FROM tenants t JOIN session_heads h ON h.tk = t.tk AND h.id = ?2 JOIN sessions s ON s.sk = h.sk \
+          WHERE t.id = ?1"
+    );
+    let found = db
+        .prepare_cached(SQL)?
+        .query_row([tenant.as_str(), id.as_str()], |row| Ok((heads::read(row)?, details(row)?)))
+        .optional()?;
+    found.map(|(found, details)| complete(db, tenant.clone(), id.clone(), found, details)).transpose()
+}
+
+/// A session by its surrogate, for pages of them.
+pub(super) fn by_key(db: &Connection, tenant: &TenantId, sk: i64) -> rusqlite::Result<Option<Session>> {
+    const SQL: &str = concat!(
+        "SELECT ",
+        heads::columns!(),
+        ", ",
+        columns!(),
+        ", h.id",
+        " FROM session_heads h JOIN sessions s ON s.sk = h.sk WHERE h.sk = ?1"
+    );
+    let found = db
+        .prepare_cached(SQL)?
+        .query_row([sk], |row| {
+            let id = SessionId::stored(row.get_ref(heads::COLUMN_COUNT + 27)?.as_str()?);
+            Ok((id, heads::read(row)?, details(row)?))
+        })
+        .optional()?;
+    found.map(|(id, found, details)| complete(db, tenant.clone(), id, found, details)).transpose()
+}
+
+fn complete(
+    db: &Connection,
+    tenant: TenantId,
+    id: SessionId,
+    found: Found,
+    details: Details,
+) -> rusqlite::Result<Session> {
+    let participants = db
+        .prepare_cached("SELECT user_id FROM participants WHERE sk = ?1 ORDER BY user_id")?
+        .query_map([found.sk], |row| Ok(UserId::stored(row.get_ref(0)?.as_str()?)))?
+        .collect::<rusqlite::Result<_>>()?;
+    Ok(Session { tenant, id, head: found.head, details, participants })
+}
+
+fn details(row: &Row<'_>) -> rusqlite::Result<Details> {
+    let at = |column: usize| heads::COLUMN_COUNT + column;
+    let json = |column: usize| Ok::<_, rusqlite::Error>(text(row, at(column))?.map(Json::stored));
+    let session = |column: usize| Ok::<_, rusqlite::Error>(text(row, at(column))?.map(SessionId::stored));
+    let instant = |column: usize| {
+        row.get::<_, Option<i64>>(at(column)).map(|micros| micros.map(Timestamp::from_micros))
+    };
+    let kind = row.get_ref(at(0))?.as_str()?;
+    let mode = row.get_ref(at(22))?.as_str()?;
+    Ok(Details {
+        source: Source {
+            kind: SourceKind::parse(kind).map_err(|_| unknown_word(kind))?,
+            interactive: row.get(at(1))?,
+            platform: row.get::<_, Option<String>>(at(2))?.map(Cow::Owned),
+            trigger_id: row.get(at(3))?,
+            company: if row.get(at(4))? { Company::Group } else { Company::Direct },
+        },
+        metadata: Json::stored(row.get_ref(at(5))?.as_str()?),
+        task_id: row.get(at(6))?,
+        agent_slug: row.get(at(7))?,
+        entity_id: row.get(at(8))?,
+        parent_id: session(9)?,
+        root_id: session(10)?,
+        retry_of: session(11)?,
+        title: row.get(at(12))?,
+        description: row.get(at(13))?,
+        description_source: text(row, at(14))?
+            .map(|word| DescriptionSource::stored(word).ok_or_else(|| unknown_word(word)))
+            .transpose()?,
+        working_memory: json(15)?,
+        input: json(16)?,
+        draft_values: json(17)?,
+        result: json(18)?,
+        usage: json(19)?,
+        error_message: row.get(at(20))?,
+        end_reason: row.get(at(21))?,
+        memory_mode: MemoryMode::parse(mode).map_err(|_| unknown_word(mode))?,
+        is_anonymous: row.get(at(23))?,
+        created_at: Timestamp::from_micros(row.get(at(24))?),
+        started_at: instant(25)?,
+        completed_at: instant(26)?,
+    })
+}
+
+pub(super) fn insert(
+    db: &Connection,
+    tk: i64,
+    sk: i64,
+    head: &Head,
+    details: &Details,
+) -> rusqlite::Result<()> {
+    db.prepare_cached(
+        "INSERT INTO sessions (sk, tk, session_type, status, inactive, user_id, active_minute, source_kind, \
+         interactive, platform, trigger_id, is_group, task_id, agent_slug, entity_id, parent_id, root_id, retry_of, \
+         title, description, description_source, metadata, working_memory, input, draft_values, result, usage, \
+         error_message, end_reason, memory_mode, is_anonymous, created_at, started_at, completed_at) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, \
+         ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34)",
+    )?
+    .execute(params![
+        sk,
+        tk,
+        head.session_type.as_str(),
+        head.status.as_str(),
+        head.inactive,
+        head.holder.as_ref().map(UserId::as_str),
+        head.last_at.minute(),
+        details.source.kind.as_str(),
+        details.source.interactive,
+        details.source.platform.as_deref(),
+        details.source.trigger_id,
+        details.source.is_group(),
+        details.task_id,
+        details.agent_slug,
+        details.entity_id,
+        details.parent_id.as_ref().map(SessionId::as_str),
+        details.root_id.as_ref().map(SessionId::as_str),
+        details.retry_of.as_ref().map(SessionId::as_str),
+        details.title,
+        details.description,
+        details.description_source.map(DescriptionSource::as_str),
+        details.metadata.as_str(),
+        details.working_memory.as_ref().map(Json::as_str),
+        details.input.as_ref().map(Json::as_str),
+        details.draft_values.as_ref().map(Json::as_str),
+        details.result.as_ref().map(Json::as_str),
+        details.usage.as_ref().map(Json::as_str),
+        details.error_message,
+        details.end_reason,
+        details.memory_mode.as_str(),
+        details.is_anonymous,
+        details.created_at.as_micros(),
+        details.started_at.map(Timestamp::as_micros),
+        details.completed_at.map(Timestamp::as_micros),
+    ])?;
+    insert_metadata(db, tk, sk, &details.metadata)
+}
+
+/// Writes the wide half of an update. Columns that lists are indexed by have statements of their own.
+pub(super) fn update(
+    db: &Connection,
+    tk: i64,
+    sk: i64,
+    update: &Update,
+    head: &Head,
+    now: Timestamp,
+) -> rusqlite::Result<()> {
+    if update.status.is_some() {
+        set_status(db, sk, head)?;
+    }
+    if update.inactive.is_some() {
+        db.prepare_cached("UPDATE sessions SET inactive = ?2 WHERE sk = ?1")?
+            .execute(params![sk, head.inactive])?;
+    }
+    if let Some(holder) = &update.holder {
+        db.prepare_cached("UPDATE sessions SET user_id = ?2 WHERE sk = ?1")?
+            .execute(params![sk, holder.as_str()])?;
+    }
+    if let Some(title) = &update.title {
+        db.prepare_cached("UPDATE sessions SET title = ?2 WHERE sk = ?1")?.execute(params![sk, title])?;
+    }
+    if let Some((description, source)) = &update.description {
+        describe(db, sk, description.as_deref(), *source)?;
+    }
+    if let Some(metadata) = &update.metadata {
+        remove_metadata(db, tk, sk)?;
+        db.prepare_cached("UPDATE sessions SET metadata = ?2 WHERE sk = ?1")?
+            .execute(params![sk, metadata.as_str()])?;
+        insert_metadata(db, tk, sk, metadata)?;
+    }
+    if let Some(participants) = &update.participants {
+        db.prepare_cached("DELETE FROM participants WHERE sk = ?1")?.execute([sk])?;
+        participants.iter().try_for_each(|user| add_participant(db, tk, sk, user))?;
+    }
+    if let Some(user) = &update.add_participant {
+        add_participant(db, tk, sk, user)?;
+    }
+    if update.started || update.completed {
+        set_times(db, sk, update.started.then_some(now), update.completed.then_some(now))?;
+    }
+    let ended = [
+        update.result.is_some(),
+        update.usage.is_some(),
+        update.error_message.is_some(),
+        update.end_reason.is_some(),
+    ];
+    if ended.contains(&true) {
+        db.prepare_cached(
+            "UPDATE sessions SET result = coalesce(?2, result), usage = coalesce(?3, usage), \
+             error_message = coalesce(?4, error_message), end_reason = coalesce(?5, end_reason) WHERE sk = ?1",
+        )?
+        .execute(params![
+            sk,
+            update.result.as_ref().map(Json::as_str),
+            update.usage.as_ref().map(Json::as_str),
+            update.error_message,
+            update.end_reason,
+        ])?;
+    }
+    Ok(())
+}
+
+pub(super) fn set_status(db: &Connection, sk: i64, head: &Head) -> rusqlite::Result<()> {
+    db.prepare_cached("UPDATE sessions SET status = ?2 WHERE sk = ?1")?
+        .execute(params![sk, head.status.as_str()])
+        .map(drop)
+}
+
+/// A start is remembered once, an end as often as it happens.
+pub(super) fn set_times(
+    db: &Connection,
+    sk: i64,
+    started: Option<Timestamp>,
+    completed: Option<Timestamp>,
+) -> rusqlite::Result<()> {
+    db.prepare_cached(
+        "UPDATE sessions SET started_at = coalesce(started_at, ?2), completed_at = coalesce(?3, completed_at) \
+         WHERE sk = ?1",
+    )?
+    .execute(params![sk, started.map(Timestamp::as_micros), completed.map(Timestamp::as_micros)])
+    .map(drop)
+}
+
+pub(super) fn set_minute(db: &Connection, sk: i64, minute: i64) -> rusqlite::Result<()> {
+    db.prepare_cached("UPDATE sessions SET active_minute = ?2 WHERE sk = ?1")?.execute([sk, minute]).map(drop)
+}
+
+pub(super) fn describe(
+    db: &Connection,
+    sk: i64,
+    description: Option<&str>,
+    source: Option<DescriptionSource>,
+) -> rusqlite::Result<()> {
+    db.prepare_cached("UPDATE sessions SET description = ?2, description_source = ?3 WHERE sk = ?1")?
+        .execute(params![sk, description, source.map(DescriptionSource::as_str)])
+        .map(drop)
+}
+
+pub(super) fn participates(db: &Connection, sk: i64, user: &UserId) -> rusqlite::Result<bool> {
+    db.prepare_cached("SELECT 1 FROM participants WHERE sk = ?1 AND user_id = ?2")?
+        .exists(params![sk, user.as_str()])
+}
+
+pub(super) fn add_participant(db: &Connection, tk: i64, sk: i64, user: &UserId) -> rusqlite::Result<()> {
+    db.prepare_cached("INSERT OR IGNORE INTO participants (sk, user_id, tk) VALUES (?1, ?2, ?3)")?
+        .execute(params![sk, user.as_str(), tk])
+        .map(drop)
+}
+
+fn insert_metadata(db: &Connection, tk: i64, sk: i64, metadata: &Json) -> rusqlite::Result<()> {
+    for (key, value) in filterable(metadata) {
+        db.prepare_cached(
+            "INSERT OR IGNORE INTO session_metadata (tk, key, value, sk) VALUES (?1, ?2, ?3, ?4)",
+        )?
+        .execute(params![tk, key, value, sk])?;
+    }
+    Ok(())
+}
+
+fn remove_metadata(db: &Connection, tk: i64, sk: i64) -> rusqlite::Result<()> {
+    let stored: Option<Json> = db
+        .prepare_cached("SELECT metadata FROM sessions WHERE sk = ?1")?
+        .query_row([sk], |row| Ok(Json::stored(row.get_ref(0)?.as_str()?)))
+        .optional()?;
+    for (key, value) in stored.iter().flat_map(filterable) {
+        db.prepare_cached(
+            "DELETE FROM session_metadata WHERE tk = ?1 AND key = ?2 AND value = ?3 AND sk = ?4",
+        )?
+        .execute(params![tk, key, value, sk])?;
+    }
+    Ok(())
+}
+
+/// Removes a session's rows; its log is [`super::logs`]'s to remove first.
+pub(super) fn delete(db: &Connection, tk: i64, sk: i64) -> rusqlite::Result<()> {
+    remove_metadata(db, tk, sk)?;
+    db.prepare_cached("DELETE FROM participants WHERE sk = ?1")?.execute([sk])?;
+    db.prepare_cached("DELETE FROM shares WHERE sk = ?1")?.execute([sk])?;
+    db.prepare_cached("DELETE FROM sessions WHERE sk = ?1")?.execute([sk])?;
+    db.prepare_cached("DELETE FROM session_heads WHERE sk = ?1")?.execute([sk])?;
+    Ok(())
+}

@@ -1,0 +1,70 @@
+//! What time has done to sessions, and figures about the whole store.
+
+use rusqlite::{Connection, params};
+use sederunt_core::Timestamp;
+use sederunt_core::ids::{SessionId, TenantId};
+use sederunt_core::store::{Due, Vitals};
+
+use super::migrate;
+
+/// Sessions whose lease or deadline has passed, then those that fell silent; each probe stops at
+/// the limit, so the cost follows what is due.
+pub(super) fn due(
+    db: &Connection,
+    now: Timestamp,
+    silent_since: Timestamp,
+    limit: usize,
+) -> rusqlite::Result<Vec<Due>> {
+    let probes = [
+        ("SELECT sk FROM session_heads WHERE lease_until <= ?1 ORDER BY lease_until LIMIT ?3", now),
+        ("SELECT sk FROM session_heads WHERE deadline_at <= ?1 ORDER BY deadline_at LIMIT ?3", now),
+        (
+            "SELECT s.sk FROM sessions s INDEXED BY silent_sessions CROSS JOIN session_heads h ON h.sk = s.sk \
+             WHERE s.inactive = 0 AND s.status NOT IN ('pending', 'running', 'waiting_human', 'awaiting_tool') \
+             AND s.active_minute <= ?2 AND h.last_at < ?1 ORDER BY s.active_minute LIMIT ?3",
+            silent_since,
+        ),
+    ];
+    let mut found: Vec<i64> = Vec::new();
+    for (sql, at) in probes {
+        let left = i64::try_from(limit.saturating_sub(found.len())).unwrap_or(i64::MAX);
+        let mut statement = db.prepare_cached(sql)?;
+        for sk in statement.query_map(params![at.as_micros(), at.minute(), left], |row| row.get(0))? {
+            let sk = sk?;
+            if !found.contains(&sk) {
+                found.push(sk);
+            }
+        }
+    }
+    let mut name = db.prepare_cached(
+        "SELECT t.id, h.id FROM session_heads h JOIN tenants t ON t.tk = h.tk WHERE h.sk = ?1 AND t.id IS NOT NULL",
+    )?;
+    let mut due = Vec::with_capacity(found.len());
+    for sk in found {
+        for named in name.query_map([sk], |row| {
+            Ok(Due {
+                tenant: TenantId::stored(row.get_ref(0)?.as_str()?),
+                session: SessionId::stored(row.get_ref(1)?.as_str()?),
+            })
+        })? {
+            due.push(named?);
+        }
+    }
+    Ok(due)
+}
+
+pub(super) fn vitals(db: &Connection) -> rusqlite::Result<Vitals> {
+    let number = |sql: &str| db.query_row(sql, [], |row| row.get::<_, i64>(0)).map(i64::cast_unsigned);
+    Ok(Vitals {
+        kind: "sqlite",
+        server_version: rusqlite::version().to_owned(),
+        schema_version: migrate::version(db)?,
+        sessions: number("SELECT count(*) FROM session_heads")?,
+        events: number("SELECT coalesce(sum(last_sequence - prefix_to), 0) FROM session_heads")?,
+        bytes: number(
+            "SELECT page_count * page_size FROM pragma_page_count('main'), pragma_page_size('main')",
+        )? + number(
+            "SELECT page_count * page_size FROM pragma_page_count('search'), pragma_page_size('search')",
+        )?,
+    })
+}

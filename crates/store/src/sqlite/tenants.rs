@@ -1,0 +1,158 @@
+//! Tenants: found, made, suspended, and removed with everything in them.
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use sederunt_core::ids::{Incarnation, SessionId, TenantId};
+use sederunt_core::people::{Audit, Tenant};
+use sederunt_core::session::Status;
+use sederunt_core::store::Notice;
+use sederunt_core::{Conflict, Error, Timestamp};
+
+use super::apply;
+use super::fault::{Trouble, refuse};
+use super::indexer::Mark;
+use super::records::write_audit;
+use super::writer::Ledger;
+
+/// Sessions that one step of a removal takes away before others may write.
+const STEP_SESSIONS: i64 = 50;
+
+pub(super) fn key_of(db: &Connection, id: &TenantId) -> rusqlite::Result<Option<i64>> {
+    db.prepare_cached("SELECT tk FROM tenants WHERE id = ?1")?
+        .query_row([id.as_str()], |row| row.get(0))
+        .optional()
+}
+
+pub(super) fn find(db: &Connection, id: &TenantId) -> rusqlite::Result<Option<Tenant>> {
+    db.prepare_cached("SELECT id, suspended, created_at FROM tenants WHERE id = ?1")?
+        .query_row([id.as_str()], read)
+        .optional()
+}
+
+pub(super) fn all(db: &Connection) -> rusqlite::Result<Vec<Tenant>> {
+    db.prepare_cached("SELECT id, suspended, created_at FROM tenants WHERE id IS NOT NULL ORDER BY id")?
+        .query_map([], read)?
+        .collect()
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<Tenant> {
+    Ok(Tenant {
+        id: TenantId::stored(row.get_ref(0)?.as_str()?),
+        suspended: row.get(1)?,
+        created_at: Timestamp::from_micros(row.get(2)?),
+    })
+}
+
+pub(super) fn create(
+    ledger: &mut Ledger<'_>,
+    id: &TenantId,
+    audit: &Audit,
+) -> Result<Tenant, Trouble<Error>> {
+    if ledger.tenant(id)?.is_some() {
+        return refuse(Conflict::AlreadyExists);
+    }
+    let now = ledger.now();
+    let tk = ledger
+        .db
+        .prepare_cached("INSERT INTO tenants (id, created_at) VALUES (?1, ?2)")?
+        .insert(params![id.as_str(), now.as_micros()])?;
+    write_audit(ledger.db, tk, audit, now)?;
+    Ok(Tenant { id: id.clone(), suspended: false, created_at: now })
+}
+
+pub(super) fn suspend(
+    ledger: &mut Ledger<'_>,
+    id: &TenantId,
+    suspended: bool,
+    audit: &Audit,
+) -> Result<Tenant, Trouble<Error>> {
+    let Some(tk) = ledger.tenant(id)? else { return refuse(Error::NotFound) };
+    let now = ledger.now();
+    ledger
+        .db
+        .prepare_cached("UPDATE tenants SET suspended = ?2 WHERE tk = ?1")?
+        .execute(params![tk, suspended])?;
+    write_audit(ledger.db, tk, audit, now)?;
+    let tenant = find(ledger.db, id)?;
+    Ok(tenant.unwrap_or(Tenant { id: id.clone(), suspended, created_at: now }))
+}
+
+/// Takes a tenant's name away: from here on nobody reaches anything in it. The rest goes in steps,
+/// which a restart takes up again.
+pub(super) fn unname(ledger: &mut Ledger<'_>, id: &TenantId) -> Result<i64, Trouble<Error>> {
+    let Some(tk) = ledger.tenant(id)? else { return refuse(Error::NotFound) };
+    ledger.db.prepare_cached("UPDATE tenants SET id = NULL WHERE tk = ?1")?.execute([tk])?;
+    ledger.forget_tenant(id);
+    Ok(tk)
+}
+
+/// Tenants whose removal was cut short.
+fn unnamed(db: &Connection) -> rusqlite::Result<Vec<i64>> {
+    db.prepare_cached("SELECT tk FROM tenants WHERE id IS NULL")?.query_map([], |row| row.get(0))?.collect()
+}
+
+/// A session that went with its tenant.
+#[derive(Debug)]
+pub(super) struct Gone {
+    id: SessionId,
+    incarnation: Incarnation,
+    last_sequence: u64,
+}
+
+/// Removes some sessions of an unnamed tenant, or, after the last, the tenant itself. Answers with
+/// what went; nothing means that all is gone.
+pub(super) fn remove_some(db: &Connection, tk: i64) -> rusqlite::Result<Vec<Gone>> {
+    let sessions: Vec<(i64, Gone)> = db
+        .prepare_cached(
+            "SELECT sk, id, incarnation, last_sequence FROM session_heads WHERE tk = ?1 LIMIT ?2",
+        )?
+        .query_map([tk, STEP_SESSIONS], |row| {
+            let gone = Gone {
+                id: SessionId::stored(row.get_ref(1)?.as_str()?),
+                incarnation: Incarnation(uuid::Uuid::from_bytes(row.get(2)?)),
+                last_sequence: row.get::<_, i64>(3)?.cast_unsigned(),
+            };
+            Ok((row.get(0)?, gone))
+        })?
+        .collect::<rusqlite::Result<_>>()?;
+    if sessions.is_empty() {
+        for table in ["idempotency", "identities", "users", "keys", "audit", "tenants"] {
+            db.execute(&format!("DELETE FROM {table} WHERE tk = ?1"), [tk])?;
+        }
+    }
+    sessions.into_iter().map(|(sk, gone)| apply::delete(db, tk, sk).map(|()| gone)).collect()
+}
+
+/// One step of a removal; answers whether it was the last.
+pub(super) fn remove_step(ledger: &mut Ledger<'_>, tk: i64, was: &TenantId) -> Result<bool, Trouble<Error>> {
+    let gone = remove_some(ledger.db, tk)?;
+    let last = gone.is_empty();
+    for Gone { id, incarnation, last_sequence } in gone {
+        ledger.announce(Notice {
+            tenant: was.clone(),
+            session: id,
+            incarnation,
+            last_sequence,
+            events: Vec::new(),
+            status: Status::Abandoned,
+            row_changed: true,
+            deleted: true,
+        });
+    }
+    ledger.mark(Mark::OUTBOX);
+    Ok(last)
+}
+
+/// Finishes removals that a stop cut short.
+pub(super) fn finish_removals(db: &mut Connection) -> rusqlite::Result<()> {
+    for tk in unnamed(db)? {
+        loop {
+            let step = db.transaction()?;
+            let last = remove_some(&step, tk)?.is_empty();
+            step.commit()?;
+            if last {
+                break;
+            }
+        }
+    }
+    Ok(())
+}
