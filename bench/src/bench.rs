@@ -1,39 +1,123 @@
-//! x
+//! The setting of a run: where it writes, how long it may take, and what several measures share.
+
+use std::cell::OnceCell;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use anyhow::Result;
-use crate::raw::sqlite::Appends;
-use crate::{payload::Payloads, peer::Peer, probe, raw, rounds::Sample};
-pub fn baselines() -> Result<()> {
-    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let dir = root.join("target/bench");
-    std::fs::create_dir_all(&dir)?;
-    let dir = tempfile::tempdir_in(dir)?;
-    let dir = dir.path();
-    let cap = Duration::from_secs(3);
-    let say = |what: &str, s: Sample| eprintln!("{what}: {:.0}/s p50 {:.2} p99 {:.2}", s.per_s, s.p50_ms, s.p99_ms);
-    let p = probe::fdatasync(dir)?;
-    eprintln!("probe {:.3} {:.3} load {}", p.p50_ms, p.p99_ms, p.load);
-    let payloads = Arc::new(Payloads::new());
-    for (producers, batch, count) in [(1, 1, 10_000), (32, 1, 60_000), (64, 1, 100_000), (64, 16, 10_000)] {
-        say(&format!("sqlite {producers}x{batch}"), raw::sqlite::append(dir, &payloads, Appends { producers, batch, count, cap })?);
+
+use anyhow::{Context as _, Result};
+
+use crate::payload::Payloads;
+use crate::probe::Probe;
+use crate::subject::{self, Subject};
+
+/// A disk on which a commit takes at most this long counts as fast.
+const FAST_DISK_MS: f64 = 0.2;
+
+/// What every measure is given.
+pub struct Bench {
+    pub quick: bool,
+    pub rounds: usize,
+    /// The longest a contestant's round may take.
+    pub cap: Duration,
+    pub root: PathBuf,
+    /// On a real disk; gone at the end.
+    pub dir: PathBuf,
+    pub payloads: Arc<Payloads>,
+    /// How the disk answered at the start.
+    pub disk: Probe,
+    postgres: Option<String>,
+    large: OnceCell<Subject>,
+}
+
+/// The session of [`Bench::large`] with very many events.
+pub const LONG: &str = "long";
+/// The session of [`Bench::large`] with ten.
+pub const SHORT: &str = "short";
+
+impl Bench {
+    pub fn new(quick: bool) -> Result<Self> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("no workspace")?.to_owned();
+        let home = root.join("target/bench");
+        fs::create_dir_all(&home)?;
+        remove_left_behind(&home)?;
+        let dir = home.join(format!("run-{}", std::process::id()));
+        fs::create_dir(&dir)?;
+        let disk = crate::probe::fdatasync(&dir)?;
+        Ok(Self {
+            quick,
+            rounds: if quick { 1 } else { 3 },
+            cap: Duration::from_secs(if quick { 3 } else { 8 }),
+            root,
+            dir,
+            payloads: Arc::new(Payloads::new()),
+            disk,
+            postgres: std::env::var("SEDERUNT_TEST_POSTGRES").ok(),
+            large: OnceCell::new(),
+        })
     }
-    let redis = raw::redis::Redis::start(dir)?;
-    for (producers, batch, count) in [(32, 1, 60_000), (32, 16, 10_000)] {
-        say(&format!("redis {producers}x{batch}"), redis.append(&payloads, Appends { producers, batch, count, cap })?);
+
+    /// A count of work for one round; a quick run does a fifth.
+    pub fn some(&self, count: u64) -> u64 {
+        if self.quick { count / 5 } else { count }
     }
-    let log = raw::sqlite::Log::prepare(dir, &payloads, 200_000)?;
-    say("pages", log.read_pages(20_000, cap)?);
-    let queue = raw::sqlite::Queue::prepare(dir, 100_000)?;
-    say("claims", queue.claim(8, 30_000, 32)?);
-    if let Ok(pg) = std::env::var("SEDERUNT_TEST_POSTGRES") {
-        say("pg batches 256", raw::postgres::append(&pg, &payloads, raw::postgres::How::Batches, 256, 60_000, cap)?);
-        say("pg batches 32", raw::postgres::append(&pg, &payloads, raw::postgres::How::Batches, 32, 60_000, cap)?);
-        say("pg singles 32", raw::postgres::append(&pg, &payloads, raw::postgres::How::Singles, 32, 30_000, cap)?);
-        let queue = raw::postgres::Queue::prepare(&pg, 100_000)?;
-        say("pg claims", queue.claim(8, 30_000, 32)?);
+
+    /// A size of something stored; a quick run stores a tenth.
+    pub fn stored(&self, count: u64) -> u64 {
+        if self.quick { count / 10 } else { count }
     }
-    let mut adk = Peer::start(&root, "adk.py", &dir.join("adk.db"))?;
-    say("adk", adk.append_for(2.0)?);
+
+    pub fn postgres(&self) -> Result<&str> {
+        self.postgres.as_deref().context("SEDERUNT_TEST_POSTGRES is not set: run under scripts/with-postgres")
+    }
+
+    pub fn has_fast_disk(&self) -> bool {
+        self.disk.p50_ms <= FAST_DISK_MS
+    }
+
+    /// The events of the long session.
+    pub fn long_events(&self) -> u64 {
+        self.stored(1_000_000)
+    }
+
+    /// A store with a session of a million events and one of ten, made when it is first asked for.
+    pub fn large(&self) -> Result<&Subject> {
+        if let Some(made) = self.large.get() {
+            return Ok(made);
+        }
+        eprintln!("  filling a store with {} events", self.long_events());
+        let subject = Subject::on_disk(self)?;
+        subject.with_engine(async |engine| {
+            let wish = |nth: usize| sederunt_core::session::decide::OpenSession {
+                id: Some([LONG, SHORT][nth].into()),
+                ..subject::talk(nth)
+            };
+            subject::make_sessions(engine, 2, wish).await?;
+            subject::grow(engine, &self.payloads, SHORT, 9).await?;
+            subject::grow(engine, &self.payloads, LONG, self.long_events() - 1).await?;
+            engine.store().index_now().await?;
+            Ok(())
+        })?;
+        Ok(self.large.get_or_init(|| subject))
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}
+
+/// Removes what runs that were killed have left; a directory is in use while the process that it names is alive.
+fn remove_left_behind(home: &Path) -> Result<()> {
+    for entry in fs::read_dir(home)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let owner = name.to_str().and_then(|name| name.strip_prefix("run-")).and_then(|pid| pid.parse().ok());
+        if owner.is_some_and(|pid: u32| !Path::new("/proc").join(pid.to_string()).exists()) {
+            fs::remove_dir_all(entry.path())?;
+        }
+    }
     Ok(())
 }
