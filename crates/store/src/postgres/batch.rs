@@ -1,0 +1,394 @@
+//! One batch of plain appends: a transaction in two round trips, under the role that can append and nothing
+//! else. Reads and locks first, judged here by the rules of core, then everything written at once.
+
+use std::collections::{HashMap, HashSet};
+use std::time::{Duration, Instant};
+
+use futures_util::future::{OptionFuture, join, join4};
+use sederunt_core::access::Role;
+use sederunt_core::error::Error;
+use sederunt_core::event::{Appended, NewEvent, advance};
+use sederunt_core::ids::{SessionId, TenantId, UserId};
+use sederunt_core::session::Head;
+use sederunt_core::store::{Committed, Guard, IdemKey, Notice, PartDone, Refusal, Replay};
+use sederunt_core::time::Timestamp;
+use smallvec::smallvec;
+use tokio::sync::oneshot;
+
+use super::fault::Fault;
+use super::keys::{self, Found};
+use super::rows::{Columns, HEAD, Keyed, new_events};
+use super::tx::{Base, CLOCK, Param};
+use super::writes::{Broken, CounterRows, EventRows, FallbackRows, KeyRows, Writes};
+
+/// A plain append, waiting.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) tk: i32,
+    pub(super) tenant: TenantId,
+    pub(super) session: SessionId,
+    pub(super) guard: Guard,
+    pub(super) events: Vec<NewEvent>,
+    pub(super) key: Option<IdemKey>,
+    pub(super) done: oneshot::Sender<Answer>,
+}
+
+pub(super) type Answer = Result<Committed, Refusal>;
+
+impl Job {
+    pub(super) fn bytes(&self) -> usize {
+        self.events.iter().map(NewEvent::bytes).sum()
+    }
+
+    /// The user whose participation may be asked for once the head is known.
+    fn may_ask(&self) -> Option<&UserId> {
+        let actor = &self.guard.append.as_ref()?.actor;
+        matches!(actor.role, Role::Member | Role::Guest).then_some(actor.user.as_ref()).flatten()
+    }
+}
+
+/// Commits a batch and answers every job of it. Returns how long the commit took.
+pub(super) async fn run(base: &Base, jobs: Vec<Job>) -> Duration {
+    let started = Instant::now();
+    let size = jobs.len();
+    let mut outcome = attempt(base, &jobs).await;
+    if let Err(Broken { fault, certain: true }) = &outcome
+        && fault.is_lost()
+    {
+        outcome = attempt(base, &jobs).await;
+    }
+    match outcome {
+        Ok(answers) => answer(jobs, answers),
+        Err(Broken { fault, certain: true }) if fault.is_verdict() && !fault.is_lost() => {
+            tracing::debug!(?fault, size, "a batch was refused by the database; its changes are tried one by one");
+            for job in jobs {
+                let alone = alone(base, &job).await;
+                let _ = job.done.send(alone);
+            }
+        }
+        Err(Broken { fault, .. }) => {
+            tracing::warn!(?fault, size, "a batch of appends has failed");
+            let text = Error::from(fault).to_string();
+            for job in jobs {
+                let _ = job.done.send(Err(Error::unavailable(text.clone()).into()));
+            }
+        }
+    }
+    let took = started.elapsed();
+    metrics::histogram!("sederunt_store_batch_changes").record(f64::from(u32::try_from(size).unwrap_or(u32::MAX)));
+    metrics::histogram!("sederunt_store_commit_seconds").record(took);
+    took
+}
+
+/// One change by itself, twice if it met another transaction.
+async fn alone(base: &Base, job: &Job) -> Answer {
+    let jobs = std::slice::from_ref(job);
+    let outcome = match attempt(base, jobs).await {
+        Err(Broken { fault, certain: true }) if fault.is_contention() => attempt(base, jobs).await,
+        outcome => outcome,
+    };
+    match outcome {
+        Ok(mut answers) => answers.pop().unwrap_or(Err(Refusal::Stale)),
+        Err(Broken { fault, certain: true }) => Err(Error::from(fault).into()),
+        Err(Broken { fault, certain: false }) => Err(Error::unavailable(Error::from(fault).to_string()).into()),
+    }
+}
+
+fn answer(jobs: Vec<Job>, answers: Vec<Answer>) {
+    for (job, answer) in jobs.into_iter().zip(answers) {
+        // Nobody waits any more: the append stands all the same.
+        let _ = job.done.send(answer);
+    }
+}
+
+const LOCK: &str = "FROM unnest($1::integer[], $2::text[]) AS w (tk, id)
+     JOIN session_heads h ON h.tk = w.tk AND h.id = w.id
+     ORDER BY h.tk, h.sk FOR NO KEY UPDATE OF h";
+
+const TAKING_PART: &str = "SELECT h.sk, p.user_id FROM unnest($1::integer[], $2::text[], $3::text[]) AS w (tk, id, user_id)
+     JOIN session_heads h ON h.tk = w.tk AND h.id = w.id
+     JOIN participants p ON p.tk = h.tk AND p.sk = h.sk AND p.user_id = w.user_id";
+
+const KEYS: &str = "FROM unnest($1::integer[], $2::bytea[]) AS w (tk, scope)
+     JOIN idempotency i ON i.tk = w.tk AND i.scope = w.scope";
+
+/// An external id counts in the session's own log and in what it shares with others.
+pub(super) const EXTERNAL: &str = "WITH w AS MATERIALIZED (
+         SELECT h.tk, h.sk, u.external_id FROM unnest($1::integer[], $2::text[], $3::text[]) AS u (tk, id, external_id)
+         JOIN session_heads h ON h.tk = u.tk AND h.id = u.id)
+     SELECT w.sk, x.external_id, x.seq FROM w
+     JOIN external_ids x ON x.tk = w.tk AND x.log = w.sk AND x.external_id = w.external_id
+     UNION ALL
+     SELECT w.sk, x.external_id, x.seq FROM w
+     JOIN session_ranges r ON r.tk = w.tk AND r.sk = w.sk
+     JOIN external_ids x ON x.tk = r.tk AND x.log = r.log AND x.external_id = w.external_id
+         AND x.seq BETWEEN r.from_seq AND r.to_seq";
+
+async fn attempt(base: &Base, jobs: &[Job]) -> Result<Vec<Answer>, Broken> {
+    let work = tokio::time::timeout(super::tx::ANSWER_MAX, commit(base, jobs));
+    work.await.unwrap_or(Err(Broken { fault: Fault::TimedOut, certain: false }))
+}
+
+async fn commit(base: &Base, jobs: &[Job]) -> Result<Vec<Answer>, Broken> {
+    let client = Held(Some(base.append.get().await.map_err(Fault::from)?));
+    let client_ref = client.get()?;
+    let seen = look(base, client_ref, jobs).await?;
+    let mut bench = Bench { seen, keys: KeyRows::default() };
+    let answers: Vec<Answer> = jobs.iter().enumerate().map(|(at, job)| bench.judge(at, job)).collect();
+    let rows = bench.rows(jobs, &answers);
+    let mut writes = Writes::default();
+    rows.write(&mut writes);
+    if writes.is_empty() {
+        client_ref.batch_execute("COMMIT").await?;
+    } else {
+        writes.run_and_commit(client_ref).await?;
+    }
+    client.release();
+    let grown = bench.seen.heads.iter().filter(|locked| locked.grown).map(|locked| (locked.tk, locked.sk));
+    base.publish(&bench.notices(jobs, &answers), grown);
+    Ok(answers)
+}
+
+/// A connection that is given back only when its transaction has ended.
+struct Held(Option<deadpool_postgres::Object>);
+
+impl Held {
+    fn get(&self) -> Result<&deadpool_postgres::Object, Fault> {
+        self.0.as_ref().ok_or(Fault::TimedOut)
+    }
+
+    fn release(mut self) {
+        self.0.take();
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Some(client) = self.0.take() {
+            drop(deadpool_postgres::Object::take(client));
+        }
+    }
+}
+
+/// What the first round trip saw: heads under lock, and, in later snapshots, all that hangs on them.
+struct Seen {
+    now: Timestamp,
+    heads: Vec<Locked>,
+    /// Which head each change is about.
+    place: Vec<Option<usize>>,
+    taking_part: HashSet<(i64, UserId)>,
+    keys: HashMap<(i32, [u8; 16]), Found>,
+    external: HashMap<(i64, Box<str>), u64>,
+}
+
+/// A head under lock, as the changes of the batch move it. Its preview is `None` until one of them sets it.
+struct Locked {
+    tk: i32,
+    sk: i64,
+    head: Head,
+    grown: bool,
+    description: Option<Box<str>>,
+}
+
+async fn look(base: &Base, client: &deadpool_postgres::Object, jobs: &[Job]) -> Result<Seen, Fault> {
+    let mut wanted: Vec<(i32, &str)> = jobs.iter().map(|job| (job.tk, job.session.as_str())).collect();
+    wanted.sort_unstable();
+    wanted.dedup();
+    let (tks, ids): (Vec<i32>, Vec<&str>) = wanted.into_iter().unzip();
+    let mut tenants = tks.clone();
+    tenants.dedup();
+    let set: Vec<String> = tenants.iter().map(ToString::to_string).collect();
+    let begin = format!("BEGIN; SELECT set_config('app.tks', '{{{}}}', true)", set.join(","));
+
+    let mut asks: (Vec<i32>, Vec<&str>, Vec<&str>) = Default::default();
+    let mut scopes: (Vec<i32>, Vec<&[u8]>) = Default::default();
+    let mut externals: (Vec<i32>, Vec<&str>, Vec<&str>) = Default::default();
+    for job in jobs {
+        if let Some(user) = job.may_ask() {
+            asks.0.push(job.tk);
+            asks.1.push(job.session.as_str());
+            asks.2.push(user.as_str());
+        }
+        if let Some(key) = &job.key {
+            scopes.0.push(job.tk);
+            scopes.1.push(&key.scope);
+        }
+        for event in &job.events {
+            if let Some(external) = event.external_event_id.as_deref() {
+                externals.0.push(job.tk);
+                externals.1.push(job.session.as_str());
+                externals.2.push(external);
+            }
+        }
+    }
+
+    let lock = client.prepare_cached(&format!("SELECT {HEAD} {LOCK}")).await?;
+    let clock = client.prepare_cached(CLOCK).await?;
+    let taking_part = client.prepare_cached(TAKING_PART).await?;
+    let keys = client.prepare_cached(&format!("SELECT {} {KEYS}", keys::COLUMNS)).await?;
+    let external = client.prepare_cached(EXTERNAL).await?;
+    let lock_params: [Param<'_>; 2] = [&tks, &ids];
+    let asks_params: [Param<'_>; 3] = [&asks.0, &asks.1, &asks.2];
+    let scopes_params: [Param<'_>; 2] = [&scopes.0, &scopes.1];
+    let externals_params: [Param<'_>; 3] = [&externals.0, &externals.1, &externals.2];
+    // Sent together, run in turn: each statement has a snapshot of its own, so those behind the lock see
+    // whatever was committed while it was waited for.
+    let ((begun, locked), (now, asked, known, repeats)) = join(
+        join(client.batch_execute(&begin), client.query(&lock, &lock_params)),
+        join4(
+            client.query_one(&clock, &[]),
+            OptionFuture::from((!asks.0.is_empty()).then(|| client.query(&taking_part, &asks_params))),
+            OptionFuture::from((!scopes.0.is_empty()).then(|| client.query(&keys, &scopes_params))),
+            OptionFuture::from((!externals.0.is_empty()).then(|| client.query(&external, &externals_params))),
+        ),
+    )
+    .await;
+    begun?;
+
+    let mut seen = Seen {
+        now: Timestamp::default(),
+        heads: Vec::with_capacity(ids.len()),
+        place: Vec::with_capacity(jobs.len()),
+        taking_part: HashSet::new(),
+        keys: HashMap::new(),
+        external: HashMap::new(),
+    };
+    let mut places: HashMap<(i32, SessionId), usize> = HashMap::with_capacity(ids.len());
+    for row in locked? {
+        let Keyed { tk, sk, id, value: head } = Columns::of(&row).head()?;
+        places.insert((tk, id), seen.heads.len());
+        seen.heads.push(Locked { tk, sk, head, grown: false, description: None });
+    }
+    seen.place.extend(jobs.iter().map(|job| places.get(&(job.tk, job.session.clone())).copied()));
+    seen.now = base.time(now?.try_get(0)?);
+    for row in asked.transpose()?.unwrap_or_default() {
+        seen.taking_part.insert((row.try_get(0)?, UserId::stored(row.try_get::<_, &str>(1)?)));
+    }
+    for row in known.transpose()?.unwrap_or_default() {
+        let found = Found::of(&row)?;
+        seen.keys.insert((found.tk, found.scope), found);
+    }
+    for row in repeats.transpose()?.unwrap_or_default() {
+        let seq: i64 = row.try_get(2)?;
+        seen.external.insert((row.try_get(0)?, row.try_get::<_, &str>(1)?.into()), super::tx::count(seq));
+    }
+    Ok(seen)
+}
+
+/// The batch as it is judged, change by change.
+struct Bench {
+    seen: Seen,
+    keys: KeyRows,
+}
+
+struct Rows<'a> {
+    events: EventRows<'a>,
+    plain: CounterRows<'a>,
+    with_preview: CounterRows<'a>,
+    descriptions: FallbackRows<'a>,
+    keys: &'a KeyRows,
+}
+
+impl Rows<'_> {
+    fn write<'w>(&'w self, writes: &mut Writes<'w>) {
+        self.events.write(writes);
+        self.plain.write(writes);
+        self.with_preview.write_with_preview(writes);
+        self.descriptions.write(writes);
+        self.keys.write(writes);
+    }
+}
+
+impl Bench {
+    /// Judges one change on its head as those before it have left it. A refused one leaves no trace.
+    fn judge(&mut self, at: usize, job: &Job) -> Answer {
+        let Self { seen, keys } = self;
+        let Some(locked) = seen.place[at].and_then(|place| seen.heads.get_mut(place)) else {
+            return Err(Error::NotFound.into());
+        };
+        let (sk, head) = (locked.sk, &mut locked.head);
+        if let Some(key) = &job.key
+            && let Some(found) = seen.keys.get(&(job.tk, key.scope)).filter(|found| found.sk == Some(sk))
+        {
+            return found.answer(key);
+        }
+        let asked = job.guard.asks_participant(head);
+        let participates = asked.is_some_and(|user| seen.taking_part.contains(&(sk, user.clone())));
+        job.guard.check(&job.session, head, participates, seen.now)?;
+        let before = head.last_sequence;
+        let (appended, cold) = advance(&job.session, head, job.events.clone(), seen.now, |external| {
+            seen.external.get(&(sk, Box::from(external))).copied()
+        });
+        for event in new_events(&appended) {
+            if let Some(external) = &event.external_event_id {
+                seen.external.insert((sk, external.clone()), event.sequence);
+            }
+        }
+        locked.grown |= head.last_sequence > before;
+        if cold.description.is_some() {
+            locked.description = cold.description;
+        }
+        if let Some(key) = &job.key {
+            let sequences = appended.iter().map(Appended::sequence).collect();
+            let replay = Replay { sequences, note: key.note };
+            keys.push(job.tk, Some(sk), key, &replay, seen.now);
+            seen.keys.insert((job.tk, key.scope), Found::now(job.tk, sk, key, replay, seen.now));
+        }
+        let head = locked.head.clone();
+        Ok(Committed { at: seen.now, parts: smallvec![PartDone { head, appended }], replay: None })
+    }
+
+    /// The changes that wrote something, with their heads and what they did.
+    fn written<'a>(
+        &'a self,
+        jobs: &'a [Job],
+        answers: &'a [Answer],
+    ) -> impl Iterator<Item = (&'a Job, &'a Locked, &'a PartDone)> {
+        jobs.iter().zip(answers).zip(&self.seen.place).filter_map(|((job, answer), place)| {
+            let done = answer.as_ref().ok()?.parts.first()?;
+            Some((job, self.seen.heads.get((*place)?)?, done))
+        })
+    }
+
+    fn rows<'a>(&'a self, jobs: &'a [Job], answers: &'a [Answer]) -> Rows<'a> {
+        let mut rows = Rows {
+            events: EventRows::default(),
+            plain: CounterRows::default(),
+            with_preview: CounterRows::default(),
+            descriptions: FallbackRows::default(),
+            keys: &self.keys,
+        };
+        for (_, locked, done) in self.written(jobs, answers) {
+            for event in new_events(&done.appended) {
+                rows.events.push(locked.tk, locked.sk, event);
+            }
+        }
+        for Locked { tk, sk, head, description, .. } in self.seen.heads.iter().filter(|locked| locked.grown) {
+            let into = if head.preview.is_some() { &mut rows.with_preview } else { &mut rows.plain };
+            into.push(*tk, *sk, head);
+            if let Some(text) = description {
+                rows.descriptions.push(*tk, *sk, text);
+            }
+        }
+        rows
+    }
+
+    /// What to tell, in the order of the batch.
+    fn notices(&self, jobs: &[Job], answers: &[Answer]) -> Vec<Notice> {
+        self.written(jobs, answers)
+            .filter_map(|(job, locked, done)| {
+                let events: Vec<_> = new_events(&done.appended).cloned().collect();
+                (!events.is_empty()).then(|| Notice {
+                    tenant: job.tenant.clone(),
+                    session: job.session.clone(),
+                    incarnation: done.head.incarnation,
+                    last_sequence: done.head.last_sequence,
+                    events,
+                    status: done.head.status,
+                    row_changed: locked.description.is_some(),
+                    deleted: false,
+                })
+            })
+            .collect()
+    }
+}

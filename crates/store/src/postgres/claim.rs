@@ -1,0 +1,225 @@
+//! Handing out work: one winner per session, highest priority first, then oldest. Rows that another claim is
+//! about to take are passed over, never waited for.
+
+use sederunt_core::event::advance;
+use sederunt_core::ids::TenantId;
+use sederunt_core::session::{Session, Status};
+use sederunt_core::store::{Notice, Refusal};
+use sederunt_core::time::Timestamp;
+use sederunt_core::work::decide::{claim_events, take};
+use sederunt_core::work::{ClaimOrder, Claimed};
+use sederunt_core::Result;
+
+use super::commit::{Stop, find_key};
+use super::fault::Fault;
+use super::rows::{Columns, Keyed, new_events};
+use super::sessions::whole;
+use super::tx::{ANSWER_MAX, Base, Scope, Tx, hash64, int};
+use super::writes::{EventRows, KeyRows, StateRows, Writes, cells};
+
+/// Candidates looked at for every session wanted, when several queues have to be merged.
+const WINDOW_FACTOR: i64 = 4;
+
+pub(super) async fn claim(base: &Base, order: &ClaimOrder) -> Result<Vec<Claimed>> {
+    let Some(tk) = base.tk(&order.tenant).await? else { return Ok(Vec::new()) };
+    let outcome = tokio::time::timeout(ANSWER_MAX, async {
+        match attempt(base, tk, order).await {
+            Err(Stop::Broken(fault)) if fault.is_contention() => attempt(base, tk, order).await,
+            outcome => outcome,
+        }
+    });
+    match outcome.await {
+        Ok(Ok(claimed)) => Ok(claimed),
+        Ok(Err(Stop::Refused(Refusal::Rejected(error)))) => Err(error),
+        Ok(Err(Stop::Refused(Refusal::Stale))) => Ok(Vec::new()),
+        Ok(Err(Stop::Broken(fault))) => Err(fault.into()),
+        Err(_) => Err(Fault::TimedOut.into()),
+    }
+}
+
+async fn attempt(base: &Base, tk: i32, order: &ClaimOrder) -> Result<Vec<Claimed>, Stop> {
+    let tx = base.begin(Scope::Tenant(tk)).await?;
+    match hand_out(base, &tx, tk, order).await {
+        Ok((claimed, notices, keys)) => {
+            tx.commit().await?;
+            base.publish(&notices, keys.into_iter().map(|sk| (tk, sk)));
+            Ok(claimed)
+        }
+        Err(stop) => {
+            tx.rollback().await;
+            Err(stop)
+        }
+    }
+}
+
+type HandedOut = (Vec<Claimed>, Vec<Notice>, Vec<i64>);
+
+async fn hand_out(base: &Base, tx: &Tx, tk: i32, order: &ClaimOrder) -> Result<HandedOut, Stop> {
+    if let Some(key) = &order.key {
+        let lock = hash64(&[b"key", &tk.to_be_bytes(), &key.scope]);
+        tx.query("SELECT pg_advisory_xact_lock($1)", &[&lock]).await?;
+        if let Some(found) = find_key(tx, tk, &key.scope).await? {
+            found.answer(key)?;
+            return Ok((again(tx, tk, &order.tenant, &found.claims).await?, Vec::new(), Vec::new()));
+        }
+    }
+    let sks = lock(tx, tk, order).await?;
+    let now = tx.clock(base).await?;
+    let mut sessions = load(tx, tk, &order.tenant, &sks).await?;
+    sessions.sort_by_key(|session| (-session.value.head.priority, session.sk));
+
+    let mut logs = Vec::with_capacity(sessions.len());
+    for Keyed { id, value: session, .. } in &mut sessions {
+        take(&mut session.head, order, now);
+        let events = claim_events(&order.worker, session.head.epoch).map_err(Fault::from)?;
+        let (appended, _) = advance(id, &mut session.head, events, now, |_| None);
+        session.details.started_at = session.details.started_at.or(Some(now));
+        logs.push(new_events(&appended).cloned().collect::<Vec<_>>());
+    }
+    write(tx, tk, order, &sessions, &logs, now).await?;
+
+    let mut notices = Vec::with_capacity(sessions.len());
+    let mut claimed = Vec::with_capacity(sessions.len());
+    let keys = sessions.iter().map(|session| session.sk).collect();
+    for (Keyed { value: session, .. }, events) in sessions.into_iter().zip(logs) {
+        notices.push(Notice {
+            tenant: order.tenant.clone(),
+            session: session.id.clone(),
+            incarnation: session.head.incarnation,
+            last_sequence: session.head.last_sequence,
+            events,
+            status: session.head.status,
+            row_changed: true,
+            deleted: false,
+        });
+        claimed.extend(handed(session));
+    }
+    Ok((claimed, notices, keys))
+}
+
+fn handed(session: Session) -> Option<Claimed> {
+    let lease_until = session.head.claim.as_ref()?.lease_until;
+    Some(Claimed { epoch: session.head.epoch, lease_until, session })
+}
+
+/// What a repeated claim call was given the first time, as far as it still holds.
+async fn again(tx: &Tx, tk: i32, tenant: &TenantId, claims: &[(i64, u64)]) -> Result<Vec<Claimed>, Stop> {
+    let sks: Vec<i64> = claims.iter().map(|(sk, _)| *sk).collect();
+    let sessions = load(tx, tk, tenant, &sks).await?;
+    let mut claimed = Vec::new();
+    for (sk, epoch) in claims {
+        let found = sessions.iter().find(|session| session.sk == *sk && session.value.head.epoch == *epoch);
+        claimed.extend(found.and_then(|found| handed(found.value.clone())));
+    }
+    Ok(claimed)
+}
+
+async fn load(tx: &Tx, tk: i32, tenant: &TenantId, sks: &[i64]) -> Result<Vec<Keyed<Session>>, Stop> {
+    let rows = tx.query(&whole("WHERE h.tk = $1 AND h.sk = ANY ($2)"), &[&tk, &sks]).await?;
+    let mut sessions = Vec::with_capacity(rows.len());
+    for row in &rows {
+        sessions.push(Columns::of(row).whole(tenant)?);
+    }
+    Ok(sessions)
+}
+
+/// Locks the sessions to hand out.
+async fn lock(tx: &Tx, tk: i32, order: &ClaimOrder) -> Result<Vec<i64>, Stop> {
+    let wanted = int(order.limit as u64);
+    let types: Vec<&str> = order.session_types.iter().map(|kind| kind.as_str()).collect();
+    let agents: Vec<&str> = order.agent_slugs.iter().map(String::as_str).collect();
+    let rows = match (&types[..], &agents[..]) {
+        ([kind], []) => {
+            let sql = "SELECT sk FROM session_heads WHERE tk = $1 AND status = 'pending' AND session_type = $2
+                 ORDER BY priority DESC, sk LIMIT $3 FOR NO KEY UPDATE SKIP LOCKED";
+            tx.query(sql, &[&tk, kind, &wanted]).await?
+        }
+        ([kind], [agent]) => {
+            let sql = "SELECT sk FROM session_heads WHERE tk = $1 AND status = 'pending' AND session_type = $2
+                     AND agent_slug = $3
+                 ORDER BY priority DESC, sk LIMIT $4 FOR NO KEY UPDATE SKIP LOCKED";
+            tx.query(sql, &[&tk, kind, agent, &wanted]).await?
+        }
+        _ => return merge(tx, tk, &types, &agents, wanted).await,
+    };
+    Ok(rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?)
+}
+
+/// Several queues: the first of each, merged, and the best of them locked. Where others were quicker, the view
+/// is widened until enough are held or the queues end.
+async fn merge(tx: &Tx, tk: i32, types: &[&str], agents: &[&str], wanted: i64) -> Result<Vec<i64>, Stop> {
+    let probe = if agents.is_empty() {
+        "SELECT c.sk, c.priority FROM unnest($2::text[]) AS t (session_type) CROSS JOIN LATERAL (
+             SELECT sk, priority FROM session_heads WHERE tk = $1 AND status = 'pending'
+                 AND session_type = t.session_type AND $3::text[] IS NOT NULL
+             ORDER BY priority DESC, sk LIMIT $4) c"
+    } else {
+        "SELECT c.sk, c.priority FROM unnest($2::text[]) AS t (session_type) CROSS JOIN unnest($3::text[]) AS a (slug)
+         CROSS JOIN LATERAL (
+             SELECT sk, priority FROM session_heads WHERE tk = $1 AND status = 'pending'
+                 AND session_type = t.session_type AND agent_slug = a.slug
+             ORDER BY priority DESC, sk LIMIT $4) c"
+    };
+    let lock = "SELECT sk FROM session_heads WHERE tk = $1 AND sk = ANY ($2) AND status = 'pending'
+         ORDER BY priority DESC, sk LIMIT $3 FOR NO KEY UPDATE SKIP LOCKED";
+    let mut window = wanted;
+    let mut held: Vec<i64> = Vec::new();
+    loop {
+        let mut seen: Vec<(i32, i64)> = Vec::new();
+        for row in tx.query(probe, &[&tk, &types, &agents, &window]).await? {
+            seen.push((-row.try_get::<_, i32>(1)?, row.try_get(0)?));
+        }
+        seen.sort_unstable();
+        seen.dedup();
+        seen.truncate(usize::try_from(window).unwrap_or(usize::MAX));
+        let all_seen = (seen.len() as i64) < window;
+        let candidates: Vec<i64> = seen.into_iter().map(|(_, sk)| sk).filter(|sk| !held.contains(sk)).collect();
+        let missing = wanted - held.len() as i64;
+        for row in tx.query(lock, &[&tk, &candidates, &missing]).await? {
+            held.push(row.try_get(0)?);
+        }
+        if held.len() as i64 >= wanted || all_seen {
+            return Ok(held);
+        }
+        window *= WINDOW_FACTOR;
+    }
+}
+
+async fn write(
+    tx: &Tx,
+    tk: i32,
+    order: &ClaimOrder,
+    sessions: &[Keyed<Session>],
+    logs: &[Vec<std::sync::Arc<sederunt_core::Event>>],
+    now: Timestamp,
+) -> Result<(), Stop> {
+    let mut events = EventRows::default();
+    let mut states = StateRows::default();
+    let mut keys = KeyRows::default();
+    let mut writes = Writes::default();
+    for (session, log) in sessions.iter().zip(logs) {
+        debug_assert_eq!(session.value.head.status, Status::Running);
+        states.push(tk, session.sk, &session.value.head);
+        for event in log {
+            events.push(tk, session.sk, event);
+        }
+    }
+    events.write(&mut writes);
+    states.write(&mut writes);
+    if !sessions.is_empty() {
+        let sks: Vec<i64> = sessions.iter().map(|session| session.sk).collect();
+        writes.give(
+            "UPDATE sessions SET started_at = $3 WHERE tk = $1 AND sk = ANY ($2) AND started_at IS NULL",
+            cells![tk, sks, now.as_micros()],
+        );
+    }
+    if let Some(key) = &order.key
+        && !sessions.is_empty()
+    {
+        let claims: Vec<_> = sessions.iter().map(|session| (session.sk, session.value.head.epoch)).collect();
+        keys.push_claims(tk, key, &claims, now);
+    }
+    keys.write(&mut writes);
+    writes.run(tx.client()?).await?;
+    Ok(())
+}

@@ -1,0 +1,429 @@
+//! Everything but plain appends: one transaction under the tenant's own role. Locks first, in the order of the
+//! batches; judged by the rules of core; written; published; acknowledged.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join3;
+use sederunt_core::error::{Conflict, Error};
+use sederunt_core::event::{Appended, Event, advance};
+use sederunt_core::ids::{SessionId, UserId};
+use sederunt_core::session::Head;
+use sederunt_core::store::{
+    Change, Committed, Notice, On, Part, PartDone, Refusal, Replay, Update, Write,
+};
+use sederunt_core::time::Timestamp;
+use smallvec::SmallVec;
+
+use super::batch::EXTERNAL;
+use super::fault::Fault;
+use super::people;
+use super::keys::{self, Found};
+use super::rows::{Columns, HEAD, Keyed, new_events};
+use super::sessions::{self, Fresh, Range};
+use super::tx::{ANSWER_MAX, Base, CLOCK, Param, Scope, Tx, count, hash64, int};
+use super::writes::{EventRows, FallbackRows, KeyRows, StateRows, Writes, cells};
+
+/// How often a change is tried again when it met another transaction.
+const CONTENTION_TRIES_MAX: usize = 3;
+/// A deletion may have a long log to remove.
+const DELETE_MAX: Duration = Duration::from_secs(90);
+
+/// Why a change went no further.
+pub(super) enum Stop {
+    Refused(Refusal),
+    Broken(Fault),
+}
+
+impl From<Fault> for Stop {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Core(error) => Self::Refused(error.into()),
+            other => Self::Broken(other),
+        }
+    }
+}
+
+impl From<Refusal> for Stop {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+impl From<tokio_postgres::Error> for Stop {
+    fn from(error: tokio_postgres::Error) -> Self {
+        Self::Broken(error.into())
+    }
+}
+
+/// Applies a change whole or not at all.
+pub(super) async fn apply(base: &Base, tk: i32, change: &Change) -> Result<Committed, Refusal> {
+    let deletes = change.parts.iter().any(|part| part.writes.iter().any(|write| matches!(write, Write::Delete)));
+    let limit = if deletes { DELETE_MAX } else { ANSWER_MAX };
+    let work = async {
+        for _ in 0..CONTENTION_TRIES_MAX {
+            match attempt(base, tk, change).await {
+                Err(Stop::Broken(fault)) if fault.is_contention() => {}
+                outcome => return outcome,
+            }
+        }
+        attempt(base, tk, change).await
+    };
+    match tokio::time::timeout(limit, work).await {
+        Ok(Ok(committed)) => Ok(committed),
+        Ok(Err(Stop::Refused(refusal))) => Err(refusal),
+        Ok(Err(Stop::Broken(fault))) => Err(meaning(fault)),
+        Err(_) => Err(Error::from(Fault::TimedOut).into()),
+    }
+}
+
+/// A violated key is a refusal that the product knows.
+fn meaning(fault: Fault) -> Refusal {
+    match fault.violated() {
+        Some("session_heads_tk_id_key") => Refusal::Stale,
+        Some("users_pkey" | "identities_pkey" | "api_keys_pkey" | "shares_pkey") => Conflict::AlreadyExists.into(),
+        Some(foreign) if foreign.ends_with("_tk_fkey") => Error::NotFound.into(),
+        _ => Error::from(fault).into(),
+    }
+}
+
+async fn attempt(base: &Base, tk: i32, change: &Change) -> Result<Committed, Stop> {
+    let tx = base.begin(Scope::Tenant(tk)).await?;
+    match carry_out(base, &tx, tk, change).await {
+        Ok(done) => {
+            tx.commit().await?;
+            base.publish(&done.notices, done.reindex.into_iter().map(|sk| (tk, sk)));
+            Ok(done.committed)
+        }
+        Err(stop) => {
+            tx.rollback().await;
+            Err(stop)
+        }
+    }
+}
+
+struct Done {
+    committed: Committed,
+    notices: Vec<Notice>,
+    /// Sessions whose text has changed.
+    reindex: Vec<i64>,
+}
+
+/// A head under lock.
+struct Locked {
+    sk: i64,
+    head: Head,
+}
+
+struct Seen {
+    now: Timestamp,
+    heads: HashMap<SessionId, Locked>,
+    /// Surrogates for the sessions to be made.
+    fresh: Vec<i64>,
+}
+
+async fn carry_out(base: &Base, tx: &Tx, tk: i32, change: &Change) -> Result<Done, Stop> {
+    let has_session = change.parts.iter().any(|part| matches!(part.on, On::Session(_)));
+    if let Some(key) = change.key.as_ref().filter(|_| !has_session) {
+        // There is no row to wait on, so twins in flight wait on the key itself.
+        let lock = hash64(&[b"key", &tk.to_be_bytes(), &key.scope]);
+        tx.query("SELECT pg_advisory_xact_lock($1)", &[&lock]).await?;
+    }
+    let mut seen = lock(base, tx, tk, change).await?;
+    if let Some(key) = &change.key
+        && let Some(found) = find_key(tx, tk, &key.scope).await?
+    {
+        let committed = found.answer(key)?;
+        return Ok(Done { committed, notices: Vec::new(), reindex: Vec::new() });
+    }
+    let asides = asides(tx, tk, change, &seen).await?;
+
+    let mut sheet = Sheet::default();
+    let mut fresh = std::mem::take(&mut seen.fresh).into_iter();
+    let mut parts = SmallVec::new();
+    for part in &change.parts {
+        let mut place = take_place(tx, tk, part, &mut seen, &mut fresh).await?;
+        parts.push(judge(part, &mut place, &asides, seen.now)?);
+        sheet.places.push(place);
+    }
+    let committed = Committed { at: seen.now, parts, replay: None };
+    sheet.write(tx, tk, change, &committed, seen.now).await?;
+    for record in &change.records {
+        people::record(tx, tk, record, seen.now).await?;
+    }
+    let (notices, reindex) = sheet.tell(change, &committed);
+    Ok(Done { committed, notices, reindex })
+}
+
+async fn lock(base: &Base, tx: &Tx, tk: i32, change: &Change) -> Result<Seen, Stop> {
+    let mut ids: BTreeSet<&str> = BTreeSet::new();
+    let mut news = 0i64;
+    for part in &change.parts {
+        match &part.on {
+            On::Session(id) => {
+                ids.insert(id.as_str());
+            }
+            On::New(new) => {
+                news += 1;
+                ids.extend(new.fork_of.as_ref().map(|fork| fork.session.as_str()));
+            }
+        }
+    }
+    let ids: Vec<&str> = ids.into_iter().collect();
+    let client = tx.client()?;
+    let lock = format!(
+        "SELECT {HEAD}, h.preview FROM session_heads h WHERE h.tk = $1 AND h.id = ANY ($2)
+         ORDER BY h.tk, h.sk FOR NO KEY UPDATE"
+    );
+    let lock = client.prepare_cached(&lock).await?;
+    let clock = client.prepare_cached(CLOCK).await?;
+    let draw = client.prepare_cached("SELECT nextval('session_keys') FROM generate_series(1, $1)").await?;
+    let lock_params: [Param<'_>; 2] = [&tk, &ids];
+    let draw_params: [Param<'_>; 1] = [&news];
+    let (locked, now, drawn) = join3(
+        client.query(&lock, &lock_params),
+        client.query_one(&clock, &[]),
+        client.query(&draw, &draw_params),
+    )
+    .await;
+    let mut heads = HashMap::new();
+    for row in locked? {
+        let mut columns = Columns::of(&row);
+        let Keyed { sk, id, value: mut head, .. } = columns.head()?;
+        head.preview = columns.preview()?;
+        heads.insert(id, Locked { sk, head });
+    }
+    let fresh = drawn?.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
+    Ok(Seen { now: base.time(now?.try_get(0)?), heads, fresh })
+}
+
+/// A key counts while the session that it touched is there.
+pub(super) async fn find_key(tx: &Tx, tk: i32, scope: &[u8; 16]) -> Result<Option<Found>, Fault> {
+    let sql = format!(
+        "SELECT {} FROM idempotency i WHERE i.tk = $1 AND i.scope = $2 AND (i.sk IS NULL
+             OR EXISTS (SELECT 1 FROM session_heads h WHERE h.tk = i.tk AND h.sk = i.sk))",
+        keys::COLUMNS
+    );
+    tx.query(&sql, &[&tk, &&scope[..]]).await?.first().map(Found::of).transpose()
+}
+
+/// What the guards and the log ask beside the heads.
+#[derive(Default)]
+struct Asides {
+    taking_part: HashSet<(i64, UserId)>,
+    external: HashMap<(i64, Box<str>), u64>,
+}
+
+async fn asides(tx: &Tx, tk: i32, change: &Change, seen: &Seen) -> Result<Asides, Stop> {
+    let mut asked: (Vec<i64>, Vec<&str>) = Default::default();
+    let mut external: (Vec<i32>, Vec<&str>, Vec<&str>) = Default::default();
+    for part in &change.parts {
+        let On::Session(id) = &part.on else { continue };
+        let Some(locked) = seen.heads.get(id) else { continue };
+        if let Some(user) = part.guard.asks_participant(&locked.head) {
+            asked.0.push(locked.sk);
+            asked.1.push(user.as_str());
+        }
+        for write in &part.writes {
+            let Write::Append(events) = write else { continue };
+            for event in events.iter().filter_map(|event| event.external_event_id.as_deref()) {
+                external.0.push(tk);
+                external.1.push(id.as_str());
+                external.2.push(event);
+            }
+        }
+    }
+    let mut asides = Asides::default();
+    if !asked.0.is_empty() {
+        let sql = "SELECT p.sk, p.user_id FROM unnest($2::bigint[], $3::text[]) AS w (sk, user_id)
+             JOIN participants p ON p.tk = $1 AND p.sk = w.sk AND p.user_id = w.user_id";
+        for row in tx.query(sql, &[&tk, &asked.0, &asked.1]).await? {
+            asides.taking_part.insert((row.try_get(0)?, UserId::stored(row.try_get::<_, &str>(1)?)));
+        }
+    }
+    if !external.0.is_empty() {
+        for row in tx.query(EXTERNAL, &[&external.0, &external.1, &external.2]).await? {
+            asides
+                .external
+                .insert((row.try_get(0)?, row.try_get::<_, &str>(1)?.into()), count(row.try_get(2)?));
+        }
+    }
+    Ok(asides)
+}
+
+/// One part as it is carried out: the head that its writes move, and what else they touch.
+struct Place {
+    sk: i64,
+    id: SessionId,
+    head: Head,
+    fresh: Option<Fresh>,
+    events: Vec<Arc<Event>>,
+    description: Option<Box<str>>,
+    deleted: bool,
+}
+
+async fn take_place(
+    tx: &Tx,
+    tk: i32,
+    part: &Part,
+    seen: &mut Seen,
+    fresh: &mut impl Iterator<Item = i64>,
+) -> Result<Place, Stop> {
+    let (sk, id, head, fresh) = match &part.on {
+        On::Session(id) => {
+            let locked = seen.heads.get(id).ok_or(Refusal::Rejected(Error::NotFound))?;
+            (locked.sk, id, locked.head.clone(), None)
+        }
+        On::New(new) => {
+            let sk = fresh.next().ok_or_else(|| Fault::from(Error::internal("no surrogate was drawn")))?;
+            let mut head = new.head.clone();
+            head.last_at = seen.now;
+            head.deadline_at = head.deadline_in(head.status).map(|after| seen.now.plus(after));
+            let mut details = new.details.clone();
+            details.created_at = seen.now;
+            let ranges = match &new.fork_of {
+                None => Vec::new(),
+                Some(fork) => {
+                    let origin = seen.heads.get(&fork.session).ok_or(Refusal::Rejected(Error::NotFound))?;
+                    if origin.head.incarnation != fork.incarnation || origin.head.last_sequence < fork.at_sequence {
+                        return Err(Refusal::Stale.into());
+                    }
+                    head.last_sequence = fork.at_sequence;
+                    let shared = sessions::ranges(tx, tk, origin.sk).await?;
+                    Range::prefix(shared, origin.sk, int(fork.at_sequence))
+                }
+            };
+            (sk, &new.id, head, Some(Fresh { details, participants: new.participants.clone(), ranges }))
+        }
+    };
+    Ok(Place { sk, id: id.clone(), head, fresh, events: Vec::new(), description: None, deleted: false })
+}
+
+fn judge(part: &Part, place: &mut Place, asides: &Asides, now: Timestamp) -> Result<PartDone, Stop> {
+    let head = &mut place.head;
+    if place.fresh.is_none() {
+        let asked = part.guard.asks_participant(head);
+        let participates = asked.is_some_and(|user| asides.taking_part.contains(&(place.sk, user.clone())));
+        part.guard.check(&place.id, head, participates, now)?;
+    }
+    let mut appended: Vec<Appended> = Vec::new();
+    for write in &part.writes {
+        match write {
+            Write::Append(events) => {
+                let so_far = &place.events;
+                let (done, cold) = advance(&place.id, head, events.clone(), now, |external| {
+                    asides.external.get(&(place.sk, Box::from(external))).copied().or_else(|| {
+                        let same = |event: &&Arc<Event>| event.external_event_id.as_deref() == Some(external);
+                        so_far.iter().find(same).map(|event| event.sequence)
+                    })
+                });
+                place.events.extend(new_events(&done).cloned());
+                place.description = cold.description.or(place.description.take());
+                appended.extend(done);
+            }
+            Write::Update(update) => {
+                update.apply(head, now);
+                if update.description.is_some() {
+                    place.description = None;
+                }
+            }
+            Write::Delete => place.deleted = true,
+        }
+    }
+    Ok(PartDone { head: head.clone(), appended })
+}
+
+/// All parts, ready to be written.
+#[derive(Default)]
+struct Sheet {
+    places: Vec<Place>,
+}
+
+impl Sheet {
+    async fn write(
+        &self,
+        tx: &Tx,
+        tk: i32,
+        change: &Change,
+        committed: &Committed,
+        now: Timestamp,
+    ) -> Result<(), Stop> {
+        for place in self.places.iter().filter(|place| place.deleted) {
+            sessions::delete(tx, tk, place.sk).await?;
+        }
+        let mut events = EventRows::default();
+        let mut states = StateRows::default();
+        let mut descriptions = FallbackRows::default();
+        let mut keys = KeyRows::default();
+        let mut writes = Writes::default();
+        for (place, part) in self.places.iter().zip(&change.parts).filter(|(place, _)| !place.deleted) {
+            match &place.fresh {
+                Some(fresh) => fresh.write(tk, place.sk, &place.id, &place.head, &mut writes),
+                None => states.push(tk, place.sk, &place.head),
+            }
+            for event in &place.events {
+                events.push(tk, place.sk, event);
+            }
+            for update in updates(part) {
+                sessions::update(tk, place.sk, update, now, &mut writes);
+            }
+            if let Some(text) = &place.description {
+                descriptions.push(tk, place.sk, text);
+            }
+        }
+        if let Some(audit) = &change.audit {
+            writes.give(
+                "INSERT INTO audit (tk, at, actor, action, target) VALUES ($1, $2, $3, $4, $5)",
+                cells![tk, now.as_micros(), audit.actor.as_str(), audit.action, audit.target.as_str()],
+            );
+        }
+        if let Some(key) = &change.key {
+            let sequences = committed.parts.first().map(|part| part.appended.iter().map(Appended::sequence).collect());
+            let replay = Replay { sequences: sequences.unwrap_or_default(), note: key.note };
+            // The key of a deletion outlives the session; any other goes with it.
+            let sk = self.places.first().filter(|place| !place.deleted).map(|place| place.sk);
+            keys.push(tk, sk, key, &replay, now);
+        }
+        events.write(&mut writes);
+        states.write(&mut writes);
+        descriptions.write(&mut writes);
+        keys.write(&mut writes);
+        writes.run(tx.client()?).await?;
+        Ok(())
+    }
+
+    fn tell(self, change: &Change, committed: &Committed) -> (Vec<Notice>, Vec<i64>) {
+        let mut reindex = Vec::new();
+        let mut notices = Vec::new();
+        for ((place, part), done) in self.places.into_iter().zip(&change.parts).zip(&committed.parts) {
+            let row_changed = place.fresh.is_some()
+                || place.description.is_some()
+                || updates(part).any(Update::advances_version);
+            if !row_changed && !place.deleted && place.events.is_empty() {
+                continue;
+            }
+            if !place.deleted {
+                reindex.push(place.sk);
+            }
+            notices.push(Notice {
+                tenant: change.tenant.clone(),
+                session: place.id,
+                incarnation: done.head.incarnation,
+                last_sequence: done.head.last_sequence,
+                events: place.events,
+                status: done.head.status,
+                row_changed,
+                deleted: place.deleted,
+            });
+        }
+        (notices, reindex)
+    }
+}
+
+fn updates(part: &Part) -> impl Iterator<Item = &Update> {
+    part.writes.iter().filter_map(|write| match write {
+        Write::Update(update) => Some(&**update),
+        Write::Append(_) | Write::Delete => None,
+    })
+}

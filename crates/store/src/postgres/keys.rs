@@ -1,0 +1,62 @@
+//! Idempotency keys as they are found: the first effect, and whether it still counts.
+
+use sederunt_core::error::Error;
+use sederunt_core::store::{Committed, IdemKey, Note, Refusal, Replay};
+use sederunt_core::time::Timestamp;
+use smallvec::SmallVec;
+use tokio_postgres::Row;
+
+use super::fault::Result;
+use super::rows::Columns;
+use super::tx::count;
+
+/// The columns that [`Found::of`] reads.
+pub(super) const COLUMNS: &str = "i.tk, i.scope, i.sk, i.body, i.first, i.last, i.sequences, i.claims, i.note, i.at";
+
+/// What a key did when it came first.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    pub(super) tk: i32,
+    pub(super) scope: [u8; 16],
+    pub(super) sk: Option<i64>,
+    pub(super) claims: Vec<(i64, u64)>,
+    body: [u8; 16],
+    replay: Replay,
+    at: Timestamp,
+}
+
+impl Found {
+    pub(super) fn of(row: &Row) -> Result<Self> {
+        let mut columns = Columns::of(row);
+        let (tk, scope) = (columns.take()?, sixteen(columns.take()?));
+        let (sk, body) = (columns.take()?, sixteen(columns.take()?));
+        let (first, last): (Option<i64>, Option<i64>) = (columns.take()?, columns.take()?);
+        let listed: Option<Vec<i64>> = columns.take()?;
+        let claims: Option<Vec<i64>> = columns.take()?;
+        let sequences = match (first, last, listed) {
+            (Some(first), Some(last), _) => (count(first)..=count(last)).collect(),
+            (_, _, Some(list)) => list.into_iter().map(count).collect(),
+            _ => Vec::new(),
+        };
+        let note = columns.take::<Option<uuid::Uuid>>()?.map(Note);
+        let claims = claims.unwrap_or_default().chunks_exact(2).map(|pair| (pair[0], count(pair[1]))).collect();
+        Ok(Self { tk, scope, sk, claims, body, replay: Replay { sequences, note }, at: columns.time()? })
+    }
+
+    /// What a commit of this process does under a key, for its repeats in the same batch.
+    pub(super) fn now(tk: i32, sk: i64, key: &IdemKey, replay: Replay, at: Timestamp) -> Self {
+        Self { tk, scope: key.scope, sk: Some(sk), claims: Vec::new(), body: key.body, replay, at }
+    }
+
+    /// The first answer again, or a refusal of the other body.
+    pub(super) fn answer(&self, key: &IdemKey) -> Result<Committed, Refusal> {
+        if self.body != key.body {
+            return Err(Error::IdempotencyMismatch.into());
+        }
+        Ok(Committed { at: self.at, parts: SmallVec::new(), replay: Some(self.replay.clone()) })
+    }
+}
+
+fn sixteen(bytes: &[u8]) -> [u8; 16] {
+    bytes.try_into().unwrap_or_default()
+}

@@ -1,0 +1,355 @@
+//! The seam on PostgreSQL: many stateless nodes over one database.
+//!
+//! Plain appends go through [`lanes`] in batches; everything else is a transaction of its own ([`commit`]).
+//! Row-level security is forced, and no role that this store takes may bypass it: see `migrations/V1__log.sql`.
+//! Nodes tell each other by [`spread`] what has happened; rows are always read from the tables.
+
+mod batch;
+mod claim;
+mod commit;
+mod connect;
+mod events;
+mod fault;
+mod keys;
+mod lanes;
+mod migrate;
+mod people;
+mod rows;
+mod search;
+mod sessions;
+mod spread;
+mod sweep;
+mod tenants;
+#[cfg(test)]
+mod tests;
+mod tx;
+mod writes;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
+use sederunt_core::clock::SystemClock;
+use sederunt_core::event::{EventPage, EventQuery};
+use sederunt_core::ids::{SessionId, TenantId, UserId};
+use sederunt_core::live::{Delta, Hub};
+use sederunt_core::people::{Audit, FoundKey, Identity, Key, SecretHash, Share, Tenant, User};
+use sederunt_core::session::Session;
+use sederunt_core::session::query::{Page, SessionQuery};
+use sederunt_core::store::{
+    AuditLine, Change, Committed, Due, Hit, Refusal, SearchQuery, Store, Vitals, Write,
+};
+use sederunt_core::time::Timestamp;
+use sederunt_core::work::{ClaimOrder, Claimed};
+use sederunt_core::{Error, Result};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
+
+use batch::Job;
+use connect::{Address, Role};
+use fault::Fault;
+use lanes::{LANES, Lanes};
+use tx::Base;
+
+/// Connections for commands and reads, when nobody says.
+const POOL_SIZE_DEFAULT: usize = 16;
+/// Connections for sweeps, polls and notifications.
+const SCAN_SIZE: usize = 3;
+/// How long opening waits until this node hears the others.
+const LISTEN_MAX: Duration = Duration::from_secs(5);
+/// How long closing waits for tasks that should have ended.
+const CLOSE_MAX: Duration = Duration::from_secs(10);
+
+/// Where the database is, and what goes with it.
+#[derive(Clone, Debug)]
+pub struct PostgresOptions {
+    pub url: String,
+    /// Everything lives in this schema, so that several stores can share a database.
+    pub schema: String,
+    /// Only its offset counts, added to the time of the database.
+    pub clock: Arc<SystemClock>,
+    pub hub: Arc<Hub>,
+    /// Whether to make the schema or bring it forward.
+    pub migrate: bool,
+    pub pool_size: usize,
+}
+
+impl PostgresOptions {
+    pub fn new(url: impl Into<String>, hub: Arc<Hub>) -> Self {
+        Self {
+            url: url.into(),
+            schema: "sederunt".into(),
+            clock: Arc::default(),
+            hub,
+            migrate: true,
+            pool_size: POOL_SIZE_DEFAULT,
+        }
+    }
+}
+
+/// A store on PostgreSQL.
+#[derive(Debug)]
+pub struct PostgresStore {
+    base: Arc<Base>,
+    lanes: Arc<Lanes>,
+    closing: watch::Sender<bool>,
+    lane_tasks: Mutex<Vec<JoinHandle<()>>>,
+    tasks: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl PostgresStore {
+    pub async fn open(options: PostgresOptions) -> Result<Arc<Self>> {
+        let address = Address::parse(&options.url, &options.schema)?;
+        if options.migrate {
+            migrate::bring_up(&address).await?;
+        } else {
+            migrate::check(&address).await?;
+        }
+        let base = Arc::new(Base {
+            schema: address.schema.clone(),
+            app: address.pool(Role::App, options.pool_size.max(2))?,
+            scan: address.pool(Role::Scan, SCAN_SIZE)?,
+            append: address.pool(Role::Append, LANES)?,
+            clock: options.clock,
+            hub: options.hub,
+            outbox: spread::Outbox::default(),
+            dirty: search::Dirty::default(),
+            tenants: Base::cache(),
+        });
+        let (lanes, lane_tasks) = Lanes::start(&base);
+        let (closing, seen) = watch::channel(false);
+        let (listens, mut listening) = mpsc::channel(1);
+        let tasks = vec![
+            tokio::spawn(spread::listen(base.clone(), address, listens, seen.clone())),
+            tokio::spawn(spread::tell(base.clone(), seen.clone())),
+            tokio::spawn(spread::poll(base.clone(), seen.clone())),
+            tokio::spawn(search::follow(base.clone(), seen)),
+            tokio::spawn(finish_removals(base.clone())),
+        ];
+        let store = Self {
+            base,
+            lanes,
+            closing,
+            lane_tasks: Mutex::new(lane_tasks),
+            tasks: Mutex::new(tasks),
+        };
+        match tokio::time::timeout(LISTEN_MAX, listening.recv()).await {
+            Ok(Some(())) => Ok(Arc::new(store)),
+            _ => Err(Error::unavailable("the database cannot be listened to")),
+        }
+    }
+
+    /// Plain appends are batched, but for what the role of the batches is not given: what a browser records
+    /// about a person, and anything of a share link.
+    fn is_batched(change: &Change) -> bool {
+        let shared = change.parts.iter().any(|part| {
+            part.guard.append.as_ref().is_some_and(|rule| rule.actor.role == sederunt_core::Role::Share)
+        });
+        let human = change.parts.iter().flat_map(|part| &part.writes).any(|write| match write {
+            Write::Append(events) => events.iter().any(|event| event.kind.as_str().starts_with("human.")),
+            Write::Update(_) | Write::Delete => false,
+        });
+        change.is_plain_append() && !shared && !human
+    }
+
+    async fn append(&self, tk: i32, change: Change) -> Result<Committed, Refusal> {
+        let (done, answer) = oneshot::channel();
+        let Change { tenant, parts, key, .. } = change;
+        let Some(part) = parts.into_iter().next() else { return Err(lost()) };
+        let sederunt_core::store::On::Session(session) = part.on else { return Err(lost()) };
+        let Some(Write::Append(events)) = part.writes.into_iter().next() else { return Err(lost()) };
+        self.lanes.put(Job { tk, tenant, session, guard: part.guard, events, key, done })?;
+        answer.await.unwrap_or_else(|_| Err(Error::unavailable("the store has closed").into()))
+    }
+
+    /// In a task of its own: a caller that goes away cannot stop a change halfway between commit and publication.
+    async fn apply(&self, tk: i32, change: Change) -> Result<Committed, Refusal> {
+        let base = self.base.clone();
+        let task = tokio::spawn(async move { commit::apply(&base, tk, &change).await });
+        task.await.unwrap_or_else(|error| Err(Error::internal(error).into()))
+    }
+}
+
+fn lost() -> Refusal {
+    Error::internal("a batched change that is no plain append").into()
+}
+
+async fn finish_removals(base: Arc<Base>) {
+    if let Err(fault) = tenants::sweep(&base).await {
+        tracing::warn!(?fault, "what is left of removed tenants could not be cleared away");
+    }
+}
+
+impl Drop for PostgresStore {
+    fn drop(&mut self) {
+        self.lanes.close();
+        self.closing.send_replace(true);
+    }
+}
+
+/// Turns the faults of a read into the product's errors.
+fn read<'a, T: 'a>(
+    work: impl Future<Output = Result<T, Fault>> + Send + 'a,
+) -> BoxFuture<'a, Result<T>> {
+    work.map(|outcome| outcome.map_err(Error::from)).boxed()
+}
+
+impl Store for PostgresStore {
+    fn now(&self) -> BoxFuture<'_, Result<Timestamp>> {
+        read(sweep::now(&self.base))
+    }
+
+    fn commit(&self, change: Change) -> BoxFuture<'_, Result<Committed, Refusal>> {
+        async move {
+            let tk = self.base.tk(&change.tenant).await.map_err(Error::from)?;
+            let tk = tk.ok_or(Refusal::Rejected(Error::NotFound))?;
+            if Self::is_batched(&change) { self.append(tk, change).await } else { self.apply(tk, change).await }
+        }
+        .boxed()
+    }
+
+    fn claim(&self, order: ClaimOrder) -> BoxFuture<'_, Result<Vec<Claimed>>> {
+        async move {
+            let base = self.base.clone();
+            let task = tokio::spawn(async move { claim::claim(&base, &order).await });
+            task.await.unwrap_or_else(|error| Err(Error::internal(error)))
+        }
+        .boxed()
+    }
+
+    fn session<'a>(&'a self, tenant: &'a TenantId, id: &'a SessionId) -> BoxFuture<'a, Result<Option<Session>>> {
+        read(sessions::session(&self.base, tenant, id))
+    }
+
+    fn sessions<'a>(&'a self, tenant: &'a TenantId, query: SessionQuery) -> BoxFuture<'a, Result<Page<Session>>> {
+        read(sessions::sessions(&self.base, tenant, query))
+    }
+
+    fn events<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: &'a SessionId,
+        query: EventQuery,
+    ) -> BoxFuture<'a, Result<EventPage>> {
+        read(events::events(&self.base, tenant, id, query))
+    }
+
+    fn search<'a>(&'a self, tenant: &'a TenantId, query: SearchQuery) -> BoxFuture<'a, Result<Page<Hit, i64>>> {
+        read(search::search(&self.base, tenant, query))
+    }
+
+    fn key_by_hash(&self, hash: SecretHash) -> BoxFuture<'_, Result<Option<FoundKey>>> {
+        read(people::key_by_hash(&self.base, hash))
+    }
+
+    fn keys<'a>(&'a self, tenant: &'a TenantId) -> BoxFuture<'a, Result<Vec<Key>>> {
+        read(people::keys(&self.base, tenant))
+    }
+
+    fn share_by_hash(&self, hash: SecretHash) -> BoxFuture<'_, Result<Option<Share>>> {
+        read(people::share_by_hash(&self.base, hash))
+    }
+
+    fn share<'a>(&'a self, tenant: &'a TenantId, id: &'a str) -> BoxFuture<'a, Result<Option<Share>>> {
+        read(people::share(&self.base, tenant, id))
+    }
+
+    fn user<'a>(&'a self, tenant: &'a TenantId, id: &'a UserId) -> BoxFuture<'a, Result<Option<User>>> {
+        read(people::user(&self.base, tenant, id))
+    }
+
+    fn user_by_identity<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        identity: &'a Identity,
+    ) -> BoxFuture<'a, Result<Option<User>>> {
+        read(people::user_by_identity(&self.base, tenant, identity))
+    }
+
+    fn users<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        after: Option<&'a str>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<User>>> {
+        read(people::users(&self.base, tenant, after, limit))
+    }
+
+    fn tenant<'a>(&'a self, id: &'a TenantId) -> BoxFuture<'a, Result<Option<Tenant>>> {
+        read(tenants::tenant(&self.base, id))
+    }
+
+    fn tenants(&self) -> BoxFuture<'_, Result<Vec<Tenant>>> {
+        read(tenants::tenants(&self.base))
+    }
+
+    fn create_tenant<'a>(&'a self, id: &'a TenantId, audit: Audit) -> BoxFuture<'a, Result<Tenant>> {
+        read(tenants::create(&self.base, id, audit))
+    }
+
+    fn suspend_tenant<'a>(
+        &'a self,
+        id: &'a TenantId,
+        suspended: bool,
+        audit: Audit,
+    ) -> BoxFuture<'a, Result<Tenant>> {
+        read(tenants::suspend(&self.base, id, suspended, audit))
+    }
+
+    fn delete_tenant<'a>(&'a self, id: &'a TenantId) -> BoxFuture<'a, Result<()>> {
+        read(tenants::delete(&self.base, id))
+    }
+
+    fn audit<'a>(&'a self, tenant: &'a TenantId, limit: usize) -> BoxFuture<'a, Result<Vec<AuditLine>>> {
+        read(people::audit(&self.base, tenant, limit))
+    }
+
+    fn due(&self, silent_since: Timestamp, limit: usize) -> BoxFuture<'_, Result<Vec<Due>>> {
+        read(sweep::due(&self.base, silent_since, limit))
+    }
+
+    fn purge_keys(&self, before: Timestamp) -> BoxFuture<'_, Result<u64>> {
+        read(sweep::purge_keys(&self.base, before))
+    }
+
+    fn spread_delta(&self, delta: Delta) {
+        self.base.outbox.put_delta(delta);
+    }
+
+    fn ready(&self) -> BoxFuture<'_, Result<()>> {
+        read(sweep::ready(&self.base))
+    }
+
+    fn vitals(&self) -> BoxFuture<'_, Result<Vitals>> {
+        read(sweep::vitals(&self.base))
+    }
+
+    fn index_now(&self) -> BoxFuture<'_, Result<()>> {
+        read(search::catch_up(&self.base))
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        async move {
+            self.lanes.close();
+            let lane_tasks = std::mem::take(&mut *self.lane_tasks.lock());
+            end(lane_tasks).await;
+            self.closing.send_replace(true);
+            let tasks = std::mem::take(&mut *self.tasks.lock());
+            end(tasks).await;
+            for pool in [&self.base.app, &self.base.scan, &self.base.append] {
+                pool.close();
+            }
+        }
+        .boxed()
+    }
+}
+
+async fn end(tasks: Vec<JoinHandle<()>>) {
+    for mut task in tasks {
+        if tokio::time::timeout(CLOSE_MAX, &mut task).await.is_err() {
+            task.abort();
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! What looks across tenants: the clock, what is due, old keys, the store's health.
+
+use sederunt_core::ids::{SessionId, TenantId};
+use sederunt_core::store::{Due, Vitals};
+use sederunt_core::time::Timestamp;
+
+use super::fault::Result;
+use super::migrate;
+use super::tx::{Base, CLOCK, Scope, count, int, within};
+
+/// Keys that one statement forgets.
+const PORTION: i64 = 5_000;
+
+pub(super) async fn now(base: &Base) -> Result<Timestamp> {
+    within(async {
+        let client = base.scan.get().await?;
+        let clock = client.prepare_cached(CLOCK).await?;
+        Ok(base.time(client.query_one(&clock, &[]).await?.try_get(0)?))
+    })
+    .await
+}
+
+/// The three reasons, each by its own index; a session with two of them is named once.
+pub(super) async fn due(base: &Base, silent_since: Timestamp, limit: usize) -> Result<Vec<Due>> {
+    let sql = "WITH found AS (
+             (SELECT tk, sk, id FROM session_heads
+              WHERE lease_until <= (extract(epoch FROM statement_timestamp()) * 1000000)::bigint + $1
+              ORDER BY lease_until LIMIT $4)
+             UNION
+             (SELECT tk, sk, id FROM session_heads
+              WHERE deadline_at <= (extract(epoch FROM statement_timestamp()) * 1000000)::bigint + $1
+              ORDER BY deadline_at LIMIT $4)
+             UNION
+             (SELECT tk, sk, id FROM session_heads
+              WHERE active_minute <= $3 AND last_at < $2 AND NOT inactive
+                  AND status NOT IN ('pending', 'running', 'waiting_human', 'awaiting_tool')
+              ORDER BY active_minute LIMIT $4))
+         SELECT t.id, f.id FROM found f JOIN tenants t ON t.tk = f.tk WHERE t.id IS NOT NULL LIMIT $4";
+    let offset = base.clock.offset_micros();
+    let rows = base
+        .read(
+            Scope::All,
+            sql,
+            &[&offset, &silent_since.as_micros(), &silent_since.minute(), &int(limit as u64)],
+        )
+        .await?;
+    rows.iter()
+        .map(|row| {
+            Ok(Due {
+                tenant: TenantId::stored(row.try_get::<_, &str>(0)?),
+                session: SessionId::stored(row.try_get::<_, &str>(1)?),
+            })
+        })
+        .collect()
+}
+
+pub(super) async fn purge_keys(base: &Base, before: Timestamp) -> Result<u64> {
+    let before = before.as_micros();
+    let mut gone = 0;
+    for row in base.read(Scope::All, "SELECT DISTINCT tk FROM idempotency WHERE at < $1", &[&before]).await? {
+        let tk: i32 = row.try_get(0)?;
+        loop {
+            let tx = base.begin(Scope::Tenant(tk)).await?;
+            let sql = "DELETE FROM idempotency WHERE tk = $1 AND ctid = ANY (ARRAY(
+                 SELECT ctid FROM idempotency WHERE tk = $1 AND at < $2 LIMIT $3))";
+            let portion = tx.execute(sql, &[&tk, &before, &PORTION]).await?;
+            tx.commit().await?;
+            gone += portion;
+            if portion == 0 {
+                break;
+            }
+        }
+    }
+    Ok(gone)
+}
+
+pub(super) async fn ready(base: &Base) -> Result<()> {
+    base.read(Scope::All, "SELECT 1 FROM tenants LIMIT 1", &[]).await.map(drop)
+}
+
+pub(super) async fn vitals(base: &Base) -> Result<Vitals> {
+    let sql = "SELECT current_setting('server_version'), (SELECT max(version) FROM schema_history),
+             (SELECT count(*) FROM session_heads), (SELECT coalesce(sum(last_sequence), 0)::bigint FROM session_heads),
+             (SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c
+              WHERE c.relnamespace = $1::text::regnamespace AND c.relkind = 'r')";
+    let rows = base.read(Scope::All, sql, &[&&*base.schema]).await?;
+    let mut vitals = Vitals { kind: "postgres", schema_version: migrate::VERSION, ..Vitals::default() };
+    if let Some(row) = rows.first() {
+        vitals.server_version = row.try_get(0)?;
+        vitals.schema_version = u32::try_from(row.try_get::<_, i32>(1)?).unwrap_or(0);
+        vitals.sessions = count(row.try_get(2)?);
+        vitals.events = count(row.try_get(3)?);
+        vitals.bytes = count(row.try_get(4)?);
+    }
+    Ok(vitals)
+}

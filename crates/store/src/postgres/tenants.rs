@@ -1,0 +1,140 @@
+//! Tenants: made, shown, suspended, removed.
+
+use sederunt_core::error::{Conflict, Error};
+use sederunt_core::ids::TenantId;
+use sederunt_core::people::{Audit, Tenant};
+use tokio_postgres::Row;
+
+use super::fault::{Fault, Result};
+use super::rows::Columns;
+use super::tx::{Base, Scope, Tx, within};
+
+/// Rows that one statement of a removal takes away, so that it holds no lock for long.
+const PORTION: i64 = 5_000;
+
+const TENANT: &str = "SELECT id, suspended, created_at FROM tenants";
+
+fn tenant_of(row: &Row) -> Result<Tenant> {
+    let mut columns = Columns::of(row);
+    Ok(Tenant {
+        id: TenantId::stored(columns.take::<&str>()?),
+        suspended: columns.take()?,
+        created_at: columns.time()?,
+    })
+}
+
+pub(super) async fn tenant(base: &Base, id: &TenantId) -> Result<Option<Tenant>> {
+    let rows = base.read(Scope::Named(id), &format!("{TENANT} WHERE id = $1"), &[&id.as_str()]).await?;
+    rows.first().map(tenant_of).transpose()
+}
+
+pub(super) async fn tenants(base: &Base) -> Result<Vec<Tenant>> {
+    let rows = base.read(Scope::All, &format!("{TENANT} WHERE id IS NOT NULL ORDER BY id"), &[]).await?;
+    rows.iter().map(tenant_of).collect()
+}
+
+pub(super) async fn create(base: &Base, id: &TenantId, audit: Audit) -> Result<Tenant> {
+    within(async {
+        let tx = base.begin(Scope::Named(id)).await?;
+        let made = async {
+            let now = tx.clock(base).await?;
+            let sql = "INSERT INTO tenants (id, created_at) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING tk";
+            let rows = tx.query(sql, &[&id.as_str(), &now.as_micros()]).await?;
+            let row = rows.first().ok_or_else(|| Fault::Core(Conflict::AlreadyExists.into()))?;
+            let tk: i32 = row.try_get(0)?;
+            enter(&tx, tk).await?;
+            write_down(&tx, tk, now.as_micros(), &audit).await?;
+            Ok(Tenant { id: id.clone(), suspended: false, created_at: now })
+        }
+        .await;
+        end(tx, made).await
+    })
+    .await
+}
+
+pub(super) async fn suspend(base: &Base, id: &TenantId, suspended: bool, audit: Audit) -> Result<Tenant> {
+    within(async {
+        let tx = base.begin(Scope::Named(id)).await?;
+        let done = async {
+            let now = tx.clock(base).await?;
+            let sql = "UPDATE tenants SET suspended = $2 WHERE id = $1 RETURNING id, suspended, created_at, tk";
+            let rows = tx.query(sql, &[&id.as_str(), &suspended]).await?;
+            let row = rows.first().ok_or(Fault::Core(Error::NotFound))?;
+            let tk: i32 = row.try_get(3)?;
+            enter(&tx, tk).await?;
+            write_down(&tx, tk, now.as_micros(), &audit).await?;
+            tenant_of(row)
+        }
+        .await;
+        end(tx, done).await
+    })
+    .await
+}
+
+async fn enter(tx: &Tx, tk: i32) -> Result<()> {
+    tx.query("SELECT set_config('app.tk', $1, true)", &[&tk.to_string()]).await?;
+    Ok(())
+}
+
+async fn write_down(tx: &Tx, tk: i32, at: i64, audit: &Audit) -> Result<()> {
+    let sql = "INSERT INTO audit (tk, at, actor, action, target) VALUES ($1, $2, $3, $4, $5)";
+    tx.execute(sql, &[&tk, &at, &audit.actor, &audit.action, &audit.target]).await?;
+    Ok(())
+}
+
+async fn end<T>(tx: Tx, outcome: Result<T>) -> Result<T> {
+    match outcome {
+        Ok(done) => tx.commit().await.map(|()| done),
+        Err(fault) => {
+            tx.rollback().await;
+            Err(fault)
+        }
+    }
+}
+
+/// Removes a tenant. Its name goes first, and with it every way in; the rows follow in portions. What a crash
+/// leaves behind is found nameless and removed by [`sweep`].
+pub(super) async fn delete(base: &Base, id: &TenantId) -> Result<()> {
+    let tk = base.tk(id).await?.ok_or(Fault::Core(Error::NotFound))?;
+    let tx = base.begin(Scope::Tenant(tk)).await?;
+    let named = tx.execute("UPDATE tenants SET id = NULL WHERE tk = $1 AND id IS NOT NULL", &[&tk]).await;
+    let named = end(tx, named).await?;
+    base.tenants.invalidate(id);
+    if named == 0 {
+        return Err(Error::NotFound.into());
+    }
+    empty(base, tk).await
+}
+
+/// Removes what is left of tenants whose removal was cut short.
+pub(super) async fn sweep(base: &Base) -> Result<()> {
+    for row in base.read(Scope::All, "SELECT tk FROM tenants WHERE id IS NULL", &[]).await? {
+        empty(base, row.try_get(0)?).await?;
+    }
+    Ok(())
+}
+
+async fn empty(base: &Base, tk: i32) -> Result<()> {
+    for table in [
+        "shares", "api_keys", "identities", "users", "idempotency", "session_heads", "sessions", "participants",
+        "session_metadata", "session_ranges", "external_ids", "events", "search_docs", "search_done", "audit",
+    ] {
+        let sql = format!(
+            "DELETE FROM {table} WHERE tk = $1 AND ctid = ANY (ARRAY(SELECT ctid FROM {table} WHERE tk = $1 LIMIT $2))"
+        );
+        loop {
+            let tx = base.begin(Scope::Tenant(tk)).await?;
+            let gone = tx.execute(&sql, &[&tk, &PORTION]).await;
+            if end(tx, gone).await? == 0 {
+                break;
+            }
+        }
+    }
+    let tx = base.begin(Scope::Tenant(tk)).await?;
+    let gone = tx.execute("DELETE FROM tenants WHERE tk = $1 AND id IS NULL", &[&tk]).await;
+    match end(tx, gone).await {
+        // Somebody who still knew the number has written meanwhile; the next sweep takes that too.
+        Err(fault) if fault.violated().is_some() => Ok(()),
+        done => done.map(drop),
+    }
+}

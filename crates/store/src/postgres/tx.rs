@@ -1,0 +1,267 @@
+//! Transactions under the policies: every one names whose rows it may see, and only for itself.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use deadpool_postgres::{Object, Pool};
+use futures_util::future::join3;
+use postgres_types::{ToSql, Type};
+use sederunt_core::clock::SystemClock;
+use sederunt_core::ids::TenantId;
+use sederunt_core::live::Hub;
+use sederunt_core::store::Notice;
+use sederunt_core::time::Timestamp;
+use sha2::{Digest, Sha256};
+use tokio_postgres::Row;
+
+use super::connect::Role;
+use super::fault::{Fault, Result};
+use super::search::Dirty;
+use super::spread::Outbox;
+
+/// A parameter of a statement.
+pub(super) type Param<'a> = &'a (dyn ToSql + Sync);
+
+/// How long a caller waits for a whole command. The server's own limits come first; this one is for a server
+/// that has fallen silent.
+pub(super) const ANSWER_MAX: Duration = Duration::from_secs(15);
+
+/// How long the number of a tenant is believed: it never changes, but the tenant may go.
+const TENANT_KEPT: Duration = Duration::from_secs(5);
+
+/// The database's clock, in microseconds. Read by a statement of its own, after every wait for a lock.
+pub(super) const CLOCK: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
+
+/// What everything in this store stands on.
+#[derive(Debug)]
+pub(super) struct Base {
+    pub(super) schema: Arc<str>,
+    pub(super) app: Pool,
+    pub(super) scan: Pool,
+    pub(super) append: Pool,
+    pub(super) clock: Arc<SystemClock>,
+    pub(super) hub: Arc<Hub>,
+    pub(super) outbox: Outbox,
+    pub(super) dirty: Dirty,
+    pub(super) tenants: moka::sync::Cache<TenantId, i32>,
+}
+
+/// Whose rows a transaction may see.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Scope<'a> {
+    Tenant(i32),
+    /// The tenant of this name, and nothing of it but its row.
+    Named(&'a TenantId),
+    /// Keys and states of all tenants.
+    All,
+    /// Numbers of documents, by their words.
+    Words,
+}
+
+impl Scope<'_> {
+    fn begin(self, how: &str) -> String {
+        match self {
+            Self::Tenant(tk) => format!("BEGIN {how}; SELECT set_config('app.tk', '{tk}', true)"),
+            Self::Named(id) => {
+                format!("BEGIN {how}; SELECT set_config('app.tenant', '{}', true)", id.as_str().replace('\'', "''"))
+            }
+            Self::All => format!("BEGIN {how}"),
+            Self::Words => format!("BEGIN {how}; SET LOCAL ROLE {}", Role::Find.name()),
+        }
+    }
+}
+
+impl Base {
+    pub(super) fn cache() -> moka::sync::Cache<TenantId, i32> {
+        moka::sync::Cache::builder().max_capacity(100_000).time_to_live(TENANT_KEPT).build()
+    }
+
+    fn pool(&self, scope: Scope<'_>) -> &Pool {
+        match scope {
+            Scope::Tenant(_) | Scope::Named(_) | Scope::Words => &self.app,
+            Scope::All => &self.scan,
+        }
+    }
+
+    /// The time of the store from a reading of the database's clock.
+    pub(super) fn time(&self, micros: i64) -> Timestamp {
+        Timestamp::from_micros(micros.saturating_add(self.clock.offset_micros()))
+    }
+
+    /// One statement that changes nothing, in one round trip. Tried again once if its connection had died unseen.
+    pub(super) async fn read(&self, scope: Scope<'_>, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>> {
+        within(async {
+            match self.read_once(scope, sql, params).await {
+                Err(fault) if fault.is_lost() => self.read_once(scope, sql, params).await,
+                answer => answer,
+            }
+        })
+        .await
+    }
+
+    async fn read_once(&self, scope: Scope<'_>, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>> {
+        let client = self.pool(scope).get().await?;
+        let statement = client.prepare_cached(sql).await?;
+        let begin = scope.begin("READ ONLY");
+        // All three are sent by the first poll: a caller that goes away leaves no transaction behind.
+        let (begun, rows, ended) = join3(
+            client.batch_execute(&begin),
+            client.query(&statement, params),
+            client.batch_execute("COMMIT"),
+        )
+        .await;
+        begun?;
+        ended?;
+        Ok(rows?)
+    }
+
+    /// The same for a statement that is put together for one question and not kept.
+    pub(super) async fn read_once_only(
+        &self,
+        scope: Scope<'_>,
+        sql: &str,
+        params: &[(Param<'_>, Type)],
+    ) -> Result<Vec<Row>> {
+        within(async {
+            let client = self.pool(scope).get().await?;
+            let begin = scope.begin("READ ONLY");
+            let (begun, rows, ended) = join3(
+                client.batch_execute(&begin),
+                client.query_typed(sql, params),
+                client.batch_execute("COMMIT"),
+            )
+            .await;
+            begun?;
+            ended?;
+            Ok(rows?)
+        })
+        .await
+    }
+
+    /// Starts a transaction of several statements.
+    pub(super) async fn begin(&self, scope: Scope<'_>) -> Result<Tx> {
+        self.begin_how(scope, "").await
+    }
+
+    /// Starts a transaction whose statements all see the same instant.
+    pub(super) async fn begin_snapshot(&self, scope: Scope<'_>) -> Result<Tx> {
+        self.begin_how(scope, "ISOLATION LEVEL REPEATABLE READ READ ONLY").await
+    }
+
+    async fn begin_how(&self, scope: Scope<'_>, how: &str) -> Result<Tx> {
+        let begin = scope.begin(how);
+        for _ in 0..2 {
+            let tx = Tx { client: Some(self.pool(scope).get().await?) };
+            match tx.client()?.batch_execute(&begin).await.map_err(Fault::from) {
+                Err(fault) if fault.is_lost() => {}
+                begun => return begun.map(|()| tx),
+            }
+        }
+        let tx = Tx { client: Some(self.pool(scope).get().await?) };
+        tx.client()?.batch_execute(&begin).await?;
+        Ok(tx)
+    }
+
+    /// The number of a tenant.
+    pub(super) async fn tk(&self, tenant: &TenantId) -> Result<Option<i32>> {
+        if let Some(tk) = self.tenants.get(tenant) {
+            return Ok(Some(tk));
+        }
+        let rows =
+            self.read(Scope::Named(tenant), "SELECT tk FROM tenants WHERE id = $1", &[&tenant.as_str()]).await?;
+        let Some(row) = rows.first() else { return Ok(None) };
+        let tk = row.try_get(0)?;
+        self.tenants.insert(tenant.clone(), tk);
+        Ok(Some(tk))
+    }
+
+    /// Tells everyone what was committed: this process first, then the other nodes and the index.
+    pub(super) fn publish(&self, notices: &[Notice], keys: impl IntoIterator<Item = (i32, i64)>) {
+        if notices.is_empty() {
+            return;
+        }
+        self.hub.committed(notices);
+        self.outbox.put(notices);
+        self.dirty.put(keys);
+    }
+}
+
+/// Bounds a command by [`ANSWER_MAX`].
+pub(super) async fn within<T>(command: impl Future<Output = Result<T>>) -> Result<T> {
+    tokio::time::timeout(ANSWER_MAX, command).await.unwrap_or(Err(Fault::TimedOut))
+}
+
+/// A transaction in progress. Dropped without an end, it takes its connection with it, and so ends as nothing.
+#[derive(Debug)]
+pub(super) struct Tx {
+    client: Option<Object>,
+}
+
+impl Tx {
+    pub(super) fn client(&self) -> Result<&Object> {
+        self.client.as_ref().ok_or(Fault::TimedOut)
+    }
+
+    pub(super) async fn query(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>> {
+        let client = self.client()?;
+        let statement = client.prepare_cached(sql).await?;
+        Ok(client.query(&statement, params).await?)
+    }
+
+    pub(super) async fn execute(&self, sql: &str, params: &[Param<'_>]) -> Result<u64> {
+        let client = self.client()?;
+        let statement = client.prepare_cached(sql).await?;
+        Ok(client.execute(&statement, params).await?)
+    }
+
+    /// The time, after every lock that was waited for so far.
+    pub(super) async fn clock(&self, base: &Base) -> Result<Timestamp> {
+        let rows = self.query(CLOCK, &[]).await?;
+        Ok(base.time(rows.first().map_or(Ok(0), |row| row.try_get(0))?))
+    }
+
+    pub(super) async fn commit(mut self) -> Result<()> {
+        self.client()?.batch_execute("COMMIT").await?;
+        self.client.take();
+        Ok(())
+    }
+
+    pub(super) async fn rollback(mut self) {
+        if let Some(client) = &self.client
+            && client.batch_execute("ROLLBACK").await.is_ok()
+        {
+            self.client.take();
+        }
+    }
+}
+
+impl Drop for Tx {
+    fn drop(&mut self) {
+        if let Some(client) = self.client.take() {
+            drop(Object::take(client));
+        }
+    }
+}
+
+/// 64 bits of a hash, for advisory locks.
+pub(super) fn hash64(parts: &[&[u8]]) -> i64 {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part);
+    }
+    let digest = hash.finalize();
+    let mut first = [0; 8];
+    first.copy_from_slice(&digest[..8]);
+    i64::from_be_bytes(first)
+}
+
+/// A count as the database keeps it.
+pub(super) fn int(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+/// A count as the product knows it.
+pub(super) fn count(int: i64) -> u64 {
+    u64::try_from(int).unwrap_or(0)
+}

@@ -1,0 +1,424 @@
+//! Statements that write many rows at once, and the pipeline that sends them without waiting in between.
+
+use deadpool_postgres::Object;
+use futures_util::future::{join, join_all};
+use postgres_types::ToSql;
+use sederunt_core::event::Event;
+use sederunt_core::session::Head;
+use sederunt_core::store::{IdemKey, Replay};
+use sederunt_core::time::Timestamp;
+use uuid::Uuid;
+
+use super::fault::{Fault, Result};
+use super::tx::{Param, int};
+
+/// Statements sent without waiting; beyond it the driver no longer promises their order.
+const PIPELINE_MAX: usize = 24;
+
+/// Statements of one transaction, in order.
+#[derive(Default)]
+pub(super) struct Writes<'a> {
+    list: Vec<(&'static str, Vec<Cell<'a>>)>,
+}
+
+/// A parameter, lent or given.
+pub(super) enum Cell<'a> {
+    Lent(Param<'a>),
+    Given(Box<dyn ToSql + Sync + Send + 'a>),
+}
+
+/// Parameters that the statement keeps for itself.
+macro_rules! cells {
+    ($($value:expr),+ $(,)?) => { vec![$($crate::postgres::writes::Cell::Given(Box::new($value))),+] };
+}
+pub(super) use cells;
+
+fn params<'s>(cells: &'s [Cell<'_>]) -> Vec<Param<'s>> {
+    cells
+        .iter()
+        .map(|cell| match cell {
+            Cell::Lent(param) => *param as Param<'s>,
+            Cell::Given(value) => &**value as Param<'s>,
+        })
+        .collect()
+}
+
+/// A commit that did not come back as done.
+#[derive(Debug)]
+pub(super) struct Broken {
+    pub(super) fault: Fault,
+    /// Whether it is sure that nothing was written.
+    pub(super) certain: bool,
+}
+
+impl From<Fault> for Broken {
+    fn from(fault: Fault) -> Self {
+        Self { fault, certain: true }
+    }
+}
+
+impl From<tokio_postgres::Error> for Broken {
+    fn from(error: tokio_postgres::Error) -> Self {
+        Fault::from(error).into()
+    }
+}
+
+impl<'a> Writes<'a> {
+    pub(super) fn add(&mut self, sql: &'static str, params: impl Into<Vec<Param<'a>>>) {
+        self.list.push((sql, params.into().into_iter().map(Cell::Lent).collect()));
+    }
+
+    pub(super) fn give(&mut self, sql: &'static str, cells: Vec<Cell<'a>>) {
+        self.list.push((sql, cells));
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Sends everything and waits for all answers.
+    pub(super) async fn run(self, client: &Object) -> Result<()> {
+        for portion in self.list.chunks(PIPELINE_MAX) {
+            let mut statements = Vec::with_capacity(portion.len());
+            for (sql, _) in portion {
+                statements.push(client.prepare_cached(sql).await?);
+            }
+            let params: Vec<_> = portion.iter().map(|(_, cells)| params(cells)).collect();
+            let sent = params.iter().zip(&statements).map(|(params, statement)| client.execute(statement, params));
+            for answer in join_all(sent).await {
+                answer?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends everything and the commit behind it, in one round trip.
+    pub(super) async fn run_and_commit(self, client: &Object) -> Result<(), Broken> {
+        let mut statements = Vec::with_capacity(self.list.len());
+        for (sql, _) in &self.list {
+            statements.push(client.prepare_cached(sql).await?);
+        }
+        let params: Vec<_> = self.list.iter().map(|(_, cells)| params(cells)).collect();
+        let sent = params.iter().zip(&statements).map(|(params, statement)| client.execute(statement, params));
+        let (answers, ended) = join(join_all(sent), client.batch_execute("COMMIT")).await;
+        for answer in answers {
+            if let Err(error) = answer {
+                let fault = Fault::from(error);
+                // A statement that the server has refused voids the commit behind it. A silent end says nothing.
+                return Err(Broken { certain: fault.is_verdict(), fault });
+            }
+        }
+        ended.map_err(|error| Broken { fault: error.into(), certain: false })
+    }
+}
+
+/// Rows of `events`.
+#[derive(Default)]
+pub(super) struct EventRows<'a> {
+    tk: Vec<i32>,
+    log: Vec<i64>,
+    seq: Vec<i64>,
+    kind: Vec<&'a str>,
+    content: Vec<Option<&'a str>>,
+    metadata: Vec<Option<&'a str>>,
+    subthread: Vec<Option<&'a str>>,
+    external: Vec<Option<&'a str>>,
+    turn: Vec<Option<i64>>,
+    author: Vec<Option<&'a str>>,
+    at: Vec<i64>,
+    ids: ExternalRows<'a>,
+}
+
+#[derive(Default)]
+struct ExternalRows<'a> {
+    tk: Vec<i32>,
+    log: Vec<i64>,
+    id: Vec<&'a str>,
+    seq: Vec<i64>,
+}
+
+impl<'a> EventRows<'a> {
+    pub(super) fn push(&mut self, tk: i32, log: i64, event: &'a Event) {
+        self.tk.push(tk);
+        self.log.push(log);
+        self.seq.push(int(event.sequence));
+        self.kind.push(event.kind.as_str());
+        self.content.push(event.content.as_ref().map(|json| json.as_str()));
+        self.metadata.push(event.metadata.as_ref().map(|json| json.as_str()));
+        self.subthread.push(event.subthread_id.as_deref());
+        self.external.push(event.external_event_id.as_deref());
+        self.turn.push(event.turn.map(int));
+        self.author.push(event.author.as_deref());
+        self.at.push(event.at.as_micros());
+        if let Some(id) = event.external_event_id.as_deref() {
+            self.ids.tk.push(tk);
+            self.ids.log.push(log);
+            self.ids.id.push(id);
+            self.ids.seq.push(int(event.sequence));
+        }
+    }
+
+    pub(super) fn write<'w>(&'w self, writes: &mut Writes<'w>) {
+        if !self.tk.is_empty() {
+            writes.add(
+                "INSERT INTO events (tk, log, seq, type, content, metadata, subthread_id, external_id, turn, author, at)
+                 SELECT * FROM unnest($1::integer[], $2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::text[],
+                     $7::text[], $8::text[], $9::bigint[], $10::text[], $11::bigint[])",
+                [
+                    &self.tk as Param<'w>, &self.log, &self.seq, &self.kind, &self.content, &self.metadata,
+                    &self.subthread, &self.external, &self.turn, &self.author, &self.at,
+                ],
+            );
+        }
+        if !self.ids.tk.is_empty() {
+            writes.add(
+                "INSERT INTO external_ids (tk, log, external_id, seq)
+                 SELECT * FROM unnest($1::integer[], $2::bigint[], $3::text[], $4::bigint[])",
+                [&self.ids.tk as Param<'w>, &self.ids.log, &self.ids.id, &self.ids.seq],
+            );
+        }
+    }
+}
+
+/// Heads as an append leaves them: counters, and the preview where there is a new one.
+#[derive(Default)]
+pub(super) struct CounterRows<'a> {
+    tk: Vec<i32>,
+    sk: Vec<i64>,
+    last_sequence: Vec<i64>,
+    last_at: Vec<i64>,
+    active_minute: Vec<i64>,
+    message_count: Vec<i64>,
+    turn_count: Vec<i64>,
+    turn_sequence: Vec<Option<i64>>,
+    turn_answered: Vec<bool>,
+    described: Vec<bool>,
+    deadline_at: Vec<Option<i64>>,
+    preview: Vec<Option<&'a str>>,
+}
+
+impl<'a> CounterRows<'a> {
+    pub(super) fn push(&mut self, tk: i32, sk: i64, head: &'a Head) {
+        self.tk.push(tk);
+        self.sk.push(sk);
+        self.last_sequence.push(int(head.last_sequence));
+        self.last_at.push(head.last_at.as_micros());
+        self.active_minute.push(head.last_at.minute());
+        self.message_count.push(int(head.message_count));
+        self.turn_count.push(int(head.turn_count));
+        self.turn_sequence.push(head.turn.map(|turn| int(turn.sequence)));
+        self.turn_answered.push(head.turn.is_some_and(|turn| turn.answered));
+        self.described.push(head.described);
+        self.deadline_at.push(head.deadline_at.map(Timestamp::as_micros));
+        self.preview.push(head.preview.as_deref());
+    }
+
+    fn params<'w>(&'w self) -> Vec<Param<'w>> {
+        vec![
+            &self.tk, &self.sk, &self.last_sequence, &self.last_at, &self.active_minute, &self.message_count,
+            &self.turn_count, &self.turn_sequence, &self.turn_answered, &self.described, &self.deadline_at,
+        ]
+    }
+
+    /// Writes the counters and leaves the preview as it is: the role that appends may not even read it.
+    pub(super) fn write<'w>(&'w self, writes: &mut Writes<'w>) {
+        if self.tk.is_empty() {
+            return;
+        }
+        writes.add(
+            "UPDATE session_heads h SET last_sequence = u.last_sequence, last_at = u.last_at,
+                 active_minute = u.active_minute, message_count = u.message_count, turn_count = u.turn_count,
+                 turn_sequence = u.turn_sequence, turn_answered = u.turn_answered, described = u.described,
+                 deadline_at = u.deadline_at
+             FROM unnest($1::integer[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[],
+                 $7::bigint[], $8::bigint[], $9::boolean[], $10::boolean[], $11::bigint[])
+                 AS u (tk, sk, last_sequence, last_at, active_minute, message_count, turn_count, turn_sequence,
+                       turn_answered, described, deadline_at)
+             WHERE h.tk = u.tk AND h.sk = u.sk",
+            self.params(),
+        );
+    }
+
+    pub(super) fn write_with_preview<'w>(&'w self, writes: &mut Writes<'w>) {
+        if self.tk.is_empty() {
+            return;
+        }
+        let mut params = self.params();
+        params.push(&self.preview);
+        writes.add(
+            "UPDATE session_heads h SET last_sequence = u.last_sequence, last_at = u.last_at,
+                 active_minute = u.active_minute, message_count = u.message_count, turn_count = u.turn_count,
+                 turn_sequence = u.turn_sequence, turn_answered = u.turn_answered, described = u.described,
+                 deadline_at = u.deadline_at, preview = u.preview
+             FROM unnest($1::integer[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[],
+                 $7::bigint[], $8::bigint[], $9::boolean[], $10::boolean[], $11::bigint[], $12::text[])
+                 AS u (tk, sk, last_sequence, last_at, active_minute, message_count, turn_count, turn_sequence,
+                       turn_answered, described, deadline_at, preview)
+             WHERE h.tk = u.tk AND h.sk = u.sk",
+            params,
+        );
+    }
+}
+
+/// What a decision changes in a head beyond an append.
+#[derive(Default)]
+pub(super) struct StateRows<'a> {
+    tk: Vec<i32>,
+    sk: Vec<i64>,
+    holder: Vec<Option<&'a str>>,
+    status: Vec<&'a str>,
+    inactive: Vec<bool>,
+    version: Vec<i64>,
+    claim_worker: Vec<Option<&'a str>>,
+    claim_credential: Vec<Option<&'a str>>,
+    lease_until: Vec<Option<i64>>,
+    epoch: Vec<i64>,
+    attempts: Vec<i32>,
+    stop_requested: Vec<bool>,
+    counters: CounterRows<'a>,
+}
+
+impl<'a> StateRows<'a> {
+    pub(super) fn push(&mut self, tk: i32, sk: i64, head: &'a Head) {
+        self.tk.push(tk);
+        self.sk.push(sk);
+        self.holder.push(head.holder.as_ref().map(|user| user.as_str()));
+        self.status.push(head.status.as_str());
+        self.inactive.push(head.inactive);
+        self.version.push(int(head.version));
+        self.claim_worker.push(head.claim.as_ref().map(|claim| &*claim.worker));
+        self.claim_credential.push(head.claim.as_ref().map(|claim| claim.credential.as_str()));
+        self.lease_until.push(head.claim.as_ref().map(|claim| claim.lease_until.as_micros()));
+        self.epoch.push(int(head.epoch));
+        self.attempts.push(i32::try_from(head.attempts).unwrap_or(i32::MAX));
+        self.stop_requested.push(head.stop_requested);
+        self.counters.push(tk, sk, head);
+    }
+
+    pub(super) fn write<'w>(&'w self, writes: &mut Writes<'w>) {
+        if self.tk.is_empty() {
+            return;
+        }
+        writes.add(
+            "UPDATE session_heads h SET holder = u.holder, status = u.status, inactive = u.inactive, version = u.version,
+                 claim_worker = u.claim_worker, claim_credential = u.claim_credential, lease_until = u.lease_until,
+                 epoch = u.epoch, attempts = u.attempts, stop_requested = u.stop_requested,
+                 last_sequence = u.last_sequence, last_at = u.last_at, active_minute = u.active_minute,
+                 message_count = u.message_count, turn_count = u.turn_count, turn_sequence = u.turn_sequence,
+                 turn_answered = u.turn_answered, described = u.described, deadline_at = u.deadline_at,
+                 preview = u.preview
+             FROM unnest($1::integer[], $2::bigint[], $3::text[], $4::text[], $5::boolean[], $6::bigint[], $7::text[],
+                 $8::text[], $9::bigint[], $10::bigint[], $11::integer[], $12::boolean[], $13::bigint[], $14::bigint[],
+                 $15::bigint[], $16::bigint[], $17::bigint[], $18::bigint[], $19::boolean[], $20::boolean[],
+                 $21::bigint[], $22::text[])
+                 AS u (tk, sk, holder, status, inactive, version, claim_worker, claim_credential, lease_until, epoch,
+                       attempts, stop_requested, last_sequence, last_at, active_minute, message_count, turn_count,
+                       turn_sequence, turn_answered, described, deadline_at, preview)
+             WHERE h.tk = u.tk AND h.sk = u.sk",
+            [
+                &self.tk as Param<'w>, &self.sk, &self.holder, &self.status, &self.inactive, &self.version,
+                &self.claim_worker, &self.claim_credential, &self.lease_until, &self.epoch, &self.attempts,
+                &self.stop_requested, &self.counters.last_sequence, &self.counters.last_at,
+                &self.counters.active_minute, &self.counters.message_count, &self.counters.turn_count,
+                &self.counters.turn_sequence, &self.counters.turn_answered, &self.counters.described,
+                &self.counters.deadline_at, &self.counters.preview,
+            ],
+        );
+    }
+}
+
+/// Descriptions taken from the first text of sessions that nobody described.
+#[derive(Default)]
+pub(super) struct FallbackRows<'a> {
+    tk: Vec<i32>,
+    sk: Vec<i64>,
+    text: Vec<&'a str>,
+}
+
+impl<'a> FallbackRows<'a> {
+    pub(super) fn push(&mut self, tk: i32, sk: i64, text: &'a str) {
+        self.tk.push(tk);
+        self.sk.push(sk);
+        self.text.push(text);
+    }
+
+    pub(super) fn write<'w>(&'w self, writes: &mut Writes<'w>) {
+        if self.tk.is_empty() {
+            return;
+        }
+        writes.add(
+            "UPDATE sessions s SET description = u.text, description_source = 'fallback'
+             FROM unnest($1::integer[], $2::bigint[], $3::text[]) AS u (tk, sk, text)
+             WHERE s.tk = u.tk AND s.sk = u.sk",
+            [&self.tk as Param<'w>, &self.sk, &self.text],
+        );
+    }
+}
+
+/// Idempotency keys with what their commit did.
+#[derive(Default)]
+pub(super) struct KeyRows {
+    tk: Vec<i32>,
+    scope: Vec<Vec<u8>>,
+    sk: Vec<Option<i64>>,
+    body: Vec<Vec<u8>>,
+    first: Vec<Option<i64>>,
+    last: Vec<Option<i64>>,
+    /// As text, since the driver's arrays of arrays must be even.
+    sequences: Vec<Option<String>>,
+    claims: Vec<Option<String>>,
+    note: Vec<Option<Uuid>>,
+    at: Vec<i64>,
+}
+
+impl KeyRows {
+    pub(super) fn push(&mut self, tk: i32, sk: Option<i64>, key: &IdemKey, replay: &Replay, at: Timestamp) {
+        self.tk.push(tk);
+        self.scope.push(key.scope.to_vec());
+        self.sk.push(sk);
+        self.body.push(key.body.to_vec());
+        let dense = replay.sequences.windows(2).all(|pair| pair[1] == pair[0] + 1);
+        let ends = replay.sequences.first().zip(replay.sequences.last()).filter(|_| dense);
+        self.first.push(ends.map(|(first, _)| int(*first)));
+        self.last.push(ends.map(|(_, last)| int(*last)));
+        let list = (!dense).then(|| array(replay.sequences.iter().map(|sequence| int(*sequence))));
+        self.sequences.push(list);
+        self.claims.push(None);
+        self.note.push(replay.note.map(|note| note.0));
+        self.at.push(at.as_micros());
+    }
+
+    /// The key of a claim: which sessions it handed out, under which epochs.
+    pub(super) fn push_claims(&mut self, tk: i32, key: &IdemKey, claims: &[(i64, u64)], at: Timestamp) {
+        self.push(tk, None, key, &Replay { sequences: Vec::new(), note: key.note }, at);
+        if let Some(last) = self.claims.last_mut() {
+            *last = Some(array(claims.iter().flat_map(|(sk, epoch)| [*sk, int(*epoch)])));
+        }
+    }
+
+    pub(super) fn write<'w>(&'w self, writes: &mut Writes<'w>) {
+        if self.tk.is_empty() {
+            return;
+        }
+        // A key that is there already belongs to a session that is gone, or it would have been answered.
+        writes.add(
+            "INSERT INTO idempotency AS i (tk, scope, sk, body, first, last, sequences, claims, note, at)
+             SELECT tk, scope, sk, body, first, last, sequences::bigint[], claims::bigint[], note, at
+             FROM unnest($1::integer[], $2::bytea[], $3::bigint[], $4::bytea[], $5::bigint[], $6::bigint[], $7::text[],
+                 $8::text[], $9::uuid[], $10::bigint[])
+                 AS u (tk, scope, sk, body, first, last, sequences, claims, note, at)
+             ON CONFLICT (tk, scope) DO UPDATE SET sk = excluded.sk, body = excluded.body, first = excluded.first,
+                 last = excluded.last, sequences = excluded.sequences, claims = excluded.claims, note = excluded.note,
+                 at = excluded.at",
+            [
+                &self.tk as Param<'w>, &self.scope, &self.sk, &self.body, &self.first, &self.last, &self.sequences,
+                &self.claims, &self.note, &self.at,
+            ],
+        );
+    }
+}
+
+fn array(numbers: impl Iterator<Item = i64>) -> String {
+    let list: Vec<String> = numbers.map(|number| number.to_string()).collect();
+    format!("{{{}}}", list.join(","))
+}
