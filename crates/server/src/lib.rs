@@ -1,1 +1,17 @@
+//! Sederunt over HTTP: one listener in front of one [`Engine`](sederunt_core::engine::Engine).
+//!
+//! This crate translates: a request becomes one call of the engine, and what comes of it becomes an
+//! answer. It owns how callers prove who they are ([`Auth`]), how much they may ask, and how streams
+//! reach them. It decides nothing about the product: an `if` about sessions belongs in the core.
 
+pub mod client;
+mod config;
+mod http;
+mod listen;
+mod metrics;
+mod workers;
+
+pub use config::{Auth, ConfigError, JwtConfig, JwtKeys, Rate, Rates, ServerConfig};
+pub use http::{openapi, wire};
+pub use listen::Server;
+pub use metrics::recorder;

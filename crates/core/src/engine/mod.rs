@@ -14,6 +14,8 @@ mod work;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
+
 pub use log::{Append, AppendDone, DraftEvent};
 pub use people::{CreatedKey, NewKey, NewShare, NewUser, Operator, UserPatch};
 pub use sessions::Opened;
@@ -76,9 +78,12 @@ impl Engine {
     }
 
     /// Commits what `decide` makes of the newest row, deciding anew while the row moves.
-    async fn settle_on<T>(
+    ///
+    /// The rounds are boxed: the compiler cannot yet prove of an asynchronous closure's future that
+    /// it may move between threads.
+    async fn settle_on<'a, T>(
         &self,
-        mut load_and_decide: impl AsyncFnMut() -> Result<Decided<T>>,
+        load_and_decide: impl Fn() -> BoxFuture<'a, Result<Decided<T>>>,
     ) -> Result<Settled<T>> {
         for _ in 0..limits::DECIDE_ROUNDS_MAX {
             let change = match load_and_decide().await? {

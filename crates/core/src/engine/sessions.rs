@@ -38,22 +38,22 @@ impl Engine {
             None => SessionId::stored(drawn.to_string()),
         };
         let key = key.map(|key| IdemKey { note: Some(Note(drawn)), ..key });
-        let mut created = false;
         let done = self
-            .settle_on(async || {
-                if let Some(session) = self.store.session(&actor.tenant, &id).await? {
-                    access::check(actor, Verb::Read, &session)?;
-                    let Some(step) = decide::reopen(actor, &session, &wish)? else {
-                        return Ok(Decided::Nothing(session));
-                    };
-                    created = false;
-                    let change = Change::new(actor.tenant.clone()).part(step_part(&session, step)).keyed(key);
-                    return Ok(Decided::Change(Box::new(change)));
-                }
-                created = true;
-                let new = decide::open(actor, id.clone(), wish.clone())?;
-                let new = self.with_parent(actor, new).await?;
-                Ok(Decided::Change(Box::new(creation(actor, new, key)?)))
+            .settle_on(|| {
+                Box::pin(async {
+                    if let Some(session) = self.store.session(&actor.tenant, &id).await? {
+                        access::check(actor, Verb::Read, &session)?;
+                        let Some(step) = decide::reopen(actor, &session, &wish)? else {
+                            return Ok(Decided::Nothing(session));
+                        };
+                        let change =
+                            Change::new(actor.tenant.clone()).part(step_part(&session, step)).keyed(key);
+                        return Ok(Decided::Change(Box::new(change)));
+                    }
+                    let new = decide::open(actor, id.clone(), wish.clone())?;
+                    let new = self.with_parent(actor, new).await?;
+                    Ok(Decided::Change(Box::new(creation(actor, new, key)?)))
+                })
             })
             .await?;
         let (id, created) = match done {
@@ -63,7 +63,8 @@ impl Engine {
                     (replay.note.map_or(id, |note| SessionId::stored(note.0.to_string())), true)
                 }
                 (Some(_), Some(_)) => (id, true),
-                (None, _) => (id, created),
+                // A reopened session has nothing appended.
+                (None, _) => (id, done.parts.iter().any(|part| !part.appended.is_empty())),
             },
         };
         let session = self.store.session(&actor.tenant, &id).await?.ok_or(Error::NotFound)?;
@@ -122,7 +123,7 @@ impl Engine {
         wish: PatchSession,
         key: Option<IdemKey>,
     ) -> Result<Session> {
-        self.change(actor, Verb::Write, id, key, async |session| decide::patch(actor, session, &wish)).await
+        self.change(actor, Verb::Write, id, key, |session| decide::patch(actor, session, &wish)).await
     }
 
     /// Moves a session as far as a caller may by name.
@@ -133,7 +134,7 @@ impl Engine {
         wish: Transition,
         key: Option<IdemKey>,
     ) -> Result<Session> {
-        self.change(actor, Verb::Write, id, key, async |session| {
+        self.change(actor, Verb::Write, id, key, |session| {
             decide::transition(actor, session, &wish).map(Some)
         })
         .await
@@ -141,7 +142,7 @@ impl Engine {
 
     /// Asks a session to stop. Its worker learns by its next heartbeat or append.
     pub async fn stop(&self, actor: &Actor, id: &SessionId, key: Option<IdemKey>) -> Result<Session> {
-        self.change(actor, Verb::Steer, id, key, async |session| {
+        self.change(actor, Verb::Steer, id, key, |session| {
             if session.head.status.is_terminal() {
                 return Err(Conflict::SessionClosed.into());
             }
@@ -177,17 +178,24 @@ impl Engine {
 
     /// Removes a session with its log.
     pub async fn delete(&self, actor: &Actor, id: &SessionId) -> Result<()> {
-        self.settle_on(async || {
-            let session = self.load(actor, Verb::Delete, id).await?;
-            decide::check_deletable(&session)?;
-            let part = Part {
-                on: On::Session(session.id.clone()),
-                guard: Guard::seen(&session),
-                writes: smallvec![Write::Delete],
-            };
-            let audit =
-                Audit { actor: audit_name(actor), action: "session.delete", target: session.id.to_string() };
-            Ok(Decided::<()>::Change(Box::new(Change::new(actor.tenant.clone()).part(part).audited(audit))))
+        self.settle_on(|| {
+            Box::pin(async {
+                let session = self.load(actor, Verb::Delete, id).await?;
+                decide::check_deletable(&session)?;
+                let part = Part {
+                    on: On::Session(session.id.clone()),
+                    guard: Guard::seen(&session),
+                    writes: smallvec![Write::Delete],
+                };
+                let audit = Audit {
+                    actor: audit_name(actor),
+                    action: "session.delete",
+                    target: session.id.to_string(),
+                };
+                Ok(Decided::<()>::Change(Box::new(
+                    Change::new(actor.tenant.clone()).part(part).audited(audit),
+                )))
+            })
         })
         .await
         .map(drop)
@@ -217,14 +225,16 @@ impl Engine {
         verb: Verb,
         id: &SessionId,
         key: Option<IdemKey>,
-        decide: impl AsyncFn(&Session) -> Result<Option<decide::Step>>,
+        decide: impl Fn(&Session) -> Result<Option<decide::Step>> + Sync,
     ) -> Result<Session> {
         let done = self
-            .settle_on(async || {
-                let session = self.load(actor, verb, id).await?;
-                let Some(step) = decide(&session).await? else { return Ok(Decided::Nothing(session)) };
-                let change = Change::new(actor.tenant.clone()).part(step_part(&session, step)).keyed(key);
-                Ok(Decided::Change(Box::new(change)))
+            .settle_on(|| {
+                Box::pin(async {
+                    let session = self.load(actor, verb, id).await?;
+                    let Some(step) = decide(&session)? else { return Ok(Decided::Nothing(session)) };
+                    let change = Change::new(actor.tenant.clone()).part(step_part(&session, step)).keyed(key);
+                    Ok(Decided::Change(Box::new(change)))
+                })
             })
             .await;
         match self.or_replayed(actor, key, done).await? {

@@ -90,15 +90,19 @@ impl Engine {
     ) -> Result<Session> {
         access::check_general(actor, Verb::Work)?;
         let done = self
-            .settle_on(async || {
-                let session = self.store.session(&actor.tenant, id).await?.ok_or(Error::NotFound)?;
-                if !session.head.holds(&actor.credential, epoch, self.store.now().await?) {
-                    return Err(Conflict::Fenced.into());
-                }
-                let step = work::decide::settle(&session, how.clone(), self.settings.attempts_max)?;
-                let mut part = step_part(&session, step);
-                part.guard.fence = Some(fence(actor, epoch));
-                Ok(Decided::<()>::Change(Box::new(Change::new(actor.tenant.clone()).part(part).keyed(key))))
+            .settle_on(|| {
+                Box::pin(async {
+                    let session = self.store.session(&actor.tenant, id).await?.ok_or(Error::NotFound)?;
+                    if !session.head.holds(&actor.credential, epoch, self.store.now().await?) {
+                        return Err(Conflict::Fenced.into());
+                    }
+                    let step = work::decide::settle(&session, how.clone(), self.settings.attempts_max)?;
+                    let mut part = step_part(&session, step);
+                    part.guard.fence = Some(fence(actor, epoch));
+                    Ok(Decided::<()>::Change(Box::new(
+                        Change::new(actor.tenant.clone()).part(part).keyed(key),
+                    )))
+                })
             })
             .await;
         match self.or_replayed(actor, key, done).await? {

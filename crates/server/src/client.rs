@@ -1,0 +1,243 @@
+//! A small client of a running server, for the command line: JSON in and out, refusals as typed
+//! errors, streams line by line.
+
+use std::time::Duration;
+
+use http::{Method, StatusCode};
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::http::wire::error::{Envelope, Refusal};
+
+/// How long to wait for a server to take a connection.
+const CONNECT_MAX: Duration = Duration::from_secs(5);
+
+/// A server, and how to call it.
+#[derive(Clone, Debug)]
+pub struct Client {
+    http: reqwest::Client,
+    base: String,
+    key: Option<Key>,
+}
+
+/// A credential. Does not print.
+#[derive(Clone)]
+struct Key(String);
+
+impl std::fmt::Debug for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Key")
+    }
+}
+
+/// What went wrong with a call.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("{}", .refusal.message)]
+    Refused { status: StatusCode, refusal: Refusal },
+    #[error("the server cannot be reached: {0}")]
+    Unreachable(#[source] reqwest::Error),
+    #[error("the server did not answer like Sederunt (status {0})")]
+    Strange(StatusCode),
+    #[error("the connection broke off: {0}")]
+    BrokenOff(#[source] reqwest::Error),
+}
+
+impl Error {
+    /// The stable code of a refusal.
+    pub fn code(&self) -> Option<&str> {
+        match self {
+            Self::Refused { refusal, .. } => Some(&refusal.code),
+            _ => None,
+        }
+    }
+}
+
+impl Client {
+    /// A client of the server at this base URL, such as `http://127.0.0.1:7070`.
+    pub fn new(base: &str, key: Option<String>) -> Result<Self, Error> {
+        let http = reqwest::Client::builder()
+            .connect_timeout(CONNECT_MAX)
+            .user_agent(concat!("sederunt/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .map_err(Error::Unreachable)?;
+        Ok(Self { http, base: base.trim_end_matches('/').to_owned(), key: key.map(Key) })
+    }
+
+    pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Error> {
+        self.json(self.request(Method::GET, path)).await
+    }
+
+    pub async fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, Error> {
+        self.json(self.with_body(Method::POST, path, body)).await
+    }
+
+    pub async fn patch<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, Error> {
+        self.json(self.with_body(Method::PATCH, path, body)).await
+    }
+
+    pub async fn delete(&self, path: &str) -> Result<(), Error> {
+        self.send(self.request(Method::DELETE, path)).await.map(drop)
+    }
+
+    /// The body of an answer as it comes, such as an export.
+    pub async fn text(&self, path: &str) -> Result<String, Error> {
+        self.send(self.request(Method::GET, path)).await?.text().await.map_err(Error::BrokenOff)
+    }
+
+    /// Follows a stream of server-sent events.
+    pub async fn stream(&self, path: &str, last_event_id: Option<&str>) -> Result<EventStream, Error> {
+        let mut request = self.request(Method::GET, path).header(ACCEPT, "text/event-stream");
+        if let Some(id) = last_event_id {
+            request = request.header("Last-Event-ID", id);
+        }
+        Ok(EventStream { response: self.send(request).await?, parser: Parser::default() })
+    }
+
+    fn request(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
+        let request = self.http.request(method, format!("{}{path}", self.base));
+        match &self.key {
+            None => request,
+            Some(Key(key)) => request.header(AUTHORIZATION, format!("Bearer {key}")),
+        }
+    }
+
+    fn with_body(&self, method: Method, path: &str, body: &impl Serialize) -> reqwest::RequestBuilder {
+        // Request bodies are plain data: they always serialise.
+        let text = serde_json::to_vec(body).unwrap_or_default();
+        self.request(method, path).header(CONTENT_TYPE, "application/json").body(text)
+    }
+
+    async fn send(&self, request: reqwest::RequestBuilder) -> Result<reqwest::Response, Error> {
+        let response = request.send().await.map_err(Error::Unreachable)?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        let body = response.bytes().await.map_err(Error::BrokenOff)?;
+        match serde_json::from_slice::<Envelope>(&body) {
+            Ok(envelope) => Err(Error::Refused { status, refusal: envelope.error }),
+            Err(_) => Err(Error::Strange(status)),
+        }
+    }
+
+    async fn json<T: DeserializeOwned>(&self, request: reqwest::RequestBuilder) -> Result<T, Error> {
+        let response = self.send(request).await?;
+        let status = response.status();
+        let body = response.bytes().await.map_err(Error::BrokenOff)?;
+        serde_json::from_slice(&body).map_err(|_| Error::Strange(status))
+    }
+}
+
+/// One server-sent event.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Message {
+    pub id: Option<String>,
+    /// `message` unless it says otherwise.
+    pub event: String,
+    pub data: String,
+}
+
+/// A stream that is being read.
+#[derive(Debug)]
+pub struct EventStream {
+    response: reqwest::Response,
+    parser: Parser,
+}
+
+impl EventStream {
+    /// The next event; `None` when the server ended the stream.
+    pub async fn next(&mut self) -> Result<Option<Message>, Error> {
+        loop {
+            if let Some(message) = self.parser.next() {
+                return Ok(Some(message));
+            }
+            match self.response.chunk().await.map_err(Error::BrokenOff)? {
+                Some(chunk) => self.parser.feed(&chunk),
+                None => return Ok(None),
+            }
+        }
+    }
+}
+
+/// Takes chunks as they come and gives whole events.
+#[derive(Debug, Default)]
+struct Parser {
+    buffer: Vec<u8>,
+    read: usize,
+    building: Message,
+    has_data: bool,
+}
+
+impl Parser {
+    fn feed(&mut self, chunk: &[u8]) {
+        self.buffer.drain(..self.read);
+        self.read = 0;
+        self.buffer.extend_from_slice(chunk);
+    }
+
+    fn next(&mut self) -> Option<Message> {
+        while let Some(length) = self.buffer[self.read..].iter().position(|byte| *byte == b'\n') {
+            let line = String::from_utf8_lossy(&self.buffer[self.read..self.read + length]).into_owned();
+            self.read += length + 1;
+            if let Some(message) = self.line(line.trim_end_matches('\r')) {
+                return Some(message);
+            }
+        }
+        None
+    }
+
+    fn line(&mut self, line: &str) -> Option<Message> {
+        if line.is_empty() {
+            let mut message = std::mem::take(&mut self.building);
+            if message.event.is_empty() {
+                message.event.push_str("message");
+            }
+            return std::mem::take(&mut self.has_data).then_some(message);
+        }
+        let (field, value) = line.split_once(':').unwrap_or((line, ""));
+        let value = value.strip_prefix(' ').unwrap_or(value);
+        match field {
+            "id" => self.building.id = Some(value.to_owned()),
+            "event" => value.clone_into(&mut self.building.event),
+            "data" => {
+                if std::mem::replace(&mut self.has_data, true) {
+                    self.building.data.push('\n');
+                }
+                self.building.data.push_str(value);
+            }
+            _ => {}
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_whole_whatever_the_chunks() {
+        let stream = b":\n\nid: 1\ndata: {\"a\":1}\n\nevent: ready\ndata: {}\r\n\r\nid: 2\ndata: x\ndata: y\n\nid: 3\n";
+        let message = |id: Option<&str>, event: &str, data: &str| Message {
+            id: id.map(str::to_owned),
+            event: event.to_owned(),
+            data: data.to_owned(),
+        };
+        let expected = [
+            message(Some("1"), "message", "{\"a\":1}"),
+            message(None, "ready", "{}"),
+            message(Some("2"), "message", "x\ny"),
+        ];
+        for size in [1, 2, 3, 7, stream.len()] {
+            let mut parser = Parser::default();
+            let mut seen = Vec::new();
+            for chunk in stream.chunks(size) {
+                parser.feed(chunk);
+                seen.extend(std::iter::from_fn(|| parser.next()));
+            }
+            assert_eq!(seen, expected, "in chunks of {size}");
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! What an operator sets, and what is refused before a port is opened.
+
+use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU32;
+use std::path::Path;
+use std::time::Duration;
+
+use metrics_exporter_prometheus::PrometheusHandle;
+use sederunt_core::people::SecretHash;
+
+/// How callers prove who they are.
+#[derive(Clone, Debug)]
+pub enum Auth {
+    /// They do not: whoever is on this machine is the owner of the default tenant.
+    Local,
+    /// API keys.
+    Keys,
+    /// JSON Web Tokens of somebody else's making, beside API keys.
+    Jwt(JwtConfig),
+}
+
+impl Auth {
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Local => "local",
+            Self::Keys => "keys",
+            Self::Jwt(_) => "jwt",
+        }
+    }
+}
+
+/// Whose tokens are believed.
+#[derive(Clone)]
+pub struct JwtConfig {
+    pub keys: JwtKeys,
+}
+
+#[derive(Clone)]
+pub enum JwtKeys {
+    /// A shared secret: HS256.
+    Secret(Vec<u8>),
+    /// The text of a JSON Web Key Set: RS256 and ES256.
+    Jwks(String),
+}
+
+impl JwtConfig {
+    pub fn secret(secret: impl Into<Vec<u8>>) -> Self {
+        Self { keys: JwtKeys::Secret(secret.into()) }
+    }
+
+    pub fn jwks_file(path: &Path) -> std::io::Result<Self> {
+        Ok(Self { keys: JwtKeys::Jwks(std::fs::read_to_string(path)?) })
+    }
+}
+
+impl std::fmt::Debug for JwtConfig {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self.keys {
+            JwtKeys::Secret(_) => "JwtConfig(secret)",
+            JwtKeys::Jwks(_) => "JwtConfig(jwks)",
+        })
+    }
+}
+
+/// So many a second, and so many at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    pub per_second: NonZeroU32,
+    pub burst: NonZeroU32,
+}
+
+impl Rate {
+    pub const fn new(per_second: u32, burst: u32) -> Option<Self> {
+        match (NonZeroU32::new(per_second), NonZeroU32::new(burst)) {
+            (Some(per_second), Some(burst)) => Some(Self { per_second, burst }),
+            _ => None,
+        }
+    }
+}
+
+/// How much each kind of caller may ask; `None` does not count.
+#[derive(Clone, Copy, Debug)]
+pub struct Rates {
+    /// Requests of one credential. The owner of a local server is not counted.
+    pub per_credential: Option<Rate>,
+    /// Requests through one share link: whoever holds it is a stranger.
+    pub per_share: Option<Rate>,
+    /// Failures to prove who one is, from one address.
+    pub failures_per_peer: Option<Rate>,
+}
+
+impl Default for Rates {
+    fn default() -> Self {
+        Self {
+            per_credential: Rate::new(50_000, 100_000),
+            per_share: Rate::new(20, 100),
+            failures_per_peer: Rate::new(5, 50),
+        }
+    }
+}
+
+/// Everything that can be set about the server.
+#[derive(Clone, Debug)]
+pub struct ServerConfig {
+    pub listen: SocketAddr,
+    pub auth: Auth,
+    /// Where clients reach this server; share links start with it.
+    pub public_url: Option<String>,
+    /// The hash of the operator's key; without it nobody is the operator.
+    pub operator_key_hash: Option<SecretHash>,
+    pub rates: Rates,
+    pub sweep_every: Duration,
+    /// How long open requests may go on after the server was told to stop.
+    pub drain_max: Duration,
+    /// What `/metrics` prints.
+    pub metrics: Option<PrometheusHandle>,
+}
+
+impl Default for ServerConfig {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], 7070)),
+            auth: Auth::Local,
+            public_url: None,
+            operator_key_hash: None,
+            rates: Rates::default(),
+            sweep_every: Duration::from_secs(1),
+            drain_max: Duration::from_secs(10),
+            metrics: None,
+        }
+    }
+}
+
+/// Why a server does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    #[error("{0} is not a loopback address: serve it with --auth keys or --auth jwt")]
+    OpenToStrangers(SocketAddr),
+    #[error("a server without authentication has no public address: {0} is not on this machine")]
+    PublicWithoutAuth(String),
+    #[error("the public URL must be http:// or https:// and a host: {0}")]
+    PublicUrl(String),
+    #[error("the JWT keys cannot be used: {0}")]
+    Jwt(String),
+    #[error("cannot listen on {0}: {1}")]
+    Listen(SocketAddr, #[source] std::io::Error),
+}
+
+impl ServerConfig {
+    /// Refuses what would let strangers in.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let host = self.public_url.as_deref().map(|url| (url, public_host(url)));
+        if let Some((url, None)) = host {
+            return Err(ConfigError::PublicUrl(url.to_owned()));
+        }
+        if !matches!(self.auth, Auth::Local) {
+            return Ok(());
+        }
+        if !self.listen.ip().is_loopback() {
+            return Err(ConfigError::OpenToStrangers(self.listen));
+        }
+        match host {
+            Some((url, Some(host))) if !is_loopback(host) => Err(ConfigError::PublicWithoutAuth(url.to_owned())),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The host of a URL, without its port.
+fn public_host(url: &str) -> Option<&str> {
+    let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"))?;
+    let authority = rest.split(['/', '?', '#']).next()?;
+    if authority.contains('@') {
+        return None;
+    }
+    let host = match authority.strip_prefix('[') {
+        Some(bracketed) => bracketed.split_once(']')?.0,
+        None => authority.split(':').next()?,
+    };
+    (!host.is_empty()).then_some(host)
+}
+
+fn is_loopback(host: &str) -> bool {
+    host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_without_authentication_stays_on_this_machine() {
+        let table = [
+            ("127.0.0.1:7070", None, true),
+            ("[::1]:7070", None, true),
+            ("127.0.0.2:0", None, true),
+            ("0.0.0.0:7070", None, false),
+            ("[::]:7070", None, false),
+            ("192.168.1.2:7070", None, false),
+            ("127.0.0.1:7070", Some("http://localhost:7070"), true),
+            ("127.0.0.1:7070", Some("http://127.0.0.1:7070/x"), true),
+            ("127.0.0.1:7070", Some("https://[::1]"), true),
+            ("127.0.0.1:7070", Some("https://sessions.example"), false),
+            ("127.0.0.1:7070", Some("http://localhost.evil.example"), false),
+            ("127.0.0.1:7070", Some("http://localhost@evil.example"), false),
+            ("127.0.0.1:7070", Some("ftp://localhost"), false),
+            ("127.0.0.1:7070", Some("http://"), false),
+        ];
+        for (listen, public_url, starts) in table {
+            let config = ServerConfig {
+                listen: listen.parse().unwrap(),
+                public_url: public_url.map(str::to_owned),
+                ..ServerConfig::default()
+            };
+            assert_eq!(config.check().is_ok(), starts, "{listen} {public_url:?}");
+        }
+    }
+
+    #[test]
+    fn with_authentication_it_may_face_the_world() {
+        let config = ServerConfig {
+            listen: "0.0.0.0:7070".parse().unwrap(),
+            auth: Auth::Keys,
+            public_url: Some("https://sessions.example".into()),
+            ..ServerConfig::default()
+        };
+        assert!(config.check().is_ok());
+    }
+}

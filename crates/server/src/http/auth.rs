@@ -1,0 +1,328 @@
+//! Who calls: a key, a token, a share link, the operator, or whoever is on this machine.
+//!
+//! Proofs are looked up by their hash and remembered for a few seconds, so that a busy caller costs
+//! no look-up per request and a revoked one is refused within five seconds. A credential is never
+//! logged, printed or kept in clear.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::extract::FromRequestParts;
+use http::request::Parts;
+use http::{HeaderMap, header};
+use moka::sync::Cache;
+use sederunt_core::access::{Actor, Role};
+use sederunt_core::engine::{Engine, Operator};
+use sederunt_core::people::{KEY_PREFIX, SecretHash};
+use sederunt_core::session::SourceKind;
+use sederunt_core::{Error, TenantId, UserId};
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+use super::error::Refused;
+use super::jwt::Verifier;
+use super::query::Pairs;
+use crate::config::{Auth, ConfigError, ServerConfig};
+
+/// How long a proof is believed without asking again. Below [`limits::REVOCATION_REACHES`] with room
+/// for the look-up.
+///
+/// [`limits::REVOCATION_REACHES`]: sederunt_core::limits::REVOCATION_REACHES
+const BELIEVED: Duration = Duration::from_secs(4);
+/// An open stream asks every few seconds, and believes only what was looked up this recently: both
+/// together stay within the bound.
+const BELIEVED_BY_STREAMS: Duration = Duration::from_secs(1);
+/// How long a failure is remembered.
+const DOUBTED: Duration = Duration::from_secs(2);
+/// Proofs remembered, and apart from them failures: nobody can push out the one with the other.
+const REMEMBERED_MAX: u64 = 10_000;
+
+/// The header by which a lending key names the user that it acts for.
+pub const X_SEDERUNT_USER: &str = "x-sederunt-user";
+/// The header by which the operator names a tenant.
+pub const X_SEDERUNT_TENANT: &str = "x-sederunt-tenant";
+pub const X_SHARE_TOKEN: &str = "x-share-token";
+
+/// A caller that proved who it is.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    pub actor: Arc<Actor>,
+    pub is_operator: bool,
+    proof: Option<Arc<Proof>>,
+}
+
+/// What must still hold while a stream is open.
+struct Proof {
+    kind: Kind,
+    secret: Box<str>,
+    acts_for: Option<UserId>,
+}
+
+/// What kind of credential was presented.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Key,
+    Token,
+    Share,
+}
+
+impl std::fmt::Debug for Proof {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?}", self.kind)
+    }
+}
+
+/// The name under which it is remembered what a credential proves.
+fn name(kind: Kind, secret: &str, acts_for: Option<&UserId>) -> SecretHash {
+    let mut hash = Sha256::new();
+    hash.update([kind as u8]);
+    hash.update(secret);
+    if let Some(user) = acts_for {
+        hash.update([0]);
+        hash.update(user.as_str());
+    }
+    SecretHash(hash.finalize().into())
+}
+
+impl Caller {
+    /// Whoever is on this machine.
+    pub fn local() -> Self {
+        Self { actor: Arc::new(Actor::local(SourceKind::Api)), is_operator: false, proof: None }
+    }
+
+    pub fn is_share(&self) -> bool {
+        self.actor.role == Role::Share
+    }
+
+    /// Whether there is anything that could be revoked.
+    pub fn can_be_revoked(&self) -> bool {
+        self.proof.is_some()
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for Caller {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refused> {
+        let missing = || Error::Unauthenticated("the request carries no credential");
+        parts.extensions.get::<Self>().cloned().ok_or_else(|| missing().into())
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Believed {
+    caller: Caller,
+    since: Instant,
+}
+
+/// Finds out who calls.
+#[derive(Debug)]
+pub struct Authenticator {
+    engine: Engine,
+    local: bool,
+    verifier: Option<Verifier>,
+    operator: Option<SecretHash>,
+    believed: Cache<SecretHash, Believed>,
+    doubted: Cache<SecretHash, ()>,
+    on_this_machine: Caller,
+}
+
+impl Authenticator {
+    pub fn new(engine: Engine, config: &ServerConfig) -> Result<Self, ConfigError> {
+        let verifier = match &config.auth {
+            Auth::Jwt(jwt) => Some(Verifier::new(jwt)?),
+            Auth::Local | Auth::Keys => None,
+        };
+        let cache = |life| Cache::builder().max_capacity(REMEMBERED_MAX).time_to_live(life);
+        Ok(Self {
+            engine,
+            local: matches!(config.auth, Auth::Local),
+            verifier,
+            operator: config.operator_key_hash,
+            believed: cache(BELIEVED).build(),
+            doubted: Cache::builder().max_capacity(REMEMBERED_MAX).time_to_live(DOUBTED).build(),
+            on_this_machine: Caller::local(),
+        })
+    }
+
+    /// Who makes this request.
+    pub async fn caller(&self, headers: &HeaderMap, query: Option<&str>) -> Result<Caller, Error> {
+        let acts_for = header_text(headers, X_SEDERUNT_USER)?.map(UserId::parse).transpose()?;
+        if let Some(bearer) = bearer(headers)? {
+            if self.is_operator(bearer) {
+                return self.operator(headers, acts_for).await;
+            }
+            let kind = if self.verifier.is_some() && !bearer.starts_with(KEY_PREFIX) { Kind::Token } else { Kind::Key };
+            return self.believe(kind, bearer, acts_for, BELIEVED).await;
+        }
+        if let Some(token) = share_token(headers, query)? {
+            return self.believe(Kind::Share, &token, None, BELIEVED).await;
+        }
+        if !self.local {
+            return Err(Error::Unauthenticated("the request carries no credential"));
+        }
+        match acts_for {
+            None => Ok(self.on_this_machine.clone()),
+            Some(user) => {
+                let actor = self.engine.act_as(Actor::local(SourceKind::Api), &user).await?;
+                Ok(Caller { actor: Arc::new(actor), ..self.on_this_machine.clone() })
+            }
+        }
+    }
+
+    /// Whether what a caller proved still holds. Asked while its streams are open.
+    pub async fn still_holds(&self, caller: &Caller) -> Result<(), Error> {
+        match &caller.proof {
+            None => Ok(()),
+            Some(proof) => {
+                let Proof { kind, secret, acts_for } = &**proof;
+                self.believe(*kind, secret, acts_for.clone(), BELIEVED_BY_STREAMS).await.map(drop)
+            }
+        }
+    }
+
+    fn is_operator(&self, bearer: &str) -> bool {
+        self.operator.is_some_and(|known| SecretHash::of(bearer).0.ct_eq(&known.0).into())
+    }
+
+    async fn operator(&self, headers: &HeaderMap, acts_for: Option<UserId>) -> Result<Caller, Error> {
+        let tenant = match header_text(headers, X_SEDERUNT_TENANT)? {
+            None => TenantId::stored("default"),
+            Some(name) => TenantId::parse(name)?,
+        };
+        let mut actor = Operator::owner_of(tenant, SourceKind::Cli);
+        if let Some(user) = acts_for {
+            actor = self.engine.act_as(actor, &user).await?;
+        }
+        Ok(Caller { actor: Arc::new(actor), is_operator: true, proof: None })
+    }
+
+    /// Who presents this, as was found out at most so long ago.
+    async fn believe(
+        &self,
+        kind: Kind,
+        secret: &str,
+        acts_for: Option<UserId>,
+        for_at_most: Duration,
+    ) -> Result<Caller, Error> {
+        let name = name(kind, secret, acts_for.as_ref());
+        if let Some(believed) = self.believed.get(&name)
+            && believed.since.elapsed() <= for_at_most
+        {
+            return Ok(believed.caller);
+        }
+        if self.doubted.contains_key(&name) {
+            return Err(Error::Unauthenticated("the credential was refused a moment ago"));
+        }
+        // Taken before the look-up: what is revoked meanwhile is found in time.
+        let since = Instant::now();
+        match self.look_up(kind, secret, acts_for.as_ref()).await {
+            Ok(actor) => {
+                let proof = Arc::new(Proof { kind, secret: secret.into(), acts_for });
+                let caller = Caller { actor: Arc::new(actor), is_operator: false, proof: Some(proof) };
+                self.believed.insert(name, Believed { caller: caller.clone(), since });
+                Ok(caller)
+            }
+            Err(error) => {
+                if matches!(error, Error::Unauthenticated(_)) {
+                    self.believed.invalidate(&name);
+                    self.doubted.insert(name, ());
+                }
+                Err(error)
+            }
+        }
+    }
+
+    async fn look_up(&self, kind: Kind, secret: &str, acts_for: Option<&UserId>) -> Result<Actor, Error> {
+        let engine = &self.engine;
+        let actor = match (kind, &self.verifier) {
+            (Kind::Key, _) => engine.authenticate_key(secret, SourceKind::Api).await?,
+            (Kind::Share, _) => engine.authenticate_share(secret).await?,
+            (Kind::Token, Some(verifier)) => verifier.actor(engine, secret).await?,
+            (Kind::Token, None) => return Err(Error::Unauthenticated("tokens are not taken here")),
+        };
+        match acts_for {
+            None => Ok(actor),
+            Some(user) if kind == Kind::Key && engine.key_acts_for_others(secret).await? => {
+                engine.act_as(actor, user).await
+            }
+            Some(_) => Err(Error::denied("this credential may not act for others")),
+        }
+    }
+}
+
+/// The credential of the `Authorization` header.
+fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Error> {
+    let mut given = headers.get_all(header::AUTHORIZATION).iter();
+    let Some(value) = given.next() else { return Ok(None) };
+    let text = value.to_str().ok().filter(|_| given.next().is_none());
+    text.and_then(|text| text.split_once(' '))
+        .filter(|(scheme, secret)| scheme.eq_ignore_ascii_case("bearer") && !secret.trim().is_empty())
+        .map(|(_, secret)| Some(secret.trim()))
+        .ok_or(Error::Unauthenticated("the header is malformed"))
+}
+
+/// The token of a share link, from its header or the query string.
+fn share_token(headers: &HeaderMap, query: Option<&str>) -> Result<Option<String>, Error> {
+    if let Some(token) = header_text(headers, X_SHARE_TOKEN)? {
+        return Ok(Some(token.to_owned()));
+    }
+    match query {
+        Some(query) if query.contains("share=") => Pairs::parse(query)?.text(&["share"]),
+        _ => Ok(None),
+    }
+}
+
+fn header_text<'a>(headers: &'a HeaderMap, name: &'static str) -> Result<Option<&'a str>, Error> {
+    match headers.get(name) {
+        None => Ok(None),
+        Some(value) => match std::str::from_utf8(value.as_bytes()) {
+            Ok(text) => Ok(Some(text)),
+            Err(_) => Err(Error::invalid(name, "is not UTF-8")),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bearer_credential_is_read_from_its_header_alone() {
+        let table = [
+            (vec!["Bearer sdr_x"], Ok(Some("sdr_x"))),
+            (vec!["bearer  sdr_x "], Ok(Some("sdr_x"))),
+            (vec![], Ok(None)),
+            (vec!["Basic abc"], Err(())),
+            (vec!["Bearer"], Err(())),
+            (vec!["Bearer "], Err(())),
+            (vec!["Bearer a", "Bearer b"], Err(())),
+        ];
+        for (values, expected) in table {
+            let mut headers = HeaderMap::new();
+            for value in &values {
+                headers.append(header::AUTHORIZATION, value.parse().unwrap());
+            }
+            assert_eq!(bearer(&headers).map_err(drop), expected, "{values:?}");
+        }
+    }
+
+    #[test]
+    fn a_share_token_is_read_from_header_or_query() {
+        let none = HeaderMap::new();
+        assert_eq!(share_token(&none, Some("a=1&share=x%2Dy")).unwrap().as_deref(), Some("x-y"));
+        assert_eq!(share_token(&none, Some("myshare=x")).unwrap(), None);
+        assert!(share_token(&none, Some("share=a&share=b")).is_err());
+        let header = HeaderMap::from_iter([(X_SHARE_TOKEN.parse().unwrap(), "h".parse().unwrap())]);
+        assert_eq!(share_token(&header, None).unwrap().as_deref(), Some("h"));
+    }
+
+    #[test]
+    fn secrets_do_not_print_and_are_told_apart() {
+        let proof = Proof { kind: Kind::Key, secret: "sdr_secret".into(), acts_for: None };
+        assert_eq!(format!("{proof:?}"), "Key");
+        let plain = name(Kind::Key, "sdr_secret", None);
+        assert_ne!(plain, name(Kind::Share, "sdr_secret", None));
+        assert_ne!(plain, name(Kind::Key, "sdr_secret", Some(&UserId::stored("u"))));
+    }
+}

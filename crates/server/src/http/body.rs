@@ -1,0 +1,296 @@
+//! Request bodies: bounded, JSON, read once by the strict pass, then by type.
+//!
+//! The canonical text is what everything below sees: handlers borrow from it, and the idempotency
+//! key is made from it, so white space and escapes do not make two requests out of one.
+
+use std::time::Duration;
+
+use axum::extract::{FromRequest, Request};
+use http::{HeaderMap, header};
+use sederunt_core::store::IdemKey;
+use sederunt_core::{Error, json, limits};
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor, value::MapAccessDeserializer};
+use sha2::{Digest, Sha256};
+
+use super::auth::Caller;
+use super::error::Refused;
+use super::query::Pairs;
+
+/// A body that trickles in for longer than this is given up.
+const BODY_READ_MAX: Duration = Duration::from_secs(30);
+
+/// The canonical text of a request's body, with its idempotency key.
+#[derive(Debug)]
+pub struct Text {
+    pub text: String,
+    pub key: Option<IdemKey>,
+}
+
+/// A request's body, read as `T`.
+#[derive(Debug)]
+pub struct Input<T> {
+    pub body: T,
+    pub key: Option<IdemKey>,
+}
+
+impl<S: Sync> FromRequest<S> for Text {
+    type Rejection = Refused;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Refused> {
+        let (parts, body) = request.into_parts();
+        refuse_query(parts.uri.query())?;
+        if content_length(&parts.headers).is_some_and(|length| length > limits::BODY_BYTES_MAX) {
+            return Err(too_large());
+        }
+        let bytes = tokio::time::timeout(BODY_READ_MAX, axum::body::to_bytes(body, limits::BODY_BYTES_MAX))
+            .await
+            .map_err(|_| Refused::SlowBody)?
+            .map_err(|error| unread(&error))?;
+        let text = if bytes.is_empty() {
+            "{}".to_owned()
+        } else if is_json(&parts.headers) {
+            json::canonical(&bytes)?
+        } else {
+            return Err(Refused::MediaType);
+        };
+        let key = match parts.headers.get("idempotency-key") {
+            None => None,
+            Some(given) => {
+                let caller = parts.extensions.get::<Caller>().ok_or(Error::NotFound)?;
+                let line = format!("{} {}", parts.method, parts.uri.path());
+                Some(idem_key(caller, &line, given.as_bytes(), &text)?)
+            }
+        };
+        Ok(Self { text, key })
+    }
+}
+
+impl<T: for<'de> Deserialize<'de>, S: Sync> FromRequest<S> for Input<T> {
+    type Rejection = Refused;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Refused> {
+        let Text { text, key } = Text::from_request(request, state).await?;
+        Ok(Self { body: read(&text)?, key })
+    }
+}
+
+/// Reads canonical text as an object of this type, or names the field that does not fit.
+pub fn read<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T, Error> {
+    if let Ok(Object(value)) = serde_json::from_str::<Object<T>>(text) {
+        return Ok(value);
+    }
+    // Only a refused body is read again, to learn where it went wrong.
+    let mut from = serde_json::Deserializer::from_str(text);
+    match serde_path_to_error::deserialize::<_, Object<T>>(&mut from) {
+        Ok(Object(value)) => Ok(value),
+        Err(error) => Err(misfit(&error.path().to_string(), error.inner())),
+    }
+}
+
+fn misfit(path: &str, error: &serde_json::Error) -> Error {
+    let sentence = error.to_string();
+    let message = sentence.rsplit_once(" at line ").map_or(sentence.as_str(), |(message, _)| message);
+    let inside = |name: &str| if path == "." { name.to_owned() } else { format!("{path}.{name}") };
+    let named = |prefix: &str| message.strip_prefix(prefix).and_then(|rest| rest.split('`').next());
+    if let Some(name) = named("missing field `") {
+        return Error::invalid(inside(name), "is required");
+    }
+    // The path of an unknown field ends in the field itself.
+    if named("unknown field `").is_some() {
+        return Error::invalid(path.to_owned(), "is not a field of this request");
+    }
+    if let Some(name) = named("duplicate field `") {
+        return Error::invalid(inside(name), "stands twice, under two names");
+    }
+    let field = if path == "." { "body".to_owned() } else { path.to_owned() };
+    Error::invalid(field, message.to_owned())
+}
+
+/// Takes an object and nothing else: by itself serde would take a list of the fields' values too.
+#[derive(Debug)]
+pub struct Object<T>(pub T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Fields<T>(std::marker::PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Fields<T> {
+            type Value = T;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map))
+            }
+        }
+        from.deserialize_map(Fields(std::marker::PhantomData)).map(Self)
+    }
+}
+
+/// Tells a field that was given as `null` from one that was not given.
+pub fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Option<Option<T>>, D::Error> {
+    Option::deserialize(from).map(Some)
+}
+
+/// Requests with a body have no parameters.
+fn refuse_query(query: Option<&str>) -> Result<(), Error> {
+    let Some(query) = query else { return Ok(()) };
+    let mut pairs = Pairs::parse(query)?;
+    pairs.text(&["share"])?;
+    pairs.finish()
+}
+
+fn content_length(headers: &HeaderMap) -> Option<usize> {
+    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let Some(given) = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()) else {
+        return false;
+    };
+    let essence = given.split(';').next().unwrap_or_default().trim();
+    essence.eq_ignore_ascii_case("application/json")
+}
+
+fn too_large() -> Refused {
+    Error::TooLarge { what: "body", limit: limits::BODY_BYTES_MAX }.into()
+}
+
+/// Tells a body that is too long from one that broke off.
+fn unread(error: &axum::Error) -> Refused {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        if error.is::<http_body_util::LengthLimitError>() {
+            return too_large();
+        }
+        cause = error.source();
+    }
+    Error::BadJson("the body broke off".to_owned()).into()
+}
+
+/// Binds a caller's key to the caller and the request line, and remembers the body by its hash.
+fn idem_key(caller: &Caller, line: &str, given: &[u8], body: &str) -> Result<IdemKey, Error> {
+    let fits = (1..=limits::IDEMPOTENCY_KEY_CHARS_MAX).contains(&given.len())
+        && given.iter().all(u8::is_ascii_graphic);
+    if !fits {
+        let rule = format!("must be 1 to {} visible characters", limits::IDEMPOTENCY_KEY_CHARS_MAX);
+        return Err(Error::invalid("Idempotency-Key", rule));
+    }
+    let actor = &caller.actor;
+    let mut scope = Sha256::new();
+    for part in [actor.tenant.as_str().as_bytes(), actor.credential.as_str().as_bytes(), line.as_bytes(), given] {
+        scope.update((part.len() as u64).to_le_bytes());
+        scope.update(part);
+    }
+    Ok(IdemKey { scope: half(scope.finalize().into()), body: half(Sha256::digest(body).into()), note: None })
+}
+
+fn half(hash: [u8; 32]) -> [u8; 16] {
+    let mut half = [0; 16];
+    half.copy_from_slice(&hash[..16]);
+    half
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+    use serde_json::value::RawValue;
+
+    use super::*;
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Outer<'a> {
+        name: String,
+        #[serde(alias = "taskId")]
+        task_id: Option<String>,
+        #[serde(borrow, default)]
+        inner: Vec<Object<Inner<'a>>>,
+        #[serde(default, deserialize_with = "given")]
+        title: Option<Option<String>>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Inner<'a> {
+        n: Option<u32>,
+        #[serde(borrow)]
+        raw: Option<&'a RawValue>,
+    }
+
+    #[test]
+    fn a_misfit_is_named_with_its_path() {
+        let table = [
+            (r#"{}"#, "name"),
+            (r#"[]"#, "body"),
+            (r#"["x"]"#, "body"),
+            (r#"5"#, "body"),
+            (r#"{"name":"x","y":1}"#, "y"),
+            (r#"{"name":5}"#, "name"),
+            (r#"{"name":null}"#, "name"),
+            (r#"{"name":"x","task_id":"a","taskId":"b"}"#, "task_id"),
+            (r#"{"name":"x","inner":[{"n":1},{"n":"2"}]}"#, "inner[1].n"),
+            (r#"{"name":"x","inner":[{"n":-1}]}"#, "inner[0].n"),
+            (r#"{"name":"x","inner":[{"m":1}]}"#, "inner[0].m"),
+            (r#"{"name":"x","inner":[[1]]}"#, "inner[0]"),
+            (r#"{"name":"x","inner":{}}"#, "inner"),
+        ];
+        for (text, field) in table {
+            match read::<Outer<'_>>(text) {
+                Err(Error::Invalid { field: named, message }) => {
+                    assert_eq!(named, field, "{text}: {message}");
+                    assert!(!message.contains("line"), "{message}");
+                }
+                other => panic!("{text}: {other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn aliases_borrowed_text_and_nulls_are_read() {
+        let outer: Outer<'_> =
+            read(r#"{"name":"x","taskId":"t","inner":[{"raw":{"a":[1.50]}}],"title":null}"#).unwrap();
+        assert_eq!((outer.name.as_str(), outer.task_id.as_deref()), ("x", Some("t")));
+        assert_eq!(outer.inner[0].0.raw.unwrap().get(), r#"{"a":[1.50]}"#);
+        assert_eq!(outer.inner[0].0.n, None);
+        assert_eq!(outer.title, Some(None));
+        assert_eq!(read::<Outer<'_>>(r#"{"name":"x"}"#).unwrap().title, None);
+    }
+
+    #[test]
+    fn only_json_is_taken() {
+        let table = [
+            ("application/json", true),
+            ("Application/JSON; charset=utf-8", true),
+            ("text/plain", false),
+            ("application/x-www-form-urlencoded", false),
+            ("application/jsonx", false),
+            ("text/plain; application/json", false),
+        ];
+        for (given, taken) in table {
+            let headers = HeaderMap::from_iter([(header::CONTENT_TYPE, given.parse().unwrap())]);
+            assert_eq!(is_json(&headers), taken, "{given}");
+        }
+        assert!(!is_json(&HeaderMap::new()));
+    }
+
+    #[test]
+    fn a_key_is_bound_to_caller_line_and_body() {
+        let caller = Caller::local();
+        let key = |line: &str, given: &str, body: &str| idem_key(&caller, line, given.as_bytes(), body);
+        let first = key("POST /a", "k", "{}").unwrap();
+        assert_eq!(key("POST /a", "k", "{}").unwrap(), first);
+        assert_ne!(key("POST /b", "k", "{}").unwrap().scope, first.scope);
+        assert_ne!(key("POST /a", "l", "{}").unwrap().scope, first.scope);
+        assert_ne!(key("POST /", "ak", "{}").unwrap().scope, first.scope);
+        let other = key("POST /a", "k", "{\"x\":1}").unwrap();
+        assert_eq!(other.scope, first.scope);
+        assert_ne!(other.body, first.body);
+        for (given, taken) in [("", false), ("a b", false), ("é", false)] {
+            assert_eq!(key("POST /a", given, "{}").is_ok(), taken, "{given:?}");
+        }
+        assert!(key("POST /a", &"k".repeat(limits::IDEMPOTENCY_KEY_CHARS_MAX), "{}").is_ok());
+        assert!(key("POST /a", &"k".repeat(limits::IDEMPOTENCY_KEY_CHARS_MAX + 1), "{}").is_err());
+    }
+}

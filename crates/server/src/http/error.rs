@@ -1,0 +1,228 @@
+//! Refusals on their way out: the status, the headers and the envelope of every one of them.
+//!
+//! A handler only says *what* it refuses; the gate knows the request's id and writes the envelope.
+//! So the answer carries the refusal as an extension until it reaches the gate.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use http::{HeaderValue, StatusCode, header};
+use sederunt_core::{Conflict, Error};
+use serde_json::{Value, json};
+
+use super::wire;
+
+pub type Result<T, E = Refused> = std::result::Result<T, E>;
+
+/// Why a request was not carried out.
+#[derive(Debug)]
+pub enum Refused {
+    Core(Error),
+    /// The path exists, the method does not.
+    Method,
+    /// A body that is not `application/json`.
+    MediaType,
+    /// A body that did not arrive in time.
+    SlowBody,
+}
+
+impl From<Error> for Refused {
+    fn from(error: Error) -> Self {
+        Self::Core(error)
+    }
+}
+
+impl From<Conflict> for Refused {
+    fn from(conflict: Conflict) -> Self {
+        Self::Core(conflict.into())
+    }
+}
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = self.status();
+        response.extensions_mut().insert(Arc::new(self));
+        response
+    }
+}
+
+impl Refused {
+    pub fn status(&self) -> StatusCode {
+        match self {
+            Self::Method => StatusCode::METHOD_NOT_ALLOWED,
+            Self::MediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::SlowBody => StatusCode::REQUEST_TIMEOUT,
+            Self::Core(error) => match error {
+                Error::BadJson(_) => StatusCode::BAD_REQUEST,
+                Error::Unauthenticated(_) => StatusCode::UNAUTHORIZED,
+                Error::Denied(_) => StatusCode::FORBIDDEN,
+                Error::NotFound => StatusCode::NOT_FOUND,
+                Error::Conflict(_) => StatusCode::CONFLICT,
+                Error::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+                Error::Invalid { .. } | Error::IdempotencyMismatch => StatusCode::UNPROCESSABLE_ENTITY,
+                Error::RateLimited(_) => StatusCode::TOO_MANY_REQUESTS,
+                Error::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
+                Error::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
+            },
+        }
+    }
+
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Core(error) => error.code(),
+            Self::Method => "method_not_allowed",
+            Self::MediaType => "invalid",
+            Self::SlowBody => "timeout",
+        }
+    }
+
+    fn message(&self) -> String {
+        match self {
+            Self::Core(Error::Invalid { message, field }) => format!("`{field}` {message}"),
+            Self::Core(error) => error.to_string(),
+            Self::Method => "this path does not take that method; see `Allow`".to_owned(),
+            Self::MediaType => "send the body as `Content-Type: application/json`".to_owned(),
+            Self::SlowBody => "the body did not arrive in time; send it again".to_owned(),
+        }
+    }
+
+    fn field(&self) -> Option<&str> {
+        match self {
+            Self::Core(Error::Invalid { field, .. }) => Some(field),
+            Self::MediaType => Some("content-type"),
+            _ => None,
+        }
+    }
+
+    fn details(&self) -> Option<Value> {
+        match self {
+            Self::Core(Error::Conflict(conflict)) => match conflict {
+                Conflict::SequenceMismatch { last_sequence } => Some(json!({ "last_sequence": last_sequence })),
+                Conflict::InvalidTransition { from, to } => {
+                    Some(json!({ "from": from.as_str(), "to": to.as_str() }))
+                }
+                Conflict::TypeMismatch { field } => Some(json!({ "field": field })),
+                Conflict::Fenced
+                | Conflict::SessionBusy
+                | Conflict::SessionRunning
+                | Conflict::SessionClosed
+                | Conflict::GroupSession
+                | Conflict::StaleBase
+                | Conflict::AlreadyExists => None,
+            },
+            Self::Core(Error::TooLarge { limit, .. }) => Some(json!({ "limit": limit })),
+            _ => None,
+        }
+    }
+
+    /// The answer as the caller sees it.
+    pub fn envelope(&self, request_id: &str) -> Response {
+        let body = wire::error::Envelope {
+            error: wire::error::Refusal {
+                code: self.code().to_owned(),
+                message: self.message(),
+                field: self.field().map(str::to_owned),
+                details: self.details(),
+                request_id: request_id.to_owned(),
+            },
+        };
+        let mut response = Response::new(Body::from(serde_json::to_vec(&body).unwrap_or_default()));
+        *response.status_mut() = self.status();
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, super::JSON);
+        match self {
+            Self::Core(Error::Unauthenticated(_)) => {
+                headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            }
+            Self::Core(Error::RateLimited(wait)) => {
+                headers.insert(header::RETRY_AFTER, HeaderValue::from(wait.as_secs().max(1)));
+            }
+            Self::Core(Error::Unavailable(_)) => {
+                headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+            }
+            _ => {}
+        }
+        response
+    }
+
+    /// Logs what is ours to repair, once, with everything that lies under it.
+    pub fn log(&self, request_id: &str, route: &str) {
+        let (Self::Core(Error::Internal(cause)) | Self::Core(Error::Unavailable(cause))) = self else { return };
+        let mut chain = cause.to_string();
+        let mut source = cause.source();
+        while let Some(under) = source {
+            chain.push_str(": ");
+            chain.push_str(&under.to_string());
+            source = under.source();
+        }
+        tracing::error!(target: "sederunt::http", code = self.code(), request_id, route, cause = %chain);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use http_body_util::BodyExt;
+    use sederunt_core::session::Status;
+
+    use super::*;
+
+    async fn answer(refused: Refused) -> (Response<()>, Value) {
+        let (parts, body) = refused.envelope("r1").into_parts();
+        let body = body.collect().await.unwrap().to_bytes();
+        (Response::from_parts(parts, ()), serde_json::from_slice(&body).unwrap())
+    }
+
+    #[tokio::test]
+    async fn every_refusal_has_the_status_and_code_of_the_contract() {
+        let cause = || std::io::Error::other("the disk is on fire");
+        let table: Vec<(Refused, u16, &str)> = vec![
+            (Error::BadJson("x".into()).into(), 400, "bad_json"),
+            (Error::Unauthenticated("x").into(), 401, "unauthenticated"),
+            (Error::denied("x").into(), 403, "denied"),
+            (Error::NotFound.into(), 404, "not_found"),
+            (Refused::Method, 405, "method_not_allowed"),
+            (Refused::SlowBody, 408, "timeout"),
+            (Conflict::InvalidTransition { from: Status::Draft, to: Status::Failed }.into(), 409, "invalid_transition"),
+            (Conflict::SequenceMismatch { last_sequence: 7 }.into(), 409, "sequence_mismatch"),
+            (Conflict::Fenced.into(), 409, "fenced"),
+            (Conflict::SessionBusy.into(), 409, "session_busy"),
+            (Conflict::SessionRunning.into(), 409, "session_running"),
+            (Conflict::SessionClosed.into(), 409, "session_closed"),
+            (Conflict::GroupSession.into(), 409, "group_session"),
+            (Conflict::TypeMismatch { field: "session_type" }.into(), 409, "type_mismatch"),
+            (Conflict::StaleBase.into(), 409, "stale_base"),
+            (Conflict::AlreadyExists.into(), 409, "already_exists"),
+            (Error::TooLarge { what: "body", limit: 9 }.into(), 413, "too_large"),
+            (Refused::MediaType, 415, "invalid"),
+            (Error::invalid("title", "is bad").into(), 422, "invalid"),
+            (Error::IdempotencyMismatch.into(), 422, "idempotency_mismatch"),
+            (Error::RateLimited(Duration::from_millis(10)).into(), 429, "rate_limited"),
+            (Error::internal(cause()).into(), 500, "internal"),
+            (Error::unavailable(cause()).into(), 503, "unavailable"),
+        ];
+        for (refused, status, code) in table {
+            let (head, body) = answer(refused).await;
+            assert_eq!((head.status().as_u16(), body["error"]["code"].as_str()), (status, Some(code)));
+            assert_eq!(body["error"]["request_id"], "r1");
+            assert!(!body.to_string().contains("on fire"), "what lies under an error is not told");
+            assert_eq!(head.headers().contains_key(header::RETRY_AFTER), matches!(status, 429 | 503));
+            assert_eq!(head.headers().contains_key(header::WWW_AUTHENTICATE), status == 401);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_refusal_names_its_field_and_its_details() {
+        let (_, body) = answer(Error::invalid("title", "is longer than 200 characters").into()).await;
+        assert_eq!(body["error"]["field"], "title");
+        assert_eq!(body["error"]["message"], "`title` is longer than 200 characters");
+        let (_, body) = answer(Conflict::SequenceMismatch { last_sequence: 7 }.into()).await;
+        assert_eq!(body["error"]["details"], json!({ "last_sequence": 7 }));
+        let (_, body) = answer(Error::NotFound.into()).await;
+        assert_eq!(body["error"].get("field"), None);
+        assert_eq!(body["error"].get("details"), None);
+    }
+}

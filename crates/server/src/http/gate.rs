@@ -1,0 +1,114 @@
+//! The one layer around every route: the request's name, who calls, how much, what came of it.
+//!
+//! Everything here happens once per request and in this order, so it is one function rather than a
+//! stack of layers. What it logs is the route's template, never a path, a query or a body: those
+//! hold ids, tokens and what people said.
+
+use std::net::IpAddr;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use futures_util::FutureExt;
+use http::request::Parts;
+use http::{HeaderName, HeaderValue, header};
+use sederunt_core::Error;
+
+use super::auth::Caller;
+use super::error::Refused;
+use super::{App, request_id};
+use crate::metrics::route_name;
+
+/// The address that a request came from.
+#[derive(Clone, Copy, Debug)]
+pub struct Peer(pub IpAddr);
+
+/// Routes that say nothing about anybody.
+const OPEN_TO_ALL: [&str; 4] = ["/", "/healthz", "/readyz", "/openapi.json"];
+
+/// Routes that a share link opens.
+const OPEN_TO_SHARES: [&str; 3] =
+    ["/api/sessions/{id}", "/api/sessions/{id}/events", "/api/sessions/{id}/stream"];
+
+/// Whether a share link opens a route.
+pub fn opens_to_shares(route: &str) -> bool {
+    OPEN_TO_SHARES.contains(&route)
+}
+
+pub async fn gate(State(app): State<App>, request: Request, next: Next) -> Response {
+    let began = Instant::now();
+    let (mut head, body) = request.into_parts();
+    let id = request_id::of(&head.headers);
+    let method = head.method.clone();
+    let route = head.extensions.get::<MatchedPath>().cloned();
+    let route = route_name(route.as_ref());
+    let mut caller = None;
+    let mut response = match admit(&app, route, &head).await {
+        Err(refused) => refused.into_response(),
+        Ok(admitted) => {
+            if let Some(admitted) = &admitted {
+                head.extensions.insert(admitted.clone());
+            }
+            caller = admitted;
+            match AssertUnwindSafe(next.run(Request::from_parts(head, body))).catch_unwind().await {
+                Ok(response) => response,
+                Err(panic) => Refused::from(Error::internal(panic_text(&*panic))).into_response(),
+            }
+        }
+    };
+    let id_text = id.to_str().unwrap_or_default();
+    if let Some(refused) = response.extensions_mut().remove::<Arc<Refused>>() {
+        refused.log(id_text, route);
+        response = refused.envelope(id_text);
+    }
+    let status = response.status();
+    let took = began.elapsed();
+    app.measures.answered(&method, route, status, took);
+    tracing::info!(
+        target: "sederunt::http",
+        method = method.as_str(),
+        route,
+        status = status.as_u16(),
+        ms = took.as_secs_f64() * 1000.0,
+        request_id = id_text,
+        tenant = caller.as_ref().map(|caller| caller.actor.tenant.as_str()),
+    );
+    let headers = response.headers_mut();
+    headers.insert(HeaderName::from_static(request_id::X_REQUEST_ID), id);
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    response
+}
+
+/// Lets a request through to its route, with its caller if the route needs one.
+async fn admit(app: &App, route: &str, head: &Parts) -> Result<Option<Caller>, Refused> {
+    if let Some(names) = &app.local {
+        names.check(&head.uri, &head.headers)?;
+    }
+    // A path that nothing answers tells nobody anything.
+    if route == "none" || OPEN_TO_ALL.contains(&route) {
+        return Ok(None);
+    }
+    let caller = match app.auth.caller(&head.headers, head.uri.query()).await {
+        Ok(caller) => caller,
+        Err(error @ Error::Unauthenticated(_)) => {
+            if let Some(Peer(peer)) = head.extensions.get() {
+                app.counters.failure(*peer)?;
+            }
+            return Err(error.into());
+        }
+        Err(error) => return Err(error.into()),
+    };
+    app.counters.request(&caller)?;
+    if caller.is_share() && !opens_to_shares(route) {
+        return Err(Error::denied("a share link opens one session for reading, nothing else").into());
+    }
+    Ok(Some(caller))
+}
+
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    format!("panic: {}", text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default())
+}

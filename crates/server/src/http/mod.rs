@@ -1,0 +1,111 @@
+//! The HTTP surface: requests come in through the [`gate`], are translated in [`routes`], and their
+//! shapes stand in [`wire`].
+
+mod auth;
+mod body;
+mod encode;
+mod error;
+mod gate;
+mod jwt;
+mod local;
+mod page;
+mod path;
+mod query;
+mod rate;
+mod request_id;
+mod router;
+mod routes;
+mod spec;
+mod sse;
+mod stall;
+pub mod wire;
+
+use std::sync::Arc;
+
+use http::HeaderValue;
+use metrics_exporter_prometheus::PrometheusHandle;
+use sederunt_core::engine::Engine;
+use tokio::sync::watch;
+
+pub use gate::Peer;
+pub use rate::FORGET_EVERY;
+pub use router::router;
+pub use spec::openapi;
+pub use stall::Patient;
+
+use crate::config::{ConfigError, ServerConfig};
+use crate::metrics::Measures;
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// Everything that requests share.
+#[derive(Clone, Debug)]
+pub struct App(Arc<Shared>);
+
+#[derive(Debug)]
+pub struct Shared {
+    pub engine: Engine,
+    pub auth: auth::Authenticator,
+    pub counters: rate::Counters,
+    pub measures: Measures,
+    /// The names of the listener, on a server without authentication.
+    pub local: Option<local::Names>,
+    pub about: About,
+    pub metrics: Option<PrometheusHandle>,
+    pub phase: watch::Receiver<Phase>,
+}
+
+/// What the server says of itself.
+#[derive(Debug)]
+pub struct About {
+    pub auth: &'static str,
+    /// The kind and version of the database.
+    pub store: String,
+    /// Where clients reach this server.
+    pub base_url: String,
+}
+
+/// What a server is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    Serving,
+    /// Takes nothing new; what is open may end.
+    Draining,
+    /// What is still open is dropped.
+    Closed,
+}
+
+impl std::ops::Deref for App {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.0
+    }
+}
+
+impl App {
+    pub fn new(
+        engine: Engine,
+        config: &ServerConfig,
+        store: String,
+        listener: std::net::SocketAddr,
+        phase: watch::Receiver<Phase>,
+    ) -> Result<Self, ConfigError> {
+        let local = matches!(config.auth, crate::config::Auth::Local).then(|| local::Names::of(listener));
+        let base_url = match &config.public_url {
+            Some(url) => url.trim_end_matches('/').to_owned(),
+            None => format!("http://{listener}"),
+        };
+        Ok(Self(Arc::new(Shared {
+            auth: auth::Authenticator::new(engine.clone(), config)?,
+            engine,
+            counters: rate::Counters::new(config.rates),
+            measures: Measures::new(),
+            local,
+            about: About { auth: config.auth.name(), store, base_url },
+            metrics: config.metrics.clone(),
+            phase,
+        })))
+    }
+}
+

@@ -1,0 +1,49 @@
+//! Names in paths. A name that nothing can have is answered like a name that nothing has.
+
+use axum::RequestPartsExt;
+use axum::extract::{FromRequestParts, RawPathParams};
+use http::request::Parts;
+use sederunt_core::{CredentialId, Error, SessionId, TenantId, UserId};
+
+use super::error::Refused;
+
+/// What a path names.
+#[derive(Debug)]
+pub struct At<T>(pub T);
+
+/// Reads the names of a path in their order.
+pub trait Named: Sized {
+    fn read<'a>(names: impl Iterator<Item = &'a str>) -> Option<Self>;
+}
+
+macro_rules! named {
+    ($($id:ident),+) => {$(
+        impl Named for $id {
+            fn read<'a>(mut names: impl Iterator<Item = &'a str>) -> Option<Self> {
+                $id::parse(names.next()?).ok()
+            }
+        }
+    )+};
+}
+named!(SessionId, UserId, TenantId, CredentialId);
+
+impl Named for (TenantId, CredentialId) {
+    fn read<'a>(mut names: impl Iterator<Item = &'a str>) -> Option<Self> {
+        Some((TenantId::parse(names.next()?).ok()?, CredentialId::parse(names.next()?).ok()?))
+    }
+}
+
+impl Named for String {
+    fn read<'a>(mut names: impl Iterator<Item = &'a str>) -> Option<Self> {
+        names.next().map(str::to_owned)
+    }
+}
+
+impl<T: Named, S: Send + Sync> FromRequestParts<S> for At<T> {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refused> {
+        let params = parts.extract::<RawPathParams>().await.map_err(|_| Error::NotFound)?;
+        T::read(params.iter().map(|(_, value)| value)).map(Self).ok_or_else(|| Error::NotFound.into())
+    }
+}

@@ -1,0 +1,121 @@
+//! How much each caller may ask. Counted by credential, so that one caller's eagerness is not
+//! another's refusal; strangers are counted by their address, and only for their failures.
+
+use std::hash::{BuildHasher, RandomState};
+use std::net::IpAddr;
+use std::time::Duration;
+
+use governor::clock::{Clock, DefaultClock};
+use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
+use sederunt_core::Error;
+
+use super::auth::Caller;
+use crate::config::{Rate, Rates};
+
+/// The counters of one server.
+#[derive(Debug)]
+pub struct Counters {
+    credentials: Option<Counter>,
+    shares: Option<Counter>,
+    failures: Option<Counter>,
+    hasher: RandomState,
+}
+
+#[derive(Debug)]
+struct Counter {
+    limiter: DefaultKeyedRateLimiter<u64>,
+    clock: DefaultClock,
+}
+
+impl Counter {
+    fn new(rate: Rate) -> Self {
+        let quota = Quota::per_second(rate.per_second).allow_burst(rate.burst);
+        Self { limiter: RateLimiter::keyed(quota), clock: DefaultClock::default() }
+    }
+
+    fn count(&self, key: u64) -> Result<(), Error> {
+        self.limiter.check_key(&key).map_err(|refused| Error::RateLimited(refused.wait_time_from(self.clock.now())))
+    }
+}
+
+impl Counters {
+    pub fn new(rates: Rates) -> Self {
+        Self {
+            credentials: rates.per_credential.map(Counter::new),
+            shares: rates.per_share.map(Counter::new),
+            failures: rates.failures_per_peer.map(Counter::new),
+            hasher: RandomState::new(),
+        }
+    }
+
+    /// Counts a request of a caller who proved who it is. The owner of this machine is not counted.
+    pub fn request(&self, caller: &Caller) -> Result<(), Error> {
+        let counter = match (caller.is_share(), caller.can_be_revoked()) {
+            (true, _) => &self.shares,
+            (false, true) => &self.credentials,
+            (false, false) => return Ok(()),
+        };
+        let Some(counter) = counter else { return Ok(()) };
+        counter.count(self.hasher.hash_one((&caller.actor.tenant, &caller.actor.credential)))
+    }
+
+    /// Counts a failure to prove who one is.
+    pub fn failure(&self, peer: IpAddr) -> Result<(), Error> {
+        match &self.failures {
+            None => Ok(()),
+            Some(counter) => counter.count(self.hasher.hash_one(block(peer))),
+        }
+    }
+
+    /// Forgets callers that have been quiet.
+    pub fn forget_quiet(&self) {
+        for counter in [&self.credentials, &self.shares, &self.failures].into_iter().flatten() {
+            counter.limiter.retain_recent();
+            counter.limiter.shrink_to_fit();
+        }
+    }
+}
+
+/// How often quiet callers are forgotten.
+pub const FORGET_EVERY: Duration = Duration::from_secs(60);
+
+/// The block of addresses that one stranger has: with IPv6 a whole /64.
+fn block(peer: IpAddr) -> IpAddr {
+    match peer.to_canonical() {
+        IpAddr::V6(address) => {
+            let [a, b, c, d, ..] = address.segments();
+            IpAddr::from([a, b, c, d, 0, 0, 0, 0])
+        }
+        v4 => v4,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_are_counted_by_address() {
+        let rates = Rates { failures_per_peer: Rate::new(1, 3), ..Rates::default() };
+        let counters = Counters::new(rates);
+        let peer = |text: &str| text.parse::<IpAddr>().unwrap();
+        for _ in 0..3 {
+            assert!(counters.failure(peer("192.0.2.1")).is_ok());
+        }
+        match counters.failure(peer("192.0.2.1")) {
+            Err(Error::RateLimited(wait)) => assert!(wait <= Duration::from_secs(1)),
+            other => panic!("{other:?}"),
+        }
+        assert!(counters.failure(peer("192.0.2.2")).is_ok());
+        assert_eq!(block(peer("2001:db8::1")), block(peer("2001:db8::2:3:4:5")));
+        assert_eq!(block(peer("::ffff:192.0.2.1")), peer("192.0.2.1"));
+    }
+
+    #[test]
+    fn the_owner_of_this_machine_is_not_counted() {
+        let counters = Counters::new(Rates { per_credential: Rate::new(1, 1), ..Rates::default() });
+        for _ in 0..10 {
+            assert!(counters.request(&Caller::local()).is_ok());
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Every route, with its documentation, in one list.
+
+use axum::Router;
+use axum::middleware::from_fn_with_state;
+use sederunt_core::Error;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::error::Refused;
+use super::routes::{events, keys, meta, search, sessions, shares, streams, tenants, users, work};
+use super::{App, gate, spec};
+
+/// The routes and what is documented of them.
+pub fn documented() -> OpenApiRouter<App> {
+    OpenApiRouter::with_openapi(spec::head())
+        .routes(routes!(sessions::open, sessions::list))
+        .routes(routes!(sessions::get, sessions::patch, sessions::delete))
+        .routes(routes!(sessions::transition))
+        .routes(routes!(sessions::retry))
+        .routes(routes!(sessions::stop))
+        .routes(routes!(sessions::fork))
+        .routes(routes!(sessions::children))
+        .routes(routes!(sessions::export))
+        .routes(routes!(shares::create))
+        .routes(routes!(shares::revoke))
+        .routes(routes!(events::append, events::read))
+        .routes(routes!(streams::session))
+        .routes(routes!(streams::hints))
+        .routes(routes!(search::search))
+        .routes(routes!(work::claim))
+        .routes(routes!(work::heartbeat))
+        .routes(routes!(work::complete))
+        .routes(routes!(work::fail))
+        .routes(routes!(work::pause))
+        .routes(routes!(work::delta))
+        .routes(routes!(keys::create, keys::list))
+        .routes(routes!(keys::revoke))
+        .routes(routes!(users::create, users::list))
+        .routes(routes!(users::get, users::patch))
+        .routes(routes!(users::link))
+        .routes(routes!(users::merge))
+        .routes(routes!(tenants::list, tenants::create))
+        .routes(routes!(tenants::patch, tenants::delete))
+        .routes(routes!(tenants::create_key, tenants::keys))
+        .routes(routes!(tenants::revoke_key))
+        .routes(routes!(meta::health))
+        .routes(routes!(meta::ready))
+        .routes(routes!(meta::figures))
+        .routes(routes!(meta::document))
+        .routes(routes!(meta::home))
+}
+
+/// The routes behind their gate.
+pub fn router(app: App) -> Router {
+    let (routes, _) = documented().split_for_parts();
+    routes
+        .fallback(async || Refused::from(Error::NotFound))
+        .method_not_allowed_fallback(async || Refused::Method)
+        .layer(from_fn_with_state(app.clone(), gate::gate))
+        .with_state(app)
+}

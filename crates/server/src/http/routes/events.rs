@@ -1,0 +1,87 @@
+//! The log: append and read. Appending is the hot path: one strict pass over the body, content and
+//! metadata borrowed from it, and the answer written straight into one buffer.
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::Response;
+use http::{StatusCode, header};
+use sederunt_core::SessionId;
+
+use super::Conflict;
+use crate::http::auth::Caller;
+use crate::http::body::{self, Text};
+use crate::http::encode::{self, View};
+use crate::http::error::Result;
+use crate::http::path::At;
+use crate::http::query::Asked;
+use crate::http::wire::event::{Append, Appended, EventPage, EventsAsked, EventsQuery};
+use crate::http::{App, JSON};
+
+/// Append events
+///
+/// All of them or none. An event whose `external_event_id` the log already has is not written again:
+/// the first one is returned in its place.
+#[utoipa::path(
+    post, path = "/api/sessions/{id}/events", operation_id = "append_events", tag = "events",
+    params(("id" = String, Path, description = "The session")), request_body = Append<'_>,
+    responses((status = 201, description = "They stand in the log", body = Appended), Conflict)
+)]
+pub async fn append(
+    State(app): State<App>,
+    caller: Caller,
+    At(id): At<SessionId>,
+    input: Text,
+) -> Result<Response> {
+    let wish = body::read::<Append<'_>>(&input.text)?.into_core();
+    let has_epoch = wish.epoch.is_some();
+    let done = app.engine.append(&caller.actor, &id, wish, input.key).await?;
+    let mut out = Vec::with_capacity(input.text.len() + 512 * done.events.len());
+    out.extend_from_slice(b"{\"events\":");
+    encode::events(&mut out, done.events.iter().map(|event| &**event), View::Full);
+    out.extend_from_slice(b",\"last_sequence\":");
+    encode::number(&mut out, done.last_sequence);
+    if has_epoch {
+        out.extend_from_slice(if done.stop_requested {
+            b",\"stop_requested\":true"
+        } else {
+            b",\"stop_requested\":false"
+        });
+    }
+    out.push(b'}');
+    Ok(answer(StatusCode::CREATED, out))
+}
+
+/// Read events
+///
+/// A page ends at its limit, at 4 MiB or after 10,000 rows looked at; `next_after` says where to go on.
+#[utoipa::path(
+    get, path = "/api/sessions/{id}/events", operation_id = "read_events", tag = "events",
+    params(("id" = String, Path, description = "The session"), EventsAsked),
+    responses((status = 200, description = "A page", body = EventPage))
+)]
+pub async fn read(
+    State(app): State<App>,
+    caller: Caller,
+    At(id): At<SessionId>,
+    Asked(EventsQuery(query)): Asked<EventsQuery>,
+) -> Result<Response> {
+    let view = if caller.is_share() { View::Shared } else { View::Full };
+    let page = app.engine.read(&caller.actor, &id, query).await?;
+    let mut out = Vec::with_capacity(512 * (page.events.len() + 1));
+    out.extend_from_slice(b"{\"events\":");
+    encode::events(&mut out, page.events.iter().filter(|event| view.shows(event)), view);
+    out.extend_from_slice(b",\"last_sequence\":");
+    encode::number(&mut out, page.last_sequence);
+    out.extend_from_slice(if page.has_more { b",\"has_more\":true" } else { b",\"has_more\":false" });
+    out.extend_from_slice(b",\"next_after\":");
+    encode::number(&mut out, page.next_after);
+    out.push(b'}');
+    Ok(answer(StatusCode::OK, out))
+}
+
+fn answer(status: StatusCode, json: Vec<u8>) -> Response {
+    let mut response = Response::new(Body::from(json));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, JSON);
+    response
+}

@@ -1,0 +1,94 @@
+//! What the server says of itself: whether it lives, whether it can work, its document, its figures.
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{Html, IntoResponse, Response};
+use http::{HeaderValue, header};
+use sederunt_core::Error;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::http::auth::Caller;
+use crate::http::error::Result;
+use crate::http::query::Asked;
+use crate::http::{App, JSON, page, spec};
+use crate::metrics;
+
+/// A sign of life.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Health {
+    #[schema(example = "ok")]
+    pub status: String,
+    pub version: String,
+}
+
+fn healthy() -> Json<Health> {
+    Json(Health { status: "ok".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() })
+}
+
+/// Whether the process lives
+#[utoipa::path(
+    get, path = "/healthz", operation_id = "health", tag = "server", security(()),
+    responses((status = 200, description = "It does", body = Health))
+)]
+pub async fn health(Asked(()): Asked<()>) -> Json<Health> {
+    healthy()
+}
+
+/// Whether the server can work: the store answers
+#[utoipa::path(
+    get, path = "/readyz", operation_id = "ready", tag = "server", security(()),
+    responses((status = 200, description = "It can", body = Health))
+)]
+pub async fn ready(State(app): State<App>, Asked(()): Asked<()>) -> Result<Json<Health>> {
+    app.engine.store().ready().await?;
+    Ok(healthy())
+}
+
+/// Figures for Prometheus
+///
+/// With authentication they are the operator's: they count over all tenants.
+#[utoipa::path(
+    get, path = "/metrics", operation_id = "metrics", tag = "server",
+    responses((status = 200, description = "In Prometheus' text format", body = String,
+        content_type = "text/plain; version=0.0.4; charset=utf-8"))
+)]
+pub async fn figures(State(app): State<App>, caller: Caller, Asked(()): Asked<()>) -> Result<Response> {
+    if app.local.is_none() && !caller.is_operator {
+        return Err(Error::denied("only the operator of this installation may do this").into());
+    }
+    let handle = app.metrics.as_ref().ok_or(Error::NotFound)?;
+    let (logs, readers) = app.engine.hub().audience();
+    metrics::audience(logs, readers);
+    let mut response = handle.render().into_response();
+    let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    Ok(response)
+}
+
+/// This document
+#[utoipa::path(
+    get, path = "/openapi.json", operation_id = "openapi", tag = "server", security(()),
+    responses((status = 200, description = "The contract", body = Object))
+)]
+pub async fn document(Asked(()): Asked<()>) -> Response {
+    let mut response = spec::document().into_response();
+    response.headers_mut().insert(header::CONTENT_TYPE, JSON);
+    response
+}
+
+/// A page that says what runs here
+#[utoipa::path(
+    get, path = "/", operation_id = "home", tag = "server", security(()),
+    responses((status = 200, description = "For people", body = String, content_type = "text/html; charset=utf-8"))
+)]
+pub async fn home(State(app): State<App>, Asked(()): Asked<()>) -> Response {
+    let mut response = Html(page::home(&app.about)).into_response();
+    let headers = response.headers_mut();
+    let policy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; \
+                  frame-ancestors 'none'";
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    response
+}

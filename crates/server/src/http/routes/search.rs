@@ -1,0 +1,25 @@
+//! Search over what the caller may see.
+
+use axum::Json;
+use axum::extract::State;
+
+use crate::http::App;
+use crate::http::auth::Caller;
+use crate::http::error::Result;
+use crate::http::query::Asked;
+use crate::http::wire::search::{Hits, SearchAsked, SearchQuery};
+
+/// Search
+///
+/// Messages, titles and descriptions that contain all the words, newest first.
+#[utoipa::path(
+    get, path = "/api/search", operation_id = "search", tag = "sessions", params(SearchAsked),
+    responses((status = 200, description = "A page of hits", body = Hits))
+)]
+pub async fn search(
+    State(app): State<App>,
+    caller: Caller,
+    Asked(asked): Asked<SearchQuery>,
+) -> Result<Json<Hits>> {
+    Ok(Json(app.engine.search(&caller.actor, &asked.q, asked.after, asked.limit).await?.into()))
+}

@@ -1,0 +1,290 @@
+//! Sessions: open, list, read, change, move, retry, fork, stop, delete, export.
+
+use async_stream::try_stream;
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::Response;
+use bytes::Bytes;
+use http::{HeaderValue, StatusCode, header};
+use sederunt_core::event::EventQuery;
+use sederunt_core::session::export::{Format, Paper};
+use sederunt_core::{Error, SessionId, limits};
+use utoipa::IntoParams;
+
+use super::Conflict;
+use crate::http::App;
+use crate::http::auth::Caller;
+use crate::http::body::Input;
+use crate::http::error::Result;
+use crate::http::path::At;
+use crate::http::query::{Ask, Asked, Pairs};
+use crate::http::wire::Nothing;
+use crate::http::wire::session::{
+    Fork, OpenSession, PageAsked, PageQuery, PatchSession, Session, SessionList, SessionView, SessionsAsked,
+    SessionsQuery, Transition,
+};
+
+/// Open a session
+///
+/// Makes a session, or opens the one that has this id: it shows in lists again, its scalar metadata
+/// is merged, everything else of it stays.
+#[utoipa::path(
+    post, path = "/api/sessions", operation_id = "open_session", tag = "sessions", request_body = OpenSession,
+    responses(
+        (status = 201, description = "Made", body = Session),
+        (status = 200, description = "It was there already", body = Session),
+        (status = 404, description = "The id is taken by a session that is not yours to see",
+            body = crate::http::wire::error::Envelope),
+        Conflict
+    )
+)]
+pub async fn open(
+    State(app): State<App>,
+    caller: Caller,
+    input: Input<OpenSession>,
+) -> Result<(StatusCode, Json<Session>)> {
+    let opened = app.engine.open(&caller.actor, input.body.into(), input.key).await?;
+    let status = if opened.created { StatusCode::CREATED } else { StatusCode::OK };
+    Ok((status, Json(opened.session.into())))
+}
+
+/// List sessions
+///
+/// Newest activity first. Callers who are no owners see the sessions that they take part in.
+#[utoipa::path(
+    get, path = "/api/sessions", operation_id = "list_sessions", tag = "sessions", params(SessionsAsked),
+    responses((status = 200, description = "A page", body = SessionList))
+)]
+pub async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Asked(SessionsQuery(query)): Asked<SessionsQuery>,
+) -> Result<Json<SessionList>> {
+    Ok(Json(app.engine.sessions(&caller.actor, query).await?.into()))
+}
+
+/// Read a session
+///
+/// A share link shows its title, status and result alone.
+#[utoipa::path(
+    get, path = "/api/sessions/{id}", operation_id = "get_session", tag = "sessions",
+    params(("id" = String, Path, description = "The session"), ShareAsked),
+    responses((status = 200, description = "The session", body = SessionView))
+)]
+pub async fn get(
+    State(app): State<App>,
+    caller: Caller,
+    At(id): At<SessionId>,
+    Asked(()): Asked<()>,
+) -> Result<Json<SessionView>> {
+    let session = app.engine.session(&caller.actor, &id).await?;
+    Ok(Json(if caller.is_share() {
+        SessionView::Shared(session.into())
+    } else {
+        SessionView::Full(Box::new(session.into()))
+    }))
+}
+
+/// A share link's token, instead of a key.
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "stands in the document only; the gate reads it")]
+pub struct ShareAsked {
+    share: Option<String>,
+}
+
+/// Change a session
+#[utoipa::path(
+    patch, path = "/api/sessions/{id}", operation_id = "patch_session", tag = "sessions",
+    params(("id" = String, Path, description = "The session")), request_body = PatchSession,
+    responses((status = 200, description = "Changed", body = Session), Conflict)
+)]
+pub async fn patch(
+    State(app): State<App>,
+    caller: Caller,
+    At(id): At<SessionId>,
+    input: Input<PatchSession>,
+) -> Result<Json<Session>> {
+    Ok(Json(app.engine.patch(&caller.actor, &id, input.body.into(), input.key).await?.into()))
+}
+
+/// Delete a session
+///
+/// With its log. Sessions that run or wait for a decision, and group sessions, stay.
+#[utoipa::path(
+    delete, path = "/api/sessions/{id}", operation_id = "delete_session", tag = "sessions",
+    params(("id" = String, Path, description = "The session")),
+    responses((status = 204, description = "Gone"), Conflict)
+)]
+pub async fn delete(
+    State(app): State<App>,
+    caller: Caller,
+    At(id): At<SessionId>,
+    Asked(()): Asked<()>,
+) -> Result<StatusCode> {
+    app.engine.delete(&caller.actor, &id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Move a session to another status
+///
+/// Only: start a draft, cancel or abandon, expire, and an external session between `idle` and
+/// `running`. Everything else happens through claims, answers and decisions.
+#[utoipa::path(
+    post, path = "/api/sessions/{id}/transition", operation_id = "transition_session", tag = "sessions",
+    params(("id" = String, Path, description = "The session")), request_body = Transition,
+    responses((status = 200, description = "Moved", body = Session), Conflict)
+)]
+pub async fn transition(
+    State(app): State<App>,
+    caller: Caller,
+    At(id): At<SessionId>,
+    input: Input<Transition>,
+) -> Result<Json<Session>> {
+    Ok(Json(app.engine.transition(&caller.actor, &id, input.body.into(), input.key).await?.into()))
+}
+
+/// Do the work of a failed session again, in a new one
+#[utoipa::path(
+    post, path = "/api/sessions/{id}/retry", operation_id = "retry_session", tag = "sessions",
+    params(("id" = String, Path, description = "The session")), request_body = Option<Nothing>,
+    responses((status = 201, description = "The new session", body = Session), Conflict)
+)]
+pub async fn retry(
+    State(app): State<App>,
+    caller: Caller,
+    At(id): At<SessionId>,
+    input: Input<Nothing>,
+) -> Result<(StatusCode, Json<Session>)> {
+    let session = app.engine.retry(&caller.actor, &id, input.key).await?;
+    Ok((StatusCode::CREATED, Json(session.into())))
+}
+
+/// Ask a session to stop
+///
+/// Its worker learns by its next heartbeat or append. What nobody works on ends at once.
+#[utoipa::path(
+    post, path = "/api/sessions/{id}/stop", operation_id = "stop_session", tag = "sessions",
+    params(("id" = String, Path, description = "The session")), request_body = Option<Nothing>,
+    responses((status = 200, description = "Asked", body = Session), Conflict)
+)]
+pub async fn stop(
+    State(app): State<App>,
+    caller: Caller,
+    At(id): At<SessionId>,
+    input: Input<Nothing>,
+) -> Result<Json<Session>> {
+    Ok(Json(app.engine.stop(&caller.actor, &id, input.key).await?.into()))
+}
+
+/// Fork a session
+///
+/// A new session with the same log up to a sequence, and its own from there.
+#[utoipa::path(
+    post, path = "/api/sessions/{id}/fork", operation_id = "fork_session", tag = "sessions",
+    params(("id" = String, Path, description = "The session")), request_body = Fork,
+    responses((status = 201, description = "The new session", body = Session), Conflict)
+)]
+pub async fn fork(
+    State(app): State<App>,
+    caller: Caller,
+    At(id): At<SessionId>,
+    input: Input<Fork>,
+) -> Result<(StatusCode, Json<Session>)> {
+    let session = app.engine.fork(&caller.actor, &id, input.body.at_sequence.0, input.key).await?;
+    Ok((StatusCode::CREATED, Json(session.into())))
+}
+
+/// List the sessions that a session brought forth
+#[utoipa::path(
+    get, path = "/api/sessions/{id}/children", operation_id = "list_children", tag = "sessions",
+    params(("id" = String, Path, description = "The session"), PageAsked),
+    responses((status = 200, description = "A page", body = SessionList))
+)]
+pub async fn children(
+    State(app): State<App>,
+    caller: Caller,
+    At(id): At<SessionId>,
+    Asked(page): Asked<PageQuery>,
+) -> Result<Json<SessionList>> {
+    Ok(Json(app.engine.children(&caller.actor, &id, page.limit, page.after).await?.into()))
+}
+
+/// The format of an export.
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "stands in the document only; `ExportQuery` is what is read")]
+pub struct ExportAsked {
+    #[param(inline)]
+    format: Option<FormatWord>,
+}
+
+#[derive(Debug, utoipa::ToSchema)]
+#[schema(rename_all = "snake_case")]
+#[expect(dead_code, reason = "stands in the document only")]
+enum FormatWord {
+    Md,
+    Json,
+    Txt,
+}
+
+#[derive(Debug)]
+pub struct ExportQuery(Format);
+
+impl Ask for ExportQuery {
+    fn read(pairs: &mut Pairs) -> Result<Self, Error> {
+        Ok(Self(pairs.text(&["format"])?.as_deref().map_or(Ok(Format::Markdown), Format::parse)?))
+    }
+}
+
+/// Export a session
+///
+/// Its row and whole log on paper: Markdown, plain text or JSON.
+#[utoipa::path(
+    get, path = "/api/sessions/{id}/export", operation_id = "export_session", tag = "sessions",
+    params(("id" = String, Path, description = "The session"), ExportAsked),
+    responses((status = 200, description = "The session on paper", content(
+        (String = "text/markdown; charset=utf-8"), (String = "text/plain; charset=utf-8"),
+        (Object = "application/json"),
+    )))
+)]
+pub async fn export(
+    State(app): State<App>,
+    caller: Caller,
+    At(id): At<SessionId>,
+    Asked(ExportQuery(format)): Asked<ExportQuery>,
+) -> Result<Response> {
+    let session = app.engine.session(&caller.actor, &id).await?;
+    let last = session.head.last_sequence;
+    // Page by page: a long log never stands in memory whole. What is appended meanwhile is left out.
+    let body = try_stream! {
+        let mut paper = Paper::new(format);
+        yield Bytes::from(paper.begin(&session));
+        let mut after = 0;
+        while after < last {
+            let query = EventQuery {
+                after,
+                before: Some(last + 1),
+                limit: limits::PAGE_ROWS_MAX,
+                ..EventQuery::default()
+            };
+            let page = app.engine.read(&caller.actor, &session.id, query).await?;
+            yield Bytes::from(paper.events(&page.events));
+            if !page.has_more || page.next_after <= after {
+                break;
+            }
+            after = page.next_after;
+        }
+        yield Bytes::from(paper.end());
+    };
+    let mut response = Response::new(Body::from_stream::<_>(typed(body)));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(format.media_type()));
+    Ok(response)
+}
+
+/// Says what the stream of an export fails with: the connection breaks off, so that nobody takes a
+/// part for the whole.
+fn typed<S: futures_util::Stream<Item = Result<Bytes, Error>>>(stream: S) -> S {
+    stream
+}

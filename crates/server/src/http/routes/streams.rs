@@ -1,0 +1,88 @@
+//! Streams: one log live, and hints about all of a tenant's sessions.
+
+use axum::extract::State;
+use axum::response::Response;
+use http::HeaderMap;
+use sederunt_core::{Error, SessionId};
+
+use crate::http::App;
+use crate::http::auth::Caller;
+use crate::http::error::Result;
+use crate::http::path::At;
+use crate::http::query::Asked;
+use crate::http::sse;
+use crate::http::wire::event::{StreamAsked, StreamQuery};
+use crate::http::wire::search::{HintsAsked, HintsQuery};
+
+/// Follow a log
+///
+/// Server-sent events: `id: <sequence>` with `data: <Event>` for every event after the cursor;
+/// `event: ready` when the backlog is through; `event: delta` with `{text, offset}` of a reply that is
+/// still being written; `event: gap` with `{first}` where rows were removed; comments as signs of life.
+#[utoipa::path(
+    get, path = "/api/sessions/{id}/stream", operation_id = "stream_session", tag = "events",
+    params(
+        ("id" = String, Path, description = "The session"), StreamAsked,
+        ("Last-Event-ID" = Option<String>, Header, description = "The last sequence seen", pattern = "^[0-9]{1,18}$")
+    ),
+    responses((status = 200, description = "Until either side ends it", body = String,
+        content_type = "text/event-stream"))
+)]
+pub async fn session(
+    State(app): State<App>,
+    caller: Caller,
+    At(id): At<SessionId>,
+    Asked(asked): Asked<StreamQuery>,
+    headers: HeaderMap,
+) -> Result<Response> {
+    let after = match last_event_id(&headers)? {
+        None => asked.after,
+        Some(text) => Some(sequence(text)?),
+    };
+    let log = app.engine.stream(caller.actor.clone(), &id, after).await?;
+    Ok(sse::response(sse::log(app, caller, log)))
+}
+
+/// Follow what changes
+///
+/// Hints that something about a session changed, so that lists and inboxes can be live: `event:
+/// sessions` with the sessions' ids, status and last sequence; `event: approvals` and `event: counts`
+/// when those may have changed; `event: reset` when something was missed and lists should be read anew.
+/// Every hint's `id` is a cursor to resume from.
+#[utoipa::path(
+    get, path = "/api/stream", operation_id = "stream_hints", tag = "events",
+    params(
+        HintsAsked, ("Last-Event-ID" = Option<String>, Header, description = "The id of the last hint seen")
+    ),
+    responses((status = 200, description = "Until either side ends it", body = String,
+        content_type = "text/event-stream"))
+)]
+pub async fn hints(
+    State(app): State<App>,
+    caller: Caller,
+    Asked(asked): Asked<HintsQuery>,
+    headers: HeaderMap,
+) -> Result<Response> {
+    let cursor = last_event_id(&headers)?.map(str::to_owned).or(asked.cursor);
+    let hints = app.engine.hints(caller.actor.clone(), cursor.as_deref())?;
+    Ok(sse::response(sse::hints(app, caller, hints, asked.topics)))
+}
+
+/// What a browser sends when it comes back; an empty one says nothing.
+fn last_event_id(headers: &HeaderMap) -> Result<Option<&str>, Error> {
+    match headers.get("last-event-id") {
+        None => Ok(None),
+        Some(value) => match value.to_str() {
+            Ok(text) => Ok(Some(text).filter(|text| !text.is_empty())),
+            Err(_) => Err(Error::invalid("Last-Event-ID", "must be an id of this stream")),
+        },
+    }
+}
+
+fn sequence(text: &str) -> Result<u64, Error> {
+    let digits = text.len() <= 18 && text.bytes().all(|byte| byte.is_ascii_digit());
+    digits
+        .then(|| text.parse().ok())
+        .flatten()
+        .ok_or_else(|| Error::invalid("Last-Event-ID", "must be the sequence of an event"))
+}

@@ -1,0 +1,156 @@
+//! What belongs to the operator: tenants, and the keys of any of them.
+
+use axum::Json;
+use axum::extract::{FromRequestParts, State};
+use http::StatusCode;
+use http::request::Parts;
+use sederunt_core::access::Actor;
+use sederunt_core::engine::Operator;
+use sederunt_core::session::SourceKind;
+use sederunt_core::{CredentialId, Error, TenantId};
+
+use super::Conflict;
+use crate::http::App;
+use crate::http::auth::Caller;
+use crate::http::body::Input;
+use crate::http::error::{Refused, Result};
+use crate::http::path::At;
+use crate::http::query::Asked;
+use crate::http::wire::people::{CreatedKey, KeyList, NewKey, NewTenant, PatchTenant, Tenant, TenantList};
+
+/// Lets only the operator through.
+#[derive(Debug)]
+pub struct AsOperator;
+
+impl<S: Sync> FromRequestParts<S> for AsOperator {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refused> {
+        if Caller::from_request_parts(parts, state).await?.is_operator {
+            return Ok(Self);
+        }
+        Err(Error::denied("only the operator of this installation may do this").into())
+    }
+}
+
+/// List tenants
+#[utoipa::path(
+    get, path = "/api/tenants", operation_id = "list_tenants", tag = "operator",
+    responses((status = 200, description = "All tenants", body = TenantList))
+)]
+pub async fn list(State(app): State<App>, _: AsOperator, Asked(()): Asked<()>) -> Result<Json<TenantList>> {
+    let tenants = app.engine.operator().tenants().await?;
+    Ok(Json(TenantList { items: tenants.into_iter().map(Into::into).collect(), next_cursor: None }))
+}
+
+/// Make a tenant
+#[utoipa::path(
+    post, path = "/api/tenants", operation_id = "create_tenant", tag = "operator", request_body = NewTenant,
+    responses((status = 201, description = "Made", body = Tenant), Conflict)
+)]
+pub async fn create(
+    State(app): State<App>,
+    _: AsOperator,
+    input: Input<NewTenant>,
+) -> Result<(StatusCode, Json<Tenant>)> {
+    let id = TenantId::parse(&input.body.id).map_err(renamed)?;
+    Ok((StatusCode::CREATED, Json(app.engine.operator().create_tenant(&id).await?.into())))
+}
+
+/// Suspend a tenant, or let it go on
+///
+/// The credentials of a suspended tenant are refused within five seconds.
+#[utoipa::path(
+    patch, path = "/api/tenants/{id}", operation_id = "patch_tenant", tag = "operator",
+    params(("id" = String, Path, description = "The tenant")), request_body = PatchTenant,
+    responses((status = 200, description = "Changed", body = Tenant), Conflict)
+)]
+pub async fn patch(
+    State(app): State<App>,
+    _: AsOperator,
+    At(id): At<TenantId>,
+    input: Input<PatchTenant>,
+) -> Result<Json<Tenant>> {
+    Ok(Json(app.engine.operator().suspend_tenant(&id, input.body.suspended).await?.into()))
+}
+
+/// Delete a tenant with everything in it
+#[utoipa::path(
+    delete, path = "/api/tenants/{id}", operation_id = "delete_tenant", tag = "operator",
+    params(("id" = String, Path, description = "The tenant")),
+    responses((status = 204, description = "Gone"), Conflict)
+)]
+pub async fn delete(
+    State(app): State<App>,
+    _: AsOperator,
+    At(id): At<TenantId>,
+    Asked(()): Asked<()>,
+) -> Result<StatusCode> {
+    app.engine.operator().delete_tenant(&id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Make a key of a tenant
+#[utoipa::path(
+    post, path = "/api/tenants/{id}/keys", operation_id = "create_tenant_key", tag = "operator",
+    params(("id" = String, Path, description = "The tenant")), request_body = NewKey,
+    responses((status = 201, description = "Made", body = CreatedKey), Conflict)
+)]
+pub async fn create_key(
+    State(app): State<App>,
+    _: AsOperator,
+    At(id): At<TenantId>,
+    input: Input<NewKey>,
+) -> Result<(StatusCode, Json<CreatedKey>)> {
+    let owner = owner_of(&app, id).await?;
+    let created = app.engine.create_key(&owner, input.body.try_into()?, input.key).await?;
+    Ok((StatusCode::CREATED, Json(created.into())))
+}
+
+/// List the keys of a tenant
+#[utoipa::path(
+    get, path = "/api/tenants/{id}/keys", operation_id = "list_tenant_keys", tag = "operator",
+    params(("id" = String, Path, description = "The tenant")),
+    responses((status = 200, description = "All keys of the tenant", body = KeyList))
+)]
+pub async fn keys(
+    State(app): State<App>,
+    _: AsOperator,
+    At(id): At<TenantId>,
+    Asked(()): Asked<()>,
+) -> Result<Json<KeyList>> {
+    let owner = owner_of(&app, id).await?;
+    let keys = app.engine.keys(&owner).await?;
+    Ok(Json(KeyList { items: keys.into_iter().map(Into::into).collect(), next_cursor: None }))
+}
+
+/// Revoke a key of a tenant
+#[utoipa::path(
+    delete, path = "/api/tenants/{id}/keys/{key_id}", operation_id = "revoke_tenant_key", tag = "operator",
+    params(("id" = String, Path, description = "The tenant"), ("key_id" = String, Path, description = "The key")),
+    responses((status = 204, description = "Revoked"))
+)]
+pub async fn revoke_key(
+    State(app): State<App>,
+    _: AsOperator,
+    At((id, key)): At<(TenantId, CredentialId)>,
+    Asked(()): Asked<()>,
+) -> Result<StatusCode> {
+    let owner = owner_of(&app, id).await?;
+    app.engine.revoke_key(&owner, &key).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// The operator as the owner of a tenant that exists.
+async fn owner_of(app: &App, id: TenantId) -> Result<Actor> {
+    app.engine.store().tenant(&id).await?.ok_or(Error::NotFound)?;
+    Ok(Operator::owner_of(id, SourceKind::Cli))
+}
+
+/// A tenant's name is called `id` in its own request.
+fn renamed(error: Error) -> Error {
+    match error {
+        Error::Invalid { message, .. } => Error::invalid("id", message),
+        other => other,
+    }
+}

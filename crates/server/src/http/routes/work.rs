@@ -1,0 +1,122 @@
+//! The work of workers: claim, show signs of life, settle, and say what is being written.
+
+use axum::Json;
+use axum::extract::State;
+use http::StatusCode;
+use sederunt_core::SessionId;
+use sederunt_core::store::IdemKey;
+use sederunt_core::work::Settle;
+use std::time::Duration;
+
+use super::Conflict;
+use crate::http::App;
+use crate::http::auth::Caller;
+use crate::http::body::Input;
+use crate::http::error::Result;
+use crate::http::path::At;
+use crate::http::wire::session::Session;
+use crate::http::wire::work::{ClaimRequest, Claims, Complete, Delta, Fail, Heartbeat, HeartbeatRequest, Yield};
+
+/// Claim work
+///
+/// Hands out pending sessions, each to one worker: highest priority first, then oldest. Waits for one
+/// if asked to; answers with none when there is none.
+#[utoipa::path(
+    post, path = "/api/claims", operation_id = "claim", tag = "work", request_body = ClaimRequest,
+    responses((status = 200, description = "What was handed out", body = Claims), Conflict)
+)]
+pub async fn claim(State(app): State<App>, caller: Caller, input: Input<ClaimRequest>) -> Result<Json<Claims>> {
+    let request = input.body.into_core(app.engine.settings().lease);
+    Ok(Json(app.engine.claim(&caller.actor, request, input.key).await?.into()))
+}
+
+/// Renew a claim
+#[utoipa::path(
+    post, path = "/api/sessions/{id}/heartbeat", operation_id = "heartbeat", tag = "work",
+    params(("id" = String, Path, description = "The session")), request_body = HeartbeatRequest,
+    responses((status = 200, description = "Renewed", body = Heartbeat), Conflict)
+)]
+pub async fn heartbeat(
+    State(app): State<App>,
+    caller: Caller,
+    At(id): At<SessionId>,
+    input: Input<HeartbeatRequest>,
+) -> Result<Json<Heartbeat>> {
+    let lease = input.body.lease_ms.map(Duration::from_millis);
+    Ok(Json(app.engine.heartbeat(&caller.actor, &id, input.body.epoch.0, lease).await?.into()))
+}
+
+/// Complete a run
+#[utoipa::path(
+    post, path = "/api/sessions/{id}/complete", operation_id = "complete", tag = "work",
+    params(("id" = String, Path, description = "The session")), request_body = Complete,
+    responses((status = 200, description = "Settled", body = Session), Conflict)
+)]
+pub async fn complete(
+    State(app): State<App>,
+    caller: Caller,
+    At(id): At<SessionId>,
+    input: Input<Complete>,
+) -> Result<Json<Session>> {
+    settle(&app, &caller, &id, input.body.into_core(), input.key).await
+}
+
+/// Fail a run
+#[utoipa::path(
+    post, path = "/api/sessions/{id}/fail", operation_id = "fail", tag = "work",
+    params(("id" = String, Path, description = "The session")), request_body = Fail,
+    responses((status = 200, description = "Settled", body = Session), Conflict)
+)]
+pub async fn fail(
+    State(app): State<App>,
+    caller: Caller,
+    At(id): At<SessionId>,
+    input: Input<Fail>,
+) -> Result<Json<Session>> {
+    settle(&app, &caller, &id, input.body.into_core(), input.key).await
+}
+
+/// Pause a run
+///
+/// Until a tool call is decided, a human answers, or somebody speaks again.
+#[utoipa::path(
+    post, path = "/api/sessions/{id}/yield", operation_id = "yield", tag = "work",
+    params(("id" = String, Path, description = "The session")), request_body = Yield,
+    responses((status = 200, description = "Settled", body = Session), Conflict)
+)]
+pub async fn pause(
+    State(app): State<App>,
+    caller: Caller,
+    At(id): At<SessionId>,
+    input: Input<Yield>,
+) -> Result<Json<Session>> {
+    settle(&app, &caller, &id, input.body.into_core()?, input.key).await
+}
+
+async fn settle(
+    app: &App,
+    caller: &Caller,
+    id: &SessionId,
+    (epoch, how): (u64, Settle),
+    key: Option<IdemKey>,
+) -> Result<Json<Session>> {
+    Ok(Json(app.engine.settle(&caller.actor, id, epoch, how, key).await?.into()))
+}
+
+/// Show text as it is being written
+///
+/// Readers of the session's stream see it at once; no log keeps it. The finished message is an event.
+#[utoipa::path(
+    post, path = "/api/sessions/{id}/delta", operation_id = "delta", tag = "work",
+    params(("id" = String, Path, description = "The session")), request_body = Delta,
+    responses((status = 204, description = "Shown"), Conflict)
+)]
+pub async fn delta(
+    State(app): State<App>,
+    caller: Caller,
+    At(id): At<SessionId>,
+    input: Input<Delta>,
+) -> Result<StatusCode> {
+    app.engine.delta(&caller.actor, &id, input.body.epoch.0, &input.body.text).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,277 @@
+//! The OpenAPI document: what the routes say of themselves, and what holds for all of them.
+
+use std::sync::LazyLock;
+
+use utoipa::openapi::path::{HttpMethod, Operation, Parameter, ParameterBuilder, ParameterIn};
+use utoipa::openapi::schema::{ObjectBuilder, Type};
+use utoipa::openapi::security::{ApiKey, ApiKeyValue, Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
+use utoipa::openapi::{
+    Components, ContactBuilder, Content, HeaderBuilder, InfoBuilder, LicenseBuilder, OpenApi, OpenApiBuilder, Ref,
+    RefOr, Required, ResponseBuilder,
+};
+use utoipa::{PartialSchema, ToSchema};
+
+use super::router::documented;
+use super::wire::error::{Envelope, Refusal};
+
+/// The document, pretty-printed: what is checked in and what is served.
+pub fn openapi() -> String {
+    document().to_owned()
+}
+
+/// The document, made once.
+pub fn document() -> &'static str {
+    static DOCUMENT: LazyLock<String> = LazyLock::new(|| {
+        let mut document = documented().into_openapi();
+        complete(&mut document);
+        // A document of plain maps and strings always prints.
+        document.to_pretty_json().unwrap_or_default() + "\n"
+    });
+    &DOCUMENT
+}
+
+/// What stands above the routes.
+pub fn head() -> OpenApi {
+    let description = "The session server for AI agents: durable sessions, their append-only logs, the work queue \
+        over them, live streams.\n\nJSON in snake_case. Every refusal has the shape `Envelope`, with a stable code. \
+        Every POST takes `Idempotency-Key`: a repeat with the same body has one effect and the first answer; with \
+        another body it is 422 `idempotency_mismatch`. Unknown fields and parameters are refused.";
+    let info = InfoBuilder::new()
+        .title("Sederunt")
+        .version(env!("CARGO_PKG_VERSION"))
+        .description(Some(description))
+        .license(Some(LicenseBuilder::new().name("MIT OR Apache-2.0").build()))
+        .contact(Some(ContactBuilder::new().name(Some("Sederunt")).url(Some(env!("CARGO_PKG_REPOSITORY"))).build()))
+        .build();
+    let mut components = Components::new();
+    let share = "The token of a share link, in a header or as the query parameter `share`.";
+    components.add_security_scheme("key", SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer)));
+    components.add_security_scheme(
+        "share",
+        SecurityScheme::ApiKey(ApiKey::Header(ApiKeyValue::with_description("X-Share-Token", share))),
+    );
+    components.schemas.insert(Envelope::name().into_owned(), Envelope::schema());
+    components.schemas.insert(Refusal::name().into_owned(), Refusal::schema());
+    OpenApiBuilder::new().info(info).components(Some(components)).build()
+}
+
+/// A refusal that whole groups of routes share.
+struct Shared {
+    status: u16,
+    description: &'static str,
+    header: Option<(&'static str, &'static str)>,
+    met_by: fn(&Met<'_>) -> bool,
+}
+
+/// What decides which refusals an operation can meet.
+struct Met<'a> {
+    path: &'a str,
+    has_body: bool,
+}
+
+impl Met<'_> {
+    fn is_open(&self) -> bool {
+        !self.path.starts_with("/api/") && self.path != "/metrics"
+    }
+}
+
+const RETRY_AFTER: (&str, &str) = ("Retry-After", "Seconds to wait");
+
+const SHARED: [Shared; 11] = [
+    Shared {
+        status: 400,
+        description: "The body is not JSON: `bad_json`",
+        header: None,
+        met_by: |met| met.has_body,
+    },
+    Shared {
+        status: 401,
+        description: "No credential, or one that opens nothing: `unauthenticated`",
+        header: Some(("WWW-Authenticate", "How to authenticate")),
+        met_by: |met| !met.is_open(),
+    },
+    Shared {
+        status: 403,
+        description: "Not allowed to this caller: `denied`",
+        header: None,
+        met_by: |_| true,
+    },
+    Shared {
+        status: 404,
+        description: "Missing, or not yours to see: `not_found`",
+        header: None,
+        met_by: |met| met.path.contains('{') || met.path == "/metrics",
+    },
+    Shared {
+        status: 408,
+        description: "The body did not arrive in time: `timeout`",
+        header: None,
+        met_by: |met| met.has_body,
+    },
+    Shared {
+        status: 413,
+        description: "Larger than allowed: `too_large` (`details.limit`)",
+        header: None,
+        met_by: |met| met.has_body,
+    },
+    Shared {
+        status: 415,
+        description: "The body is not `application/json`: `invalid`",
+        header: None,
+        met_by: |met| met.has_body,
+    },
+    Shared {
+        status: 422,
+        description: "A field, parameter or header does not fit: `invalid` (`field`), or \
+            `idempotency_mismatch`",
+        header: None,
+        met_by: |_| true,
+    },
+    Shared {
+        status: 429,
+        description: "Too many requests: `rate_limited`",
+        header: Some(RETRY_AFTER),
+        met_by: |met| !met.is_open(),
+    },
+    Shared {
+        status: 500,
+        description: "Our fault: `internal`",
+        header: None,
+        met_by: |_| true,
+    },
+    Shared {
+        status: 503,
+        description: "The store cannot answer now; nothing was written: `unavailable`",
+        header: Some(RETRY_AFTER),
+        met_by: |met| !met.is_open() || met.path == "/readyz",
+    },
+];
+
+/// Adds what holds for all routes alike, so that no route has to say it.
+fn complete(document: &mut OpenApi) {
+    for (path, item) in &mut document.paths.paths {
+        let operations = [
+            (HttpMethod::Get, &mut item.get),
+            (HttpMethod::Post, &mut item.post),
+            (HttpMethod::Patch, &mut item.patch),
+            (HttpMethod::Delete, &mut item.delete),
+        ];
+        for (method, operation) in operations {
+            if let Some(operation) = operation {
+                describe(path, &method, operation);
+            }
+        }
+    }
+}
+
+fn describe(path: &str, method: &HttpMethod, operation: &mut Operation) {
+    let met = Met { path, has_body: operation.request_body.is_some() };
+    for shared in SHARED.iter().filter(|shared| (shared.met_by)(&met)) {
+        let response = operation.responses.responses.entry(shared.status.to_string());
+        let mut built = ResponseBuilder::new()
+            .description(shared.description)
+            .content("application/json", Content::new(Some(Ref::from_schema_name(Envelope::name()))));
+        if let Some((name, about)) = shared.header {
+            let text = ObjectBuilder::new().schema_type(Type::String);
+            built = built.header(name, HeaderBuilder::new().schema(Some(text)).description(Some(about)).build());
+        }
+        response.or_insert(RefOr::T(built.build()));
+    }
+    let parameters = operation.parameters.get_or_insert_default();
+    let named = parameters.iter_mut().filter_map(|parameter| match parameter {
+        RefOr::T(parameter) if parameter.parameter_in == ParameterIn::Path => Some(parameter),
+        _ => None,
+    });
+    for parameter in named {
+        let name = ObjectBuilder::new().schema_type(Type::String).min_length(Some(1)).max_length(Some(200));
+        parameter.schema = Some(name.into());
+    }
+    parameters.push(header("X-Request-Id", "A name for this request, returned and logged", 128));
+    if *method == HttpMethod::Post {
+        parameters.push(header("Idempotency-Key", "A repeat with the same key and body has one effect", 200));
+    }
+    if !met.is_open() {
+        let about = "The user that a key with `act_as` acts for";
+        parameters.push(header("X-Sederunt-User", about, 200));
+        let mut ways = vec![SecurityRequirement::new::<_, [&str; 0], &str>("key", [])];
+        if super::gate::opens_to_shares(path) && *method == HttpMethod::Get {
+            ways.push(SecurityRequirement::new::<_, [&str; 0], &str>("share", []));
+        }
+        // On a server without authentication nothing is needed.
+        ways.push(SecurityRequirement::default());
+        operation.security = Some(ways);
+    }
+}
+
+fn header(name: &str, about: &str, chars_max: usize) -> RefOr<Parameter> {
+    let visible = ObjectBuilder::new()
+        .schema_type(Type::String)
+        .min_length(Some(1))
+        .max_length(Some(chars_max))
+        .pattern(Some("^[!-~]+$"));
+    let parameter = ParameterBuilder::new()
+        .name(name)
+        .parameter_in(ParameterIn::Header)
+        .required(Required::False)
+        .description(Some(about))
+        .schema(Some(visible));
+    RefOr::T(parameter.build())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    fn operations() -> Vec<(String, String, Value)> {
+        let document: Value = serde_json::from_str(document()).unwrap();
+        let paths = document["paths"].as_object().unwrap();
+        paths
+            .iter()
+            .flat_map(|(path, item)| {
+                let verbs = item.as_object().unwrap().iter();
+                verbs.map(|(verb, operation)| (path.clone(), verb.clone(), operation.clone()))
+            })
+            .collect()
+    }
+
+    #[test]
+    fn every_operation_has_a_name_a_sentence_and_its_refusals() {
+        let operations = operations();
+        assert!(operations.len() >= 40, "{}", operations.len());
+        let mut names = std::collections::HashSet::new();
+        for (path, verb, operation) in &operations {
+            assert!(names.insert(operation["operationId"].as_str().unwrap().to_owned()), "{verb} {path}");
+            assert!(operation["summary"].as_str().is_some_and(|text| !text.is_empty()), "{verb} {path}");
+            let responses = operation["responses"].as_object().unwrap();
+            for status in ["403", "422", "500"] {
+                assert!(responses.contains_key(status), "{verb} {path} {status}");
+            }
+            assert_eq!(responses.contains_key("413"), operation.get("requestBody").is_some(), "{verb} {path}");
+            for (status, response) in responses.iter().filter(|(status, _)| status.as_str() >= "400") {
+                let schema = &response["content"]["application/json"]["schema"]["$ref"];
+                assert_eq!(schema, "#/components/schemas/Envelope", "{verb} {path} {status}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_post_takes_an_idempotency_key() {
+        for (path, verb, operation) in operations().iter().filter(|(_, verb, _)| verb == "post") {
+            let parameters = operation["parameters"].as_array().unwrap();
+            let key = parameters.iter().any(|parameter| parameter["name"] == "Idempotency-Key");
+            assert!(key && operation.get("requestBody").is_some(), "{verb} {path}");
+        }
+    }
+
+    #[test]
+    fn every_reference_leads_somewhere() {
+        let text = document();
+        let value: Value = serde_json::from_str(text).unwrap();
+        for reference in text.split("\"#/components/").skip(1) {
+            let path = reference.split('"').next().unwrap();
+            assert!(value.pointer(&format!("/components/{path}")).is_some(), "{path}");
+        }
+    }
+}

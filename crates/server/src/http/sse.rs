@@ -1,0 +1,310 @@
+//! Streams of server-sent events. One task per connection pulls from the engine and writes one
+//! chunk at a time: a slow reader holds at most that chunk, and the connection cuts it when it
+//! takes nothing at all.
+//!
+//! While a stream is open its reader's credential is looked at again every few seconds, and its
+//! session too unless the reader is an owner, who sees everything in the tenant anyway.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::response::Response;
+use bytes::{Bytes, BytesMut};
+use futures_util::Stream;
+use http::{HeaderValue, header};
+use sederunt_core::access::Role;
+use sederunt_core::engine::{HintStream, LogStream, StreamItem};
+use sederunt_core::live::Frame;
+use sederunt_core::live::hints::Batch;
+use sederunt_core::{Error, limits};
+use tokio::sync::watch;
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
+
+use super::auth::Caller;
+use super::encode::{self, View};
+use super::wire::search::{Hint, Topics};
+use super::{App, Phase};
+use crate::metrics::OpenStream;
+
+/// Frames are put together up to about this size, so that a long backlog does not stand in memory
+/// twice.
+const CHUNK_BYTES: usize = 256 * 1024;
+
+const READY: Bytes = Bytes::from_static(b"event: ready\ndata: {}\n\n");
+const HEARTBEAT: Bytes = Bytes::from_static(b":\n\n");
+const GOING_AWAY: Bytes = Bytes::from_static(b": the server is going away; come back with your cursor\n\n");
+const REVOKED: Bytes = Bytes::from_static(b": your access has ended\n\n");
+const GONE: Bytes = Bytes::from_static(b": the session is gone\n\n");
+
+/// Answers with a stream.
+pub fn response(stream: impl Stream<Item = Result<Bytes, Infallible>> + Send + 'static) -> Response {
+    let mut response = Response::new(Body::from_stream(stream));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    response
+}
+
+/// A log from its cursor on.
+pub fn log(app: App, caller: Caller, mut log: LogStream) -> impl Stream<Item = Result<Bytes, Infallible>> {
+    let view = if caller.is_share() { View::Shared } else { View::Full };
+    async_stream::stream! {
+        let _open = OpenStream::new("log");
+        let mut phase = app.phase.clone();
+        let mut pulse = Pulse::new(&caller);
+        loop {
+            let item = tokio::select! {
+                biased;
+                () = leaving(&mut phase) => {
+                    yield Ok(GOING_AWAY);
+                    return;
+                }
+                beat = pulse.next() => {
+                    if beat.look_again && ended(look_again(&app, &caller, &log).await) {
+                        yield Ok(REVOKED);
+                        return;
+                    }
+                    if beat.heartbeat {
+                        yield Ok(HEARTBEAT);
+                    }
+                    continue;
+                }
+                item = log.next() => item,
+            };
+            match item {
+                Ok(StreamItem::Frames(frames)) => {
+                    for chunk in chunks(frames, view) {
+                        yield Ok(chunk);
+                    }
+                }
+                Ok(StreamItem::Reply(shown)) => yield Ok(encode::delta(&shown)),
+                Ok(StreamItem::Ready) => yield Ok(READY),
+                Ok(StreamItem::Gap { first }) => yield Ok(encode::gap(first)),
+                Ok(StreamItem::Ended) => {
+                    yield Ok(GONE);
+                    return;
+                }
+                // The store is away: the client comes back with its cursor.
+                Err(error) => {
+                    tracing::warn!(target: "sederunt::http", code = error.code(), "a stream ends");
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// Hints about a tenant's sessions.
+pub fn hints(
+    app: App,
+    caller: Caller,
+    mut hints: HintStream,
+    topics: Topics,
+) -> impl Stream<Item = Result<Bytes, Infallible>> {
+    async_stream::stream! {
+        let _open = OpenStream::new("hints");
+        let mut phase = app.phase.clone();
+        let mut pulse = Pulse::new(&caller);
+        yield Ok(READY);
+        loop {
+            tokio::select! {
+                biased;
+                () = leaving(&mut phase) => {
+                    yield Ok(GOING_AWAY);
+                    return;
+                }
+                beat = pulse.next() => {
+                    if beat.look_again && ended(app.auth.still_holds(&caller).await) {
+                        yield Ok(REVOKED);
+                        return;
+                    }
+                    if beat.heartbeat {
+                        yield Ok(HEARTBEAT);
+                    }
+                }
+                batch = hints.next() => match batch {
+                    Ok(batch) => {
+                        let chunk = hint_chunk(&batch, topics);
+                        if !chunk.is_empty() {
+                            yield Ok(chunk);
+                        }
+                    }
+                    Err(error) => {
+                        tracing::warn!(target: "sederunt::http", code = error.code(), "a stream ends");
+                        return;
+                    }
+                },
+            }
+        }
+    }
+}
+
+async fn look_again(app: &App, caller: &Caller, log: &LogStream) -> Result<(), Error> {
+    app.auth.still_holds(caller).await?;
+    if caller.actor.role == Role::Owner { Ok(()) } else { log.recheck().await }
+}
+
+/// Waits until the server stops serving.
+async fn leaving(phase: &mut watch::Receiver<Phase>) {
+    let _ = phase.wait_for(|phase| *phase > Phase::Serving).await;
+}
+
+/// Whether a second look says that access has ended. A store that cannot answer says nothing.
+fn ended(looked: Result<(), Error>) -> bool {
+    !matches!(looked, Ok(()) | Err(Error::Unavailable(_) | Error::Internal(_)))
+}
+
+/// The frames as chunks: one, unless they are very many. A frame that others read too was encoded
+/// once for all of them; one that was read for this stream alone is written straight into its chunk.
+fn chunks(frames: Vec<Arc<Frame>>, view: View) -> impl Iterator<Item = Bytes> {
+    let mut frames = frames.into_iter().peekable();
+    std::iter::from_fn(move || {
+        let first = frames.next()?;
+        if frames.peek().is_none() {
+            return Some(wire(&first, view));
+        }
+        let mut chunk = BytesMut::from(&wire(&first, view)[..]);
+        while chunk.len() < CHUNK_BYTES
+            && let Some(frame) = frames.next()
+        {
+            chunk.extend_from_slice(&wire(&frame, view));
+        }
+        Some(chunk.freeze())
+    })
+}
+
+fn wire(frame: &Arc<Frame>, view: View) -> Bytes {
+    if view == View::Full && Arc::strong_count(frame) > 1 {
+        frame.wire(|event| encode::frame(event, view))
+    } else {
+        encode::frame(&frame.event, view)
+    }
+}
+
+fn hint_chunk(batch: &Batch, topics: Topics) -> Bytes {
+    match batch {
+        Batch::Reset(cursor) => format!("id: {cursor}\nevent: reset\ndata: {{}}\n\n").into(),
+        Batch::Hints(hints, cursor) => {
+            let row_changed = hints.iter().any(|hint| hint.row_changed || hint.deleted);
+            let mut chunk = String::new();
+            let mut say = |topic: &str, data: &str| {
+                chunk.push_str(&format!("id: {cursor}\nevent: {topic}\ndata: {data}\n\n"));
+            };
+            if topics.sessions {
+                let sessions: Vec<Hint> = hints.iter().map(Hint::from).collect();
+                say("sessions", &serde_json::json!({ "sessions": sessions }).to_string());
+            }
+            if topics.approvals && row_changed {
+                say("approvals", "{}");
+            }
+            if topics.counts && row_changed {
+                say("counts", "{}");
+            }
+            chunk.into()
+        }
+    }
+}
+
+/// When to look again and when to show a sign of life.
+struct Pulse {
+    ticks: tokio::time::Interval,
+    revocable: bool,
+    next_heartbeat: Instant,
+}
+
+struct Beat {
+    look_again: bool,
+    heartbeat: bool,
+}
+
+impl Pulse {
+    fn new(caller: &Caller) -> Self {
+        let revocable = caller.can_be_revoked();
+        let every = if revocable { limits::STREAM_RECHECK } else { limits::STREAM_HEARTBEAT };
+        let mut ticks = interval_at(Instant::now() + every, every);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        Self { ticks, revocable, next_heartbeat: Instant::now() + limits::STREAM_HEARTBEAT }
+    }
+
+    async fn next(&mut self) -> Beat {
+        let now = self.ticks.tick().await;
+        let heartbeat = now >= self.next_heartbeat;
+        if heartbeat {
+            self.next_heartbeat = now + limits::STREAM_HEARTBEAT;
+        }
+        Beat { look_again: self.revocable, heartbeat }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sederunt_core::event::EventType;
+    use sederunt_core::live::Hint as CoreHint;
+    use sederunt_core::session::Status;
+    use sederunt_core::{Event, SessionId, TenantId, Timestamp};
+
+    use super::*;
+
+    fn frame(sequence: u64) -> Arc<Frame> {
+        Frame::new(Arc::new(Event {
+            session_id: SessionId::stored("s"),
+            sequence,
+            kind: EventType::known("user.message"),
+            content: Some(sederunt_core::json::Json::stored(format!("[{:?}]", "x".repeat(1000)))),
+            metadata: None,
+            subthread_id: None,
+            external_event_id: None,
+            turn: None,
+            author: None,
+            at: Timestamp::from_micros(0),
+        }))
+    }
+
+    #[test]
+    fn frames_above_the_cursor_are_one_chunk() {
+        let frames: Vec<_> = (1..=50).map(frame).collect();
+        let expected: Vec<u8> =
+            frames.iter().flat_map(|frame| encode::frame(&frame.event, View::Full).to_vec()).collect();
+        let sent: Vec<Bytes> = chunks(frames.clone(), View::Full).collect();
+        assert_eq!(sent.len(), 1);
+        assert_eq!(sent[0], expected);
+        let many: Vec<_> = (1..=1000).map(frame).collect();
+        assert!(chunks(many, View::Full).all(|chunk| chunk.len() < CHUNK_BYTES + 2000));
+    }
+
+    #[test]
+    fn a_frame_that_others_read_is_encoded_once() {
+        let shared = frame(1);
+        let first = wire(&shared.clone(), View::Full);
+        let second = wire(&shared.clone(), View::Full);
+        assert_eq!(first.as_ptr(), second.as_ptr());
+        let narrowed = wire(&shared.clone(), View::Shared);
+        assert_ne!(first.as_ptr(), narrowed.as_ptr());
+    }
+
+    #[test]
+    fn hints_name_their_topic_and_cursor() {
+        let hint = |row_changed| CoreHint {
+            tenant: TenantId::stored("t"),
+            session: SessionId::stored("s"),
+            status: Status::Idle,
+            last_sequence: 3,
+            row_changed,
+            deleted: false,
+        };
+        let all = Topics { sessions: true, approvals: true, counts: true };
+        let text = |batch: &Batch, topics| String::from_utf8(hint_chunk(batch, topics).to_vec()).unwrap();
+        let log_grew = Batch::Hints(vec![hint(false)], "a.1".into());
+        assert_eq!(
+            text(&log_grew, all),
+            "id: a.1\nevent: sessions\ndata: {\"sessions\":[{\"id\":\"s\",\"status\":\"idle\",\
+             \"last_sequence\":3,\"row_changed\":false,\"deleted\":false}]}\n\n"
+        );
+        let moved = Batch::Hints(vec![hint(true)], "a.2".into());
+        assert!(text(&moved, all).contains("event: counts\ndata: {}\n\n"));
+        let only_counts = Topics { sessions: false, approvals: false, counts: true };
+        assert_eq!(text(&log_grew, only_counts), "");
+        assert_eq!(text(&Batch::Reset("a.3".into()), only_counts), "id: a.3\nevent: reset\ndata: {}\n\n");
+    }
+}

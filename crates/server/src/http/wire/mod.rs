@@ -1,0 +1,111 @@
+//! What stands on the wire: the shapes of requests and answers, and their documentation.
+//!
+//! These are not the product's own types: a field may be renamed there without a client noticing,
+//! and nothing of the product reaches a client unless it is written down here.
+
+pub mod error;
+pub mod event;
+pub mod people;
+pub mod search;
+pub mod session;
+pub mod work;
+
+use sederunt_core::json::Json;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, SchemaType, Type};
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
+
+/// An enumeration of the product with the words that stand for it on the wire.
+macro_rules! words {
+    ($(#[$doc:meta])* $name:ident = $core:ty { $($variant:ident),+ $(,)? }) => {
+        $crate::http::wire::words!($(#[$doc])* $name = $core { $($variant),+ } in "snake_case");
+    };
+    ($(#[$doc:meta])* $name:ident = $core:ty { $($variant:ident),+ $(,)? } in $case:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, utoipa::ToSchema)]
+        #[serde(rename_all = $case)]
+        pub enum $name { $($variant),+ }
+
+        impl From<$core> for $name {
+            fn from(core: $core) -> Self {
+                match core { $(<$core>::$variant => Self::$variant),+ }
+            }
+        }
+
+        impl From<$name> for $core {
+            fn from(wire: $name) -> Self {
+                match wire { $($name::$variant => Self::$variant),+ }
+            }
+        }
+    };
+}
+pub(crate) use words;
+
+/// JSON that is passed on as it is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Raw(pub Json);
+
+impl Serialize for Raw {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(to)
+    }
+}
+
+impl<'de> Deserialize<'de> for Raw {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let raw = Box::<serde_json::value::RawValue>::deserialize(from)?;
+        Ok(Self(Json::stored(raw.get())))
+    }
+}
+
+impl PartialSchema for Raw {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new().schema_type(SchemaType::AnyValue).description(Some("Any JSON")).into()
+    }
+}
+
+impl ToSchema for Raw {
+    fn name() -> std::borrow::Cow<'static, str> {
+        "Json".into()
+    }
+}
+
+/// A count, a sequence or an epoch: what a signed 64-bit integer holds, from 0 on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Count(pub u64);
+
+impl Count {
+    pub const MAX: u64 = i64::MAX as u64;
+}
+
+impl<'de> Deserialize<'de> for Count {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let number = u64::deserialize(from)?;
+        if number > Self::MAX {
+            return Err(serde::de::Error::custom(format!("must be at most {}", Self::MAX)));
+        }
+        Ok(Self(number))
+    }
+}
+
+impl PartialSchema for Count {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new()
+            .schema_type(Type::Integer)
+            .format(Some(SchemaFormat::KnownFormat(KnownFormat::Int64)))
+            .minimum(Some(0))
+            .into()
+    }
+}
+
+impl ToSchema for Count {
+    fn name() -> std::borrow::Cow<'static, str> {
+        "Count".into()
+    }
+}
+
+/// A request without any fields: an empty body, or `{}`.
+#[derive(Clone, Copy, Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Nothing {}

@@ -1,0 +1,379 @@
+//! Keys, users, share links and tenants on the wire.
+
+use std::time::Duration;
+
+use sederunt_core::access::{Role as CoreRole, ShareAccess as CoreAccess};
+use sederunt_core::engine::{self, NewShare};
+use sederunt_core::people as core;
+use sederunt_core::{Error, Timestamp};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::words;
+use crate::http::query::{Ask, Pairs};
+
+/// What a credential may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    Owner,
+    Member,
+    Guest,
+    Worker,
+    Channel,
+}
+
+impl From<Role> for CoreRole {
+    fn from(role: Role) -> Self {
+        match role {
+            Role::Owner => Self::Owner,
+            Role::Member => Self::Member,
+            Role::Guest => Self::Guest,
+            Role::Worker => Self::Worker,
+            Role::Channel => Self::Channel,
+        }
+    }
+}
+
+/// What a person may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PersonRole {
+    Owner,
+    Member,
+    Guest,
+}
+
+impl From<PersonRole> for CoreRole {
+    fn from(role: PersonRole) -> Self {
+        match role {
+            PersonRole::Owner => Self::Owner,
+            PersonRole::Member => Self::Member,
+            PersonRole::Guest => Self::Guest,
+        }
+    }
+}
+
+words!(
+    /// What a share link allows.
+    ShareAccess = CoreAccess { Read, Submit }
+);
+
+/// The longest life that a key may be given, in seconds: a hundred years.
+const KEY_LIFE_S_MAX: u64 = 3_153_600_000;
+
+/// A key to be made.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"role": "member", "user": "ada", "expires_in": 2_592_000}))]
+pub struct NewKey {
+    pub role: Role,
+    /// Whose key it is; needed for members and guests.
+    #[schema(min_length = 1, max_length = 200)]
+    pub user: Option<String>,
+    /// The session-id prefix of a channel's key; needed for channels, and for nobody else.
+    #[schema(min_length = 1, max_length = 200)]
+    pub prefix: Option<String>,
+    /// Whether the key may act for other users, by `X-Sederunt-User`.
+    pub act_as: Option<bool>,
+    /// Seconds; left out, the key does not expire.
+    #[schema(minimum = 1, maximum = 3_153_600_000_u64)]
+    pub expires_in: Option<u64>,
+}
+
+impl TryFrom<NewKey> for engine::NewKey {
+    type Error = Error;
+
+    fn try_from(wish: NewKey) -> Result<Self, Error> {
+        if wish.expires_in.is_some_and(|seconds| !(1..=KEY_LIFE_S_MAX).contains(&seconds)) {
+            return Err(Error::invalid("expires_in", format!("must be 1 to {KEY_LIFE_S_MAX}")));
+        }
+        Ok(Self {
+            role: Some(wish.role.into()),
+            user: wish.user,
+            prefix: wish.prefix,
+            act_as: wish.act_as.unwrap_or(false),
+            expires_in: wish.expires_in.map(Duration::from_secs),
+        })
+    }
+}
+
+/// An API key without its secret.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Key {
+    pub id: String,
+    pub tenant: String,
+    pub user: Option<String>,
+    #[schema(value_type = Role)]
+    pub role: String,
+    pub prefix: Option<String>,
+    pub act_as: bool,
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: Timestamp,
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub expires_at: Option<Timestamp>,
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub revoked_at: Option<Timestamp>,
+}
+
+impl From<core::Key> for Key {
+    fn from(key: core::Key) -> Self {
+        Self {
+            id: key.id.to_string(),
+            tenant: key.tenant.to_string(),
+            user: key.user.map(|user| user.to_string()),
+            role: key.role.as_str().to_owned(),
+            prefix: key.prefix,
+            act_as: key.act_as,
+            created_at: key.created_at,
+            expires_at: key.expires_at,
+            revoked_at: key.revoked_at,
+        }
+    }
+}
+
+/// A key that was made.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct CreatedKey {
+    /// The secret. Shown once: a repeat of the call with the same idempotency key has null.
+    #[serde(rename = "key")]
+    pub secret: Option<String>,
+    #[serde(flatten)]
+    pub made: Key,
+}
+
+impl From<engine::CreatedKey> for CreatedKey {
+    fn from(created: engine::CreatedKey) -> Self {
+        Self { secret: created.secret, made: created.key.into() }
+    }
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct KeyList {
+    pub items: Vec<Key>,
+    /// Always null: all keys stand on one page.
+    pub next_cursor: Option<String>,
+}
+
+/// A share link to be made.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"access": "read", "expires_in": 86400}))]
+pub struct ShareRequest {
+    pub access: ShareAccess,
+    /// Seconds, at most a year.
+    #[schema(minimum = 1, maximum = 31_536_000)]
+    pub expires_in: u64,
+}
+
+/// A share link that was made.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Share {
+    pub id: String,
+    pub access: ShareAccess,
+    /// The secret. Shown once: a repeat of the call with the same idempotency key has null.
+    pub token: Option<String>,
+    /// Where whoever holds the link reads the session.
+    pub url: Option<String>,
+    #[schema(value_type = String, format = DateTime)]
+    pub expires_at: Timestamp,
+}
+
+impl Share {
+    pub fn of(made: NewShare, base: &str) -> Self {
+        let session = path_segment(made.share.session.as_str());
+        let url = made.token.as_ref().map(|token| format!("{base}/api/sessions/{session}?share={token}"));
+        Self {
+            id: made.share.id,
+            access: made.share.access.into(),
+            token: made.token,
+            url,
+            expires_at: made.share.expires_at,
+        }
+    }
+}
+
+/// A name as one segment of a path.
+fn path_segment(name: &str) -> String {
+    let mut segment = String::with_capacity(name.len());
+    for byte in name.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b':' | b'@' => {
+                segment.push(char::from(byte));
+            }
+            _ => segment.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    segment
+}
+
+/// A person of the tenant.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct User {
+    pub id: String,
+    pub name: Option<String>,
+    #[schema(value_type = PersonRole)]
+    pub role: String,
+    /// The credentials of a suspended user are refused.
+    pub suspended: bool,
+    pub merged_into: Option<String>,
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: Timestamp,
+    pub identities: Vec<Identity>,
+}
+
+impl From<core::User> for User {
+    fn from(user: core::User) -> Self {
+        Self {
+            id: user.id.to_string(),
+            name: user.name,
+            role: user.role.as_str().to_owned(),
+            suspended: user.suspended,
+            merged_into: user.merged_into.map(|user| user.to_string()),
+            created_at: user.created_at,
+            identities: user
+                .identities
+                .into_iter()
+                .map(|identity| Identity { platform: identity.platform, external_id: identity.external_id })
+                .collect(),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct UserList {
+    pub items: Vec<User>,
+    pub next_cursor: Option<String>,
+}
+
+/// A page of users.
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct UsersAsked {
+    #[param(minimum = 1, maximum = 1000, default = 100)]
+    pub limit: Option<i64>,
+    /// A `next_cursor` of this list.
+    #[param(max_length = 200)]
+    pub cursor: Option<String>,
+}
+
+/// The parameters of a page of users, read.
+#[derive(Debug)]
+pub struct UsersQuery {
+    pub limit: usize,
+    pub after: Option<String>,
+}
+
+impl Ask for UsersQuery {
+    fn read(pairs: &mut Pairs) -> Result<Self, Error> {
+        Ok(Self { limit: pairs.limit()?, after: pairs.text(&["cursor"])? })
+    }
+}
+
+/// A person to be made.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"id": "ada", "name": "Ada Lovelace", "role": "member"}))]
+pub struct NewUser {
+    /// Left out, one is drawn.
+    #[schema(min_length = 1, max_length = 200)]
+    pub id: Option<String>,
+    #[schema(max_length = 200)]
+    pub name: Option<String>,
+    /// Left out: member.
+    pub role: Option<PersonRole>,
+}
+
+impl From<NewUser> for engine::NewUser {
+    fn from(wish: NewUser) -> Self {
+        Self { id: wish.id, name: wish.name, role: wish.role.map(Into::into) }
+    }
+}
+
+/// What to change; what is left out stays.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PatchUser {
+    pub role: Option<PersonRole>,
+    #[schema(max_length = 200)]
+    pub name: Option<String>,
+    pub suspended: Option<bool>,
+}
+
+impl From<PatchUser> for engine::UserPatch {
+    fn from(wish: PatchUser) -> Self {
+        Self { role: wish.role.map(Into::into), name: wish.name, suspended: wish.suspended }
+    }
+}
+
+/// Who a person is on a platform.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Identity {
+    /// `telegram`, `slack` or `discord`.
+    pub platform: String,
+    #[schema(min_length = 1, max_length = 200)]
+    pub external_id: String,
+}
+
+impl From<Identity> for core::Identity {
+    fn from(identity: Identity) -> Self {
+        Self { platform: identity.platform, external_id: identity.external_id }
+    }
+}
+
+/// Whom a user becomes part of.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Merge {
+    #[schema(min_length = 1, max_length = 200)]
+    pub into: String,
+}
+
+/// The wall around everything of one customer.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Tenant {
+    pub id: String,
+    pub suspended: bool,
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: Timestamp,
+}
+
+impl From<core::Tenant> for Tenant {
+    fn from(tenant: core::Tenant) -> Self {
+        Self { id: tenant.id.to_string(), suspended: tenant.suspended, created_at: tenant.created_at }
+    }
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct TenantList {
+    pub items: Vec<Tenant>,
+    /// Always null: all tenants stand on one page.
+    pub next_cursor: Option<String>,
+}
+
+/// A tenant to be made.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewTenant {
+    #[schema(min_length = 1, max_length = 200)]
+    pub id: String,
+}
+
+/// Whether a tenant's credentials are refused.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PatchTenant {
+    pub suspended: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_in_a_link_keeps_its_path() {
+        assert_eq!(path_segment("cli:main"), "cli:main");
+        assert_eq!(path_segment("a b?#%é"), "a%20b%3F%23%25%C3%A9");
+    }
+}

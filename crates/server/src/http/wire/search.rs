@@ -1,0 +1,148 @@
+//! Search and hints on the wire.
+
+use sederunt_core::live::Hint as CoreHint;
+use sederunt_core::session::query::Page;
+use sederunt_core::store::Hit as CoreHit;
+use sederunt_core::{Error, limits};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::session::Status;
+use crate::http::query::{Ask, Pairs};
+
+/// Words to find.
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct SearchAsked {
+    /// Words that must all be found in a message, or in a title or description.
+    #[param(min_length = 1, max_length = 500, example = "budget")]
+    pub q: String,
+    #[param(minimum = 1, maximum = 1000, default = 100)]
+    pub limit: Option<i64>,
+    /// A `next_cursor` of this search.
+    #[param(pattern = "^-?[0-9]{1,18}$")]
+    pub cursor: Option<String>,
+}
+
+/// The parameters of a search, read.
+#[derive(Debug)]
+pub struct SearchQuery {
+    pub q: String,
+    pub limit: usize,
+    pub after: Option<i64>,
+}
+
+impl Ask for SearchQuery {
+    fn read(pairs: &mut Pairs) -> Result<Self, Error> {
+        let q = pairs.text(&["q"])?.ok_or_else(|| Error::invalid("q", "is required"))?;
+        if q.chars().count() > limits::QUERY_CHARS_MAX {
+            return Err(Error::invalid("q", format!("is longer than {} characters", limits::QUERY_CHARS_MAX)));
+        }
+        let after = pairs.parsed(&["cursor"], "must be a `next_cursor` of this search", |text| text.parse().ok())?;
+        Ok(Self { q, limit: pairs.limit()?, after })
+    }
+}
+
+/// Something that the words were found in.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Hit {
+    pub session_id: String,
+    /// The event, or null for the title or description.
+    pub sequence: Option<u64>,
+    pub snippet: String,
+}
+
+/// A page of hits, newest first.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Hits {
+    pub items: Vec<Hit>,
+    pub next_cursor: Option<String>,
+}
+
+impl From<Page<CoreHit, i64>> for Hits {
+    fn from(page: Page<CoreHit, i64>) -> Self {
+        let hit = |hit: CoreHit| Hit {
+            session_id: hit.session.to_string(),
+            sequence: hit.sequence,
+            snippet: hit.snippet,
+        };
+        Self {
+            items: page.items.into_iter().map(hit).collect(),
+            next_cursor: page.next.map(|cursor| cursor.to_string()),
+        }
+    }
+}
+
+/// What hints are wanted about.
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct HintsAsked {
+    /// `sessions`, `approvals` and `counts`, with commas in between. Left out: all.
+    #[param(example = "sessions,counts", pattern = "^(sessions|approvals|counts)(,(sessions|approvals|counts))*$")]
+    pub topics: Option<String>,
+    /// The `id` of the last hint seen. `Last-Event-ID` wins.
+    #[param(max_length = 100)]
+    pub cursor: Option<String>,
+}
+
+/// What lists a client keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Topics {
+    pub sessions: bool,
+    pub approvals: bool,
+    pub counts: bool,
+}
+
+impl Topics {
+    fn parse(words: &[String]) -> Result<Self, Error> {
+        if words.is_empty() {
+            return Ok(Self { sessions: true, approvals: true, counts: true });
+        }
+        let mut topics = Self { sessions: false, approvals: false, counts: false };
+        for word in words {
+            match word.as_str() {
+                "sessions" => topics.sessions = true,
+                "approvals" => topics.approvals = true,
+                "counts" => topics.counts = true,
+                _ => return Err(Error::invalid("topics", "must be sessions, approvals or counts")),
+            }
+        }
+        Ok(topics)
+    }
+}
+
+/// The parameters of a hint stream, read.
+#[derive(Debug)]
+pub struct HintsQuery {
+    pub topics: Topics,
+    pub cursor: Option<String>,
+}
+
+impl Ask for HintsQuery {
+    fn read(pairs: &mut Pairs) -> Result<Self, Error> {
+        Ok(Self { topics: Topics::parse(&pairs.words(&["topics"])?)?, cursor: pairs.text(&["cursor"])? })
+    }
+}
+
+/// Something about this session changed: read it again if you show it.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Hint {
+    pub id: String,
+    pub status: Status,
+    pub last_sequence: u64,
+    /// The session's row changed, not only its log.
+    pub row_changed: bool,
+    pub deleted: bool,
+}
+
+impl From<&CoreHint> for Hint {
+    fn from(hint: &CoreHint) -> Self {
+        Self {
+            id: hint.session.to_string(),
+            status: hint.status.into(),
+            last_sequence: hint.last_sequence,
+            row_changed: hint.row_changed,
+            deleted: hint.deleted,
+        }
+    }
+}

@@ -1,0 +1,477 @@
+//! Sessions on the wire.
+
+use sederunt_core::session::decide::{self, PatchSession as CorePatch, SourceWish as CoreSourceWish};
+use sederunt_core::session::query::{Page, SessionQuery};
+use sederunt_core::session::source::Company as CoreCompany;
+use sederunt_core::session::{self as core, StatusSet};
+use sederunt_core::{Error, Timestamp, UserId, limits};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::{Count, Raw, words};
+use crate::http::body::{Object, given};
+use crate::http::query::{Ask, Pairs};
+
+words!(
+    /// What a session is for. Never changes.
+    SessionType = core::SessionType { Agent, Response, Tool, Mixed }
+);
+words!(
+    /// Where a session stands.
+    Status = core::Status {
+        Draft, Pending, Running, WaitingHuman, AwaitingTool, Idle, Completed, Failed, Expired, Abandoned
+    }
+);
+words!(
+    /// Where a session's memory may go.
+    MemoryMode = core::MemoryMode { Local, Synced, Incognito }
+);
+words!(
+    /// Who wrote a description.
+    DescriptionSource = core::DescriptionSource { Fallback, Introspection, User }
+);
+words!(
+    /// The surface that a session was opened through.
+    SourceKind = core::SourceKind { Cli, Api, Web, Channel, Schedule, Task, HumanSessionBridge } in "kebab-case"
+);
+words!(
+    /// Between one person and the agent, or among several people.
+    Company = CoreCompany { Direct, Group }
+);
+
+/// Where a session came from. Written once, by the surface.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Source {
+    pub kind: SourceKind,
+    pub interactive: bool,
+    pub platform: Option<String>,
+    pub trigger_id: Option<String>,
+    #[serde(rename = "type")]
+    pub company: Company,
+}
+
+/// A worker's exclusive, leased right to run the session.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Claim {
+    pub worker: String,
+    pub epoch: u64,
+    #[schema(value_type = String, format = DateTime)]
+    pub lease_until: Timestamp,
+    pub attempts: u32,
+}
+
+/// A durable thread of talk or work.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Session {
+    pub id: String,
+    pub tenant_id: String,
+    pub session_type: SessionType,
+    pub source: Source,
+    pub status: Status,
+    /// Hidden from lists unless asked for.
+    pub inactive: bool,
+    /// The holder: whose session it is.
+    pub user_id: Option<String>,
+    pub participants: Vec<String>,
+    pub task_id: Option<String>,
+    pub agent_slug: Option<String>,
+    pub entity_id: Option<String>,
+    pub parent_id: Option<String>,
+    pub root_id: Option<String>,
+    pub retry_of: Option<String>,
+    pub title: Option<String>,
+    pub description: Option<String>,
+    pub description_source: Option<DescriptionSource>,
+    pub last_message_preview: Option<String>,
+    pub message_count: u64,
+    /// Completed turns.
+    pub turn_count: u64,
+    pub working_memory: Option<Raw>,
+    #[schema(value_type = Object)]
+    pub metadata: Raw,
+    pub input: Option<Raw>,
+    pub draft_values: Option<Raw>,
+    pub result: Option<Raw>,
+    pub usage: Option<Raw>,
+    pub error_message: Option<String>,
+    pub end_reason: Option<String>,
+    pub memory_mode: MemoryMode,
+    pub is_anonymous: bool,
+    pub priority: i32,
+    pub stop_requested: bool,
+    pub last_sequence: u64,
+    /// Counts changes of the row, not of the log.
+    pub version: u64,
+    pub claim: Option<Claim>,
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: Timestamp,
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub started_at: Option<Timestamp>,
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub completed_at: Option<Timestamp>,
+    #[schema(value_type = String, format = DateTime)]
+    pub last_activity_at: Timestamp,
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub deadline_at: Option<Timestamp>,
+}
+
+impl From<core::Session> for Session {
+    fn from(session: core::Session) -> Self {
+        let core::Session { tenant, id, head, details, participants } = session;
+        let text = |text: Option<Box<str>>| text.map(String::from);
+        Self {
+            id: id.to_string(),
+            tenant_id: tenant.to_string(),
+            session_type: head.session_type.into(),
+            source: Source {
+                kind: details.source.kind.into(),
+                interactive: details.source.interactive,
+                platform: details.source.platform.map(|platform| platform.into_owned()),
+                trigger_id: details.source.trigger_id,
+                company: details.source.company.into(),
+            },
+            status: head.status.into(),
+            inactive: head.inactive,
+            user_id: head.holder.map(|user| user.to_string()),
+            participants: participants.iter().map(ToString::to_string).collect(),
+            task_id: text(details.task_id),
+            agent_slug: text(details.agent_slug),
+            entity_id: text(details.entity_id),
+            parent_id: details.parent_id.map(|id| id.to_string()),
+            root_id: details.root_id.map(|id| id.to_string()),
+            retry_of: details.retry_of.map(|id| id.to_string()),
+            title: text(details.title),
+            description: text(details.description),
+            description_source: details.description_source.map(Into::into),
+            last_message_preview: text(head.preview),
+            message_count: head.message_count,
+            turn_count: head.turn_count,
+            working_memory: details.working_memory.map(Raw),
+            metadata: Raw(details.metadata),
+            input: details.input.map(Raw),
+            draft_values: details.draft_values.map(Raw),
+            result: details.result.map(Raw),
+            usage: details.usage.map(Raw),
+            error_message: text(details.error_message),
+            end_reason: text(details.end_reason),
+            memory_mode: details.memory_mode.into(),
+            is_anonymous: details.is_anonymous,
+            priority: head.priority,
+            stop_requested: head.stop_requested,
+            last_sequence: head.last_sequence,
+            version: head.version,
+            claim: head.claim.map(|claim| Claim {
+                worker: claim.worker.into(),
+                epoch: head.epoch,
+                lease_until: claim.lease_until,
+                attempts: head.attempts,
+            }),
+            created_at: details.created_at,
+            started_at: details.started_at,
+            completed_at: details.completed_at,
+            last_activity_at: head.last_at,
+            deadline_at: head.deadline_at,
+        }
+    }
+}
+
+/// What a share link shows of a session.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SharedSession {
+    pub id: String,
+    pub title: Option<String>,
+    pub status: Status,
+    pub result: Option<Raw>,
+}
+
+impl From<core::Session> for SharedSession {
+    fn from(session: core::Session) -> Self {
+        Self {
+            id: session.id.to_string(),
+            title: session.details.title.map(String::from),
+            status: session.head.status.into(),
+            result: session.details.result.map(Raw),
+        }
+    }
+}
+
+/// A session as its reader may see it.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[serde(untagged)]
+pub enum SessionView {
+    Full(Box<Session>),
+    Shared(SharedSession),
+}
+
+/// A page of sessions, newest activity first.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct SessionList {
+    pub items: Vec<Session>,
+    /// Pass it as `cursor` for the next page; null at the end.
+    pub next_cursor: Option<String>,
+}
+
+impl From<Page<core::Session>> for SessionList {
+    fn from(page: Page<core::Session>) -> Self {
+        Self {
+            items: page.items.into_iter().map(Into::into).collect(),
+            next_cursor: page.next.map(|cursor| cursor.to_string()),
+        }
+    }
+}
+
+/// A session to open. An existing id is opened again.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"session_type": "mixed", "title": "Plan the move"}))]
+pub struct OpenSession {
+    /// Left out, one is drawn. No control characters, no `/`; `human` is reserved.
+    #[serde(alias = "sessionId")]
+    #[schema(min_length = 1, max_length = 200)]
+    pub id: Option<String>,
+    pub session_type: SessionType,
+    #[schema(value_type = Option<SourceWish>)]
+    pub source: Option<Object<SourceWish>>,
+    pub status: Option<OpeningStatus>,
+    #[serde(alias = "taskId")]
+    #[schema(min_length = 1, max_length = 200)]
+    pub task_id: Option<String>,
+    #[schema(min_length = 1, max_length = 200)]
+    pub agent_slug: Option<String>,
+    #[serde(alias = "entityId")]
+    #[schema(min_length = 1, max_length = 200)]
+    pub entity_id: Option<String>,
+    #[schema(min_length = 1, max_length = 200)]
+    pub parent_id: Option<String>,
+    #[schema(max_length = 200)]
+    pub title: Option<String>,
+    /// At most 256 KiB.
+    pub input: Option<Raw>,
+    /// An object of at most 16 KiB; its scalars can be filtered on.
+    #[schema(value_type = Option<Object>)]
+    pub metadata: Option<Raw>,
+    pub memory_mode: Option<MemoryMode>,
+    #[serde(default)]
+    #[schema(max_items = 200)]
+    pub participants: Option<Vec<String>>,
+    #[schema(minimum = -1000, maximum = 1000)]
+    pub priority: Option<i32>,
+}
+
+/// The statuses that a session may be opened in.
+#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OpeningStatus {
+    Draft,
+    Pending,
+    Idle,
+}
+
+/// What a caller may say about where it comes from: what its surface implies anyway.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SourceWish {
+    pub kind: Option<SourceKind>,
+    pub interactive: Option<bool>,
+    #[schema(max_length = 200)]
+    pub platform: Option<String>,
+    #[serde(rename = "type")]
+    pub company: Option<Company>,
+}
+
+impl From<OpenSession> for decide::OpenSession {
+    fn from(wish: OpenSession) -> Self {
+        Self {
+            id: wish.id,
+            session_type: Some(wish.session_type.into()),
+            source: wish.source.map(|Object(source)| CoreSourceWish {
+                kind: source.kind.map(Into::into),
+                interactive: source.interactive,
+                platform: source.platform,
+                company: source.company.map(Into::into),
+            }),
+            status: wish.status.map(|status| match status {
+                OpeningStatus::Draft => core::Status::Draft,
+                OpeningStatus::Pending => core::Status::Pending,
+                OpeningStatus::Idle => core::Status::Idle,
+            }),
+            task_id: wish.task_id,
+            agent_slug: wish.agent_slug,
+            entity_id: wish.entity_id,
+            parent_id: wish.parent_id,
+            title: wish.title,
+            input: wish.input.map(|raw| raw.0),
+            metadata: wish.metadata.map(|raw| raw.0),
+            memory_mode: wish.memory_mode.map(Into::into),
+            participants: wish.participants.unwrap_or_default(),
+            priority: wish.priority,
+        }
+    }
+}
+
+/// What to change; what is left out stays.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PatchSession {
+    /// `null` removes it.
+    #[serde(default, deserialize_with = "given")]
+    #[schema(value_type = Option<String>, max_length = 200)]
+    pub title: Option<Option<String>>,
+    /// `null` removes it.
+    #[serde(default, deserialize_with = "given")]
+    #[schema(value_type = Option<String>, max_length = 2000)]
+    pub description: Option<Option<String>>,
+    /// Merged key by key; a key with `null` is removed.
+    #[schema(value_type = Option<Object>)]
+    pub metadata: Option<Raw>,
+    pub inactive: Option<bool>,
+    #[schema(max_items = 200)]
+    pub participants: Option<Vec<String>>,
+}
+
+impl From<PatchSession> for CorePatch {
+    fn from(wish: PatchSession) -> Self {
+        Self {
+            title: wish.title,
+            description: wish.description,
+            metadata: wish.metadata.map(|raw| raw.0),
+            inactive: wish.inactive,
+            participants: wish.participants,
+        }
+    }
+}
+
+/// A move that a caller may ask for by name.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Transition {
+    pub to: Status,
+    /// The status that the caller has seen; another one is 409 `invalid_transition`.
+    pub expected: Option<Status>,
+    #[schema(max_length = 2000)]
+    pub reason: Option<String>,
+}
+
+impl From<Transition> for decide::Transition {
+    fn from(wish: Transition) -> Self {
+        Self { to: wish.to.into(), expected: wish.expected.map(Into::into), reason: wish.reason }
+    }
+}
+
+/// Where a fork leaves the log.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Fork {
+    /// The last sequence that both have in common.
+    #[schema(value_type = Count)]
+    pub at_sequence: Count,
+}
+
+/// Filters of a list; all that are given must hold.
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct SessionsAsked {
+    #[param(inline)]
+    pub session_type: Option<SessionType>,
+    #[param(inline)]
+    pub status: Option<Status>,
+    #[param(inline)]
+    pub group: Option<Group>,
+    #[param(inline)]
+    pub kind: Option<SourceKind>,
+    pub platform: Option<String>,
+    pub interactive: Option<bool>,
+    pub task_id: Option<String>,
+    pub entity_id: Option<String>,
+    pub agent_slug: Option<String>,
+    /// The holder.
+    #[param(min_length = 1, max_length = 200)]
+    pub user_id: Option<String>,
+    /// Words in title, description or messages.
+    #[param(max_length = 500)]
+    pub q: Option<String>,
+    /// Left out: hidden sessions are left out. `true`: only hidden ones. `false`: both.
+    pub inactive: Option<bool>,
+    /// Only sessions without a parent.
+    pub parents_only: Option<bool>,
+    /// Any `metadata.<key>=<value>` filters by a scalar of the metadata.
+    #[param(rename = "metadata.key", max_length = 200)]
+    pub metadata_key: Option<String>,
+    #[param(minimum = 1, maximum = 1000, default = 100)]
+    pub limit: Option<i64>,
+    /// A `next_cursor` of this list.
+    #[param(pattern = "^-?[0-9]{1,18}\\.-?[0-9]{1,18}$")]
+    pub cursor: Option<String>,
+}
+
+/// Groups of statuses.
+#[derive(Clone, Copy, Debug, ToSchema)]
+#[schema(rename_all = "snake_case")]
+pub enum Group {
+    Active,
+    Live,
+    Failing,
+    Terminal,
+}
+
+/// The filters of a list, read.
+#[derive(Debug)]
+pub struct SessionsQuery(pub SessionQuery);
+
+impl Ask for SessionsQuery {
+    fn read(pairs: &mut Pairs) -> Result<Self, Error> {
+        let metadata = pairs.under("metadata.")?;
+        if metadata.len() > limits::METADATA_FILTER_KEYS_MAX {
+            return Err(Error::invalid("metadata", "names too many keys"));
+        }
+        Ok(Self(SessionQuery {
+            session_type: pairs.parsed(&["session_type", "type"], "must be agent, response, tool or mixed", |text| {
+                core::SessionType::parse(text).ok()
+            })?,
+            status: pairs.parsed(&["status"], "is not a status", core::Status::parse)?,
+            group: pairs.parsed(&["group"], "must be active, live, failing or terminal", StatusSet::group)?,
+            kind: pairs.parsed(&["kind"], "is not a kind of source", |text| {
+                core::SourceKind::parse(text).ok().map(|kind| kind.as_str().to_owned())
+            })?,
+            platform: pairs.text(&["platform"])?,
+            interactive: pairs.flag(&["interactive"])?,
+            task_id: pairs.text(&["task_id", "taskId"])?,
+            entity_id: pairs.text(&["entity_id", "entityId"])?,
+            agent_slug: pairs.text(&["agent_slug"])?,
+            user_id: pairs.text(&["user_id"])?.as_deref().map(UserId::parse).transpose()?,
+            parent_id: None,
+            metadata,
+            text: pairs.text(&["q"])?.filter(|text| !text.trim().is_empty()),
+            inactive: pairs.flag(&["inactive"])?,
+            parents_only: pairs.flag(&["parents_only", "parentsOnly"])?.unwrap_or(false),
+            seen_by: None,
+            after: pairs.list_cursor()?,
+            limit: pairs.limit()?,
+        }))
+    }
+}
+
+/// A page of a list.
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct PageAsked {
+    #[param(minimum = 1, maximum = 1000, default = 100)]
+    pub limit: Option<i64>,
+    /// A `next_cursor` of this list.
+    #[param(pattern = "^-?[0-9]{1,18}\\.-?[0-9]{1,18}$")]
+    pub cursor: Option<String>,
+}
+
+/// The parameters of a page, read.
+#[derive(Debug)]
+pub struct PageQuery {
+    pub limit: usize,
+    pub after: Option<sederunt_core::session::query::ListCursor>,
+}
+
+impl Ask for PageQuery {
+    fn read(pairs: &mut Pairs) -> Result<Self, Error> {
+        Ok(Self { limit: pairs.limit()?, after: pairs.list_cursor()? })
+    }
+}

@@ -1,0 +1,199 @@
+//! Claims and settlements on the wire.
+
+use std::time::Duration;
+
+use sederunt_core::session::SessionType as CoreType;
+use sederunt_core::work::{self as core, Pause, Settle};
+use sederunt_core::{Timestamp, limits};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::session::{Session, SessionType};
+use super::{Count, Raw};
+
+/// A worker asking for sessions to run.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"worker": "worker-1", "limit": 1, "wait_ms": 30000}))]
+pub struct ClaimRequest {
+    /// A name for people to recognise.
+    #[schema(min_length = 1, max_length = 200)]
+    pub worker: String,
+    /// Left out or empty: any.
+    #[schema(max_items = 100)]
+    pub session_types: Option<Vec<SessionType>>,
+    /// Left out or empty: any.
+    #[schema(max_items = 100)]
+    pub agent_slugs: Option<Vec<String>>,
+    #[schema(minimum = 1, maximum = 100, default = 1)]
+    pub limit: Option<u32>,
+    /// How long the claim holds without a heartbeat.
+    #[schema(minimum = 100, maximum = 600_000, default = 30_000)]
+    pub lease_ms: Option<u64>,
+    /// How long to wait for work.
+    #[schema(minimum = 0, maximum = 60_000, default = 0)]
+    pub wait_ms: Option<u64>,
+}
+
+impl ClaimRequest {
+    pub fn into_core(self, lease: Duration) -> core::ClaimRequest {
+        core::ClaimRequest {
+            worker: self.worker,
+            session_types: self.session_types.unwrap_or_default().into_iter().map(CoreType::from).collect(),
+            agent_slugs: self.agent_slugs.unwrap_or_default(),
+            limit: self.limit.map_or(1, |limit| usize::try_from(limit).unwrap_or(limits::CLAIM_BATCH_MAX + 1)),
+            lease: self.lease_ms.map_or(lease, Duration::from_millis),
+            wait: Duration::from_millis(self.wait_ms.unwrap_or(0)),
+        }
+    }
+}
+
+/// The sessions that were handed out; none when there was no work.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Claims {
+    pub claims: Vec<Claimed>,
+}
+
+/// A session that was handed out. Every further call about it carries the epoch.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Claimed {
+    pub session: Session,
+    pub epoch: u64,
+    #[schema(value_type = String, format = DateTime)]
+    pub lease_until: Timestamp,
+    /// Answers that came while nobody held the session, oldest first.
+    pub pending_answers: Vec<Raw>,
+}
+
+impl From<Vec<core::Claimed>> for Claims {
+    fn from(claimed: Vec<core::Claimed>) -> Self {
+        let claims = claimed.into_iter().map(|claimed| Claimed {
+            session: claimed.session.into(),
+            epoch: claimed.epoch,
+            lease_until: claimed.lease_until,
+            pending_answers: Vec::new(),
+        });
+        Self { claims: claims.collect() }
+    }
+}
+
+/// A sign of life.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HeartbeatRequest {
+    #[schema(value_type = Count)]
+    pub epoch: Count,
+    /// The lease from now on; left out, the server's default.
+    #[schema(minimum = 100, maximum = 600_000)]
+    pub lease_ms: Option<u64>,
+}
+
+/// What a heartbeat learns.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Heartbeat {
+    #[schema(value_type = String, format = DateTime)]
+    pub lease_until: Timestamp,
+    /// Stop working and settle.
+    pub stop_requested: bool,
+}
+
+impl From<core::Heartbeat> for Heartbeat {
+    fn from(beat: core::Heartbeat) -> Self {
+        Self { lease_until: beat.lease_until, stop_requested: beat.stop_requested }
+    }
+}
+
+/// A run that is done.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Complete {
+    #[schema(value_type = Count)]
+    pub epoch: Count,
+    pub result: Option<Raw>,
+    /// A last message of the agent.
+    pub text: Option<String>,
+    #[schema(value_type = Option<Object>)]
+    pub usage: Option<Raw>,
+}
+
+impl Complete {
+    pub fn into_core(self) -> (u64, Settle) {
+        let how = Settle::Complete {
+            result: self.result.map(|raw| raw.0),
+            text: self.text,
+            usage: self.usage.map(|raw| raw.0),
+        };
+        (self.epoch.0, how)
+    }
+}
+
+/// A run that went wrong.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Fail {
+    #[schema(value_type = Count)]
+    pub epoch: Count,
+    #[schema(max_length = 2000)]
+    pub error: String,
+    /// Whether another run may succeed: the session is queued again while it has attempts left.
+    pub retryable: Option<bool>,
+}
+
+impl Fail {
+    pub fn into_core(self) -> (u64, Settle) {
+        (self.epoch.0, Settle::Fail { error: self.error, retryable: self.retryable.unwrap_or(false) })
+    }
+}
+
+/// A run that waits for something.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Yield {
+    #[schema(value_type = Count)]
+    pub epoch: Count,
+    pub kind: YieldKind,
+    /// The call that waits, with `kind: tool`: `{id, name, args}`.
+    #[schema(value_type = Option<Object>)]
+    pub tool_call: Option<Raw>,
+    /// What is asked, with `kind: human`: `{text, schema?}`.
+    #[schema(value_type = Option<Object>)]
+    pub question: Option<Raw>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum YieldKind {
+    Tool,
+    Human,
+    Idle,
+}
+
+impl Yield {
+    pub fn into_core(self) -> Result<(u64, Settle), sederunt_core::Error> {
+        let misplaced = |field: &'static str, kind: &str| {
+            sederunt_core::Error::invalid(field, format!("goes with `kind: {kind}` alone"))
+        };
+        if self.tool_call.is_some() && self.kind != YieldKind::Tool {
+            return Err(misplaced("tool_call", "tool"));
+        }
+        if self.question.is_some() && self.kind != YieldKind::Human {
+            return Err(misplaced("question", "human"));
+        }
+        let pause = match self.kind {
+            YieldKind::Tool => Pause::Tool { call: self.tool_call.map(|raw| raw.0) },
+            YieldKind::Human => Pause::Human { question: self.question.map(|raw| raw.0) },
+            YieldKind::Idle => Pause::Idle,
+        };
+        Ok((self.epoch.0, Settle::Yield { pause }))
+    }
+}
+
+/// A piece of an unfinished reply.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Delta {
+    #[schema(value_type = Count)]
+    pub epoch: Count,
+    /// At most 256 KiB.
+    pub text: String,
+}

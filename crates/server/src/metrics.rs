@@ -1,0 +1,112 @@
+//! What is counted and measured, with the names that dashboards know.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use axum::extract::MatchedPath;
+use http::{Method, StatusCode};
+use metrics::{Counter, Gauge, Histogram, counter, describe_counter, describe_gauge, describe_histogram, gauge};
+use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder};
+use parking_lot::RwLock;
+
+const REQUESTS: &str = "sederunt_http_requests_total";
+const SECONDS: &str = "sederunt_http_request_seconds";
+const STREAMS: &str = "sederunt_streams_open";
+const LOGS: &str = "sederunt_logs_listened_to";
+const READERS: &str = "sederunt_log_readers";
+const SWEPT: &str = "sederunt_swept_total";
+
+const BUCKETS_S: [f64; 12] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0];
+
+/// A recorder that knows the buckets of this server. The embedder installs it and passes the handle.
+pub fn recorder() -> Result<PrometheusBuilder, BuildError> {
+    PrometheusBuilder::new().set_buckets_for_metric(Matcher::Full(SECONDS.into()), &BUCKETS_S)
+}
+
+/// Handles that are found once and then only counted up.
+#[derive(Default)]
+pub struct Measures {
+    requests: RwLock<HashMap<(Method, String, u16), (Counter, Histogram)>>,
+}
+
+impl std::fmt::Debug for Measures {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Measures")
+    }
+}
+
+/// The template of a route, or a word for what is none: a path may hold anything.
+pub fn route_name(route: Option<&MatchedPath>) -> &str {
+    route.map_or("none", MatchedPath::as_str)
+}
+
+impl Measures {
+    pub fn new() -> Self {
+        describe_counter!(REQUESTS, "Requests answered, by route and status");
+        describe_histogram!(SECONDS, "Time until the head of the answer, by route");
+        describe_gauge!(STREAMS, "Streams that are open, by kind");
+        describe_gauge!(LOGS, "Logs that somebody listens to");
+        describe_gauge!(READERS, "Readers of those logs");
+        describe_counter!(SWEPT, "Sessions settled by the sweeper, by reason");
+        Self::default()
+    }
+
+    /// Counts an answer. Unknown methods are folded, since a caller may invent them.
+    pub fn answered(&self, method: &Method, route: &str, status: StatusCode, took: Duration) {
+        let method = if is_known(method) { method.clone() } else { Method::TRACE };
+        let key = (method, route.to_owned(), status.as_u16());
+        if let Some((count, seconds)) = self.requests.read().get(&key) {
+            count.increment(1);
+            seconds.record(took.as_secs_f64());
+            return;
+        }
+        let (method, route, status) = (key.0.to_string(), key.1.clone(), key.2.to_string());
+        let count = counter!(REQUESTS, "method" => method.clone(), "route" => route.clone(), "status" => status);
+        let seconds = metrics::histogram!(SECONDS, "method" => method, "route" => route);
+        count.increment(1);
+        seconds.record(took.as_secs_f64());
+        self.requests.write().insert(key, (count, seconds));
+    }
+}
+
+fn is_known(method: &Method) -> bool {
+    [Method::GET, Method::POST, Method::PATCH, Method::DELETE, Method::PUT, Method::HEAD, Method::OPTIONS]
+        .contains(method)
+}
+
+/// Counts a stream while it is open.
+pub struct OpenStream(Gauge);
+
+impl std::fmt::Debug for OpenStream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("OpenStream")
+    }
+}
+
+impl OpenStream {
+    pub fn new(kind: &'static str) -> Self {
+        let gauge = gauge!(STREAMS, "kind" => kind);
+        gauge.increment(1.0);
+        Self(gauge)
+    }
+}
+
+impl Drop for OpenStream {
+    fn drop(&mut self) {
+        self.0.decrement(1.0);
+    }
+}
+
+/// Sets the figures that are looked up when somebody asks for them.
+#[expect(clippy::cast_precision_loss, reason = "gauges are floating point; counts stay far below 2^52")]
+pub fn audience(logs: usize, readers: usize) {
+    gauge!(LOGS).set(logs as f64);
+    gauge!(READERS).set(readers as f64);
+}
+
+/// Counts what a sweep settled.
+pub fn swept(reason: &'static str, sessions: usize) {
+    if sessions > 0 {
+        counter!(SWEPT, "reason" => reason).increment(sessions as u64);
+    }
+}

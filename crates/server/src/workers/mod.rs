@@ -1,0 +1,35 @@
+//! What runs beside the requests: the sweeper, and the upkeep of keys, counters and figures.
+
+mod sweeper;
+mod upkeep;
+
+use tokio::task::JoinHandle;
+
+use crate::config::ServerConfig;
+use crate::http::App;
+
+/// The workers of one server.
+#[derive(Debug)]
+pub struct Workers(Vec<JoinHandle<()>>);
+
+/// Starts them all.
+pub fn start(app: &App, config: &ServerConfig) -> Workers {
+    Workers(vec![
+        tokio::spawn(sweeper::run(app.engine.clone(), config.sweep_every)),
+        tokio::spawn(upkeep::forget_keys(app.engine.clone())),
+        tokio::spawn(upkeep::forget_quiet_callers(app.clone())),
+        tokio::spawn(upkeep::fold_figures(config.metrics.clone())),
+    ])
+}
+
+impl Workers {
+    /// Ends them. Each of their steps is one commit, so they can be ended anywhere.
+    pub async fn stop(self) {
+        for worker in &self.0 {
+            worker.abort();
+        }
+        for worker in self.0 {
+            let _ = worker.await;
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! Forgetting what has served its time.
+
+use std::time::Duration;
+
+use metrics_exporter_prometheus::PrometheusHandle;
+use sederunt_core::engine::Engine;
+use tokio::time::interval;
+
+use crate::http::{App, FORGET_EVERY};
+
+/// Idempotency keys are kept for a day; an hour more does no harm.
+const FORGET_KEYS_EVERY: Duration = Duration::from_secs(3600);
+/// Recorded times pile up until they are folded into their buckets.
+const FOLD_EVERY: Duration = Duration::from_secs(5);
+
+pub async fn forget_keys(engine: Engine) {
+    let mut ticks = interval(FORGET_KEYS_EVERY);
+    loop {
+        ticks.tick().await;
+        if let Err(error) = engine.purge_idempotency_keys().await {
+            tracing::warn!(target: "sederunt::upkeep", code = error.code(), %error, "old keys were not forgotten");
+        }
+    }
+}
+
+pub async fn forget_quiet_callers(app: App) {
+    let mut ticks = interval(FORGET_EVERY);
+    loop {
+        ticks.tick().await;
+        app.counters.forget_quiet();
+    }
+}
+
+pub async fn fold_figures(figures: Option<PrometheusHandle>) {
+    let Some(figures) = figures else { return };
+    let mut ticks = interval(FOLD_EVERY);
+    loop {
+        ticks.tick().await;
+        figures.run_upkeep();
+    }
+}
