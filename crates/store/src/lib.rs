@@ -3,6 +3,7 @@
 //! Owns SQL and row mapping, and nothing that the product decides: every rule stands in
 //! `sederunt_core`, above [`sederunt_core::store::Store`].
 
+pub mod postgres;
 pub mod sqlite;
 
 /// The piece of a text around the first of these words, on one line, as search hits show it.

@@ -135,13 +135,15 @@ async fn commit(base: &Base, jobs: &[Job]) -> Result<Vec<Answer>, Broken> {
     let seen = look(base, client_ref, jobs).await?;
     let mut bench = Bench { seen, keys: KeyRows::default() };
     let answers: Vec<Answer> = jobs.iter().enumerate().map(|(at, job)| bench.judge(at, job)).collect();
-    let rows = bench.rows(jobs, &answers);
-    let mut writes = Writes::default();
-    rows.write(&mut writes);
-    if writes.is_empty() {
-        client_ref.batch_execute("COMMIT").await?;
-    } else {
-        writes.run_and_commit(client_ref).await?;
+    {
+        let rows = bench.rows(jobs, &answers);
+        let mut writes = Writes::default();
+        rows.write(&mut writes);
+        if writes.is_empty() {
+            client_ref.batch_execute("COMMIT").await?;
+        } else {
+            writes.run_and_commit(client_ref).await?;
+        }
     }
     client.release();
     let grown = bench.seen.heads.iter().filter(|locked| locked.grown).map(|locked| (locked.tk, locked.sk));

@@ -11,7 +11,7 @@ use sederunt_core::event::{Appended, Event, advance};
 use sederunt_core::ids::{SessionId, UserId};
 use sederunt_core::session::Head;
 use sederunt_core::store::{
-    Change, Committed, Notice, On, Part, PartDone, Refusal, Replay, Update, Write,
+    Change, Committed, NewSession, Notice, On, Part, PartDone, Refusal, Replay, Update, Write,
 };
 use sederunt_core::time::Timestamp;
 use smallvec::SmallVec;
@@ -198,14 +198,8 @@ async fn lock(base: &Base, tx: &Tx, tk: i32, change: &Change) -> Result<Seen, St
     Ok(Seen { now: base.time(now?.try_get(0)?), heads, fresh })
 }
 
-/// A key counts while the session that it touched is there.
 pub(super) async fn find_key(tx: &Tx, tk: i32, scope: &[u8; 16]) -> Result<Option<Found>, Fault> {
-    let sql = format!(
-        "SELECT {} FROM idempotency i WHERE i.tk = $1 AND i.scope = $2 AND (i.sk IS NULL
-             OR EXISTS (SELECT 1 FROM session_heads h WHERE h.tk = i.tk AND h.sk = i.sk))",
-        keys::COLUMNS
-    );
-    tx.query(&sql, &[&tk, &&scope[..]]).await?.first().map(Found::of).transpose()
+    tx.query(&keys::counting(), &[&tk, &&scope[..]]).await?.first().map(Found::of).transpose()
 }
 
 /// What the guards and the log ask beside the heads.
@@ -277,11 +271,9 @@ async fn take_place(
         }
         On::New(new) => {
             let sk = fresh.next().ok_or_else(|| Fault::from(Error::internal("no surrogate was drawn")))?;
-            let mut head = new.head.clone();
-            head.last_at = seen.now;
-            head.deadline_at = head.deadline_in(head.status).map(|after| seen.now.plus(after));
-            let mut details = new.details.clone();
-            details.created_at = seen.now;
+            let mut stamped = NewSession::clone(new);
+            stamped.stamp(seen.now);
+            let NewSession { mut head, details, participants, .. } = stamped;
             let ranges = match &new.fork_of {
                 None => Vec::new(),
                 Some(fork) => {
@@ -294,7 +286,7 @@ async fn take_place(
                     Range::prefix(shared, origin.sk, int(fork.at_sequence))
                 }
             };
-            (sk, &new.id, head, Some(Fresh { details, participants: new.participants.clone(), ranges }))
+            (sk, &new.id, head, Some(Fresh { details, participants, ranges }))
         }
     };
     Ok(Place { sk, id: id.clone(), head, fresh, events: Vec::new(), description: None, deleted: false })

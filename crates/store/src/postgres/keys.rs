@@ -1,6 +1,7 @@
 //! Idempotency keys as they are found: the first effect, and whether it still counts.
 
 use sederunt_core::error::Error;
+use sederunt_core::ids::TenantId;
 use sederunt_core::store::{Committed, IdemKey, Note, Refusal, Replay};
 use sederunt_core::time::Timestamp;
 use smallvec::SmallVec;
@@ -8,7 +9,7 @@ use tokio_postgres::Row;
 
 use super::fault::Result;
 use super::rows::Columns;
-use super::tx::count;
+use super::tx::{Base, Scope, count};
 
 /// The columns that [`Found::of`] reads.
 pub(super) const COLUMNS: &str = "i.tk, i.scope, i.sk, i.body, i.first, i.last, i.sequences, i.claims, i.note, i.at";
@@ -59,4 +60,23 @@ impl Found {
 
 fn sixteen(bytes: &[u8]) -> [u8; 16] {
     bytes.try_into().unwrap_or_default()
+}
+
+/// What a key's first use did, while it counts.
+pub(super) async fn recall(base: &Base, tenant: &TenantId, key: IdemKey) -> Result<Option<Replay>> {
+    let Some(tk) = base.tk(tenant).await? else { return Ok(None) };
+    let rows = base.read(Scope::Tenant(tk), &counting(), &[&tk, &&key.scope[..]]).await?;
+    let Some(found) = rows.first().map(Found::of).transpose()? else { return Ok(None) };
+    if found.body != key.body {
+        return Err(Error::IdempotencyMismatch.into());
+    }
+    Ok(Some(found.replay))
+}
+
+/// A key counts while the session that it touched is there.
+pub(super) fn counting() -> String {
+    format!(
+        "SELECT {COLUMNS} FROM idempotency i WHERE i.tk = $1 AND i.scope = $2 AND (i.sk IS NULL
+             OR EXISTS (SELECT 1 FROM session_heads h WHERE h.tk = i.tk AND h.sk = i.sk))"
+    )
 }

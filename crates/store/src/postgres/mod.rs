@@ -39,7 +39,7 @@ use sederunt_core::people::{Audit, FoundKey, Identity, Key, SecretHash, Share, T
 use sederunt_core::session::Session;
 use sederunt_core::session::query::{Page, SessionQuery};
 use sederunt_core::store::{
-    AuditLine, Change, Committed, Due, Hit, Refusal, SearchQuery, Store, Vitals, Write,
+    AuditLine, Change, Committed, Due, Hit, IdemKey, Refusal, Replay, SearchQuery, Store, Vitals, Write,
 };
 use sederunt_core::time::Timestamp;
 use sederunt_core::work::{ClaimOrder, Claimed};
@@ -208,6 +208,10 @@ impl Store for PostgresStore {
             if Self::is_batched(&change) { self.append(tk, change).await } else { self.apply(tk, change).await }
         }
         .boxed()
+    }
+
+    fn recall<'a>(&'a self, tenant: &'a TenantId, key: IdemKey) -> BoxFuture<'a, Result<Option<Replay>>> {
+        read(keys::recall(&self.base, tenant, key))
     }
 
     fn claim(&self, order: ClaimOrder) -> BoxFuture<'_, Result<Vec<Claimed>>> {

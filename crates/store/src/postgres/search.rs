@@ -19,6 +19,7 @@ use tokio::sync::{Notify, watch};
 use super::fault::Result;
 use super::sessions::{Range, Seen, log_lock, ranges};
 use super::tx::{Base, Scope, Tx, count, hash64, int};
+use crate::snippet;
 
 /// Appends of one burst are indexed together.
 const GATHER: Duration = Duration::from_millis(50);
@@ -35,8 +36,6 @@ const EVENTS_MAX: i64 = 500;
 const BEHIND_MAX: i64 = 1_000;
 /// A longer word is found by its beginning.
 const WORD_CHARS_MAX: usize = 64;
-/// Characters shown on either side of what was found.
-const SNIPPET_CHARS: usize = 60;
 /// What is searched at a time, when not everything found may be seen.
 const WINDOW: i64 = 200;
 
@@ -68,14 +67,15 @@ pub(super) async fn follow(base: Arc<Base>, mut closing: watch::Receiver<bool>) 
         tracing::warn!(?fault, "the search index could not be brought up to date at the start");
     }
     loop {
-        tokio::select! {
-            () = base.dirty.wake.notified() => tokio::time::sleep(GATHER).await,
-            () = tokio::time::sleep(LOOK_EVERY) => {
-                if let Err(fault) = look_around(&base).await {
-                    tracing::debug!(?fault, "cannot look for sessions to index");
-                }
-            }
+        let woken = tokio::select! {
+            () = base.dirty.wake.notified() => true,
+            () = tokio::time::sleep(LOOK_EVERY) => false,
             _ = closing.wait_for(|closing| *closing) => return,
+        };
+        if woken {
+            tokio::time::sleep(GATHER).await;
+        } else if let Err(fault) = look_around(&base).await {
+            tracing::debug!(?fault, "cannot look for sessions to index");
         }
         if let Err(fault) = index_dirty(&base).await {
             tracing::warn!(?fault, "indexing has failed and will be tried again");
@@ -348,25 +348,6 @@ async fn hits(base: &Base, tk: i32, found: &[i64], seen: &Seen, words: &[String]
     Ok(hits)
 }
 
-/// The place of the first word that was found, with some text around it.
-fn snippet(text: &str, words: &[String]) -> String {
-    let mut start = 0;
-    let mut at = None;
-    for piece in text.split_inclusive(|c: char| !c.is_alphanumeric()) {
-        let lower = piece.to_lowercase();
-        if words.iter().any(|word| lower.starts_with(word.as_str())) {
-            at = Some(start);
-            break;
-        }
-        start += piece.len();
-    }
-    let at = at.unwrap_or(0);
-    let from = text[..at].char_indices().rev().nth(SNIPPET_CHARS - 1).map_or(0, |(index, _)| index);
-    let to = text[at..].char_indices().nth(2 * SNIPPET_CHARS).map_or(text.len(), |(index, _)| at + index);
-    let (before, after) = (if from > 0 { "…" } else { "" }, if to < text.len() { "…" } else { "" });
-    format!("{before}{}{after}", &text[from..to])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -375,14 +356,5 @@ mod tests {
     fn words_are_letters_and_digits_in_lower_case() {
         assert_eq!(words_of("It's o'clock: ΑΒΓ-9 & | ! :*'"), ["it", "s", "o", "clock", "αβγ", "9"]);
         assert_eq!(query_of(7, &words_of("a' | b:*")), "'§7' & 'a':* & 'b':*");
-    }
-
-    #[test]
-    fn a_snippet_shows_the_word_with_its_surroundings() {
-        let text = format!("{} needle {}", "before ".repeat(40), "after ".repeat(60));
-        let shown = snippet(&text, &["needle".into()]);
-        assert!(shown.contains("needle") && shown.starts_with('…') && shown.ends_with('…'), "{shown}");
-        assert!(shown.chars().count() <= 3 * SNIPPET_CHARS + 2);
-        assert_eq!(snippet("short", &["none".into()]), "short");
     }
 }

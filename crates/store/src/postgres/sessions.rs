@@ -76,7 +76,7 @@ pub(super) async fn sessions(base: &Base, tenant: &TenantId, query: SessionQuery
         },
         None => None,
     };
-    let session_type = query.session_type.map(|kind| kind.as_str());
+    let session_type = query.types.only().map(|kind| kind.as_str());
     let status = query.status.map(|status| status.as_str());
     let group: Option<Vec<&str>> = query.group.map(|set| set.iter().map(|status| status.as_str()).collect());
     let user = query.user_id.as_ref().map(|user| user.as_str());

@@ -24,7 +24,7 @@ pub(super) fn commit(ledger: &mut Ledger<'_>, change: &Change) -> Checked<Commit
     let now = ledger.now();
     let Some(tk) = ledger.tenant(&change.tenant)? else { return refuse(Error::NotFound) };
     if let Some(key) = &change.key
-        && let Some(used) = used(ledger.db, key)?
+        && let Some(used) = used(ledger.db, tk, key)?
     {
         return repeat(ledger.db, tk, change, used, now);
     }
@@ -38,8 +38,12 @@ pub(super) fn commit(ledger: &mut Ledger<'_>, change: &Change) -> Checked<Commit
 }
 
 /// What was done under this key before; another body under it is refused.
-pub(super) fn used<E: From<Error>>(db: &Connection, key: &IdemKey) -> Result<Option<Used>, Trouble<E>> {
-    match idempotency::find(db, key)? {
+pub(super) fn used<E: From<Error>>(
+    db: &Connection,
+    tk: i64,
+    key: &IdemKey,
+) -> Result<Option<Used>, Trouble<E>> {
+    match idempotency::find(db, tk, key)? {
         Some(used) if used.body != key.body => refuse(Error::IdempotencyMismatch),
         used => Ok(used),
     }
@@ -202,7 +206,6 @@ impl Work {
         if let Some(description) = &cold.description {
             sessions::describe(db, self.found.sk, Some(description), Some(DescriptionSource::Fallback))?;
             self.row_changed = true;
-            self.words_changed = true;
         }
         self.appended.extend(appended);
         Ok(())

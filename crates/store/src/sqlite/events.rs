@@ -91,7 +91,7 @@ pub(super) fn page(
         }
     }
     let end = if query.newest_first { low } else { high };
-    let nothing = if query.newest_first { high.saturating_add(1) } else { query.after };
+    let nothing = if query.newest_first { query.before.unwrap_or(0) } else { query.after };
     Ok(Some(EventPage {
         has_more: low <= high && reading.looked_at.is_some_and(|seen| seen != end),
         next_after: reading.looked_at.unwrap_or(nothing),

@@ -14,12 +14,12 @@ pub(super) struct Used {
 }
 
 /// Finds what was done under this key, unless the session it was done to is gone.
-pub(super) fn find(db: &Connection, key: &IdemKey) -> rusqlite::Result<Option<Used>> {
+pub(super) fn find(db: &Connection, tk: i64, key: &IdemKey) -> rusqlite::Result<Option<Used>> {
     let mut statement = db.prepare_cached(
         "SELECT body, first, last, sequences, note, taken FROM idempotency i WHERE scope_head = ?1 AND scope = ?2 \
-         AND (sk IS NULL OR EXISTS (SELECT 1 FROM session_heads h WHERE h.sk = i.sk))",
+         AND tk = ?3 AND (sk IS NULL OR EXISTS (SELECT 1 FROM session_heads h WHERE h.sk = i.sk))",
     )?;
-    let mut rows = statement.query(params![head_of(key), key.scope])?;
+    let mut rows = statement.query(params![head_of(key), key.scope, tk])?;
     let Some(row) = rows.next()? else { return Ok(None) };
     let sequences = match (row.get_ref(3)?.as_str_or_null()?, row.get(1)?, row.get(2)?) {
         (Some(list), _, _) => list.split(' ').filter_map(|word| word.parse().ok()).collect(),

@@ -121,8 +121,8 @@ impl Store for SqliteStore {
     fn recall<'a>(&'a self, tenant: &'a TenantId, key: IdemKey) -> BoxFuture<'a, Result<Option<Replay>>> {
         self.readers
             .near(move |db| {
-                tenants::key_of(db, tenant).map_err(report)?.ok_or(Error::NotFound)?;
-                match idempotency::find(db, &key).map_err(report)? {
+                let Some(tk) = tenants::key_of(db, tenant).map_err(report)? else { return Ok(None) };
+                match idempotency::find(db, tk, &key).map_err(report)? {
                     Some(used) if used.body != key.body => Err(Error::IdempotencyMismatch),
                     used => Ok(used.map(|used| used.replay)),
                 }
@@ -151,7 +151,7 @@ impl Store for SqliteStore {
         self.readers
             .far(move |db| {
                 let page = db.unchecked_transaction().map_err(report)?;
-                let tk = tenants::key_of(&page, &tenant).map_err(report)?.ok_or(Error::NotFound)?;
+                let Some(tk) = tenants::key_of(&page, &tenant).map_err(report)? else { return Ok(no_page()) };
                 list::page(&page, &tenant, tk, &query).map_err(report)
             })
             .boxed()
@@ -184,7 +184,7 @@ impl Store for SqliteStore {
         self.readers
             .far(move |db| {
                 let page = db.unchecked_transaction().map_err(report)?;
-                let tk = tenants::key_of(&page, &tenant).map_err(report)?.ok_or(Error::NotFound)?;
+                let Some(tk) = tenants::key_of(&page, &tenant).map_err(report)? else { return Ok(no_page()) };
                 search::find(&page, tk, &query).map_err(report)
             })
             .boxed()
@@ -321,4 +321,9 @@ impl Store for SqliteStore {
         }
         .boxed()
     }
+}
+
+/// What there is to list in a tenant that is not there.
+const fn no_page<T, C>() -> Page<T, C> {
+    Page { items: Vec::new(), next: None }
 }

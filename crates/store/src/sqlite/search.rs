@@ -12,6 +12,10 @@ use crate::snippet;
 /// All words, the last one as a beginning, within a scope. Words are quoted, so that nothing in
 /// them is taken for an operator. `None` if there is nothing in them to look for.
 pub(super) fn matching(words: &[String]) -> Option<String> {
+    // No text has a NUL, and a query must not end at one.
+    if words.iter().any(|word| word.contains('\0')) {
+        return None;
+    }
     let words: Vec<String> = words
         .iter()
         .filter(|word| word.chars().any(char::is_alphanumeric))

@@ -1,8 +1,9 @@
 -- Words of titles, descriptions and messages. Derived: a lost file is filled again from the logs.
 
--- doc grows with time, so that newest first is the order of the key. seq is 0 for title and description.
+-- doc begins with the time of the text, so that newest first is the order of the key. seq is 0 for
+-- title and description.
 CREATE TABLE docs (
-    doc INTEGER PRIMARY KEY AUTOINCREMENT,
+    doc INTEGER PRIMARY KEY,
     sk INTEGER NOT NULL,
     seq INTEGER NOT NULL,
     -- `t<tenant> s<session>`: words of a column of their own, so that a query stays within them.

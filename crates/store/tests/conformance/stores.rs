@@ -1,0 +1,136 @@
+//! The stores under test, each opened for one test and removed after it.
+
+use std::ops::Deref;
+use std::panic::AssertUnwindSafe;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use sederunt_core::TenantId;
+use sederunt_core::clock::SystemClock;
+use sederunt_core::live::Hub;
+use sederunt_core::people::Audit;
+use sederunt_core::store::Store;
+use sederunt_store::postgres::{PostgresOptions, PostgresStore};
+use sederunt_store::sqlite::{Place, SqliteOptions, SqliteStore};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    SqliteFile,
+    SqliteMemory,
+    Postgres,
+}
+
+/// A store, looked at from inside one tenant.
+#[derive(Clone, Debug)]
+pub struct TestStore {
+    pub store: Arc<dyn Store>,
+    pub hub: Arc<Hub>,
+    pub clock: Arc<SystemClock>,
+    pub tenant: TenantId,
+    home: Home,
+}
+
+#[derive(Clone, Debug)]
+enum Home {
+    Directory(PathBuf),
+    Memory,
+    Schema { url: String, name: String },
+}
+
+impl Deref for TestStore {
+    type Target = dyn Store;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.store
+    }
+}
+
+impl TestStore {
+    /// The same store from inside another tenant, which is made if it is not there.
+    pub async fn tenant_named(&self, name: &str) -> Self {
+        let tenant = TenantId::stored(name);
+        if self.store.tenant(&tenant).await.unwrap().is_none() {
+            self.store.create_tenant(&tenant, made(name)).await.unwrap();
+        }
+        Self { tenant, ..self.clone() }
+    }
+
+    /// A second store over the same data, as another node has it. The test closes it.
+    pub async fn another_node(&self) -> Self {
+        let hub = Arc::new(Hub::default());
+        let store = open(&self.home, &hub, &self.clock).await;
+        Self { store, hub, ..self.clone() }
+    }
+
+    /// The same data behind a new store and a new clock, after this one was closed.
+    pub async fn reopened(&self) -> Self {
+        self.store.close().await;
+        let (hub, clock) = (Arc::new(Hub::default()), Arc::new(SystemClock::default()));
+        let store = open(&self.home, &hub, &clock).await;
+        Self { store, hub, clock, ..self.clone() }
+    }
+}
+
+/// Runs a test on a store of its own, and removes that store whether or not the test fails.
+pub async fn with(kind: Kind, test: impl AsyncFnOnce(&TestStore)) {
+    let directory = tempfile::tempdir().unwrap();
+    let home = match kind {
+        Kind::SqliteFile => Home::Directory(directory.path().join("store")),
+        Kind::SqliteMemory => Home::Memory,
+        Kind::Postgres => {
+            Home::Schema { url: postgres_url(), name: format!("conf_{}", uuid::Uuid::now_v7().simple()) }
+        }
+    };
+    let (hub, clock) = (Arc::new(Hub::default()), Arc::new(SystemClock::default()));
+    let store = open(&home, &hub, &clock).await;
+    let tenant = TenantId::stored("acme");
+    store.create_tenant(&tenant, made("acme")).await.unwrap();
+    let subject = TestStore { store, hub, clock, tenant, home };
+
+    let outcome = AssertUnwindSafe(test(&subject)).catch_unwind().await;
+    subject.store.close().await;
+    if let Home::Schema { url, name } = &subject.home {
+        drop_schema(url, name).await;
+    }
+    if let Err(panic) = outcome {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+async fn open(home: &Home, hub: &Arc<Hub>, clock: &Arc<SystemClock>) -> Arc<dyn Store> {
+    let (hub, clock) = (hub.clone(), clock.clone());
+    match home {
+        Home::Directory(path) => {
+            SqliteStore::open(SqliteOptions { place: Place::Directory(path.clone()), clock, hub }).unwrap()
+        }
+        Home::Memory => SqliteStore::open(SqliteOptions { place: Place::Memory, clock, hub }).unwrap(),
+        Home::Schema { url, name } => {
+            let (url, schema) = (url.clone(), name.clone());
+            PostgresStore::open(PostgresOptions { url, schema, clock, hub, migrate: true, pool_size: 8 })
+                .await
+                .unwrap()
+        }
+    }
+}
+
+fn postgres_url() -> String {
+    std::env::var("SEDERUNT_TEST_POSTGRES").unwrap_or_else(|_| {
+        panic!(
+            "SEDERUNT_TEST_POSTGRES is not set, and every store must be tested: \
+             run this through scripts/with-postgres, or name a server's URL"
+        )
+    })
+}
+
+async fn drop_schema(url: &str, name: &str) {
+    let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
+    let connection = tokio::spawn(connection);
+    client.batch_execute(&format!("DROP SCHEMA IF EXISTS \"{name}\" CASCADE")).await.unwrap();
+    drop(client);
+    connection.await.unwrap().unwrap();
+}
+
+fn made(tenant: &str) -> Audit {
+    Audit { actor: "operator".into(), action: "tenant.create", target: tenant.into() }
+}
