@@ -30,7 +30,7 @@ impl Auth {
 }
 
 /// Whose tokens are believed.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct JwtConfig {
     pub keys: JwtKeys,
 }
@@ -53,11 +53,11 @@ impl JwtConfig {
     }
 }
 
-impl std::fmt::Debug for JwtConfig {
+impl std::fmt::Debug for JwtKeys {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self.keys {
-            JwtKeys::Secret(_) => "JwtConfig(secret)",
-            JwtKeys::Jwks(_) => "JwtConfig(jwks)",
+        f.write_str(match self {
+            Self::Secret(_) => "Secret",
+            Self::Jwks(_) => "Jwks",
         })
     }
 }
@@ -160,7 +160,9 @@ impl ServerConfig {
             return Err(ConfigError::OpenToStrangers(self.listen));
         }
         match host {
-            Some((url, Some(host))) if !is_loopback(host) => Err(ConfigError::PublicWithoutAuth(url.to_owned())),
+            Some((url, Some(host))) if !is_loopback(host) => {
+                Err(ConfigError::PublicWithoutAuth(url.to_owned()))
+            }
             _ => Ok(()),
         }
     }

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use axum::extract::MatchedPath;
 use http::{Method, StatusCode};
-use metrics::{Counter, Gauge, Histogram, counter, describe_counter, describe_gauge, describe_histogram, gauge};
+use metrics::{
+    Counter, Gauge, Histogram, counter, describe_counter, describe_gauge, describe_histogram, gauge,
+};
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder};
 use parking_lot::RwLock;
 
@@ -61,7 +63,8 @@ impl Measures {
             return;
         }
         let (method, route, status) = (key.0.to_string(), key.1.clone(), key.2.to_string());
-        let count = counter!(REQUESTS, "method" => method.clone(), "route" => route.clone(), "status" => status);
+        let count =
+            counter!(REQUESTS, "method" => method.clone(), "route" => route.clone(), "status" => status);
         let seconds = metrics::histogram!(SECONDS, "method" => method, "route" => route);
         count.increment(1);
         seconds.record(took.as_secs_f64());

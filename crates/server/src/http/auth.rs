@@ -152,7 +152,11 @@ impl Authenticator {
             if self.is_operator(bearer) {
                 return self.operator(headers, acts_for).await;
             }
-            let kind = if self.verifier.is_some() && !bearer.starts_with(KEY_PREFIX) { Kind::Token } else { Kind::Key };
+            let kind = if self.verifier.is_some() && !bearer.starts_with(KEY_PREFIX) {
+                Kind::Token
+            } else {
+                Kind::Key
+            };
             return self.believe(kind, bearer, acts_for, BELIEVED).await;
         }
         if let Some(token) = share_token(headers, query)? {

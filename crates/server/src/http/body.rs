@@ -179,7 +179,9 @@ fn idem_key(caller: &Caller, line: &str, given: &[u8], body: &str) -> Result<Ide
     }
     let actor = &caller.actor;
     let mut scope = Sha256::new();
-    for part in [actor.tenant.as_str().as_bytes(), actor.credential.as_str().as_bytes(), line.as_bytes(), given] {
+    for part in
+        [actor.tenant.as_str().as_bytes(), actor.credential.as_str().as_bytes(), line.as_bytes(), given]
+    {
         scope.update((part.len() as u64).to_le_bytes());
         scope.update(part);
     }

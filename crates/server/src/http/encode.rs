@@ -170,11 +170,16 @@ mod tests {
                 "session_id": "a \"quoted\" \\ id", "sequence": 41, "type": "user.message", "role": "user",
                 "content": [{"type": "text", "text": "two\nlines \u{1}"}], "metadata": {"n": 1.5},
                 "subthread_id": "t\t1", "external_event_id": "x", "turn": 41, "author": "ann",
-                "at": "2026-10-26T00:53:20.123456Z",
+                "at": "2026-10-26T07:33:20.123456Z",
             })
         );
         let bare = Event {
-            content: None, metadata: None, subthread_id: None, external_event_id: None, turn: None, author: None,
+            content: None,
+            metadata: None,
+            subthread_id: None,
+            external_event_id: None,
+            turn: None,
+            author: None,
             ..sample()
         };
         for empty in ["content", "metadata", "subthread_id", "external_event_id", "turn", "author"] {

@@ -99,7 +99,9 @@ impl Refused {
     fn details(&self) -> Option<Value> {
         match self {
             Self::Core(Error::Conflict(conflict)) => match conflict {
-                Conflict::SequenceMismatch { last_sequence } => Some(json!({ "last_sequence": last_sequence })),
+                Conflict::SequenceMismatch { last_sequence } => {
+                    Some(json!({ "last_sequence": last_sequence }))
+                }
                 Conflict::InvalidTransition { from, to } => {
                     Some(json!({ "from": from.as_str(), "to": to.as_str() }))
                 }
@@ -149,7 +151,9 @@ impl Refused {
 
     /// Logs what is ours to repair, once, with everything that lies under it.
     pub fn log(&self, request_id: &str, route: &str) {
-        let (Self::Core(Error::Internal(cause)) | Self::Core(Error::Unavailable(cause))) = self else { return };
+        let (Self::Core(Error::Internal(cause)) | Self::Core(Error::Unavailable(cause))) = self else {
+            return;
+        };
         let mut chain = cause.to_string();
         let mut source = cause.source();
         while let Some(under) = source {
@@ -186,7 +190,11 @@ mod tests {
             (Error::NotFound.into(), 404, "not_found"),
             (Refused::Method, 405, "method_not_allowed"),
             (Refused::SlowBody, 408, "timeout"),
-            (Conflict::InvalidTransition { from: Status::Draft, to: Status::Failed }.into(), 409, "invalid_transition"),
+            (
+                Conflict::InvalidTransition { from: Status::Draft, to: Status::Failed }.into(),
+                409,
+                "invalid_transition",
+            ),
             (Conflict::SequenceMismatch { last_sequence: 7 }.into(), 409, "sequence_mismatch"),
             (Conflict::Fenced.into(), 409, "fenced"),
             (Conflict::SessionBusy.into(), 409, "session_busy"),

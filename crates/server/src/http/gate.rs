@@ -14,7 +14,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use http::request::Parts;
-use http::{HeaderName, HeaderValue, header};
+use http::{HeaderName, HeaderValue, Method, header};
 use sederunt_core::Error;
 
 use super::auth::Caller;
@@ -33,9 +33,9 @@ const OPEN_TO_ALL: [&str; 4] = ["/", "/healthz", "/readyz", "/openapi.json"];
 const OPEN_TO_SHARES: [&str; 3] =
     ["/api/sessions/{id}", "/api/sessions/{id}/events", "/api/sessions/{id}/stream"];
 
-/// Whether a share link opens a route.
-pub fn opens_to_shares(route: &str) -> bool {
-    OPEN_TO_SHARES.contains(&route)
+/// Whether a share link opens a route: for reading only.
+pub fn opens_to_shares(method: &Method, route: &str) -> bool {
+    matches!(*method, Method::GET | Method::HEAD) && OPEN_TO_SHARES.contains(&route)
 }
 
 pub async fn gate(State(app): State<App>, request: Request, next: Next) -> Response {
@@ -102,7 +102,7 @@ async fn admit(app: &App, route: &str, head: &Parts) -> Result<Option<Caller>, R
         Err(error) => return Err(error.into()),
     };
     app.counters.request(&caller)?;
-    if caller.is_share() && !opens_to_shares(route) {
+    if caller.is_share() && !opens_to_shares(&head.method, route) {
         return Err(Error::denied("a share link opens one session for reading, nothing else").into());
     }
     Ok(Some(caller))

@@ -64,7 +64,8 @@ impl Verifier {
     pub async fn actor(&self, engine: &Engine, token: &str) -> Result<Actor, Error> {
         let refused = || Error::Unauthenticated("the token is not valid here");
         let claims = self.claims(token).ok_or_else(refused)?;
-        let role = Role::parse(&claims.role).ok().filter(|role| *role != Role::Channel).ok_or_else(refused)?;
+        let role =
+            Role::parse(&claims.role).ok().filter(|role| *role != Role::Channel).ok_or_else(refused)?;
         let tenant = TenantId::parse(&claims.tenant).map_err(|_| refused())?;
         let user = UserId::parse(&claims.sub).map_err(|_| refused())?;
         let store = engine.store();

@@ -45,7 +45,9 @@ impl Names {
         for origin in headers.get_all(header::ORIGIN) {
             let ours = origin.to_str().ok().and_then(|text| text.strip_prefix("http://"));
             if !ours.is_some_and(|authority| self.has(authority)) {
-                return Err(Error::denied("`Origin` is another site; this server takes calls from its own pages"));
+                return Err(Error::denied(
+                    "`Origin` is another site; this server takes calls from its own pages",
+                ));
             }
         }
         if headers.keys().any(|name| speaks_for_another(name.as_str())) {

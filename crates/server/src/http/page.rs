@@ -8,7 +8,9 @@ pub fn home(about: &About) -> String {
     let docs = env!("CARGO_PKG_REPOSITORY");
     let (store, auth, base) = (escape(&about.store), about.auth, escape(&about.base_url));
     let who = match auth {
-        "local" => "no authentication: whoever is on this machine is the owner of tenant <code>default</code>",
+        "local" => {
+            "no authentication: whoever is on this machine is the owner of tenant <code>default</code>"
+        }
         "jwt" => "API keys and JSON Web Tokens",
         _ => "API keys",
     };
@@ -76,7 +78,8 @@ mod tests {
 
     #[test]
     fn the_page_says_what_runs_here_and_needs_nothing_else() {
-        let about = About { auth: "local", store: "sqlite <3>".into(), base_url: "http://127.0.0.1:7070".into() };
+        let about =
+            About { auth: "local", store: "sqlite <3>".into(), base_url: "http://127.0.0.1:7070".into() };
         let page = home(&about);
         assert!(page.contains(env!("CARGO_PKG_VERSION")) && page.contains("sqlite &lt;3&gt;"));
         assert!(page.contains("/openapi.json") && !page.contains("<script") && !page.contains("src="));

@@ -74,7 +74,9 @@ impl Pairs {
 
     pub fn number(&mut self, names: &[&'static str]) -> Result<Option<u64>, Error> {
         self.parsed(names, "must be a whole number", |text| {
-            (text.len() <= 19 && text.bytes().all(|b| b.is_ascii_digit())).then(|| text.parse().ok()).flatten()
+            (text.len() <= 19 && text.bytes().all(|b| b.is_ascii_digit()))
+                .then(|| text.parse().ok())
+                .flatten()
         })
     }
 

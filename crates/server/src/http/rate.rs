@@ -34,7 +34,9 @@ impl Counter {
     }
 
     fn count(&self, key: u64) -> Result<(), Error> {
-        self.limiter.check_key(&key).map_err(|refused| Error::RateLimited(refused.wait_time_from(self.clock.now())))
+        self.limiter
+            .check_key(&key)
+            .map_err(|refused| Error::RateLimited(refused.wait_time_from(self.clock.now())))
     }
 }
 

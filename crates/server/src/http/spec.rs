@@ -4,10 +4,12 @@ use std::sync::LazyLock;
 
 use utoipa::openapi::path::{HttpMethod, Operation, Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::schema::{ObjectBuilder, Type};
-use utoipa::openapi::security::{ApiKey, ApiKeyValue, Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
+use utoipa::openapi::security::{
+    ApiKey, ApiKeyValue, Http, HttpAuthScheme, SecurityRequirement, SecurityScheme,
+};
 use utoipa::openapi::{
-    Components, ContactBuilder, Content, HeaderBuilder, InfoBuilder, LicenseBuilder, OpenApi, OpenApiBuilder, Ref,
-    RefOr, Required, ResponseBuilder,
+    Components, ContactBuilder, Content, HeaderBuilder, InfoBuilder, LicenseBuilder, OpenApi, OpenApiBuilder,
+    Ref, RefOr, Required, ResponseBuilder,
 };
 use utoipa::{PartialSchema, ToSchema};
 
@@ -41,7 +43,9 @@ pub fn head() -> OpenApi {
         .version(env!("CARGO_PKG_VERSION"))
         .description(Some(description))
         .license(Some(LicenseBuilder::new().name("MIT OR Apache-2.0").build()))
-        .contact(Some(ContactBuilder::new().name(Some("Sederunt")).url(Some(env!("CARGO_PKG_REPOSITORY"))).build()))
+        .contact(Some(
+            ContactBuilder::new().name(Some("Sederunt")).url(Some(env!("CARGO_PKG_REPOSITORY"))).build(),
+        ))
         .build();
     let mut components = Components::new();
     let share = "The token of a share link, in a header or as the query parameter `share`.";
@@ -133,12 +137,7 @@ const SHARED: [Shared; 11] = [
         header: Some(RETRY_AFTER),
         met_by: |met| !met.is_open(),
     },
-    Shared {
-        status: 500,
-        description: "Our fault: `internal`",
-        header: None,
-        met_by: |_| true,
-    },
+    Shared { status: 500, description: "Our fault: `internal`", header: None, met_by: |_| true },
     Shared {
         status: 503,
         description: "The store cannot answer now; nothing was written: `unavailable`",
@@ -173,7 +172,8 @@ fn describe(path: &str, method: &HttpMethod, operation: &mut Operation) {
             .content("application/json", Content::new(Some(Ref::from_schema_name(Envelope::name()))));
         if let Some((name, about)) = shared.header {
             let text = ObjectBuilder::new().schema_type(Type::String);
-            built = built.header(name, HeaderBuilder::new().schema(Some(text)).description(Some(about)).build());
+            built =
+                built.header(name, HeaderBuilder::new().schema(Some(text)).description(Some(about)).build());
         }
         response.or_insert(RefOr::T(built.build()));
     }
@@ -194,7 +194,7 @@ fn describe(path: &str, method: &HttpMethod, operation: &mut Operation) {
         let about = "The user that a key with `act_as` acts for";
         parameters.push(header("X-Sederunt-User", about, 200));
         let mut ways = vec![SecurityRequirement::new::<_, [&str; 0], &str>("key", [])];
-        if super::gate::opens_to_shares(path) && *method == HttpMethod::Get {
+        if *method == HttpMethod::Get && super::gate::opens_to_shares(&http::Method::GET, path) {
             ways.push(SecurityRequirement::new::<_, [&str; 0], &str>("share", []));
         }
         // On a server without authentication nothing is needed.
@@ -248,7 +248,11 @@ mod tests {
             for status in ["403", "422", "500"] {
                 assert!(responses.contains_key(status), "{verb} {path} {status}");
             }
-            assert_eq!(responses.contains_key("413"), operation.get("requestBody").is_some(), "{verb} {path}");
+            assert_eq!(
+                responses.contains_key("413"),
+                operation.get("requestBody").is_some(),
+                "{verb} {path}"
+            );
             for (status, response) in responses.iter().filter(|(status, _)| status.as_str() >= "400") {
                 let schema = &response["content"]["application/json"]["schema"]["$ref"];
                 assert_eq!(schema, "#/components/schemas/Envelope", "{verb} {path} {status}");

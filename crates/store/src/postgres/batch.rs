@@ -312,7 +312,7 @@ impl Bench {
         if let Some(key) = &job.key
             && let Some(found) = seen.keys.get(&(job.tk, key.scope)).filter(|found| found.sk == Some(sk))
         {
-            return found.answer(key);
+            return found.answer(key, [head.clone()], seen.now);
         }
         let asked = job.guard.asks_participant(head);
         let participates = asked.is_some_and(|user| seen.taking_part.contains(&(sk, user.clone())));
@@ -334,7 +334,7 @@ impl Bench {
             let sequences = appended.iter().map(Appended::sequence).collect();
             let replay = Replay { sequences, note: key.note };
             keys.push(job.tk, Some(sk), key, &replay, seen.now);
-            seen.keys.insert((job.tk, key.scope), Found::now(job.tk, sk, key, replay, seen.now));
+            seen.keys.insert((job.tk, key.scope), Found::now(job.tk, sk, key, replay));
         }
         let head = locked.head.clone();
         Ok(Committed { at: seen.now, parts: smallvec![PartDone { head, appended }], replay: None })
@@ -347,7 +347,7 @@ impl Bench {
         answers: &'a [Answer],
     ) -> impl Iterator<Item = (&'a Job, &'a Locked, &'a PartDone)> {
         jobs.iter().zip(answers).zip(&self.seen.place).filter_map(|((job, answer), place)| {
-            let done = answer.as_ref().ok()?.parts.first()?;
+            let done = answer.as_ref().ok().filter(|done| done.replay.is_none())?.parts.first()?;
             Some((job, self.seen.heads.get((*place)?)?, done))
         })
     }

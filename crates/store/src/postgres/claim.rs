@@ -59,8 +59,9 @@ async fn hand_out(base: &Base, tx: &Tx, tk: i32, order: &ClaimOrder) -> Result<H
         let lock = hash64(&[b"key", &tk.to_be_bytes(), &key.scope]);
         tx.query("SELECT pg_advisory_xact_lock($1)", &[&lock]).await?;
         if let Some(found) = find_key(tx, tk, &key.scope).await? {
-            found.answer(key)?;
-            return Ok((again(tx, tk, &order.tenant, &found.claims).await?, Vec::new(), Vec::new()));
+            let now = tx.clock(base).await?;
+            found.answer(key, [], now)?;
+            return Ok((still_held(tx, tk, order, &found.claims, now).await?, Vec::new(), Vec::new()));
         }
     }
     let sks = lock(tx, tk, order).await?;
@@ -102,16 +103,23 @@ fn handed(session: Session) -> Option<Claimed> {
     Some(Claimed { epoch: session.head.epoch, lease_until, session })
 }
 
-/// What a repeated claim call was given the first time, as far as it still holds.
-async fn again(tx: &Tx, tk: i32, tenant: &TenantId, claims: &[(i64, u64)]) -> Result<Vec<Claimed>, Stop> {
+/// Of what was handed out under a key, that which the same credential still holds.
+async fn still_held(
+    tx: &Tx,
+    tk: i32,
+    order: &ClaimOrder,
+    claims: &[(i64, u64)],
+    now: Timestamp,
+) -> Result<Vec<Claimed>, Stop> {
     let sks: Vec<i64> = claims.iter().map(|(sk, _)| *sk).collect();
-    let sessions = load(tx, tk, tenant, &sks).await?;
-    let mut claimed = Vec::new();
+    let sessions = load(tx, tk, &order.tenant, &sks).await?;
+    let mut held = Vec::new();
     for (sk, epoch) in claims {
-        let found = sessions.iter().find(|session| session.sk == *sk && session.value.head.epoch == *epoch);
-        claimed.extend(found.and_then(|found| handed(found.value.clone())));
+        let found = sessions.iter().find(|session| session.sk == *sk);
+        let found = found.filter(|found| found.value.head.holds(&order.credential, *epoch, now));
+        held.extend(found.and_then(|found| handed(found.value.clone())));
     }
-    Ok(claimed)
+    Ok(held)
 }
 
 async fn load(tx: &Tx, tk: i32, tenant: &TenantId, sks: &[i64]) -> Result<Vec<Keyed<Session>>, Stop> {

@@ -134,7 +134,11 @@ async fn carry_out(base: &Base, tx: &Tx, tk: i32, change: &Change) -> Result<Don
     if let Some(key) = &change.key
         && let Some(found) = find_key(tx, tk, &key.scope).await?
     {
-        let committed = found.answer(key)?;
+        let heads = change.parts.iter().filter_map(|part| match &part.on {
+            On::Session(id) => seen.heads.get(id).map(|locked| locked.head.clone()),
+            On::New(_) => None,
+        });
+        let committed = found.answer(key, heads, seen.now)?;
         return Ok(Done { committed, notices: Vec::new(), reindex: Vec::new() });
     }
     let asides = asides(tx, tk, change, &seen).await?;
@@ -178,7 +182,7 @@ async fn lock(base: &Base, tx: &Tx, tk: i32, change: &Change) -> Result<Seen, St
     );
     let lock = client.prepare_cached(&lock).await?;
     let clock = client.prepare_cached(CLOCK).await?;
-    let draw = client.prepare_cached("SELECT nextval('session_keys') FROM generate_series(1, $1)").await?;
+    let draw = client.prepare_cached("SELECT nextval('session_keys') FROM generate_series(1::bigint, $1)").await?;
     let lock_params: [Param<'_>; 2] = [&tk, &ids];
     let draw_params: [Param<'_>; 1] = [&news];
     let (locked, now, drawn) = join3(
@@ -371,7 +375,8 @@ impl Sheet {
             );
         }
         if let Some(key) = &change.key {
-            let sequences = committed.parts.first().map(|part| part.appended.iter().map(Appended::sequence).collect());
+            let first = committed.parts.iter().find(|part| !part.appended.is_empty());
+            let sequences = first.map(|part| part.appended.iter().map(Appended::sequence).collect());
             let replay = Replay { sequences: sequences.unwrap_or_default(), note: key.note };
             // The key of a deletion outlives the session; any other goes with it.
             let sk = self.places.first().filter(|place| !place.deleted).map(|place| place.sk);

@@ -111,7 +111,7 @@ impl Reading {
         let (next_after, has_more) = match (self.full, self.events.last()) {
             (true, Some(event)) => (event.sequence, true),
             _ if seen.0 > seen.1 => {
-                (if query.newest_first { query.before.unwrap_or(last_sequence + 1) } else { query.after }, false)
+                (if query.newest_first { query.before.unwrap_or(0) } else { query.after }, false)
             }
             _ if query.newest_first => (count(seen.0), seen.0 > asked.0),
             _ => (count(seen.1), seen.1 < asked.1),

@@ -2,9 +2,9 @@
 
 use sederunt_core::error::Error;
 use sederunt_core::ids::TenantId;
-use sederunt_core::store::{Committed, IdemKey, Note, Refusal, Replay};
+use sederunt_core::session::Head;
+use sederunt_core::store::{Committed, IdemKey, Note, PartDone, Refusal, Replay};
 use sederunt_core::time::Timestamp;
-use smallvec::SmallVec;
 use tokio_postgres::Row;
 
 use super::fault::Result;
@@ -12,7 +12,7 @@ use super::rows::Columns;
 use super::tx::{Base, Scope, count};
 
 /// The columns that [`Found::of`] reads.
-pub(super) const COLUMNS: &str = "i.tk, i.scope, i.sk, i.body, i.first, i.last, i.sequences, i.claims, i.note, i.at";
+pub(super) const COLUMNS: &str = "i.tk, i.scope, i.sk, i.body, i.first, i.last, i.sequences, i.claims, i.note";
 
 /// What a key did when it came first.
 #[derive(Clone, Debug)]
@@ -23,7 +23,6 @@ pub(super) struct Found {
     pub(super) claims: Vec<(i64, u64)>,
     body: [u8; 16],
     replay: Replay,
-    at: Timestamp,
 }
 
 impl Found {
@@ -41,20 +40,26 @@ impl Found {
         };
         let note = columns.take::<Option<uuid::Uuid>>()?.map(Note);
         let claims = claims.unwrap_or_default().chunks_exact(2).map(|pair| (pair[0], count(pair[1]))).collect();
-        Ok(Self { tk, scope, sk, claims, body, replay: Replay { sequences, note }, at: columns.time()? })
+        Ok(Self { tk, scope, sk, claims, body, replay: Replay { sequences, note } })
     }
 
     /// What a commit of this process does under a key, for its repeats in the same batch.
-    pub(super) fn now(tk: i32, sk: i64, key: &IdemKey, replay: Replay, at: Timestamp) -> Self {
-        Self { tk, scope: key.scope, sk: Some(sk), claims: Vec::new(), body: key.body, replay, at }
+    pub(super) fn now(tk: i32, sk: i64, key: &IdemKey, replay: Replay) -> Self {
+        Self { tk, scope: key.scope, sk: Some(sk), claims: Vec::new(), body: key.body, replay }
     }
 
-    /// The first answer again, or a refusal of the other body.
-    pub(super) fn answer(&self, key: &IdemKey) -> Result<Committed, Refusal> {
+    /// The first answer again, on the sessions as they are now; or a refusal of the other body.
+    pub(super) fn answer(
+        &self,
+        key: &IdemKey,
+        heads: impl IntoIterator<Item = Head>,
+        now: Timestamp,
+    ) -> Result<Committed, Refusal> {
         if self.body != key.body {
             return Err(Error::IdempotencyMismatch.into());
         }
-        Ok(Committed { at: self.at, parts: SmallVec::new(), replay: Some(self.replay.clone()) })
+        let parts = heads.into_iter().map(|head| PartDone { head, appended: Vec::new() }).collect();
+        Ok(Committed { at: now, parts, replay: Some(self.replay.clone()) })
     }
 }
 

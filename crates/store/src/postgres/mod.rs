@@ -10,6 +10,7 @@ mod commit;
 mod connect;
 mod events;
 mod fault;
+mod index;
 mod keys;
 mod lanes;
 mod migrate;
@@ -115,7 +116,7 @@ impl PostgresStore {
             clock: options.clock,
             hub: options.hub,
             outbox: spread::Outbox::default(),
-            dirty: search::Dirty::default(),
+            dirty: index::Dirty::default(),
             tenants: Base::cache(),
         });
         let (lanes, lane_tasks) = Lanes::start(&base);
@@ -125,7 +126,7 @@ impl PostgresStore {
             tokio::spawn(spread::listen(base.clone(), address, listens, seen.clone())),
             tokio::spawn(spread::tell(base.clone(), seen.clone())),
             tokio::spawn(spread::poll(base.clone(), seen.clone())),
-            tokio::spawn(search::follow(base.clone(), seen)),
+            tokio::spawn(index::follow(base.clone(), seen)),
             tokio::spawn(finish_removals(base.clone())),
         ];
         let store = Self {
@@ -331,7 +332,7 @@ impl Store for PostgresStore {
     }
 
     fn index_now(&self) -> BoxFuture<'_, Result<()>> {
-        read(search::catch_up(&self.base))
+        read(index::catch_up(&self.base))
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {

@@ -327,62 +327,55 @@ async fn attend(base: &Base, mut heard: mpsc::UnboundedReceiver<String>) {
 
 /// Asks for the logs that somebody listens to here: a notification may have been lost on its way.
 pub(super) async fn poll(base: Arc<Base>, mut closing: watch::Receiver<bool>) {
-    let mut known: HashMap<Incarnation, (TenantId, SessionId)> = HashMap::new();
+    // What the last look saw. A log that still lags behind it now was told to nobody here: whatever this node had
+    // just committed itself has been published meanwhile.
+    let mut seen: HashMap<Incarnation, Hint> = HashMap::new();
     loop {
         tokio::select! {
             () = tokio::time::sleep(POLL_EVERY) => {}
             _ = closing.wait_for(|closing| *closing) => return,
         }
         let listened = base.hub.listened();
-        known.retain(|incarnation, _| base.hub.listens_to(*incarnation));
-        for logs in listened.chunks(POLL_LOGS_MAX) {
-            if let Err(fault) = look(&base, logs, &mut known).await {
-                tracing::debug!(?fault, "the poll for other nodes' events has failed");
-                break;
+        for (incarnation, mark) in &listened {
+            if let Some(hint) = seen.get(incarnation).filter(|hint| hint.last_sequence > *mark) {
+                base.hub.raised(*incarnation, hint.last_sequence, hint.clone());
             }
         }
+        let now = match look(&base, &listened).await {
+            Ok(now) => now,
+            Err(fault) => {
+                tracing::debug!(?fault, "the poll for other nodes' events has failed");
+                continue;
+            }
+        };
+        for (incarnation, hint) in seen {
+            if !now.contains_key(&incarnation) && base.hub.listens_to(incarnation) {
+                base.hub.raised(incarnation, hint.last_sequence, Hint { row_changed: true, deleted: true, ..hint });
+            }
+        }
+        seen = now;
     }
 }
 
-async fn look(
-    base: &Base,
-    logs: &[(Incarnation, u64)],
-    known: &mut HashMap<Incarnation, (TenantId, SessionId)>,
-) -> Result<()> {
-    let asked: Vec<uuid::Uuid> = logs.iter().map(|(incarnation, _)| incarnation.0).collect();
+async fn look(base: &Base, listened: &[(Incarnation, u64)]) -> Result<HashMap<Incarnation, Hint>> {
     let sql = "SELECT h.incarnation, h.last_sequence, h.status, t.id, h.id FROM session_heads h
          JOIN tenants t ON t.tk = h.tk WHERE h.incarnation = ANY ($1) AND t.id IS NOT NULL";
-    let mut there = HashMap::new();
-    for row in base.read(Scope::All, sql, &[&asked]).await? {
-        let hint = Hint {
-            tenant: TenantId::stored(row.try_get::<_, &str>(3)?),
-            session: SessionId::stored(row.try_get::<_, &str>(4)?),
-            status: Status::parse(row.try_get(2)?).unwrap_or(Status::Idle),
-            last_sequence: count(row.try_get(1)?),
-            row_changed: false,
-            deleted: false,
-        };
-        there.insert(Incarnation(row.try_get(0)?), hint);
-    }
-    for (incarnation, mark) in logs {
-        match there.remove(incarnation) {
-            Some(hint) => {
-                known.insert(*incarnation, (hint.tenant.clone(), hint.session.clone()));
-                if hint.last_sequence > *mark {
-                    base.hub.raised(*incarnation, hint.last_sequence, hint);
-                }
-            }
-            None => {
-                if let Some((tenant, session)) = known.remove(incarnation) {
-                    let status = Status::Idle;
-                    let hint =
-                        Hint { tenant, session, status, last_sequence: *mark, row_changed: true, deleted: true };
-                    base.hub.raised(*incarnation, *mark, hint);
-                }
-            }
+    let mut seen = HashMap::with_capacity(listened.len());
+    for logs in listened.chunks(POLL_LOGS_MAX) {
+        let asked: Vec<uuid::Uuid> = logs.iter().map(|(incarnation, _)| incarnation.0).collect();
+        for row in base.read(Scope::All, sql, &[&asked]).await? {
+            let hint = Hint {
+                tenant: TenantId::stored(row.try_get::<_, &str>(3)?),
+                session: SessionId::stored(row.try_get::<_, &str>(4)?),
+                status: Status::parse(row.try_get(2)?).unwrap_or(Status::Idle),
+                last_sequence: count(row.try_get(1)?),
+                row_changed: false,
+                deleted: false,
+            };
+            seen.insert(Incarnation(row.try_get(0)?), hint);
         }
     }
-    Ok(())
+    Ok(seen)
 }
 
 #[cfg(test)]

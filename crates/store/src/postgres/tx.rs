@@ -16,7 +16,7 @@ use tokio_postgres::Row;
 
 use super::connect::Role;
 use super::fault::{Fault, Result};
-use super::search::Dirty;
+use super::index::Dirty;
 use super::spread::Outbox;
 
 /// A parameter of a statement.

@@ -9,7 +9,7 @@ use sederunt_core::store::{Hit, SearchQuery};
 use super::sessions;
 use crate::snippet;
 
-/// All words, the last one as a beginning, within a scope. Words are quoted, so that nothing in
+/// All words, each as the beginning of one. They are quoted, so that nothing in
 /// them is taken for an operator. `None` if there is nothing in them to look for.
 pub(super) fn matching(words: &[String]) -> Option<String> {
     // No text has a NUL, and a query must not end at one.
@@ -19,9 +19,9 @@ pub(super) fn matching(words: &[String]) -> Option<String> {
     let words: Vec<String> = words
         .iter()
         .filter(|word| word.chars().any(char::is_alphanumeric))
-        .map(|word| format!("\"{}\"", word.replace('"', "\"\"")))
+        .map(|word| format!("\"{}\" *", word.replace('"', "\"\"")))
         .collect();
-    (!words.is_empty()).then(|| format!("text : ({} *)", words.join(" AND ")))
+    (!words.is_empty()).then(|| format!("text : ({})", words.join(" AND ")))
 }
 
 pub(super) fn within_tenant(tk: i64, matching: &str) -> String {

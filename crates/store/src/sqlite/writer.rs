@@ -85,6 +85,11 @@ impl Writer {
         let _ = self.queue.try_send(Queued::Task(Box::new(task)));
     }
 
+    #[cfg(test)]
+    pub(super) fn waiting(&self) -> usize {
+        self.queue.len()
+    }
+
     /// Finishes what is queued, moves the log into the database and lets the thread end.
     pub(super) async fn close(&self) {
         let (done, answer) = oneshot::channel();

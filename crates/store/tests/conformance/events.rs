@@ -200,7 +200,7 @@ async fn a_page_ends_at_the_byte_limit(store: &TestStore) {
     store.open("s").await;
     let large = "x".repeat(200 * 1024);
     for _ in 0..3 {
-        store.append("s", (0..10).map(|_| message(&large)).collect()).await;
+        store.append("s", (0..10).map(|_| saying("bulk.data", &large)).collect()).await;
     }
     for newest_first in [false, true] {
         let query = EventQuery { newest_first, ..EventQuery::default() };

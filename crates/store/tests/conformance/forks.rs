@@ -15,8 +15,8 @@ on_each_store! {
     an_external_id_of_the_beginning_is_a_repeat_in_the_fork,
     a_fork_outlives_its_original,
     an_original_outlives_its_fork,
-    with_the_last_of_them_the_beginning_goes_too,
-    a_fork_of_a_former_life_is_refused,
+    a_fork_of_a_former_life_is_refused;
+    durable: with_the_last_of_them_the_beginning_goes_too,
 }
 
 /// A fork of a session at a sequence, as the engine would open it.
@@ -189,21 +189,27 @@ async fn an_original_outlives_its_fork(store: &TestStore) {
 }
 
 async fn with_the_last_of_them_the_beginning_goes_too(store: &TestStore) {
-    for order in [["original", "fork"], ["fork", "original"]] {
+    let family = ["original", "fork", "grandchild"];
+    for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
         store.open("original").await;
         say(store, "original", &["a", "b", "c"]).await;
         fork(store, "fork", "original", 2).await;
-        say(store, "fork", &["x"]).await;
-        for name in order {
-            store.delete(name).await;
-        }
-        for name in order {
-            let page = store.events(&store.tenant, &id(name), EventQuery::default()).await;
+        store.append("fork", vec![external("x"), message("y")]).await;
+        fork(store, "grandchild", "fork", 3).await;
+        say(store, "grandchild", &["z"]).await;
+        for n in order {
+            store.delete(family[n]).await;
+            let page = store.events(&store.tenant, &id(family[n]), EventQuery::default()).await;
             assert_eq!(page.unwrap_err().code(), "not_found");
         }
-        let vitals = store.vitals().await.unwrap();
-        assert_eq!((vitals.sessions, vitals.events), (0, 0), "{order:?}: nobody refers to these events");
+        let kept = store.rows_kept().await;
+        assert!(kept.values().all(|&rows| rows == 0), "{order:?}: nobody refers to {kept:?}");
     }
+    store.open("original").await;
+    say(store, "original", &["a", "b", "c"]).await;
+    fork(store, "fork", "original", 2).await;
+    store.delete("original").await;
+    assert_eq!(store.rows_kept().await["events"], 2, "only what the fork shows is kept");
 }
 
 async fn a_fork_of_a_former_life_is_refused(store: &TestStore) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use sederunt_core::session::query::{Eyes, SessionQuery, Types};
 use sederunt_core::session::{Session, SessionType, SourceKind, Status, StatusSet};
-use sederunt_core::store::{ClaimChange, NewSession, Update};
+use sederunt_core::store::{Change, ClaimChange, NewSession, Update};
 
 use crate::given::*;
 use crate::stores::TestStore;
@@ -20,6 +20,7 @@ on_each_store! {
     the_newest_activity_comes_first,
     listed_sessions_are_whole,
     three_hundred_sessions_are_paged_without_gap_or_repeat,
+    wide_filters_are_paged_like_narrow_ones,
     activity_between_two_pages_repeats_nothing_and_hides_nobody_else,
 }
 
@@ -275,7 +276,7 @@ async fn walk(
         assert!(page.items.len() <= query.limit);
         seen.extend(page.items);
         let Some(next) = page.next else { return seen };
-        assert!(seen.len() <= 1000, "the pages do not end");
+        assert!(seen.len() <= 3_000, "the pages do not end");
         query.after = Some(next);
         between(&seen).await;
     }
@@ -296,6 +297,59 @@ async fn three_hundred_sessions_are_paged_without_gap_or_repeat(store: &TestStor
         assert_eq!((seen.len(), distinct.len()), (expected, expected), "{inactive:?} by {limit}");
         let minutes: Vec<_> = seen.iter().map(|session| session.head.last_at.minute()).collect();
         assert!(minutes.windows(2).all(|pair| pair[0] >= pair[1]), "newest first");
+    }
+}
+
+/// More sessions than a store may want to gather before it sorts them.
+async fn wide_filters_are_paged_like_narrow_ones(store: &TestStore) {
+    const MANY: usize = 2_100;
+    for chunk in 0..6 {
+        let parts = (0..MANY / 6).map(|n| {
+            let n = chunk * (MANY / 6) + n;
+            creating(a_session(&format!("wide:{n}"), |new| {
+                new.details.metadata = json(&format!("{{\"wide\":true,\"third\":{}}}", n.is_multiple_of(3)));
+                new.participants =
+                    vec![user("everyone"), user(if n.is_multiple_of(7) { "seventh" } else { "other" })];
+                new.head.status = if n.is_multiple_of(5) { Status::Running } else { Status::Idle };
+            }))
+        });
+        let mut change = Change::new(store.tenant.clone());
+        change.parts.extend(parts);
+        assert_eq!(verdict(&store.commit(change).await), "ok");
+        store.clock.advance(MINUTE);
+    }
+    store
+        .create(a_session("wide", |new| {
+            new.details.metadata = json("{\"wide\":false,\"third\":false}");
+            new.participants = vec![user("stranger")];
+        }))
+        .await;
+    let pair = |key: &str| (key.to_owned(), "true".to_owned());
+    let participant = |name: &str| Some(Eyes::Participant(user(name)));
+    let q = || SessionQuery { limit: 900, ..everything() };
+    let cases: Vec<(SessionQuery, usize)> = vec![
+        (SessionQuery { metadata: vec![pair("wide")], ..q() }, MANY),
+        (SessionQuery { seen_by: participant("everyone"), ..q() }, MANY),
+        (SessionQuery { seen_by: Some(Eyes::Prefix("wide:".into())), ..q() }, MANY),
+        (SessionQuery { metadata: vec![pair("wide"), pair("third")], ..q() }, MANY / 3),
+        (SessionQuery { metadata: vec![pair("wide")], seen_by: participant("seventh"), ..q() }, MANY / 7),
+        (SessionQuery { metadata: vec![pair("third")], seen_by: participant("everyone"), ..q() }, MANY / 3),
+        (
+            SessionQuery {
+                metadata: vec![pair("wide")],
+                seen_by: participant("everyone"),
+                status: Some(Status::Running),
+                ..q()
+            },
+            MANY / 5,
+        ),
+    ];
+    for (query, expected) in cases {
+        let seen = walk(store, query.clone(), async |_| {}).await;
+        let distinct: HashSet<_> = seen.iter().map(|session| session.id.clone()).collect();
+        assert_eq!((seen.len(), distinct.len()), (expected, expected), "{query:?}");
+        let minutes: Vec<_> = seen.iter().map(|session| session.head.last_at.minute()).collect();
+        assert!(minutes.windows(2).all(|pair| pair[0] >= pair[1]), "{query:?}");
     }
 }
 

@@ -181,7 +181,10 @@ async fn a_name_or_identity_that_is_taken_is_refused(store: &TestStore) {
 }
 
 async fn an_unknown_user_takes_no_identity(store: &TestStore) {
+    store.record(Record::AddUser(a_user("known"))).await;
     let unknown = [
+        Record::MergeUser { from: user("none"), into: user("known") },
+        Record::MergeUser { from: user("known"), into: user("none") },
         Record::AddIdentity { user: user("none"), identity: identity("slack", "U1") },
         Record::UpdateUser { id: user("none"), role: Some(Role::Owner), name: None, suspended: None },
     ];
@@ -189,6 +192,7 @@ async fn an_unknown_user_takes_no_identity(store: &TestStore) {
         assert_eq!(verdict(&store.try_record(record.clone()).await), "not_found", "{record:?}");
     }
     assert_eq!(store.user_by_identity(&store.tenant, &identity("slack", "U1")).await.unwrap(), None);
+    assert!(!store.person("known").await.suspended);
 }
 
 async fn a_merged_user_hands_over_identities_and_participations(store: &TestStore) {

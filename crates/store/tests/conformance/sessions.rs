@@ -28,7 +28,7 @@ on_each_store! {
     a_session_made_again_meets_nothing_of_its_past,
     a_decision_on_a_former_life_is_refused,
     the_store_is_ready_and_tells_how_it_is;
-    durable: acknowledged_writes_are_there_after_reopening,
+    durable: acknowledged_writes_are_there_after_reopening, a_deletion_leaves_no_row_behind,
 }
 
 /// Text that a careless column, collation or JSON type would change.
@@ -298,6 +298,22 @@ async fn a_deleted_session_is_gone(store: &TestStore) {
     assert_eq!(verdict(&store.append_under("s", Guard::default(), messages(1)).await), "not_found");
     assert_eq!(store.listed(everything()).await, ["neighbour"]);
     assert_eq!(store.state("neighbour").await, neighbour);
+}
+
+async fn a_deletion_leaves_no_row_behind(store: &TestStore) {
+    store
+        .create(a_session("s", |new| {
+            new.details.metadata = json("{\"colour\":\"red\"}");
+            new.participants = vec![user("ann")];
+        }))
+        .await;
+    store.append("s", messages(3)).await;
+    store.index_now().await.unwrap();
+    let kept = store.rows_kept().await;
+    assert_eq!((kept["events"], kept["participants"], kept["session_metadata"]), (3, 1, 1));
+    store.delete("s").await;
+    let kept = store.rows_kept().await;
+    assert!(kept.values().all(|&rows| rows == 0), "{kept:?}");
 }
 
 async fn a_session_made_again_meets_nothing_of_its_past(store: &TestStore) {

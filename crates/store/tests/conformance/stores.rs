@@ -1,5 +1,6 @@
 //! The stores under test, each opened for one test and removed after it.
 
+use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
@@ -13,6 +14,10 @@ use sederunt_core::people::Audit;
 use sederunt_core::store::Store;
 use sederunt_store::postgres::{PostgresOptions, PostgresStore};
 use sederunt_store::sqlite::{Place, SqliteOptions, SqliteStore};
+
+/// Tables of the same name and meaning in both schemas.
+const CONTENT_TABLES: [&str; 6] =
+    ["events", "participants", "session_heads", "session_metadata", "session_ranges", "sessions"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -61,6 +66,29 @@ impl TestStore {
         let hub = Arc::new(Hub::default());
         let store = open(&self.home, &hub, &self.clock).await;
         Self { store, hub, ..self.clone() }
+    }
+
+    /// How many rows really lie in the tables that hold what was said and by whom, past the seam.
+    pub async fn rows_kept(&self) -> BTreeMap<&'static str, i64> {
+        let count = |table| format!("SELECT count(*) FROM {table}");
+        match &self.home {
+            Home::Directory(path) => {
+                let db = rusqlite::Connection::open(path.join("threads.sqlite3")).unwrap();
+                let of = |table| (table, db.query_row(&count(table), [], |row| row.get(0)).unwrap());
+                CONTENT_TABLES.into_iter().map(of).collect()
+            }
+            Home::Schema { url, name } => {
+                let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
+                tokio::spawn(connection);
+                client.batch_execute(&format!("SET search_path = \"{name}\"")).await.unwrap();
+                let mut rows = BTreeMap::new();
+                for table in CONTENT_TABLES {
+                    rows.insert(table, client.query_one(&count(table), &[]).await.unwrap().get(0));
+                }
+                rows
+            }
+            Home::Memory => panic!("nobody else can look into a store in memory"),
+        }
     }
 
     /// The same data behind a new store and a new clock, after this one was closed.

@@ -7,6 +7,7 @@ use sederunt_core::store::{Guard, Record, Update, Write};
 use sederunt_core::{Result, TenantId};
 
 use crate::given::*;
+use crate::live::in_time;
 use crate::people::{a_key, a_share, a_user, identity};
 use crate::stores::TestStore;
 
@@ -18,7 +19,8 @@ on_each_store! {
     a_claim_takes_nothing_from_another_tenant,
     people_of_one_tenant_are_nobody_in_another,
     a_deleted_tenant_takes_everything_with_it,
-    a_tenant_made_again_meets_nothing_of_its_past,
+    a_tenant_made_again_meets_nothing_of_its_past;
+    durable: a_deleted_tenant_leaves_no_row_behind,
 }
 
 fn audit(action: &'static str) -> Audit {
@@ -225,4 +227,17 @@ async fn a_tenant_made_again_meets_nothing_of_its_past(store: &TestStore) {
     let done = beta.commit(beta.change(appending("s", vec![message("zebra")])).keyed(Some(key(1, 1)))).await;
     assert!(done.unwrap().replay.is_none());
     assert_eq!(beta.found_said(words(&["zebra"])).await, [("s".to_owned(), 1)]);
+}
+
+async fn a_deleted_tenant_leaves_no_row_behind(store: &TestStore) {
+    let beta = store.tenant_named("beta").await;
+    fill(&beta).await;
+    store.delete_tenant(&beta.tenant).await.unwrap();
+    // A store may take its time over the rows once nobody can reach them.
+    in_time("the rows to go", async {
+        while store.rows_kept().await.values().any(|&rows| rows > 0) {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
 }

@@ -234,7 +234,11 @@ fn draft(kind: usize, external: Option<u8>) -> DraftEvent {
     DraftEvent {
         kind: kind.into(),
         content: kind.ends_with(".message").then(|| json(r#""hello""#)),
-        metadata: (kind == "tool.invocation_started").then(|| json(r#"{"invocation_id":"i"}"#)),
+        metadata: match kind {
+            "tool.invocation_started" => Some(json(r#"{"invocation_id":"i"}"#)),
+            "session.error" => Some(json(r#"{"code":"forged","message":"forged"}"#)),
+            _ => None,
+        },
         external_event_id: external.map(|n| format!("x{n}")),
         ..DraftEvent::default()
     }

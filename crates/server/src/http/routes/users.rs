@@ -12,7 +12,9 @@ use crate::http::body::Input;
 use crate::http::error::Result;
 use crate::http::path::At;
 use crate::http::query::Asked;
-use crate::http::wire::people::{Identity, Merge, NewUser, PatchUser, User, UserList, UsersAsked, UsersQuery};
+use crate::http::wire::people::{
+    Identity, Merge, NewUser, PatchUser, User, UserList, UsersAsked, UsersQuery,
+};
 
 /// Make a user
 #[utoipa::path(

@@ -15,7 +15,9 @@ use crate::http::body::Input;
 use crate::http::error::Result;
 use crate::http::path::At;
 use crate::http::wire::session::Session;
-use crate::http::wire::work::{ClaimRequest, Claims, Complete, Delta, Fail, Heartbeat, HeartbeatRequest, Yield};
+use crate::http::wire::work::{
+    ClaimRequest, Claims, Complete, Delta, Fail, Heartbeat, HeartbeatRequest, Yield,
+};
 
 /// Claim work
 ///
@@ -25,7 +27,11 @@ use crate::http::wire::work::{ClaimRequest, Claims, Complete, Delta, Fail, Heart
     post, path = "/api/claims", operation_id = "claim", tag = "work", request_body = ClaimRequest,
     responses((status = 200, description = "What was handed out", body = Claims), Conflict)
 )]
-pub async fn claim(State(app): State<App>, caller: Caller, input: Input<ClaimRequest>) -> Result<Json<Claims>> {
+pub async fn claim(
+    State(app): State<App>,
+    caller: Caller,
+    input: Input<ClaimRequest>,
+) -> Result<Json<Claims>> {
     let request = input.body.into_core(app.engine.settings().lease);
     Ok(Json(app.engine.claim(&caller.actor, request, input.key).await?.into()))
 }

@@ -98,7 +98,9 @@ impl PartialSchema for Content {
     fn schema() -> RefOr<Schema> {
         let text = ObjectBuilder::new().schema_type(Type::String).description(Some("Kept as one text part"));
         let part = ObjectBuilder::new().schema_type(Type::Object);
-        let parts = ArrayBuilder::new().items(part).description(Some("Such as `{\"type\": \"text\", \"text\": \"…\"}`"));
+        let parts = ArrayBuilder::new()
+            .items(part)
+            .description(Some("Such as `{\"type\": \"text\", \"text\": \"…\"}`"));
         OneOfBuilder::new().item(text).item(parts).into()
     }
 }

@@ -36,9 +36,13 @@ impl Ask for SearchQuery {
     fn read(pairs: &mut Pairs) -> Result<Self, Error> {
         let q = pairs.text(&["q"])?.ok_or_else(|| Error::invalid("q", "is required"))?;
         if q.chars().count() > limits::QUERY_CHARS_MAX {
-            return Err(Error::invalid("q", format!("is longer than {} characters", limits::QUERY_CHARS_MAX)));
+            return Err(Error::invalid(
+                "q",
+                format!("is longer than {} characters", limits::QUERY_CHARS_MAX),
+            ));
         }
-        let after = pairs.parsed(&["cursor"], "must be a `next_cursor` of this search", |text| text.parse().ok())?;
+        let after =
+            pairs.parsed(&["cursor"], "must be a `next_cursor` of this search", |text| text.parse().ok())?;
         Ok(Self { q, limit: pairs.limit()?, after })
     }
 }
@@ -78,7 +82,10 @@ impl From<Page<CoreHit, i64>> for Hits {
 #[into_params(parameter_in = Query)]
 pub struct HintsAsked {
     /// `sessions`, `approvals` and `counts`, with commas in between. Left out: all.
-    #[param(example = "sessions,counts", pattern = "^(sessions|approvals|counts)(,(sessions|approvals|counts))*$")]
+    #[param(
+        example = "sessions,counts",
+        pattern = "^(sessions|approvals|counts)(,(sessions|approvals|counts))*$"
+    )]
     pub topics: Option<String>,
     /// The `id` of the last hint seen. `Last-Event-ID` wins.
     #[param(max_length = 100)]

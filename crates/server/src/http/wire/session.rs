@@ -1,7 +1,7 @@
 //! Sessions on the wire.
 
 use sederunt_core::session::decide::{self, PatchSession as CorePatch, SourceWish as CoreSourceWish};
-use sederunt_core::session::query::{Page, SessionQuery};
+use sederunt_core::session::query::{Page, SessionQuery, Types};
 use sederunt_core::session::source::Company as CoreCompany;
 use sederunt_core::session::{self as core, StatusSet};
 use sederunt_core::{Error, Timestamp, UserId, limits};
@@ -425,10 +425,11 @@ impl Ask for SessionsQuery {
         if metadata.len() > limits::METADATA_FILTER_KEYS_MAX {
             return Err(Error::invalid("metadata", "names too many keys"));
         }
+        let rule = "must be agent, response, tool or mixed";
+        let session_type =
+            pairs.parsed(&["session_type", "type"], rule, |text| core::SessionType::parse(text).ok())?;
         Ok(Self(SessionQuery {
-            session_type: pairs.parsed(&["session_type", "type"], "must be agent, response, tool or mixed", |text| {
-                core::SessionType::parse(text).ok()
-            })?,
+            types: session_type.map_or(Types::All, Types::Only),
             status: pairs.parsed(&["status"], "is not a status", core::Status::parse)?,
             group: pairs.parsed(&["group"], "must be active, live, failing or terminal", StatusSet::group)?,
             kind: pairs.parsed(&["kind"], "is not a kind of source", |text| {

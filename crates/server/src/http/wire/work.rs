@@ -41,7 +41,9 @@ impl ClaimRequest {
             worker: self.worker,
             session_types: self.session_types.unwrap_or_default().into_iter().map(CoreType::from).collect(),
             agent_slugs: self.agent_slugs.unwrap_or_default(),
-            limit: self.limit.map_or(1, |limit| usize::try_from(limit).unwrap_or(limits::CLAIM_BATCH_MAX + 1)),
+            limit: self
+                .limit
+                .map_or(1, |limit| usize::try_from(limit).unwrap_or(limits::CLAIM_BATCH_MAX + 1)),
             lease: self.lease_ms.map_or(lease, Duration::from_millis),
             wait: Duration::from_millis(self.wait_ms.unwrap_or(0)),
         }

@@ -234,16 +234,17 @@ CREATE TABLE audit (
     PRIMARY KEY (tk, n)
 );
 
--- Text search: one document per event with text, and one (seq 0) for title and description.
+-- Text search: one document per message, and one (seq 0) for title and description. The number begins with the
+-- time of the text, so that newest first is its order.
 CREATE TABLE search_docs (
     tk  integer NOT NULL,
     sk  bigint NOT NULL,
     seq bigint NOT NULL,
-    n   bigint GENERATED ALWAYS AS IDENTITY,
+    n   bigint NOT NULL,
     tsv tsvector NOT NULL,
-    PRIMARY KEY (tk, sk, seq)
+    PRIMARY KEY (tk, sk, seq),
+    UNIQUE (tk, n)
 );
-CREATE INDEX search_docs_n ON search_docs (tk, n);
 CREATE INDEX search_docs_words ON search_docs USING gin (tsv);
 
 -- How far the documents of a session reach, and of which row they hold the title.

@@ -1,0 +1,56 @@
+//! /api/stream
+
+use sederunt_core::access::Role;
+use serde_json::json;
+
+use crate::house::{Ground, House, on_every_store};
+
+on_every_store!(
+    hints_name_what_changed,
+    hints_resume_from_their_cursor_or_are_reset,
+    hints_show_only_what_the_caller_may_see,
+);
+
+async fn hints_name_what_changed(ground: Ground) {
+    let house = House::local(ground).await;
+    let owner = house.anyone();
+    let mut hints = owner.follow("/api/stream?topics=sessions").await;
+    hints.expect("ready").await;
+    let id = owner.session(json!({"session_type": "mixed"})).await;
+    let hint = hints.expect("sessions").await;
+    assert_eq!(hint["sessions"][0]["id"], json!(id));
+    let mut counts = owner.follow("/api/stream?topics=counts").await;
+    counts.expect("ready").await;
+    owner.session(json!({"session_type": "mixed"})).await;
+    counts.expect("counts").await;
+    owner.get("/api/stream?topics=weather").await.refused(422, "invalid");
+}
+
+async fn hints_resume_from_their_cursor_or_are_reset(ground: Ground) {
+    let house = House::local(ground).await;
+    let owner = house.anyone();
+    let mut hints = owner.follow("/api/stream?topics=sessions").await;
+    hints.expect("ready").await;
+    owner.session(json!({"id": "a", "session_type": "mixed"})).await;
+    let cursor = hints.next().await.unwrap().id.unwrap();
+    owner.session(json!({"id": "b", "session_type": "mixed"})).await;
+    let mut resumed =
+        owner.clone().with("last-event-id", &cursor).follow("/api/stream?topics=sessions").await;
+    resumed.expect("ready").await;
+    let hint = resumed.expect("sessions").await;
+    assert_eq!(hint["sessions"].as_array().unwrap().last().unwrap()["id"], "b");
+    let mut foreign = owner.follow("/api/stream?cursor=elsewhere.5").await;
+    foreign.expect("ready").await;
+    foreign.expect("reset").await;
+}
+
+async fn hints_show_only_what_the_caller_may_see(ground: Ground) {
+    let house = House::keyed(ground).await;
+    let (ann, bob) = (house.key(Role::Member, "ann").await, house.key(Role::Member, "bob").await);
+    let mut hints = bob.follow("/api/stream?topics=sessions").await;
+    hints.expect("ready").await;
+    ann.session(json!({"id": "private", "session_type": "mixed"})).await;
+    ann.session(json!({"id": "common", "session_type": "mixed", "participants": ["bob"]})).await;
+    let seen = hints.expect("sessions").await;
+    assert!(seen["sessions"].as_array().unwrap().iter().all(|session| session["id"] == "common"), "{seen}");
+}

@@ -1,0 +1,100 @@
+//! Idempotency-Key on every POST
+
+use sederunt_core::access::Role;
+use serde_json::json;
+
+use crate::house::{Ground, House, on_every_store};
+
+on_every_store!(
+    a_repeat_has_one_effect_and_the_first_answer,
+    another_body_under_the_same_key_is_refused,
+    a_key_belongs_to_its_caller_and_its_path,
+    a_secret_is_not_told_twice,
+    a_settlement_can_be_repeated,
+    twins_in_flight_have_one_effect,
+);
+
+async fn a_repeat_has_one_effect_and_the_first_answer(ground: Ground) {
+    let house = House::local(ground).await;
+    let keyed = house.anyone().with("idempotency-key", "k-1");
+    let wish = json!({"session_type": "mixed"});
+    let first = keyed.post("/api/sessions", wish.clone()).await.expect(201);
+    let second = keyed.post("/api/sessions", wish).await.expect(201);
+    assert_eq!(first.id(), second.id());
+    let said = keyed.say(&first.id(), "once").await.expect(201).body;
+    assert_eq!(keyed.say(&first.id(), "once").await.expect(201).body, said);
+    house.anyone().say(&first.id(), "meanwhile").await.expect(201);
+    assert_eq!(keyed.say(&first.id(), "once").await.expect(201).body, said, "the first answer again");
+    let log = house.anyone().get(&format!("/api/sessions/{}/events", first.id())).await.expect(200).body;
+    assert_eq!(log["last_sequence"], 3);
+}
+
+async fn another_body_under_the_same_key_is_refused(ground: Ground) {
+    let house = House::local(ground).await;
+    let id = house.anyone().session(json!({"session_type": "mixed"})).await;
+    let keyed = house.anyone().with("idempotency-key", "k-1");
+    keyed.say(&id, "one").await.expect(201);
+    keyed.say(&id, "two").await.refused(422, "idempotency_mismatch");
+    let path = format!("/api/sessions/{id}/events");
+    let spaced = r#"{ "events": [ {"type": "user.message", "content": "\u006fne"} ] }"#;
+    keyed.post_text(&path, spaced).await.expect(201);
+    house.anyone().with("idempotency-key", &"k".repeat(201)).say(&id, "x").await.refused(422, "invalid");
+    house.anyone().with("idempotency-key", "a b").say(&id, "x").await.refused(422, "invalid");
+}
+
+async fn a_key_belongs_to_its_caller_and_its_path(ground: Ground) {
+    let house = House::keyed(ground).await;
+    let ann = house.key(Role::Member, "ann").await.with("idempotency-key", "k");
+    let bob = house.key(Role::Member, "bob").await.with("idempotency-key", "k");
+    let first = ann.session(json!({"session_type": "mixed", "participants": ["bob"]})).await;
+    let second = bob.session(json!({"session_type": "mixed", "participants": ["ann"]})).await;
+    assert_ne!(first, second);
+    for session in [&first, &second] {
+        for caller in [&ann, &bob] {
+            caller.say(session, "same words").await.expect(201);
+        }
+        let log = ann.get(&format!("/api/sessions/{session}/events")).await.expect(200).body;
+        assert_eq!(log["last_sequence"], 3);
+    }
+}
+
+async fn a_secret_is_not_told_twice(ground: Ground) {
+    let house = House::local(ground).await;
+    let keyed = house.anyone().with("idempotency-key", "k");
+    let wish = json!({"role": "owner"});
+    let first = keyed.post("/api/keys", wish.clone()).await.expect(201).body;
+    let second = keyed.post("/api/keys", wish).await.expect(201).body;
+    assert!(first["key"].as_str().unwrap().starts_with("sdr_"));
+    assert_eq!((&second["key"], &second["id"]), (&json!(null), &first["id"]));
+    let id = house.anyone().session(json!({"session_type": "mixed"})).await;
+    let share = json!({"access": "read", "expires_in": 60});
+    let first = keyed.post(&format!("/api/sessions/{id}/share"), share.clone()).await.expect(201).body;
+    let second = keyed.post(&format!("/api/sessions/{id}/share"), share).await.expect(201).body;
+    assert_eq!((&second["token"], &second["url"], &second["id"]), (&json!(null), &json!(null), &first["id"]));
+}
+
+async fn a_settlement_can_be_repeated(ground: Ground) {
+    let house = House::local(ground).await;
+    let owner = house.anyone();
+    let id = owner.session(json!({"session_type": "agent", "status": "pending"})).await;
+    let claim = owner.post("/api/claims", json!({"worker": "w"})).await.expect(200).body;
+    let keyed = owner.clone().with("idempotency-key", "done");
+    let body = json!({"epoch": claim["claims"][0]["epoch"], "result": {"n": 1}});
+    let first = keyed.post(&format!("/api/sessions/{id}/complete"), body.clone()).await.expect(200).body;
+    let second = keyed.post(&format!("/api/sessions/{id}/complete"), body.clone()).await.expect(200).body;
+    assert_eq!(first, second);
+    owner.post(&format!("/api/sessions/{id}/complete"), body).await.refused(409, "fenced");
+}
+
+async fn twins_in_flight_have_one_effect(ground: Ground) {
+    let house = House::local(ground).await;
+    let id = house.anyone().session(json!({"session_type": "mixed"})).await;
+    let keyed = house.anyone().with("idempotency-key", "twin");
+    let answers = futures_util::future::join_all((0..16).map(|_| keyed.say(&id, "once"))).await;
+    for answer in &answers {
+        assert_eq!(answer.status, 201, "{}", answer.text);
+        assert_eq!(answer.body, answers[0].body);
+    }
+    let log = house.anyone().get(&format!("/api/sessions/{id}/events")).await.expect(200).body;
+    assert_eq!(log["last_sequence"], 2);
+}

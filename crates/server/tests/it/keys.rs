@@ -1,0 +1,136 @@
+//! /api/keys, and proving who one is
+
+use sederunt_core::access::Role;
+use sederunt_core::engine::NewKey;
+use sederunt_server::{Auth, Rate};
+use serde_json::json;
+
+use crate::house::{Ground, House, on_every_store};
+
+on_every_store!(
+    a_key_opens_its_tenant_until_it_is_revoked,
+    nobody_gets_in_without_a_key,
+    only_owners_administer,
+    a_lending_key_acts_for_others_with_the_lower_role,
+    a_channel_key_keeps_to_its_prefix,
+    eager_callers_are_told_to_wait,
+    what_does_not_fit_a_key_is_refused,
+);
+
+async fn a_key_opens_its_tenant_until_it_is_revoked(ground: Ground) {
+    let house = House::keyed(ground).await;
+    let owner = house.key(Role::Owner, "").await;
+    let made = owner
+        .post("/api/keys", json!({"role": "member", "user": "ann", "expires_in": 3600}))
+        .await
+        .expect(201)
+        .body;
+    assert_eq!(
+        (&made["role"], &made["user"], &made["tenant"]),
+        (&json!("member"), &json!("ann"), &json!("default"))
+    );
+    let secret = made["key"].as_str().unwrap();
+    house.bearer(secret).get("/api/sessions").await.expect(200);
+    let listed = owner.get("/api/keys").await.expect(200);
+    assert!(!listed.text.contains(secret) && listed.text.contains(made["id"].as_str().unwrap()));
+    let path = format!("/api/keys/{}", made["id"].as_str().unwrap());
+    owner.delete(&path).await.expect(204);
+    owner.delete("/api/keys/nope").await.refused(404, "not_found");
+    let listed = owner.get("/api/keys").await.expect(200).body;
+    assert!(listed["items"].as_array().unwrap().iter().any(|key| key["revoked_at"].is_string()));
+}
+
+async fn nobody_gets_in_without_a_key(ground: Ground) {
+    let house = House::keyed(ground).await;
+    for path in ["/api/sessions", "/api/sessions/x", "/api/keys", "/api/stream", "/metrics", "/api/tenants"] {
+        let refused = house.anyone().get(path).await.refused(401, "unauthenticated");
+        assert_eq!(refused.headers["www-authenticate"], "Bearer");
+    }
+    for credential in ["Bearer sdr_wrong", "Bearer x", "Basic eDp5", "Bearer"] {
+        let caller = house.anyone().with("authorization", credential);
+        caller.get("/api/sessions").await.refused(401, "unauthenticated");
+    }
+    for path in ["/healthz", "/readyz", "/openapi.json", "/"] {
+        house.anyone().get(path).await.expect(200);
+    }
+}
+
+async fn only_owners_administer(ground: Ground) {
+    let house = House::keyed(ground).await;
+    for (role, user) in [(Role::Member, "ann"), (Role::Guest, "gus"), (Role::Worker, "")] {
+        let caller = house.key(role, user).await;
+        caller.get("/api/keys").await.refused(403, "denied");
+        caller.post("/api/keys", json!({"role": "owner"})).await.refused(403, "denied");
+        caller.get("/api/users").await.refused(403, "denied");
+        caller.post("/api/users", json!({})).await.refused(403, "denied");
+        caller.get("/api/tenants").await.refused(403, "denied");
+    }
+    house.key(Role::Owner, "").await.get("/api/tenants").await.refused(403, "denied");
+}
+
+async fn a_lending_key_acts_for_others_with_the_lower_role(ground: Ground) {
+    let house = House::keyed(ground).await;
+    let owner = house.key(Role::Owner, "").await;
+    owner.post("/api/users", json!({"id": "ann", "role": "member"})).await.expect(201);
+    let (lender, _) =
+        house.new_key(NewKey { role: Some(Role::Owner), act_as: true, ..NewKey::default() }).await;
+    let as_ann = house.bearer(&lender).with("x-sederunt-user", "ann");
+    let made = as_ann.post("/api/sessions", json!({"session_type": "mixed"})).await.expect(201).body;
+    assert_eq!(made["user_id"], "ann");
+    as_ann.get("/api/keys").await.refused(403, "denied");
+    house.bearer(&lender).with("x-sederunt-user", "nobody").get("/api/sessions").await.refused(403, "denied");
+    owner.with("x-sederunt-user", "ann").get("/api/sessions").await.refused(403, "denied");
+}
+
+async fn a_channel_key_keeps_to_its_prefix(ground: Ground) {
+    let house = House::keyed(ground).await;
+    let wish = NewKey { role: Some(Role::Channel), prefix: Some("telegram:".into()), ..NewKey::default() };
+    let (secret, _) = house.new_key(wish).await;
+    let channel = house.bearer(&secret);
+    let id = channel.session(json!({"id": "telegram:2026-11-15-0011aabb", "session_type": "mixed"})).await;
+    channel.say(&id, "hello").await.expect(201);
+    let refused = channel.post("/api/sessions", json!({"id": "web-1", "session_type": "mixed"})).await;
+    assert!(refused.status.is_client_error());
+    let owner = house.key(Role::Owner, "").await;
+    let other = owner.session(json!({"session_type": "mixed"})).await;
+    channel.get(&format!("/api/sessions/{other}")).await.refused(404, "not_found");
+}
+
+async fn eager_callers_are_told_to_wait(ground: Ground) {
+    let house = House::open(ground, |config| {
+        config.auth = Auth::Keys;
+        config.rates.per_credential = Rate::new(1, 5);
+        config.rates.failures_per_peer = Rate::new(1, 3);
+    })
+    .await;
+    let (eager, calm) = (house.key(Role::Owner, "").await, house.key(Role::Owner, "").await);
+    for _ in 0..5 {
+        eager.get("/api/keys").await.expect(200);
+    }
+    let refused = eager.get("/api/keys").await.refused(429, "rate_limited");
+    assert_eq!(refused.headers["retry-after"], "1");
+    calm.get("/api/keys").await.expect(200);
+    for n in 0..3 {
+        house.bearer(&format!("sdr_guess{n}")).get("/api/keys").await.refused(401, "unauthenticated");
+    }
+    house.bearer("sdr_guess").get("/api/keys").await.refused(429, "rate_limited");
+    calm.get("/api/keys").await.expect(200);
+}
+
+async fn what_does_not_fit_a_key_is_refused(ground: Ground) {
+    let house = House::local(ground).await;
+    for (body, field) in [
+        (json!({}), "role"),
+        (json!({"role": "emperor"}), "role"),
+        (json!({"role": "share"}), "role"),
+        (json!({"role": "member"}), "user"),
+        (json!({"role": "channel"}), "prefix"),
+        (json!({"role": "owner", "prefix": "x:"}), "prefix"),
+        (json!({"role": "worker", "act_as": true}), "act_as"),
+        (json!({"role": "owner", "expires_in": 0}), "expires_in"),
+        (json!({"role": "owner", "tenant": "other"}), "tenant"),
+    ] {
+        let refused = house.anyone().post("/api/keys", body.clone()).await.refused(422, "invalid");
+        assert_eq!(refused.body["error"]["field"], field, "{body}");
+    }
+}

@@ -1,0 +1,25 @@
+//! The server as its clients meet it: a real listener on a port of its own, on every store.
+//!
+//! One file per resource, mirroring the URLs. PostgreSQL is named by `SEDERUNT_TEST_POSTGRES`; without
+//! it the run fails rather than passing unseen.
+
+#![expect(clippy::unwrap_used, reason = "a test says what it expects by failing")]
+
+mod house;
+
+mod bad_input;
+mod events;
+mod hints;
+mod idempotency;
+mod keys;
+mod local;
+mod meta;
+mod search;
+mod sessions;
+mod shares;
+mod shutdown;
+mod stream;
+mod tenants;
+mod tokens;
+mod users;
+mod work;

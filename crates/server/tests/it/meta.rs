@@ -1,0 +1,78 @@
+//! What the server says of itself
+
+use std::sync::LazyLock;
+
+use metrics_exporter_prometheus::PrometheusHandle;
+use sederunt_core::access::Role;
+use sederunt_server::Auth;
+use serde_json::{Value, json};
+
+use crate::house::{Ground, House, on_every_store};
+
+on_every_store!(
+    it_says_that_it_lives_and_can_work,
+    the_page_says_what_runs_here,
+    figures_are_counted_by_route_and_shown_to_the_operator,
+    the_served_document_is_the_checked_in_one,
+);
+
+/// There is one recorder in a process.
+static FIGURES: LazyLock<PrometheusHandle> =
+    LazyLock::new(|| sederunt_server::recorder().unwrap().install_recorder().unwrap());
+
+async fn it_says_that_it_lives_and_can_work(ground: Ground) {
+    let house = House::keyed(ground).await;
+    for path in ["/healthz", "/readyz"] {
+        let answer = house.anyone().get(path).await.expect(200);
+        assert_eq!(answer.body, json!({"status": "ok", "version": env!("CARGO_PKG_VERSION")}));
+    }
+}
+
+async fn the_page_says_what_runs_here(ground: Ground) {
+    let house = House::local(ground).await;
+    let page = house.anyone().get("/").await.expect(200);
+    assert!(page.headers["content-type"].to_str().unwrap().starts_with("text/html"));
+    assert!(page.headers.contains_key("content-security-policy"));
+    assert!(
+        page.text.contains(env!("CARGO_PKG_VERSION")) && page.text.contains("/openapi.json"),
+        "{}",
+        page.text
+    );
+}
+
+async fn figures_are_counted_by_route_and_shown_to_the_operator(ground: Ground) {
+    let house = House::open(ground, |config| {
+        config.auth = Auth::Keys;
+        config.metrics = Some(FIGURES.clone());
+    })
+    .await;
+    let owner = house.key(Role::Owner, "").await;
+    let id = owner.session(json!({"id": "very-private-id", "session_type": "mixed"})).await;
+    let mut stream = owner.follow(&format!("/api/sessions/{id}/stream?after=1")).await;
+    stream.expect("ready").await;
+    owner.get("/metrics").await.refused(403, "denied");
+    let figures = house.operator().get("/metrics").await.expect(200).text;
+    for line in [
+        r#"sederunt_http_requests_total{method="POST",route="/api/sessions",status="201"}"#,
+        r#"sederunt_http_request_seconds_bucket{method="GET",route="/api/sessions/{id}/stream""#,
+        r#"sederunt_streams_open{kind="log"}"#,
+        "sederunt_log_readers ",
+    ] {
+        assert!(figures.contains(line), "{line} is missing:\n{figures}");
+    }
+    assert!(!figures.contains("very-private-id"));
+}
+
+async fn the_served_document_is_the_checked_in_one(ground: Ground) {
+    let house = House::local(ground).await;
+    let served = house.anyone().get("/openapi.json").await.expect(200);
+    let checked_in =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../api/openapi.json")).unwrap();
+    assert!(
+        served.text == checked_in,
+        "api/openapi.json is stale: run `sederunt openapi > api/openapi.json`"
+    );
+    assert_eq!(sederunt_server::openapi(), checked_in);
+    let document: Value = serde_json::from_str(&checked_in).unwrap();
+    assert_eq!(document["openapi"], "3.1.0");
+}

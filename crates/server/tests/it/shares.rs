@@ -1,0 +1,136 @@
+//! /api/sessions/{id}/share and /api/shares/{id}
+
+use std::time::{Duration, Instant};
+
+use sederunt_core::access::Role;
+use sederunt_core::limits;
+use sederunt_server::{Auth, Rate};
+use serde_json::{Value, json};
+
+use crate::house::{Ground, Guest, House, on_every_store};
+
+on_every_store!(
+    a_link_shows_title_status_messages_and_result_alone,
+    a_link_opens_nothing_else,
+    a_revoked_link_ends_its_streams_within_five_seconds,
+    an_expired_link_opens_nothing,
+    links_are_counted_on_their_own,
+);
+
+async fn shared(owner: &Guest<'_>, access: &str) -> (String, Value) {
+    let id = owner
+        .session(json!({"session_type": "mixed", "title": "Minutes", "metadata": {"secret": "x"}}))
+        .await;
+    let event = json!({"type": "user.message", "content": "hello", "metadata": {"ip": "10.0.0.1"}, "external_event_id": "e"});
+    let other = json!({"type": "external.event", "metadata": {"internal": true}});
+    owner.post(&format!("/api/sessions/{id}/events"), json!({"events": [event, other]})).await.expect(201);
+    let wish = json!({"access": access, "expires_in": 3600});
+    let share = owner.post(&format!("/api/sessions/{id}/share"), wish).await.expect(201).body;
+    (id, share)
+}
+
+async fn a_link_shows_title_status_messages_and_result_alone(ground: Ground) {
+    let house = House::keyed(ground).await;
+    let owner = house.key(Role::Owner, "").await;
+    let (id, share) = shared(&owner, "read").await;
+    let token = share["token"].as_str().unwrap();
+    assert_eq!(share["url"], json!(format!("http://{}/api/sessions/{id}?share={token}", house.address)));
+    let holder = house.anyone();
+    let seen = holder.get(&format!("/api/sessions/{id}?share={token}")).await.expect(200).body;
+    assert_eq!(seen, json!({"id": id, "title": "Minutes", "status": "idle", "result": null}));
+    let by_header = holder.clone().with("x-share-token", token);
+    let log = by_header.get(&format!("/api/sessions/{id}/events")).await.expect(200).body;
+    let events = log["events"].as_array().unwrap();
+    assert_eq!(events.len(), 1);
+    assert_eq!(events[0]["content"][0]["text"], "hello");
+    for hidden in ["metadata", "author", "external_event_id", "subthread_id", "turn"] {
+        assert_eq!(events[0][hidden], json!(null), "{hidden}");
+    }
+    by_header.get(&format!("/api/sessions/{id}/events?types=external.event")).await.refused(403, "denied");
+    let mut stream = holder.follow(&format!("/api/sessions/{id}/stream?share={token}")).await;
+    let first = stream.expect("message").await;
+    assert_eq!((&first["sequence"], &first["metadata"]), (&json!(2), &json!(null)));
+    stream.expect("ready").await;
+    let hidden = json!({"events": [{"type": "a.b", "metadata": {"x": 1}}]});
+    owner.post(&format!("/api/sessions/{id}/events"), hidden).await.expect(201);
+    owner.say(&id, "again").await.expect(201);
+    assert_eq!(stream.expect("message").await["content"][0]["text"], "again");
+}
+
+async fn a_link_opens_nothing_else(ground: Ground) {
+    let house = House::keyed(ground).await;
+    let owner = house.key(Role::Owner, "").await;
+    let (id, share) = shared(&owner, "submit").await;
+    let other = owner.session(json!({"session_type": "mixed"})).await;
+    let holder = house.anyone().with("x-share-token", share["token"].as_str().unwrap());
+    holder.get(&format!("/api/sessions/{other}")).await.refused(404, "not_found");
+    holder.get(&format!("/api/sessions/{other}/events")).await.refused(404, "not_found");
+    for path in
+        ["/api/sessions", "/api/keys", "/api/users", "/api/search?q=hello", "/api/stream", "/api/tenants"]
+    {
+        holder.get(path).await.refused(403, "denied");
+    }
+    for suffix in ["children", "export"] {
+        holder.get(&format!("/api/sessions/{id}/{suffix}")).await.refused(403, "denied");
+    }
+    holder.patch(&format!("/api/sessions/{id}"), json!({"title": "Mine"})).await.refused(403, "denied");
+    holder.delete(&format!("/api/sessions/{id}")).await.refused(403, "denied");
+    holder.say(&id, "let me in").await.refused(403, "denied");
+    for (suffix, body) in [
+        ("share", json!({"access": "read", "expires_in": 60})),
+        ("fork", json!({"at_sequence": 1})),
+        ("transition", json!({"to": "abandoned"})),
+    ] {
+        holder.post(&format!("/api/sessions/{id}/{suffix}"), body).await.refused(403, "denied");
+    }
+    house
+        .anyone()
+        .with("x-share-token", "wrong")
+        .get(&format!("/api/sessions/{id}"))
+        .await
+        .refused(401, "unauthenticated");
+}
+
+async fn a_revoked_link_ends_its_streams_within_five_seconds(ground: Ground) {
+    let house = House::keyed(ground).await;
+    let owner = house.key(Role::Owner, "").await;
+    let (id, share) = shared(&owner, "read").await;
+    let token = share["token"].as_str().unwrap();
+    let mut stream = house.anyone().follow(&format!("/api/sessions/{id}/stream?share={token}&after=3")).await;
+    stream.expect("ready").await;
+    owner.delete(&format!("/api/shares/{}", share["id"].as_str().unwrap())).await.expect(204);
+    let revoked = Instant::now();
+    assert_eq!(stream.next().await, None);
+    assert!(revoked.elapsed() < limits::REVOCATION_REACHES);
+    house.anyone().get(&format!("/api/sessions/{id}?share={token}")).await.refused(401, "unauthenticated");
+    owner.delete("/api/shares/nope").await.refused(404, "not_found");
+}
+
+async fn an_expired_link_opens_nothing(ground: Ground) {
+    let house = House::keyed(ground).await;
+    let owner = house.key(Role::Owner, "").await;
+    let (id, share) = shared(&owner, "read").await;
+    house.clock.advance(Duration::from_secs(3601));
+    let path = format!("/api/sessions/{id}?share={}", share["token"].as_str().unwrap());
+    house.anyone().get(&path).await.refused(401, "unauthenticated");
+    for expires_in in [0, 31_536_001] {
+        let wish = json!({"access": "read", "expires_in": expires_in});
+        owner.post(&format!("/api/sessions/{id}/share"), wish).await.refused(422, "invalid");
+    }
+}
+
+async fn links_are_counted_on_their_own(ground: Ground) {
+    let house = House::open(ground, |config| {
+        config.auth = Auth::Keys;
+        config.rates.per_share = Rate::new(1, 2);
+    })
+    .await;
+    let owner = house.key(Role::Owner, "").await;
+    let (id, share) = shared(&owner, "read").await;
+    let path = format!("/api/sessions/{id}?share={}", share["token"].as_str().unwrap());
+    for _ in 0..2 {
+        house.anyone().get(&path).await.expect(200);
+    }
+    house.anyone().get(&path).await.refused(429, "rate_limited");
+    owner.get(&format!("/api/sessions/{id}")).await.expect(200);
+}

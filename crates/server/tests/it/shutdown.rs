@@ -1,0 +1,66 @@
+//! A server that is told to stop
+
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::house::{Ground, House, on_every_store, within};
+
+on_every_store!(
+    streams_end_and_open_requests_finish, a_request_that_does_not_end_is_cut,
+    a_thousand_clients_at_once_are_served,
+);
+
+async fn streams_end_and_open_requests_finish(ground: Ground) {
+    let mut house = House::local(ground).await;
+    let address = house.address;
+    let id = house.anyone().session(json!({"session_type": "mixed"})).await;
+    let mut stream = house.anyone().follow(&format!("/api/sessions/{id}/stream?after=1")).await;
+    stream.expect("ready").await;
+    let mut slow = TcpStream::connect(address).await.unwrap();
+    let body = r#"{"session_type":"mixed","id":"late"}"#;
+    let head = format!(
+        "POST /api/sessions HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    slow.write_all(head.as_bytes()).await.unwrap();
+    slow.write_all(&body.as_bytes()[..10]).await.unwrap();
+    let ended = house.stop();
+    assert_eq!(stream.next().await, None, "streams end at once");
+    slow.write_all(&body.as_bytes()[10..]).await.unwrap();
+    let mut answer = String::new();
+    within(slow.read_to_string(&mut answer)).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
+    within(ended).await.unwrap();
+    assert!(TcpStream::connect(address).await.is_err(), "nothing new is taken");
+}
+
+async fn a_request_that_does_not_end_is_cut(ground: Ground) {
+    let mut house = House::open(ground, |config| config.drain_max = Duration::from_millis(50)).await;
+    let mut stuck = TcpStream::connect(house.address).await.unwrap();
+    let head =
+        format!("POST /api/sessions HTTP/1.1\r\nHost: {}\r\nContent-Length: 10\r\n\r\n{{", house.address);
+    stuck.write_all(head.as_bytes()).await.unwrap();
+    house.anyone().get("/healthz").await.expect(200);
+    within(house.stop()).await.unwrap();
+    let mut rest = Vec::new();
+    let _ = within(stuck.read_to_end(&mut rest)).await;
+    assert!(!String::from_utf8_lossy(&rest).contains("201"));
+}
+
+async fn a_thousand_clients_at_once_are_served(ground: Ground) {
+    let house = House::local(ground).await;
+    let address = house.address;
+    let call = |_| async move {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let request = format!("GET /healthz HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer.starts_with("HTTP/1.1 200")
+    };
+    let served = within(futures_util::future::join_all((0..1000).map(call))).await;
+    assert!(served.into_iter().all(|served| served));
+}

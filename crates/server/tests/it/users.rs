@@ -1,0 +1,72 @@
+//! /api/users
+
+use serde_json::json;
+
+use crate::house::{Ground, House, on_every_store};
+
+on_every_store!(
+    a_user_is_made_read_and_changed, identities_belong_to_one_user, two_users_become_one,
+    users_are_listed_in_pages
+);
+
+async fn a_user_is_made_read_and_changed(ground: Ground) {
+    let house = House::local(ground).await;
+    let owner = house.anyone();
+    let made = owner.post("/api/users", json!({"id": "ann", "name": "Ann"})).await.expect(201).body;
+    assert_eq!(
+        (&made["role"], &made["suspended"], &made["identities"]),
+        (&json!("member"), &json!(false), &json!([]))
+    );
+    owner.post("/api/users", json!({"id": "ann"})).await.refused(409, "already_exists");
+    let changed =
+        owner.patch("/api/users/ann", json!({"role": "guest", "suspended": true})).await.expect(200).body;
+    assert_eq!(
+        (&changed["role"], &changed["suspended"], &changed["name"]),
+        (&json!("guest"), &json!(true), &json!("Ann"))
+    );
+    assert_eq!(owner.get("/api/users/ann").await.expect(200).body, changed);
+    owner.get("/api/users/nobody").await.refused(404, "not_found");
+    owner.patch("/api/users/ann", json!({"role": "worker"})).await.refused(422, "invalid");
+}
+
+async fn identities_belong_to_one_user(ground: Ground) {
+    let house = House::local(ground).await;
+    let owner = house.anyone();
+    for id in ["ann", "bob"] {
+        owner.post("/api/users", json!({"id": id})).await.expect(201);
+    }
+    let identity = json!({"platform": "telegram", "external_id": "42"});
+    let linked = owner.post("/api/users/ann/identities", identity.clone()).await.expect(200).body;
+    assert_eq!(linked["identities"], json!([identity]));
+    owner.post("/api/users/ann/identities", identity.clone()).await.expect(200);
+    owner.post("/api/users/bob/identities", identity).await.refused(409, "already_exists");
+    let strange = json!({"platform": "pigeon", "external_id": "42"});
+    owner.post("/api/users/ann/identities", strange).await.refused(422, "invalid");
+}
+
+async fn two_users_become_one(ground: Ground) {
+    let house = House::local(ground).await;
+    let owner = house.anyone();
+    for id in ["ann", "annie"] {
+        owner.post("/api/users", json!({"id": id})).await.expect(201);
+    }
+    let identity = json!({"platform": "slack", "external_id": "U1"});
+    owner.post("/api/users/annie/identities", identity.clone()).await.expect(200);
+    let remaining = owner.post("/api/users/annie/merge", json!({"into": "ann"})).await.expect(200).body;
+    assert_eq!((&remaining["id"], &remaining["identities"]), (&json!("ann"), &json!([identity])));
+    assert_eq!(owner.get("/api/users/annie").await.expect(200).body["merged_into"], "ann");
+    owner.post("/api/users/ann/merge", json!({"into": "ann"})).await.refused(422, "invalid");
+}
+
+async fn users_are_listed_in_pages(ground: Ground) {
+    let house = House::local(ground).await;
+    let owner = house.anyone();
+    for id in ["a", "b", "c"] {
+        owner.post("/api/users", json!({"id": id})).await.expect(201);
+    }
+    let first = owner.get("/api/users?limit=2").await.expect(200).body;
+    assert_eq!(first["items"].as_array().unwrap().len(), 2);
+    let cursor = first["next_cursor"].as_str().unwrap();
+    let rest = owner.get(&format!("/api/users?limit=2&cursor={cursor}")).await.expect(200).body;
+    assert_eq!((&rest["items"][0]["id"], &rest["next_cursor"]), (&json!("c"), &json!(null)));
+}

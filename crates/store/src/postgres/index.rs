@@ -1,0 +1,312 @@
+//! The search index, which follows the log behind the commits: a task of each node takes up what this node has
+//! written, session by session up to `done_to`, and now and then looks for what another node left behind.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use sederunt_core::event::payload::text_of;
+use sederunt_core::json::Json;
+use tokio::sync::{Notify, watch};
+
+use super::fault::Result;
+use super::search::{tenant_word, words_of};
+use super::sessions::{Range, log_lock, ranges};
+use super::tx::{Base, Scope, Tx, hash64};
+
+/// Appends of one burst are indexed together.
+const GATHER: Duration = Duration::from_millis(50);
+/// How often a node looks for sessions that another one left behind.
+const LOOK_EVERY: Duration = Duration::from_secs(10);
+/// How far back, in minutes, that look goes.
+const LOOK_BACK_MINUTES: i64 = 10;
+/// After a failure.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Sessions and events of one transaction.
+const SESSIONS_MAX: usize = 64;
+const EVENTS_MAX: i64 = 500;
+/// The page of a look at all sessions.
+const BEHIND_MAX: i64 = 1_000;
+/// Documents of one microsecond have so many numbers between them and the next.
+const NUMBERS_PER_MICRO: i64 = 2_048;
+
+/// Sessions whose text has changed.
+#[derive(Debug, Default)]
+pub(super) struct Dirty {
+    sessions: Mutex<BTreeSet<(i32, i64)>>,
+    wake: Notify,
+}
+
+impl Dirty {
+    pub(super) fn put(&self, sessions: impl IntoIterator<Item = (i32, i64)>) {
+        self.sessions.lock().extend(sessions);
+        self.wake.notify_one();
+    }
+
+    fn take(&self) -> BTreeMap<i32, Vec<i64>> {
+        by_tenant(std::mem::take(&mut *self.sessions.lock()))
+    }
+}
+
+fn by_tenant(sessions: impl IntoIterator<Item = (i32, i64)>) -> BTreeMap<i32, Vec<i64>> {
+    let mut sorted: BTreeMap<i32, Vec<i64>> = BTreeMap::new();
+    for (tk, sk) in sessions {
+        sorted.entry(tk).or_default().push(sk);
+    }
+    sorted
+}
+
+/// Follows the commits of this node until the store closes.
+pub(super) async fn follow(base: Arc<Base>, mut closing: watch::Receiver<bool>) {
+    if let Err(fault) = catch_up(&base).await {
+        tracing::warn!(?fault, "the search index could not be brought up to date at the start");
+    }
+    loop {
+        let woken = tokio::select! {
+            () = base.dirty.wake.notified() => true,
+            () = tokio::time::sleep(LOOK_EVERY) => false,
+            _ = closing.wait_for(|closing| *closing) => return,
+        };
+        if woken {
+            tokio::time::sleep(GATHER).await;
+        } else if let Err(fault) = look_around(&base).await {
+            tracing::debug!(?fault, "cannot look for sessions to index");
+        }
+        let dirty = base.dirty.take();
+        if let Err(fault) = index_all(&base, &dirty).await {
+            tracing::warn!(?fault, "indexing has failed and will be tried again");
+            base.dirty.put(dirty.into_iter().flat_map(|(tk, sks)| sks.into_iter().map(move |sk| (tk, sk))));
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+}
+
+async fn index_all(base: &Base, sessions: &BTreeMap<i32, Vec<i64>>) -> Result<()> {
+    for (tk, sks) in sessions {
+        for portion in sks.chunks(SESSIONS_MAX) {
+            while !index(base, *tk, portion).await? {}
+        }
+    }
+    Ok(())
+}
+
+const BEHIND: &str = "FROM session_heads h LEFT JOIN search_done d ON d.tk = h.tk AND d.sk = h.sk
+     WHERE (d.sk IS NULL OR d.done_to < h.last_sequence OR d.version <> h.version)";
+
+/// Indexes every session that is behind, once through.
+pub(super) async fn catch_up(base: &Base) -> Result<()> {
+    let sql = format!("SELECT h.tk, h.sk {BEHIND} AND (h.tk, h.sk) > ($1, $2) ORDER BY h.tk, h.sk LIMIT $3");
+    let mut after = (0i32, 0i64);
+    loop {
+        let mut behind = Vec::new();
+        for row in base.read(Scope::All, &sql, &[&after.0, &after.1, &BEHIND_MAX]).await? {
+            after = (row.try_get(0)?, row.try_get(1)?);
+            behind.push(after);
+        }
+        let last = (behind.len() as i64) < BEHIND_MAX;
+        index_all(base, &by_tenant(behind)).await?;
+        if last {
+            return Ok(());
+        }
+    }
+}
+
+/// Finds what a node that died has left behind. One node looks at a time.
+async fn look_around(base: &Base) -> Result<()> {
+    let tx = base.begin(Scope::All).await?;
+    let lock = hash64(&[b"index", base.schema.as_bytes()]);
+    let mine = tx.query("SELECT 1 WHERE pg_try_advisory_xact_lock($1)", &[&lock]).await?;
+    if !mine.is_empty() {
+        let now = tx.clock(base).await?;
+        let sql = format!("SELECT h.tk, h.sk {BEHIND} AND h.active_minute >= $1 LIMIT $2");
+        let rows = tx.query(&sql, &[&(now.minute() - LOOK_BACK_MINUTES), &BEHIND_MAX]).await?;
+        let mut behind = Vec::with_capacity(rows.len());
+        for row in &rows {
+            behind.push((row.try_get(0)?, row.try_get(1)?));
+        }
+        base.dirty.put(behind);
+    }
+    tx.commit().await
+}
+
+/// One transaction's worth of some sessions of a tenant; whether that was all of them.
+async fn index(base: &Base, tk: i32, sks: &[i64]) -> Result<bool> {
+    super::tx::within(async {
+        let tx = base.begin(Scope::Tenant(tk)).await?;
+        match take_up(&tx, tk, sks).await {
+            Ok(all) => tx.commit().await.map(|()| all),
+            Err(fault) => {
+                tx.rollback().await;
+                Err(fault)
+            }
+        }
+    })
+    .await
+}
+
+/// A text that can be found.
+struct Doc {
+    at: i64,
+    sk: i64,
+    /// 0 for title and description.
+    seq: i64,
+    words: String,
+}
+
+impl Doc {
+    fn new(tk: i32, sk: i64, seq: i64, at: i64, text: &str) -> Self {
+        let mut words = words_of(text);
+        words.sort_unstable();
+        words.dedup();
+        words.push(tenant_word(tk));
+        Self { at, sk, seq, words: words.join(" ") }
+    }
+}
+
+/// How far a session was indexed before.
+struct Behind {
+    sk: i64,
+    last: i64,
+    version: i64,
+    done_to: i64,
+    done_version: i64,
+}
+
+async fn take_up(tx: &Tx, tk: i32, sks: &[i64]) -> Result<bool> {
+    // One node at a time, so that numbers are given once. And a session that is being removed must not leave
+    // documents behind.
+    let tenant_lock = hash64(&[b"index", &tk.to_be_bytes()]);
+    tx.query("SELECT pg_advisory_xact_lock($1)", &[&tenant_lock]).await?;
+    let locks: Vec<i64> = sks.iter().map(|sk| log_lock(tk, *sk)).collect();
+    tx.query("SELECT pg_advisory_xact_lock_shared(k) FROM unnest($1::bigint[]) AS k", &[&locks]).await?;
+
+    let mut docs: Vec<Doc> = Vec::new();
+    let mut done: (Vec<i64>, Vec<i64>, Vec<i64>) = Default::default();
+    let mut room = EVENTS_MAX;
+    let mut all = true;
+    for behind in behind(tx, tk, sks).await? {
+        if room <= 0 {
+            all = false;
+            break;
+        }
+        if behind.version != behind.done_version {
+            docs.extend(title(tx, tk, behind.sk).await?);
+        }
+        let upto = behind.last.min(behind.done_to + room);
+        read(tx, tk, &behind, upto, &mut docs).await?;
+        room -= upto - behind.done_to;
+        all &= upto == behind.last;
+        done.0.push(behind.sk);
+        done.1.push(upto);
+        done.2.push(behind.version);
+    }
+    docs.sort_unstable_by_key(|doc| (doc.at, doc.sk, doc.seq));
+    write(tx, tk, &docs).await?;
+    let sql = "INSERT INTO search_done AS d (tk, sk, done_to, version)
+         SELECT $1, * FROM unnest($2::bigint[], $3::bigint[], $4::bigint[])
+         ON CONFLICT (tk, sk) DO UPDATE SET done_to = excluded.done_to, version = excluded.version";
+    tx.execute(sql, &[&tk, &done.0, &done.1, &done.2]).await?;
+    Ok(all)
+}
+
+async fn behind(tx: &Tx, tk: i32, sks: &[i64]) -> Result<Vec<Behind>> {
+    let sql = format!(
+        "SELECT h.sk, h.last_sequence, h.version, coalesce(d.done_to, 0), coalesce(d.version, -1) {BEHIND}
+         AND h.tk = $1 AND h.sk = ANY ($2) ORDER BY h.sk"
+    );
+    let mut found = Vec::new();
+    for row in tx.query(&sql, &[&tk, &sks]).await? {
+        found.push(Behind {
+            sk: row.try_get(0)?,
+            last: row.try_get(1)?,
+            version: row.try_get(2)?,
+            done_to: row.try_get(3)?,
+            done_version: row.try_get(4)?,
+        });
+    }
+    Ok(found)
+}
+
+/// Title and description, if their words changed. A description taken from the first message says nothing that
+/// the message does not.
+async fn title(tx: &Tx, tk: i32, sk: i64) -> Result<Option<Doc>> {
+    let sql = "SELECT h.last_at, concat_ws(E'\n', s.title,
+             CASE WHEN s.description_source IS DISTINCT FROM 'fallback' THEN s.description END), d.tsv::text
+         FROM session_heads h JOIN sessions s ON s.tk = h.tk AND s.sk = h.sk
+         LEFT JOIN search_docs d ON d.tk = h.tk AND d.sk = h.sk AND d.seq = 0
+         WHERE h.tk = $1 AND h.sk = $2";
+    let rows = tx.query(sql, &[&tk, &sk]).await?;
+    let Some(row) = rows.first() else { return Ok(None) };
+    let text: &str = row.try_get(1)?;
+    let doc = Doc::new(tk, sk, 0, row.try_get(0)?, text);
+    let before: Option<&str> = row.try_get(2)?;
+    let same = "SELECT 1 WHERE array_to_tsvector(string_to_array($1, ' '))::text = $2";
+    if let Some(before) = before {
+        if !tx.query(same, &[&doc.words, &before]).await?.is_empty() {
+            return Ok(None);
+        }
+        tx.execute("DELETE FROM search_docs WHERE tk = $1 AND sk = $2 AND seq = 0", &[&tk, &sk]).await?;
+    }
+    Ok((!text.is_empty()).then_some(doc))
+}
+
+/// The messages between what was done and `upto`.
+async fn read(tx: &Tx, tk: i32, behind: &Behind, upto: i64, docs: &mut Vec<Doc>) -> Result<()> {
+    if behind.done_to >= upto {
+        return Ok(());
+    }
+    for piece in Range::prefix(ranges(tx, tk, behind.sk).await?, behind.sk, behind.last) {
+        let (low, high) = (piece.from.max(behind.done_to + 1), piece.to.min(upto));
+        if low > high {
+            continue;
+        }
+        let sql = "SELECT seq, at, content FROM events WHERE tk = $1 AND log = $2 AND seq BETWEEN $3 AND $4
+             AND type IN ('user.message', 'agent.message') AND content IS NOT NULL ORDER BY seq";
+        for row in tx.query(sql, &[&tk, &piece.log, &low, &high]).await? {
+            if let Some(text) = text_of(&Json::stored(row.try_get::<_, &str>(2)?)) {
+                docs.push(Doc::new(tk, behind.sk, row.try_get(0)?, row.try_get(1)?, &text));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Gives every document a free number that sorts by its time, and writes them.
+async fn write(tx: &Tx, tk: i32, docs: &[Doc]) -> Result<()> {
+    if docs.is_empty() {
+        return Ok(());
+    }
+    let mut firsts: Vec<i64> = docs.iter().map(|doc| doc.at.saturating_mul(NUMBERS_PER_MICRO)).collect();
+    firsts.dedup();
+    let sql = "SELECT w.first, coalesce((SELECT max(n) FROM search_docs d WHERE d.tk = $1 AND d.n >= w.first
+             AND d.n < w.first + $3), w.first - 1)
+         FROM unnest($2::bigint[]) AS w (first)";
+    let mut taken: BTreeMap<i64, i64> = BTreeMap::new();
+    for row in tx.query(sql, &[&tk, &firsts, &NUMBERS_PER_MICRO]).await? {
+        taken.insert(row.try_get(0)?, row.try_get(1)?);
+    }
+    let mut last = i64::MIN;
+    let mut numbers = Vec::with_capacity(docs.len());
+    for doc in docs {
+        let first = doc.at.saturating_mul(NUMBERS_PER_MICRO);
+        let mut number = last.max(taken.get(&first).copied().unwrap_or(first - 1)) + 1;
+        if number >= first + NUMBERS_PER_MICRO {
+            // More happened in one microsecond than it has numbers: the next free one behind it.
+            let sql = "SELECT $2::bigint + coalesce(max(o), 0) FROM (SELECT row_number() OVER (ORDER BY n) AS o,
+                 n - $2::bigint + 1 AS d FROM search_docs WHERE tk = $1 AND n >= $2 ORDER BY n LIMIT 100000) x WHERE o = d";
+            let rows = tx.query(sql, &[&tk, &number]).await?;
+            number = rows.first().map_or(Ok(number), |row| row.try_get(0))?;
+        }
+        last = number;
+        numbers.push(number);
+    }
+    let sks: Vec<i64> = docs.iter().map(|doc| doc.sk).collect();
+    let seqs: Vec<i64> = docs.iter().map(|doc| doc.seq).collect();
+    let words: Vec<&str> = docs.iter().map(|doc| doc.words.as_str()).collect();
+    let sql = "INSERT INTO search_docs (tk, sk, seq, n, tsv)
+         SELECT $1, u.sk, u.seq, u.n, array_to_tsvector(string_to_array(u.words, ' '))
+         FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::text[]) AS u (sk, seq, n, words)";
+    tx.execute(sql, &[&tk, &sks, &seqs, &numbers, &words]).await?;
+    Ok(())
+}

@@ -1,0 +1,113 @@
+//! A worker that lost its claim writes nothing; a stop reaches the worker that has one.
+
+use std::time::Duration;
+
+use sederunt_core::access::Actor;
+use sederunt_core::engine::Append;
+use sederunt_core::session::Status;
+use sederunt_core::work::{Pause, Settle};
+
+use crate::on_both_stores;
+use crate::world::{World, says};
+
+on_both_stores!(
+    a_lapsed_worker_is_fenced_on_every_verb,
+    another_workers_key_with_the_right_epoch_is_fenced,
+    an_owner_cannot_write_for_the_agent_while_a_worker_has_it,
+    a_stop_reaches_the_worker_by_its_next_heartbeat_or_append,
+    a_heartbeat_keeps_the_claim,
+);
+
+async fn fenced_on_every_verb(world: &World, who: &std::sync::Arc<Actor>, id: &str, epoch: u64) {
+    let before = world.session(id).await;
+    let sid = &before.id;
+    let engine = &world.engine;
+    let append = Append { epoch: Some(epoch), ..says("agent.message", "late") };
+    let beat = engine.heartbeat(who, sid, epoch, None).await.map(drop);
+    let answers = [
+        ("append", engine.append(who, sid, append, None).await.map(drop)),
+        ("heartbeat", beat),
+        ("delta", engine.delta(who, sid, epoch, "x").await),
+        (
+            "complete",
+            settle(world, who, sid, epoch, Settle::Complete { result: None, text: None, usage: None }).await,
+        ),
+        ("fail", settle(world, who, sid, epoch, Settle::Fail { error: "x".into(), retryable: true }).await),
+        ("yield", settle(world, who, sid, epoch, Settle::Yield { pause: Pause::Idle }).await),
+    ];
+    for (verb, answer) in answers {
+        assert_eq!(answer.expect_err(verb).code(), "fenced", "{verb}");
+    }
+    assert_eq!(world.session(id).await, before, "a fenced worker changed something");
+}
+
+async fn settle(
+    world: &World,
+    who: &Actor,
+    id: &sederunt_core::SessionId,
+    epoch: u64,
+    how: Settle,
+) -> sederunt_core::Result<()> {
+    world.engine.settle(who, id, epoch, how, None).await.map(drop)
+}
+
+async fn a_lapsed_worker_is_fenced_on_every_verb(world: &World) {
+    let worker = world.worker("w");
+    let claim = world.claimed("s", &worker).await;
+    world.clock.advance(Duration::from_secs(31));
+    fenced_on_every_verb(world, &worker, "s", claim.epoch).await;
+    world.engine.sweep().await.unwrap();
+    fenced_on_every_verb(world, &worker, "s", claim.epoch).await;
+    let other = world.worker("other");
+    let next = world.claim(&other).await.pop().unwrap();
+    assert_eq!(next.epoch, claim.epoch + 1);
+    fenced_on_every_verb(world, &worker, "s", claim.epoch).await;
+    let append = Append { epoch: Some(next.epoch), ..says("agent.message", "mine") };
+    world.engine.append(&other, &next.session.id, append, None).await.unwrap();
+}
+
+async fn another_workers_key_with_the_right_epoch_is_fenced(world: &World) {
+    let claim = world.claimed("s", &world.worker("w")).await;
+    fenced_on_every_verb(world, &world.worker("thief"), "s", claim.epoch).await;
+}
+
+async fn an_owner_cannot_write_for_the_agent_while_a_worker_has_it(world: &World) {
+    let claim = world.claimed("s", &world.worker("w")).await;
+    let answer =
+        world.engine.append(&world.owner(), &claim.session.id, says("agent.message", "x"), None).await;
+    assert_eq!(answer.unwrap_err().code(), "fenced");
+    world
+        .engine
+        .append(&world.owner(), &claim.session.id, says("user.message", "hurry"), None)
+        .await
+        .unwrap();
+}
+
+async fn a_stop_reaches_the_worker_by_its_next_heartbeat_or_append(world: &World) {
+    let worker = world.worker("w");
+    let claim = world.claimed("s", &worker).await;
+    let id = &claim.session.id;
+    let append = || Append { epoch: Some(claim.epoch), ..says("agent.message", "x") };
+    assert!(!world.engine.append(&worker, id, append(), None).await.unwrap().stop_requested);
+    world.engine.stop(&world.owner(), id, None).await.unwrap();
+    assert!(world.engine.append(&worker, id, append(), None).await.unwrap().stop_requested);
+    assert!(world.engine.heartbeat(&worker, id, claim.epoch, None).await.unwrap().stop_requested);
+    world.clock.advance(Duration::from_secs(31));
+    world.engine.sweep().await.unwrap();
+    let session = world.session("s").await;
+    assert_eq!(
+        (session.head.status, session.details.end_reason.as_deref()),
+        (Status::Abandoned, Some("stopped"))
+    );
+}
+
+async fn a_heartbeat_keeps_the_claim(world: &World) {
+    let worker = world.worker("w");
+    let claim = world.claimed("s", &worker).await;
+    for _ in 0..4 {
+        world.clock.advance(Duration::from_secs(20));
+        world.engine.heartbeat(&worker, &claim.session.id, claim.epoch, None).await.unwrap();
+        world.engine.sweep().await.unwrap();
+    }
+    assert_eq!(world.session("s").await.head.status, Status::Running);
+}

@@ -1,0 +1,24 @@
+//! The engine over real stores: what a caller is promised, told as short stories. Each runs on
+//! SQLite and on PostgreSQL.
+
+mod fences;
+mod repeats;
+mod rights;
+mod streams;
+mod sweeping;
+mod world;
+
+/// Makes a test of a story on each store.
+macro_rules! on_both_stores {
+    ($($story:ident),+ $(,)?) => {
+        mod sqlite {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $story() { super::$story(&crate::world::World::sqlite().await).await; })+
+        }
+        mod postgres {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $story() { super::$story(&crate::world::World::postgres().await).await; })+
+        }
+    };
+}
+use on_both_stores;
