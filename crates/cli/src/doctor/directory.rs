@@ -9,6 +9,7 @@ use sederunt::Timestamp;
 use sederunt_core::clock::{Clock, SystemClock};
 
 use super::{Finding, schema, schema_finding};
+use crate::exit::Failure;
 use crate::reach::beside::{self, Holder};
 
 /// Below this much room a commit may fail soon.
@@ -140,7 +141,7 @@ fn inside(path: &Path, known: u32) -> Vec<Finding> {
         Ok(findings)
     });
     looked.unwrap_or_else(|error| {
-        let says = crate::exit::Failure::from(error).to_string();
+        let says = Failure::from(error).sentence().to_owned();
         vec![Finding::fail("store", says, "restore it from a backup if it is damaged")]
     })
 }

@@ -18,7 +18,7 @@ pub async fn look(url: &str, schema: &str, known: u32) -> Vec<Finding> {
         Ok(found) => judge(&found, known),
         Err(error) => {
             let advice = "start the database, or name another one with --store";
-            vec![Finding::fail("store", Failure::from(error).to_string(), advice)]
+            vec![Finding::fail("store", Failure::from(error).sentence(), advice)]
         }
     }
 }

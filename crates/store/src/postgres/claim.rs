@@ -1,6 +1,7 @@
 //! Handing out work: one winner per session, highest priority first, then oldest. Rows that another claim is
 //! about to take are passed over, never waited for.
 
+use sederunt_core::Result;
 use sederunt_core::event::advance;
 use sederunt_core::ids::TenantId;
 use sederunt_core::session::{Session, Status};
@@ -8,7 +9,6 @@ use sederunt_core::store::{Notice, Refusal};
 use sederunt_core::time::Timestamp;
 use sederunt_core::work::decide::{claim_events, take};
 use sederunt_core::work::{ClaimOrder, Claimed};
-use sederunt_core::Result;
 
 use super::commit::{Stop, find_key};
 use super::fault::Fault;
@@ -138,12 +138,14 @@ async fn lock(tx: &Tx, tk: i32, order: &ClaimOrder) -> Result<Vec<i64>, Stop> {
     let agents: Vec<&str> = order.agent_slugs.iter().map(String::as_str).collect();
     let rows = match (&types[..], &agents[..]) {
         ([kind], []) => {
-            let sql = "SELECT sk FROM session_heads WHERE tk = $1 AND status = 'pending' AND session_type = $2
+            let sql =
+                "SELECT sk FROM session_heads WHERE tk = $1 AND status = 'pending' AND session_type = $2
                  ORDER BY priority DESC, sk LIMIT $3 FOR NO KEY UPDATE SKIP LOCKED";
             tx.query(sql, &[&tk, kind, &wanted]).await?
         }
         ([kind], [agent]) => {
-            let sql = "SELECT sk FROM session_heads WHERE tk = $1 AND status = 'pending' AND session_type = $2
+            let sql =
+                "SELECT sk FROM session_heads WHERE tk = $1 AND status = 'pending' AND session_type = $2
                      AND agent_slug = $3
                  ORDER BY priority DESC, sk LIMIT $4 FOR NO KEY UPDATE SKIP LOCKED";
             tx.query(sql, &[&tk, kind, agent, &wanted]).await?
@@ -181,7 +183,8 @@ async fn merge(tx: &Tx, tk: i32, types: &[&str], agents: &[&str], wanted: i64) -
         seen.dedup();
         seen.truncate(usize::try_from(window).unwrap_or(usize::MAX));
         let all_seen = (seen.len() as i64) < window;
-        let candidates: Vec<i64> = seen.into_iter().map(|(_, sk)| sk).filter(|sk| !held.contains(sk)).collect();
+        let candidates: Vec<i64> =
+            seen.into_iter().map(|(_, sk)| sk).filter(|sk| !held.contains(sk)).collect();
         let missing = wanted - held.len() as i64;
         for row in tx.query(lock, &[&tk, &candidates, &missing]).await? {
             held.push(row.try_get(0)?);

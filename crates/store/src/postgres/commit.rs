@@ -18,8 +18,8 @@ use smallvec::SmallVec;
 
 use super::batch::EXTERNAL;
 use super::fault::Fault;
-use super::people;
 use super::keys::{self, Found};
+use super::people;
 use super::rows::{Columns, HEAD, Keyed, new_events};
 use super::sessions::{self, Fresh, Range};
 use super::tx::{ANSWER_MAX, Base, CLOCK, Param, Scope, Tx, count, hash64, int};
@@ -59,7 +59,8 @@ impl From<tokio_postgres::Error> for Stop {
 
 /// Applies a change whole or not at all.
 pub(super) async fn apply(base: &Base, tk: i32, change: &Change) -> Result<Committed, Refusal> {
-    let deletes = change.parts.iter().any(|part| part.writes.iter().any(|write| matches!(write, Write::Delete)));
+    let deletes =
+        change.parts.iter().any(|part| part.writes.iter().any(|write| matches!(write, Write::Delete)));
     let limit = if deletes { DELETE_MAX } else { ANSWER_MAX };
     let work = async {
         for _ in 0..CONTENTION_TRIES_MAX {
@@ -82,7 +83,9 @@ pub(super) async fn apply(base: &Base, tk: i32, change: &Change) -> Result<Commi
 fn meaning(fault: Fault) -> Refusal {
     match fault.violated() {
         Some("session_heads_tk_id_key") => Refusal::Stale,
-        Some("users_pkey" | "identities_pkey" | "api_keys_pkey" | "shares_pkey") => Conflict::AlreadyExists.into(),
+        Some("users_pkey" | "identities_pkey" | "api_keys_pkey" | "shares_pkey") => {
+            Conflict::AlreadyExists.into()
+        }
         Some(foreign) if foreign.ends_with("_tk_fkey") => Error::NotFound.into(),
         _ => Error::from(fault).into(),
     }
@@ -182,7 +185,8 @@ async fn lock(base: &Base, tx: &Tx, tk: i32, change: &Change) -> Result<Seen, St
     );
     let lock = client.prepare_cached(&lock).await?;
     let clock = client.prepare_cached(CLOCK).await?;
-    let draw = client.prepare_cached("SELECT nextval('session_keys') FROM generate_series(1, $1::bigint)").await?;
+    let draw =
+        client.prepare_cached("SELECT nextval('session_keys') FROM generate_series(1, $1::bigint)").await?;
     let lock_params: [Param<'_>; 2] = [&tk, &ids];
     let draw_params: [Param<'_>; 1] = [&news];
     let (locked, now, drawn) = join3(
@@ -282,7 +286,9 @@ async fn take_place(
                 None => Vec::new(),
                 Some(fork) => {
                     let origin = seen.heads.get(&fork.session).ok_or(Refusal::Rejected(Error::NotFound))?;
-                    if origin.head.incarnation != fork.incarnation || origin.head.last_sequence < fork.at_sequence {
+                    if origin.head.incarnation != fork.incarnation
+                        || origin.head.last_sequence < fork.at_sequence
+                    {
                         return Err(Refusal::Stale.into());
                     }
                     head.last_sequence = fork.at_sequence;

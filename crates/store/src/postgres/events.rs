@@ -50,7 +50,12 @@ macro_rules! page_sql {
 const OLDEST_FIRST: &str = page_sql!("ASC", "$3", "least(h.high, $3 + $5 - 1)");
 const NEWEST_FIRST: &str = page_sql!("DESC", "greatest($3, h.high - $5 + 1)", "h.high");
 
-pub(super) async fn events(base: &Base, tenant: &TenantId, id: &SessionId, query: EventQuery) -> Result<EventPage> {
+pub(super) async fn events(
+    base: &Base,
+    tenant: &TenantId,
+    id: &SessionId,
+    query: EventQuery,
+) -> Result<EventPage> {
     let tk = base.tk(tenant).await?.ok_or(Fault::Core(Error::NotFound))?;
     let limit = query.limit.clamp(1, limits::PAGE_ROWS_MAX);
     // Sequences are dense, so the rows that a filter looks at are a span of numbers.

@@ -63,7 +63,10 @@ impl Scope<'_> {
         match self {
             Self::Tenant(tk) => format!("BEGIN {how}; SELECT set_config('app.tk', '{tk}', true)"),
             Self::Named(id) => {
-                format!("BEGIN {how}; SELECT set_config('app.tenant', '{}', true)", id.as_str().replace('\'', "''"))
+                format!(
+                    "BEGIN {how}; SELECT set_config('app.tenant', '{}', true)",
+                    id.as_str().replace('\'', "''")
+                )
             }
             Self::All => format!("BEGIN {how}"),
             Self::Words => format!("BEGIN {how}; SET LOCAL ROLE {}", Role::Find.name()),
@@ -158,8 +161,9 @@ impl Base {
         if let Some(tk) = self.tenants.get(tenant) {
             return Ok(Some(tk));
         }
-        let rows =
-            self.read(Scope::Named(tenant), "SELECT tk FROM tenants WHERE id = $1", &[&tenant.as_str()]).await?;
+        let rows = self
+            .read(Scope::Named(tenant), "SELECT tk FROM tenants WHERE id = $1", &[&tenant.as_str()])
+            .await?;
         let Some(row) = rows.first() else { return Ok(None) };
         let tk = row.try_get(0)?;
         self.tenants.insert(tenant.clone(), tk);

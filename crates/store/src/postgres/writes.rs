@@ -84,7 +84,8 @@ impl<'a> Writes<'a> {
                 statements.push(client.prepare_cached(sql).await?);
             }
             let params: Vec<_> = portion.iter().map(|(_, cells)| params(cells)).collect();
-            let sent = params.iter().zip(&statements).map(|(params, statement)| client.execute(statement, params));
+            let sent =
+                params.iter().zip(&statements).map(|(params, statement)| client.execute(statement, params));
             for answer in join_all(sent).await {
                 answer?;
             }
@@ -99,7 +100,8 @@ impl<'a> Writes<'a> {
             statements.push(client.prepare_cached(sql).await?);
         }
         let params: Vec<_> = self.list.iter().map(|(_, cells)| params(cells)).collect();
-        let sent = params.iter().zip(&statements).map(|(params, statement)| client.execute(statement, params));
+        let sent =
+            params.iter().zip(&statements).map(|(params, statement)| client.execute(statement, params));
         let (answers, ended) = join(join_all(sent), client.batch_execute("COMMIT")).await;
         for answer in answers {
             if let Err(error) = answer {
