@@ -22,11 +22,15 @@ impl Schema {
     }
 
     fn drop_it(&self) {
+        self.execute(&format!("DROP SCHEMA IF EXISTS {} CASCADE", self.name));
+    }
+
+    fn execute(&self, sql: &str) {
         tokio::runtime::Runtime::new().unwrap().block_on(async {
             let (client, connection) =
                 tokio_postgres::connect(&self.url, tokio_postgres::NoTls).await.unwrap();
             let driven = tokio::spawn(connection);
-            client.batch_execute(&format!("DROP SCHEMA IF EXISTS {} CASCADE", self.name)).await.unwrap();
+            client.batch_execute(sql).await.unwrap();
             drop(client);
             driven.await.unwrap().unwrap();
         });
@@ -52,6 +56,26 @@ fn a_store_is_copied_to_postgresql_whole() {
 
     let again = world.fails(&["copy", "--from", ".store", "--to", &schema.url, config[0], config[1]], 4);
     assert!(again.contains("empty"), "{again}");
+    schema.drop_it();
+}
+
+#[test]
+fn a_copy_that_reads_back_differently_leaves_nothing() {
+    let world = filled();
+    let schema = Schema::new(&world, "differs");
+    let on = ["--store", &schema.url, "--config", "pg.toml"];
+    world.ok(&[&["migrate"], &on[..]].concat());
+    schema.execute(&format!(
+        "SET search_path TO {}; \
+         CREATE FUNCTION forge() RETURNS trigger LANGUAGE plpgsql AS \
+             'BEGIN IF NEW.seq = 5 THEN NEW.content := replace(NEW.content, ''4'', ''five''); END IF; RETURN NEW; END'; \
+         CREATE TRIGGER forge BEFORE INSERT ON events FOR EACH ROW EXECUTE FUNCTION forge()",
+        schema.name
+    ));
+    let refused = world.fails(&["copy", "--from", ".store", "--to", &schema.url, on[2], on[3]], 1);
+    assert!(refused.contains("`events` reads back"), "{refused}");
+    let left = world.json(&[&["sessions", "ls", "--all"], &on[..]].concat());
+    assert_eq!(left["items"].as_array().unwrap().len(), 0);
     schema.drop_it();
 }
 
