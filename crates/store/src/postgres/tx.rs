@@ -18,6 +18,7 @@ use super::connect::Role;
 use super::fault::{Fault, Result};
 use super::index::Dirty;
 use super::spread::Outbox;
+use super::writes::Broken;
 
 /// A parameter of a statement.
 pub(super) type Param<'a> = &'a (dyn ToSql + Sync);
@@ -141,19 +142,21 @@ impl Base {
         .await
     }
 
-    /// Starts a transaction of several statements.
+    /// Starts a transaction of several statements. Tried again once if its connection had died unseen.
     pub(super) async fn begin(&self, scope: Scope<'_>) -> Result<Tx> {
-        let begin = scope.begin("");
-        match self.begin_with(scope, &begin).await {
-            Err(fault) if fault.is_lost() => self.begin_with(scope, &begin).await,
-            begun => begun,
+        let tx = self.prepare(scope).await?;
+        match tx.begin().await {
+            Err(fault) if fault.is_lost() => {
+                let tx = self.prepare(scope).await?;
+                tx.begin().await.map(|()| tx)
+            }
+            begun => begun.map(|()| tx),
         }
     }
 
-    async fn begin_with(&self, scope: Scope<'_>, begin: &str) -> Result<Tx> {
-        let tx = Tx { client: Some(self.pool(scope).get().await?) };
-        tx.client()?.batch_execute(begin).await?;
-        Ok(tx)
+    /// A transaction that its user begins together with the first statements, to save a round trip.
+    pub(super) async fn prepare(&self, scope: Scope<'_>) -> Result<Tx> {
+        Ok(Tx { client: Some(self.pool(scope).get().await?), begin: scope.begin("") })
     }
 
     /// The number of a tenant.
@@ -190,11 +193,16 @@ pub(super) async fn within<T>(command: impl Future<Output = Result<T>>) -> Resul
 #[derive(Debug)]
 pub(super) struct Tx {
     client: Option<Object>,
+    begin: String,
 }
 
 impl Tx {
     pub(super) fn client(&self) -> Result<&Object> {
         self.client.as_ref().ok_or(Fault::TimedOut)
+    }
+
+    pub(super) async fn begin(&self) -> Result<()> {
+        Ok(self.client()?.batch_execute(&self.begin).await?)
     }
 
     pub(super) async fn query(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>> {
@@ -215,10 +223,21 @@ impl Tx {
         Ok(base.time(rows.first().map_or(Ok(0), |row| row.try_get(0))?))
     }
 
-    pub(super) async fn commit(mut self) -> Result<()> {
-        self.client()?.batch_execute("COMMIT").await?;
-        self.client.take();
+    pub(super) async fn commit(self) -> Result<()> {
+        self.end().await.map_err(|broken| broken.fault)?;
+        self.ended();
         Ok(())
+    }
+
+    /// Commits. Whether a commit that does not come back was made, nobody knows.
+    pub(super) async fn end(&self) -> Result<(), Broken> {
+        let ended = self.client()?.batch_execute("COMMIT").await;
+        ended.map_err(|error| Broken { fault: error.into(), certain: false })
+    }
+
+    /// The commit has come back: the connection may be used again.
+    pub(super) fn ended(mut self) {
+        self.client.take();
     }
 
     pub(super) async fn rollback(mut self) {
