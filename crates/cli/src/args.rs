@@ -339,10 +339,9 @@ mod tests {
 
     #[test]
     fn global_options_stand_before_or_after_the_command() {
-        for line in [
-            ["sederunt", "--tenant", "acme", "keys", "ls"],
-            ["sederunt", "keys", "ls", "--tenant", "acme"],
-        ] {
+        for line in
+            [["sederunt", "--tenant", "acme", "keys", "ls"], ["sederunt", "keys", "ls", "--tenant", "acme"]]
+        {
             assert_eq!(Cli::parse_from(line).global.tenant, "acme");
         }
     }

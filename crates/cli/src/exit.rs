@@ -102,6 +102,14 @@ impl Failure {
         self
     }
 
+    /// What happened, without what to do about it.
+    pub fn sentence(&self) -> &str {
+        match self {
+            Self::Because { sentence, .. } => sentence,
+            Self::Closed | Self::Said(_) => "",
+        }
+    }
+
     pub const fn exit(&self) -> Exit {
         match self {
             Self::Closed => Exit::Ok,

@@ -123,7 +123,12 @@ pub fn table(rows: &[Vec<String>], width: Option<usize>) -> String {
     let columns = cells.iter().map(Vec::len).max().unwrap_or(0);
     let mut widths: Vec<usize> = (0..columns)
         .map(|at| {
-            cells.iter().filter_map(|row| row.get(at)).map(|c| console::measure_text_width(c)).max().unwrap_or(0)
+            cells
+                .iter()
+                .filter_map(|row| row.get(at))
+                .map(|c| console::measure_text_width(c))
+                .max()
+                .unwrap_or(0)
         })
         .collect();
     if let Some(width) = width {

@@ -1,8 +1,7 @@
 //! `serve`: the store, the server over it, and everything that lives as long as they do.
 
-use std::future::Future;
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use sederunt::Sederunt;
 use sederunt_core::people::SecretHash;
@@ -15,7 +14,7 @@ use crate::config::{AuthKind, Config, LogFormat};
 use crate::demo;
 use crate::exit::{Exit, Failure, Result};
 use crate::output::note;
-use crate::reach::beside::{self, Running};
+use crate::reach::beside::{self, Holder, Running};
 
 pub async fn run(scene: &Scene, demo: bool) -> Result<()> {
     let config = &scene.config;
@@ -24,14 +23,11 @@ pub async fn run(scene: &Scene, demo: bool) -> Result<()> {
     server_config.check().map_err(refused)?;
     server_config.metrics = start_metrics();
     let directory = config.directory();
-    if let Some(directory) = directory
-        && beside::is_locked(directory)
-    {
-        let hint = match beside::running(directory) {
-            Ok(running) => format!("a server is running at {} (process {})", running.url, running.pid),
-            Err(_) => "wait for that process to finish".to_owned(),
-        };
-        return Err(Failure::unavailable(format!("{} is open in another process", directory.display())).hint(hint));
+    if let Some(directory) = directory {
+        let holder = beside::holder(directory).await;
+        if holder != Holder::Nobody {
+            return Err(beside::in_use(directory, &holder));
+        }
     }
     let store = Sederunt::open(&config.store.0, config.options(true)?).await?;
     let done = serve(scene, &store, server_config, demo).await;
@@ -94,18 +90,16 @@ impl Signals {
 
     /// Ready at the first signal, which drains. A second one ends the process at once: what was
     /// acknowledged is on disk.
-    fn stop(mut self, directory: Option<std::path::PathBuf>) -> impl Future<Output = ()> {
-        async move {
+    async fn stop(mut self, directory: Option<PathBuf>) {
+        self.next().await;
+        note("finishing open requests; a second signal ends at once");
+        tokio::spawn(async move {
             self.next().await;
-            note("finishing open requests; a second signal ends at once");
-            tokio::spawn(async move {
-                self.next().await;
-                if let Some(directory) = directory {
-                    beside::forget(&directory);
-                }
-                std::process::exit(Exit::Error as i32);
-            });
-        }
+            if let Some(directory) = directory {
+                beside::forget(&directory);
+            }
+            std::process::exit(Exit::Error as i32);
+        });
     }
 }
 
@@ -164,7 +158,11 @@ fn refused(error: ConfigError) -> Failure {
 
 fn start_log(format: LogFormat) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        // Whoever read the log may be gone; complaining about that on the same stderr would panic.
+        .log_internal_errors(false);
     // A second start in one process keeps the first log.
     let _ = match format {
         LogFormat::Text => log.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).try_init(),

@@ -5,7 +5,8 @@
 use std::sync::Arc;
 
 use sederunt::{
-    Actor, Append, ClaimRequest, DraftEvent, Json, OpenSession, Result, Settle, SourceKind, Status, StreamItem,
+    Actor, Append, ClaimRequest, DraftEvent, Json, OpenSession, Result, Settle, SourceKind, Status,
+    StreamItem,
 };
 use sederunt::{SessionType, limits};
 
@@ -30,7 +31,12 @@ pub async fn main() -> Result<()> {
             StreamItem::Frames(frames) => {
                 for frame in frames {
                     let event = &frame.event;
-                    println!("{} {} {}", event.sequence, event.kind.as_str(), event.text().unwrap_or_default());
+                    println!(
+                        "{} {} {}",
+                        event.sequence,
+                        event.kind.as_str(),
+                        event.text().unwrap_or_default()
+                    );
                     if event.kind.as_str() == "user.message" {
                         break 'follow;
                     }

@@ -49,7 +49,7 @@ pub use sederunt_core::ids::{CredentialId, SessionId, TenantId, UserId};
 pub use sederunt_core::json::Json;
 pub use sederunt_core::people::{Identity, Key, Share, Tenant, User};
 pub use sederunt_core::session::decide::{OpenSession, PatchSession, Transition};
-pub use sederunt_core::session::query::{ListCursor, Page, SessionQuery};
+pub use sederunt_core::session::query::{ListCursor, Page, SessionQuery, Types};
 pub use sederunt_core::session::{MemoryMode, Session, SessionType, SourceKind, Status, StatusSet};
 pub use sederunt_core::store::{Hit, IdemKey, Vitals};
 pub use sederunt_core::time::Timestamp;

@@ -110,7 +110,10 @@ mod tests {
             ("postgres://ada:s3cret@db:5432/x", "postgres://ada:***@db:5432/x"),
             ("postgres://ada:s3c@ret@db/x?sslmode=require", "postgres://ada:***@db/x?sslmode=require"),
             ("postgres://ada@db/x", "postgres://ada@db/x"),
-            ("postgres:///x?host=/run&user=ada&password=s3cret", "postgres:///x?host=/run&user=ada&password=***"),
+            (
+                "postgres:///x?host=/run&user=ada&password=s3cret",
+                "postgres:///x?host=/run&user=ada&password=***",
+            ),
         ] {
             let place: Place = url.parse().unwrap();
             assert_eq!(place.to_string(), shown);

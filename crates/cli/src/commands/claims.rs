@@ -53,12 +53,8 @@ pub async fn run(scene: &Scene, command: Claims) -> Result<()> {
 
 /// Every session that somebody holds: only running ones can be held.
 async fn claimed(reach: &Reach) -> Result<Vec<Value>> {
-    let mut filter = SessionFilter {
-        status: Some("running".into()),
-        all: true,
-        limit: 1000,
-        ..SessionFilter::default()
-    };
+    let mut filter =
+        SessionFilter { status: Some("running".into()), all: true, limit: 1000, ..SessionFilter::default() };
     let mut found = Vec::new();
     loop {
         let mut page = reach.ask(Ask::Sessions(filter.clone())).await?;

@@ -103,9 +103,8 @@ fn read_file(path: &Path) -> Result<Layer> {
     let place = path.display().to_string();
     let text = std::fs::read_to_string(path)
         .map_err(|error| Failure::usage(format!("the configuration file {place} cannot be read: {error}")))?;
-    let mut data = Toml::string(&text)
-        .data()
-        .map_err(|error| Failure::usage(format!("{place} is no TOML: {error}")))?;
+    let mut data =
+        Toml::string(&text).data().map_err(|error| Failure::usage(format!("{place} is no TOML: {error}")))?;
     let dict = data.remove(&Profile::Default).unwrap_or_default();
     check_names(&dict, "", &place)?;
     Ok(Layer { dict, place })
@@ -129,7 +128,9 @@ fn unknown(name: &str, place: &str) -> Failure {
 }
 
 fn refused(errors: figment::Error) -> Failure {
-    let Some(error) = errors.into_iter().next() else { return Failure::usage("the configuration is unusable") };
+    let Some(error) = errors.into_iter().next() else {
+        return Failure::usage("the configuration is unusable");
+    };
     let name = error.path.join(".");
     let place = error.metadata.as_ref().map_or("the configuration", |metadata| &metadata.name);
     Failure::usage(format!("`{name}` in {place}: {}", error.kind))
@@ -182,7 +183,8 @@ mod tests {
 
     #[test]
     fn a_flag_wins_over_the_environment_and_that_over_the_file() {
-        let file = file("listen = \"127.0.0.1:1\"\nauth = \"keys\"\n[work]\nlease = \"1m\"\nmax_attempts = 9\n");
+        let file =
+            file("listen = \"127.0.0.1:1\"\nauth = \"keys\"\n[work]\nlease = \"1m\"\nmax_attempts = 9\n");
         let path = file.path().display().to_string();
         let layers = Layers::new(
             Some(file.path()),

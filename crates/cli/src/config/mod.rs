@@ -47,7 +47,10 @@ pub const SETTINGS: &[Setting] = &[
     setting("auth", "local", "who may call: `local` (this machine), `keys` or `jwt`"),
     optional("public_url", "the address by which others reach this server, as it stands in links"),
     setting("log", "text", "how the server writes its log: `text` or `json`"),
-    optional("operator_key_file", "the file with the operator's key; without it, one in the store's directory"),
+    optional(
+        "operator_key_file",
+        "the file with the operator's key; without it, one in the store's directory",
+    ),
     optional("jwt.secret_file", "the file with the secret that tokens are signed with"),
     optional("jwt.jwks_file", "the file with the public keys that tokens are signed with"),
     setting("work.lease", "30s", "how long a claim holds without a heartbeat"),
@@ -197,7 +200,11 @@ mod tests {
         assert_eq!(config.settings().unwrap().lease, sederunt::limits::LEASE_DEFAULT);
         assert_eq!(config.work.max_attempts, sederunt::limits::ATTEMPTS_MAX);
         assert_eq!(shown.len(), SETTINGS.len());
-        assert!(shown.iter().all(|setting| setting.from == "default"));
+        assert!(
+            shown
+                .iter()
+                .all(|setting| setting.from == if setting.value.is_some() { "default" } else { "unset" })
+        );
     }
 
     #[test]

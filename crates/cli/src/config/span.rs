@@ -11,8 +11,7 @@ use serde::Deserialize;
 pub struct Span(pub Duration);
 
 /// The units, longest first, in milliseconds.
-const UNITS: [(&str, u64); 5] =
-    [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
+const UNITS: [(&str, u64); 5] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
 
 const ADVICE: &str = "is no length of time; write it like 500ms, 20m or 7d";
 
@@ -89,7 +88,9 @@ mod tests {
 
     #[test]
     fn what_is_no_length_is_refused() {
-        for text in ["", "5", "m", "-1s", "1.5h", "1w", "1 h", "s1", "99999999999999999999d", "9999999999999999d"] {
+        for text in
+            ["", "5", "m", "-1s", "1.5h", "1w", "1 h", "s1", "99999999999999999999d", "9999999999999999d"]
+        {
             assert_eq!(text.parse::<Span>(), Err(ADVICE), "{text}");
         }
     }

@@ -54,17 +54,18 @@ pub async fn fill(engine: &Engine, me: &Arc<Actor>) -> Result<()> {
     for story in STORIES {
         open(engine, me, work(story, IDLE_AGENT)?).await?;
     }
-    for (kind, end) in [
-        (SessionType::Agent, End::Completed),
-        (SessionType::Agent, End::Failed),
-        (SessionType::Agent, End::AsksAPerson),
-        (SessionType::Agent, End::AwaitsATool),
-        (SessionType::Tool, End::Completed),
-        (SessionType::Response, End::Completed),
-        (SessionType::Mixed, End::Completed),
+    for (kind, title, end) in [
+        (SessionType::Agent, "Sort the inbox of last week", End::Completed),
+        (SessionType::Agent, "Find out who sells oak shelves", End::Failed),
+        (SessionType::Agent, "Check invoices against delivery notes", End::AsksAPerson),
+        (SessionType::Agent, "Tell everyone about the new opening hours", End::AwaitsATool),
+        (SessionType::Tool, "Price calculator, with a result", End::Completed),
+        (SessionType::Response, "Customer survey, handed in", End::Completed),
+        (SessionType::Mixed, "Rewrite the privacy page together", End::Completed),
     ] {
         let story = &STORIES[end as usize % STORIES.len()];
-        let wish = OpenSession { session_type: Some(kind), ..work(story, FILLER)? };
+        let wish =
+            OpenSession { session_type: Some(kind), title: Some(title.to_owned()), ..work(story, FILLER)? };
         open(engine, me, wish).await?;
         run(engine, me, story, end).await?;
     }
@@ -127,5 +128,8 @@ async fn claim(engine: &Engine, me: &Actor) -> Result<Claimed> {
         wait: std::time::Duration::ZERO,
     };
     let claimed = engine.claim(me, request, None).await?;
-    claimed.into_iter().next().ok_or_else(|| Error::internal("the demo's own session was taken by another worker"))
+    claimed
+        .into_iter()
+        .next()
+        .ok_or_else(|| Error::internal("the demo's own session was taken by another worker"))
 }

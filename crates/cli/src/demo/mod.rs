@@ -13,16 +13,14 @@ use std::time::Duration;
 
 use sederunt::{
     Actor, Append, ClaimRequest, Claimed, DraftEvent, Engine, Error, Json, OpenSession, Result, SessionId,
-    SessionQuery, SessionType, Settle, SourceKind, Status,
+    SessionQuery, SessionType, Settle, SourceKind, Status, Types,
 };
 use serde_json::{Value, json};
 
 use stories::{STORIES, Step, Story};
 
-/// The pace of the moving log.
-const STEP_EVERY: Duration = Duration::from_secs(1);
-/// How long the worker waits for work before it makes some.
-const WAIT: Duration = Duration::from_secs(1);
+/// The time between two steps of the moving log.
+const PACE: Duration = Duration::from_secs(1);
 /// The pause after something went wrong.
 const RECOVER: Duration = Duration::from_secs(5);
 /// Finished sessions that the worker leaves to look at; older ones of its own go.
@@ -47,7 +45,7 @@ pub async fn run(engine: Engine) {
             return;
         }
     }
-    let mut worker = Worker { engine, me, runs: 0, finished: VecDeque::new() };
+    let mut worker = Worker { engine, me, pace: PACE, runs: 0, finished: VecDeque::new() };
     loop {
         if let Err(error) = worker.round().await {
             tracing::debug!(target: "sederunt::demo", code = error.code(), %error, "a run was lost");
@@ -58,7 +56,7 @@ pub async fn run(engine: Engine) {
 
 /// Whether there is a demo to run here: in an empty store one is made.
 async fn prepare(engine: &Engine, me: &Arc<Actor>) -> Result<bool> {
-    let any = SessionQuery { inactive: Some(false), limit: 1, ..SessionQuery::default() };
+    let any = SessionQuery { inactive: Some(false), ..SessionQuery::of(Types::All, 1) };
     let ours = SessionQuery { metadata: vec![("demo".into(), "true".into())], ..any.clone() };
     if engine.sessions(me, any).await?.items.is_empty() {
         fill::fill(engine, me).await?;
@@ -70,6 +68,7 @@ async fn prepare(engine: &Engine, me: &Arc<Actor>) -> Result<bool> {
 struct Worker {
     engine: Engine,
     me: Arc<Actor>,
+    pace: Duration,
     runs: usize,
     finished: VecDeque<SessionId>,
 }
@@ -83,7 +82,7 @@ impl Worker {
             agent_slugs: vec![AGENT.into()],
             limit: 1,
             lease: self.engine.settings().lease,
-            wait: WAIT,
+            wait: self.pace,
         };
         let claimed = self.engine.claim(&self.me, request, None).await?.into_iter().next();
         let story = &STORIES[self.runs % STORIES.len()];
@@ -101,12 +100,12 @@ impl Worker {
     async fn tell(&self, story: &Story, claimed: &Claimed) -> Result<()> {
         let (id, epoch) = (&claimed.session.id, claimed.epoch);
         for step in story.steps {
-            tokio::time::sleep(STEP_EVERY).await;
+            tokio::time::sleep(self.pace).await;
             let wish = Append { events: vec![event(step)?], epoch: Some(epoch), ..Append::default() };
             self.engine.append(&self.me, id, wish, None).await?;
             self.engine.heartbeat(&self.me, id, epoch, None).await?;
         }
-        tokio::time::sleep(STEP_EVERY).await;
+        tokio::time::sleep(self.pace).await;
         let how = if self.runs.is_multiple_of(FAIL_EVERY) {
             Settle::Fail { error: "the model did not answer in time".into(), retryable: false }
         } else {
@@ -182,7 +181,7 @@ mod tests {
         let store = sederunt::open("memory:").await.unwrap();
         let me = Arc::new(Actor::local(SourceKind::Api));
         assert!(prepare(&store, &me).await.unwrap());
-        let all = SessionQuery { inactive: Some(false), limit: 1000, ..SessionQuery::default() };
+        let all = SessionQuery { inactive: Some(false), ..SessionQuery::of(Types::All, 1000) };
         let sessions = store.sessions(&me, all).await.unwrap().items;
         for kind in SessionType::ALL {
             assert!(sessions.iter().any(|session| session.head.session_type == kind), "{kind:?}");
@@ -194,7 +193,7 @@ mod tests {
 
         let before = sessions.len();
         assert!(prepare(&store, &me).await.unwrap(), "a demo that was filled before goes on");
-        let all = SessionQuery { inactive: Some(false), limit: 1000, ..SessionQuery::default() };
+        let all = SessionQuery { inactive: Some(false), ..SessionQuery::of(Types::All, 1000) };
         assert_eq!(store.sessions(&me, all).await.unwrap().items.len(), before);
         store.close().await;
     }
@@ -209,11 +208,17 @@ mod tests {
         store.close().await;
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn the_worker_queues_runs_and_completes_a_session() {
         let store = sederunt::open("memory:").await.unwrap();
         let me = Arc::new(Actor::local(SourceKind::Api));
-        let mut worker = Worker { engine: store.engine().clone(), me: me.clone(), runs: 0, finished: VecDeque::new() };
+        let mut worker = Worker {
+            engine: store.engine().clone(),
+            me: me.clone(),
+            pace: Duration::ZERO,
+            runs: 0,
+            finished: VecDeque::new(),
+        };
         worker.round().await.unwrap();
         worker.round().await.unwrap();
         let id = worker.finished.front().unwrap();

@@ -6,9 +6,15 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 pub enum Ask {
     Sessions(SessionFilter),
-    Session { id: String },
-    Retry { id: String },
-    Delete { id: String },
+    Session {
+        id: String,
+    },
+    Retry {
+        id: String,
+    },
+    Delete {
+        id: String,
+    },
     Claim {
         worker: String,
         session_types: Vec<String>,
@@ -25,16 +31,41 @@ pub enum Ask {
         act_as: bool,
         expires_in: Option<Duration>,
     },
-    RevokeKey { id: String },
-    Users { after: Option<String> },
-    CreateUser { id: Option<String>, name: Option<String>, role: String },
-    SetRole { id: String, role: String },
-    Link { id: String, platform: String, external_id: String },
-    Merge { from: String, into: String },
+    RevokeKey {
+        id: String,
+    },
+    Users {
+        after: Option<String>,
+    },
+    CreateUser {
+        id: Option<String>,
+        name: Option<String>,
+        role: String,
+    },
+    SetRole {
+        id: String,
+        role: String,
+    },
+    Link {
+        id: String,
+        platform: String,
+        external_id: String,
+    },
+    Merge {
+        from: String,
+        into: String,
+    },
     Tenants,
-    CreateTenant { id: String },
-    SuspendTenant { id: String, suspended: bool },
-    DeleteTenant { id: String },
+    CreateTenant {
+        id: String,
+    },
+    SuspendTenant {
+        id: String,
+        suspended: bool,
+    },
+    DeleteTenant {
+        id: String,
+    },
 }
 
 /// Filters of a list of sessions.

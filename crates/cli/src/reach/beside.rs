@@ -5,6 +5,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -28,20 +29,55 @@ fn running_path(directory: &Path) -> PathBuf {
     directory.join("server.json")
 }
 
-/// Whether another process has the store open.
-pub fn is_locked(directory: &Path) -> bool {
+/// Who has a store open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Holder {
+    Nobody,
+    Server(Running),
+    /// A process that does not say who it is, and did not finish while we waited.
+    Somebody,
+}
+
+/// How long another command may hold the store before we give up on it.
+const PATIENCE: Duration = Duration::from_secs(3);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// Who has the store open. Waits a little for another command to finish, or a server to say so.
+pub async fn holder(directory: &Path) -> Holder {
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    loop {
+        if !is_locked(directory) {
+            return Holder::Nobody;
+        }
+        if let Some(running) = announced(directory) {
+            return Holder::Server(running);
+        }
+        if tokio::time::Instant::now() > deadline {
+            return Holder::Somebody;
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+/// The refusal of a command that needs the store for itself.
+pub fn in_use(directory: &Path, holder: &Holder) -> Failure {
+    let failure = Failure::unavailable(format!("{} is open in another process", directory.display()));
+    match holder {
+        Holder::Server(running) => {
+            failure.hint(format!("a server is running at {} (process {})", running.url, running.pid))
+        }
+        Holder::Nobody | Holder::Somebody => failure.hint("wait for that process to finish"),
+    }
+}
+
+fn is_locked(directory: &Path) -> bool {
     let Ok(file) = File::open(directory.join("lock")) else { return false };
     matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock))
 }
 
-/// The server that has the store open.
-pub fn running(directory: &Path) -> Result<Running> {
-    let path = running_path(directory);
-    let text = fs::read_to_string(&path).map_err(|_| {
-        Failure::unavailable(format!("{} is open in another process", directory.display()))
-            .hint("wait for it to finish, or name its server with --server")
-    })?;
-    serde_json::from_str(&text).map_err(|error| Failure::io(path.display(), &io::Error::from(error)))
+fn announced(directory: &Path) -> Option<Running> {
+    let text = fs::read_to_string(running_path(directory)).ok()?;
+    serde_json::from_str(&text).ok()
 }
 
 /// Tells commands beside this server where it is.
@@ -119,25 +155,24 @@ mod tests {
         assert!(read_key(&path).unwrap_err().to_string().contains("chmod 600"));
     }
 
-    #[test]
-    fn a_lock_is_seen_only_while_somebody_holds_it() {
+    #[tokio::test]
+    async fn an_announcement_counts_only_while_the_store_is_held() {
         let directory = tempfile::tempdir().unwrap();
-        assert!(!is_locked(directory.path()));
-        let held = File::create(directory.path().join("lock")).unwrap();
-        assert!(!is_locked(directory.path()));
-        held.lock().unwrap();
-        assert!(is_locked(directory.path()));
-        drop(held);
-        assert!(!is_locked(directory.path()));
-    }
-
-    #[test]
-    fn an_announcement_is_read_back_until_it_is_taken_back() {
-        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path();
+        assert_eq!(holder(path).await, Holder::Nobody);
+        let lock = File::create(path.join("lock")).unwrap();
         let server = Running { url: "http://127.0.0.1:7070".into(), pid: 7 };
-        announce(directory.path(), &server).unwrap();
-        assert_eq!(running(directory.path()).unwrap(), server);
-        forget(directory.path());
-        assert!(running(directory.path()).is_err());
+        announce(path, &server).unwrap();
+        assert_eq!(holder(path).await, Holder::Nobody, "what a dead server left says nothing");
+        lock.lock().unwrap();
+        assert_eq!(holder(path).await, Holder::Server(server.clone()));
+        forget(path);
+        assert_eq!(holder(path).await, Holder::Somebody);
+        let waiting = tokio::spawn({
+            let path = path.to_owned();
+            async move { holder(&path).await }
+        });
+        announce(path, &server).unwrap();
+        assert_eq!(waiting.await.unwrap(), Holder::Server(server));
     }
 }

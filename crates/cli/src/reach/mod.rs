@@ -11,12 +11,16 @@ mod store;
 
 use std::path::Path;
 
-use sederunt::{Actor, Operator, Place, Sederunt, SourceKind, TenantId};
+use sederunt::event::EventRole;
+use sederunt::{Actor, Event, Operator, Place, Sederunt, SourceKind, TenantId};
+use sederunt_server::client::Client;
+use sederunt_server::wire;
 use serde_json::Value;
 
 pub use ask::{Ask, SessionFilter};
-pub use server::{Client, parse_sse};
+pub use server::path;
 
+use self::beside::Holder;
 use crate::args::Global;
 use crate::config::Config;
 use crate::exit::{Exit, Failure, Result};
@@ -40,18 +44,20 @@ impl Reach {
         let tenant = TenantId::parse(&global.tenant)?;
         if let Some(url) = &global.server {
             let key = global.key_file.as_deref().map(beside::read_key).transpose()?;
-            return Ok(Self::Server(Client::new(url, key, &tenant)?));
+            return Ok(Self::Server(server::connect(url, key, &tenant)?));
         }
         if let Some(directory) = config.directory() {
-            if beside::is_locked(directory) {
-                let key = match &global.key_file {
-                    Some(file) => beside::read_key(file)?,
-                    None => beside::read_key(&beside::key_path(directory))?,
-                };
-                let running = beside::running(directory)?;
-                return Ok(Self::Server(Client::new(&running.url, Some(key), &tenant)?));
+            match beside::holder(directory).await {
+                Holder::Nobody => check_there(directory, missing)?,
+                Holder::Server(running) => {
+                    let key = match &global.key_file {
+                        Some(file) => beside::read_key(file)?,
+                        None => beside::read_key(&beside::key_path(directory))?,
+                    };
+                    return Ok(Self::Server(server::connect(&running.url, Some(key), &tenant)?));
+                }
+                holder @ Holder::Somebody => return Err(beside::in_use(directory, &holder)),
             }
-            check_there(directory, missing)?;
         }
         let store = Sederunt::open(&config.store.0, config.options(missing == Missing::Make)?).await?;
         if let Place::Directory(directory) = &config.store.0 {
@@ -93,4 +99,26 @@ fn check_there(directory: &Path, missing: Missing) -> Result<()> {
     let sentence = format!("there is no store in {}", directory.display());
     Err(Failure::new(Exit::NotFound, "not_found", sentence)
         .hint("name one with --store, or start one with `sederunt serve`"))
+}
+
+/// An event as the interface shows it.
+pub fn event_json(event: &Event) -> wire::event::Event {
+    let text = |text: &Option<Box<str>>| text.as_deref().map(str::to_owned);
+    wire::event::Event {
+        session_id: event.session_id.to_string(),
+        sequence: event.sequence,
+        kind: event.kind.as_str().to_owned(),
+        role: match event.kind.role() {
+            EventRole::User => wire::event::EventRole::User,
+            EventRole::Agent => wire::event::EventRole::Agent,
+            EventRole::System => wire::event::EventRole::System,
+        },
+        content: event.content.clone().map(wire::Raw),
+        metadata: event.metadata.clone().map(wire::Raw),
+        subthread_id: text(&event.subthread_id),
+        external_event_id: text(&event.external_event_id),
+        turn: event.turn,
+        author: text(&event.author),
+        at: event.at,
+    }
 }

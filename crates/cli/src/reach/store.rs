@@ -2,8 +2,8 @@
 //! shows it.
 
 use sederunt::{
-    Actor, ClaimRequest, CredentialId, Error, Identity, ListCursor, NewKey, NewUser, Role, Sederunt, SessionId,
-    SessionQuery, SessionType, Status, StatusSet, TenantId, UserId, UserPatch,
+    Actor, ClaimRequest, CredentialId, Error, Identity, ListCursor, NewKey, NewUser, Role, Sederunt,
+    SessionId, SessionQuery, SessionType, Status, StatusSet, TenantId, Types, UserId, UserPatch,
 };
 use sederunt_server::wire::{people, session, work};
 use serde::Serialize;
@@ -15,6 +15,10 @@ use crate::exit::{Failure, Result};
 pub async fn answer(store: &Sederunt, actor: &Actor, ask: Ask) -> Result<Value> {
     match ask {
         Ask::Sessions(filter) => {
+            if filter.text.is_some() {
+                // The index follows a moment behind, and this process may not live that long.
+                store.store().index_now().await?;
+            }
             let page = store.sessions(actor, query(filter)?).await?;
             shown(&session::SessionList::from(page))
         }
@@ -77,8 +81,7 @@ pub async fn answer(store: &Sederunt, actor: &Actor, ask: Ask) -> Result<Value> 
             shown(&people::User::from(user))
         }
         Ask::Merge { from, into } => {
-            let user =
-                store.merge_users(actor, &UserId::parse(&from)?, &UserId::parse(&into)?, None).await?;
+            let user = store.merge_users(actor, &UserId::parse(&from)?, &UserId::parse(&into)?, None).await?;
             shown(&people::User::from(user))
         }
         Ask::Tenants => {
@@ -103,8 +106,11 @@ pub async fn answer(store: &Sederunt, actor: &Actor, ask: Ask) -> Result<Value> 
 
 fn query(filter: SessionFilter) -> Result<SessionQuery> {
     let invalid = |field: &'static str, message: &str| Failure::from(Error::invalid(field, message));
+    let types = match filter.session_type {
+        None => Types::All,
+        Some(text) => Types::Only(SessionType::parse(&text)?),
+    };
     Ok(SessionQuery {
-        session_type: filter.session_type.as_deref().map(SessionType::parse).transpose()?,
         status: filter
             .status
             .map(|text| Status::parse(&text).ok_or_else(|| invalid("status", "is not a status")))
@@ -126,10 +132,11 @@ fn query(filter: SessionFilter) -> Result<SessionQuery> {
         parents_only: filter.parents_only,
         after: filter
             .cursor
-            .map(|text| ListCursor::parse(&text).ok_or_else(|| invalid("cursor", "is not a cursor of a list")))
+            .map(|text| {
+                ListCursor::parse(&text).ok_or_else(|| invalid("cursor", "is not a cursor of a list"))
+            })
             .transpose()?,
-        limit: usize::try_from(filter.limit).unwrap_or(usize::MAX),
-        ..SessionQuery::default()
+        ..SessionQuery::of(types, usize::try_from(filter.limit).unwrap_or(usize::MAX))
     })
 }
 

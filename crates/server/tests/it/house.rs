@@ -272,6 +272,11 @@ impl Follower {
         serde_json::from_str(&message.data).unwrap()
     }
 
+    /// Reads whatever still comes until the stream has ended.
+    pub async fn end(&mut self) {
+        while self.next().await.is_some() {}
+    }
+
     /// The sequences of the next events of the log.
     pub async fn sequences(&mut self, count: usize) -> Vec<u64> {
         let mut seen = Vec::with_capacity(count);

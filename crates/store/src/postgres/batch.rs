@@ -60,7 +60,11 @@ pub(super) async fn run(base: &Base, jobs: Vec<Job>) -> Duration {
     match outcome {
         Ok(answers) => answer(jobs, answers),
         Err(Broken { fault, certain: true }) if fault.is_verdict() && !fault.is_lost() => {
-            tracing::debug!(?fault, size, "a batch was refused by the database; its changes are tried one by one");
+            tracing::debug!(
+                ?fault,
+                size,
+                "a batch was refused by the database; its changes are tried one by one"
+            );
             for job in jobs {
                 let alone = alone(base, &job).await;
                 let _ = job.done.send(alone);
@@ -75,7 +79,8 @@ pub(super) async fn run(base: &Base, jobs: Vec<Job>) -> Duration {
         }
     }
     let took = started.elapsed();
-    metrics::histogram!("sederunt_store_batch_changes").record(f64::from(u32::try_from(size).unwrap_or(u32::MAX)));
+    metrics::histogram!("sederunt_store_batch_changes")
+        .record(f64::from(u32::try_from(size).unwrap_or(u32::MAX)));
     metrics::histogram!("sederunt_store_commit_seconds").record(took);
     took
 }
@@ -90,7 +95,9 @@ async fn alone(base: &Base, job: &Job) -> Answer {
     match outcome {
         Ok(mut answers) => answers.pop().unwrap_or(Err(Refusal::Stale)),
         Err(Broken { fault, certain: true }) => Err(Error::from(fault).into()),
-        Err(Broken { fault, certain: false }) => Err(Error::unavailable(Error::from(fault).to_string()).into()),
+        Err(Broken { fault, certain: false }) => {
+            Err(Error::unavailable(Error::from(fault).to_string()).into())
+        }
     }
 }
 
@@ -105,7 +112,8 @@ const LOCK: &str = "FROM unnest($1::integer[], $2::text[]) AS w (tk, id)
      JOIN session_heads h ON h.tk = w.tk AND h.id = w.id
      ORDER BY h.tk, h.sk FOR NO KEY UPDATE OF h";
 
-const TAKING_PART: &str = "SELECT h.sk, p.user_id FROM unnest($1::integer[], $2::text[], $3::text[]) AS w (tk, id, user_id)
+const TAKING_PART: &str =
+    "SELECT h.sk, p.user_id FROM unnest($1::integer[], $2::text[], $3::text[]) AS w (tk, id, user_id)
      JOIN session_heads h ON h.tk = w.tk AND h.id = w.id
      JOIN participants p ON p.tk = h.tk AND p.sk = h.sk AND p.user_id = w.user_id";
 

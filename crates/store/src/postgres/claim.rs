@@ -1,6 +1,8 @@
 //! Handing out work: one winner per session, highest priority first, then oldest. Rows that another claim is
 //! about to take are passed over, never waited for.
 
+use futures_util::future::{OptionFuture, join};
+use sederunt_core::Result;
 use sederunt_core::event::advance;
 use sederunt_core::ids::TenantId;
 use sederunt_core::session::{Session, Status};
@@ -8,10 +10,10 @@ use sederunt_core::store::{Notice, Refusal};
 use sederunt_core::time::Timestamp;
 use sederunt_core::work::decide::{claim_events, take};
 use sederunt_core::work::{ClaimOrder, Claimed};
-use sederunt_core::Result;
 
-use super::commit::{Stop, find_key};
+use super::commit::Stop;
 use super::fault::Fault;
+use super::keys::{self, Found};
 use super::rows::{Columns, Keyed, new_events};
 use super::sessions::whole;
 use super::tx::{ANSWER_MAX, Base, Scope, Tx, hash64, int};
@@ -24,7 +26,7 @@ pub(super) async fn claim(base: &Base, order: &ClaimOrder) -> Result<Vec<Claimed
     let Some(tk) = base.tk(&order.tenant).await? else { return Ok(Vec::new()) };
     let outcome = tokio::time::timeout(ANSWER_MAX, async {
         match attempt(base, tk, order).await {
-            Err(Stop::Broken(fault)) if fault.is_contention() => attempt(base, tk, order).await,
+            Err(stop) if stop.invites_another_try() => attempt(base, tk, order).await,
             outcome => outcome,
         }
     });
@@ -32,16 +34,16 @@ pub(super) async fn claim(base: &Base, order: &ClaimOrder) -> Result<Vec<Claimed
         Ok(Ok(claimed)) => Ok(claimed),
         Ok(Err(Stop::Refused(Refusal::Rejected(error)))) => Err(error),
         Ok(Err(Stop::Refused(Refusal::Stale))) => Ok(Vec::new()),
-        Ok(Err(Stop::Broken(fault))) => Err(fault.into()),
+        Ok(Err(Stop::Broken(broken))) => Err(broken.fault.into()),
         Err(_) => Err(Fault::TimedOut.into()),
     }
 }
 
 async fn attempt(base: &Base, tk: i32, order: &ClaimOrder) -> Result<Vec<Claimed>, Stop> {
-    let tx = base.begin(Scope::Tenant(tk)).await?;
+    let tx = base.prepare(Scope::Tenant(tk)).await?;
     match hand_out(base, &tx, tk, order).await {
         Ok((claimed, notices, keys)) => {
-            tx.commit().await?;
+            tx.ended();
             base.publish(&notices, keys.into_iter().map(|sk| (tk, sk)));
             Ok(claimed)
         }
@@ -56,17 +58,25 @@ type HandedOut = (Vec<Claimed>, Vec<Notice>, Vec<i64>);
 
 async fn hand_out(base: &Base, tx: &Tx, tk: i32, order: &ClaimOrder) -> Result<HandedOut, Stop> {
     if let Some(key) = &order.key {
+        tx.begin().await?;
         let lock = hash64(&[b"key", &tk.to_be_bytes(), &key.scope]);
         tx.query("SELECT pg_advisory_xact_lock($1)", &[&lock]).await?;
-        if let Some(found) = find_key(tx, tk, &key.scope).await? {
+        let known = tx.query(&keys::counting(), &[&tk, &&key.scope[..]]).await?;
+        if let Some(found) = known.first().map(Found::of).transpose()? {
             let now = tx.clock(base).await?;
             found.answer(key, [], now)?;
-            return Ok((still_held(tx, tk, order, &found.claims, now).await?, Vec::new(), Vec::new()));
+            let held = still_held(tx, tk, order, &found.claims, now).await?;
+            tx.end().await?;
+            return Ok((held, Vec::new(), Vec::new()));
         }
     }
-    let sks = lock(tx, tk, order).await?;
-    let now = tx.clock(base).await?;
-    let mut sessions = load(tx, tk, &order.tenant, &sks).await?;
+    let begin = OptionFuture::from(order.key.is_none().then(|| tx.begin()));
+    let (begun, sks) = join(begin, lock(tx, tk, order)).await;
+    begun.transpose()?;
+    let sks = sks?;
+    // Read again in a later snapshot than the one in which they were found.
+    let (now, sessions) = join(tx.clock(base), load(tx, tk, &order.tenant, &sks)).await;
+    let (now, mut sessions) = (now?, sessions?);
     sessions.sort_by_key(|session| (-session.value.head.priority, session.sk));
 
     let mut logs = Vec::with_capacity(sessions.len());
@@ -138,12 +148,14 @@ async fn lock(tx: &Tx, tk: i32, order: &ClaimOrder) -> Result<Vec<i64>, Stop> {
     let agents: Vec<&str> = order.agent_slugs.iter().map(String::as_str).collect();
     let rows = match (&types[..], &agents[..]) {
         ([kind], []) => {
-            let sql = "SELECT sk FROM session_heads WHERE tk = $1 AND status = 'pending' AND session_type = $2
+            let sql =
+                "SELECT sk FROM session_heads WHERE tk = $1 AND status = 'pending' AND session_type = $2
                  ORDER BY priority DESC, sk LIMIT $3 FOR NO KEY UPDATE SKIP LOCKED";
             tx.query(sql, &[&tk, kind, &wanted]).await?
         }
         ([kind], [agent]) => {
-            let sql = "SELECT sk FROM session_heads WHERE tk = $1 AND status = 'pending' AND session_type = $2
+            let sql =
+                "SELECT sk FROM session_heads WHERE tk = $1 AND status = 'pending' AND session_type = $2
                      AND agent_slug = $3
                  ORDER BY priority DESC, sk LIMIT $4 FOR NO KEY UPDATE SKIP LOCKED";
             tx.query(sql, &[&tk, kind, agent, &wanted]).await?
@@ -181,7 +193,8 @@ async fn merge(tx: &Tx, tk: i32, types: &[&str], agents: &[&str], wanted: i64) -
         seen.dedup();
         seen.truncate(usize::try_from(window).unwrap_or(usize::MAX));
         let all_seen = (seen.len() as i64) < window;
-        let candidates: Vec<i64> = seen.into_iter().map(|(_, sk)| sk).filter(|sk| !held.contains(sk)).collect();
+        let candidates: Vec<i64> =
+            seen.into_iter().map(|(_, sk)| sk).filter(|sk| !held.contains(sk)).collect();
         let missing = wanted - held.len() as i64;
         for row in tx.query(lock, &[&tk, &candidates, &missing]).await? {
             held.push(row.try_get(0)?);
@@ -228,6 +241,6 @@ async fn write(
         keys.push_claims(tk, key, &claims, now);
     }
     keys.write(&mut writes);
-    writes.run(tx.client()?).await?;
+    writes.run_and_commit(tx.client()?).await?;
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::join3;
+use futures_util::future::{OptionFuture, join, join3};
 use sederunt_core::error::{Conflict, Error};
 use sederunt_core::event::{Appended, Event, advance};
 use sederunt_core::ids::{SessionId, UserId};
@@ -18,12 +18,12 @@ use smallvec::SmallVec;
 
 use super::batch::EXTERNAL;
 use super::fault::Fault;
-use super::people;
 use super::keys::{self, Found};
+use super::people;
 use super::rows::{Columns, HEAD, Keyed, new_events};
 use super::sessions::{self, Fresh, Range};
 use super::tx::{ANSWER_MAX, Base, CLOCK, Param, Scope, Tx, count, hash64, int};
-use super::writes::{EventRows, FallbackRows, KeyRows, StateRows, Writes, cells};
+use super::writes::{Broken, EventRows, FallbackRows, KeyRows, StateRows, Writes, cells};
 
 /// How often a change is tried again when it met another transaction.
 const CONTENTION_TRIES_MAX: usize = 3;
@@ -33,15 +33,28 @@ const DELETE_MAX: Duration = Duration::from_secs(90);
 /// Why a change went no further.
 pub(super) enum Stop {
     Refused(Refusal),
-    Broken(Fault),
+    Broken(Broken),
+}
+
+impl Stop {
+    /// Nothing was written, and another try may pass.
+    pub(super) fn invites_another_try(&self) -> bool {
+        matches!(self, Self::Broken(Broken { fault, certain: true }) if fault.is_contention() || fault.is_lost())
+    }
+}
+
+impl From<Broken> for Stop {
+    fn from(broken: Broken) -> Self {
+        match broken.fault {
+            Fault::Core(error) => Self::Refused(error.into()),
+            _ => Self::Broken(broken),
+        }
+    }
 }
 
 impl From<Fault> for Stop {
     fn from(fault: Fault) -> Self {
-        match fault {
-            Fault::Core(error) => Self::Refused(error.into()),
-            other => Self::Broken(other),
-        }
+        Broken::from(fault).into()
     }
 }
 
@@ -53,18 +66,19 @@ impl From<Refusal> for Stop {
 
 impl From<tokio_postgres::Error> for Stop {
     fn from(error: tokio_postgres::Error) -> Self {
-        Self::Broken(error.into())
+        Fault::from(error).into()
     }
 }
 
 /// Applies a change whole or not at all.
 pub(super) async fn apply(base: &Base, tk: i32, change: &Change) -> Result<Committed, Refusal> {
-    let deletes = change.parts.iter().any(|part| part.writes.iter().any(|write| matches!(write, Write::Delete)));
+    let deletes =
+        change.parts.iter().any(|part| part.writes.iter().any(|write| matches!(write, Write::Delete)));
     let limit = if deletes { DELETE_MAX } else { ANSWER_MAX };
     let work = async {
         for _ in 0..CONTENTION_TRIES_MAX {
             match attempt(base, tk, change).await {
-                Err(Stop::Broken(fault)) if fault.is_contention() => {}
+                Err(stop) if stop.invites_another_try() => {}
                 outcome => return outcome,
             }
         }
@@ -73,26 +87,29 @@ pub(super) async fn apply(base: &Base, tk: i32, change: &Change) -> Result<Commi
     match tokio::time::timeout(limit, work).await {
         Ok(Ok(committed)) => Ok(committed),
         Ok(Err(Stop::Refused(refusal))) => Err(refusal),
-        Ok(Err(Stop::Broken(fault))) => Err(meaning(fault)),
+        Ok(Err(Stop::Broken(broken))) => Err(meaning(broken)),
         Err(_) => Err(Error::from(Fault::TimedOut).into()),
     }
 }
 
 /// A violated key is a refusal that the product knows.
-fn meaning(fault: Fault) -> Refusal {
+fn meaning(Broken { fault, certain }: Broken) -> Refusal {
     match fault.violated() {
+        _ if !certain => Error::unavailable(Error::from(fault)).into(),
         Some("session_heads_tk_id_key") => Refusal::Stale,
-        Some("users_pkey" | "identities_pkey" | "api_keys_pkey" | "shares_pkey") => Conflict::AlreadyExists.into(),
+        Some("users_pkey" | "identities_pkey" | "api_keys_pkey" | "shares_pkey") => {
+            Conflict::AlreadyExists.into()
+        }
         Some(foreign) if foreign.ends_with("_tk_fkey") => Error::NotFound.into(),
         _ => Error::from(fault).into(),
     }
 }
 
 async fn attempt(base: &Base, tk: i32, change: &Change) -> Result<Committed, Stop> {
-    let tx = base.begin(Scope::Tenant(tk)).await?;
+    let tx = base.prepare(Scope::Tenant(tk)).await?;
     match carry_out(base, &tx, tk, change).await {
         Ok(done) => {
-            tx.commit().await?;
+            tx.ended();
             base.publish(&done.notices, done.reindex.into_iter().map(|sk| (tk, sk)));
             Ok(done.committed)
         }
@@ -121,24 +138,20 @@ struct Seen {
     heads: HashMap<SessionId, Locked>,
     /// Surrogates for the sessions to be made.
     fresh: Vec<i64>,
+    /// What the key of the change did before.
+    known: Option<Found>,
 }
 
+/// Carries a change out to its commit.
 async fn carry_out(base: &Base, tx: &Tx, tk: i32, change: &Change) -> Result<Done, Stop> {
-    let has_session = change.parts.iter().any(|part| matches!(part.on, On::Session(_)));
-    if let Some(key) = change.key.as_ref().filter(|_| !has_session) {
-        // There is no row to wait on, so twins in flight wait on the key itself.
-        let lock = hash64(&[b"key", &tk.to_be_bytes(), &key.scope]);
-        tx.query("SELECT pg_advisory_xact_lock($1)", &[&lock]).await?;
-    }
     let mut seen = lock(base, tx, tk, change).await?;
-    if let Some(key) = &change.key
-        && let Some(found) = find_key(tx, tk, &key.scope).await?
-    {
+    if let Some((key, found)) = change.key.as_ref().zip(seen.known.as_ref()) {
         let heads = change.parts.iter().filter_map(|part| match &part.on {
             On::Session(id) => seen.heads.get(id).map(|locked| locked.head.clone()),
             On::New(_) => None,
         });
         let committed = found.answer(key, heads, seen.now)?;
+        tx.end().await?;
         return Ok(Done { committed, notices: Vec::new(), reindex: Vec::new() });
     }
     let asides = asides(tx, tk, change, &seen).await?;
@@ -153,8 +166,11 @@ async fn carry_out(base: &Base, tx: &Tx, tk: i32, change: &Change) -> Result<Don
     }
     let committed = Committed { at: seen.now, parts, replay: None };
     sheet.write(tx, tk, change, &committed, seen.now).await?;
-    for record in &change.records {
-        people::record(tx, tk, record, seen.now).await?;
+    if !change.records.is_empty() {
+        for record in &change.records {
+            people::record(tx, tk, record, seen.now).await?;
+        }
+        tx.end().await?;
     }
     let (notices, reindex) = sheet.tell(change, &committed);
     Ok(Done { committed, notices, reindex })
@@ -182,15 +198,34 @@ async fn lock(base: &Base, tx: &Tx, tk: i32, change: &Change) -> Result<Seen, St
     );
     let lock = client.prepare_cached(&lock).await?;
     let clock = client.prepare_cached(CLOCK).await?;
-    let draw = client.prepare_cached("SELECT nextval('session_keys') FROM generate_series(1::bigint, $1)").await?;
+    let draw =
+        client.prepare_cached("SELECT nextval('session_keys') FROM generate_series(1, $1::bigint)").await?;
     let lock_params: [Param<'_>; 2] = [&tk, &ids];
     let draw_params: [Param<'_>; 1] = [&news];
-    let (locked, now, drawn) = join3(
-        client.query(&lock, &lock_params),
-        client.query_one(&clock, &[]),
-        client.query(&draw, &draw_params),
+    let scope = change.key.as_ref().map(|key| &key.scope[..]);
+    let has_session = change.parts.iter().any(|part| matches!(part.on, On::Session(_)));
+    // Where there is no row to wait on, twins in flight wait on the key itself.
+    let twins = scope.filter(|_| !has_session).map(|scope| hash64(&[b"key", &tk.to_be_bytes(), scope]));
+    let wait = client.prepare_cached("SELECT pg_advisory_xact_lock($1)").await?;
+    let find = client.prepare_cached(&keys::counting()).await?;
+    let find_params: [Param<'_>; 2] = [&tk, &scope];
+    let wait_params: [Param<'_>; 1] = [&twins];
+    // Sent together, run in turn; whatever stands behind a lock sees what was committed while it was waited for.
+    let (begun, waited, ((locked, now, drawn), known)) = join3(
+        tx.begin(),
+        OptionFuture::from(twins.map(|_| client.query(&wait, &wait_params))),
+        join(
+            join3(
+                client.query(&lock, &lock_params),
+                client.query_one(&clock, &[]),
+                client.query(&draw, &draw_params),
+            ),
+            OptionFuture::from(scope.map(|_| client.query(&find, &find_params))),
+        ),
     )
     .await;
+    begun?;
+    waited.transpose()?;
     let mut heads = HashMap::new();
     for row in locked? {
         let mut columns = Columns::of(&row);
@@ -199,11 +234,8 @@ async fn lock(base: &Base, tx: &Tx, tk: i32, change: &Change) -> Result<Seen, St
         heads.insert(id, Locked { sk, head });
     }
     let fresh = drawn?.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
-    Ok(Seen { now: base.time(now?.try_get(0)?), heads, fresh })
-}
-
-pub(super) async fn find_key(tx: &Tx, tk: i32, scope: &[u8; 16]) -> Result<Option<Found>, Fault> {
-    tx.query(&keys::counting(), &[&tk, &&scope[..]]).await?.first().map(Found::of).transpose()
+    let known = known.transpose()?.unwrap_or_default().first().map(Found::of).transpose()?;
+    Ok(Seen { now: base.time(now?.try_get(0)?), heads, fresh, known })
 }
 
 /// What the guards and the log ask beside the heads.
@@ -282,7 +314,9 @@ async fn take_place(
                 None => Vec::new(),
                 Some(fork) => {
                     let origin = seen.heads.get(&fork.session).ok_or(Refusal::Rejected(Error::NotFound))?;
-                    if origin.head.incarnation != fork.incarnation || origin.head.last_sequence < fork.at_sequence {
+                    if origin.head.incarnation != fork.incarnation
+                        || origin.head.last_sequence < fork.at_sequence
+                    {
                         return Err(Refusal::Stale.into());
                     }
                     head.last_sequence = fork.at_sequence;
@@ -337,6 +371,7 @@ struct Sheet {
 }
 
 impl Sheet {
+    /// Writes the parts, and commits unless records follow.
     async fn write(
         &self,
         tx: &Tx,
@@ -386,7 +421,11 @@ impl Sheet {
         states.write(&mut writes);
         descriptions.write(&mut writes);
         keys.write(&mut writes);
-        writes.run(tx.client()?).await?;
+        if change.records.is_empty() {
+            writes.run_and_commit(tx.client()?).await?;
+        } else {
+            writes.run(tx.client()?).await?;
+        }
         Ok(())
     }
 

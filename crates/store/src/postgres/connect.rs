@@ -67,7 +67,9 @@ impl std::fmt::Debug for Address {
 
 impl Address {
     pub(super) fn parse(url: &str, schema: &str) -> Result<Self, Error> {
-        let wrong = |error: tokio_postgres::Error| Error::invalid("store", format!("is no PostgreSQL address: {error}"));
+        let wrong = |error: tokio_postgres::Error| {
+            Error::invalid("store", format!("is no PostgreSQL address: {error}"))
+        };
         let mut config = Config::from_str(url).map_err(wrong)?;
         let plain_name = schema.len() <= 48
             && schema.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
@@ -79,7 +81,7 @@ impl Address {
             .connect_timeout(CONNECT_MAX)
             .keepalives_idle(Duration::from_secs(30))
             .tcp_user_timeout(SILENCE_MAX)
-            .application_name("sederunt");
+            .application_name(format!("sederunt {schema}"));
         let wanted = match config.get_ssl_mode() {
             SslMode::Disable => false,
             SslMode::Prefer => !config.get_hosts().iter().all(is_near),
@@ -109,7 +111,9 @@ impl Address {
         let mut settings = self.settings();
         if role == Role::Append {
             // Its statements go by key alone; a plan made while the tables were small must not outlive that.
-            settings.push_str("SET enable_seqscan TO off; SET enable_hashjoin TO off; SET enable_mergejoin TO off; ");
+            settings.push_str(
+                "SET enable_seqscan TO off; SET enable_hashjoin TO off; SET enable_mergejoin TO off; ",
+            );
         }
         settings.push_str(&format!("SET ROLE {}", role.name()));
         Pool::builder(manager)

@@ -1,4 +1,5 @@
-//! Reading a log: one page, out of the ranges that a session is made of, seen at one instant.
+//! Reading a log: one page out of the ranges that a session is made of, by one statement, so that everything in it
+//! is seen at one instant.
 
 use sederunt_core::error::Error;
 use sederunt_core::event::{Event, EventPage, EventQuery};
@@ -7,114 +8,119 @@ use sederunt_core::limits;
 
 use super::fault::{Fault, Result};
 use super::rows::Columns;
-use super::sessions::{Range, ranges};
-use super::tx::{Base, Scope, Tx, count, int, within};
+use super::tx::{Base, Scope, count, int};
 
+/// The pieces of the session's log, the rows of each within the span that is looked at, and of these as many as
+/// the page holds. The running sum keeps the server from sending more than one row that there is no room for.
 macro_rules! page_sql {
-    ($direction:literal) => {
+    ($direction:literal, $from:literal, $to:literal) => {
         concat!(
-            "SELECT seq, type, content, metadata, subthread_id, external_id, turn, author, at FROM (
-                 SELECT e.*, own.bytes, sum(own.bytes) OVER (ORDER BY seq ", $direction, " ROWS UNBOUNDED PRECEDING) AS upto
-                 FROM (SELECT * FROM events WHERE tk = $1 AND log = $2 AND seq BETWEEN $3 AND $4
-                           AND (cardinality($5::text[]) = 0 OR type = ANY ($5))
-                       ORDER BY seq ", $direction, " LIMIT $6) e,
-                      LATERAL (SELECT (coalesce(octet_length(e.content), 0)
-                                       + coalesce(octet_length(e.metadata), 0))::bigint AS bytes) own) e
-             WHERE upto - bytes <= $7 ORDER BY seq ", $direction
+            "SELECT h.last_sequence, e.seq, e.type, e.content, e.metadata, e.subthread_id, e.external_id, e.turn,
+                 e.author, e.at
+             FROM (SELECT sk, last_sequence, least($4, last_sequence) AS high FROM session_heads
+                   WHERE tk = $1 AND id = $2) h
+             LEFT JOIN LATERAL (
+                 SELECT * FROM (
+                     SELECT e.*, sum(bytes) OVER (ORDER BY seq ", $direction, " ROWS UNBOUNDED PRECEDING) AS upto
+                     FROM (
+                         SELECT e.*, coalesce(octet_length(content), 0) + coalesce(octet_length(metadata), 0) AS bytes
+                         FROM (
+                             SELECT r.log, r.from_seq, r.to_seq FROM session_ranges r WHERE r.tk = $1 AND r.sk = h.sk
+                             UNION ALL
+                             SELECT h.sk, 1 + coalesce((SELECT max(r.to_seq) FROM session_ranges r
+                                 WHERE r.tk = $1 AND r.sk = h.sk), 0), h.last_sequence
+                         ) piece
+                         CROSS JOIN LATERAL (
+                             SELECT * FROM events e WHERE e.tk = $1 AND e.log = piece.log
+                                 AND e.seq >= greatest(piece.from_seq, ", $from, ")
+                                 AND e.seq <= least(piece.to_seq, ", $to, ")
+                                 AND (cardinality($6::text[]) = 0 OR e.type = ANY ($6))
+                             ORDER BY e.seq ", $direction, " LIMIT $7
+                         ) e
+                         ORDER BY seq ", $direction, " LIMIT $7
+                     ) e
+                 ) e
+                 WHERE upto - bytes <= $8
+             ) e ON true
+             ORDER BY e.seq ", $direction
         )
     };
 }
 
-pub(super) async fn events(base: &Base, tenant: &TenantId, id: &SessionId, query: EventQuery) -> Result<EventPage> {
+const OLDEST_FIRST: &str = page_sql!("ASC", "$3", "least(h.high, $3 + $5 - 1)");
+const NEWEST_FIRST: &str = page_sql!("DESC", "greatest($3, h.high - $5 + 1)", "h.high");
+
+pub(super) async fn events(
+    base: &Base,
+    tenant: &TenantId,
+    id: &SessionId,
+    query: EventQuery,
+) -> Result<EventPage> {
     let tk = base.tk(tenant).await?.ok_or(Fault::Core(Error::NotFound))?;
-    within(async {
-        let tx = base.begin_snapshot(Scope::Tenant(tk)).await?;
-        let page = page(&tx, tk, id, query).await;
-        match &page {
-            Ok(_) => tx.commit().await?,
-            Err(_) => tx.rollback().await,
-        }
-        page
-    })
-    .await
-}
-
-async fn page(tx: &Tx, tk: i32, id: &SessionId, query: EventQuery) -> Result<EventPage> {
-    let sql = "SELECT h.sk, h.last_sequence, EXISTS (SELECT 1 FROM session_ranges r WHERE r.tk = h.tk AND r.sk = h.sk)
-         FROM session_heads h WHERE h.tk = $1 AND h.id = $2";
-    let rows = tx.query(sql, &[&tk, &id.as_str()]).await?;
-    let row = rows.first().ok_or(Fault::Core(Error::NotFound))?;
-    let (sk, last): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
-    let shared = if row.try_get(2)? { ranges(tx, tk, sk).await? } else { Vec::new() };
-    let pieces = Range::prefix(shared, sk, last);
-
     let limit = query.limit.clamp(1, limits::PAGE_ROWS_MAX);
     // Sequences are dense, so the rows that a filter looks at are a span of numbers.
     let scan = int(if query.types.is_empty() { limit } else { limits::PAGE_SCAN_MAX } as u64);
-    let low = int(query.after).min(last) + 1;
-    let high = query.before.map_or(last, |before| int(before).saturating_sub(1).min(last));
-    let (from, to) = if query.newest_first {
+    let low = int(query.after.saturating_add(1).min(u64::from(u32::MAX) << 16));
+    let below = query.before.map_or(i64::MAX, |before| int(before.saturating_sub(1)));
+    let sql = if query.newest_first { NEWEST_FIRST } else { OLDEST_FIRST };
+    let (rows_max, bytes_max) = (int(limit as u64), int(limits::PAGE_BYTES_MAX as u64));
+    let rows = base
+        .read(
+            Scope::Tenant(tk),
+            sql,
+            &[&tk, &id.as_str(), &low, &below, &scan, &query.types, &rows_max, &bytes_max],
+        )
+        .await?;
+
+    let last: i64 = rows.first().ok_or(Fault::Core(Error::NotFound))?.try_get(0)?;
+    let high = below.min(last);
+    let mut reading = Reading { events: Vec::with_capacity(rows.len()), bytes: 0, full: false };
+    for row in &rows {
+        let mut columns = Columns::of(row);
+        columns.skip(1);
+        if row.try_get::<_, Option<i64>>(1)?.is_some() && !reading.take(columns.event(id)?) {
+            break;
+        }
+    }
+    reading.full |= reading.events.len() == limit;
+    let looked_at = if query.newest_first {
         (low.max(high.saturating_sub(scan - 1)), high)
     } else {
         (low, high.min(low.saturating_add(scan - 1)))
     };
-
-    let mut reading = Reading { events: Vec::new(), bytes: 0, limit, full: false };
-    let mut pieces: Vec<Range> = pieces
-        .into_iter()
-        .map(|piece| Range { from: piece.from.max(from), to: piece.to.min(to), ..piece })
-        .filter(|piece| piece.from <= piece.to)
-        .collect();
-    if query.newest_first {
-        pieces.reverse();
-    }
-    for piece in pieces {
-        if reading.full {
-            break;
-        }
-        reading.read(tx, tk, id, &query, piece).await?;
-    }
-    Ok(reading.end(&query, (low, high), (from, to), count(last)))
+    Ok(reading.end(&query, (low, high), looked_at, count(last)))
 }
 
 struct Reading {
     events: Vec<Event>,
     bytes: usize,
-    limit: usize,
-    /// A row was left out for want of room.
+    /// There is room for no more, in rows or in bytes.
     full: bool,
 }
 
 impl Reading {
-    async fn read(&mut self, tx: &Tx, tk: i32, id: &SessionId, query: &EventQuery, piece: Range) -> Result<()> {
-        // The running sum keeps the server from sending more than one row that the page has no room for.
-        let sql = if query.newest_first { page_sql!("DESC") } else { page_sql!("ASC") };
-        let rows_left = int((self.limit + 1 - self.events.len()) as u64);
-        let room = int(limits::PAGE_BYTES_MAX.saturating_sub(self.bytes) as u64);
-        let rows =
-            tx.query(sql, &[&tk, &piece.log, &piece.from, &piece.to, &query.types, &rows_left, &room]).await?;
-        for row in &rows {
-            let event = Columns::of(row).event(id)?;
-            let bytes = self.bytes + event.bytes();
-            if self.events.len() == self.limit || (!self.events.is_empty() && bytes > limits::PAGE_BYTES_MAX) {
-                self.full = true;
-                return Ok(());
-            }
+    fn take(&mut self, event: Event) -> bool {
+        let bytes = self.bytes + event.bytes();
+        self.full = !self.events.is_empty() && bytes > limits::PAGE_BYTES_MAX;
+        if !self.full {
             self.bytes = bytes;
             self.events.push(event);
         }
-        Ok(())
+        !self.full
     }
 
     /// `asked` is the span of sequences that the caller wanted, `seen` the part of it that was looked at.
     fn end(self, query: &EventQuery, asked: (i64, i64), seen: (i64, i64), last_sequence: u64) -> EventPage {
+        let end = count(if query.newest_first { asked.0 } else { asked.1 });
         let (next_after, has_more) = match (self.full, self.events.last()) {
-            (true, Some(event)) => (event.sequence, true),
+            (true, Some(event)) => (event.sequence, event.sequence != end),
             _ if seen.0 > seen.1 => {
                 (if query.newest_first { query.before.unwrap_or(0) } else { query.after }, false)
             }
-            _ if query.newest_first => (count(seen.0), seen.0 > asked.0),
-            _ => (count(seen.1), seen.1 < asked.1),
+            _ => {
+                let looked_to = count(if query.newest_first { seen.0 } else { seen.1 });
+                (looked_to, looked_to != end)
+            }
         };
         EventPage { events: self.events, last_sequence, has_more, next_after }
     }

@@ -58,9 +58,12 @@ impl Fault {
 /// Errors of the driver that only a wrong statement or row mapping can cause.
 fn is_mistake(error: &tokio_postgres::Error) -> bool {
     let text = error.to_string();
-    ["error serializing", "error deserializing", "invalid column", "expected ", "unexpected message", "query returned"]
-        .iter()
-        .any(|start| text.starts_with(start))
+    [
+        "error serializing", "error deserializing", "invalid column", "expected ", "unexpected message",
+        "query returned",
+    ]
+    .iter()
+    .any(|start| text.starts_with(start))
 }
 
 impl From<tokio_postgres::Error> for Fault {

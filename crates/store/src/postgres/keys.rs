@@ -12,7 +12,8 @@ use super::rows::Columns;
 use super::tx::{Base, Scope, count};
 
 /// The columns that [`Found::of`] reads.
-pub(super) const COLUMNS: &str = "i.tk, i.scope, i.sk, i.body, i.first, i.last, i.sequences, i.claims, i.note";
+pub(super) const COLUMNS: &str =
+    "i.tk, i.scope, i.sk, i.body, i.first, i.last, i.sequences, i.claims, i.note";
 
 /// What a key did when it came first.
 #[derive(Clone, Debug)]
@@ -39,7 +40,8 @@ impl Found {
             _ => Vec::new(),
         };
         let note = columns.take::<Option<uuid::Uuid>>()?.map(Note);
-        let claims = claims.unwrap_or_default().chunks_exact(2).map(|pair| (pair[0], count(pair[1]))).collect();
+        let claims =
+            claims.unwrap_or_default().chunks_exact(2).map(|pair| (pair[0], count(pair[1]))).collect();
         Ok(Self { tk, scope, sk, claims, body, replay: Replay { sequences, note } })
     }
 

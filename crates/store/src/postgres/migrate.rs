@@ -67,7 +67,8 @@ pub(super) async fn check(address: &Address) -> Result<()> {
         return Err(newer(found).into());
     }
     if found < STEPS.len() as i64 {
-        let text = format!("the schema has version {found} and this program needs {VERSION}: run `migrate` first");
+        let text =
+            format!("the schema has version {found} and this program needs {VERSION}: run `migrate` first");
         return Err(Error::internal(text).into());
     }
     Ok(())
@@ -79,7 +80,9 @@ async fn newest(client: &Client) -> Result<i64> {
 }
 
 fn newer(found: i64) -> Error {
-    Error::internal(format!("the schema has version {found}, and this program knows only {VERSION}: use a newer one"))
+    Error::internal(format!(
+        "the schema has version {found}, and this program knows only {VERSION}: use a newer one"
+    ))
 }
 
 /// The roles belong to the whole server, so another database's start may be making them too.
@@ -101,7 +104,9 @@ async fn make_roles(client: &Client) -> Result<()> {
 async fn make_role(client: &Client, name: &str) -> std::result::Result<(), tokio_postgres::Error> {
     let found = client.query_opt("SELECT 1 FROM pg_roles WHERE rolname = $1", &[&name]).await?;
     if found.is_none() {
-        client.batch_execute(&format!("CREATE ROLE {name} NOLOGIN NOBYPASSRLS NOSUPERUSER NOINHERIT")).await?;
+        client
+            .batch_execute(&format!("CREATE ROLE {name} NOLOGIN NOBYPASSRLS NOSUPERUSER NOINHERIT"))
+            .await?;
     }
     // From version 16 on, whoever makes a role is its member without the right to take it.
     let sql = "SELECT pg_has_role(current_user, $1,

@@ -11,6 +11,7 @@ mod connect;
 mod events;
 mod fault;
 mod index;
+pub mod inspect;
 mod keys;
 mod lanes;
 mod migrate;
@@ -129,13 +130,8 @@ impl PostgresStore {
             tokio::spawn(index::follow(base.clone(), seen)),
             tokio::spawn(finish_removals(base.clone())),
         ];
-        let store = Self {
-            base,
-            lanes,
-            closing,
-            lane_tasks: Mutex::new(lane_tasks),
-            tasks: Mutex::new(tasks),
-        };
+        let store =
+            Self { base, lanes, closing, lane_tasks: Mutex::new(lane_tasks), tasks: Mutex::new(tasks) };
         match tokio::time::timeout(LISTEN_MAX, listening.recv()).await {
             Ok(Some(())) => Ok(Arc::new(store)),
             _ => Err(Error::unavailable("the database cannot be listened to")),
@@ -191,9 +187,7 @@ impl Drop for PostgresStore {
 }
 
 /// Turns the faults of a read into the product's errors.
-fn read<'a, T: 'a>(
-    work: impl Future<Output = Result<T, Fault>> + Send + 'a,
-) -> BoxFuture<'a, Result<T>> {
+fn read<'a, T: 'a>(work: impl Future<Output = Result<T, Fault>> + Send + 'a) -> BoxFuture<'a, Result<T>> {
     work.map(|outcome| outcome.map_err(Error::from)).boxed()
 }
 
@@ -206,7 +200,11 @@ impl Store for PostgresStore {
         async move {
             let tk = self.base.tk(&change.tenant).await.map_err(Error::from)?;
             let tk = tk.ok_or(Refusal::Rejected(Error::NotFound))?;
-            if Self::is_batched(&change) { self.append(tk, change).await } else { self.apply(tk, change).await }
+            if Self::is_batched(&change) {
+                self.append(tk, change).await
+            } else {
+                self.apply(tk, change).await
+            }
         }
         .boxed()
     }
@@ -224,11 +222,19 @@ impl Store for PostgresStore {
         .boxed()
     }
 
-    fn session<'a>(&'a self, tenant: &'a TenantId, id: &'a SessionId) -> BoxFuture<'a, Result<Option<Session>>> {
+    fn session<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: &'a SessionId,
+    ) -> BoxFuture<'a, Result<Option<Session>>> {
         read(sessions::session(&self.base, tenant, id))
     }
 
-    fn sessions<'a>(&'a self, tenant: &'a TenantId, query: SessionQuery) -> BoxFuture<'a, Result<Page<Session>>> {
+    fn sessions<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        query: SessionQuery,
+    ) -> BoxFuture<'a, Result<Page<Session>>> {
         read(sessions::sessions(&self.base, tenant, query))
     }
 
@@ -241,7 +247,11 @@ impl Store for PostgresStore {
         read(events::events(&self.base, tenant, id, query))
     }
 
-    fn search<'a>(&'a self, tenant: &'a TenantId, query: SearchQuery) -> BoxFuture<'a, Result<Page<Hit, i64>>> {
+    fn search<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        query: SearchQuery,
+    ) -> BoxFuture<'a, Result<Page<Hit, i64>>> {
         read(search::search(&self.base, tenant, query))
     }
 

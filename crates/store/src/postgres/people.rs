@@ -13,7 +13,8 @@ use super::rows::Columns;
 use super::tx::{Base, Scope, Tx, int, within};
 
 const KEY: &str = "k.id, k.user_id, k.role, k.prefix, k.act_as, k.created_at, k.expires_at, k.revoked_at";
-const SHARE: &str = "s.id, s.session_id, s.access, s.created_by, s.created_at, s.expires_at, s.revoked_at, t.suspended";
+const SHARE: &str =
+    "s.id, s.session_id, s.access, s.created_by, s.created_at, s.expires_at, s.revoked_at, t.suspended";
 const USER: &str = "u.id, u.name, u.role, u.suspended, u.merged_into, u.created_at,
      ARRAY(SELECT i.platform FROM identities i WHERE i.tk = u.tk AND i.user_id = u.id
            ORDER BY i.platform, i.external_id),
@@ -90,8 +91,9 @@ async fn add_user(tx: &Tx, tk: i32, user: &User) -> Result<u64> {
     let sql = "INSERT INTO users (tk, id, name, role, suspended, merged_into, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7)";
     let merged = user.merged_into.as_ref().map(UserId::as_str);
     let (id, role) = (user.id.as_str(), user.role.as_str());
-    let added =
-        tx.execute(sql, &[&tk, &id, &user.name, &role, &user.suspended, &merged, &user.created_at.as_micros()]).await?;
+    let added = tx
+        .execute(sql, &[&tk, &id, &user.name, &role, &user.suspended, &merged, &user.created_at.as_micros()])
+        .await?;
     for identity in &user.identities {
         add_identity(tx, tk, &user.id, identity).await?;
     }
@@ -99,7 +101,9 @@ async fn add_user(tx: &Tx, tk: i32, user: &User) -> Result<u64> {
 }
 
 async fn add_identity(tx: &Tx, tk: i32, user: &UserId, identity: &Identity) -> Result<u64> {
-    let known = tx.query("SELECT 1 FROM users WHERE tk = $1 AND id = $2 FOR KEY SHARE", &[&tk, &user.as_str()]).await?;
+    let known = tx
+        .query("SELECT 1 FROM users WHERE tk = $1 AND id = $2 FOR KEY SHARE", &[&tk, &user.as_str()])
+        .await?;
     if known.is_empty() {
         return Ok(0);
     }
@@ -107,7 +111,8 @@ async fn add_identity(tx: &Tx, tk: i32, user: &UserId, identity: &Identity) -> R
     let params = (&identity.platform, &identity.external_id, user.as_str());
     let added = tx.execute(sql, &[&tk, params.0, params.1, &params.2]).await?;
     if added == 0 {
-        let sql = "SELECT 1 FROM identities WHERE tk = $1 AND platform = $2 AND external_id = $3 AND user_id = $4";
+        let sql =
+            "SELECT 1 FROM identities WHERE tk = $1 AND platform = $2 AND external_id = $3 AND user_id = $4";
         if tx.query(sql, &[&tk, params.0, params.1, &params.2]).await?.is_empty() {
             return Err(Fault::Core(Conflict::AlreadyExists.into()));
         }
@@ -129,7 +134,11 @@ async fn merge_user(tx: &Tx, tk: i32, from: &UserId, into: &UserId) -> Result<u6
         tx.execute(sql, &[&tk, &from, &into]).await?;
     }
     tx.execute("DELETE FROM participants WHERE tk = $1 AND user_id = $2", &[&tk, &from]).await?;
-    tx.execute("UPDATE users SET suspended = true, merged_into = $3 WHERE tk = $1 AND id = $2", &[&tk, &from, &into]).await
+    tx.execute(
+        "UPDATE users SET suspended = true, merged_into = $3 WHERE tk = $1 AND id = $2",
+        &[&tk, &from, &into],
+    )
+    .await
 }
 
 /// A credential is found before its tenant is known: by the policy on its hash, which then lends the tenant.
@@ -216,7 +225,8 @@ fn share_of(columns: &mut Columns<'_>, tenant: &TenantId) -> Result<Share> {
 
 pub(super) async fn share(base: &Base, tenant: &TenantId, id: &str) -> Result<Option<Share>> {
     let Some(tk) = base.tk(tenant).await? else { return Ok(None) };
-    let sql = format!("SELECT {SHARE} FROM shares s JOIN tenants t ON t.tk = s.tk WHERE s.tk = $1 AND s.id = $2");
+    let sql =
+        format!("SELECT {SHARE} FROM shares s JOIN tenants t ON t.tk = s.tk WHERE s.tk = $1 AND s.id = $2");
     let rows = base.read(Scope::Tenant(tk), &sql, &[&tk, &id]).await?;
     rows.first().map(|row| share_of(&mut Columns::of(row), tenant)).transpose()
 }
@@ -245,7 +255,11 @@ pub(super) async fn user(base: &Base, tenant: &TenantId, id: &UserId) -> Result<
     base.read(Scope::Tenant(tk), &sql, &[&tk, &id.as_str()]).await?.first().map(user_of).transpose()
 }
 
-pub(super) async fn user_by_identity(base: &Base, tenant: &TenantId, identity: &Identity) -> Result<Option<User>> {
+pub(super) async fn user_by_identity(
+    base: &Base,
+    tenant: &TenantId,
+    identity: &Identity,
+) -> Result<Option<User>> {
     let Some(tk) = base.tk(tenant).await? else { return Ok(None) };
     let sql = format!(
         "SELECT {USER} FROM identities n JOIN users u ON u.tk = n.tk AND u.id = n.user_id
@@ -255,10 +269,16 @@ pub(super) async fn user_by_identity(base: &Base, tenant: &TenantId, identity: &
     rows.first().map(user_of).transpose()
 }
 
-pub(super) async fn users(base: &Base, tenant: &TenantId, after: Option<&str>, limit: usize) -> Result<Vec<User>> {
+pub(super) async fn users(
+    base: &Base,
+    tenant: &TenantId,
+    after: Option<&str>,
+    limit: usize,
+) -> Result<Vec<User>> {
     let Some(tk) = base.tk(tenant).await? else { return Ok(Vec::new()) };
     let sql = format!("SELECT {USER} FROM users u WHERE u.tk = $1 AND u.id > $2 ORDER BY u.id LIMIT $3");
-    let rows = base.read(Scope::Tenant(tk), &sql, &[&tk, &after.unwrap_or_default(), &int(limit as u64)]).await?;
+    let rows =
+        base.read(Scope::Tenant(tk), &sql, &[&tk, &after.unwrap_or_default(), &int(limit as u64)]).await?;
     rows.iter().map(user_of).collect()
 }
 

@@ -52,6 +52,10 @@ impl<'a> Columns<'a> {
         Self { row, at: 0 }
     }
 
+    pub(super) fn skip(&mut self, columns: usize) {
+        self.at += columns;
+    }
+
     pub(super) fn take<T: FromSql<'a>>(&mut self) -> Result<T> {
         let value = self.row.try_get(self.at)?;
         self.at += 1;

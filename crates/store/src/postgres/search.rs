@@ -99,7 +99,8 @@ async fn hits(base: &Base, tk: i32, found: &[i64], seen: &Seen, words: &[String]
              AND ($5::text IS NULL OR (h.id >= $5 AND h.id < $6))
          ORDER BY d.n DESC";
     let (from, to) = seen.prefix.clone().unzip();
-    let rows = base.read(Scope::Tenant(tk), sql, &[&tk, &found, &seen.user, &seen.credential, &from, &to]).await?;
+    let rows =
+        base.read(Scope::Tenant(tk), sql, &[&tk, &found, &seen.user, &seen.credential, &from, &to]).await?;
     let mut hits = Vec::with_capacity(rows.len());
     for row in &rows {
         let seq: i64 = row.try_get(1)?;

@@ -236,7 +236,14 @@ pub(super) struct Fresh {
 }
 
 impl Fresh {
-    pub(super) fn write<'a>(&'a self, tk: i32, sk: i64, id: &'a SessionId, head: &'a Head, writes: &mut Writes<'a>) {
+    pub(super) fn write<'a>(
+        &'a self,
+        tk: i32,
+        sk: i64,
+        id: &'a SessionId,
+        head: &'a Head,
+        writes: &mut Writes<'a>,
+    ) {
         let details = &self.details;
         writes.give(
             "INSERT INTO session_heads (tk, sk, id, incarnation, session_type, is_talk, is_bridge, is_external, is_group,

@@ -259,7 +259,8 @@ pub(super) async fn tell(base: Arc<Base>, mut closing: watch::Receiver<bool>) {
 async fn send(base: &Base, payloads: Vec<String>) -> Result<()> {
     super::tx::within(async {
         let client = base.scan.get().await?;
-        let sql = client.prepare_cached("SELECT pg_notify($1, payload) FROM unnest($2::text[]) AS payload").await?;
+        let sql =
+            client.prepare_cached("SELECT pg_notify($1, payload) FROM unnest($2::text[]) AS payload").await?;
         client.query(&sql, &[&channel(&base.schema), &payloads]).await?;
         Ok(())
     })
@@ -350,7 +351,11 @@ pub(super) async fn poll(base: Arc<Base>, mut closing: watch::Receiver<bool>) {
         };
         for (incarnation, hint) in seen {
             if !now.contains_key(&incarnation) && base.hub.listens_to(incarnation) {
-                base.hub.raised(incarnation, hint.last_sequence, Hint { row_changed: true, deleted: true, ..hint });
+                base.hub.raised(
+                    incarnation,
+                    hint.last_sequence,
+                    Hint { row_changed: true, deleted: true, ..hint },
+                );
             }
         }
         seen = now;

@@ -38,7 +38,8 @@ pub(super) async fn create(base: &Base, id: &TenantId, audit: Audit) -> Result<T
         let tx = base.begin(Scope::Named(id)).await?;
         let made = async {
             let now = tx.clock(base).await?;
-            let sql = "INSERT INTO tenants (id, created_at) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING tk";
+            let sql =
+                "INSERT INTO tenants (id, created_at) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING tk";
             let rows = tx.query(sql, &[&id.as_str(), &now.as_micros()]).await?;
             let row = rows.first().ok_or_else(|| Fault::Core(Conflict::AlreadyExists.into()))?;
             let tk: i32 = row.try_get(0)?;
@@ -57,7 +58,8 @@ pub(super) async fn suspend(base: &Base, id: &TenantId, suspended: bool, audit: 
         let tx = base.begin(Scope::Named(id)).await?;
         let done = async {
             let now = tx.clock(base).await?;
-            let sql = "UPDATE tenants SET suspended = $2 WHERE id = $1 RETURNING id, suspended, created_at, tk";
+            let sql =
+                "UPDATE tenants SET suspended = $2 WHERE id = $1 RETURNING id, suspended, created_at, tk";
             let rows = tx.query(sql, &[&id.as_str(), &suspended]).await?;
             let row = rows.first().ok_or(Fault::Core(Error::NotFound))?;
             let tk: i32 = row.try_get(3)?;
@@ -116,8 +118,9 @@ pub(super) async fn sweep(base: &Base) -> Result<()> {
 
 async fn empty(base: &Base, tk: i32) -> Result<()> {
     for table in [
-        "shares", "api_keys", "identities", "users", "idempotency", "session_heads", "sessions", "participants",
-        "session_metadata", "session_ranges", "external_ids", "events", "search_docs", "search_done", "audit",
+        "shares", "api_keys", "identities", "users", "idempotency", "session_heads", "sessions",
+        "participants", "session_metadata", "session_ranges", "external_ids", "events", "search_docs",
+        "search_done", "audit",
     ] {
         let sql = format!(
             "DELETE FROM {table} WHERE tk = $1 AND ctid = ANY (ARRAY(SELECT ctid FROM {table} WHERE tk = $1 LIMIT $2))"

@@ -18,6 +18,7 @@ use super::connect::Role;
 use super::fault::{Fault, Result};
 use super::index::Dirty;
 use super::spread::Outbox;
+use super::writes::Broken;
 
 /// A parameter of a statement.
 pub(super) type Param<'a> = &'a (dyn ToSql + Sync);
@@ -63,7 +64,10 @@ impl Scope<'_> {
         match self {
             Self::Tenant(tk) => format!("BEGIN {how}; SELECT set_config('app.tk', '{tk}', true)"),
             Self::Named(id) => {
-                format!("BEGIN {how}; SELECT set_config('app.tenant', '{}', true)", id.as_str().replace('\'', "''"))
+                format!(
+                    "BEGIN {how}; SELECT set_config('app.tenant', '{}', true)",
+                    id.as_str().replace('\'', "''")
+                )
             }
             Self::All => format!("BEGIN {how}"),
             Self::Words => format!("BEGIN {how}; SET LOCAL ROLE {}", Role::Find.name()),
@@ -138,28 +142,21 @@ impl Base {
         .await
     }
 
-    /// Starts a transaction of several statements.
+    /// Starts a transaction of several statements. Tried again once if its connection had died unseen.
     pub(super) async fn begin(&self, scope: Scope<'_>) -> Result<Tx> {
-        self.begin_how(scope, "").await
-    }
-
-    /// Starts a transaction whose statements all see the same instant.
-    pub(super) async fn begin_snapshot(&self, scope: Scope<'_>) -> Result<Tx> {
-        self.begin_how(scope, "ISOLATION LEVEL REPEATABLE READ READ ONLY").await
-    }
-
-    async fn begin_how(&self, scope: Scope<'_>, how: &str) -> Result<Tx> {
-        let begin = scope.begin(how);
-        for _ in 0..2 {
-            let tx = Tx { client: Some(self.pool(scope).get().await?) };
-            match tx.client()?.batch_execute(&begin).await.map_err(Fault::from) {
-                Err(fault) if fault.is_lost() => {}
-                begun => return begun.map(|()| tx),
+        let tx = self.prepare(scope).await?;
+        match tx.begin().await {
+            Err(fault) if fault.is_lost() => {
+                let tx = self.prepare(scope).await?;
+                tx.begin().await.map(|()| tx)
             }
+            begun => begun.map(|()| tx),
         }
-        let tx = Tx { client: Some(self.pool(scope).get().await?) };
-        tx.client()?.batch_execute(&begin).await?;
-        Ok(tx)
+    }
+
+    /// A transaction that its user begins together with the first statements, to save a round trip.
+    pub(super) async fn prepare(&self, scope: Scope<'_>) -> Result<Tx> {
+        Ok(Tx { client: Some(self.pool(scope).get().await?), begin: scope.begin("") })
     }
 
     /// The number of a tenant.
@@ -167,8 +164,9 @@ impl Base {
         if let Some(tk) = self.tenants.get(tenant) {
             return Ok(Some(tk));
         }
-        let rows =
-            self.read(Scope::Named(tenant), "SELECT tk FROM tenants WHERE id = $1", &[&tenant.as_str()]).await?;
+        let rows = self
+            .read(Scope::Named(tenant), "SELECT tk FROM tenants WHERE id = $1", &[&tenant.as_str()])
+            .await?;
         let Some(row) = rows.first() else { return Ok(None) };
         let tk = row.try_get(0)?;
         self.tenants.insert(tenant.clone(), tk);
@@ -195,11 +193,16 @@ pub(super) async fn within<T>(command: impl Future<Output = Result<T>>) -> Resul
 #[derive(Debug)]
 pub(super) struct Tx {
     client: Option<Object>,
+    begin: String,
 }
 
 impl Tx {
     pub(super) fn client(&self) -> Result<&Object> {
         self.client.as_ref().ok_or(Fault::TimedOut)
+    }
+
+    pub(super) async fn begin(&self) -> Result<()> {
+        Ok(self.client()?.batch_execute(&self.begin).await?)
     }
 
     pub(super) async fn query(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>> {
@@ -220,10 +223,21 @@ impl Tx {
         Ok(base.time(rows.first().map_or(Ok(0), |row| row.try_get(0))?))
     }
 
-    pub(super) async fn commit(mut self) -> Result<()> {
-        self.client()?.batch_execute("COMMIT").await?;
-        self.client.take();
+    pub(super) async fn commit(self) -> Result<()> {
+        self.end().await.map_err(|broken| broken.fault)?;
+        self.ended();
         Ok(())
+    }
+
+    /// Commits. Whether a commit that does not come back was made, nobody knows.
+    pub(super) async fn end(&self) -> Result<(), Broken> {
+        let ended = self.client()?.batch_execute("COMMIT").await;
+        ended.map_err(|error| Broken { fault: error.into(), certain: false })
+    }
+
+    /// The commit has come back: the connection may be used again.
+    pub(super) fn ended(mut self) {
+        self.client.take();
     }
 
     pub(super) async fn rollback(mut self) {

@@ -7,6 +7,7 @@ use sederunt_core::event::Event;
 use sederunt_core::session::Head;
 use sederunt_core::store::{IdemKey, Replay};
 use sederunt_core::time::Timestamp;
+use tokio_postgres::Statement;
 use uuid::Uuid;
 
 use super::fault::{Fault, Result};
@@ -79,27 +80,19 @@ impl<'a> Writes<'a> {
     /// Sends everything and waits for all answers.
     pub(super) async fn run(self, client: &Object) -> Result<()> {
         for portion in self.list.chunks(PIPELINE_MAX) {
-            let mut statements = Vec::with_capacity(portion.len());
-            for (sql, _) in portion {
-                statements.push(client.prepare_cached(sql).await?);
-            }
-            let params: Vec<_> = portion.iter().map(|(_, cells)| params(cells)).collect();
-            let sent = params.iter().zip(&statements).map(|(params, statement)| client.execute(statement, params));
-            for answer in join_all(sent).await {
-                answer?;
-            }
+            send(client, portion).await?;
         }
         Ok(())
     }
 
-    /// Sends everything and the commit behind it, in one round trip.
-    pub(super) async fn run_and_commit(self, client: &Object) -> Result<(), Broken> {
-        let mut statements = Vec::with_capacity(self.list.len());
-        for (sql, _) in &self.list {
-            statements.push(client.prepare_cached(sql).await?);
-        }
-        let params: Vec<_> = self.list.iter().map(|(_, cells)| params(cells)).collect();
-        let sent = params.iter().zip(&statements).map(|(params, statement)| client.execute(statement, params));
+    /// Sends everything with the commit behind it, as a rule in one round trip.
+    pub(super) async fn run_and_commit(mut self, client: &Object) -> Result<(), Broken> {
+        let rest = self.list.split_off(self.list.len().saturating_sub(PIPELINE_MAX));
+        self.run(client).await?;
+        let statements = prepare(client, &rest).await?;
+        let params: Vec<_> = rest.iter().map(|(_, cells)| params(cells)).collect();
+        let sent =
+            params.iter().zip(&statements).map(|(params, statement)| client.execute(statement, params));
         let (answers, ended) = join(join_all(sent), client.batch_execute("COMMIT")).await;
         for answer in answers {
             if let Err(error) = answer {
@@ -110,6 +103,24 @@ impl<'a> Writes<'a> {
         }
         ended.map_err(|error| Broken { fault: error.into(), certain: false })
     }
+}
+
+async fn prepare(client: &Object, list: &[(&'static str, Vec<Cell<'_>>)]) -> Result<Vec<Statement>> {
+    let mut statements = Vec::with_capacity(list.len());
+    for (sql, _) in list {
+        statements.push(client.prepare_cached(sql).await?);
+    }
+    Ok(statements)
+}
+
+async fn send(client: &Object, list: &[(&'static str, Vec<Cell<'_>>)]) -> Result<()> {
+    let statements = prepare(client, list).await?;
+    let params: Vec<_> = list.iter().map(|(_, cells)| params(cells)).collect();
+    let sent = params.iter().zip(&statements).map(|(params, statement)| client.execute(statement, params));
+    for answer in join_all(sent).await {
+        answer?;
+    }
+    Ok(())
 }
 
 /// Rows of `events`.

@@ -97,7 +97,7 @@ async fn a_page_is_cut_by_range_types_order_and_limit(store: &TestStore) {
         (0, None, &["a.b"], false, 2, &[2, 4], true),
         (4, Some(9), &["a.b"], false, 9, &[6, 8], false),
         (4, None, &["a.b", "c.d"], false, 9, &[6, 8, 10], false),
-        (0, None, &["c.d"], true, 1, &[10], true),
+        (0, None, &["c.d"], true, 1, &[10], false),
         (0, None, &["no.such"], false, 9, &[], false),
         (0, None, &["%", "a_b", "a.b' OR '1'='1"], false, 9, &[], false),
     ];

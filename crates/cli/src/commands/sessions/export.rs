@@ -4,16 +4,15 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-use futures_util::StreamExt;
-use reqwest::Method;
 use sederunt::session::export;
 use sederunt::{Actor, EventQuery, Sederunt, SessionId, limits};
+use sederunt_server::client::Client;
 
 use super::super::Scene;
 use crate::args::Paper;
 use crate::exit::{Failure, Result};
 use crate::output::Out;
-use crate::reach::{Client, Missing, Reach};
+use crate::reach::{Missing, Reach, path};
 
 pub async fn run(scene: &Scene, id: &str, paper: Paper, output: Option<&Path>) -> Result<()> {
     let reach = Reach::find(&scene.config, &scene.global, Missing::Refuse).await?;
@@ -27,7 +26,13 @@ pub async fn run(scene: &Scene, id: &str, paper: Paper, output: Option<&Path>) -
     desk.finish()
 }
 
-async fn from_store(desk: &mut Desk<'_>, store: &Sederunt, actor: &Actor, id: &str, paper: Paper) -> Result<()> {
+async fn from_store(
+    desk: &mut Desk<'_>,
+    store: &Sederunt,
+    actor: &Actor,
+    id: &str,
+    paper: Paper,
+) -> Result<()> {
     let session = store.session(actor, &SessionId::parse(id)?).await?;
     let mut page = export::Paper::new(match paper {
         Paper::Md => export::Format::Markdown,
@@ -54,11 +59,9 @@ async fn from_server(desk: &mut Desk<'_>, client: &Client, id: &str, paper: Pape
         Paper::Txt => "txt",
     };
     let query = [("format".to_owned(), format.to_owned())];
-    let path = ["api", "sessions", id, "export"];
-    let response = client.send(Method::GET, &path, &query, None, None).await?;
-    let mut pieces = std::pin::pin!(client.pieces(response));
-    while let Some(piece) = pieces.next().await {
-        desk.write(&piece?)?;
+    let mut pieces = client.pieces(&path(&["sessions", id, "export"], &query)).await?;
+    while let Some(piece) = pieces.next().await? {
+        desk.write(&piece)?;
     }
     Ok(())
 }
@@ -83,9 +86,10 @@ impl Desk<'_> {
 
     fn finish(self) -> Result<()> {
         match (self.file, self.path) {
-            (Some(mut file), Some(path)) => {
-                file.flush().and_then(|()| file.get_ref().sync_all()).map_err(|e| Failure::io(path.display(), &e))
-            }
+            (Some(mut file), Some(path)) => file
+                .flush()
+                .and_then(|()| file.get_ref().sync_all())
+                .map_err(|e| Failure::io(path.display(), &e)),
             _ => Ok(()),
         }
     }

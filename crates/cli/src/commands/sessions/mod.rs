@@ -3,7 +3,7 @@
 mod export;
 mod tail;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::Scene;
 use crate::args::{ListSessions, Sessions};
@@ -102,7 +102,11 @@ async fn remove(scene: &Scene, ids: &[String]) -> Result<()> {
     let reach = Reach::find(&scene.config, &scene.global, Missing::Refuse).await?;
     let mut done = Ok(());
     for id in ids {
-        done = reach.ask(Ask::Delete { id: id.clone() }).await.map(drop).and_then(|()| scene.done(id, "deleted"));
+        done = reach
+            .ask(Ask::Delete { id: id.clone() })
+            .await
+            .map(drop)
+            .and_then(|()| scene.done(id, "deleted"));
         if done.is_err() {
             break;
         }
@@ -138,12 +142,8 @@ fn claim(session: &Value) -> String {
 
 /// An event as one line for people.
 fn line_of(event: &Value) -> String {
-    let text: Vec<&str> = event["content"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(|part| part["text"].as_str())
-        .collect();
+    let text: Vec<&str> =
+        event["content"].as_array().into_iter().flatten().filter_map(|part| part["text"].as_str()).collect();
     let said = if !text.is_empty() {
         text.join(" ")
     } else if event["metadata"].is_object() {
@@ -153,12 +153,15 @@ fn line_of(event: &Value) -> String {
     };
     let author = event["author"].as_str().map(|author| format!("{author}: ")).unwrap_or_default();
     let kind = plain(&event["type"]);
-    let line = format!("{:>6}  {}  {kind:<22}  {author}{said}", plain(&event["sequence"]), time(&event["at"]));
+    let line =
+        format!("{:>6}  {}  {kind:<22}  {author}{said}", plain(&event["sequence"]), time(&event["at"]));
     crate::output::visible(line.trim_end())
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -177,7 +180,10 @@ mod tests {
 
     #[test]
     fn a_session_without_a_title_is_known_by_what_was_said() {
-        assert_eq!(title(&json!({"title": null, "description": null, "last_message_preview": "Hello"})), "Hello");
+        assert_eq!(
+            title(&json!({"title": null, "description": null, "last_message_preview": "Hello"})),
+            "Hello"
+        );
         assert_eq!(status(&json!({"status": "idle", "inactive": true})), "idle (hidden)");
     }
 }

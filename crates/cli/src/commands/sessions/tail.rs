@@ -3,16 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::StreamExt;
-use reqwest::Method;
 use sederunt::{Actor, Event, Sederunt, SessionId, StreamItem};
+use sederunt_server::client::Client;
 use serde_json::Value;
 
 use super::super::Scene;
 use super::line_of;
 use crate::exit::{Exit, Failure, Result};
 use crate::output::note;
-use crate::reach::{Client, Missing, Reach, event_json, parse_sse};
+use crate::reach::{Missing, Reach, event_json, path};
 
 /// The pause before a stream that was cut is taken up again.
 const AGAIN_AFTER: Duration = Duration::from_millis(200);
@@ -55,21 +54,15 @@ async fn in_store(
 async fn on_server(scene: &Scene, client: &Client, id: &str, mut after: u64, follow: bool) -> Result<()> {
     loop {
         let query = [("after".to_owned(), after.to_string())];
-        let path = ["api", "sessions", id, "stream"];
-        let response = client.send(Method::GET, &path, &query, None, None).await?;
-        let mut pieces = std::pin::pin!(client.pieces(response));
-        let mut arrived = Vec::new();
+        let mut stream = client.stream(&path(&["sessions", id, "stream"], &query), None).await?;
         // A stream that breaks off is taken up again where it was; a server that is gone does not
         // answer then.
-        while let Some(Ok(piece)) = pieces.next().await {
-            arrived.extend_from_slice(&piece);
-            for message in parse_sse(&mut arrived) {
-                match message.event.as_str() {
-                    "message" => after = print(scene, &message.data)?.max(after),
-                    "gap" => note(format!("some events were removed: {}", message.data)),
-                    "ready" if !follow => return Ok(()),
-                    _ => {}
-                }
+        while let Ok(Some(message)) = stream.next().await {
+            match message.event.as_str() {
+                "message" => after = print(scene, &message.data)?.max(after),
+                "gap" => note(format!("some events were removed: {}", message.data)),
+                "ready" if !follow => return Ok(()),
+                _ => {}
             }
         }
         tokio::time::sleep(AGAIN_AFTER).await;

@@ -1,0 +1,72 @@
+use crate::world::{World, queue, talk};
+
+/// Everything that a store says of itself.
+pub fn everything(world: &World, store: &str, more: &[&str]) -> Vec<String> {
+    let ask = |args: &[&str]| world.ok(&[args, &["--json", "--store", store], more].concat());
+    let mut all = vec![
+        ask(&["sessions", "ls", "--all", "--limit", "1000"]),
+        ask(&["keys", "ls"]),
+        ask(&["users", "ls"]),
+        ask(&["tenants", "ls"]),
+    ];
+    let page: serde_json::Value = serde_json::from_str(&all[0]).unwrap();
+    for session in page["items"].as_array().unwrap() {
+        let id = session["id"].as_str().unwrap();
+        all.push(ask(&["sessions", "tail", id, "--no-follow"]));
+    }
+    all
+}
+
+/// A store with some of everything in it.
+pub fn filled() -> World {
+    let world = World::new();
+    world.seed(async |store| {
+        talk(store, "cli:main", 700).await;
+        talk(store, "cli:other", 3).await;
+        queue(store, "job").await;
+    });
+    world.ok(&["users", "create", "ada"]);
+    world.ok(&["keys", "create", "--user", "ada", "--role", "member"]);
+    world.ok(&["tenants", "create", "acme"]);
+    world
+}
+
+#[test]
+fn a_backup_restores_to_the_same_store() {
+    let world = filled();
+    let before = everything(&world, ".store", &[]);
+    world.ok(&["backup", "copy"]);
+    world.ok(&["restore", "copy", "--store", "fresh"]);
+    assert_eq!(everything(&world, "fresh", &[]), before);
+    let found = world.json(&["sessions", "ls", "--search", "message 699", "--store", "fresh"]);
+    assert_eq!(found["items"].as_array().unwrap().len(), 1, "{found}");
+
+    let again = world.fails(&["backup", "copy"], 2);
+    assert!(again.contains("not empty"), "{again}");
+    world.fails(&["restore", "copy", "--store", "fresh"], 4);
+    world.fails(&["restore", "nothing", "--store", "other"], 2);
+    world.fails(&["backup", "b", "--store", "nothing"], 3);
+}
+
+#[test]
+fn a_backup_is_taken_beside_a_running_server() {
+    let world = filled();
+    let before = everything(&world, ".store", &[]);
+    let server = world.serve(&[]);
+    world.ok(&["backup", "copy"]);
+    assert_eq!(server.stop("-TERM"), 0);
+    assert_eq!(everything(&world, "copy", &[]), before);
+}
+
+#[test]
+fn a_migration_says_from_where_to_where() {
+    let world = World::new();
+    let made = world.json(&["migrate"]);
+    assert_eq!(made["from"], 0);
+    assert!(made["to"].as_u64().unwrap() >= 1);
+    let again = world.json(&["migrate"]);
+    assert_eq!(again["from"], again["to"]);
+    let server = world.serve(&[]);
+    world.fails(&["migrate"], 5);
+    drop(server);
+}

@@ -1,0 +1,164 @@
+//! A database that goes away: said quickly, never guessed at, found again without a restart.
+
+use std::time::Instant;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+
+use super::*;
+
+/// A way to the database that can be cut.
+struct Bridge {
+    url: String,
+    port: u16,
+    up: tokio::sync::watch::Sender<bool>,
+}
+
+impl Bridge {
+    async fn build() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let config: tokio_postgres::Config = url().parse().unwrap();
+        let there = config.get_ports()[0];
+        let bridged = url().replace(&format!(":{there}/"), &format!(":{port}/"));
+        assert_ne!(bridged, url(), "the test server's URL names its port");
+        let (up, seen) = tokio::sync::watch::channel(true);
+        tokio::spawn(carry(listener, there, seen));
+        Self { url: bridged, port, up }
+    }
+
+    async fn cut(&self) {
+        self.up.send_replace(false);
+        until("the bridge to break", async || TcpStream::connect(("127.0.0.1", self.port)).await.is_err())
+            .await;
+    }
+
+    fn mend(&self) {
+        self.up.send_replace(true);
+    }
+}
+
+async fn carry(listener: TcpListener, there: u16, mut up: tokio::sync::watch::Receiver<bool>) {
+    let address = listener.local_addr().unwrap();
+    let mut listener = Some(listener);
+    loop {
+        let Some(open) = &listener else {
+            if up.wait_for(|up| *up).await.is_err() {
+                return;
+            }
+            listener = TcpListener::bind(address).await.ok();
+            continue;
+        };
+        let mut carried = JoinSet::new();
+        loop {
+            tokio::select! {
+                accepted = open.accept() => {
+                    let Ok((mut here, _)) = accepted else { continue };
+                    carried.spawn(async move {
+                        if let Ok(mut there) = TcpStream::connect(("127.0.0.1", there)).await {
+                            let _ = tokio::io::copy_bidirectional(&mut here, &mut there).await;
+                        }
+                    });
+                }
+                changed = up.wait_for(|up| !*up) => {
+                    if changed.is_err() { return; }
+                    break;
+                }
+            }
+        }
+        carried.abort_all();
+        listener = None;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_database_is_said_quickly_and_found_again() {
+    let bridge = Bridge::build().await;
+    with_store_at(bridge.url.clone(), async |scene| {
+        scene.tenant_named("ours").await;
+        scene.open("ours", "s").await;
+        scene.say("ours", "s", "before").await;
+        bridge.cut().await;
+        let asked = Instant::now();
+        let outcome = scene.commit(append("ours", "s", vec![message("lost")])).await;
+        assert_eq!(verdict(&outcome), "unavailable");
+        let update = Part {
+            on: On::Session(id("s")),
+            guard: Guard::default(),
+            writes: smallvec![Write::Update(Box::default())],
+        };
+        let outcome = scene.commit(Change::new(tenant("ours")).part(update)).await;
+        assert_eq!(verdict(&outcome), "unavailable");
+        assert_eq!(scene.session(&tenant("ours"), &id("s")).await.unwrap_err().code(), "unavailable");
+        assert_eq!(scene.ready().await.unwrap_err().code(), "unavailable");
+        assert!(asked.elapsed() < Duration::from_secs(10), "{:?}", asked.elapsed());
+        bridge.mend();
+        until("the database to be found again", async || scene.ready().await.is_ok()).await;
+        until("an append to pass", async || {
+            verdict(&scene.commit(append("ours", "s", vec![message("after")])).await) == "ok"
+        })
+        .await;
+        let texts = scene.texts("ours", "s").await;
+        assert_eq!((texts[0].as_str(), texts[1].as_str(), texts.len()), ("before", "after", 2));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn connections_that_died_in_the_pool_are_replaced_unseen() {
+    with_store(async |scene| {
+        scene.tenant_named("ours").await;
+        scene.open("ours", "s").await;
+        let admin = scene.admin().await;
+        for round in 1..=5 {
+            scene.say("ours", "s", "hi").await;
+            assert_eq!(scene.log("ours", "s").await.len(), round);
+            let ended = format!(
+                "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+                 WHERE application_name = 'sederunt {}' AND query NOT LIKE '%LISTEN%'",
+                scene.schema
+            );
+            assert!(count(&admin, &ended).await >= 2);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_commit_whose_outcome_is_unknown_is_not_tried_again() {
+    with_store(async |scene| {
+        scene.tenant_named("ours").await;
+        scene.open("ours", "s").await;
+        scene.say("ours", "s", "before").await;
+        // The connection ends inside the commit itself, after every statement has succeeded.
+        let admin = scene.admin().await;
+        admin
+            .batch_execute(
+                "CREATE SEQUENCE ends; GRANT USAGE ON SEQUENCE ends TO sederunt_append, sederunt_app;
+                 CREATE FUNCTION end_it() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                     PERFORM nextval('ends'); PERFORM pg_terminate_backend(pg_backend_pid()); PERFORM pg_sleep(5);
+                     RETURN NULL; END $$;
+                 ALTER FUNCTION end_it() SECURITY DEFINER;
+                 CREATE CONSTRAINT TRIGGER end_it AFTER INSERT ON events DEFERRABLE INITIALLY DEFERRED
+                     FOR EACH ROW EXECUTE FUNCTION end_it()",
+            )
+            .await
+            .unwrap();
+        admin.batch_execute(&format!("ALTER FUNCTION end_it() SET search_path TO {}", scene.schema)).await.unwrap();
+        let outcome = scene.commit(append("ours", "s", vec![message("unknown")])).await;
+        assert_eq!(verdict(&outcome), "unavailable");
+        assert_eq!(count(&admin, "SELECT last_value FROM ends").await, 1, "it was tried once");
+        let both = Part {
+            on: On::Session(id("s")),
+            guard: Guard::default(),
+            writes: smallvec![Write::Append(vec![message("unknown")]), Write::Update(Box::default())],
+        };
+        let outcome = scene.commit(Change::new(tenant("ours")).part(both)).await;
+        assert_eq!(verdict(&outcome), "unavailable");
+        assert_eq!(count(&admin, "SELECT last_value FROM ends").await, 2, "it was tried once");
+        admin.batch_execute("DROP TRIGGER end_it ON events").await.unwrap();
+        scene.say("ours", "s", "after").await;
+        assert_eq!(scene.texts("ours", "s").await, ["before", "after"]);
+    })
+    .await;
+}

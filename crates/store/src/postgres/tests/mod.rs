@@ -1,0 +1,253 @@
+//! What PostgreSQL alone promises: walls inside the database, batches, nodes that hear of each other, and a
+//! database that goes away and comes back.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test says what it expects by failing")]
+
+mod batches;
+mod losses;
+mod nodes;
+mod schema;
+mod walls;
+
+use std::ops::Deref;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use sederunt_core::access::{Actor, Role};
+use sederunt_core::clock::SystemClock;
+use sederunt_core::event::{Event, EventQuery, EventType, NewEvent};
+use sederunt_core::ids::{CredentialId, Incarnation, SessionId, TenantId};
+use sederunt_core::json::Json;
+use sederunt_core::live::Hub;
+use sederunt_core::people::Audit;
+use sederunt_core::session::{Details, Head, MemoryMode, SessionType, Source, SourceKind, Status};
+use sederunt_core::store::{Change, Committed, Guard, IdemKey, NewSession, On, Part, Refusal, Store, Write};
+use sederunt_core::time::Timestamp;
+use smallvec::smallvec;
+use tokio_postgres::{Client, NoTls};
+
+use super::{PostgresOptions, PostgresStore};
+
+/// No wait in these tests needs longer than this unless something is lost.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+async fn in_time<T>(what: &str, wait: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, wait).await.unwrap_or_else(|_| panic!("waited too long for {what}"))
+}
+
+/// Looks again until it is so.
+async fn until(what: &str, mut so: impl AsyncFnMut() -> bool) {
+    in_time(what, async {
+        while !so().await {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await;
+}
+
+fn url() -> String {
+    std::env::var("SEDERUNT_TEST_POSTGRES").unwrap_or_else(|_| {
+        panic!("SEDERUNT_TEST_POSTGRES is not set: run this through scripts/with-postgres, or name a server's URL")
+    })
+}
+
+fn fresh_schema() -> String {
+    format!("only_{}", uuid::Uuid::now_v7().simple())
+}
+
+/// A store in a schema of its own.
+struct Scene {
+    store: Arc<PostgresStore>,
+    hub: Arc<Hub>,
+    schema: String,
+}
+
+impl Deref for Scene {
+    type Target = PostgresStore;
+
+    fn deref(&self) -> &PostgresStore {
+        &self.store
+    }
+}
+
+async fn open_at(url: String, schema: &str) -> Scene {
+    let hub = Arc::new(Hub::default());
+    let options = PostgresOptions {
+        url,
+        schema: schema.into(),
+        clock: Arc::new(SystemClock::default()),
+        hub: hub.clone(),
+        migrate: true,
+        pool_size: 4,
+    };
+    Scene { store: PostgresStore::open(options).await.unwrap(), hub, schema: schema.into() }
+}
+
+/// Runs a test on a store of its own and drops its schema, whether or not the test fails.
+async fn with_store(test: impl AsyncFnOnce(&Scene)) {
+    with_store_at(url(), test).await;
+}
+
+async fn with_store_at(url: String, test: impl AsyncFnOnce(&Scene)) {
+    let schema = fresh_schema();
+    let scene = open_at(url, &schema).await;
+    let outcome = AssertUnwindSafe(test(&scene)).catch_unwind().await;
+    scene.close().await;
+    drop_schema(&schema).await;
+    if let Err(panic) = outcome {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+async fn drop_schema(schema: &str) {
+    admin("public").await.batch_execute(&format!("DROP SCHEMA IF EXISTS {schema} CASCADE")).await.unwrap();
+}
+
+/// A connection as the superuser, who passes every wall.
+async fn admin(schema: &str) -> Client {
+    let (client, connection) = tokio_postgres::connect(&url(), NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client.batch_execute(&format!("SET search_path TO {schema}")).await.unwrap();
+    client
+}
+
+async fn count(client: &Client, sql: &str) -> i64 {
+    client.query_one(sql, &[]).await.unwrap().get(0)
+}
+
+fn id(text: &str) -> SessionId {
+    SessionId::stored(text)
+}
+
+fn tenant(text: &str) -> TenantId {
+    TenantId::stored(text)
+}
+
+fn session(name: &str) -> NewSession {
+    let unset = Timestamp::default();
+    NewSession {
+        id: id(name),
+        head: Head {
+            incarnation: Incarnation::generate(),
+            session_type: SessionType::Mixed,
+            is_talk: true,
+            is_bridge: false,
+            is_external: false,
+            is_group: false,
+            holder: None,
+            status: Status::Idle,
+            inactive: false,
+            version: 1,
+            last_sequence: 0,
+            last_at: unset,
+            message_count: 0,
+            turn_count: 0,
+            turn: None,
+            preview: None,
+            described: false,
+            claim: None,
+            epoch: 0,
+            attempts: 0,
+            stop_requested: false,
+            priority: 0,
+            deadline_at: None,
+        },
+        details: Details {
+            source: Source::direct(SourceKind::Api, false),
+            metadata: Json::stored("{\"a\":1}"),
+            task_id: None,
+            agent_slug: None,
+            entity_id: None,
+            parent_id: None,
+            root_id: None,
+            retry_of: None,
+            title: Some("a title".into()),
+            description: None,
+            description_source: None,
+            working_memory: None,
+            input: None,
+            draft_values: None,
+            result: None,
+            usage: None,
+            error_message: None,
+            end_reason: None,
+            memory_mode: MemoryMode::Local,
+            is_anonymous: false,
+            created_at: unset,
+            started_at: None,
+            completed_at: None,
+        },
+        participants: vec![sederunt_core::UserId::stored("ann")],
+        fork_of: None,
+    }
+}
+
+fn message(text: &str) -> NewEvent {
+    NewEvent {
+        kind: EventType::known("user.message"),
+        content: Some(Json::of(&serde_json::json!([{"type": "text", "text": text}])).unwrap()),
+        metadata: None,
+        subthread_id: None,
+        external_event_id: None,
+        author: None,
+    }
+}
+
+fn key(scope: u8) -> IdemKey {
+    IdemKey { scope: [scope; 16], body: [1; 16], note: None }
+}
+
+fn owner(of: &str) -> Actor {
+    Actor {
+        tenant: tenant(of),
+        credential: CredentialId::stored("key"),
+        role: Role::Owner,
+        ..Actor::local(SourceKind::Api)
+    }
+}
+
+fn append(to: &str, name: &str, events: Vec<NewEvent>) -> Change {
+    let part =
+        Part { on: On::Session(id(name)), guard: Guard::default(), writes: smallvec![Write::Append(events)] };
+    Change::new(tenant(to)).part(part)
+}
+
+fn verdict<T>(outcome: &Result<T, Refusal>) -> &'static str {
+    match outcome {
+        Ok(_) => "ok",
+        Err(Refusal::Stale) => "stale",
+        Err(Refusal::Rejected(error)) => error.code(),
+    }
+}
+
+impl Scene {
+    async fn tenant_named(&self, name: &str) -> i32 {
+        let audit = Audit { actor: "operator".into(), action: "tenant.create", target: name.into() };
+        self.create_tenant(&tenant(name), audit).await.unwrap();
+        self.base.tk(&tenant(name)).await.unwrap().unwrap()
+    }
+
+    async fn open(&self, of: &str, name: &str) -> Committed {
+        let part =
+            Part { on: On::New(Box::new(session(name))), guard: Guard::default(), writes: smallvec![] };
+        self.commit(Change::new(tenant(of)).part(part)).await.unwrap()
+    }
+
+    async fn say(&self, of: &str, name: &str, text: &str) {
+        self.commit(append(of, name, vec![message(text)])).await.unwrap();
+    }
+
+    async fn log(&self, of: &str, name: &str) -> Vec<Event> {
+        let query = EventQuery { limit: 1000, ..EventQuery::default() };
+        self.events(&tenant(of), &id(name), query).await.unwrap().events
+    }
+
+    async fn texts(&self, of: &str, name: &str) -> Vec<String> {
+        self.log(of, name).await.iter().map(|event| event.text().unwrap_or_default()).collect()
+    }
+
+    async fn admin(&self) -> Client {
+        admin(&self.schema).await
+    }
+}

@@ -1,0 +1,81 @@
+//! The schema: made once however many start, refused when it is newer, looked at without being touched.
+
+use super::*;
+
+fn options(schema: &str, migrate: bool) -> PostgresOptions {
+    PostgresOptions { schema: schema.into(), migrate, ..PostgresOptions::new(url(), Arc::default()) }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_may_start_at_once_on_nothing() {
+    let schemas: Vec<String> = (0..2).map(|_| fresh_schema()).collect();
+    let mut starting = tokio::task::JoinSet::new();
+    for n in 0..10 {
+        let options = PostgresOptions { pool_size: 2, ..options(&schemas[n % 2], true) };
+        starting.spawn(PostgresStore::open(options));
+    }
+    let mut started = Vec::new();
+    while let Some(store) = in_time("the starts", starting.join_next()).await {
+        started.push(store.unwrap().unwrap());
+    }
+    for store in &started {
+        assert_eq!(store.tenants().await.unwrap().len(), 1, "the tenant `default`, once");
+        store.close().await;
+    }
+    for schema in &schemas {
+        drop_schema(schema).await;
+    }
+}
+
+#[tokio::test]
+async fn a_schema_that_a_newer_program_wrote_is_refused() {
+    with_store(async |scene| {
+        scene.admin().await.batch_execute("INSERT INTO schema_history VALUES (999, 'future')").await.unwrap();
+        for migrate in [true, false] {
+            let refused = PostgresStore::open(options(&scene.schema, migrate)).await.unwrap_err();
+            let cause = std::error::Error::source(&refused).unwrap().to_string();
+            assert!(cause.contains("999"), "{cause}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_schema_that_is_not_there_is_made_only_when_asked_for() {
+    let schema = fresh_schema();
+    let refused = PostgresStore::open(options(&schema, false)).await.unwrap_err();
+    let cause = std::error::Error::source(&refused).unwrap().to_string();
+    assert!(cause.contains("migrate"), "{cause}");
+    let made = PostgresStore::open(options(&schema, true)).await.unwrap();
+    made.close().await;
+    let found = PostgresStore::open(options(&schema, false)).await.unwrap();
+    assert_eq!(found.vitals().await.unwrap().schema_version, 1);
+    found.close().await;
+    drop_schema(&schema).await;
+}
+
+#[tokio::test]
+async fn an_address_or_schema_that_cannot_be_is_refused_with_its_field() {
+    for (url, schema, field) in [
+        ("postgres://localhost/x", "Upper", "schema"),
+        ("postgres://localhost/x", "a;b", "schema"),
+        ("postgres://localhost/x", "", "schema"),
+        ("postgres://localhost/x", "pg_x", "schema"),
+        ("not an address", "fine", "store"),
+    ] {
+        let refused = PostgresStore::open(PostgresOptions {
+            schema: schema.into(),
+            ..PostgresOptions::new(url, Arc::default())
+        });
+        match refused.await.unwrap_err() {
+            sederunt_core::Error::Invalid { field: named, .. } => assert_eq!(named, field, "{url} {schema}"),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn nobody_to_connect_to_is_unavailable() {
+    let options = PostgresOptions::new("postgres://postgres@127.0.0.1:1/postgres", Arc::default());
+    assert_eq!(PostgresStore::open(options).await.unwrap_err().code(), "unavailable");
+}

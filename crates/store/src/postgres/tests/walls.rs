@@ -1,0 +1,283 @@
+//! The walls inside the database: what each role sees, and what it does not.
+
+use sederunt_core::people::{Key, SecretHash};
+use sederunt_core::store::{Record, SearchQuery};
+use tokio_postgres::error::SqlState;
+
+use super::*;
+
+const TENANT_TABLES: [&str; 16] = [
+    "session_heads", "sessions", "participants", "session_metadata", "events", "external_ids",
+    "session_ranges", "idempotency", "users", "identities", "api_keys", "shares", "audit", "search_docs",
+    "search_done", "tenants",
+];
+
+/// Two tenants with a session, an event, a key and a trail each.
+async fn two_tenants(scene: &Scene) -> (i32, i32) {
+    let mut tks = Vec::new();
+    for (n, name) in ["ours", "theirs"].into_iter().enumerate() {
+        tks.push(scene.tenant_named(name).await);
+        scene.open(name, "s").await;
+        let mut said = message(&format!("said in {name}"));
+        said.external_event_id = Some("x".into());
+        scene.commit(append(name, "s", vec![said]).keyed(Some(key(1)))).await.unwrap();
+        scene.commit(Change::new(tenant(name)).record(a_key(name, n))).await.unwrap();
+    }
+    scene.index_now().await.unwrap();
+    (tks[0], tks[1])
+}
+
+fn a_key(of: &str, n: usize) -> Record {
+    let key = Key {
+        id: CredentialId::stored(format!("key-{n}")),
+        tenant: tenant(of),
+        user: None,
+        role: Role::Owner,
+        prefix: None,
+        act_as: false,
+        created_at: Timestamp::from_micros(1),
+        expires_at: None,
+        revoked_at: None,
+    };
+    Record::AddKey { key, hash: SecretHash::of(&format!("secret of {of}")) }
+}
+
+/// What happens to a statement under a role, with these settings, in a transaction of its own.
+async fn under(client: &Client, role: &str, settings: &[(&str, &str)], sql: &str) -> Result<u64, SqlState> {
+    client.batch_execute(&format!("BEGIN; SET LOCAL ROLE {role}")).await.unwrap();
+    for (name, value) in settings {
+        client.execute("SELECT set_config($1, $2, true)", &[name, value]).await.unwrap();
+    }
+    let outcome = client.execute(sql, &[]).await;
+    client.batch_execute("ROLLBACK").await.unwrap();
+    outcome.map_err(|error| error.code().unwrap_or_else(|| panic!("{sql}: {error:?}")).clone())
+}
+
+#[tokio::test]
+async fn without_a_tenant_the_app_role_sees_no_row() {
+    with_store(async |scene| {
+        two_tenants(scene).await;
+        let admin = scene.admin().await;
+        for table in TENANT_TABLES {
+            let all = format!("SELECT 1 FROM {table}");
+            assert_eq!(under(&admin, "sederunt_app", &[], &all).await, Ok(0), "{table}");
+            // After a transaction the setting is empty, not missing.
+            assert_eq!(under(&admin, "sederunt_app", &[("app.tk", "")], &all).await, Ok(0), "{table}");
+        }
+        assert!(count(&admin, "SELECT count(*) FROM events").await > 0, "there is something to be seen");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn one_tenant_neither_reads_nor_writes_the_rows_of_another() {
+    with_store(async |scene| {
+        let (ours, theirs) = two_tenants(scene).await;
+        let admin = scene.admin().await;
+        let as_ours = [("app.tk", &*ours.to_string())];
+        for table in TENANT_TABLES {
+            for reached in [
+                format!("SELECT 1 FROM {table} WHERE tk = {theirs}"),
+                format!("UPDATE {table} SET tk = DEFAULT WHERE tk = {theirs}"),
+                format!("DELETE FROM {table} WHERE tk = {theirs}"),
+            ] {
+                assert_eq!(under(&admin, "sederunt_app", &as_ours, &reached).await, Ok(0), "{reached}");
+            }
+        }
+        for planted in [
+            format!("INSERT INTO events (tk, log, seq, type, at) VALUES ({theirs}, 1, 99, 'a.b', 0)"),
+            format!("INSERT INTO participants VALUES ({theirs}, 1, 'eve')"),
+            format!("UPDATE participants SET tk = {theirs}"),
+        ] {
+            let outcome = under(&admin, "sederunt_app", &as_ours, &planted).await;
+            assert_eq!(outcome, Err(SqlState::INSUFFICIENT_PRIVILEGE), "{planted}");
+        }
+        assert_eq!(under(&admin, "sederunt_app", &as_ours, "SELECT 1 FROM events").await, Ok(1));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_append_role_cannot_read_what_was_said() {
+    with_store(async |scene| {
+        let (ours, theirs) = two_tenants(scene).await;
+        let admin = scene.admin().await;
+        let set = format!("{{{ours}}}");
+        let as_ours = [("app.tks", &*set)];
+        for hidden in [
+            "SELECT content FROM events",
+            "SELECT metadata FROM events",
+            "SELECT seq FROM events",
+            "SELECT preview FROM session_heads",
+            "SELECT title FROM sessions",
+            "SELECT metadata FROM sessions",
+            "SELECT description FROM sessions",
+            "SELECT 1 FROM api_keys",
+            "SELECT 1 FROM users",
+            "SELECT 1 FROM shares",
+            "SELECT 1 FROM search_docs",
+            "SELECT 1 FROM tenants",
+            "DELETE FROM events",
+            "DELETE FROM session_heads",
+            "UPDATE events SET content = ''",
+            "UPDATE session_heads SET status = 'idle'",
+            "UPDATE session_heads SET epoch = 0",
+            "UPDATE session_heads SET preview = preview || 'x'",
+        ] {
+            let outcome = under(&admin, "sederunt_append", &as_ours, hidden).await;
+            assert_eq!(outcome, Err(SqlState::INSUFFICIENT_PRIVILEGE), "{hidden}");
+        }
+        let heads = "SELECT sk FROM session_heads";
+        assert_eq!(under(&admin, "sederunt_append", &[], heads).await, Ok(0));
+        assert_eq!(under(&admin, "sederunt_append", &[("app.tks", "")], heads).await, Ok(0));
+        assert_eq!(under(&admin, "sederunt_append", &as_ours, heads).await, Ok(1));
+        let insert = |tk: i32, kind: &str| {
+            format!("INSERT INTO events (tk, log, seq, type, at) VALUES ({tk}, 1, 99, '{kind}', 0)")
+        };
+        assert_eq!(under(&admin, "sederunt_append", &as_ours, &insert(ours, "a.b")).await, Ok(1));
+        for planted in [insert(theirs, "a.b"), insert(ours, "human.marker")] {
+            let outcome = under(&admin, "sederunt_append", &as_ours, &planted).await;
+            assert_eq!(outcome, Err(SqlState::INSUFFICIENT_PRIVILEGE), "{planted}");
+        }
+        let touched = format!("UPDATE session_heads SET last_sequence = 0 WHERE tk = {theirs}");
+        assert_eq!(under(&admin, "sederunt_append", &as_ours, &touched).await, Ok(0));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_scan_role_sees_keys_and_states_alone() {
+    with_store(async |scene| {
+        two_tenants(scene).await;
+        let admin = scene.admin().await;
+        let seen =
+            "SELECT tk, sk, status, priority, lease_until, deadline_at, last_sequence FROM session_heads";
+        assert_eq!(under(&admin, "sederunt_scan", &[], seen).await, Ok(2));
+        for hidden in [
+            "SELECT holder FROM session_heads",
+            "SELECT preview FROM session_heads",
+            "SELECT 1 FROM sessions",
+            "SELECT 1 FROM events",
+            "SELECT body FROM idempotency",
+            "SELECT 1 FROM search_docs",
+            "SELECT 1 FROM users",
+            "SELECT 1 FROM api_keys",
+            "UPDATE session_heads SET status = 'idle'",
+            "DELETE FROM idempotency",
+            "DELETE FROM tenants",
+        ] {
+            let outcome = under(&admin, "sederunt_scan", &[], hidden).await;
+            assert_eq!(outcome, Err(SqlState::INSUFFICIENT_PRIVILEGE), "{hidden}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_find_role_sees_numbers_and_words_alone_and_search_stays_in_its_tenant() {
+    with_store(async |scene| {
+        two_tenants(scene).await;
+        let admin = scene.admin().await;
+        assert!(under(&admin, "sederunt_find", &[], "SELECT n FROM search_docs").await.unwrap() > 0);
+        for hidden in ["SELECT seq FROM search_docs", "SELECT 1 FROM events", "SELECT 1 FROM session_heads"] {
+            let outcome = under(&admin, "sederunt_find", &[], hidden).await;
+            assert_eq!(outcome, Err(SqlState::INSUFFICIENT_PRIVILEGE), "{hidden}");
+        }
+        for (of, hits) in [("ours", 1), ("theirs", 0)] {
+            let words = vec!["ours".to_owned()];
+            let query = SearchQuery { words, seen_by: None, after: None, limit: 10 };
+            assert_eq!(scene.search(&tenant(of), query).await.unwrap().items.len(), hits, "{of}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_credential_is_found_by_its_hash_and_lends_only_its_own_tenant() {
+    with_store(async |scene| {
+        two_tenants(scene).await;
+        let admin = scene.admin().await;
+        let hash = hex::encode(SecretHash::of("secret of ours").0);
+        let settings = [("app.hash", &*hash)];
+        assert_eq!(under(&admin, "sederunt_app", &settings, "SELECT 1 FROM api_keys").await, Ok(1));
+        assert_eq!(under(&admin, "sederunt_app", &settings, "SELECT 1 FROM tenants").await, Ok(0));
+        assert_eq!(
+            under(&admin, "sederunt_app", &settings, "UPDATE api_keys SET role = 'owner'").await,
+            Ok(0)
+        );
+        for of in ["ours", "theirs"] {
+            let found = scene.key_by_hash(SecretHash::of(&format!("secret of {of}"))).await.unwrap().unwrap();
+            assert_eq!(found.key.tenant, tenant(of));
+        }
+        assert!(scene.key_by_hash(SecretHash::of("no such secret")).await.unwrap().is_none());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn every_table_of_a_tenant_is_walled_and_no_role_may_pass() {
+    with_store(async |scene| {
+        let admin = scene.admin().await;
+        let rows = admin
+            .query(
+                "SELECT c.relname::text, c.relrowsecurity AND c.relforcerowsecurity FROM pg_class c
+                 WHERE c.relnamespace = $1::text::regnamespace AND c.relkind = 'r'
+                     AND EXISTS (SELECT 1 FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'tk')",
+                &[&scene.schema],
+            )
+            .await
+            .unwrap();
+        let mut walled: Vec<String> = Vec::new();
+        for row in rows {
+            assert!(row.get::<_, bool>(1), "{} has no forced wall", row.get::<_, String>(0));
+            walled.push(row.get(0));
+        }
+        let mut listed = TENANT_TABLES.map(str::to_owned).to_vec();
+        walled.sort_unstable();
+        listed.sort_unstable();
+        assert_eq!(walled, listed);
+        let strong = "SELECT count(*) FROM pg_roles WHERE rolname LIKE 'sederunt\\_%'
+             AND (rolsuper OR rolbypassrls OR rolcanlogin OR rolcreaterole OR rolcreatedb)";
+        assert_eq!(count(&admin, strong).await, 0);
+        assert_eq!(count(&admin, "SELECT count(*) FROM pg_roles WHERE rolname LIKE 'sederunt\\_%'").await, 4);
+        let owned = format!(
+            "SELECT count(*) FROM pg_class c JOIN pg_roles r ON r.oid = c.relowner
+             WHERE c.relnamespace = '{}'::regnamespace AND r.rolname LIKE 'sederunt\\_%'",
+            scene.schema
+        );
+        assert_eq!(count(&admin, &owned).await, 0);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_setting_does_not_outlive_its_transaction_on_a_pooled_connection() {
+    with_store(async |scene| {
+        two_tenants(scene).await;
+        for _ in 0..20 {
+            assert_eq!(scene.log("ours", "s").await.len(), 1);
+        }
+        for _ in 0..8 {
+            let client = scene.base.app.get().await.unwrap();
+            let rows = client.query("SELECT 1 FROM events", &[]).await.unwrap();
+            assert!(rows.is_empty(), "a pooled connection remembers a tenant");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_removed_tenant_leaves_no_row() {
+    with_store(async |scene| {
+        let (ours, theirs) = two_tenants(scene).await;
+        scene.delete_tenant(&tenant("theirs")).await.unwrap();
+        let admin = scene.admin().await;
+        for table in TENANT_TABLES {
+            let left = format!("SELECT count(*) FROM {table} WHERE tk = {theirs}");
+            assert_eq!(count(&admin, &left).await, 0, "{table}");
+        }
+        assert_eq!(count(&admin, &format!("SELECT count(*) FROM events WHERE tk = {ours}")).await, 1);
+        assert!(scene.key_by_hash(SecretHash::of("secret of theirs")).await.unwrap().is_none());
+    })
+    .await;
+}
