@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use anyhow::{Result, ensure};
 use sederunt_core::engine::{Append, Engine};
+use sederunt_core::event::EventQuery;
 use sederunt_core::ids::SessionId;
 use sederunt_core::store::IdemKey;
 use tokio::task::JoinSet;
@@ -30,16 +31,31 @@ pub fn singles(bench: &Bench) -> Result<Vec<Row>> {
     let redis = Redis::start(&bench.dir)?;
     let mut adk = Peer::start(&bench.root, "adk.py", &bench.dir.join("adk.db"))?;
     let count = bench.some(100_000);
-    let [raw, ours, redis, adk] = interleave(bench.rounds, [
-        &mut || sqlite::append(&bench.dir, &bench.payloads, appends(bench, CONNECTIONS, 1, count)),
-        &mut || spread_out(bench, CONNECTIONS, 1, count),
-        &mut || redis.append(&bench.payloads, appends(bench, PEER_CONNECTIONS, 1, count)),
-        &mut || adk.append_for(if bench.quick { 1.0 } else { 3.0 }),
-    ])?;
+    let [raw, ours, redis, adk] = interleave(
+        bench.rounds,
+        [
+            &mut || sqlite::append(&bench.dir, &bench.payloads, appends(bench, CONNECTIONS, 1, count)),
+            &mut || spread_out(bench, CONNECTIONS, 1, count),
+            &mut || redis.append(&bench.payloads, appends(bench, PEER_CONNECTIONS, 1, count)),
+            &mut || adk.append_for(if bench.quick { 1.0 } else { 3.0 }),
+        ],
+    )?;
     Ok(vec![
-        Row::at_least("HTTP append, 64 connections / bare driver, 64 producers", ours.per_s, raw.per_s, "events", 0.5),
+        Row::at_least(
+            "HTTP append, 64 connections / bare driver, 64 producers",
+            ours.per_s,
+            raw.per_s,
+            "events",
+            0.5,
+        ),
         Row::at_most_times("HTTP append p99 / bare driver's p99", ours.p99_ms, raw.p99_ms, "ms", 3.0),
-        Row::at_least("HTTP append / Google ADK append_event, 32 tasks", ours.per_s, adk.per_s, "events", 50.0),
+        Row::at_least(
+            "HTTP append / Google ADK append_event, 32 tasks",
+            ours.per_s,
+            adk.per_s,
+            "events",
+            50.0,
+        ),
         Row::beside(
             "HTTP append / Redis XADD, appendfsync always, 32 connections",
             ours.per_s,
@@ -54,11 +70,14 @@ pub fn singles(bench: &Bench) -> Result<Vec<Row>> {
 pub fn batches(bench: &Bench) -> Result<Vec<Row>> {
     let redis = Redis::start(&bench.dir)?;
     let count = bench.some(10_000);
-    let [raw, ours, redis] = interleave(bench.rounds, [
-        &mut || sqlite::append(&bench.dir, &bench.payloads, appends(bench, CONNECTIONS, BATCH, count)),
-        &mut || spread_out(bench, CONNECTIONS, BATCH, count),
-        &mut || redis.append(&bench.payloads, appends(bench, PEER_CONNECTIONS, BATCH, count)),
-    ])?;
+    let [raw, ours, redis] = interleave(
+        bench.rounds,
+        [
+            &mut || sqlite::append(&bench.dir, &bench.payloads, appends(bench, CONNECTIONS, BATCH, count)),
+            &mut || spread_out(bench, CONNECTIONS, BATCH, count),
+            &mut || redis.append(&bench.payloads, appends(bench, PEER_CONNECTIONS, BATCH, count)),
+        ],
+    )?;
     Ok(vec![
         Row::at_least("HTTP append of 16 / bare driver, batches of 16", ours.per_s, raw.per_s, "events", 0.6),
         Row::beside(
@@ -74,14 +93,23 @@ pub fn batches(bench: &Bench) -> Result<Vec<Row>> {
 /// The engine in this process, without and with an idempotency key on every append.
 pub fn embedded(bench: &Bench) -> Result<Vec<Row>> {
     let count = bench.some(100_000);
-    let [raw, plain, keyed] = interleave(bench.rounds, [
-        &mut || sqlite::append(&bench.dir, &bench.payloads, appends(bench, CONNECTIONS, 1, count)),
-        &mut || in_process(bench, count, Keys::None),
-        &mut || in_process(bench, count, Keys::OnEvery),
-    ])?;
+    let [raw, plain, keyed] = interleave(
+        bench.rounds,
+        [
+            &mut || sqlite::append(&bench.dir, &bench.payloads, appends(bench, CONNECTIONS, 1, count)),
+            &mut || in_process(bench, count, Keys::None),
+            &mut || in_process(bench, count, Keys::OnEvery),
+        ],
+    )?;
     Ok(vec![
         Row::at_least("embedded append, 64 tasks / bare driver", plain.per_s, raw.per_s, "events", 0.8),
-        Row::at_least("embedded append with a key on each / bare driver", keyed.per_s, raw.per_s, "events", 0.6),
+        Row::at_least(
+            "embedded append with a key on each / bare driver",
+            keyed.per_s,
+            raw.per_s,
+            "events",
+            0.6,
+        ),
     ])
 }
 
@@ -89,9 +117,9 @@ pub fn embedded(bench: &Bench) -> Result<Vec<Row>> {
 pub fn one_session(bench: &Bench) -> Result<Vec<Row>> {
     let count = bench.some(40_000);
     let mut refused = 0;
-    let [spread, one] = interleave(bench.rounds, [
-        &mut || spread_out(bench, WRITERS, 1, count),
-        &mut || {
+    let [spread, one] = interleave(
+        bench.rounds,
+        [&mut || spread_out(bench, WRITERS, 1, count), &mut || {
             let subject = Subject::on_disk(bench)?.with_sessions()?;
             let node = subject.serve()?;
             let driven = drive(bench, &node, WRITERS, 1, count, |_| 0)?;
@@ -99,8 +127,8 @@ pub fn one_session(bench: &Bench) -> Result<Vec<Row>> {
             refused += driven.refused;
             let mut driven = driven;
             Ok(Sample::new(driven.answered, driven.took, &mut driven.latencies))
-        },
-    ])?;
+        }],
+    )?;
     Ok(vec![
         Row::none_of("refusals with 16 writers on one session", refused),
         Row::at_least("16 writers on one session / spread out", one.per_s, spread.per_s, "events", 0.5),
@@ -162,22 +190,51 @@ enum Keys {
 fn in_process(bench: &Bench, count: u64, keys: Keys) -> Result<Sample> {
     let subject = Subject::on_disk(bench)?.with_sessions()?;
     subject.with_engine(async |engine| {
-        let before = engine.store().vitals().await?.events;
         let tickets = Arc::new(AtomicU64::new(0));
         let start = Instant::now();
         let mut tasks = JoinSet::new();
         for _ in 0..CONNECTIONS {
-            tasks.spawn(append_all(bench.payloads.clone(), engine.clone(), tickets.clone(), start, bench.cap, count, keys));
+            tasks.spawn(append_all(
+                bench.payloads.clone(),
+                engine.clone(),
+                tickets.clone(),
+                start,
+                bench.cap,
+                count,
+                keys,
+            ));
         }
         let mut all = Latencies::default();
         while let Some(done) = tasks.join_next().await {
             all.join(done??);
         }
         let took = start.elapsed();
-        let stored = engine.store().vitals().await?.events - before;
+        let stored = stored_events(engine).await?;
         ensure!(stored == all.len() as u64, "{stored} events stored, {} acknowledged", all.len());
         Ok(Sample::new(stored, took, &mut all))
     })
+}
+
+/// Reads every session to its end in this process, as [`Node::check_stored`] does over HTTP.
+async fn stored_events(engine: &Engine) -> Result<u64> {
+    let mut stored = 0;
+    for nth in 0..SESSIONS {
+        let id = SessionId::parse(&subject::name(nth))?;
+        let mut last = 0;
+        loop {
+            let query = EventQuery { after: last, limit: 1_000, ..EventQuery::default() };
+            let page = engine.read(&subject::owner(), &id, query).await?;
+            for event in page.events {
+                ensure!(event.sequence == last + 1, "in {id}, {} comes after {last}", event.sequence);
+                last = event.sequence;
+            }
+            if !page.has_more {
+                break;
+            }
+        }
+        stored += last - 1;
+    }
+    Ok(stored)
 }
 
 async fn append_all(

@@ -23,10 +23,12 @@ pub fn on_sqlite(bench: &Bench) -> Result<Vec<Row>> {
     let (pending, count) = sizes(bench);
     let queue = raw::sqlite::Queue::prepare(&bench.dir, pending)?;
     let subject = lists::many(bench, Subject::on_disk(bench)?)?;
-    let [raw, ours] = interleave(bench.rounds, [
-        &mut || queue.claim(WORKERS, count, EACH),
-        &mut || subject.with_engine(async |engine| claim(engine, count).await),
-    ])?;
+    let [raw, ours] = interleave(
+        bench.rounds,
+        [&mut || queue.claim(WORKERS, count, EACH), &mut || {
+            subject.with_engine(async |engine| claim(engine, count).await)
+        }],
+    )?;
     let mut rows = vec![row("SQLite", pending, raw, ours)];
     rows.extend(lists::measure(bench, &subject, "SQLite")?);
     Ok(rows)
@@ -36,10 +38,12 @@ pub fn on_postgres(bench: &Bench) -> Result<Vec<Row>> {
     let (pending, count) = sizes(bench);
     let queue = raw::postgres::Queue::prepare(bench.postgres()?, pending)?;
     let subject = lists::many(bench, Subject::on_postgres(bench)?)?;
-    let [raw, ours] = interleave(bench.rounds, [
-        &mut || queue.claim(WORKERS, count, EACH),
-        &mut || subject.with_engine(async |engine| claim(engine, count).await),
-    ])?;
+    let [raw, ours] = interleave(
+        bench.rounds,
+        [&mut || queue.claim(WORKERS, count, EACH), &mut || {
+            subject.with_engine(async |engine| claim(engine, count).await)
+        }],
+    )?;
     let mut rows = vec![row("PostgreSQL", pending, raw, ours)];
     rows.extend(lists::measure(bench, &subject, "PostgreSQL")?);
     Ok(rows)

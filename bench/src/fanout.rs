@@ -60,23 +60,27 @@ pub fn paced(bench: &Bench) -> Result<Vec<Row>> {
 /// As many deliveries as go through, beside a bare fan-out.
 pub fn saturated(bench: &Bench) -> Result<Vec<Row>> {
     let events = bench.some(2_000);
-    let [bare, ours] = interleave(bench.rounds, [
-        &mut || {
-            let mut command = child::command(child::this_program()?);
-            command.arg("bare-fanout");
-            let server = Listening::start(command)?;
-            single_threaded()?.block_on(publish_saturated(bench, &bare(&server), events))
-        },
-        &mut || {
-            let subject = Subject::on_disk(bench)?.with_sessions()?;
-            let node = subject.serve()?;
-            let before = node.listening.usage()?.cpu_s;
-            let sample = single_threaded()?.block_on(publish_saturated(bench, &ours(&node.target), events))?;
-            let cpu_us = (node.listening.usage()?.cpu_s - before) * 1e6 / (events * READERS) as f64;
-            eprintln!("  the server spent {cpu_us:.2} µs of processor time a delivery");
-            Ok(sample)
-        },
-    ])?;
+    let [bare, ours] = interleave(
+        bench.rounds,
+        [
+            &mut || {
+                let mut command = child::command(child::this_program()?);
+                command.arg("bare-fanout");
+                let server = Listening::start(command)?;
+                single_threaded()?.block_on(publish_saturated(bench, &bare(&server), events))
+            },
+            &mut || {
+                let subject = Subject::on_disk(bench)?.with_sessions()?;
+                let node = subject.serve()?;
+                let before = node.listening.usage()?.cpu_s;
+                let sample =
+                    single_threaded()?.block_on(publish_saturated(bench, &ours(&node.target), events))?;
+                let cpu_us = (node.listening.usage()?.cpu_s - before) * 1e6 / (events * READERS) as f64;
+                eprintln!("  the server spent {cpu_us:.2} µs of processor time a delivery");
+                Ok(sample)
+            },
+        ],
+    )?;
     Ok(vec![Row::at_least(
         "1,000 readers, saturated / bare axum fan-out",
         ours.per_s,

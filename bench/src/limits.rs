@@ -16,7 +16,8 @@ pub fn raise_open_files(wanted: u64) -> Result<()> {
     }
     ensure!(hard >= wanted, "{wanted} open files are needed and {hard} are allowed: raise `ulimit -n`");
     let pid = std::process::id().to_string();
-    let done = Command::new("prlimit").args(["--pid", &pid, &format!("--nofile={wanted}:{hard}")]).status()?;
+    let done =
+        Command::new("prlimit").args(["--pid", &pid, &format!("--nofile={wanted}:{hard}")]).status()?;
     ensure!(done.success(), "prlimit failed");
     Ok(())
 }

@@ -16,8 +16,10 @@ use crate::subject::{self, Subject};
 
 const PAGE_ROWS: usize = 50;
 /// Each of them keeps a part of the rows; the slowest one is what counts.
-const FILTERS: [&str; 5] =
-    ["status=pending", "status=running&agent_slug=agent-3", "metadata.team=t7", "task_id=task-11", "group=live"];
+const FILTERS: [&str; 5] = [
+    "status=pending", "status=running&agent_slug=agent-3", "metadata.team=t7", "task_id=task-11",
+    "group=live",
+];
 /// A word that thousands of titles hold, two that few hold together, and one that stands alone.
 const SEARCHES: [&str; 3] = ["invoice", "invoice weather", "number777"];
 
@@ -83,7 +85,13 @@ pub fn measure(bench: &Bench, subject: &Subject, store: &str) -> Result<Vec<Row>
     }
     let count = sessions(bench);
     Ok(vec![
-        Row::at_most(format!("{store}: slowest filtered list, page of 50 of {count}, p50"), listed, 0.0, "ms", 5.0),
+        Row::at_most(
+            format!("{store}: slowest filtered list, page of 50 of {count}, p50"),
+            listed,
+            0.0,
+            "ms",
+            5.0,
+        ),
         Row::at_most(format!("{store}: slowest search in {count} sessions, p50"), searched, 0.0, "ms", 20.0),
     ])
 }

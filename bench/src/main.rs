@@ -22,6 +22,7 @@ mod process;
 mod raw;
 mod report;
 mod rounds;
+mod serve;
 mod sse;
 mod subject;
 
@@ -75,6 +76,16 @@ enum Part {
     /// A bare fan-out server
     #[command(hide = true)]
     BareFanout,
+    /// The product's server, where its binary was not built
+    #[command(hide = true)]
+    Serve {
+        #[arg(long)]
+        listen: std::net::SocketAddr,
+        #[arg(long, value_parser = ["keys"])]
+        auth: String,
+        #[arg(long)]
+        store: String,
+    },
     /// Appends to a session N times, for counting instructions
     #[command(hide = true)]
     ProbeAppend { store: String, session: String, count: u64 },
@@ -88,10 +99,13 @@ fn main() -> Result<()> {
     match arguments.part {
         None => measure(arguments.quick, &arguments.only),
         Some(Part::BareFanout) => raw::fanout::serve(),
+        Some(Part::Serve { listen, store, .. }) => serve::serve(listen, &store),
         Some(Part::ProbeAppend { store, session, count }) => {
             flat::run(flat::Probe::Append, &store, &session, count)
         }
-        Some(Part::ProbePage { store, session, count }) => flat::run(flat::Probe::Page, &store, &session, count),
+        Some(Part::ProbePage { store, session, count }) => {
+            flat::run(flat::Probe::Page, &store, &session, count)
+        }
     }
 }
 
@@ -109,7 +123,8 @@ fn measure(quick: bool, only: &[String]) -> Result<()> {
         }
         let began = Instant::now();
         eprintln!("{name}");
-        let measured = if start.elapsed() < RUN_MAX { measure(&bench) } else { Err(anyhow::anyhow!("out of time")) };
+        let measured =
+            if start.elapsed() < RUN_MAX { measure(&bench) } else { Err(anyhow::anyhow!("out of time")) };
         let measured = measured.unwrap_or_else(|error| {
             failed += 1;
             vec![Row::failed(*name, &error)]

@@ -15,9 +15,9 @@ pub fn pages(bench: &Bench) -> Result<Vec<Row>> {
     let log = Log::prepare(&bench.dir, &bench.payloads, events)?;
     let node = bench.large()?.serve()?;
     let count = bench.some(20_000);
-    let [raw, ours] = interleave(bench.rounds, [
-        &mut || log.read_pages(count, bench.cap / 2),
-        &mut || {
+    let [raw, ours] = interleave(
+        bench.rounds,
+        [&mut || log.read_pages(count, bench.cap / 2), &mut || {
             let target = node.target.clone();
             let shape = Drive { connections: CONNECTIONS, count, cap: bench.cap / 2, expect: 200 };
             load::drive(&node.target, shape, move |nth, request| {
@@ -25,8 +25,8 @@ pub fn pages(bench: &Bench) -> Result<Vec<Row>> {
                 target.get(&format!("/api/sessions/{LONG}/events?after_sequence={after}&limit=100"), request);
             })?
             .sample(1)
-        },
-    ])?;
+        }],
+    )?;
     let measure = format!("HTTP page of 100 out of {events} events, 8 connections / one bare reader");
     Ok(vec![Row::at_least(measure, ours.per_s, raw.per_s, "pages", 0.4)])
 }

@@ -15,12 +15,15 @@ const FEW: usize = 32;
 pub fn appends(bench: &Bench) -> Result<Vec<Row>> {
     let server = bench.postgres()?;
     let (many, few) = (bench.some(60_000), bench.some(30_000));
-    let [raw_many, ours_many, raw_few, ours_few] = interleave(bench.rounds, [
-        &mut || append(server, &bench.payloads, How::Batches, MANY, many, bench.cap),
-        &mut || over_http(bench, MANY, many),
-        &mut || append(server, &bench.payloads, How::Singles, FEW, few, bench.cap),
-        &mut || over_http(bench, FEW, few),
-    ])?;
+    let [raw_many, ours_many, raw_few, ours_few] = interleave(
+        bench.rounds,
+        [
+            &mut || append(server, &bench.payloads, How::Batches, MANY, many, bench.cap),
+            &mut || over_http(bench, MANY, many),
+            &mut || append(server, &bench.payloads, How::Singles, FEW, few, bench.cap),
+            &mut || over_http(bench, FEW, few),
+        ],
+    )?;
     let bar = if bench.has_fast_disk() { 1.2 } else { 0.9 };
     Ok(vec![
         Row::at_least(

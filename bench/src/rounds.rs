@@ -31,7 +31,10 @@ impl Sample {
 pub type Contestant<'a> = &'a mut dyn FnMut() -> Result<Sample>;
 
 /// Lets each contestant run once per round, and returns their medians in the same order.
-pub fn interleave<const N: usize>(rounds: usize, mut contestants: [Contestant<'_>; N]) -> Result<[Sample; N]> {
+pub fn interleave<const N: usize>(
+    rounds: usize,
+    mut contestants: [Contestant<'_>; N],
+) -> Result<[Sample; N]> {
     let mut samples: [Vec<Sample>; N] = std::array::from_fn(|_| Vec::with_capacity(rounds));
     for _ in 0..rounds {
         for (contestant, samples) in contestants.iter_mut().zip(&mut samples) {

@@ -77,11 +77,8 @@ impl Subject {
     /// Starts the server on this store, with keys.
     pub fn serve(&self) -> Result<Node> {
         let beside = child::this_program()?.with_file_name("sederunt");
-        let mut command = if beside.is_file() {
-            child::command(beside)
-        } else {
-            child::command(child::this_program()?)
-        };
+        let mut command =
+            if beside.is_file() { child::command(beside) } else { child::command(child::this_program()?) };
         command.args(["serve", "--listen", "127.0.0.1:0", "--auth", "keys", "--store", &self.url]);
         let listening = Listening::start(command)?;
         let target = Target::new(listening.addr, Some(&self.key));
@@ -124,7 +121,11 @@ struct Numbered {
 }
 
 /// The events of a session beside the one that says that it was opened.
-async fn count_events(target: &Target, connection: &mut crate::load::Connection, session: &str) -> Result<u64> {
+async fn count_events(
+    target: &Target,
+    connection: &mut crate::load::Connection,
+    session: &str,
+) -> Result<u64> {
     let mut last = 0;
     loop {
         let mut request = Vec::new();

@@ -51,8 +51,7 @@ pub fn run(url: &str, statement: &str) -> Result<()> {
 
 /// The server's version.
 pub fn version(url: &str) -> Result<String> {
-    runtime()?
-        .block_on(async { Ok(connect(url).await?.query_one("SHOW server_version", &[]).await?.get(0)) })
+    runtime()?.block_on(async { Ok(connect(url).await?.query_one("SHOW server_version", &[]).await?.get(0)) })
 }
 
 fn runtime() -> Result<tokio::runtime::Runtime> {
@@ -60,7 +59,8 @@ fn runtime() -> Result<tokio::runtime::Runtime> {
 }
 
 async fn connect(url: &str) -> Result<Client> {
-    let (client, connection) = tokio_postgres::connect(url, NoTls).await.context("PostgreSQL does not answer")?;
+    let (client, connection) =
+        tokio_postgres::connect(url, NoTls).await.context("PostgreSQL does not answer")?;
     tokio::spawn(connection);
     Ok(client)
 }
@@ -123,7 +123,10 @@ pub fn append(
     let database = Database::create(admin)?;
     run(
         &database.url,
-        &format!("{SCHEMA} INSERT INTO session_heads SELECT n, 0, 0 FROM generate_series(0, {}) n", SESSIONS - 1),
+        &format!(
+            "{SCHEMA} INSERT INTO session_heads SELECT n, 0, 0 FROM generate_series(0, {}) n",
+            SESSIONS - 1
+        ),
     )?;
     run(&database.url, "VACUUM ANALYZE session_heads")?;
     runtime()?.block_on(async {

@@ -180,7 +180,12 @@ impl Log {
                 )?;
                 for n in 1..=events {
                     let sequence = n as i64;
-                    insert.execute(params![1_i64 << 32 | sequence, now_micros(), sequence, &**payloads.nth(n)])?;
+                    insert.execute(params![
+                        1_i64 << 32 | sequence,
+                        now_micros(),
+                        sequence,
+                        &**payloads.nth(n)
+                    ])?;
                 }
             }
             connection.execute_batch("COMMIT; PRAGMA wal_checkpoint(TRUNCATE)")?;
@@ -302,9 +307,9 @@ impl Queue {
                 Ok(())
             };
             let threads: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
-            threads.into_iter().try_for_each(|thread| {
-                thread.join().map_err(|_| anyhow!("a raw worker panicked"))?
-            })
+            threads
+                .into_iter()
+                .try_for_each(|thread| thread.join().map_err(|_| anyhow!("a raw worker panicked"))?)
         })?;
         Ok(Sample::rate(taken.into_inner(), start.elapsed()))
     }
