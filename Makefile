@@ -12,7 +12,7 @@ OFFLINE := CARGO_NET_OFFLINE=true
 PG := scripts/with-postgres
 
 # The check of the served API against its description: a command, or empty for none.
-API_CHECK :=
+API_CHECK := $(PG) scripts/schemathesis
 
 # Further arguments: make test ARGS=approval (a filter of tests), make run ARGS=--help, make bench ARGS=--help
 ARGS ?=

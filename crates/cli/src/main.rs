@@ -1,1 +1,43 @@
-fn main() {}
+//! The binary `sederunt`: arguments, configuration, wiring, exit codes. What the product does
+//! stands in `sederunt-core`; this crate reads what people write and writes what people read.
+
+mod args;
+mod commands;
+mod config;
+mod demo;
+mod doctor;
+mod exit;
+mod output;
+mod reach;
+mod serve;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::Cli;
+use crate::exit::Exit;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            output::note(exit::Failure::io("cannot start", &error).to_string());
+            return Exit::Error.into();
+        }
+    };
+    let done = runtime.block_on(commands::run(cli));
+    // A blocking call that is still out must not keep a finished command alive.
+    runtime.shutdown_background();
+    match done {
+        Ok(()) => Exit::Ok.into(),
+        Err(failure) => {
+            let said = failure.to_string();
+            if !said.is_empty() {
+                output::note(said);
+            }
+            failure.exit().into()
+        }
+    }
+}

@@ -1,1 +1,57 @@
+//! The session server for AI agents, as a crate to embed: open a store, and every command of the
+//! product is a method call.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use sederunt::{Actor, Append, DraftEvent, EventQuery, Json, OpenSession, SessionType, SourceKind};
+//!
+//! # #[tokio::main]
+//! # async fn main() -> sederunt::Result<()> {
+//! let store = sederunt::open("memory:").await?;
+//! let me = Arc::new(Actor::local(SourceKind::Api));
+//!
+//! let wish = OpenSession { session_type: Some(SessionType::Mixed), ..OpenSession::default() };
+//! let session = store.open(&me, wish, None).await?.session;
+//!
+//! let hello = DraftEvent {
+//!     kind: "user.message".into(),
+//!     content: Some(Json::of(&"Hello")?),
+//!     ..DraftEvent::default()
+//! };
+//! store.append(&me, &session.id, Append { events: vec![hello], ..Append::default() }, None).await?;
+//!
+//! let log = store.read(&me, &session.id, EventQuery::default()).await?;
+//! assert_eq!(log.events.last().and_then(|event| event.text()).as_deref(), Some("Hello"));
+//! store.close().await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Owns two things: reading a store's address ([`Place`]) and putting the rules over the store that
+//! it names ([`Sederunt`]). What the product does stands in [`Engine`], which a [`Sederunt`]
+//! dereferences to.
 
+mod open;
+mod place;
+
+pub use open::{Options, Sederunt, open};
+pub use place::Place;
+
+pub use sederunt_core::access::{Actor, Role, ShareAccess};
+pub use sederunt_core::clock::{Clock, SystemClock};
+pub use sederunt_core::engine::{
+    Append, AppendDone, CreatedKey, DraftEvent, Engine, HintStream, LogStream, NewKey, NewShare, NewUser,
+    Opened, Operator, Settings, StreamItem, Swept, UserPatch,
+};
+pub use sederunt_core::error::{Conflict, Error, Result};
+pub use sederunt_core::event::{Event, EventPage, EventQuery, EventType};
+pub use sederunt_core::ids::{CredentialId, SessionId, TenantId, UserId};
+pub use sederunt_core::json::Json;
+pub use sederunt_core::people::{Identity, Key, Share, Tenant, User};
+pub use sederunt_core::session::decide::{OpenSession, PatchSession, Transition};
+pub use sederunt_core::session::query::{ListCursor, Page, SessionQuery, Types};
+pub use sederunt_core::session::{MemoryMode, Session, SessionType, SourceKind, Status, StatusSet};
+pub use sederunt_core::store::{Hit, IdemKey, Vitals};
+pub use sederunt_core::time::Timestamp;
+pub use sederunt_core::work::{ClaimRequest, Claimed, Heartbeat, Pause, Settle};
+pub use sederunt_core::{event, limits, live, session, store};

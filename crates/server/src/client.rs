@@ -19,6 +19,7 @@ pub struct Client {
     http: reqwest::Client,
     base: String,
     key: Option<Key>,
+    tenant: Option<String>,
 }
 
 /// A credential. Does not print.
@@ -35,7 +36,7 @@ impl std::fmt::Debug for Key {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("{}", .refusal.message)]
-    Refused { status: StatusCode, refusal: Refusal },
+    Refused { status: StatusCode, refusal: Box<Refusal> },
     #[error("the server cannot be reached: {0}")]
     Unreachable(#[source] reqwest::Error),
     #[error("the server did not answer like Sederunt (status {0})")]
@@ -59,10 +60,17 @@ impl Client {
     pub fn new(base: &str, key: Option<String>) -> Result<Self, Error> {
         let http = reqwest::Client::builder()
             .connect_timeout(CONNECT_MAX)
-            .user_agent(concat!("sederunt/", env!("CARGO_PKG_VERSION")))
-            .build()
-            .map_err(Error::Unreachable)?;
-        Ok(Self { http, base: base.trim_end_matches('/').to_owned(), key: key.map(Key) })
+            .user_agent(concat!("sederunt/", env!("CARGO_PKG_VERSION")));
+        // A key for a server on this machine must not leave it by way of a proxy.
+        let http = if is_near(base) { http.no_proxy() } else { http };
+        let http = http.build().map_err(Error::Unreachable)?;
+        Ok(Self { http, base: base.trim_end_matches('/').to_owned(), key: key.map(Key), tenant: None })
+    }
+
+    /// The same client inside this tenant: for the operator, whose key belongs to none.
+    #[must_use]
+    pub fn in_tenant(self, tenant: &str) -> Self {
+        Self { tenant: Some(tenant.to_owned()), ..self }
     }
 
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Error> {
@@ -81,9 +89,9 @@ impl Client {
         self.send(self.request(Method::DELETE, path)).await.map(drop)
     }
 
-    /// The body of an answer as it comes, such as an export.
-    pub async fn text(&self, path: &str) -> Result<String, Error> {
-        self.send(self.request(Method::GET, path)).await?.text().await.map_err(Error::BrokenOff)
+    /// The body of an answer piece by piece, such as an export.
+    pub async fn pieces(&self, path: &str) -> Result<Pieces, Error> {
+        Ok(Pieces(self.send(self.request(Method::GET, path)).await?))
     }
 
     /// Follows a stream of server-sent events.
@@ -96,7 +104,10 @@ impl Client {
     }
 
     fn request(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
-        let request = self.http.request(method, format!("{}{path}", self.base));
+        let mut request = self.http.request(method, format!("{}{path}", self.base));
+        if let Some(tenant) = &self.tenant {
+            request = request.header("X-Sederunt-Tenant", tenant);
+        }
         match &self.key {
             None => request,
             Some(Key(key)) => request.header(AUTHORIZATION, format!("Bearer {key}")),
@@ -117,7 +128,7 @@ impl Client {
         }
         let body = response.bytes().await.map_err(Error::BrokenOff)?;
         match serde_json::from_slice::<Envelope>(&body) {
-            Ok(envelope) => Err(Error::Refused { status, refusal: envelope.error }),
+            Ok(envelope) => Err(Error::Refused { status, refusal: Box::new(envelope.error) }),
             Err(_) => Err(Error::Strange(status)),
         }
     }
@@ -127,6 +138,25 @@ impl Client {
         let status = response.status();
         let body = response.bytes().await.map_err(Error::BrokenOff)?;
         serde_json::from_slice(&body).map_err(|_| Error::Strange(status))
+    }
+}
+
+fn is_near(base: &str) -> bool {
+    let url = reqwest::Url::parse(base).ok();
+    let host = url.as_ref().and_then(|url| url.host_str()).map(|host| host.trim_matches(['[', ']']));
+    host.is_some_and(|host| {
+        host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+    })
+}
+
+/// An answer that is being read.
+#[derive(Debug)]
+pub struct Pieces(reqwest::Response);
+
+impl Pieces {
+    /// The next piece; `None` at the end.
+    pub async fn next(&mut self) -> Result<Option<bytes::Bytes>, Error> {
+        self.0.chunk().await.map_err(Error::BrokenOff)
     }
 }
 
@@ -216,6 +246,19 @@ impl Parser {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_on_this_machine_is_reached_directly() {
+        for (base, near) in [
+            ("http://127.0.0.1:7070", true),
+            ("http://localhost:7070", true),
+            ("http://[::1]:7070", true),
+            ("https://sessions.example", false),
+            ("http://localhost.evil.example", false),
+        ] {
+            assert_eq!(is_near(base), near, "{base}");
+        }
+    }
 
     #[test]
     fn events_are_whole_whatever_the_chunks() {

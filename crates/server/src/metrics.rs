@@ -7,6 +7,7 @@ use axum::extract::MatchedPath;
 use http::{Method, StatusCode};
 use metrics::{
     Counter, Gauge, Histogram, counter, describe_counter, describe_gauge, describe_histogram, gauge,
+    histogram,
 };
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder};
 use parking_lot::RwLock;
@@ -28,7 +29,31 @@ pub fn recorder() -> Result<PrometheusBuilder, BuildError> {
 /// Handles that are found once and then only counted up.
 #[derive(Default)]
 pub struct Measures {
-    requests: RwLock<HashMap<(Method, String, u16), (Counter, Histogram)>>,
+    routes: RwLock<HashMap<Box<str>, Vec<Outcome>>>,
+}
+
+/// One way in which requests to a route end.
+struct Outcome {
+    method: Method,
+    status: StatusCode,
+    count: Counter,
+    seconds: Histogram,
+}
+
+impl Outcome {
+    fn new(method: Method, route: &str, status: StatusCode) -> Self {
+        let (verb, route) = (method.to_string(), route.to_owned());
+        let status_text = status.as_str().to_owned();
+        let count =
+            counter!(REQUESTS, "method" => verb.clone(), "route" => route.clone(), "status" => status_text);
+        let seconds = histogram!(SECONDS, "method" => verb, "route" => route);
+        Self { method, status, count, seconds }
+    }
+
+    fn record(&self, took: Duration) {
+        self.count.increment(1);
+        self.seconds.record(took.as_secs_f64());
+    }
 }
 
 impl std::fmt::Debug for Measures {
@@ -56,19 +81,14 @@ impl Measures {
     /// Counts an answer. Unknown methods are folded, since a caller may invent them.
     pub fn answered(&self, method: &Method, route: &str, status: StatusCode, took: Duration) {
         let method = if is_known(method) { method.clone() } else { Method::TRACE };
-        let key = (method, route.to_owned(), status.as_u16());
-        if let Some((count, seconds)) = self.requests.read().get(&key) {
-            count.increment(1);
-            seconds.record(took.as_secs_f64());
+        let same = |outcome: &&Outcome| outcome.method == method && outcome.status == status;
+        if let Some(outcome) = self.routes.read().get(route).and_then(|outcomes| outcomes.iter().find(same)) {
+            outcome.record(took);
             return;
         }
-        let (method, route, status) = (key.0.to_string(), key.1.clone(), key.2.to_string());
-        let count =
-            counter!(REQUESTS, "method" => method.clone(), "route" => route.clone(), "status" => status);
-        let seconds = metrics::histogram!(SECONDS, "method" => method, "route" => route);
-        count.increment(1);
-        seconds.record(took.as_secs_f64());
-        self.requests.write().insert(key, (count, seconds));
+        let outcome = Outcome::new(method, route, status);
+        outcome.record(took);
+        self.routes.write().entry(route.into()).or_default().push(outcome);
     }
 }
 

@@ -166,18 +166,9 @@ pub fn preview_of(content: &Json, chars: usize) -> Option<Box<str>> {
     }
     let parts = content.read::<Vec<Part<'_>>>().ok()?;
     let text = parts.iter().find_map(|part| part.text.as_deref().filter(|text| !text.trim().is_empty()))?;
-    let mut preview = String::new();
-    for word in text.split_whitespace() {
-        if !preview.is_empty() {
-            preview.push(' ');
-        }
-        preview.push_str(word);
-        if preview.len() > chars * 4 {
-            break;
-        }
-    }
-    let cut = preview.char_indices().nth(chars).map_or(preview.len(), |(at, _)| at);
-    preview.truncate(cut);
+    let mut preview = String::with_capacity(text.len().min(chars * 4));
+    let spaced = text.split_whitespace().flat_map(|word| std::iter::once(' ').chain(word.chars()));
+    preview.extend(spaced.skip(1).take(chars));
     Some(preview.into())
 }
 

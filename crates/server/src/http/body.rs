@@ -5,8 +5,11 @@
 
 use std::time::Duration;
 
+use axum::body::Body;
 use axum::extract::{FromRequest, Request};
+use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, header};
+use http_body_util::BodyExt;
 use sederunt_core::store::IdemKey;
 use sederunt_core::{Error, json, limits};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor, value::MapAccessDeserializer};
@@ -18,6 +21,9 @@ use super::query::Pairs;
 
 /// A body that trickles in for longer than this is given up.
 const BODY_READ_MAX: Duration = Duration::from_secs(30);
+
+/// A body that is too long is read up to this length before it is refused.
+const DISCARDED_BYTES_MAX: usize = 4 * limits::BODY_BYTES_MAX;
 
 /// The canonical text of a request's body, with its idempotency key.
 #[derive(Debug)]
@@ -39,13 +45,8 @@ impl<S: Sync> FromRequest<S> for Text {
     async fn from_request(request: Request, _: &S) -> Result<Self, Refused> {
         let (parts, body) = request.into_parts();
         refuse_query(parts.uri.query())?;
-        if content_length(&parts.headers).is_some_and(|length| length > limits::BODY_BYTES_MAX) {
-            return Err(too_large());
-        }
-        let bytes = tokio::time::timeout(BODY_READ_MAX, axum::body::to_bytes(body, limits::BODY_BYTES_MAX))
-            .await
-            .map_err(|_| Refused::SlowBody)?
-            .map_err(|error| unread(&error))?;
+        let bytes =
+            tokio::time::timeout(BODY_READ_MAX, take(body)).await.map_err(|_| Refused::SlowBody)??;
         let text = if bytes.is_empty() {
             "{}".to_owned()
         } else if is_json(&parts.headers) {
@@ -141,8 +142,37 @@ fn refuse_query(query: Option<&str>) -> Result<(), Error> {
     pairs.finish()
 }
 
-fn content_length(headers: &HeaderMap) -> Option<usize> {
-    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+/// Takes a body up to its limit. One that is a little too long is read to its end all the same:
+/// a client that is still writing would see a broken connection instead of the answer.
+async fn take(mut body: Body) -> Result<Bytes, Refused> {
+    let broken_off = |_| Refused::from(Error::BadJson("the body broke off".to_owned()));
+    let Some(first) = next(&mut body).await.map_err(broken_off)? else { return Ok(Bytes::new()) };
+    let mut size = first.len();
+    let Some(second) = next(&mut body).await.map_err(broken_off)? else {
+        return if size > limits::BODY_BYTES_MAX { Err(too_large()) } else { Ok(first) };
+    };
+    let mut whole = BytesMut::from(&first[..]);
+    let mut chunk = Some(second);
+    while let Some(more) = chunk {
+        size += more.len();
+        if size <= limits::BODY_BYTES_MAX {
+            whole.extend_from_slice(&more);
+        } else if size > DISCARDED_BYTES_MAX {
+            break;
+        }
+        chunk = next(&mut body).await.map_err(broken_off)?;
+    }
+    if size > limits::BODY_BYTES_MAX { Err(too_large()) } else { Ok(whole.freeze()) }
+}
+
+/// The next piece of data.
+async fn next(body: &mut Body) -> Result<Option<Bytes>, axum::Error> {
+    while let Some(frame) = body.frame().await {
+        if let Ok(data) = frame?.into_data() {
+            return Ok(Some(data));
+        }
+    }
+    Ok(None)
 }
 
 fn is_json(headers: &HeaderMap) -> bool {
@@ -155,18 +185,6 @@ fn is_json(headers: &HeaderMap) -> bool {
 
 fn too_large() -> Refused {
     Error::TooLarge { what: "body", limit: limits::BODY_BYTES_MAX }.into()
-}
-
-/// Tells a body that is too long from one that broke off.
-fn unread(error: &axum::Error) -> Refused {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    while let Some(error) = cause {
-        if error.is::<http_body_util::LengthLimitError>() {
-            return too_large();
-        }
-        cause = error.source();
-    }
-    Error::BadJson("the body broke off".to_owned()).into()
 }
 
 /// Binds a caller's key to the caller and the request line, and remembers the body by its hash.

@@ -14,6 +14,7 @@ use sederunt_core::session::SourceKind;
 use sederunt_core::store::Store;
 use sederunt_server::client::{Client, EventStream, Message};
 use sederunt_server::{Auth, Rates, Server, ServerConfig};
+use sederunt_store::postgres::{PostgresOptions, PostgresStore};
 use sederunt_store::sqlite::{Place, SqliteOptions, SqliteStore};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -32,6 +33,7 @@ pub const OPERATOR: &str = "operator-key-of-the-tests";
 pub enum Ground {
     Memory,
     File,
+    Postgres,
 }
 
 /// A running server.
@@ -95,6 +97,7 @@ impl House {
                 let directory = tempfile::tempdir().unwrap();
                 (sqlite(Place::Directory(directory.path().join("store")), &clock, &hub), Some(directory))
             }
+            Ground::Postgres => (postgres(&clock, &hub).await, None),
         };
         let engine = Engine::new(store, hub, Settings::default());
         let mut config = ServerConfig {
@@ -163,6 +166,21 @@ impl Drop for House {
 
 fn sqlite(place: Place, clock: &Arc<SystemClock>, hub: &Arc<Hub>) -> Arc<dyn Store> {
     SqliteStore::open(SqliteOptions { place, clock: clock.clone(), hub: hub.clone() }).unwrap()
+}
+
+/// A schema of its own in the database of the run.
+async fn postgres(clock: &Arc<SystemClock>, hub: &Arc<Hub>) -> Arc<dyn Store> {
+    let url = std::env::var("SEDERUNT_TEST_POSTGRES").unwrap_or_else(|_| {
+        panic!("SEDERUNT_TEST_POSTGRES is not set: run the tests by `make test` or scripts/with-postgres")
+    });
+    let schema = format!("server_{}", uuid::Uuid::now_v7().simple());
+    let options = PostgresOptions {
+        schema,
+        clock: clock.clone(),
+        pool_size: 4,
+        ..PostgresOptions::new(url, hub.clone())
+    };
+    PostgresStore::open(options).await.unwrap()
 }
 
 /// Somebody who calls, with the headers that say who it is.
@@ -254,6 +272,11 @@ impl Follower {
         serde_json::from_str(&message.data).unwrap()
     }
 
+    /// Reads whatever still comes until the stream has ended.
+    pub async fn end(&mut self) {
+        while self.next().await.is_some() {}
+    }
+
     /// The sequences of the next events of the log.
     pub async fn sequences(&mut self, count: usize) -> Vec<u64> {
         let mut seen = Vec::with_capacity(count);
@@ -290,6 +313,12 @@ macro_rules! on_every_store {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $name() {
                 super::$name(crate::house::Ground::Memory).await;
+            })+
+        }
+        mod on_postgres {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                super::$name(crate::house::Ground::Postgres).await;
             })+
         }
         mod on_file {

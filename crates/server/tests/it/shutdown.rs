@@ -1,5 +1,6 @@
 //! A server that is told to stop
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde_json::json;
@@ -13,6 +14,20 @@ on_every_store!(
     a_thousand_clients_at_once_are_served,
 );
 
+/// The head of a request whose body comes when the server says that it reads it.
+fn head(address: SocketAddr, length: usize) -> String {
+    format!(
+        "POST /api/sessions HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n\
+         Content-Length: {length}\r\nExpect: 100-continue\r\n\r\n"
+    )
+}
+
+async fn await_continue(stream: &mut TcpStream) {
+    let mut said = [0; 25];
+    within(stream.read_exact(&mut said)).await.unwrap();
+    assert_eq!(&said, b"HTTP/1.1 100 Continue\r\n\r\n");
+}
+
 async fn streams_end_and_open_requests_finish(ground: Ground) {
     let mut house = House::local(ground).await;
     let address = house.address;
@@ -21,11 +36,8 @@ async fn streams_end_and_open_requests_finish(ground: Ground) {
     stream.expect("ready").await;
     let mut slow = TcpStream::connect(address).await.unwrap();
     let body = r#"{"session_type":"mixed","id":"late"}"#;
-    let head = format!(
-        "POST /api/sessions HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
-        body.len()
-    );
-    slow.write_all(head.as_bytes()).await.unwrap();
+    slow.write_all(head(address, body.len()).as_bytes()).await.unwrap();
+    await_continue(&mut slow).await;
     slow.write_all(&body.as_bytes()[..10]).await.unwrap();
     let ended = house.stop();
     assert_eq!(stream.next().await, None, "streams end at once");
@@ -40,10 +52,8 @@ async fn streams_end_and_open_requests_finish(ground: Ground) {
 async fn a_request_that_does_not_end_is_cut(ground: Ground) {
     let mut house = House::open(ground, |config| config.drain_max = Duration::from_millis(50)).await;
     let mut stuck = TcpStream::connect(house.address).await.unwrap();
-    let head =
-        format!("POST /api/sessions HTTP/1.1\r\nHost: {}\r\nContent-Length: 10\r\n\r\n{{", house.address);
-    stuck.write_all(head.as_bytes()).await.unwrap();
-    house.anyone().get("/healthz").await.expect(200);
+    stuck.write_all(head(house.address, 10).as_bytes()).await.unwrap();
+    await_continue(&mut stuck).await;
     within(house.stop()).await.unwrap();
     let mut rest = Vec::new();
     let _ = within(stuck.read_to_end(&mut rest)).await;

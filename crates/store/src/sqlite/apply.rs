@@ -24,14 +24,14 @@ pub(super) fn commit(ledger: &mut Ledger<'_>, change: &Change) -> Checked<Commit
     let now = ledger.now();
     let Some(tk) = ledger.tenant(&change.tenant)? else { return refuse(Error::NotFound) };
     if let Some(key) = &change.key
-        && let Some(used) = used(ledger.db, tk, key)?
+        && let Some(used) = used(ledger, tk, key)?
     {
-        return repeat(ledger.db, tk, change, used, now);
+        return repeat(ledger, tk, change, used, now);
     }
     let targets = change
         .parts
         .iter()
-        .map(|part| check(ledger.db, tk, part, now))
+        .map(|part| check(ledger, tk, part, now))
         .collect::<Checked<SmallVec<[Target; 1]>>>()?;
     records::check(ledger.db, tk, change)?;
     Ok(write(ledger, tk, change, targets, now)?)
@@ -39,25 +39,31 @@ pub(super) fn commit(ledger: &mut Ledger<'_>, change: &Change) -> Checked<Commit
 
 /// What was done under this key before; another body under it is refused.
 pub(super) fn used<E: From<Error>>(
-    db: &Connection,
+    ledger: &mut Ledger<'_>,
     tk: i64,
     key: &IdemKey,
 ) -> Result<Option<Used>, Trouble<E>> {
-    match idempotency::find(db, tk, key)? {
+    match idempotency::find(&mut ledger.hot.find_key, tk, key)? {
         Some(used) if used.body != key.body => refuse(Error::IdempotencyMismatch),
         used => Ok(used),
     }
 }
 
 /// The first answer again, on the sessions as they are now.
-fn repeat(db: &Connection, tk: i64, change: &Change, used: Used, now: Timestamp) -> Checked<Committed> {
+fn repeat(
+    ledger: &mut Ledger<'_>,
+    tk: i64,
+    change: &Change,
+    used: Used,
+    now: Timestamp,
+) -> Checked<Committed> {
     let mut parts = SmallVec::new();
     for part in &change.parts {
         let id = match &part.on {
             On::Session(id) => id,
             On::New(new) => &new.id,
         };
-        if let Some(found) = heads::by_id(db, tk, id)? {
+        if let Some(found) = heads::by_id(&mut ledger.hot.head, tk, id)? {
             parts.push(PartDone { head: found.head, appended: Vec::new() });
         }
     }
@@ -70,23 +76,25 @@ enum Target {
     New { fork_source: Option<Found> },
 }
 
-fn check(db: &Connection, tk: i64, part: &Part, now: Timestamp) -> Checked<Target> {
+fn check(ledger: &mut Ledger<'_>, tk: i64, part: &Part, now: Timestamp) -> Checked<Target> {
     match &part.on {
         On::Session(id) => {
-            let Some(found) = heads::by_id(db, tk, id)? else { return refuse(Error::NotFound) };
+            let Some(found) = heads::by_id(&mut ledger.hot.head, tk, id)? else {
+                return refuse(Error::NotFound);
+            };
             let participates = match part.guard.asks_participant(&found.head) {
-                Some(user) => sessions::participates(db, found.sk, user)?,
+                Some(user) => sessions::participates(ledger.db, found.sk, user)?,
                 None => false,
             };
             part.guard.check(id, &found.head, participates, now).map_err(Trouble::Refused)?;
             Ok(Target::Found(found))
         }
         On::New(new) => {
-            if heads::by_id(db, tk, &new.id)?.is_some() {
+            if heads::by_id(&mut ledger.hot.head, tk, &new.id)?.is_some() {
                 return Err(Trouble::Refused(Refusal::Stale));
             }
             let Some(fork) = &new.fork_of else { return Ok(Target::New { fork_source: None }) };
-            match heads::by_id(db, tk, &fork.session)? {
+            match heads::by_id(&mut ledger.hot.head, tk, &fork.session)? {
                 Some(source)
                     if source.head.incarnation == fork.incarnation
                         && source.head.last_sequence >= fork.at_sequence =>
@@ -119,7 +127,7 @@ fn write(
         first_sk.get_or_insert(work.found.sk);
         for write in &part.writes {
             match write {
-                Write::Append(events) => work.append(ledger.db, id, events, now)?,
+                Write::Append(events) => work.append(ledger, id, events, now)?,
                 Write::Update(update) => work.update(ledger.db, tk, update, now)?,
                 Write::Delete => work.delete(ledger.db, tk)?,
             }
@@ -134,7 +142,7 @@ fn write(
             .map(|part| part.appended.iter().map(Appended::sequence).collect())
             .unwrap_or_default();
         let done = Done { sk: first_sk, sequences: &sequences, taken: &[] };
-        idempotency::remember(ledger.db, tk, key, &done, now)?;
+        idempotency::remember(&mut ledger.hot.remember_key, tk, key, &done, now)?;
     }
     Ok(Committed { at: now, parts, replay: None })
 }
@@ -192,19 +200,24 @@ impl Work {
 
     pub(super) fn append(
         &mut self,
-        db: &Connection,
+        ledger: &mut Ledger<'_>,
         id: &SessionId,
         events: &[NewEvent],
         now: Timestamp,
     ) -> rusqlite::Result<()> {
-        let (appended, cold) = events::append(db, id, &mut self.found, events, now)?;
+        let (appended, cold) = events::append(ledger, id, &mut self.found, events, now)?;
         self.moved.log |= appended.iter().any(|slot| matches!(slot, Appended::New(_)));
         self.moved.deadline |= cold.deadline_changed;
         if let Some(minute) = cold.minute {
-            sessions::set_minute(db, self.found.sk, minute)?;
+            sessions::set_minute(ledger.db, self.found.sk, minute)?;
         }
         if let Some(description) = &cold.description {
-            sessions::describe(db, self.found.sk, Some(description), Some(DescriptionSource::Fallback))?;
+            sessions::describe(
+                ledger.db,
+                self.found.sk,
+                Some(description),
+                Some(DescriptionSource::Fallback),
+            )?;
             self.row_changed = true;
         }
         self.appended.extend(appended);
@@ -250,6 +263,9 @@ impl Work {
     ) -> rusqlite::Result<PartDone> {
         let Found { sk, head, .. } = self.found;
         if !self.deleted {
+            if self.moved.log {
+                heads::save_log(&mut ledger.hot.save_log, sk, &head)?;
+            }
             heads::save(ledger.db, sk, &head, self.moved)?;
         }
         let events: Vec<_> = self

@@ -19,7 +19,7 @@ pub(super) fn claim(ledger: &mut Ledger<'_>, order: &ClaimOrder) -> Result<Vec<C
     let now = ledger.now();
     let Some(tk) = ledger.tenant(&order.tenant)? else { return Ok(Vec::new()) };
     if let Some(key) = &order.key
-        && let Some(used) = apply::used(ledger.db, tk, key)?
+        && let Some(used) = apply::used(ledger, tk, key)?
     {
         return Ok(still_held(ledger.db, order, &used.taken, now)?);
     }
@@ -53,7 +53,7 @@ fn write(
         let (sk, epoch) = (found.sk, found.head.epoch);
         let mut work = Work::on(found);
         work.take(ledger.db, now)?;
-        work.append(ledger.db, &id, &events, now)?;
+        work.append(ledger, &id, &events, now)?;
         work.finish(ledger, &order.tenant, &id)?;
         taken.push((sk, epoch));
         claimed.extend(sessions::by_key(ledger.db, &order.tenant, sk)?.map(as_claimed));
@@ -63,7 +63,7 @@ fn write(
         && !taken.is_empty()
     {
         let done = Done { taken: &taken, ..Done::default() };
-        idempotency::remember(ledger.db, tk, key, &done, now)?;
+        idempotency::remember(&mut ledger.hot.remember_key, tk, key, &done, now)?;
     }
     Ok(claimed)
 }

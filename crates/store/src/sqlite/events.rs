@@ -1,8 +1,6 @@
 //! Rows of logs: how events are written, and how a page of them is read.
 
-use std::sync::Arc;
-
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, Statement, params};
 use sederunt_core::event::{Appended, Cold, Event, EventPage, EventQuery, EventType, NewEvent, advance};
 use sederunt_core::ids::SessionId;
 use sederunt_core::json::Json;
@@ -10,16 +8,17 @@ use sederunt_core::{Timestamp, limits};
 
 use super::heads::Found;
 use super::logs::{self, Piece, key, sequence_of};
+use super::writer::Ledger;
 
 /// Numbers the events onto the head and writes their rows. The head itself is the caller's to save.
 pub(super) fn append(
-    db: &Connection,
+    ledger: &mut Ledger<'_>,
     id: &SessionId,
     found: &mut Found,
     events: &[NewEvent],
     now: Timestamp,
 ) -> rusqlite::Result<(Vec<Appended>, Cold)> {
-    let (sk, prefix_to) = (found.sk, found.prefix_to);
+    let (db, sk, prefix_to) = (ledger.db, found.sk, found.prefix_to);
     let mut trouble = None;
     let first_of = |external: &str| {
         logs::first_of(db, sk, prefix_to, external).unwrap_or_else(|error| {
@@ -33,33 +32,32 @@ pub(super) fn append(
     }
     for slot in &appended {
         if let Appended::New(event) = slot {
-            insert(db, sk, event)?;
+            insert(&mut ledger.hot.event, sk, event)?;
+            if let Some(external) = &event.external_event_id {
+                logs::remember(db, sk, external, event.sequence)?;
+            }
         }
     }
     Ok((appended, cold))
 }
 
-fn insert(db: &Connection, log: i64, event: &Arc<Event>) -> rusqlite::Result<()> {
-    db.prepare_cached(
-        "INSERT INTO events (k, type, at, turn, author, external_id, subthread, content, metadata) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-    )?
-    .execute(params![
-        key(log, event.sequence),
-        event.kind.as_str(),
-        event.at.as_micros(),
-        event.turn.map(u64::cast_signed),
-        event.author,
-        event.external_event_id,
-        event.subthread_id,
-        event.content.as_ref().map(Json::as_str),
-        event.metadata.as_ref().map(Json::as_str),
-    ])?;
-    if let Some(external) = &event.external_event_id {
-        db.prepare_cached("INSERT INTO event_external (log, external_id, seq) VALUES (?1, ?2, ?3)")?
-            .execute(params![log, external, event.sequence.cast_signed()])?;
-    }
-    Ok(())
+pub(super) const INSERT: &str = "INSERT INTO events (k, type, at, turn, author, external_id, subthread, content, metadata) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+
+fn insert(statement: &mut Statement<'_>, log: i64, event: &Event) -> rusqlite::Result<()> {
+    statement
+        .execute(params![
+            key(log, event.sequence),
+            event.kind.as_str(),
+            event.at.as_micros(),
+            event.turn.map(u64::cast_signed),
+            event.author,
+            event.external_event_id,
+            event.subthread_id,
+            event.content.as_ref().map(Json::as_str),
+            event.metadata.as_ref().map(Json::as_str),
+        ])
+        .map(drop)
 }
 
 /// A page of a session's log, over all the logs that it is made of.

@@ -1,6 +1,6 @@
 //! The hot half of sessions: what every append reads and writes.
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, Statement, params};
 use sederunt_core::Timestamp;
 use sederunt_core::ids::{CredentialId, Incarnation, SessionId, UserId};
 use sederunt_core::session::row::Turn;
@@ -88,9 +88,16 @@ fn session_type(row: &Row<'_>, at: usize) -> rusqlite::Result<SessionType> {
     SessionType::parse(word).map_err(|_| unknown_word(word))
 }
 
-pub(super) fn by_id(db: &Connection, tk: i64, id: &SessionId) -> rusqlite::Result<Option<Found>> {
-    const SQL: &str = concat!("SELECT ", columns!(), " FROM session_heads h WHERE h.tk = ?1 AND h.id = ?2");
-    db.prepare_cached(SQL)?.query_row(params![tk, id.as_str()], read).optional()
+pub(super) const BY_ID: &str =
+    concat!("SELECT ", columns!(), " FROM session_heads h WHERE h.tk = ?1 AND h.id = ?2");
+
+/// Finds a head by the statement [`BY_ID`].
+pub(super) fn by_id(
+    statement: &mut Statement<'_>,
+    tk: i64,
+    id: &SessionId,
+) -> rusqlite::Result<Option<Found>> {
+    statement.query_row(params![tk, id.as_str()], read).optional()
 }
 
 pub(super) fn insert(
@@ -154,12 +161,12 @@ pub(super) struct Moved {
     pub deadline: bool,
 }
 
-pub(super) fn save(db: &Connection, sk: i64, head: &Head, moved: Moved) -> rusqlite::Result<()> {
-    if moved.log {
-        db.prepare_cached(
-            "UPDATE session_heads SET last_sequence = ?2, last_at = ?3, message_count = ?4, turn_count = ?5, \
-             turn = ?6, turn_answered = ?7, preview = ?8, described = ?9 WHERE sk = ?1",
-        )?
+pub(super) const SAVE_LOG: &str = "UPDATE session_heads SET last_sequence = ?2, last_at = ?3, message_count = ?4, turn_count = ?5, turn = ?6, \
+     turn_answered = ?7, preview = ?8, described = ?9 WHERE sk = ?1";
+
+/// Saves what an append moved, by the statement [`SAVE_LOG`].
+pub(super) fn save_log(statement: &mut Statement<'_>, sk: i64, head: &Head) -> rusqlite::Result<()> {
+    statement
         .execute(params![
             sk,
             head.last_sequence.cast_signed(),
@@ -170,8 +177,12 @@ pub(super) fn save(db: &Connection, sk: i64, head: &Head, moved: Moved) -> rusql
             head.turn.is_some_and(|turn| turn.answered),
             head.preview,
             head.described,
-        ])?;
-    }
+        ])
+        .map(drop)
+}
+
+/// Saves what else was moved.
+pub(super) fn save(db: &Connection, sk: i64, head: &Head, moved: Moved) -> rusqlite::Result<()> {
     if moved.row {
         db.prepare_cached(
             "UPDATE session_heads SET version = ?2, epoch = ?3, attempts = ?4, stop_requested = ?5, inactive = ?6, \

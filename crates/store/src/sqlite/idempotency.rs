@@ -1,6 +1,6 @@
 //! Keys of repeated requests, and how the first answer is found again.
 
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, Statement, params};
 use sederunt_core::Timestamp;
 use sederunt_core::store::{IdemKey, Note, Replay};
 
@@ -13,12 +13,12 @@ pub(super) struct Used {
     pub taken: Vec<(i64, u64)>,
 }
 
-/// Finds what was done under this key, unless the session it was done to is gone.
-pub(super) fn find(db: &Connection, tk: i64, key: &IdemKey) -> rusqlite::Result<Option<Used>> {
-    let mut statement = db.prepare_cached(
-        "SELECT body, first, last, sequences, note, taken FROM idempotency i WHERE scope_head = ?1 AND scope = ?2 \
-         AND tk = ?3 AND (sk IS NULL OR EXISTS (SELECT 1 FROM session_heads h WHERE h.sk = i.sk))",
-    )?;
+pub(super) const FIND: &str = "SELECT body, first, last, sequences, note, taken FROM idempotency i WHERE scope_head = ?1 AND scope = ?2 \
+     AND tk = ?3 AND (sk IS NULL OR EXISTS (SELECT 1 FROM session_heads h WHERE h.sk = i.sk))";
+
+/// Finds what was done under this key, unless the session it was done to is gone, by the statement
+/// [`FIND`].
+pub(super) fn find(statement: &mut Statement<'_>, tk: i64, key: &IdemKey) -> rusqlite::Result<Option<Used>> {
     let mut rows = statement.query(params![head_of(key), key.scope, tk])?;
     let Some(row) = rows.next()? else { return Ok(None) };
     let sequences = match (row.get_ref(3)?.as_str_or_null()?, row.get(1)?, row.get(2)?) {
@@ -49,8 +49,12 @@ pub(super) struct Done<'a> {
     pub taken: &'a [(i64, u64)],
 }
 
+pub(super) const REMEMBER: &str = "INSERT INTO idempotency (scope_head, scope, body, tk, sk, first, last, sequences, note, taken, at) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+
+/// Keeps what was done under a key, by the statement [`REMEMBER`].
 pub(super) fn remember(
-    db: &Connection,
+    statement: &mut Statement<'_>,
     tk: i64,
     key: &IdemKey,
     done: &Done<'_>,
@@ -61,24 +65,21 @@ pub(super) fn remember(
     let listed = (!in_a_row).then(|| words(done.sequences.iter().map(u64::to_string)));
     let taken =
         (!done.taken.is_empty()).then(|| words(done.taken.iter().map(|(sk, epoch)| format!("{sk}.{epoch}"))));
-    db.prepare_cached(
-        "INSERT INTO idempotency (scope_head, scope, body, tk, sk, first, last, sequences, note, taken, at) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
-    )?
-    .execute(params![
-        head_of(key),
-        key.scope,
-        key.body,
-        tk,
-        done.sk,
-        ends.map(|(first, _)| first.cast_signed()),
-        ends.map(|(_, last)| last.cast_signed()),
-        listed,
-        key.note.map(|note| *note.0.as_bytes()),
-        taken,
-        now.as_micros(),
-    ])
-    .map(drop)
+    statement
+        .execute(params![
+            head_of(key),
+            key.scope,
+            key.body,
+            tk,
+            done.sk,
+            ends.map(|(first, _)| first.cast_signed()),
+            ends.map(|(_, last)| last.cast_signed()),
+            listed,
+            key.note.map(|note| *note.0.as_bytes()),
+            taken,
+            now.as_micros(),
+        ])
+        .map(drop)
 }
 
 fn words(items: impl Iterator<Item = String>) -> String {

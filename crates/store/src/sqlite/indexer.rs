@@ -57,6 +57,12 @@ struct State {
     closing: bool,
 }
 
+/// What is worked off at once.
+struct Round {
+    marks: HashMap<i64, bool>,
+    waiting: Vec<oneshot::Sender<Result<()>>>,
+}
+
 impl Dirty {
     pub(super) fn add(&self, marks: impl ExactSizeIterator<Item = Mark>) {
         if marks.len() == 0 {
@@ -91,7 +97,7 @@ impl Dirty {
     }
 
     /// Waits for something to do; `None` when there will be nothing more.
-    fn next(&self) -> Option<(HashMap<i64, bool>, Vec<oneshot::Sender<Result<()>>>)> {
+    fn next(&self) -> Option<Round> {
         let mut state = self.state.lock();
         while state.marks.is_empty() && state.waiting.is_empty() && !state.closing {
             self.bell.wait(&mut state);
@@ -103,7 +109,7 @@ impl Dirty {
             state.waiting.clear();
             return None;
         }
-        Some((std::mem::take(&mut state.marks), std::mem::take(&mut state.waiting)))
+        Some(Round { marks: std::mem::take(&mut state.marks), waiting: std::mem::take(&mut state.waiting) })
     }
 
     fn pause(&self) {
@@ -144,7 +150,7 @@ impl Indexer {
     fn serve(mut self) {
         // The first round finds what a former run left.
         self.dirty.add([Mark::OUTBOX].into_iter());
-        while let Some((marks, waiting)) = self.dirty.next() {
+        while let Some(Round { marks, waiting }) = self.dirty.next() {
             let outcome = self.round(&marks);
             if let Err(error) = &outcome {
                 tracing::warn!(%error, "the search index could not be written; trying again");

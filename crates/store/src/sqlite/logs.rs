@@ -95,6 +95,13 @@ pub(super) fn first_of(
     Ok(found.map(i64::cast_unsigned))
 }
 
+/// Remembers under which sequence a log has this external id.
+pub(super) fn remember(db: &Connection, log: i64, external_id: &str, sequence: u64) -> rusqlite::Result<()> {
+    db.prepare_cached("INSERT INTO event_external (log, external_id, seq) VALUES (?1, ?2, ?3)")?
+        .execute(params![log, external_id, sequence.cast_signed()])
+        .map(drop)
+}
+
 /// Lets go of a session's logs, its own and those that only it still referred to. Its head must be
 /// there still, and go after.
 pub(super) fn release(db: &Connection, sk: i64) -> rusqlite::Result<()> {

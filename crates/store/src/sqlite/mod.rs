@@ -122,7 +122,8 @@ impl Store for SqliteStore {
         self.readers
             .near(move |db| {
                 let Some(tk) = tenants::key_of(db, tenant).map_err(report)? else { return Ok(None) };
-                match idempotency::find(db, tk, &key).map_err(report)? {
+                let mut find = db.prepare_cached(idempotency::FIND).map_err(report)?;
+                match idempotency::find(&mut find, tk, &key).map_err(report)? {
                     Some(used) if used.body != key.body => Err(Error::IdempotencyMismatch),
                     used => Ok(used.map(|used| used.replay)),
                 }

@@ -1,13 +1,12 @@
 //! Rows beside sessions that a change brings: keys, share links, users, identities, audit lines.
 
 use rusqlite::{Connection, OptionalExtension, params};
-use sederunt_core::ids::{CredentialId, UserId};
+use sederunt_core::ids::{CredentialId, SessionId, UserId};
 use sederunt_core::people::{Audit, Identity};
 use sederunt_core::store::{Change, On, Record, Refusal};
 use sederunt_core::{Conflict, Error, Timestamp};
 
 use super::fault::{Trouble, refuse};
-use super::heads;
 
 /// Asks everything that may refuse a record, before anything of the change is written.
 pub(super) fn check(db: &Connection, tk: i64, change: &Change) -> Result<(), Trouble<Refusal>> {
@@ -20,7 +19,7 @@ pub(super) fn check(db: &Connection, tk: i64, change: &Change) -> Result<(), Tro
                     On::New(new) => new.id == share.session,
                     On::Session(_) => false,
                 });
-                is_there(made_now || heads::by_id(db, tk, &share.session)?.is_some())
+                is_there(made_now || session_exists(db, tk, &share.session)?)
             }
             Record::RevokeShare { id } => is_there(
                 db.prepare_cached("SELECT 1 FROM shares WHERE tk = ?1 AND id = ?2")?
@@ -57,6 +56,11 @@ fn is_new(found: bool) -> Result<(), Error> {
 
 fn adds_user(change: &Change, id: &UserId) -> bool {
     change.records.iter().any(|record| matches!(record, Record::AddUser(user) if user.id == *id))
+}
+
+fn session_exists(db: &Connection, tk: i64, id: &SessionId) -> rusqlite::Result<bool> {
+    db.prepare_cached("SELECT 1 FROM session_heads WHERE tk = ?1 AND id = ?2")?
+        .exists(params![tk, id.as_str()])
 }
 
 fn key_exists(db: &Connection, tk: i64, id: &CredentialId) -> rusqlite::Result<bool> {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::{CachedStatement, Connection, OptionalExtension};
 use sederunt_core::clock::{Clock, SystemClock};
 use sederunt_core::live::Hub;
 use sederunt_core::store::Notice;
@@ -21,6 +21,7 @@ use tokio::sync::oneshot;
 use super::fault::{Trouble, report};
 use super::indexer::{Dirty, Mark};
 use super::open::Files;
+use super::{events, heads, idempotency};
 
 /// Bytes of events in one group: a group of full batches must not outgrow memory.
 const GROUP_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -147,12 +148,33 @@ enum Queued {
 }
 
 /// What a piece of work sees of the transaction that it runs in.
-#[derive(Debug)]
 pub(super) struct Ledger<'a> {
     pub db: &'a Connection,
+    pub hot: Hot<'a>,
     clock: &'a SystemClock,
     tenants: &'a mut HashMap<TenantId, i64>,
     notes: &'a mut Notes,
+}
+
+/// The statements of plain appends, looked up once for a whole group.
+pub(super) struct Hot<'a> {
+    pub head: CachedStatement<'a>,
+    pub event: CachedStatement<'a>,
+    pub save_log: CachedStatement<'a>,
+    pub find_key: CachedStatement<'a>,
+    pub remember_key: CachedStatement<'a>,
+}
+
+impl<'a> Hot<'a> {
+    fn of(db: &'a Connection) -> rusqlite::Result<Self> {
+        Ok(Self {
+            head: db.prepare_cached(heads::BY_ID)?,
+            event: db.prepare_cached(events::INSERT)?,
+            save_log: db.prepare_cached(heads::SAVE_LOG)?,
+            find_key: db.prepare_cached(idempotency::FIND)?,
+            remember_key: db.prepare_cached(idempotency::REMEMBER)?,
+        })
+    }
 }
 
 /// What is told after the commit.
@@ -274,7 +296,7 @@ impl Desk {
         let closing = &mut self.closing;
         let written = catch_unwind(AssertUnwindSafe(|| -> rusqlite::Result<()> {
             db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
-            let mut ledger = Ledger { db, clock, tenants, notes };
+            let mut ledger = Ledger { db, hot: Hot::of(db)?, clock, tenants, notes };
             for task in group.iter_mut() {
                 task.run(&mut ledger)?;
             }

@@ -322,27 +322,20 @@ async fn wide_filters_are_paged_like_narrow_ones(store: &TestStore) {
         .create(a_session("wide", |new| {
             new.details.metadata = json("{\"wide\":false,\"third\":false}");
             new.participants = vec![user("stranger")];
+            new.head.status = Status::Running;
         }))
         .await;
     let pair = |key: &str| (key.to_owned(), "true".to_owned());
     let participant = |name: &str| Some(Eyes::Participant(user(name)));
     let q = || SessionQuery { limit: 900, ..everything() };
+    let running = || SessionQuery { status: Some(Status::Running), ..q() };
     let cases: Vec<(SessionQuery, usize)> = vec![
         (SessionQuery { metadata: vec![pair("wide")], ..q() }, MANY),
-        (SessionQuery { seen_by: participant("everyone"), ..q() }, MANY),
-        (SessionQuery { seen_by: Some(Eyes::Prefix("wide:".into())), ..q() }, MANY),
-        (SessionQuery { metadata: vec![pair("wide"), pair("third")], ..q() }, MANY / 3),
+        (SessionQuery { metadata: vec![pair("wide")], ..running() }, MANY / 5),
+        (SessionQuery { seen_by: participant("everyone"), ..running() }, MANY / 5),
+        (SessionQuery { seen_by: Some(Eyes::Prefix("wide:".into())), ..running() }, MANY / 5),
         (SessionQuery { metadata: vec![pair("wide")], seen_by: participant("seventh"), ..q() }, MANY / 7),
         (SessionQuery { metadata: vec![pair("third")], seen_by: participant("everyone"), ..q() }, MANY / 3),
-        (
-            SessionQuery {
-                metadata: vec![pair("wide")],
-                seen_by: participant("everyone"),
-                status: Some(Status::Running),
-                ..q()
-            },
-            MANY / 5,
-        ),
     ];
     for (query, expected) in cases {
         let seen = walk(store, query.clone(), async |_| {}).await;

@@ -61,6 +61,11 @@ impl TestStore {
         Self { tenant, ..self.clone() }
     }
 
+    /// Whether other nodes may write, so that this one also learns of commits by asking.
+    pub fn has_nodes(&self) -> bool {
+        matches!(self.home, Home::Schema { .. })
+    }
+
     /// A second store over the same data, as another node has it. The test closes it.
     pub async fn another_node(&self) -> Self {
         let hub = Arc::new(Hub::default());

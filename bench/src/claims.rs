@@ -1,0 +1,91 @@
+//! Claims: 8 workers take pending sessions, 32 at a time, from a queue of a hundred thousand.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use sederunt_core::engine::Engine;
+use sederunt_core::work::ClaimRequest;
+use tokio::task::JoinSet;
+
+use crate::bench::Bench;
+use crate::lists;
+use crate::raw;
+use crate::report::Row;
+use crate::rounds::{Sample, interleave};
+use crate::subject::{self, Subject};
+
+const WORKERS: usize = 8;
+const EACH: usize = 32;
+
+pub fn on_sqlite(bench: &Bench) -> Result<Vec<Row>> {
+    let (pending, count) = sizes(bench);
+    let queue = raw::sqlite::Queue::prepare(&bench.dir, pending)?;
+    let subject = lists::many(bench, Subject::on_disk(bench)?)?;
+    let [raw, ours] = interleave(
+        bench.rounds,
+        [&mut || queue.claim(WORKERS, count, EACH), &mut || {
+            subject.with_engine(async |engine| claim(engine, count).await)
+        }],
+    )?;
+    let mut rows = vec![row("SQLite", pending, raw, ours)];
+    rows.extend(lists::measure(bench, &subject, "SQLite")?);
+    Ok(rows)
+}
+
+pub fn on_postgres(bench: &Bench) -> Result<Vec<Row>> {
+    let (pending, count) = sizes(bench);
+    let queue = raw::postgres::Queue::prepare(bench.postgres()?, pending)?;
+    let subject = lists::many(bench, Subject::on_postgres(bench)?)?;
+    let [raw, ours] = interleave(
+        bench.rounds,
+        [&mut || queue.claim(WORKERS, count, EACH), &mut || {
+            subject.with_engine(async |engine| claim(engine, count).await)
+        }],
+    )?;
+    let mut rows = vec![row("PostgreSQL", pending, raw, ours)];
+    rows.extend(lists::measure(bench, &subject, "PostgreSQL")?);
+    Ok(rows)
+}
+
+/// How many are pending, and how many of them one round takes.
+fn sizes(bench: &Bench) -> (u64, u64) {
+    let pending = lists::sessions(bench);
+    (pending, pending / 5)
+}
+
+fn row(store: &str, pending: u64, raw: Sample, ours: Sample) -> Row {
+    let measure = format!("{store}: claims, {pending} pending, 8 workers, 32 at a time / bare statement");
+    Row::at_least(measure, ours.per_s, raw.per_s, "sessions", 0.6)
+}
+
+async fn claim(engine: &Engine, count: u64) -> Result<Sample> {
+    let taken = Arc::new(AtomicU64::new(0));
+    let start = Instant::now();
+    let mut tasks = JoinSet::new();
+    for worker in 0..WORKERS {
+        let (engine, taken) = (engine.clone(), taken.clone());
+        tasks.spawn(async move {
+            let actor = subject::owner();
+            while taken.load(Ordering::Relaxed) < count {
+                let request = ClaimRequest {
+                    worker: format!("worker-{worker}"),
+                    session_types: Vec::new(),
+                    agent_slugs: Vec::new(),
+                    limit: EACH,
+                    lease: Duration::from_secs(600),
+                    wait: Duration::ZERO,
+                };
+                let claimed = engine.claim(&actor, request, None).await?;
+                ensure!(claimed.len() == EACH, "a claim took {} sessions", claimed.len());
+                taken.fetch_add(claimed.len() as u64, Ordering::Relaxed);
+            }
+            anyhow::Ok(())
+        });
+    }
+    while let Some(done) = tasks.join_next().await {
+        done??;
+    }
+    Ok(Sample::rate(taken.load(Ordering::Relaxed), start.elapsed()))
+}

@@ -1,0 +1,63 @@
+//! From an append to its one reader: on the same node, and across two nodes on PostgreSQL.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use rand::RngExt as _;
+
+use crate::bench::Bench;
+use crate::fanout::{append_body, publish};
+use crate::load::{Target, single_threaded};
+use crate::report::Row;
+use crate::rounds::Latencies;
+use crate::sse::Subscriber;
+use crate::subject::Subject;
+
+const DELIVER_WITHIN: Duration = Duration::from_secs(10);
+
+pub fn both(bench: &Bench) -> Result<Vec<Row>> {
+    let mut rows = same_node(bench)?;
+    rows.extend(two_nodes(bench)?);
+    Ok(rows)
+}
+
+fn same_node(bench: &Bench) -> Result<Vec<Row>> {
+    let subject = Subject::on_disk(bench)?.with_sessions()?;
+    let node = subject.serve()?;
+    let mut times = deliveries(bench, &node.target, &node.target, bench.some(500))?;
+    let measure = "append to one reader, same node, p50";
+    Ok(vec![Row::at_most(measure, times.at(0.5), bench.disk.p50_ms, "ms", 2.0)])
+}
+
+fn two_nodes(bench: &Bench) -> Result<Vec<Row>> {
+    let subject = Subject::on_postgres(bench)?.with_sessions()?;
+    let (here, there) = (subject.serve()?, subject.serve()?);
+    let mut times = deliveries(bench, &here.target, &there.target, bench.some(200))?;
+    eprintln!("  p50 {:.1} ms, p99 {:.1} ms", times.at(0.5), times.at(0.99));
+    let measure = "append to one reader, two nodes on PostgreSQL, p50";
+    Ok(vec![Row::at_most(measure, times.at(0.5), bench.disk.p50_ms, "ms", 30.0)])
+}
+
+/// Appends one by one with uneven pauses, each only after the one before it was delivered.
+fn deliveries(bench: &Bench, writer: &Target, reader: &Target, count: u64) -> Result<Latencies> {
+    single_threaded()?.block_on(async {
+        let mut reader = Subscriber::open(reader, "/api/sessions/s0/stream?after=1", 1).await?;
+        let mut connection = writer.connect().await?;
+        let mut times = Latencies::default();
+        for nth in 0..count {
+            let sent = Instant::now();
+            let append = publish(bench, &mut connection, writer, "/api/sessions/s0/events", append_body, nth);
+            let deliver = async {
+                let heard = tokio::time::timeout(DELIVER_WITHIN, reader.take()).await;
+                anyhow::Ok(heard.context("an event was not delivered")??.0)
+            };
+            let ((), at) = tokio::try_join!(append, deliver)?;
+            // A heartbeat may come instead of the event: then the event is the next thing to come.
+            let at = if reader.last() < nth + 2 { reader.take().await?.0 } else { at };
+            times.add(at - sent);
+            let pause = rand::rng().random_range(1..30);
+            tokio::time::sleep(Duration::from_millis(pause)).await;
+        }
+        Ok(times)
+    })
+}

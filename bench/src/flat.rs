@@ -1,0 +1,116 @@
+//! Flat cost: what an append and a page read cost in a session of a million events against one of ten in the same
+//! store, counted in instructions, because time on a shared machine says less.
+
+use std::fs;
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result, ensure};
+use sederunt_core::engine::{Append, Engine};
+use sederunt_core::event::EventQuery;
+use sederunt_core::ids::SessionId;
+
+use crate::bench::{Bench, LONG, SHORT};
+use crate::child;
+use crate::load::single_threaded;
+use crate::payload::Payloads;
+use crate::raw::sqlite::page_start;
+use crate::report::Row;
+use crate::subject::{self, open};
+
+/// Operations whose instructions are counted, after as many that warm up.
+const COUNTED: u64 = 200;
+const WARM_UP: u64 = 50;
+/// A page that both sessions can fill.
+const PAGE_ROWS: usize = 10;
+
+/// What a probe does.
+#[derive(Clone, Copy)]
+pub enum Probe {
+    Append,
+    Page,
+}
+
+impl Probe {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Append => "probe-append",
+            Self::Page => "probe-page",
+        }
+    }
+}
+
+pub fn growth(bench: &Bench) -> Result<Vec<Row>> {
+    // Pages first: appends make the short session longer.
+    [(Probe::Page, "page of 10"), (Probe::Append, "append")]
+        .into_iter()
+        .map(|(probe, what)| {
+            let long = instructions(bench, probe, LONG)?;
+            let short = instructions(bench, probe, SHORT)?;
+            let measure = format!("{what} in a session of {} events / one of 10", bench.long_events());
+            Ok(Row::at_most_times(measure, long, short, "instructions", 1.1))
+        })
+        .collect()
+}
+
+/// Instructions of one operation: those of a run with many less those of a run with none.
+fn instructions(bench: &Bench, probe: Probe, session: &str) -> Result<f64> {
+    let none = counted(bench, probe, session, 0)?;
+    let many = counted(bench, probe, session, COUNTED)?;
+    Ok((many - none) / COUNTED as f64)
+}
+
+fn counted(bench: &Bench, probe: Probe, session: &str, count: u64) -> Result<f64> {
+    let out = bench.dir.join("callgrind.out");
+    let done = child::command("valgrind")
+        .args(["--tool=callgrind", "--quiet"])
+        .arg(format!("--callgrind-out-file={}", out.display()))
+        .arg(child::this_program()?)
+        .args([probe.name(), &bench.large()?.url, session, &count.to_string()])
+        .output()
+        .context("valgrind did not start; scripts/setup --bench installs it")?;
+    ensure!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let text = fs::read_to_string(&out)?;
+    fs::remove_file(&out)?;
+    let totals = text.lines().find_map(|line| line.strip_prefix("totals: ")).context("no totals")?;
+    totals.trim().parse().context("totals are no number")
+}
+
+/// Opens the store, warms up, does `count` operations and closes: run under callgrind.
+pub fn run(probe: Probe, url: &str, session: &str, count: u64) -> Result<()> {
+    let payloads = Payloads::new();
+    single_threaded()?.block_on(async {
+        let engine = open(url).await?;
+        let id = SessionId::parse(session)?;
+        let last = engine.session(&subject::owner(), &id).await?.head.last_sequence;
+        for nth in 0..WARM_UP + count {
+            operate(&engine, probe, &payloads, &id, last, nth).await?;
+        }
+        engine.store().close().await;
+        Ok(())
+    })
+}
+
+async fn operate(
+    engine: &Engine,
+    probe: Probe,
+    payloads: &Payloads,
+    id: &SessionId,
+    last: u64,
+    nth: u64,
+) -> Result<()> {
+    let owner = Arc::new(subject::owner());
+    match probe {
+        Probe::Append => {
+            let wish = Append { events: vec![subject::draft(payloads, nth)], ..Append::default() };
+            engine.append(&owner, id, wish, None).await?;
+        }
+        Probe::Page => {
+            let after = page_start(nth, last);
+            let after = after.min(last - PAGE_ROWS as u64);
+            let query = EventQuery { after, limit: PAGE_ROWS, ..EventQuery::default() };
+            let page = engine.read(&owner, id, query).await?;
+            ensure!(page.events.len() == PAGE_ROWS, "a page held {} events", page.events.len());
+        }
+    }
+    Ok(())
+}

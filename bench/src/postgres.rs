@@ -1,0 +1,50 @@
+//! Appends over HTTP on PostgreSQL: many at once against bare batches, a few against one statement per append.
+
+use anyhow::Result;
+
+use crate::appends::spread_out_on;
+use crate::bench::Bench;
+use crate::raw::postgres::{How, append};
+use crate::report::Row;
+use crate::rounds::{Sample, interleave};
+use crate::subject::Subject;
+
+const MANY: usize = 256;
+const FEW: usize = 32;
+
+pub fn appends(bench: &Bench) -> Result<Vec<Row>> {
+    let server = bench.postgres()?;
+    let (many, few) = (bench.some(60_000), bench.some(30_000));
+    let [raw_many, ours_many, raw_few, ours_few] = interleave(
+        bench.rounds,
+        [
+            &mut || append(server, &bench.payloads, How::Batches, MANY, many, bench.cap),
+            &mut || over_http(bench, MANY, many),
+            &mut || append(server, &bench.payloads, How::Singles, FEW, few, bench.cap),
+            &mut || over_http(bench, FEW, few),
+        ],
+    )?;
+    let bar = if bench.has_fast_disk() { 1.2 } else { 0.9 };
+    Ok(vec![
+        Row::at_least(
+            "PostgreSQL: HTTP append, 256 connections / bare batches",
+            ours_many.per_s,
+            raw_many.per_s,
+            "events",
+            0.5,
+        ),
+        Row::at_least(
+            "PostgreSQL: HTTP append, 32 connections / one statement per append on 32",
+            ours_few.per_s,
+            raw_few.per_s,
+            "events",
+            bar,
+        ),
+    ])
+}
+
+fn over_http(bench: &Bench, connections: usize, count: u64) -> Result<Sample> {
+    let subject = Subject::on_postgres(bench)?.with_sessions()?;
+    let node = subject.serve()?;
+    spread_out_on(bench, &node, connections, 1, count)
+}

@@ -1,0 +1,316 @@
+//! PostgreSQL driven bare: the same two tables, as multi-row batches on four connections and as one statement per
+//! append on many; and SKIP LOCKED claims. No row-level security, no guards, no keys.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::{Context as _, Result, ensure};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
+use tokio_postgres::{Client, NoTls};
+
+use crate::payload::{Payloads, SESSIONS};
+use crate::rounds::{Latencies, Sample};
+
+/// Appends that one batch takes, as in the product.
+const BATCH_MAX: usize = 512;
+const LANES: usize = 4;
+
+/// A database of its own on the server under measurement, dropped with this value.
+pub struct Database {
+    admin: String,
+    name: String,
+    pub url: String,
+}
+
+impl Database {
+    pub fn create(admin: &str) -> Result<Self> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let name = format!("bench_{}_{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let (server, _) = admin.rsplit_once('/').context("the address of PostgreSQL names no database")?;
+        let url = format!("{server}/{name}");
+        run(admin, &format!("CREATE DATABASE {name}"))?;
+        Ok(Self { admin: admin.to_owned(), name, url })
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        let _ = run(&self.admin, &format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name));
+    }
+}
+
+/// Runs one statement on a connection of its own.
+pub fn run(url: &str, statement: &str) -> Result<()> {
+    runtime()?.block_on(async {
+        connect(url).await?.batch_execute(statement).await?;
+        Ok(())
+    })
+}
+
+/// The server's version.
+pub fn version(url: &str) -> Result<String> {
+    runtime()?.block_on(async { Ok(connect(url).await?.query_one("SHOW server_version", &[]).await?.get(0)) })
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime> {
+    crate::load::single_threaded()
+}
+
+async fn connect(url: &str) -> Result<Client> {
+    let (client, connection) =
+        tokio_postgres::connect(url, NoTls).await.context("PostgreSQL does not answer")?;
+    tokio::spawn(connection);
+    Ok(client)
+}
+
+const SCHEMA: &str = "
+    CREATE TABLE events (
+        k BIGINT PRIMARY KEY, type TEXT NOT NULL, at BIGINT NOT NULL, turn BIGINT, author TEXT, external_id TEXT,
+        subthread TEXT, content TEXT, metadata TEXT);
+    CREATE TABLE session_heads (sk BIGINT PRIMARY KEY, last_sequence BIGINT NOT NULL, last_at BIGINT NOT NULL);";
+
+/// The batch: heads advance by as much as their session has in it, and the events are numbered from there.
+const APPEND_BATCH: &str = "
+    WITH new AS (
+        SELECT sk, at, content, row_number() OVER (PARTITION BY sk ORDER BY nth) AS offset_in_batch
+        FROM unnest($1::bigint[], $2::bigint[], $3::text[]) WITH ORDINALITY AS new (sk, at, content, nth)
+    ), heads AS (
+        UPDATE session_heads SET last_sequence = last_sequence + grown.events, last_at = grown.at
+        FROM (SELECT sk, count(*) AS events, max(at) AS at FROM new GROUP BY sk) AS grown
+        WHERE session_heads.sk = grown.sk
+        RETURNING session_heads.sk, last_sequence - grown.events AS base
+    )
+    INSERT INTO events (k, type, at, turn, author, content)
+    SELECT sk << 32 | base + offset_in_batch, 'user.message', at, base + offset_in_batch, 'u', content
+    FROM new JOIN heads USING (sk)
+    RETURNING k";
+
+const APPEND_ONE: &str = "
+    WITH head AS (
+        UPDATE session_heads SET last_sequence = last_sequence + 1, last_at = $2 WHERE sk = $1
+        RETURNING sk, last_sequence
+    )
+    INSERT INTO events (k, type, at, turn, author, content)
+    SELECT sk << 32 | last_sequence, 'user.message', $2, last_sequence, 'u', $3 FROM head
+    RETURNING k";
+
+struct Job {
+    session: i64,
+    content: Arc<str>,
+    done: oneshot::Sender<()>,
+}
+
+/// How a round appends.
+#[derive(Clone, Copy)]
+pub enum How {
+    /// Four lanes, sharded by session, each committing whatever is queued.
+    Batches,
+    /// One statement per append, a connection per producer.
+    Singles,
+}
+
+/// Appends `count` events with this many producers to a fresh database.
+pub fn append(
+    admin: &str,
+    payloads: &Arc<Payloads>,
+    how: How,
+    producers: usize,
+    count: u64,
+    cap: Duration,
+) -> Result<Sample> {
+    let database = Database::create(admin)?;
+    run(
+        &database.url,
+        &format!(
+            "{SCHEMA} INSERT INTO session_heads SELECT n, 0, 0 FROM generate_series(0, {}) n",
+            SESSIONS - 1
+        ),
+    )?;
+    run(&database.url, "VACUUM ANALYZE session_heads")?;
+    runtime()?.block_on(async {
+        let (done, took, mut latencies) = match how {
+            How::Batches => append_batches(&database.url, payloads, producers, count, cap).await?,
+            How::Singles => append_singles(&database.url, payloads, producers, count, cap).await?,
+        };
+        let client = connect(&database.url).await?;
+        let stored: i64 = client.query_one("SELECT count(*) FROM events", &[]).await?.get(0);
+        ensure!(stored as u64 == done, "{stored} events stored, {done} acknowledged");
+        Ok(Sample::new(done, took, &mut latencies))
+    })
+}
+
+async fn append_batches(
+    url: &str,
+    payloads: &Arc<Payloads>,
+    producers: usize,
+    count: u64,
+    cap: Duration,
+) -> Result<(u64, Duration, Latencies)> {
+    let mut lanes = Vec::with_capacity(LANES);
+    let mut writers = JoinSet::new();
+    for _ in 0..LANES {
+        let client = connect(url).await?;
+        let (jobs, queue) = mpsc::unbounded_channel();
+        writers.spawn(write_batches(client, queue));
+        lanes.push(jobs);
+    }
+    let tickets = Arc::new(AtomicU64::new(0));
+    let start = Instant::now();
+    let mut tasks = JoinSet::new();
+    for _ in 0..producers {
+        let (lanes, tickets, payloads) = (lanes.clone(), tickets.clone(), payloads.clone());
+        tasks.spawn(async move {
+            let mut latencies = Latencies::default();
+            while start.elapsed() < cap {
+                let nth = tickets.fetch_add(1, Ordering::Relaxed);
+                if nth >= count {
+                    break;
+                }
+                let session = (nth % SESSIONS as u64) as i64;
+                let (done, wait) = oneshot::channel();
+                let sent = Instant::now();
+                let job = Job { session, content: payloads.nth(nth).clone(), done };
+                lanes[session as usize % LANES].send(job).ok().context("a raw lane ended")?;
+                wait.await.context("a raw lane failed")?;
+                latencies.add(sent.elapsed());
+            }
+            anyhow::Ok(latencies)
+        });
+    }
+    drop(lanes);
+    let all = joined(tasks).await?;
+    let took = start.elapsed();
+    while let Some(writer) = writers.join_next().await {
+        writer??;
+    }
+    Ok((all.len() as u64, took, all))
+}
+
+async fn write_batches(client: Client, mut queue: mpsc::UnboundedReceiver<Job>) -> Result<()> {
+    let statement = client.prepare(APPEND_BATCH).await?;
+    let mut jobs = Vec::with_capacity(BATCH_MAX);
+    while queue.recv_many(&mut jobs, BATCH_MAX).await > 0 {
+        let at = now_micros();
+        let sessions: Vec<i64> = jobs.iter().map(|job| job.session).collect();
+        let ats = vec![at; jobs.len()];
+        let contents: Vec<&str> = jobs.iter().map(|job| &*job.content).collect();
+        let rows = client.query(&statement, &[&sessions, &ats, &contents]).await?;
+        ensure!(rows.len() == jobs.len(), "a batch of {} wrote {} rows", jobs.len(), rows.len());
+        for job in jobs.drain(..) {
+            let _ = job.done.send(());
+        }
+    }
+    Ok(())
+}
+
+async fn append_singles(
+    url: &str,
+    payloads: &Arc<Payloads>,
+    connections: usize,
+    count: u64,
+    cap: Duration,
+) -> Result<(u64, Duration, Latencies)> {
+    let mut clients = Vec::with_capacity(connections);
+    for _ in 0..connections {
+        let client = connect(url).await?;
+        let statement = client.prepare(APPEND_ONE).await?;
+        clients.push((client, statement));
+    }
+    let tickets = Arc::new(AtomicU64::new(0));
+    let start = Instant::now();
+    let mut tasks = JoinSet::new();
+    for (client, statement) in clients {
+        let (tickets, payloads) = (tickets.clone(), payloads.clone());
+        tasks.spawn(async move {
+            let mut latencies = Latencies::default();
+            while start.elapsed() < cap {
+                let nth = tickets.fetch_add(1, Ordering::Relaxed);
+                if nth >= count {
+                    break;
+                }
+                let session = (nth % SESSIONS as u64) as i64;
+                let sent = Instant::now();
+                client.query_one(&statement, &[&session, &now_micros(), &&**payloads.nth(nth)]).await?;
+                latencies.add(sent.elapsed());
+            }
+            anyhow::Ok(latencies)
+        });
+    }
+    let all = joined(tasks).await?;
+    Ok((all.len() as u64, start.elapsed(), all))
+}
+
+async fn joined(mut tasks: JoinSet<Result<Latencies>>) -> Result<Latencies> {
+    let mut all = Latencies::default();
+    while let Some(done) = tasks.join_next().await {
+        all.join(done??);
+    }
+    Ok(all)
+}
+
+/// Pending rows that workers take with SKIP LOCKED.
+pub struct Queue {
+    database: Database,
+}
+
+impl Queue {
+    pub fn prepare(admin: &str, pending: u64) -> Result<Self> {
+        let database = Database::create(admin)?;
+        run(
+            &database.url,
+            &format!(
+                "CREATE TABLE session_heads (
+                     sk BIGINT PRIMARY KEY, status INT NOT NULL, priority INT NOT NULL, epoch BIGINT NOT NULL,
+                     worker TEXT, lease_until BIGINT);
+                 CREATE INDEX pending ON session_heads (priority DESC, sk) WHERE status = 1;
+                 INSERT INTO session_heads SELECT n, 1, n % 3, 0, NULL, NULL FROM generate_series(1, {pending}) n;"
+            ),
+        )?;
+        run(&database.url, "VACUUM ANALYZE session_heads")?;
+        Ok(Self { database })
+    }
+
+    /// Takes `count` rows with this many workers, `each` at a time.
+    pub fn claim(&self, workers: usize, count: u64, each: usize) -> Result<Sample> {
+        runtime()?.block_on(async {
+            let mut clients = Vec::with_capacity(workers);
+            for _ in 0..workers {
+                let client = connect(&self.database.url).await?;
+                let claim = client
+                    .prepare(
+                        "UPDATE session_heads SET status = 2, worker = $1, epoch = epoch + 1, lease_until = $2
+                         WHERE sk IN (SELECT sk FROM session_heads WHERE status = 1
+                                      ORDER BY priority DESC, sk LIMIT $3 FOR UPDATE SKIP LOCKED)
+                         RETURNING sk, epoch",
+                    )
+                    .await?;
+                clients.push((client, claim));
+            }
+            let taken = Arc::new(AtomicU64::new(0));
+            let start = Instant::now();
+            let mut tasks = JoinSet::new();
+            for (client, claim) in clients {
+                let taken = taken.clone();
+                tasks.spawn(async move {
+                    while taken.load(Ordering::Relaxed) < count {
+                        let lease_until = now_micros() + 30_000_000;
+                        let rows = client.query(&claim, &[&"worker", &lease_until, &(each as i64)]).await?;
+                        ensure!(rows.len() == each, "a claim took {} rows", rows.len());
+                        taken.fetch_add(rows.len() as u64, Ordering::Relaxed);
+                    }
+                    anyhow::Ok(())
+                });
+            }
+            while let Some(done) = tasks.join_next().await {
+                done??;
+            }
+            Ok(Sample::rate(taken.load(Ordering::Relaxed), start.elapsed()))
+        })
+    }
+}
+
+fn now_micros() -> i64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_micros() as i64)
+}

@@ -1,0 +1,355 @@
+//! The command line: every command with its arguments, and nothing of what they do.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+
+use crate::config::{Flag, Span};
+
+/// The session server for AI agents.
+///
+/// Exit codes: 0 done, 1 error, 2 usage, 3 not found, 4 refused, 5 unavailable.
+#[derive(Debug, Parser)]
+#[command(name = "sederunt", version, propagate_version = true, max_term_width = 100)]
+pub struct Cli {
+    #[command(flatten)]
+    pub global: Global,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What every command takes.
+#[derive(Debug, Args)]
+pub struct Global {
+    /// The store: a directory, `memory:` or `postgres://…`
+    #[arg(long, global = true, value_name = "PLACE")]
+    pub store: Option<String>,
+    /// The tenant to work in
+    #[arg(long, global = true, value_name = "NAME", default_value = "default")]
+    pub tenant: String,
+    /// Write JSON for programs instead of tables for people
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// Go through this server instead of opening the store
+    #[arg(long, global = true, value_name = "URL")]
+    pub server: Option<String>,
+    /// The file with the key to show to the server
+    #[arg(long, global = true, value_name = "FILE")]
+    pub key_file: Option<PathBuf>,
+    /// The configuration file (TOML)
+    #[arg(long, global = true, value_name = "FILE", env = "SEDERUNT_CONFIG")]
+    pub config: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Start the server
+    Serve(Serve),
+    /// Look at sessions, follow their logs, run them again
+    #[command(subcommand, visible_alias = "session")]
+    Sessions(Sessions),
+    /// Look at claims and take work
+    #[command(subcommand)]
+    Claims(Claims),
+    /// Make, list and revoke API keys
+    #[command(subcommand)]
+    Keys(Keys),
+    /// Make people known, set their roles and identities
+    #[command(subcommand)]
+    Users(Users),
+    /// Make, suspend and delete tenants
+    #[command(subcommand)]
+    Tenants(Tenants),
+    /// Bring the store to the schema of this version
+    Migrate,
+    /// Copy an SQLite store into a new directory, also while it is in use
+    Backup { to: PathBuf },
+    /// Make an SQLite store from a backup; the store must not exist yet
+    Restore { from: PathBuf },
+    /// Copy an SQLite store into an empty PostgreSQL database
+    Copy(Copy),
+    /// Check the store, its files, its clock and its versions
+    Doctor,
+    /// Show the settings in force, and where each came from
+    #[command(subcommand)]
+    Config(ShowConfig),
+    /// Print the description of the HTTP interface
+    Openapi,
+    /// Print a completion script for a shell
+    Completions { shell: Shell },
+}
+
+#[derive(Debug, Args)]
+pub struct Serve {
+    /// The address and port to serve on [default: 127.0.0.1:7070]
+    #[arg(long, value_name = "ADDRESS")]
+    pub listen: Option<String>,
+    /// Who may call: whoever is on this machine, or whoever has a key or token [default: local]
+    #[arg(long, value_name = "MODE", value_parser = ["local", "keys", "jwt"])]
+    pub auth: Option<String>,
+    /// The address by which others reach this server
+    #[arg(long, value_name = "URL")]
+    pub public_url: Option<String>,
+    /// How to write the log [default: text]
+    #[arg(long, value_name = "FORMAT", value_parser = ["text", "json"])]
+    pub log: Option<String>,
+    /// Fill an empty store with sessions to look at, and keep some of them moving
+    #[arg(long)]
+    pub demo: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Sessions {
+    /// List sessions, newest first
+    Ls(ListSessions),
+    /// Show one session
+    Show { id: String },
+    /// Follow a session's log
+    Tail {
+        id: String,
+        /// Start after this sequence
+        #[arg(long, value_name = "SEQUENCE", default_value_t = 0)]
+        after: u64,
+        /// Stop at the end of the log instead of waiting for more
+        #[arg(long)]
+        no_follow: bool,
+    },
+    /// Write a session with its log to a file or stdout
+    Export {
+        id: String,
+        #[arg(long, value_enum, default_value_t = Paper::Md)]
+        format: Paper,
+        /// The file to write; stdout without it
+        #[arg(long, short, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
+    /// Make a new session that does the work of a failed one again
+    Retry { id: String },
+    /// Delete sessions with their logs
+    Rm {
+        #[arg(required = true)]
+        ids: Vec<String>,
+    },
+}
+
+#[derive(Debug, Default, Args)]
+pub struct ListSessions {
+    /// agent, response, tool or mixed
+    #[arg(long = "type", value_name = "TYPE")]
+    pub session_type: Option<String>,
+    /// draft, pending, running, waiting_human, awaiting_tool, idle, completed, failed, expired or abandoned
+    #[arg(long)]
+    pub status: Option<String>,
+    /// active, live, failing or terminal
+    #[arg(long)]
+    pub group: Option<String>,
+    #[arg(long, value_name = "ID")]
+    pub task: Option<String>,
+    #[arg(long, value_name = "SLUG")]
+    pub agent: Option<String>,
+    #[arg(long, value_name = "ID")]
+    pub entity: Option<String>,
+    /// Whose sessions
+    #[arg(long, value_name = "ID")]
+    pub user: Option<String>,
+    /// A scalar of the metadata; may be given more than once
+    #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
+    pub metadata: Vec<(String, String)>,
+    /// Words in title, description or messages
+    #[arg(long, value_name = "WORDS")]
+    pub search: Option<String>,
+    /// Hidden sessions too
+    #[arg(long)]
+    pub all: bool,
+    /// Only sessions without a parent
+    #[arg(long)]
+    pub parents_only: bool,
+    #[arg(long, default_value_t = 50)]
+    pub limit: u32,
+    /// Go on where the last page ended
+    #[arg(long)]
+    pub cursor: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Paper {
+    Md,
+    Json,
+    Txt,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Claims {
+    /// List claimed sessions with their leases
+    Ls,
+    /// Claim pending sessions
+    Take(TakeClaims),
+}
+
+#[derive(Debug, Args)]
+pub struct TakeClaims {
+    /// A name for people to recognise
+    #[arg(long, value_name = "NAME")]
+    pub worker: String,
+    /// Only sessions of this type; may be given more than once
+    #[arg(long = "type", value_name = "TYPE")]
+    pub session_types: Vec<String>,
+    /// Only sessions of this agent; may be given more than once
+    #[arg(long = "agent", value_name = "SLUG")]
+    pub agent_slugs: Vec<String>,
+    #[arg(long, default_value_t = 1)]
+    pub limit: u32,
+    /// How long the claim holds without a heartbeat; the server's setting without it
+    #[arg(long)]
+    pub lease: Option<Span>,
+    /// How long to wait for work
+    #[arg(long, default_value = "0s")]
+    pub wait: Span,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Keys {
+    /// Make a key; its secret is shown once
+    Create(CreateKey),
+    /// List the keys of the tenant
+    Ls,
+    /// Revoke a key
+    Revoke { id: String },
+}
+
+#[derive(Debug, Args)]
+pub struct CreateKey {
+    /// Whose key it is; needed for members and guests
+    #[arg(long, value_name = "ID")]
+    pub user: Option<String>,
+    /// owner, member, guest, worker or channel
+    #[arg(long)]
+    pub role: String,
+    /// The session-id prefix of a channel's key
+    #[arg(long)]
+    pub prefix: Option<String>,
+    /// The key may act for other users of the tenant
+    #[arg(long)]
+    pub act_as: bool,
+    /// When the key stops working, counted from now: 30d
+    #[arg(long, value_name = "TIME")]
+    pub expires: Option<Span>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Users {
+    /// List the users of the tenant
+    Ls,
+    /// Make a user
+    Create {
+        /// Without it an id is drawn
+        id: Option<String>,
+        #[arg(long)]
+        name: Option<String>,
+        /// owner, member or guest
+        #[arg(long, default_value = "member")]
+        role: String,
+    },
+    /// Set a user's role
+    Role { id: String, role: String },
+    /// Say who a user is on a platform
+    Link {
+        id: String,
+        /// telegram, slack or discord
+        #[arg(long)]
+        platform: String,
+        #[arg(long, value_name = "ID")]
+        external_id: String,
+    },
+    /// Make one person of two: everything of the first becomes the second's
+    Merge { from: String, into: String },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Tenants {
+    /// List all tenants
+    Ls,
+    /// Make a tenant
+    Create { id: String },
+    /// Refuse all credentials of a tenant
+    Suspend { id: String },
+    /// Take a suspended tenant's credentials again
+    Resume { id: String },
+    /// Delete a tenant with everything in it
+    Delete {
+        id: String,
+        /// Yes, really
+        #[arg(long)]
+        yes: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+pub struct Copy {
+    /// The directory of the SQLite store
+    #[arg(long, value_name = "DIR")]
+    pub from: PathBuf,
+    /// The database to fill: `postgres://…`
+    #[arg(long, value_name = "URL")]
+    pub to: String,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ShowConfig {
+    /// Every setting with its value and its source
+    Show,
+}
+
+impl Cli {
+    /// The settings that were given as flags.
+    pub fn flags(&self) -> Vec<Flag> {
+        let mut flags = Vec::new();
+        let mut add = |setting, flag, value: &Option<String>| {
+            flags.extend(value.clone().map(|value| Flag { setting, flag, value }));
+        };
+        add("store", "--store", &self.global.store);
+        if let Command::Serve(serve) = &self.command {
+            add("listen", "--listen", &serve.listen);
+            add("auth", "--auth", &serve.auth);
+            add("public_url", "--public-url", &serve.public_url);
+            add("log", "--log", &serve.log);
+        }
+        flags
+    }
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err("write it as KEY=VALUE".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn global_options_stand_before_or_after_the_command() {
+        for line in
+            [["sederunt", "--tenant", "acme", "keys", "ls"], ["sederunt", "keys", "ls", "--tenant", "acme"]]
+        {
+            assert_eq!(Cli::parse_from(line).global.tenant, "acme");
+        }
+    }
+
+    #[test]
+    fn flags_of_serve_are_settings() {
+        let cli = Cli::parse_from(["sederunt", "serve", "--listen", "127.0.0.1:0", "--store", "memory:"]);
+        let flags: Vec<_> = cli.flags().into_iter().map(|flag| (flag.setting, flag.value)).collect();
+        assert_eq!(flags, [("store", "memory:".to_owned()), ("listen", "127.0.0.1:0".to_owned())]);
+    }
+}

@@ -1,0 +1,56 @@
+//! `keys create|ls|revoke`.
+
+use super::Scene;
+use crate::args::Keys;
+use crate::exit::Result;
+use crate::output::{Column, column, note, plain, time};
+use crate::reach::{Ask, Missing};
+
+const COLUMNS: &[Column] = &[
+    column("ID", |key| plain(&key["id"])),
+    column("ROLE", |key| plain(&key["role"])),
+    column("USER", |key| plain(&key["user"])),
+    column("PREFIX", |key| plain(&key["prefix"])),
+    column("ACTS FOR OTHERS", |key| if key["act_as"] == true { "yes".into() } else { String::new() }),
+    column("CREATED", |key| time(&key["created_at"])),
+    column("EXPIRES", |key| time(&key["expires_at"])),
+    column("REVOKED", |key| time(&key["revoked_at"])),
+];
+
+const MADE: &[Column] = &[
+    column("key", |key| plain(&key["key"])),
+    column("id", |key| plain(&key["id"])),
+    column("tenant", |key| plain(&key["tenant"])),
+    column("user", |key| plain(&key["user"])),
+    column("role", |key| plain(&key["role"])),
+    column("prefix", |key| plain(&key["prefix"])),
+    column("expires", |key| time(&key["expires_at"])),
+];
+
+pub async fn run(scene: &Scene, command: Keys) -> Result<()> {
+    match command {
+        Keys::Create(wish) => {
+            let ask = Ask::CreateKey {
+                user: wish.user,
+                role: wish.role,
+                prefix: wish.prefix,
+                act_as: wish.act_as,
+                expires_in: wish.expires.map(|span| span.0),
+            };
+            let made = scene.ask(Missing::Make, ask).await?;
+            scene.out.thing(&made, MADE)?;
+            if !scene.out.is_json() {
+                note("Keep the key now: it is not shown again.");
+            }
+            Ok(())
+        }
+        Keys::Ls => {
+            let list = scene.ask(Missing::Refuse, Ask::Keys).await?;
+            scene.out.list(list["items"].as_array().map_or(&[], Vec::as_slice), COLUMNS)
+        }
+        Keys::Revoke { id } => {
+            scene.ask(Missing::Refuse, Ask::RevokeKey { id: id.clone() }).await?;
+            scene.done(&id, "revoked")
+        }
+    }
+}

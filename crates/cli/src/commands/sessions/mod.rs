@@ -1,0 +1,189 @@
+//! `sessions ls|show|tail|export|retry|rm`.
+
+mod export;
+mod tail;
+
+use serde_json::Value;
+
+use super::Scene;
+use crate::args::{ListSessions, Sessions};
+use crate::exit::Result;
+use crate::output::{Column, column, note, plain, time};
+use crate::reach::{Ask, Missing, Reach, SessionFilter};
+
+const COLUMNS: &[Column] = &[
+    column("ID", |session| plain(&session["id"])),
+    column("TYPE", |session| plain(&session["session_type"])),
+    column("STATUS", status),
+    column("EVENTS", |session| plain(&session["last_sequence"])),
+    column("ACTIVE", |session| time(&session["last_activity_at"])),
+    column("TITLE", title),
+];
+
+const FIELDS: &[Column] = &[
+    column("id", |session| plain(&session["id"])),
+    column("tenant", |session| plain(&session["tenant_id"])),
+    column("type", |session| plain(&session["session_type"])),
+    column("status", status),
+    column("title", |session| plain(&session["title"])),
+    column("description", |session| plain(&session["description"])),
+    column("source", |session| plain(&session["source"]["kind"])),
+    column("holder", |session| plain(&session["user_id"])),
+    column("participants", |session| plain(&session["participants"])),
+    column("task", |session| plain(&session["task_id"])),
+    column("agent", |session| plain(&session["agent_slug"])),
+    column("entity", |session| plain(&session["entity_id"])),
+    column("parent", |session| plain(&session["parent_id"])),
+    column("retry of", |session| plain(&session["retry_of"])),
+    column("claim", claim),
+    column("events", |session| plain(&session["last_sequence"])),
+    column("messages", |session| plain(&session["message_count"])),
+    column("turns", |session| plain(&session["turn_count"])),
+    column("last message", |session| plain(&session["last_message_preview"])),
+    column("input", |session| plain(&session["input"])),
+    column("result", |session| plain(&session["result"])),
+    column("usage", |session| plain(&session["usage"])),
+    column("error", |session| plain(&session["error_message"])),
+    column("ended", |session| plain(&session["end_reason"])),
+    column("metadata", |session| plain(&session["metadata"])),
+    column("created", |session| time(&session["created_at"])),
+    column("started", |session| time(&session["started_at"])),
+    column("completed", |session| time(&session["completed_at"])),
+    column("last activity", |session| time(&session["last_activity_at"])),
+    column("deadline", |session| time(&session["deadline_at"])),
+];
+
+pub async fn run(scene: &Scene, command: Sessions) -> Result<()> {
+    match command {
+        Sessions::Ls(wish) => list(scene, wish).await,
+        Sessions::Show { id } => {
+            let session = scene.ask(Missing::Refuse, Ask::Session { id }).await?;
+            scene.out.thing(&session, FIELDS)
+        }
+        Sessions::Tail { id, after, no_follow } => tail::run(scene, &id, after, !no_follow).await,
+        Sessions::Export { id, format, output } => export::run(scene, &id, format, output.as_deref()).await,
+        Sessions::Retry { id } => {
+            let session = scene.ask(Missing::Refuse, Ask::Retry { id }).await?;
+            scene.out.thing(&session, FIELDS)
+        }
+        Sessions::Rm { ids } => remove(scene, &ids).await,
+    }
+}
+
+async fn list(scene: &Scene, wish: ListSessions) -> Result<()> {
+    let filter = SessionFilter {
+        session_type: wish.session_type,
+        status: wish.status,
+        group: wish.group,
+        task_id: wish.task,
+        agent_slug: wish.agent,
+        entity_id: wish.entity,
+        user_id: wish.user,
+        metadata: wish.metadata,
+        text: wish.search,
+        all: wish.all,
+        parents_only: wish.parents_only,
+        limit: wish.limit,
+        cursor: wish.cursor,
+    };
+    let page = scene.ask(Missing::Refuse, Ask::Sessions(filter)).await?;
+    if scene.out.is_json() {
+        return scene.out.value(&page);
+    }
+    scene.out.list(page["items"].as_array().map_or(&[], Vec::as_slice), COLUMNS)?;
+    if let Some(cursor) = page["next_cursor"].as_str() {
+        note(format!("There are more: go on with --cursor {cursor}"));
+    }
+    Ok(())
+}
+
+/// Deletes one after the other; the first refusal ends it.
+async fn remove(scene: &Scene, ids: &[String]) -> Result<()> {
+    let reach = Reach::find(&scene.config, &scene.global, Missing::Refuse).await?;
+    let mut done = Ok(());
+    for id in ids {
+        done = reach
+            .ask(Ask::Delete { id: id.clone() })
+            .await
+            .map(drop)
+            .and_then(|()| scene.done(id, "deleted"));
+        if done.is_err() {
+            break;
+        }
+    }
+    reach.close().await;
+    done
+}
+
+fn status(session: &Value) -> String {
+    let hidden = if session["inactive"] == true { " (hidden)" } else { "" };
+    format!("{}{hidden}", plain(&session["status"]))
+}
+
+fn title(session: &Value) -> String {
+    let named = ["title", "description", "last_message_preview"].iter().map(|field| plain(&session[field]));
+    named.into_iter().find(|text| !text.is_empty()).unwrap_or_default()
+}
+
+fn claim(session: &Value) -> String {
+    let claim = &session["claim"];
+    if claim.is_null() {
+        return String::new();
+    }
+    let part = |field: &str| plain(&claim[field]);
+    format!(
+        "{}, epoch {}, attempt {}, until {}",
+        part("worker"),
+        part("epoch"),
+        part("attempts"),
+        time(&claim["lease_until"])
+    )
+}
+
+/// An event as one line for people.
+fn line_of(event: &Value) -> String {
+    let text: Vec<&str> =
+        event["content"].as_array().into_iter().flatten().filter_map(|part| part["text"].as_str()).collect();
+    let said = if !text.is_empty() {
+        text.join(" ")
+    } else if event["metadata"].is_object() {
+        event["metadata"].to_string()
+    } else {
+        String::new()
+    };
+    let author = event["author"].as_str().map(|author| format!("{author}: ")).unwrap_or_default();
+    let kind = plain(&event["type"]);
+    let line =
+        format!("{:>6}  {}  {kind:<22}  {author}{said}", plain(&event["sequence"]), time(&event["at"]));
+    crate::output::visible(line.trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_event_is_one_line_that_says_who_said_what() {
+        let event = json!({
+            "sequence": 7, "type": "user.message", "author": "ada", "at": "2026-11-15T22:19:00.000000Z",
+            "content": [{"type": "text", "text": "two\nlines"}], "metadata": null,
+        });
+        assert_eq!(line_of(&event), "     7  2026-11-15 22:19:00  user.message            ada: two lines");
+        let moved = json!({
+            "sequence": 8, "type": "session.status_change", "author": null,
+            "at": "2026-11-15T22:19:00.000000Z", "content": null, "metadata": {"from": "idle", "to": "running"},
+        });
+        assert!(line_of(&moved).ends_with(r#"session.status_change   {"from":"idle","to":"running"}"#));
+    }
+
+    #[test]
+    fn a_session_without_a_title_is_known_by_what_was_said() {
+        assert_eq!(
+            title(&json!({"title": null, "description": null, "last_message_preview": "Hello"})),
+            "Hello"
+        );
+        assert_eq!(status(&json!({"status": "idle", "inactive": true})), "idle (hidden)");
+    }
+}

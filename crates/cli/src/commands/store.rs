@@ -1,0 +1,159 @@
+//! `migrate`, `backup`, `restore` and `copy`: the store as a whole.
+
+use std::path::Path;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use sederunt::{Place, Sederunt};
+use sederunt_store::postgres;
+use sederunt_store::sqlite::SqliteStore;
+use serde_json::{Value, json};
+
+use super::Scene;
+use crate::args;
+use crate::doctor::schema;
+use crate::exit::{Exit, Failure, Result};
+use crate::reach::beside::{self, Holder};
+
+pub async fn migrate(scene: &Scene) -> Result<()> {
+    let config = &scene.config;
+    if let Some(directory) = config.directory() {
+        let holder = beside::holder(directory).await;
+        if holder != Holder::Nobody {
+            return Err(beside::in_use(directory, &holder));
+        }
+    }
+    let from = schema::found(config).await?;
+    let store = Sederunt::open(&config.store.0, config.options(true)?).await?;
+    let vitals = store.store().vitals().await;
+    store.close().await;
+    let to = vitals?.schema_version;
+    if scene.out.is_json() {
+        return scene.out.value(&json!({ "store": config.store.0.to_string(), "from": from, "to": to }));
+    }
+    if from == to {
+        return scene.out.line(format!("{} has schema {to} already", config.store.0));
+    }
+    scene.out.line(format!("{}: schema {from} → {to}", config.store.0))
+}
+
+pub async fn backup(scene: &Scene, to: &Path) -> Result<()> {
+    let directory = sqlite_directory(scene)?.to_owned();
+    if !directory.join("threads.sqlite3").exists() {
+        return Err(no_store(&directory));
+    }
+    let in_use = beside::holder(&directory).await != Holder::Nobody;
+    let (bar, target) = (progress("pages"), to.to_owned());
+    let shown = bar.clone();
+    off_the_runtime(move || {
+        if in_use {
+            // The files of an open store may still be read, and a restore is a copy of them as they
+            // are at one moment.
+            return SqliteStore::restore(&directory, &target);
+        }
+        let options = sederunt_store::sqlite::SqliteOptions {
+            place: sederunt_store::sqlite::Place::Directory(directory),
+            clock: std::sync::Arc::default(),
+            hub: std::sync::Arc::default(),
+        };
+        SqliteStore::open(options)?.backup(&target, &mut |done, total| {
+            shown.set_length(total);
+            shown.set_position(done);
+        })
+    })
+    .await?;
+    bar.finish_and_clear();
+    said(scene, "backup", &scene.config.store.0.to_string(), &to.display().to_string())
+}
+
+pub async fn restore(scene: &Scene, from: &Path) -> Result<()> {
+    let directory = sqlite_directory(scene)?.to_owned();
+    if directory.join("threads.sqlite3").exists() {
+        let sentence = format!("there is a store in {} already", directory.display());
+        return Err(Failure::new(Exit::Refused, "already_exists", sentence)
+            .hint("restore into a new directory with --store"));
+    }
+    let (source, target) = (from.to_owned(), directory.clone());
+    off_the_runtime(move || SqliteStore::restore(&source, &target)).await?;
+    said(scene, "restore", &from.display().to_string(), &directory.display().to_string())
+}
+
+pub async fn copy(scene: &Scene, wish: &args::Copy) -> Result<()> {
+    if !wish.from.join("threads.sqlite3").exists() {
+        return Err(no_store(&wish.from));
+    }
+    let to: Place = wish.to.parse()?;
+    let Place::Postgres(url) = &to else {
+        return Err(Failure::usage(format!("`--to` is {to}, which is no database; write postgres://…")));
+    };
+    let holder = beside::holder(&wish.from).await;
+    if holder != Holder::Nobody {
+        // What a server takes in while the copy is made would be missing from it.
+        return Err(beside::in_use(&wish.from, &holder));
+    }
+    // Held open, so that nobody else writes to it meanwhile.
+    let source = Sederunt::open(&Place::Directory(wish.from.clone()), scene.config.options(true)?).await?;
+    let bar = progress("rows");
+    let mut tell = |done, total| {
+        bar.set_length(total);
+        bar.set_position(done);
+    };
+    let copied = postgres::copy::copy(&wish.from, url, &scene.config.postgres.schema, &mut tell).await;
+    source.close().await;
+    bar.finish_and_clear();
+    let rows: serde_json::Map<String, Value> =
+        copied?.rows.into_iter().map(|(table, rows)| (table.to_owned(), rows.into())).collect();
+    if scene.out.is_json() {
+        return scene.out.value(&json!({
+            "from": wish.from.display().to_string(), "to": to.to_string(), "rows": rows,
+        }));
+    }
+    let count = |table: &str| rows.get(table).and_then(Value::as_u64).unwrap_or(0);
+    scene.out.line(format!(
+        "copy: {} → {to}: {} sessions, {} events in {} tenants, read back and found equal",
+        wish.from.display(),
+        count("sessions"),
+        count("events"),
+        count("tenants"),
+    ))
+}
+
+fn said(scene: &Scene, what: &str, from: &str, to: &str) -> Result<()> {
+    if scene.out.is_json() {
+        return scene.out.value(&json!({ "from": from, "to": to }));
+    }
+    scene.out.line(format!("{what}: {from} → {to}"))
+}
+
+/// Runs what blocks where blocking is allowed.
+async fn off_the_runtime<T: Send + 'static>(
+    work: impl FnOnce() -> sederunt::Result<T> + Send + 'static,
+) -> Result<T> {
+    let done = tokio::task::spawn_blocking(work).await;
+    Ok(done.map_err(sederunt::Error::internal)??)
+}
+
+fn sqlite_directory(scene: &Scene) -> Result<&Path> {
+    scene.config.directory().ok_or_else(|| {
+        let failure =
+            Failure::usage(format!("{} is no directory with an SQLite store", scene.config.store.0));
+        match &scene.config.store.0 {
+            Place::Postgres(_) => failure.hint("back a PostgreSQL database up with pg_dump"),
+            Place::Directory(_) | Place::Memory => failure.hint("name one with --store"),
+        }
+    })
+}
+
+fn no_store(directory: &Path) -> Failure {
+    let sentence = format!("there is no store in {}", directory.display());
+    Failure::new(Exit::NotFound, "not_found", sentence).hint("name one with --store")
+}
+
+/// A bar on the terminal; nothing when stderr is none.
+fn progress(unit: &'static str) -> ProgressBar {
+    let bar = ProgressBar::new(0);
+    let style = ProgressStyle::with_template(&format!("{{bar:40}} {{pos}}/{{len}} {unit} {{eta}}"));
+    if let Ok(style) = style {
+        bar.set_style(style);
+    }
+    bar
+}

@@ -1,0 +1,218 @@
+//! What an installation can set, by flag, environment or file, and where each value came from.
+//!
+//! A flag wins over the environment, the environment over the file, the file over the default. A
+//! name that is no setting is refused with the place where it stands: a misspelt setting that is
+//! ignored in silence is worse than a start that fails.
+
+mod layers;
+mod span;
+
+use std::path::PathBuf;
+
+use sederunt::{Place, Settings};
+use serde::Deserialize;
+
+pub use layers::{Flag, Layers, Shown};
+pub use span::Span;
+
+use crate::exit::{Failure, Result};
+
+/// A setting: its name in files, what it is without anyone's doing, and what it is for.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    pub name: &'static str,
+    pub default: Option<&'static str>,
+    pub about: &'static str,
+}
+
+impl Setting {
+    /// Its name in the environment.
+    pub fn variable(&self) -> String {
+        format!("SEDERUNT_{}", self.name.replace('.', "_").to_uppercase())
+    }
+}
+
+const fn setting(name: &'static str, default: &'static str, about: &'static str) -> Setting {
+    Setting { name, default: Some(default), about }
+}
+
+const fn optional(name: &'static str, about: &'static str) -> Setting {
+    Setting { name, default: None, about }
+}
+
+/// Every setting there is.
+pub const SETTINGS: &[Setting] = &[
+    setting("store", "./.store", "a directory, `memory:` or `postgres://…`"),
+    setting("listen", "127.0.0.1:7070", "the address and port to serve on"),
+    setting("auth", "local", "who may call: `local` (this machine), `keys` or `jwt`"),
+    optional("public_url", "the address by which others reach this server, as it stands in links"),
+    setting("log", "text", "how the server writes its log: `text` or `json`"),
+    optional(
+        "operator_key_file",
+        "the file with the operator's key; without it, one in the store's directory",
+    ),
+    optional("jwt.secret_file", "the file with the secret that tokens are signed with"),
+    optional("jwt.jwks_file", "the file with the public keys that tokens are signed with"),
+    setting("work.lease", "30s", "how long a claim holds without a heartbeat"),
+    setting("work.max_attempts", "3", "runs of a session before a lost lease fails it"),
+    setting("work.sweep_every", "1s", "how often lost leases and passed deadlines are looked for"),
+    setting("rates.credential_per_second", "50000", "requests of one credential; 0 does not count them"),
+    setting("rates.credential_burst", "100000", "requests of one credential at once"),
+    setting("rates.share_per_second", "20", "requests through one share link; 0 does not count them"),
+    setting("rates.share_burst", "100", "requests through one share link at once"),
+    setting("rates.failures_per_second", "5", "failed proofs from one address; 0 does not count them"),
+    setting("rates.failures_burst", "50", "failed proofs from one address at once"),
+    setting("shutdown.drain", "10s", "how long open requests may take to finish at the end"),
+    setting("postgres.schema", "sederunt", "the schema that holds the tables"),
+    setting("postgres.pool_size", "16", "connections to the database"),
+];
+
+/// All settings, read and checked.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Config {
+    pub store: StorePlace,
+    pub listen: String,
+    pub auth: AuthKind,
+    pub public_url: Option<String>,
+    pub log: LogFormat,
+    pub operator_key_file: Option<PathBuf>,
+    #[serde(default)]
+    pub jwt: Jwt,
+    pub work: Work,
+    pub rates: Rates,
+    pub shutdown: Shutdown,
+    pub postgres: Postgres,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AuthKind {
+    Local,
+    Keys,
+    Jwt,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LogFormat {
+    Text,
+    Json,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct Jwt {
+    pub secret_file: Option<PathBuf>,
+    pub jwks_file: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub struct Work {
+    pub lease: Span,
+    pub max_attempts: u32,
+    pub sweep_every: Span,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub struct Rates {
+    pub credential_per_second: u32,
+    pub credential_burst: u32,
+    pub share_per_second: u32,
+    pub share_burst: u32,
+    pub failures_per_second: u32,
+    pub failures_burst: u32,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub struct Shutdown {
+    pub drain: Span,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct Postgres {
+    pub schema: String,
+    pub pool_size: usize,
+}
+
+/// Where the store is.
+#[derive(Clone, Debug)]
+pub struct StorePlace(pub Place);
+
+impl<'de> Deserialize<'de> for StorePlace {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        text.parse().map(Self).map_err(|error: sederunt::Error| {
+            serde::de::Error::custom(match error {
+                sederunt::Error::Invalid { message, .. } => message,
+                other => other.to_string(),
+            })
+        })
+    }
+}
+
+impl Config {
+    /// What the engine is told.
+    pub fn settings(&self) -> Result<Settings> {
+        let lease = self.work.lease.0;
+        if !(sederunt::limits::LEASE_MIN..=sederunt::limits::LEASE_MAX).contains(&lease) {
+            return Err(Failure::usage("`work.lease` must be 100ms to 10m"));
+        }
+        if self.work.max_attempts == 0 {
+            return Err(Failure::usage("`work.max_attempts` must be at least 1"));
+        }
+        if self.work.sweep_every.0.is_zero() {
+            return Err(Failure::usage("`work.sweep_every` must be longer than nothing"));
+        }
+        Ok(Settings { lease, attempts_max: self.work.max_attempts })
+    }
+
+    /// How the store is opened.
+    pub fn options(&self, migrate: bool) -> Result<sederunt::Options> {
+        if self.postgres.pool_size == 0 {
+            return Err(Failure::usage("`postgres.pool_size` must be at least 1"));
+        }
+        Ok(sederunt::Options {
+            settings: self.settings()?,
+            schema: self.postgres.schema.clone(),
+            pool_size: self.postgres.pool_size,
+            migrate,
+            ..sederunt::Options::default()
+        })
+    }
+
+    /// The directory of a store that has one.
+    pub fn directory(&self) -> Option<&std::path::Path> {
+        match &self.store.0 {
+            Place::Directory(path) => Some(path),
+            Place::Memory | Place::Postgres(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_a_whole_configuration() {
+        let (config, shown) = Layers::new(None, Vec::new(), Vec::new()).unwrap().read().unwrap();
+        assert_eq!(config.listen, "127.0.0.1:7070");
+        assert_eq!(config.auth, AuthKind::Local);
+        assert_eq!(config.settings().unwrap().lease, sederunt::limits::LEASE_DEFAULT);
+        assert_eq!(config.work.max_attempts, sederunt::limits::ATTEMPTS_MAX);
+        assert_eq!(shown.len(), SETTINGS.len());
+        assert!(
+            shown
+                .iter()
+                .all(|setting| setting.from == if setting.value.is_some() { "default" } else { "unset" })
+        );
+    }
+
+    #[test]
+    fn every_setting_has_a_variable_of_its_own() {
+        let mut variables: Vec<String> = SETTINGS.iter().map(Setting::variable).collect();
+        assert!(variables.contains(&"SEDERUNT_WORK_MAX_ATTEMPTS".to_owned()));
+        variables.sort_unstable();
+        variables.dedup();
+        assert_eq!(variables.len(), SETTINGS.len());
+    }
+}

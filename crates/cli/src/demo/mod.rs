@@ -1,0 +1,230 @@
+//! Something to look at: an empty store filled with sessions of every type and status, and a small
+//! worker that keeps a log moving.
+//!
+//! Everything it makes carries `{"demo": true}` in its metadata, and it touches nothing that does
+//! not. It is a caller like any other: public calls of the engine, one claim at a time.
+
+mod fill;
+mod stories;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sederunt::{
+    Actor, Append, ClaimRequest, Claimed, DraftEvent, Engine, Error, Json, OpenSession, Result, SessionId,
+    SessionQuery, SessionType, Settle, SourceKind, Status, Types,
+};
+use serde_json::{Value, json};
+
+use stories::{STORIES, Step, Story};
+
+/// The time between two steps of the moving log.
+const PACE: Duration = Duration::from_secs(1);
+/// The pause after something went wrong.
+const RECOVER: Duration = Duration::from_secs(5);
+/// Finished sessions that the worker leaves to look at; older ones of its own go.
+const FINISHED_MAX: usize = 100;
+/// The agent whose sessions the worker runs.
+const AGENT: &str = "demo-worker";
+/// Every so many runs one fails, so that there is a failure to look at.
+const FAIL_EVERY: usize = 6;
+
+/// Fills the store if it is empty, then keeps a log moving until it is dropped. A store that holds
+/// anything else is left alone.
+pub async fn run(engine: Engine) {
+    let me = Arc::new(Actor::local(SourceKind::Api));
+    match prepare(&engine, &me).await {
+        Ok(true) => {}
+        Ok(false) => {
+            tracing::warn!(target: "sederunt::demo", "the store holds sessions of its own: no demo");
+            return;
+        }
+        Err(error) => {
+            tracing::warn!(target: "sederunt::demo", code = error.code(), %error, "no demo");
+            return;
+        }
+    }
+    let mut worker = Worker { engine, me, pace: PACE, runs: 0, finished: VecDeque::new() };
+    loop {
+        if let Err(error) = worker.round().await {
+            tracing::debug!(target: "sederunt::demo", code = error.code(), %error, "a run was lost");
+            tokio::time::sleep(RECOVER).await;
+        }
+    }
+}
+
+/// Whether there is a demo to run here: in an empty store one is made.
+async fn prepare(engine: &Engine, me: &Arc<Actor>) -> Result<bool> {
+    let any = SessionQuery { inactive: Some(false), ..SessionQuery::of(Types::All, 1) };
+    let ours = SessionQuery { metadata: vec![("demo".into(), "true".into())], ..any.clone() };
+    if engine.sessions(me, any).await?.items.is_empty() {
+        fill::fill(engine, me).await?;
+        return Ok(true);
+    }
+    Ok(!engine.sessions(me, ours).await?.items.is_empty())
+}
+
+struct Worker {
+    engine: Engine,
+    me: Arc<Actor>,
+    pace: Duration,
+    runs: usize,
+    finished: VecDeque<SessionId>,
+}
+
+impl Worker {
+    /// Runs one session from its claim to its end, or queues the next.
+    async fn round(&mut self) -> Result<()> {
+        let request = ClaimRequest {
+            worker: "demo".into(),
+            session_types: vec![SessionType::Agent],
+            agent_slugs: vec![AGENT.into()],
+            limit: 1,
+            lease: self.engine.settings().lease,
+            wait: self.pace,
+        };
+        let claimed = self.engine.claim(&self.me, request, None).await?.into_iter().next();
+        let story = &STORIES[self.runs % STORIES.len()];
+        match claimed {
+            Some(claimed) => {
+                self.runs += 1;
+                self.tell(story, &claimed).await?;
+                self.finished.push_back(claimed.session.id);
+                self.tidy().await
+            }
+            None => open(&self.engine, &self.me, work(story, AGENT)?).await.map(drop),
+        }
+    }
+
+    async fn tell(&self, story: &Story, claimed: &Claimed) -> Result<()> {
+        let (id, epoch) = (&claimed.session.id, claimed.epoch);
+        for step in story.steps {
+            tokio::time::sleep(self.pace).await;
+            let wish = Append { events: vec![event(step)?], epoch: Some(epoch), ..Append::default() };
+            self.engine.append(&self.me, id, wish, None).await?;
+            self.engine.heartbeat(&self.me, id, epoch, None).await?;
+        }
+        tokio::time::sleep(self.pace).await;
+        let how = if self.runs.is_multiple_of(FAIL_EVERY) {
+            Settle::Fail { error: "the model did not answer in time".into(), retryable: false }
+        } else {
+            complete(story)?
+        };
+        self.engine.settle(&self.me, id, epoch, how, None).await.map(drop)
+    }
+
+    async fn tidy(&mut self) -> Result<()> {
+        while self.finished.len() > FINISHED_MAX {
+            let Some(oldest) = self.finished.pop_front() else { break };
+            match self.engine.delete(&self.me, &oldest).await {
+                Ok(()) | Err(Error::NotFound) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A piece of work that waits for an agent.
+fn work(story: &Story, agent: &str) -> Result<OpenSession> {
+    Ok(OpenSession {
+        session_type: Some(SessionType::Agent),
+        status: Some(Status::Pending),
+        agent_slug: Some(agent.to_owned()),
+        title: Some(story.title.to_owned()),
+        input: Some(Json::of(&json!({ "task": story.title }))?),
+        ..OpenSession::default()
+    })
+}
+
+/// Opens a session with the mark of the demo.
+async fn open(engine: &Engine, me: &Actor, wish: OpenSession) -> Result<SessionId> {
+    let wish = OpenSession { metadata: Some(Json::of(&json!({ "demo": true }))?), ..wish };
+    Ok(engine.open(me, wish, None).await?.session.id)
+}
+
+fn event(step: &Step) -> Result<DraftEvent> {
+    let (kind, text, metadata): (_, _, Option<Value>) = match *step {
+        Step::Thinks(text) => ("agent.thinking", text, None),
+        Step::Says(text) => ("agent.message", text, None),
+        Step::Asks(text) => ("user.message", text, None),
+        Step::Calls { id, tool, text } => {
+            ("agent.tool_call", text, Some(json!({ "tool_call_id": id, "tool_name": tool })))
+        }
+        Step::Gets { id, tool, text } => {
+            ("agent.tool_result", text, Some(json!({ "tool_call_id": id, "tool_name": tool })))
+        }
+    };
+    Ok(DraftEvent {
+        kind: kind.into(),
+        content: Some(Json::of(&text)?),
+        metadata: metadata.as_ref().map(Json::of).transpose()?,
+        ..DraftEvent::default()
+    })
+}
+
+fn complete(story: &Story) -> Result<Settle> {
+    Ok(Settle::Complete {
+        result: Some(Json::of(&json!({ "summary": story.result }))?),
+        text: None,
+        usage: Some(Json::of(&json!({ "input_tokens": 1480, "output_tokens": 212 }))?),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_empty_store_gets_every_type_and_every_status() {
+        let store = sederunt::open("memory:").await.unwrap();
+        let me = Arc::new(Actor::local(SourceKind::Api));
+        assert!(prepare(&store, &me).await.unwrap());
+        let all = SessionQuery { inactive: Some(false), ..SessionQuery::of(Types::All, 1000) };
+        let sessions = store.sessions(&me, all).await.unwrap().items;
+        for kind in SessionType::ALL {
+            assert!(sessions.iter().any(|session| session.head.session_type == kind), "{kind:?}");
+        }
+        for status in Status::ALL {
+            assert!(sessions.iter().any(|session| session.head.status == status), "{status}");
+        }
+        assert!(sessions.iter().all(|session| session.details.metadata.as_str().contains(r#""demo":true"#)));
+
+        let before = sessions.len();
+        assert!(prepare(&store, &me).await.unwrap(), "a demo that was filled before goes on");
+        let all = SessionQuery { inactive: Some(false), ..SessionQuery::of(Types::All, 1000) };
+        assert_eq!(store.sessions(&me, all).await.unwrap().items.len(), before);
+        store.close().await;
+    }
+
+    #[tokio::test]
+    async fn a_store_with_sessions_of_its_own_is_left_alone() {
+        let store = sederunt::open("memory:").await.unwrap();
+        let me = Arc::new(Actor::local(SourceKind::Api));
+        let own = OpenSession { session_type: Some(SessionType::Mixed), ..OpenSession::default() };
+        store.open(&me, own, None).await.unwrap();
+        assert!(!prepare(&store, &me).await.unwrap());
+        store.close().await;
+    }
+
+    #[tokio::test]
+    async fn the_worker_queues_runs_and_completes_a_session() {
+        let store = sederunt::open("memory:").await.unwrap();
+        let me = Arc::new(Actor::local(SourceKind::Api));
+        let mut worker = Worker {
+            engine: store.engine().clone(),
+            me: me.clone(),
+            pace: Duration::ZERO,
+            runs: 0,
+            finished: VecDeque::new(),
+        };
+        worker.round().await.unwrap();
+        worker.round().await.unwrap();
+        let id = worker.finished.front().unwrap();
+        let session = store.session(&me, id).await.unwrap();
+        assert_eq!(session.head.status, Status::Completed);
+        assert!(session.head.last_sequence > 5);
+        store.close().await;
+    }
+}

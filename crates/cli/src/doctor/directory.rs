@@ -1,0 +1,160 @@
+//! A store of SQLite files: the files, their rights, the room around them, and what is in them.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+use sederunt::Timestamp;
+use sederunt_core::clock::{Clock, SystemClock};
+
+use super::{Finding, schema, schema_finding};
+use crate::exit::Failure;
+use crate::reach::beside::{self, Holder};
+
+/// Below this much room a commit may fail soon.
+const ROOM_FAIL_BYTES: u64 = 100 * 1024 * 1024;
+const ROOM_WARN_BYTES: u64 = 1024 * 1024 * 1024;
+/// The write-ahead log is moved into the database at about 64 MB; several times that means that
+/// something keeps it from being moved.
+const WAL_WARN_BYTES: u64 = 512 * 1024 * 1024;
+/// Older versions can corrupt a write-ahead log.
+const SQLITE_MIN: i32 = 3_051_003;
+/// Clocks of one machine do not differ by more than this without having been set back.
+const AHEAD_MAX: Duration = Duration::from_secs(2);
+
+pub async fn look(directory: &Path, known: u32) -> Vec<Finding> {
+    let threads = directory.join("threads.sqlite3");
+    if !threads.exists() {
+        let says = format!("there is none in {}", directory.display());
+        return vec![Finding::fail(
+            "store",
+            says,
+            "name it with --store, or start one with `sederunt serve`",
+        )];
+    }
+    let mut findings = vec![sqlite_version(), server(directory).await];
+    findings.push(rights("directory", directory));
+    for name in ["threads.sqlite3", "search.sqlite3", "operator.key"] {
+        let path = directory.join(name);
+        if path.exists() {
+            findings.push(rights(name, &path));
+        }
+    }
+    findings.push(room(directory));
+    findings.push(write_ahead_log(directory));
+    findings.extend(inside(&threads, known));
+    findings
+}
+
+fn sqlite_version() -> Finding {
+    let says = rusqlite::version();
+    if rusqlite::version_number() < SQLITE_MIN {
+        return Finding::fail("sqlite", says, "use a build with SQLite 3.51.3 or newer");
+    }
+    Finding::ok("sqlite", says)
+}
+
+/// Whether the store can be opened, or the server that has it open answers.
+async fn server(directory: &Path) -> Finding {
+    let running = match beside::holder(directory).await {
+        Holder::Nobody => return Finding::ok("server", "none is running here"),
+        Holder::Somebody => {
+            return Finding::warn("server", "another process has the store open", "wait for it to finish");
+        }
+        Holder::Server(running) => running,
+    };
+    let says = format!("{} (process {})", running.url, running.pid);
+    let answers = sederunt_server::client::Client::new(&running.url, None);
+    let ready = match answers {
+        Ok(client) => client.pieces("/readyz").await.map(drop),
+        Err(error) => Err(error),
+    };
+    match ready {
+        Ok(()) => Finding::ok("server", says),
+        Err(error) => Finding::fail("server", format!("{says}: {error}"), "look at its log; start it again"),
+    }
+}
+
+fn rights(what: &'static str, path: &Path) -> Finding {
+    match fs::metadata(path) {
+        Ok(found) => {
+            let mode = found.permissions().mode() & 0o777;
+            let says = format!("{mode:03o} {}", path.display());
+            if mode & 0o077 == 0 {
+                return Finding::ok(what, says);
+            }
+            if what == "operator.key" {
+                return Finding::fail(
+                    what,
+                    says,
+                    "others may act as the operator: chmod 600, and make a new key",
+                );
+            }
+            Finding::warn(what, says, "others may read what is in it: take their rights away with chmod go=")
+        }
+        Err(error) => {
+            Finding::fail(what, format!("{}: {error}", path.display()), "give its owner the right to read it")
+        }
+    }
+}
+
+fn room(directory: &Path) -> Finding {
+    let Ok(found) = rustix::fs::statvfs(directory) else {
+        return Finding::warn("disk", "the room left is unknown", "look with df");
+    };
+    let bytes = found.f_bavail.saturating_mul(found.f_frsize);
+    let says = format!("{} free", size(bytes));
+    match bytes {
+        0..ROOM_FAIL_BYTES => Finding::fail("disk", says, "make room: writes are about to be refused"),
+        ROOM_FAIL_BYTES..ROOM_WARN_BYTES => Finding::warn("disk", says, "make room"),
+        _ => Finding::ok("disk", says),
+    }
+}
+
+fn write_ahead_log(directory: &Path) -> Finding {
+    let bytes = fs::metadata(directory.join("threads.sqlite3-wal")).map_or(0, |found| found.len());
+    if bytes > WAL_WARN_BYTES {
+        return Finding::warn(
+            "write-ahead log",
+            size(bytes),
+            "end long-running readers, or restart the server",
+        );
+    }
+    Finding::ok("write-ahead log", size(bytes))
+}
+
+/// What the database itself says.
+fn inside(path: &Path, known: u32) -> Vec<Finding> {
+    let looked = schema::look(path).and_then(|db| {
+        let number = |sql: &str| {
+            db.query_row(sql, [], |row| row.get::<_, i64>(0)).map_err(sederunt::Error::unavailable)
+        };
+        let version = number("PRAGMA user_version")?;
+        let found = u32::try_from(version).unwrap_or(u32::MAX);
+        let mut findings = vec![schema_finding(found, known)];
+        if found == known {
+            findings.push(Finding::ok("sessions", number("SELECT count(*) FROM session_heads")?.to_string()));
+            let newest = number("SELECT coalesce(max(last_at), 0) FROM session_heads")?;
+            findings.push(clock(Timestamp::from_micros(newest), SystemClock::default().now()));
+        }
+        Ok(findings)
+    });
+    looked.unwrap_or_else(|error| {
+        let says = Failure::from(error).sentence().to_owned();
+        vec![Finding::fail("store", says, "restore it from a backup if it is damaged")]
+    })
+}
+
+/// This machine's clock against the newest time in the store.
+fn clock(newest: Timestamp, now: Timestamp) -> Finding {
+    if newest > now.plus(AHEAD_MAX) {
+        let says = format!("{now}, and the store holds {newest}");
+        return Finding::warn("clock", says, "it was set back: leases last longer until it has caught up");
+    }
+    Finding::ok("clock", now.to_string())
+}
+
+fn size(bytes: u64) -> String {
+    indicatif::HumanBytes(bytes).to_string()
+}

@@ -1,0 +1,89 @@
+//! `doctor`: what is well with an installation, what is not, and what to do about it. It changes
+//! nothing.
+
+mod directory;
+mod postgres;
+pub mod schema;
+
+use sederunt::Place;
+use serde_json::{Value, json};
+
+use crate::commands::Scene;
+use crate::exit::{Exit, Failure, Result};
+use crate::output::{Column, column, plain};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    Ok,
+    Warn,
+    Fail,
+}
+
+/// What was looked at and what was found.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    pub what: &'static str,
+    pub level: Level,
+    pub says: String,
+    pub advice: &'static str,
+}
+
+impl Finding {
+    pub fn ok(what: &'static str, says: impl Into<String>) -> Self {
+        Self { what, level: Level::Ok, says: says.into(), advice: "" }
+    }
+
+    pub fn warn(what: &'static str, says: impl Into<String>, advice: &'static str) -> Self {
+        Self { what, level: Level::Warn, says: says.into(), advice }
+    }
+
+    pub fn fail(what: &'static str, says: impl Into<String>, advice: &'static str) -> Self {
+        Self { what, level: Level::Fail, says: says.into(), advice }
+    }
+
+    fn shown(&self) -> Value {
+        let level = match self.level {
+            Level::Ok => "ok",
+            Level::Warn => "warn",
+            Level::Fail => "fail",
+        };
+        json!({ "level": level, "what": self.what, "says": self.says, "advice": self.advice })
+    }
+}
+
+const COLUMNS: &[Column] = &[
+    column("", |finding| plain(&finding["level"])),
+    column("CHECK", |finding| plain(&finding["what"])),
+    column("FOUND", |finding| plain(&finding["says"])),
+    column("WHAT TO DO", |finding| plain(&finding["advice"])),
+];
+
+pub async fn run(scene: &Scene) -> Result<()> {
+    let config = &scene.config;
+    let known = schema::known().await?;
+    let findings = match &config.store.0 {
+        Place::Memory => {
+            vec![Finding::warn("store", "in memory: gone at exit", "name a directory with --store")]
+        }
+        Place::Directory(path) => directory::look(path, known).await,
+        Place::Postgres(url) => postgres::look(url, &config.postgres.schema, known).await,
+    };
+    let rows: Vec<Value> = findings.iter().map(Finding::shown).collect();
+    scene.out.list(&rows, COLUMNS)?;
+    if findings.iter().any(|finding| finding.level == Level::Fail) {
+        return Err(Failure::Said(Exit::Error));
+    }
+    Ok(())
+}
+
+/// Compares the schema of a store with the one that this binary writes.
+pub fn schema_finding(found: u32, known: u32) -> Finding {
+    let says = format!("{found}, this version writes {known}");
+    match found.cmp(&known) {
+        std::cmp::Ordering::Equal => Finding::ok("schema", format!("{found}")),
+        std::cmp::Ordering::Less => {
+            Finding::warn("schema", says, "run `sederunt migrate`, or start the server")
+        }
+        std::cmp::Ordering::Greater => Finding::fail("schema", says, "run a newer sederunt"),
+    }
+}

@@ -1,0 +1,184 @@
+//! How a command ends: the exit code, and the one line on stderr that says why.
+//!
+//! | code | meaning |
+//! |---|---|
+//! | 0 | done; also when the reader of our output has gone |
+//! | 1 | an error of ours, or of the machine |
+//! | 2 | the command, its arguments or its configuration are wrong |
+//! | 3 | there is no such thing, or it is not yours to see |
+//! | 4 | refused: the state of things, or the caller's rights, do not allow it |
+//! | 5 | the store or the server cannot answer now; trying again is right |
+
+use std::fmt;
+
+use sederunt::Error;
+
+pub type Result<T, E = Failure> = std::result::Result<T, E>;
+
+/// What an exit code stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    Ok = 0,
+    Error = 1,
+    Usage = 2,
+    NotFound = 3,
+    Refused = 4,
+    Unavailable = 5,
+}
+
+impl Exit {
+    /// The meaning of a refusal of the product.
+    pub const fn of(error: &Error) -> Self {
+        match error {
+            Error::Invalid { .. } | Error::BadJson(_) | Error::TooLarge { .. } => Self::Usage,
+            Error::NotFound => Self::NotFound,
+            Error::Conflict(_)
+            | Error::Denied(_)
+            | Error::Unauthenticated(_)
+            | Error::IdempotencyMismatch => Self::Refused,
+            Error::RateLimited(_) | Error::Unavailable(_) => Self::Unavailable,
+            Error::Internal(_) => Self::Error,
+        }
+    }
+
+    /// The meaning of the same refusal after it came over HTTP.
+    pub fn of_status(status: u16) -> Self {
+        match status {
+            400 | 405 | 413 | 415 | 422 => Self::Usage,
+            404 => Self::NotFound,
+            401 | 403 | 409 => Self::Refused,
+            408 | 429 | 502 | 503 | 504 => Self::Unavailable,
+            _ => Self::Error,
+        }
+    }
+}
+
+impl From<Exit> for std::process::ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+/// Why a command ended early.
+#[derive(Debug)]
+pub enum Failure {
+    /// Nobody reads our output any more: nothing is wrong.
+    Closed,
+    /// It was said already, line by line.
+    Said(Exit),
+    Because {
+        exit: Exit,
+        sentence: String,
+        code: String,
+        hint: Option<String>,
+    },
+}
+
+impl Failure {
+    pub fn new(exit: Exit, code: &str, sentence: impl Into<String>) -> Self {
+        Self::Because { exit, sentence: sentence.into(), code: code.into(), hint: None }
+    }
+
+    /// A command that cannot be carried out as it was written.
+    pub fn usage(sentence: impl Into<String>) -> Self {
+        Self::new(Exit::Usage, "usage", sentence)
+    }
+
+    pub fn unavailable(sentence: impl Into<String>) -> Self {
+        Self::new(Exit::Unavailable, "unavailable", sentence)
+    }
+
+    /// Something that the machine did not let us do.
+    pub fn io(what: impl fmt::Display, error: &std::io::Error) -> Self {
+        Self::new(Exit::Error, "io", format!("{what}: {error}"))
+    }
+
+    /// What a person can do about it.
+    #[must_use]
+    pub fn hint(mut self, advice: impl Into<String>) -> Self {
+        if let Self::Because { hint, .. } = &mut self {
+            *hint = Some(advice.into());
+        }
+        self
+    }
+
+    /// What happened, without what to do about it.
+    pub fn sentence(&self) -> &str {
+        match self {
+            Self::Because { sentence, .. } => sentence,
+            Self::Closed | Self::Said(_) => "",
+        }
+    }
+
+    pub const fn exit(&self) -> Exit {
+        match self {
+            Self::Closed => Exit::Ok,
+            Self::Said(exit) | Self::Because { exit, .. } => *exit,
+        }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let mut sentence = match &error {
+            Error::Invalid { field, message } => format!("`{field}` {message}"),
+            other => other.to_string(),
+        };
+        // The person at the terminal is the operator: what lies under an error is theirs to see.
+        let mut under = std::error::Error::source(&error);
+        while let Some(cause) = under {
+            sentence.push_str(": ");
+            sentence.push_str(&cause.to_string());
+            under = cause.source();
+        }
+        Self::new(Exit::of(&error), error.code(), sentence)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self::Because { sentence, code, hint, .. } = self else { return Ok(()) };
+        let one_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        write!(f, "error: {} ({code})", one_line(sentence))?;
+        match hint {
+            Some(hint) => write!(f, "; {}", one_line(hint)),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use sederunt::Conflict;
+
+    use super::*;
+
+    #[test]
+    fn a_refusal_ends_the_same_way_in_process_and_over_http() {
+        let cause = || std::io::Error::other("x");
+        for (error, status, exit) in [
+            (Error::NotFound, 404, Exit::NotFound),
+            (Error::invalid("title", "is bad"), 422, Exit::Usage),
+            (Error::BadJson("x".into()), 400, Exit::Usage),
+            (Error::TooLarge { what: "x", limit: 1 }, 413, Exit::Usage),
+            (Conflict::Fenced.into(), 409, Exit::Refused),
+            (Error::denied("x"), 403, Exit::Refused),
+            (Error::Unauthenticated("x"), 401, Exit::Refused),
+            (Error::RateLimited(Duration::ZERO), 429, Exit::Unavailable),
+            (Error::unavailable(cause()), 503, Exit::Unavailable),
+            (Error::internal(cause()), 500, Exit::Error),
+        ] {
+            assert_eq!((Exit::of(&error), Exit::of_status(status)), (exit, exit), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_failure_is_one_line_with_its_code_and_what_to_do() {
+        let failure = Failure::from(Error::invalid("store", "is\nempty")).hint("name a directory");
+        assert_eq!(failure.to_string(), "error: `store` is empty (invalid); name a directory");
+        let under = Failure::from(Error::unavailable(std::io::Error::other("disk on fire")));
+        assert!(under.to_string().contains("disk on fire"), "{under}");
+    }
+}

@@ -1,0 +1,145 @@
+//! Answers from the store that was opened here: one engine call each, shown as the interface
+//! shows it.
+
+use sederunt::{
+    Actor, ClaimRequest, CredentialId, Error, Identity, ListCursor, NewKey, NewUser, Role, Sederunt,
+    SessionId, SessionQuery, SessionType, Status, StatusSet, TenantId, Types, UserId, UserPatch,
+};
+use sederunt_server::wire::{people, session, work};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::{Ask, SessionFilter};
+use crate::exit::{Failure, Result};
+
+pub async fn answer(store: &Sederunt, actor: &Actor, ask: Ask) -> Result<Value> {
+    match ask {
+        Ask::Sessions(filter) => {
+            if filter.text.is_some() {
+                // The index follows a moment behind, and this process may not live that long.
+                store.store().index_now().await?;
+            }
+            let page = store.sessions(actor, query(filter)?).await?;
+            shown(&session::SessionList::from(page))
+        }
+        Ask::Session { id } => {
+            let session = store.session(actor, &SessionId::parse(&id)?).await?;
+            shown(&session::Session::from(session))
+        }
+        Ask::Retry { id } => {
+            let session = store.retry(actor, &SessionId::parse(&id)?, None).await?;
+            shown(&session::Session::from(session))
+        }
+        Ask::Delete { id } => {
+            store.delete(actor, &SessionId::parse(&id)?).await?;
+            Ok(Value::Null)
+        }
+        Ask::Claim { worker, session_types, agent_slugs, limit, lease, wait } => {
+            let request = ClaimRequest {
+                worker,
+                session_types: session_types
+                    .iter()
+                    .map(|text| SessionType::parse(text))
+                    .collect::<Result<_, Error>>()?,
+                agent_slugs,
+                limit: usize::try_from(limit).unwrap_or(usize::MAX),
+                lease: lease.unwrap_or(store.settings().lease),
+                wait,
+            };
+            shown(&work::Claims::from(store.claim(actor, request, None).await?))
+        }
+        Ask::Keys => {
+            let items: Vec<people::Key> = store.keys(actor).await?.into_iter().map(Into::into).collect();
+            shown(&people::KeyList { items, next_cursor: None })
+        }
+        Ask::CreateKey { user, role, prefix, act_as, expires_in } => {
+            let wish = NewKey { role: Some(Role::parse(&role)?), user, prefix, act_as, expires_in };
+            shown(&people::CreatedKey::from(store.create_key(actor, wish, None).await?))
+        }
+        Ask::RevokeKey { id } => {
+            store.revoke_key(actor, &CredentialId::parse(&id)?).await?;
+            Ok(Value::Null)
+        }
+        Ask::Users { after } => {
+            let limit = sederunt::limits::PAGE_ROWS_MAX;
+            let users = store.users(actor, after.as_deref(), limit).await?;
+            let next = (users.len() == limit).then(|| users.last().map(|user| user.id.to_string()));
+            let items: Vec<people::User> = users.into_iter().map(Into::into).collect();
+            shown(&people::UserList { items, next_cursor: next.flatten() })
+        }
+        Ask::CreateUser { id, name, role } => {
+            let wish = NewUser { id, name, role: Some(Role::parse_person(&role)?) };
+            shown(&people::User::from(store.create_user(actor, wish, None).await?))
+        }
+        Ask::SetRole { id, role } => {
+            let wish = UserPatch { role: Some(Role::parse_person(&role)?), ..UserPatch::default() };
+            shown(&people::User::from(store.update_user(actor, &UserId::parse(&id)?, wish).await?))
+        }
+        Ask::Link { id, platform, external_id } => {
+            let identity = Identity { platform, external_id };
+            let user = store.link_identity(actor, &UserId::parse(&id)?, identity, None).await?;
+            shown(&people::User::from(user))
+        }
+        Ask::Merge { from, into } => {
+            let user = store.merge_users(actor, &UserId::parse(&from)?, &UserId::parse(&into)?, None).await?;
+            shown(&people::User::from(user))
+        }
+        Ask::Tenants => {
+            let tenants = store.operator().tenants().await?;
+            let items: Vec<people::Tenant> = tenants.into_iter().map(Into::into).collect();
+            shown(&people::TenantList { items, next_cursor: None })
+        }
+        Ask::CreateTenant { id } => {
+            let made = store.operator().create_tenant(&TenantId::parse(&id)?).await?;
+            shown(&people::Tenant::from(made))
+        }
+        Ask::SuspendTenant { id, suspended } => {
+            let changed = store.operator().suspend_tenant(&TenantId::parse(&id)?, suspended).await?;
+            shown(&people::Tenant::from(changed))
+        }
+        Ask::DeleteTenant { id } => {
+            store.operator().delete_tenant(&TenantId::parse(&id)?).await?;
+            Ok(json!({ "id": id, "deleted": true }))
+        }
+    }
+}
+
+fn query(filter: SessionFilter) -> Result<SessionQuery> {
+    let invalid = |field: &'static str, message: &str| Failure::from(Error::invalid(field, message));
+    let types = match filter.session_type {
+        None => Types::All,
+        Some(text) => Types::Only(SessionType::parse(&text)?),
+    };
+    Ok(SessionQuery {
+        status: filter
+            .status
+            .map(|text| Status::parse(&text).ok_or_else(|| invalid("status", "is not a status")))
+            .transpose()?,
+        group: filter
+            .group
+            .map(|text| {
+                StatusSet::group(&text)
+                    .ok_or_else(|| invalid("group", "must be active, live, failing or terminal"))
+            })
+            .transpose()?,
+        task_id: filter.task_id,
+        agent_slug: filter.agent_slug,
+        entity_id: filter.entity_id,
+        user_id: filter.user_id.as_deref().map(UserId::parse).transpose()?,
+        metadata: filter.metadata,
+        text: filter.text,
+        inactive: filter.all.then_some(false),
+        parents_only: filter.parents_only,
+        after: filter
+            .cursor
+            .map(|text| {
+                ListCursor::parse(&text).ok_or_else(|| invalid("cursor", "is not a cursor of a list"))
+            })
+            .transpose()?,
+        ..SessionQuery::of(types, usize::try_from(filter.limit).unwrap_or(usize::MAX))
+    })
+}
+
+fn shown(what: &impl Serialize) -> Result<Value> {
+    serde_json::to_value(what).map_err(|error| Error::internal(error).into())
+}

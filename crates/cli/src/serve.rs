@@ -1,0 +1,190 @@
+//! `serve`: the store, the server over it, and everything that lives as long as they do.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+
+use sederunt::Sederunt;
+use sederunt_core::people::SecretHash;
+use sederunt_server::{Auth, ConfigError, JwtConfig, Rate, Rates, Server, ServerConfig};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tracing_subscriber::EnvFilter;
+
+use crate::commands::Scene;
+use crate::config::{AuthKind, Config, LogFormat};
+use crate::demo;
+use crate::exit::{Exit, Failure, Result};
+use crate::output::note;
+use crate::reach::beside::{self, Holder, Running};
+
+pub async fn run(scene: &Scene, demo: bool) -> Result<()> {
+    let config = &scene.config;
+    start_log(config.log);
+    let mut server_config = server_config(config)?;
+    server_config.check().map_err(refused)?;
+    server_config.metrics = start_metrics();
+    let directory = config.directory();
+    if let Some(directory) = directory {
+        let holder = beside::holder(directory).await;
+        if holder != Holder::Nobody {
+            return Err(beside::in_use(directory, &holder));
+        }
+    }
+    let store = Sederunt::open(&config.store.0, config.options(true)?).await?;
+    let done = serve(scene, &store, server_config, demo).await;
+    if let Some(directory) = directory {
+        beside::forget(directory);
+    }
+    store.close().await;
+    done
+}
+
+async fn serve(scene: &Scene, store: &Sederunt, mut config: ServerConfig, demo: bool) -> Result<()> {
+    // Before anybody can know that we are there: a signal that comes at once must drain, not kill.
+    let signals = Signals::new()?;
+    let directory = scene.config.directory();
+    let key = match (&scene.config.operator_key_file, directory) {
+        (Some(file), _) => Some(beside::read_key(file)?),
+        (None, Some(directory)) => Some(beside::operator_key(directory)?),
+        (None, None) => None,
+    };
+    config.operator_key_hash = key.as_deref().map(SecretHash::of);
+    let server = Server::bind(store.engine().clone(), config).await.map_err(refused)?;
+    let url = format!("http://{}", server.local_addr());
+    if let Some(directory) = directory {
+        beside::announce(directory, &Running { url: url.clone(), pid: std::process::id() })?;
+    }
+    let demo = demo.then(|| tokio::spawn(demo::run(store.engine().clone())));
+    tracing::info!(target: "sederunt", %url, store = %scene.config.store.0, "serving");
+    match scene.out.line(format!("listening on {url}")) {
+        // Whoever started us may have no interest in the line.
+        Ok(()) | Err(Failure::Closed) => {}
+        Err(failure) => return Err(failure),
+    }
+    server.run(signals.stop(directory.map(Path::to_owned))).await;
+    if let Some(demo) = demo {
+        demo.abort();
+        let _ = demo.await;
+    }
+    tracing::info!(target: "sederunt", "stopped");
+    Ok(())
+}
+
+/// The wishes of the machine that we end.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> Result<Self> {
+        let listen = |kind| signal(kind).map_err(|error| Failure::io("cannot listen for signals", &error));
+        Ok(Self { terminate: listen(SignalKind::terminate())?, interrupt: listen(SignalKind::interrupt())? })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+
+    /// Ready at the first signal, which drains. A second one ends the process at once: what was
+    /// acknowledged is on disk.
+    async fn stop(mut self, directory: Option<PathBuf>) {
+        self.next().await;
+        note("finishing open requests; a second signal ends at once");
+        tokio::spawn(async move {
+            self.next().await;
+            if let Some(directory) = directory {
+                beside::forget(&directory);
+            }
+            std::process::exit(Exit::Error as i32);
+        });
+    }
+}
+
+fn server_config(config: &Config) -> Result<ServerConfig> {
+    let rates = config.rates;
+    Ok(ServerConfig {
+        listen: address(&config.listen)?,
+        auth: auth(config)?,
+        public_url: config.public_url.clone(),
+        rates: Rates {
+            per_credential: Rate::new(rates.credential_per_second, rates.credential_burst),
+            per_share: Rate::new(rates.share_per_second, rates.share_burst),
+            failures_per_peer: Rate::new(rates.failures_per_second, rates.failures_burst),
+        },
+        sweep_every: config.work.sweep_every.0,
+        drain_max: config.shutdown.drain.0,
+        ..ServerConfig::default()
+    })
+}
+
+fn address(text: &str) -> Result<SocketAddr> {
+    let wrong = || Failure::usage(format!("`listen` is `{text}`, which is no address; write HOST:PORT"));
+    text.to_socket_addrs().map_err(|_| wrong())?.next().ok_or_else(wrong)
+}
+
+fn auth(config: &Config) -> Result<Auth> {
+    let unreadable = |path: &Path, error: std::io::Error| {
+        Failure::usage(format!("the file {} cannot be read: {error}", path.display()))
+    };
+    match config.auth {
+        AuthKind::Local => Ok(Auth::Local),
+        AuthKind::Keys => Ok(Auth::Keys),
+        AuthKind::Jwt => match (&config.jwt.secret_file, &config.jwt.jwks_file) {
+            (Some(path), None) => {
+                let secret = std::fs::read(path).map_err(|error| unreadable(path, error))?;
+                Ok(Auth::Jwt(JwtConfig::secret(secret.trim_ascii())))
+            }
+            (None, Some(path)) => {
+                JwtConfig::jwks_file(path).map(Auth::Jwt).map_err(|error| unreadable(path, error))
+            }
+            _ => Err(Failure::usage("with `auth = jwt`, set one of `jwt.secret_file` and `jwt.jwks_file`")),
+        },
+    }
+}
+
+fn refused(error: ConfigError) -> Failure {
+    match &error {
+        ConfigError::OpenToStrangers(_)
+        | ConfigError::PublicWithoutAuth(_)
+        | ConfigError::PublicUrl(_)
+        | ConfigError::Jwt(_) => Failure::usage(error.to_string()),
+        ConfigError::Listen(..) => Failure::new(Exit::Error, "io", error.to_string())
+            .hint("choose another address with --listen, or stop what listens there"),
+    }
+}
+
+fn start_log(format: LogFormat) {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        // Whoever read the log may be gone; complaining about that on the same stderr would panic.
+        .log_internal_errors(false);
+    // A second start in one process keeps the first log.
+    let _ = match format {
+        LogFormat::Text => log.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).try_init(),
+        LogFormat::Json => log.json().flatten_event(true).try_init(),
+    };
+}
+
+/// Without a recorder the server still serves; it only has nothing to show at `/metrics`.
+fn start_metrics() -> Option<metrics_exporter_prometheus::PrometheusHandle> {
+    sederunt_server::recorder().and_then(|recorder| recorder.install_recorder()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_numbers_or_a_name_with_a_port() {
+        assert_eq!(address("127.0.0.1:7070").unwrap().port(), 7070);
+        assert!(address("localhost:0").unwrap().ip().is_loopback());
+        for bad in ["", "7070", "127.0.0.1", "127.0.0.1:port"] {
+            assert_eq!(address(bad).unwrap_err().exit(), Exit::Usage, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! What must hold when things break: processes killed, disks full, databases away, leases lost,
+//! connections cut. One file for each fault; [`harness`] starts the real binary on real databases
+//! and loopback addresses, and [`ledger`] remembers what writers were promised.
+//!
+//! The runs are short. `SEDERUNT_FAULTS_SECONDS` makes each load last that long instead.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test says what it expects by failing")]
+
+mod harness;
+mod ledger;
+
+mod claims;
+mod disk_full;
+mod fencing;
+mod first_start;
+mod kill;
+mod postgres_restart;
+mod revocation;
+mod shutdown;
+mod streams;
+mod twins;

@@ -1,0 +1,47 @@
+use std::io::{BufRead, BufReader, Write};
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use crate::world::{PATIENCE, World, talk, wait};
+
+#[test]
+fn a_demo_fills_an_empty_store_and_keeps_it_moving() {
+    let world = World::new();
+    let server = world.serve(&["--demo"]);
+    let host = server.url.trim_start_matches("http://");
+    let mut stream = std::net::TcpStream::connect(host).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    write!(stream, "GET /api/stream?topics=sessions HTTP/1.1\r\nHost: {host}\r\n\r\n").unwrap();
+    // Every hint is a reason to look again; the demo gives some every second.
+    let moving = BufReader::new(stream).lines().map(|line| line.unwrap()).any(|_| {
+        let page = world.json(&["sessions", "ls", "--metadata", "demo=true", "--limit", "1000"]);
+        let sessions = page["items"].as_array().unwrap();
+        let is_moving = |session: &Value| {
+            session["agent_slug"] == "demo-worker" && session["last_sequence"].as_u64().unwrap() > 4
+        };
+        sessions.len() > 15 && sessions.iter().any(is_moving)
+    });
+    assert!(moving);
+    assert_eq!(server.stop("-TERM"), 0);
+}
+
+#[test]
+fn a_demo_leaves_a_real_store_alone() {
+    let world = World::new();
+    world.seed(async |store| drop(talk(store, "cli:main", 1).await));
+    let mut child = world
+        .command(&["serve", "--demo", "--listen", "127.0.0.1:0"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let said = BufReader::new(child.stderr.take().unwrap())
+        .lines()
+        .map(|line| line.unwrap())
+        .find(|line| line.contains("no demo"));
+    assert!(said.is_some());
+    assert_eq!(world.json(&["sessions", "ls"])["items"].as_array().unwrap().len(), 1);
+    child.kill().unwrap();
+    wait(child);
+}

@@ -1,0 +1,17 @@
+//! The real binary, in directories of its own: what it prints, how it exits, what it leaves behind.
+
+#![expect(clippy::unwrap_used, reason = "a test says what it expects by failing")]
+
+mod beside;
+mod config;
+mod copy;
+mod demo;
+mod doctor;
+mod exits;
+mod keys;
+mod people;
+mod print;
+mod serve;
+mod sessions;
+mod whole;
+mod world;

@@ -1,0 +1,140 @@
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+use sederunt::{ClaimRequest, Settle, limits};
+
+use crate::world::{World, owner, queue, talk, wait};
+
+#[test]
+fn sessions_are_a_table_for_people_and_json_for_programs() {
+    let world = World::new();
+    world.seed(async |store| {
+        talk(store, "cli:main", 2).await;
+        queue(store, "job").await;
+    });
+    let table = world.ok(&["sessions", "ls"]);
+    let lines: Vec<&str> = table.lines().collect();
+    assert!(lines[0].starts_with("ID") && lines[0].contains("STATUS"), "{table}");
+    assert_eq!(lines.len(), 3, "{table}");
+    let column = lines[0].find("STATUS").unwrap();
+    let row = lines.iter().find(|line| line.starts_with("job")).unwrap();
+    assert!(row[column..].starts_with("pending"), "{table}");
+
+    let page = world.json(&["sessions", "ls"]);
+    assert_eq!(page["items"].as_array().unwrap().len(), 2);
+    assert!(page["next_cursor"].is_null());
+    for (filter, found) in
+        [(["--type", "agent"], "job"), (["--status", "idle"], "cli:main"), (["--group", "live"], "job")]
+    {
+        let page = world.json(&["sessions", "ls", filter[0], filter[1]]);
+        let items = page["items"].as_array().unwrap();
+        assert_eq!((items.len(), items[0]["id"].as_str()), (1, Some(found)), "{filter:?}");
+    }
+    let first = world.json(&["sessions", "ls", "--limit", "1"]);
+    let rest = world.json(&["sessions", "ls", "--cursor", first["next_cursor"].as_str().unwrap()]);
+    assert_eq!(rest["items"].as_array().unwrap().len(), 1);
+    assert_ne!(first["items"][0]["id"], rest["items"][0]["id"]);
+    for bad in [["--type", "x"], ["--status", "x"], ["--group", "x"], ["--limit", "0"], ["--cursor", "x"]] {
+        world.fails(&["sessions", "ls", bad[0], bad[1]], 2);
+    }
+}
+
+#[test]
+fn a_log_is_followed_as_it_grows() {
+    let world = World::new();
+    world.seed(async |store| drop(talk(store, "cli:main", 1).await));
+    let server = world.serve(&[]);
+    let mut tail = world
+        .command(&["sessions", "tail", "cli:main", "--json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(tail.stdout.take().unwrap()).lines();
+    let mut next = || -> serde_json::Value { serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap() };
+    assert_eq!(next()["sequence"], 1);
+    assert_eq!(next()["content"][0]["text"], "message 1");
+    let client = sederunt_server::client::Client::new(&server.url, None).unwrap();
+    let body = serde_json::json!({ "events": [{ "type": "user.message", "content": "and now?" }] });
+    tokio::runtime::Runtime::new().unwrap().block_on(async {
+        client.post::<serde_json::Value>("/api/sessions/cli:main/events", &body).await.unwrap();
+    });
+    let live = next();
+    assert_eq!((&live["sequence"], &live["content"][0]["text"]), (&3.into(), &"and now?".into()));
+    tail.kill().unwrap();
+    wait(tail);
+}
+
+#[test]
+fn a_tail_without_following_ends_at_the_end() {
+    let world = World::new();
+    world.seed(async |store| drop(talk(store, "cli:main", 3).await));
+    let all = world.ok(&["sessions", "tail", "cli:main", "--no-follow"]);
+    assert_eq!(all.lines().count(), 4, "{all}");
+    assert!(all.lines().last().unwrap().ends_with("message 3"), "{all}");
+    let last = world.ok(&["sessions", "tail", "cli:main", "--no-follow", "--after", "3", "--json"]);
+    let event: serde_json::Value = serde_json::from_str(last.trim()).unwrap();
+    assert_eq!(event["sequence"], 4);
+    world.fails(&["sessions", "tail", "cli:main", "--no-follow", "--after", "99"], 2);
+    world.fails(&["sessions", "tail", "nothing", "--no-follow"], 3);
+}
+
+#[test]
+fn an_export_holds_the_whole_log_in_each_format() {
+    let world = World::new();
+    world.seed(async |store| drop(talk(store, "cli:main", 1500).await));
+    for format in ["md", "txt"] {
+        let text = world.ok(&["sessions", "export", "cli:main", "--format", format]);
+        assert!(text.contains("message 1\n") && text.contains("message 1500"), "{format}");
+    }
+    world.ok(&["sessions", "export", "cli:main", "--format", "json", "--output", "out.json"]);
+    let text = std::fs::read_to_string(world.path("out.json")).unwrap();
+    let export: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(export["events"].as_array().unwrap().len(), 1501);
+    world.fails(&["sessions", "export", "nothing", "--output", "none.json"], 3);
+    assert!(!world.path("none.json").exists());
+}
+
+#[test]
+fn a_failed_session_is_run_again_and_deleted() {
+    let world = World::new();
+    world.seed(async |store| {
+        queue(store, "job").await;
+        let request = ClaimRequest {
+            worker: "w".into(),
+            session_types: Vec::new(),
+            agent_slugs: Vec::new(),
+            limit: 1,
+            lease: limits::LEASE_DEFAULT,
+            wait: std::time::Duration::ZERO,
+        };
+        let claimed = store.claim(&owner(), request, None).await.unwrap().pop().unwrap();
+        let how = Settle::Fail { error: "it broke".into(), retryable: false };
+        store.settle(&owner(), &claimed.session.id, claimed.epoch, how, None).await.unwrap();
+    });
+    let shown = world.ok(&["sessions", "show", "job"]);
+    assert!(shown.contains("it broke") && shown.contains("failed"), "{shown}");
+    let again = world.json(&["sessions", "retry", "job"]);
+    assert_eq!((again["status"].as_str(), again["retry_of"].as_str()), (Some("pending"), Some("job")));
+    let twice = world.fails(&["sessions", "retry", again["id"].as_str().unwrap()], 4);
+    assert!(twice.contains("(invalid_transition)"), "{twice}");
+    assert_eq!(world.ok(&["sessions", "rm", "job"]), "deleted job\n");
+    world.fails(&["sessions", "rm", "job"], 3);
+}
+
+#[test]
+fn a_title_cannot_steer_the_terminal() {
+    let world = World::new();
+    world.seed(async |store| {
+        let wish = sederunt::OpenSession {
+            id: Some("x".into()),
+            session_type: Some(sederunt::SessionType::Mixed),
+            title: Some("red \u{1b}[31m\nline".into()),
+            ..sederunt::OpenSession::default()
+        };
+        store.open(&owner(), wish, None).await.unwrap();
+    });
+    let table = world.ok(&["sessions", "ls"]);
+    assert_eq!(table.lines().count(), 2, "{table:?}");
+    assert!(!table.contains('\u{1b}'), "{table:?}");
+}

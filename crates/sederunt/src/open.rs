@@ -1,0 +1,116 @@
+//! From an address to a running engine, and back: opening, sweeping, closing.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sederunt_core::clock::SystemClock;
+use sederunt_core::engine::{Engine, Settings};
+use sederunt_core::error::Result;
+use sederunt_core::live::Hub;
+use sederunt_core::store::Store;
+use sederunt_store::postgres::{PostgresOptions, PostgresStore};
+use sederunt_store::sqlite::{self, SqliteOptions, SqliteStore};
+
+use crate::Place;
+
+/// How often idempotency keys that have served their time are forgotten.
+const PURGE_EVERY: Duration = Duration::from_secs(600);
+
+/// How a store is opened.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub settings: Settings,
+    /// The clock of leases and deadlines; PostgreSQL uses only its offset.
+    pub clock: Arc<SystemClock>,
+    /// The schema of PostgreSQL that holds the tables.
+    pub schema: String,
+    /// Connections to PostgreSQL.
+    pub pool_size: usize,
+    /// Brings an older schema up to this version; otherwise such a store is refused.
+    pub migrate: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            settings: Settings::default(),
+            clock: Arc::default(),
+            schema: "sederunt".into(),
+            pool_size: 16,
+            migrate: true,
+        }
+    }
+}
+
+/// Opens the store at an address: a directory, `sqlite:PATH`, `memory:` or `postgres://…`.
+pub async fn open(url: &str) -> Result<Sederunt> {
+    Sederunt::open(&url.parse()?, Options::default()).await
+}
+
+/// An open store with the rules over it. Everything it does is a method of [`Engine`].
+#[derive(Debug)]
+pub struct Sederunt {
+    engine: Engine,
+}
+
+impl Sederunt {
+    pub async fn open(place: &Place, options: Options) -> Result<Self> {
+        let hub = Arc::new(Hub::default());
+        let (settings, clock) = (options.settings, options.clock);
+        let in_files = |place| SqliteOptions { place, clock: clock.clone(), hub: hub.clone() };
+        let store: Arc<dyn Store> = match place {
+            Place::Directory(path) => SqliteStore::open(in_files(sqlite::Place::Directory(path.clone())))?,
+            Place::Memory => SqliteStore::open(in_files(sqlite::Place::Memory))?,
+            Place::Postgres(url) => {
+                let options = PostgresOptions {
+                    url: url.clone(),
+                    schema: options.schema,
+                    clock,
+                    hub: hub.clone(),
+                    migrate: options.migrate,
+                    pool_size: options.pool_size,
+                };
+                PostgresStore::open(options).await?
+            }
+        };
+        Ok(Self { engine: Engine::new(store, hub, settings) })
+    }
+
+    /// The engine, to be cloned into tasks.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Frees lost leases, ends what is overdue and forgets old keys, again and again until `stop`
+    /// is ready. One sweeper per store is enough; several do no harm.
+    pub async fn run_sweeper(&self, every: Duration, stop: impl Future<Output = ()>) {
+        let mut sweep = tokio::time::interval(every);
+        let mut purge = tokio::time::interval(PURGE_EVERY);
+        sweep.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut stop = std::pin::pin!(stop);
+        loop {
+            let done = tokio::select! {
+                () = &mut stop => return,
+                _ = sweep.tick() => self.engine.sweep().await.map(drop),
+                _ = purge.tick() => self.engine.purge_idempotency_keys().await.map(drop),
+            };
+            if let Err(error) = done {
+                tracing::warn!(target: "sederunt::sweeper", code = error.code(), "the sweep was not finished");
+            }
+        }
+    }
+
+    /// Finishes what is queued and lets go of files and connections.
+    pub async fn close(self) {
+        self.engine.store().close().await;
+    }
+}
+
+impl Deref for Sederunt {
+    type Target = Engine;
+
+    fn deref(&self) -> &Engine {
+        &self.engine
+    }
+}

@@ -1,0 +1,91 @@
+//! A look at a database from outside, for people who ask what is wrong with it. Changes nothing, and
+//! works on a schema of any version, or none.
+
+use sederunt_core::{Result, Timestamp};
+
+use super::connect::{Address, Role};
+use super::fault::Fault;
+
+/// What was found.
+#[derive(Clone, Debug)]
+pub struct Inspection {
+    pub server_version: String,
+    /// 15.4 is 150004.
+    pub server_version_num: i32,
+    /// 0 where there is no schema yet.
+    pub schema_version: u32,
+    /// The database's clock.
+    pub now: Timestamp,
+    pub roles_missing: Vec<String>,
+    /// Roles of ours that may see past the policies.
+    pub roles_unbound: Vec<String>,
+    /// Tables of tenants, and those of them that a policy does not bind.
+    pub tables: i64,
+    pub tables_unbound: Vec<String>,
+}
+
+/// Tables that hold nothing of any tenant.
+const OPEN_TABLES: [&str; 1] = ["schema_history"];
+
+/// Looks at a database.
+pub async fn inspect(url: &str, schema: &str) -> Result<Inspection> {
+    let address = Address::parse(url, schema)?;
+    Ok(look(&address).await?)
+}
+
+async fn look(address: &Address) -> Result<Inspection, Fault> {
+    let (client, _said) = address.alone().await?;
+    let server = client
+        .query_one(
+            "SELECT current_setting('server_version'), current_setting('server_version_num')::int, \
+             (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, to_regclass('schema_history') IS NOT NULL",
+            &[],
+        )
+        .await?;
+    let schema_version = match server.try_get(3)? {
+        true => client
+            .query_one("SELECT coalesce(max(version), 0)::int FROM schema_history", &[])
+            .await?
+            .try_get(0)?,
+        false => 0,
+    };
+    let ours = Role::ALL.map(Role::name);
+    let roles = client
+        .query(
+            "SELECT rolname::text, rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = ANY ($1)",
+            &[&ours.as_slice()],
+        )
+        .await?;
+    let (mut found, mut roles_unbound): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
+    for row in roles {
+        let name: String = row.try_get(0)?;
+        if row.try_get(1)? {
+            roles_unbound.push(name.clone());
+        }
+        found.push(name);
+    }
+    let schema: &str = &address.schema;
+    let tables = client
+        .query(
+            "SELECT relname::text, relrowsecurity AND relforcerowsecurity FROM pg_class \
+             WHERE relnamespace = to_regnamespace($1) AND relkind IN ('r', 'p') AND relname <> ALL ($2)",
+            &[&schema, &OPEN_TABLES.as_slice()],
+        )
+        .await?;
+    let mut tables_unbound = Vec::new();
+    for row in &tables {
+        if !row.try_get::<_, bool>(1)? {
+            tables_unbound.push(row.try_get(0)?);
+        }
+    }
+    Ok(Inspection {
+        server_version: server.try_get(0)?,
+        server_version_num: server.try_get(1)?,
+        schema_version: u32::try_from(schema_version).unwrap_or(0),
+        now: Timestamp::from_micros(server.try_get(2)?),
+        roles_missing: ours.map(str::to_owned).into_iter().filter(|name| !found.contains(name)).collect(),
+        roles_unbound,
+        tables: i64::try_from(tables.len()).unwrap_or(i64::MAX),
+        tables_unbound,
+    })
+}
