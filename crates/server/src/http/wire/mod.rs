@@ -21,7 +21,8 @@ macro_rules! words {
     ($(#[$doc:meta])* $name:ident = $core:ty { $($variant:ident),+ $(,)? }) => {
         $crate::http::wire::words!($(#[$doc])* $name = $core { $($variant),+ } in "snake_case");
     };
-    ($(#[$doc:meta])* $name:ident = $core:ty { $($variant:ident),+ $(,)? } in $case:literal) => {
+    // A `tt`: what is matched as a `literal` is hidden from the derive that describes the words.
+    ($(#[$doc:meta])* $name:ident = $core:ty { $($variant:ident),+ $(,)? } in $case:tt) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, utoipa::ToSchema)]
         #[serde(rename_all = $case)]
