@@ -86,12 +86,17 @@ pub struct Session {
     pub message_count: u64,
     /// Completed turns.
     pub turn_count: u64,
+    #[schema(value_type = Raw, required = false)]
     pub working_memory: Option<Raw>,
     #[schema(value_type = Object)]
     pub metadata: Raw,
+    #[schema(value_type = Raw, required = false)]
     pub input: Option<Raw>,
+    #[schema(value_type = Raw, required = false)]
     pub draft_values: Option<Raw>,
+    #[schema(value_type = Raw, required = false)]
     pub result: Option<Raw>,
+    #[schema(value_type = Raw, required = false)]
     pub usage: Option<Raw>,
     pub error_message: Option<String>,
     pub end_reason: Option<String>,
@@ -182,6 +187,7 @@ pub struct SharedSession {
     pub id: String,
     pub title: Option<String>,
     pub status: Status,
+    #[schema(value_type = Raw, required = false)]
     pub result: Option<Raw>,
 }
 
@@ -247,6 +253,7 @@ pub struct OpenSession {
     #[schema(max_length = 200)]
     pub title: Option<String>,
     /// At most 256 KiB.
+    #[schema(value_type = Raw, required = false)]
     pub input: Option<Raw>,
     /// An object of at most 16 KiB; its scalars can be filtered on.
     #[schema(value_type = Option<Object>)]

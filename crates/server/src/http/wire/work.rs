@@ -111,6 +111,7 @@ impl From<core::Heartbeat> for Heartbeat {
 pub struct Complete {
     #[schema(value_type = Count)]
     pub epoch: Count,
+    #[schema(value_type = Raw, required = false)]
     pub result: Option<Raw>,
     /// A last message of the agent.
     pub text: Option<String>,
