@@ -455,7 +455,8 @@ pub enum Record {
         user: UserId,
         identity: Identity,
     },
-    /// Moves identities and participations of one user to another, and suspends the first.
+    /// Moves identities, participations and held sessions of one user to another, and suspends the
+    /// first.
     MergeUser {
         from: UserId,
         into: UserId,

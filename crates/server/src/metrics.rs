@@ -6,7 +6,8 @@ use std::time::Duration;
 use axum::extract::MatchedPath;
 use http::{Method, StatusCode};
 use metrics::{
-    Counter, Gauge, Histogram, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
+    Counter, Gauge, Histogram, counter, describe_counter, describe_gauge, describe_histogram, gauge,
+    histogram,
 };
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder};
 use parking_lot::RwLock;

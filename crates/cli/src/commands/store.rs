@@ -4,8 +4,9 @@ use std::path::Path;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use sederunt::{Place, Sederunt};
+use sederunt_store::postgres;
 use sederunt_store::sqlite::SqliteStore;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Scene;
 use crate::args;
@@ -77,8 +78,43 @@ pub async fn restore(scene: &Scene, from: &Path) -> Result<()> {
 }
 
 pub async fn copy(scene: &Scene, wish: &args::Copy) -> Result<()> {
-    let _ = (scene, wish);
-    Ok(())
+    if !wish.from.join("threads.sqlite3").exists() {
+        return Err(no_store(&wish.from));
+    }
+    let to: Place = wish.to.parse()?;
+    let Place::Postgres(url) = &to else {
+        return Err(Failure::usage(format!("`--to` is {to}, which is no database; write postgres://…")));
+    };
+    let holder = beside::holder(&wish.from).await;
+    if holder != Holder::Nobody {
+        // What a server takes in while the copy is made would be missing from it.
+        return Err(beside::in_use(&wish.from, &holder));
+    }
+    // Held open, so that nobody else writes to it meanwhile.
+    let source = Sederunt::open(&Place::Directory(wish.from.clone()), scene.config.options(true)?).await?;
+    let bar = progress("rows");
+    let mut tell = |done, total| {
+        bar.set_length(total);
+        bar.set_position(done);
+    };
+    let copied = postgres::copy::copy(&wish.from, url, &scene.config.postgres.schema, &mut tell).await;
+    source.close().await;
+    bar.finish_and_clear();
+    let rows: serde_json::Map<String, Value> =
+        copied?.rows.into_iter().map(|(table, rows)| (table.to_owned(), rows.into())).collect();
+    if scene.out.is_json() {
+        return scene.out.value(&json!({
+            "from": wish.from.display().to_string(), "to": to.to_string(), "rows": rows,
+        }));
+    }
+    let count = |table: &str| rows.get(table).and_then(Value::as_u64).unwrap_or(0);
+    scene.out.line(format!(
+        "copy: {} → {to}: {} sessions, {} events in {} tenants, read back and found equal",
+        wish.from.display(),
+        count("sessions"),
+        count("events"),
+        count("tenants"),
+    ))
 }
 
 fn said(scene: &Scene, what: &str, from: &str, to: &str) -> Result<()> {

@@ -126,10 +126,15 @@ pub fn read_key(path: &Path) -> Result<String> {
     Ok(key.to_owned())
 }
 
+/// Makes a file whole or not at all: a process that is killed on the way leaves none of that name.
 fn write_private(path: &Path, text: &str) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    let draft = path.with_extension(format!("{}.new", std::process::id()));
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
     file.write_all(text.as_bytes())?;
-    file.sync_all()
+    file.sync_all()?;
+    let made = fs::hard_link(&draft, path);
+    fs::remove_file(&draft)?;
+    made
 }
 
 #[cfg(test)]

@@ -1,15 +1,14 @@
 //! First starts: many at once, killed in the middle, or on a schema from the future.
 
-use std::time::Duration;
+use std::time::Instant;
 
 use futures_util::future::join_all;
 use serde_json::json;
 
-use crate::harness::{Ended, Node, PATIENCE, Place, connect, sederunt};
+use crate::harness::{Ended, Node, PATIENCE, Place, connect, goes_on, sederunt};
 use crate::ledger::read_log;
 
 const AT_ONCE: usize = 6;
-const KILLS: u64 = 16;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn six_nodes_may_start_at_once_on_a_fresh_postgres() {
@@ -55,25 +54,36 @@ async fn starts_at_once(place: &Place) -> Vec<Result<Node, Ended>> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_first_start_may_be_killed_at_any_moment_on_sqlite() {
-    a_first_start_may_be_killed_at_any_moment(Place::sqlite()).await;
+    a_first_start_may_be_killed_at_any_moment(async || Place::sqlite(), 12).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_first_start_may_be_killed_at_any_moment_on_postgres() {
-    a_first_start_may_be_killed_at_any_moment(Place::postgres().await).await;
+    a_first_start_may_be_killed_at_any_moment(Place::postgres, 5).await;
 }
 
-async fn a_first_start_may_be_killed_at_any_moment(place: Place) {
-    let mut unready = 0;
-    for kill in 0..KILLS {
-        let listened =
-            Node::launch(sederunt(), &place, "local").kill_9_after(Duration::from_millis(4 + 5 * kill)).await;
-        unready += u64::from(!listened);
+/// Kills first starts at moments spread over the time that one takes, each on a place of its own
+/// and twice, and starts there again.
+async fn a_first_start_may_be_killed_at_any_moment(fresh: impl AsyncFn() -> Place, moments: u32) {
+    let place = fresh().await;
+    let begun = Instant::now();
+    Node::start(&place).await.kill_9();
+    let takes = begun.elapsed();
+    let (mut unready, mut starts) = (0, 0);
+    while starts < moments || goes_on(begun) {
+        let moment = starts % moments;
+        let place = fresh().await;
+        for _ in 0..2 {
+            let starting = Node::launch(sederunt(), &place, "local");
+            let listened = starting.kill_9_after(takes * (2 * moment + 1) / (2 * moments)).await;
+            unready += u32::from(!listened);
+        }
+        let node = Node::start(&place).await;
+        node.client().open("cli:main").await;
+        assert_eq!(read_log(&node.client(), "cli:main").await.len(), 1);
+        starts += 1;
     }
-    assert!(unready >= KILLS / 4, "{unready} of {KILLS} kills came before the server was ready");
-    let node = Node::start(&place).await;
-    node.client().open("cli:main").await;
-    assert_eq!(read_log(&node.client(), "cli:main").await.len(), 1);
+    assert!(unready >= starts / 2, "{unready} of {} kills came before the server was ready", 2 * starts);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,5 +1,7 @@
-use crate::whole::{everything, filled};
-use crate::world::World;
+use sederunt::{Append, DraftEvent, Json, OpenSession, Sederunt, SessionId, SessionType};
+
+use crate::whole::{KEY, everything, filled};
+use crate::world::{World, owner};
 
 /// A schema of its own in the database of the tests.
 struct Schema {
@@ -20,11 +22,15 @@ impl Schema {
     }
 
     fn drop_it(&self) {
+        self.execute(&format!("DROP SCHEMA IF EXISTS {} CASCADE", self.name));
+    }
+
+    fn execute(&self, sql: &str) {
         tokio::runtime::Runtime::new().unwrap().block_on(async {
             let (client, connection) =
                 tokio_postgres::connect(&self.url, tokio_postgres::NoTls).await.unwrap();
             let driven = tokio::spawn(connection);
-            client.batch_execute(&format!("DROP SCHEMA IF EXISTS {} CASCADE", self.name)).await.unwrap();
+            client.batch_execute(sql).await.unwrap();
             drop(client);
             driven.await.unwrap().unwrap();
         });
@@ -40,6 +46,10 @@ fn a_store_is_copied_to_postgresql_whole() {
     let said = world.ok(&["copy", "--from", ".store", "--to", &schema.url, config[0], config[1]]);
     assert!(said.contains("sessions"), "{said}");
     assert_eq!(everything(&world, &schema.url, &config), before);
+    let found =
+        world.json(&["sessions", "ls", "--search", "日本", "--store", &schema.url, config[0], config[1]]);
+    assert_eq!(found["items"][0]["id"], "cli:other");
+    repeats_and_goes_on(&schema);
 
     let findings = world.ok(&["doctor", "--store", &schema.url, config[0], config[1]]);
     assert!(findings.contains("row security") && !findings.contains("fail"), "{findings}");
@@ -47,6 +57,52 @@ fn a_store_is_copied_to_postgresql_whole() {
     let again = world.fails(&["copy", "--from", ".store", "--to", &schema.url, config[0], config[1]], 4);
     assert!(again.contains("empty"), "{again}");
     schema.drop_it();
+}
+
+#[test]
+fn a_copy_that_reads_back_differently_leaves_nothing() {
+    let world = filled();
+    let schema = Schema::new(&world, "differs");
+    let on = ["--store", &schema.url, "--config", "pg.toml"];
+    world.ok(&[&["migrate"], &on[..]].concat());
+    schema.execute(&format!(
+        "SET search_path TO {}; \
+         CREATE FUNCTION forge() RETURNS trigger LANGUAGE plpgsql AS \
+             'BEGIN IF NEW.seq = 5 THEN NEW.content := replace(NEW.content, ''4'', ''five''); END IF; RETURN NEW; END'; \
+         CREATE TRIGGER forge BEFORE INSERT ON events FOR EACH ROW EXECUTE FUNCTION forge()",
+        schema.name
+    ));
+    let refused = world.fails(&["copy", "--from", ".store", "--to", &schema.url, on[2], on[3]], 1);
+    assert!(refused.contains("`events` reads back"), "{refused}");
+    let left = world.json(&[&["sessions", "ls", "--all"], &on[..]].concat());
+    assert_eq!(left["items"].as_array().unwrap().len(), 0);
+    schema.drop_it();
+}
+
+/// What was asked before the copy is answered as before, and the log goes on where it was.
+fn repeats_and_goes_on(schema: &Schema) {
+    tokio::runtime::Runtime::new().unwrap().block_on(async {
+        let options = sederunt::Options { schema: schema.name.clone(), ..sederunt::Options::default() };
+        let store = Sederunt::open(&schema.url.parse().unwrap(), options).await.unwrap();
+        let (me, id) = (owner(), SessionId::parse("cli:other").unwrap());
+        let said = |text: &str| DraftEvent {
+            kind: "user.message".into(),
+            content: Some(Json::of(&text).unwrap()),
+            ..DraftEvent::default()
+        };
+        let wish = Append { events: vec![said("again")], ..Append::default() };
+        let again = store.append(&me, &id, wish.clone(), Some(KEY)).await.unwrap();
+        assert_eq!(
+            (again.last_sequence, again.events[0].external_event_id.as_deref()),
+            (5, Some("outside-1"))
+        );
+        let next = store.append(&me, &id, wish, None).await.unwrap();
+        assert_eq!(next.last_sequence, 6);
+        let wish = OpenSession { session_type: Some(SessionType::Mixed), ..OpenSession::default() };
+        let fresh = store.open(&me, wish, None).await.unwrap();
+        assert!(fresh.created);
+        store.close().await;
+    });
 }
 
 #[test]

@@ -1,4 +1,8 @@
-use crate::world::{World, queue, talk};
+use std::time::Duration;
+
+use sederunt::{Append, DraftEvent, IdemKey, Json, PatchSession, SessionId, ShareAccess};
+
+use crate::world::{World, owner, queue, talk};
 
 /// Everything that a store says of itself.
 pub fn everything(world: &World, store: &str, more: &[&str]) -> Vec<String> {
@@ -7,6 +11,8 @@ pub fn everything(world: &World, store: &str, more: &[&str]) -> Vec<String> {
         ask(&["sessions", "ls", "--all", "--limit", "1000"]),
         ask(&["keys", "ls"]),
         ask(&["users", "ls"]),
+        ask(&["users", "ls", "--tenant", "acme"]),
+        ask(&["claims", "ls"]),
         ask(&["tenants", "ls"]),
     ];
     let page: serde_json::Value = serde_json::from_str(&all[0]).unwrap();
@@ -17,17 +23,49 @@ pub fn everything(world: &World, store: &str, more: &[&str]) -> Vec<String> {
     all
 }
 
+/// The key of a request that was made before the store was copied.
+pub const KEY: IdemKey = IdemKey { scope: [7; 16], body: [8; 16], note: None };
+
 /// A store with some of everything in it.
 pub fn filled() -> World {
     let world = World::new();
     world.seed(async |store| {
+        let me = owner();
         talk(store, "cli:main", 700).await;
-        talk(store, "cli:other", 3).await;
+        let odd = DraftEvent {
+            kind: "user.message".into(),
+            content: Some(Json::of(&"quote \" slash \\ tab \t line \n Ünïcödé 日本 🚀").unwrap()),
+            metadata: Some(Json::parse(br#"{"n":1.50,"big":12345678901234567890}"#).unwrap()),
+            external_event_id: Some("outside-1".into()),
+            subthread_id: Some("thread".into()),
+            ..DraftEvent::default()
+        };
+        let wish = Append { events: vec![odd], ..Append::default() };
+        store.append(&me, &talk(store, "cli:other", 3).await, wish, Some(KEY)).await.unwrap();
+
+        // A fork outlives the session that it began in.
+        let origin = talk(store, "cli:origin", 5).await;
+        store.fork(&me, &origin, 4, None).await.unwrap();
+        store.delete(&me, &origin).await.unwrap();
+
+        let main = SessionId::parse("cli:main").unwrap();
+        store.share(&me, &main, ShareAccess::Read, Duration::from_secs(3600), None).await.unwrap();
+        let patch = PatchSession {
+            metadata: Some(Json::of(&serde_json::json!({ "colour": "red", "deep": { "a": [1] } })).unwrap()),
+            participants: Some(vec!["ada".into(), "ben".into()]),
+            ..PatchSession::default()
+        };
+        store.patch(&me, &main, patch, None).await.unwrap();
         queue(store, "job").await;
+        queue(store, "taken").await;
     });
+    world.ok(&["claims", "take", "--worker", "w", "--lease", "10m"]);
     world.ok(&["users", "create", "ada"]);
+    world.ok(&["users", "link", "ada", "--platform", "slack", "--external-id", "U1"]);
     world.ok(&["keys", "create", "--user", "ada", "--role", "member"]);
     world.ok(&["tenants", "create", "acme"]);
+    world.ok(&["users", "create", "ada", "--tenant", "acme", "--name", "Another Ada"]);
+    world.ok(&["tenants", "suspend", "acme"]);
     world
 }
 

@@ -1,5 +1,6 @@
 //! The typed payloads: which metadata keys each event type must carry, and what its content may be.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use serde_json::Value;
@@ -161,15 +162,37 @@ pub fn text_of(content: &Json) -> Option<String> {
 pub fn preview_of(content: &Json, chars: usize) -> Option<Box<str>> {
     #[derive(serde::Deserialize)]
     struct Part<'a> {
-        #[serde(borrow)]
-        text: Option<std::borrow::Cow<'a, str>>,
+        #[serde(borrow, default)]
+        text: Option<&'a serde_json::value::RawValue>,
     }
     let parts = content.read::<Vec<Part<'_>>>().ok()?;
-    let text = parts.iter().find_map(|part| part.text.as_deref().filter(|text| !text.trim().is_empty()))?;
+    let mut texts = parts.iter().filter_map(|part| unquoted(part.text?.get()));
+    let text = texts.find(|text| !text.trim().is_empty())?;
     let mut preview = String::with_capacity(text.len().min(chars * 4));
-    let spaced = text.split_whitespace().flat_map(|word| std::iter::once(' ').chain(word.chars()));
-    preview.extend(spaced.skip(1).take(chars));
+    let mut left = chars;
+    for word in text.split_whitespace() {
+        if !preview.is_empty() && left > 0 {
+            preview.push(' ');
+            left -= 1;
+        }
+        let cut = word.char_indices().nth(left).map_or(word.len(), |(at, _)| at);
+        preview.push_str(&word[..cut]);
+        left -= word[..cut].chars().count();
+        if left == 0 {
+            break;
+        }
+    }
     Some(preview.into())
+}
+
+/// What a JSON string says; most say it without escapes, and then nothing is copied.
+fn unquoted(raw: &str) -> Option<Cow<'_, str>> {
+    let inner = raw.strip_prefix('"')?.strip_suffix('"')?;
+    if inner.contains('\\') {
+        serde_json::from_str(raw).ok().map(Cow::Owned)
+    } else {
+        Some(Cow::Borrowed(inner))
+    }
 }
 
 /// Refuses an event that is larger than one may be.

@@ -139,7 +139,8 @@ impl Refused {
                 headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             }
             Self::Core(Error::RateLimited(wait)) => {
-                headers.insert(header::RETRY_AFTER, HeaderValue::from(wait.as_secs().max(1)));
+                let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+                headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds.max(1)));
             }
             Self::Core(Error::Unavailable(_)) => {
                 headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
@@ -151,8 +152,10 @@ impl Refused {
 
     /// Logs what is ours to repair, once, with everything that lies under it.
     pub fn log(&self, request_id: &str, route: &str) {
-        let (Self::Core(Error::Internal(cause)) | Self::Core(Error::Unavailable(cause))) = self else {
-            return;
+        let (cause, ours) = match self {
+            Self::Core(Error::Internal(cause)) => (cause, true),
+            Self::Core(Error::Unavailable(cause)) => (cause, false),
+            _ => return,
         };
         let mut chain = cause.to_string();
         let mut source = cause.source();
@@ -161,7 +164,11 @@ impl Refused {
             chain.push_str(&under.to_string());
             source = under.source();
         }
-        tracing::error!(target: "sederunt::http", code = self.code(), request_id, route, cause = %chain);
+        if ours {
+            tracing::error!(target: "sederunt::http", request_id, route, cause = %chain, "internal");
+        } else {
+            tracing::warn!(target: "sederunt::http", request_id, route, cause = %chain, "unavailable");
+        }
     }
 }
 

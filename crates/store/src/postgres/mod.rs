@@ -8,6 +8,7 @@ mod batch;
 mod claim;
 mod commit;
 mod connect;
+pub mod copy;
 mod events;
 mod fault;
 mod index;

@@ -130,6 +130,9 @@ async fn merge_user(tx: &Tx, tk: i32, from: &UserId, into: &UserId) -> Result<u6
         "UPDATE identities SET user_id = $3 WHERE tk = $1 AND user_id = $2",
         "INSERT INTO participants (tk, sk, user_id) SELECT tk, sk, $3 FROM participants WHERE tk = $1 AND user_id = $2
          ON CONFLICT DO NOTHING",
+        // Locked in the order in which everyone locks heads.
+        "UPDATE session_heads SET holder = $3, version = version + 1 WHERE (tk, sk) IN
+             (SELECT tk, sk FROM session_heads WHERE tk = $1 AND holder = $2 ORDER BY tk, sk FOR NO KEY UPDATE)",
     ] {
         tx.execute(sql, &[&tk, &from, &into]).await?;
     }

@@ -63,7 +63,7 @@ fn repeat(
             On::Session(id) => id,
             On::New(new) => &new.id,
         };
-        if let Some(found) = heads::by_id(&mut ledger.hot.head, tk, id)? {
+        if let Some(found) = ledger.head(tk, id)? {
             parts.push(PartDone { head: found.head, appended: Vec::new() });
         }
     }
@@ -79,7 +79,7 @@ enum Target {
 fn check(ledger: &mut Ledger<'_>, tk: i64, part: &Part, now: Timestamp) -> Checked<Target> {
     match &part.on {
         On::Session(id) => {
-            let Some(found) = heads::by_id(&mut ledger.hot.head, tk, id)? else {
+            let Some(found) = ledger.head(tk, id)? else {
                 return refuse(Error::NotFound);
             };
             let participates = match part.guard.asks_participant(&found.head) {
@@ -90,11 +90,11 @@ fn check(ledger: &mut Ledger<'_>, tk: i64, part: &Part, now: Timestamp) -> Check
             Ok(Target::Found(found))
         }
         On::New(new) => {
-            if heads::by_id(&mut ledger.hot.head, tk, &new.id)?.is_some() {
+            if ledger.head(tk, &new.id)?.is_some() {
                 return Err(Trouble::Refused(Refusal::Stale));
             }
             let Some(fork) = &new.fork_of else { return Ok(Target::New { fork_source: None }) };
-            match heads::by_id(&mut ledger.hot.head, tk, &fork.session)? {
+            match ledger.head(tk, &fork.session)? {
                 Some(source)
                     if source.head.incarnation == fork.incarnation
                         && source.head.last_sequence >= fork.at_sequence =>
@@ -132,7 +132,7 @@ fn write(
                 Write::Delete => work.delete(ledger.db, tk)?,
             }
         }
-        parts.push(work.finish(ledger, &change.tenant, id)?);
+        parts.push(work.finish(ledger, tk, &change.tenant, id)?);
     }
     records::write(ledger.db, tk, change, now)?;
     if let Some(key) = &change.key {
@@ -206,7 +206,7 @@ impl Work {
         now: Timestamp,
     ) -> rusqlite::Result<()> {
         let (appended, cold) = events::append(ledger, id, &mut self.found, events, now)?;
-        self.moved.log |= appended.iter().any(|slot| matches!(slot, Appended::New(_)));
+        self.moved.tail |= appended.iter().any(|slot| matches!(slot, Appended::New(_)));
         self.moved.deadline |= cold.deadline_changed;
         if let Some(minute) = cold.minute {
             sessions::set_minute(ledger.db, self.found.sk, minute)?;
@@ -233,6 +233,7 @@ impl Work {
         self.moved.claim |= matches!(update.claim, Some(ClaimChange::Release | ClaimChange::Renew(_)));
         self.moved.deadline |= update.deadline.is_some();
         self.row_changed |= advances;
+        self.moved.tail |= update.description.is_some();
         if update.title.is_some() || update.description.is_some() {
             self.words_changed = true;
             outbox::add(db, self.found.sk)?;
@@ -258,16 +259,21 @@ impl Work {
     pub(super) fn finish(
         self,
         ledger: &mut Ledger<'_>,
+        tk: i64,
         tenant: &TenantId,
         id: &SessionId,
     ) -> rusqlite::Result<PartDone> {
-        let Found { sk, head, .. } = self.found;
-        if !self.deleted {
-            if self.moved.log {
-                heads::save_log(&mut ledger.hot.save_log, sk, &head)?;
+        let sk = self.found.sk;
+        if self.deleted {
+            ledger.forget_head(tk, id);
+        } else {
+            if self.moved.tail {
+                heads::write_tail(&mut ledger.hot.tail, sk, &self.found.head)?;
             }
-            heads::save(ledger.db, sk, &head, self.moved)?;
+            heads::save(ledger.db, sk, &self.found.head, self.moved)?;
+            ledger.keep_head(tk, id, self.found.clone());
         }
+        let head = self.found.head;
         let events: Vec<_> = self
             .appended
             .iter()

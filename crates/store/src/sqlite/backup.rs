@@ -17,7 +17,7 @@ use super::open::{Files, make_private_directory, make_private_file};
 const STEP_PAGES: i32 = 2_000;
 const NAME: &str = "threads.sqlite3";
 /// What is counted on both sides.
-const COUNTED: [&str; 6] = ["tenants", "session_heads", "sessions", "events", "users", "keys"];
+const COUNTED: [&str; 6] = ["tenants", "session_heads", "session_details", "events", "users", "keys"];
 
 /// Copies the store as it is at this moment into a fresh directory.
 pub(super) fn back_up(files: &Files, to: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<()> {

@@ -54,7 +54,7 @@ fn write(
         let mut work = Work::on(found);
         work.take(ledger.db, now)?;
         work.append(ledger, &id, &events, now)?;
-        work.finish(ledger, &order.tenant, &id)?;
+        work.finish(ledger, tk, &order.tenant, &id)?;
         taken.push((sk, epoch));
         claimed.extend(sessions::by_key(ledger.db, &order.tenant, sk)?.map(as_claimed));
     }
@@ -124,7 +124,8 @@ fn oldest_pending(db: &Connection, tk: i64, order: &ClaimOrder) -> rusqlite::Res
 }
 
 fn by_key(db: &Connection, sk: i64) -> rusqlite::Result<(SessionId, Found)> {
-    const SQL: &str = concat!("SELECT ", heads::columns!(), ", h.id FROM session_heads h WHERE h.sk = ?1");
+    const SQL: &str =
+        concat!("SELECT ", heads::columns!(), ", h.id FROM ", heads::tables!(), " WHERE h.sk = ?1");
     db.prepare_cached(SQL)?.query_row([sk], |row| {
         Ok((SessionId::stored(row.get_ref(heads::COLUMN_COUNT)?.as_str()?), heads::read(row)?))
     })

@@ -6,7 +6,7 @@ use sederunt_core::ids::SessionId;
 use sederunt_core::json::Json;
 use sederunt_core::{Timestamp, limits};
 
-use super::heads::Found;
+use super::heads::{self, Found};
 use super::logs::{self, Piece, key, sequence_of};
 use super::writer::Ledger;
 
@@ -68,7 +68,11 @@ pub(super) fn page(
     query: &EventQuery,
 ) -> rusqlite::Result<Option<EventPage>> {
     let head = db
-        .prepare_cached("SELECT sk, prefix_to, last_sequence FROM session_heads WHERE tk = ?1 AND id = ?2")?
+        .prepare_cached(concat!(
+            "SELECT h.sk, h.prefix_to, l.last_sequence FROM ",
+            heads::tables!(),
+            " WHERE h.tk = ?1 AND h.id = ?2"
+        ))?
         .query_row(params![tk, id.as_str()], |row| {
             Ok((row.get(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?))
         })

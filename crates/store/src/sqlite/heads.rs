@@ -17,16 +17,22 @@ pub(super) struct Found {
     pub head: Head,
 }
 
-/// What [`read`] reads, from table `h`; a macro, so that statements stay constants.
+/// What [`read`] reads, from the tables that [`tables`] joins; macros, so that statements stay constants.
 macro_rules! columns {
     () => {
         "h.sk, h.prefix_to, h.incarnation, h.session_type, h.is_talk, h.is_bridge, \
-     h.is_external, h.is_group, h.holder, h.status, h.inactive, h.version, h.last_sequence, h.last_at, \
-     h.message_count, h.turn_count, h.turn, h.turn_answered, h.preview, h.described, h.claim_worker, \
+     h.is_external, h.is_group, h.holder, h.status, h.inactive, h.version, l.last_sequence, l.last_at, \
+     l.message_count, l.turn_count, l.turn, l.turn_answered, l.preview, l.described, h.claim_worker, \
      h.claim_credential, h.lease_until, h.epoch, h.attempts, h.stop_requested, h.priority, h.deadline_at"
     };
 }
 pub(super) use columns;
+macro_rules! tables {
+    () => {
+        "session_heads h JOIN session_tails l ON l.sk = h.sk"
+    };
+}
+pub(super) use tables;
 /// How many they are.
 pub(super) const COLUMN_COUNT: usize = 28;
 
@@ -89,7 +95,7 @@ fn session_type(row: &Row<'_>, at: usize) -> rusqlite::Result<SessionType> {
 }
 
 pub(super) const BY_ID: &str =
-    concat!("SELECT ", columns!(), " FROM session_heads h WHERE h.tk = ?1 AND h.id = ?2");
+    concat!("SELECT ", columns!(), " FROM ", tables!(), " WHERE h.tk = ?1 AND h.id = ?2");
 
 /// Finds a head by the statement [`BY_ID`].
 pub(super) fn by_id(
@@ -108,64 +114,51 @@ pub(super) fn insert(
     agent_slug: Option<&str>,
     prefix_to: u64,
 ) -> rusqlite::Result<i64> {
-    db.prepare_cached(
-        "INSERT INTO session_heads (tk, id, incarnation, session_type, is_talk, is_bridge, is_external, is_group, \
-         holder, status, inactive, version, last_sequence, last_at, message_count, turn_count, turn, turn_answered, \
-         preview, described, claim_worker, claim_credential, lease_until, epoch, attempts, stop_requested, \
-         priority, deadline_at, agent_slug, prefix_to) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, \
-         ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30)",
-    )?
-    .insert(params![
-        tk,
-        id.as_str(),
-        head.incarnation.0.as_bytes(),
-        head.session_type.as_str(),
-        head.is_talk,
-        head.is_bridge,
-        head.is_external,
-        head.is_group,
-        head.holder.as_ref().map(UserId::as_str),
-        head.status.as_str(),
-        head.inactive,
-        head.version.cast_signed(),
-        head.last_sequence.cast_signed(),
-        head.last_at.as_micros(),
-        head.message_count.cast_signed(),
-        head.turn_count.cast_signed(),
-        head.turn.map(|turn| turn.sequence.cast_signed()),
-        head.turn.is_some_and(|turn| turn.answered),
-        head.preview,
-        head.described,
-        head.claim.as_ref().map(|claim| &claim.worker),
-        head.claim.as_ref().map(|claim| claim.credential.as_str()),
-        head.claim.as_ref().map(|claim| claim.lease_until.as_micros()),
-        head.epoch.cast_signed(),
-        head.attempts,
-        head.stop_requested,
-        head.priority,
-        head.deadline_at.map(Timestamp::as_micros),
-        agent_slug,
-        prefix_to.cast_signed(),
-    ])
+    let sk = db
+        .prepare_cached(
+            "INSERT INTO session_heads (tk, id, incarnation, session_type, is_talk, is_bridge, is_external, \
+             is_group, holder, status, inactive, version, claim_worker, claim_credential, lease_until, epoch, \
+             attempts, stop_requested, priority, deadline_at, agent_slug, prefix_to) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, \
+             ?21, ?22)",
+        )?
+        .insert(params![
+            tk,
+            id.as_str(),
+            head.incarnation.0.as_bytes(),
+            head.session_type.as_str(),
+            head.is_talk,
+            head.is_bridge,
+            head.is_external,
+            head.is_group,
+            head.holder.as_ref().map(UserId::as_str),
+            head.status.as_str(),
+            head.inactive,
+            head.version.cast_signed(),
+            head.claim.as_ref().map(|claim| &claim.worker),
+            head.claim.as_ref().map(|claim| claim.credential.as_str()),
+            head.claim.as_ref().map(|claim| claim.lease_until.as_micros()),
+            head.epoch.cast_signed(),
+            head.attempts,
+            head.stop_requested,
+            head.priority,
+            head.deadline_at.map(Timestamp::as_micros),
+            agent_slug,
+            prefix_to.cast_signed(),
+        ])?;
+    let mut tail = db.prepare_cached(
+        "INSERT INTO session_tails (sk, last_sequence, last_at, message_count, turn_count, turn, turn_answered, \
+         preview, described) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+    )?;
+    write_tail(&mut tail, sk, head)?;
+    Ok(sk)
 }
 
-/// Which columns a change moved. An update that names an indexed column writes the index even when
-/// the value is the same, so each of those has a statement of its own.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Moved {
-    pub log: bool,
-    pub row: bool,
-    pub status: bool,
-    pub claim: bool,
-    pub deadline: bool,
-}
-
-pub(super) const SAVE_LOG: &str = "UPDATE session_heads SET last_sequence = ?2, last_at = ?3, message_count = ?4, turn_count = ?5, turn = ?6, \
+pub(super) const SAVE_TAIL: &str = "UPDATE session_tails SET last_sequence = ?2, last_at = ?3, message_count = ?4, turn_count = ?5, turn = ?6, \
      turn_answered = ?7, preview = ?8, described = ?9 WHERE sk = ?1";
 
-/// Saves what an append moved, by the statement [`SAVE_LOG`].
-pub(super) fn save_log(statement: &mut Statement<'_>, sk: i64, head: &Head) -> rusqlite::Result<()> {
+/// Saves what an append moved, by the statement [`SAVE_TAIL`].
+pub(super) fn write_tail(statement: &mut Statement<'_>, sk: i64, head: &Head) -> rusqlite::Result<()> {
     statement
         .execute(params![
             sk,
@@ -181,12 +174,23 @@ pub(super) fn save_log(statement: &mut Statement<'_>, sk: i64, head: &Head) -> r
         .map(drop)
 }
 
+/// Which columns a change moved. An update that names an indexed column writes the index even when
+/// the value is the same, so each of those has a statement of its own.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Moved {
+    pub tail: bool,
+    pub row: bool,
+    pub status: bool,
+    pub claim: bool,
+    pub deadline: bool,
+}
+
 /// Saves what else was moved.
 pub(super) fn save(db: &Connection, sk: i64, head: &Head, moved: Moved) -> rusqlite::Result<()> {
     if moved.row {
         db.prepare_cached(
             "UPDATE session_heads SET version = ?2, epoch = ?3, attempts = ?4, stop_requested = ?5, inactive = ?6, \
-             holder = ?7, described = ?8 WHERE sk = ?1",
+             holder = ?7 WHERE sk = ?1",
         )?
         .execute(params![
             sk,
@@ -196,7 +200,6 @@ pub(super) fn save(db: &Connection, sk: i64, head: &Head, moved: Moved) -> rusql
             head.stop_requested,
             head.inactive,
             head.holder.as_ref().map(UserId::as_str),
-            head.described,
         ])?;
     }
     if moved.status {

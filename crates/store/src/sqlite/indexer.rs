@@ -16,6 +16,7 @@ use sederunt_core::json::Json;
 use sederunt_core::{Error, Result, Timestamp};
 use tokio::sync::oneshot;
 
+use super::heads;
 use super::logs::{self, key, sequence_of};
 use super::open::Files;
 use super::outbox;
@@ -216,7 +217,8 @@ fn active_since(databases: &Databases) -> rusqlite::Result<Vec<i64>> {
     databases
         .threads
         .prepare_cached(
-            "SELECT s.sk FROM tenants t CROSS JOIN sessions s ON s.tk = t.tk AND s.inactive IN (0, 1) \
+            "SELECT s.sk FROM tenants t CROSS JOIN sessions s INDEXED BY sessions_by_type ON s.tk = t.tk \
+             AND s.session_type IN ('agent', 'response', 'tool', 'mixed') AND s.inactive IN (0, 1) \
              AND s.active_minute >= ?1",
         )?
         .query_map([Timestamp::from_micros(read_to).minute()], |row| row.get(0))?
@@ -275,7 +277,11 @@ fn take_up(
     docs: &mut Vec<Doc>,
 ) -> rusqlite::Result<bool> {
     let found = threads
-        .prepare_cached("SELECT tk, last_sequence, prefix_to FROM session_heads WHERE sk = ?1")?
+        .prepare_cached(concat!(
+            "SELECT h.tk, l.last_sequence, h.prefix_to FROM ",
+            heads::tables!(),
+            " WHERE h.sk = ?1"
+        ))?
         .query_row([sk], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?)))
         .optional()?;
     let Some((tk, last, prefix_to)) = found else {
@@ -328,9 +334,9 @@ fn take_up(
 fn take_up_row(threads: &Connection, search: &Connection, tk: i64, sk: i64) -> rusqlite::Result<Option<Doc>> {
     let now: Option<(i64, String)> = threads
         .prepare_cached(
-            "SELECT h.last_at, concat_ws(char(10), s.title, \
-             CASE WHEN s.description_source IS NOT 'fallback' THEN s.description END) \
-             FROM sessions s JOIN session_heads h ON h.sk = s.sk WHERE s.sk = ?1",
+            "SELECT l.last_at, concat_ws(char(10), d.title, \
+             CASE WHEN d.description_source IS NOT 'fallback' THEN d.description END) \
+             FROM session_details d JOIN session_tails l ON l.sk = d.sk WHERE d.sk = ?1",
         )?
         .query_row([sk], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;

@@ -6,7 +6,7 @@ use rusqlite::{Connection, params_from_iter};
 use sederunt_core::ids::TenantId;
 use sederunt_core::limits;
 use sederunt_core::session::query::{Eyes, ListCursor, Page, SessionQuery, Types};
-use sederunt_core::session::{Session, Status};
+use sederunt_core::session::{Session, SessionType, Status};
 
 use super::{search, sessions};
 
@@ -50,7 +50,7 @@ enum Walk {
     /// Down an index that ends with the activity, all its columns given.
     Index(&'static str),
     /// Down an index by status or type and flag: one walk for each pair, then merged.
-    Each(&'static str),
+    Each(&'static str, Vec<String>),
     /// Through a few known sessions.
     Few,
 }
@@ -74,9 +74,18 @@ impl Asked {
             SessionQuery { entity_id: Some(_), .. } => Walk::Index("sessions_by_entity"),
             SessionQuery { parent_id: Some(_), .. } => Walk::Index("sessions_by_parent"),
             SessionQuery { user_id: Some(_), .. } => Walk::Index("sessions_by_user"),
-            _ if statuses.is_some() => Walk::Each("sessions_by_status"),
-            SessionQuery { types: Types::Only(_), .. } => Walk::Each("sessions_by_type"),
-            _ => Walk::Each("sessions_by_activity"),
+            _ => match (&statuses, query.types) {
+                (Some(statuses), _) => {
+                    let each = statuses.iter().map(|status| format!("s.status = '{}'", status.as_str()));
+                    Walk::Each("sessions_by_status", each.collect())
+                }
+                (None, Types::Only(_)) => Walk::Each("sessions_by_type", vec!["TRUE".to_owned()]),
+                (None, Types::All) => {
+                    let each =
+                        SessionType::ALL.iter().map(|one| format!("s.session_type = '{}'", one.as_str()));
+                    Walk::Each("sessions_by_type", each.collect())
+                }
+            },
         };
         let mut asked = Self { tk, wheres: Vec::new(), values: vec![tk.into()], walk, statuses, inactive };
         asked.add_columns(query);
@@ -173,18 +182,12 @@ impl Asked {
     /// The first rows by (minute, surrogate), newest first.
     fn keys(&self, db: &Connection, limit: usize) -> rusqlite::Result<Vec<(i64, i64)>> {
         let mut keys = Vec::new();
-        match self.walk {
-            Walk::Each(index) => {
+        match &self.walk {
+            Walk::Each(index, each) => {
                 for inactive in &self.inactive {
                     let flag = format!("s.inactive = {}", i64::from(*inactive));
-                    match &self.statuses {
-                        None => self.walk(db, Some(index), &[flag], limit, &mut keys)?,
-                        Some(statuses) => {
-                            for status in statuses {
-                                let status = format!("s.status = '{}'", status.as_str());
-                                self.walk(db, Some(index), &[flag.clone(), status], limit, &mut keys)?;
-                            }
-                        }
+                    for one in each {
+                        self.walk(db, Some(index), &[flag.clone(), one.clone()], limit, &mut keys)?;
                     }
                 }
             }

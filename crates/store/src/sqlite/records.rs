@@ -171,6 +171,10 @@ fn merge(db: &Connection, tk: i64, from: &UserId, into: &UserId) -> rusqlite::Re
         "UPDATE identities SET user_id = ?3 WHERE tk = ?1 AND user_id = ?2",
         "INSERT OR IGNORE INTO participants (sk, user_id, tk) \
          SELECT sk, ?3, tk FROM participants WHERE tk = ?1 AND user_id = ?2",
+        // Heads first: the wide rows are what says which heads these are.
+        "UPDATE session_heads SET holder = ?3, version = version + 1 \
+         WHERE sk IN (SELECT sk FROM sessions WHERE tk = ?1 AND user_id = ?2)",
+        "UPDATE sessions SET user_id = ?3 WHERE tk = ?1 AND user_id = ?2",
         "UPDATE users SET suspended = 1, merged_into = ?3 WHERE tk = ?1 AND id = ?2",
     ] {
         db.prepare_cached(sql)?.execute(both)?;

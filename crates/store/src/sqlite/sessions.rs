@@ -16,10 +16,10 @@ use super::heads::{self, Found, text};
 
 macro_rules! columns {
     () => {
-        "s.source_kind, s.interactive, s.platform, s.trigger_id, s.is_group, s.metadata, s.task_id, s.agent_slug, \
-         s.entity_id, s.parent_id, s.root_id, s.retry_of, s.title, s.description, s.description_source, \
-         s.working_memory, s.input, s.draft_values, s.result, s.usage, s.error_message, s.end_reason, \
-         s.memory_mode, s.is_anonymous, s.created_at, s.started_at, s.completed_at"
+        "s.source_kind, s.interactive, s.platform, d.trigger_id, d.is_group, d.metadata, s.task_id, s.agent_slug, \
+         s.entity_id, s.parent_id, d.root_id, d.retry_of, d.title, d.description, d.description_source, \
+         d.working_memory, d.input, d.draft_values, d.result, d.usage, d.error_message, d.end_reason, \
+         d.memory_mode, d.is_anonymous, d.created_at, d.started_at, d.completed_at"
     };
 }
 
@@ -30,8 +30,10 @@ pub(super) fn by_id(db: &Connection, tenant: &TenantId, id: &SessionId) -> rusql
         heads::columns!(),
         ", ",
         columns!(),
-        " FROM tenants t JOIN session_heads h ON h.tk = t.tk AND h.id = ?2 JOIN sessions s ON s.sk = h.sk \
-          WHERE t.id = ?1"
+        " FROM ",
+        heads::tables!(),
+        " JOIN tenants t ON t.tk = h.tk JOIN sessions s ON s.sk = h.sk JOIN session_details d ON d.sk = h.sk \
+          WHERE t.id = ?1 AND h.id = ?2"
     );
     let found = db
         .prepare_cached(SQL)?
@@ -47,8 +49,9 @@ pub(super) fn by_key(db: &Connection, tenant: &TenantId, sk: i64) -> rusqlite::R
         heads::columns!(),
         ", ",
         columns!(),
-        ", h.id",
-        " FROM session_heads h JOIN sessions s ON s.sk = h.sk WHERE h.sk = ?1"
+        ", h.id FROM ",
+        heads::tables!(),
+        " JOIN sessions s ON s.sk = h.sk JOIN session_details d ON d.sk = h.sk WHERE h.sk = ?1"
     );
     let found = db
         .prepare_cached(SQL)?
@@ -126,12 +129,9 @@ pub(super) fn insert(
     details: &Details,
 ) -> rusqlite::Result<()> {
     db.prepare_cached(
-        "INSERT INTO sessions (sk, tk, session_type, status, inactive, user_id, active_minute, source_kind, \
-         interactive, platform, trigger_id, is_group, task_id, agent_slug, entity_id, parent_id, root_id, retry_of, \
-         title, description, description_source, metadata, working_memory, input, draft_values, result, usage, \
-         error_message, end_reason, memory_mode, is_anonymous, created_at, started_at, completed_at) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, \
-         ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34)",
+        "INSERT INTO sessions (sk, tk, session_type, status, inactive, active_minute, user_id, source_kind, \
+         interactive, platform, task_id, agent_slug, entity_id, parent_id) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
     )?
     .execute(params![
         sk,
@@ -139,35 +139,44 @@ pub(super) fn insert(
         head.session_type.as_str(),
         head.status.as_str(),
         head.inactive,
-        head.holder.as_ref().map(UserId::as_str),
         head.last_at.minute(),
+        head.holder.as_ref().map(UserId::as_str),
         details.source.kind.as_str(),
         details.source.interactive,
         details.source.platform.as_deref(),
-        details.source.trigger_id,
-        details.source.is_group(),
         details.task_id,
         details.agent_slug,
         details.entity_id,
         details.parent_id.as_ref().map(SessionId::as_str),
+    ])?;
+    db.prepare_cached(
+        "INSERT INTO session_details (sk, trigger_id, is_group, root_id, retry_of, title, description, \
+         description_source, memory_mode, is_anonymous, created_at, started_at, completed_at, error_message, \
+         end_reason, metadata, usage, working_memory, draft_values, input, result) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21)",
+    )?
+    .execute(params![
+        sk,
+        details.source.trigger_id,
+        details.source.is_group(),
         details.root_id.as_ref().map(SessionId::as_str),
         details.retry_of.as_ref().map(SessionId::as_str),
         details.title,
         details.description,
         details.description_source.map(DescriptionSource::as_str),
-        details.metadata.as_str(),
-        details.working_memory.as_ref().map(Json::as_str),
-        details.input.as_ref().map(Json::as_str),
-        details.draft_values.as_ref().map(Json::as_str),
-        details.result.as_ref().map(Json::as_str),
-        details.usage.as_ref().map(Json::as_str),
-        details.error_message,
-        details.end_reason,
         details.memory_mode.as_str(),
         details.is_anonymous,
         details.created_at.as_micros(),
         details.started_at.map(Timestamp::as_micros),
         details.completed_at.map(Timestamp::as_micros),
+        details.error_message,
+        details.end_reason,
+        details.metadata.as_str(),
+        details.usage.as_ref().map(Json::as_str),
+        details.working_memory.as_ref().map(Json::as_str),
+        details.draft_values.as_ref().map(Json::as_str),
+        details.input.as_ref().map(Json::as_str),
+        details.result.as_ref().map(Json::as_str),
     ])?;
     insert_metadata(db, tk, sk, &details.metadata)
 }
@@ -193,14 +202,15 @@ pub(super) fn update(
             .execute(params![sk, holder.as_str()])?;
     }
     if let Some(title) = &update.title {
-        db.prepare_cached("UPDATE sessions SET title = ?2 WHERE sk = ?1")?.execute(params![sk, title])?;
+        db.prepare_cached("UPDATE session_details SET title = ?2 WHERE sk = ?1")?
+            .execute(params![sk, title])?;
     }
     if let Some((description, source)) = &update.description {
         describe(db, sk, description.as_deref(), *source)?;
     }
     if let Some(metadata) = &update.metadata {
         remove_metadata(db, tk, sk)?;
-        db.prepare_cached("UPDATE sessions SET metadata = ?2 WHERE sk = ?1")?
+        db.prepare_cached("UPDATE session_details SET metadata = ?2 WHERE sk = ?1")?
             .execute(params![sk, metadata.as_str()])?;
         insert_metadata(db, tk, sk, metadata)?;
     }
@@ -222,7 +232,7 @@ pub(super) fn update(
     ];
     if ended.contains(&true) {
         db.prepare_cached(
-            "UPDATE sessions SET result = coalesce(?2, result), usage = coalesce(?3, usage), \
+            "UPDATE session_details SET result = coalesce(?2, result), usage = coalesce(?3, usage), \
              error_message = coalesce(?4, error_message), end_reason = coalesce(?5, end_reason) WHERE sk = ?1",
         )?
         .execute(params![
@@ -250,7 +260,7 @@ pub(super) fn set_times(
     completed: Option<Timestamp>,
 ) -> rusqlite::Result<()> {
     db.prepare_cached(
-        "UPDATE sessions SET started_at = coalesce(started_at, ?2), completed_at = coalesce(?3, completed_at) \
+        "UPDATE session_details SET started_at = coalesce(started_at, ?2), completed_at = coalesce(?3, completed_at) \
          WHERE sk = ?1",
     )?
     .execute(params![sk, started.map(Timestamp::as_micros), completed.map(Timestamp::as_micros)])
@@ -267,7 +277,7 @@ pub(super) fn describe(
     description: Option<&str>,
     source: Option<DescriptionSource>,
 ) -> rusqlite::Result<()> {
-    db.prepare_cached("UPDATE sessions SET description = ?2, description_source = ?3 WHERE sk = ?1")?
+    db.prepare_cached("UPDATE session_details SET description = ?2, description_source = ?3 WHERE sk = ?1")?
         .execute(params![sk, description, source.map(DescriptionSource::as_str)])
         .map(drop)
 }
@@ -295,7 +305,7 @@ fn insert_metadata(db: &Connection, tk: i64, sk: i64, metadata: &Json) -> rusqli
 
 fn remove_metadata(db: &Connection, tk: i64, sk: i64) -> rusqlite::Result<()> {
     let stored: Option<Json> = db
-        .prepare_cached("SELECT metadata FROM sessions WHERE sk = ?1")?
+        .prepare_cached("SELECT metadata FROM session_details WHERE sk = ?1")?
         .query_row([sk], |row| Ok(Json::stored(row.get_ref(0)?.as_str()?)))
         .optional()?;
     for (key, value) in stored.iter().flat_map(filterable) {
@@ -312,7 +322,9 @@ pub(super) fn delete(db: &Connection, tk: i64, sk: i64) -> rusqlite::Result<()> 
     remove_metadata(db, tk, sk)?;
     db.prepare_cached("DELETE FROM participants WHERE sk = ?1")?.execute([sk])?;
     db.prepare_cached("DELETE FROM shares WHERE sk = ?1")?.execute([sk])?;
+    db.prepare_cached("DELETE FROM session_details WHERE sk = ?1")?.execute([sk])?;
     db.prepare_cached("DELETE FROM sessions WHERE sk = ?1")?.execute([sk])?;
+    db.prepare_cached("DELETE FROM session_tails WHERE sk = ?1")?.execute([sk])?;
     db.prepare_cached("DELETE FROM session_heads WHERE sk = ?1")?.execute([sk])?;
     Ok(())
 }

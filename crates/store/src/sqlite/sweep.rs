@@ -5,7 +5,7 @@ use sederunt_core::Timestamp;
 use sederunt_core::ids::{SessionId, TenantId};
 use sederunt_core::store::{Due, Vitals};
 
-use super::migrate;
+use super::{heads, migrate};
 
 /// Sessions whose lease or deadline has passed, then those that fell silent; each probe stops at
 /// the limit, so the cost follows what is due.
@@ -19,9 +19,10 @@ pub(super) fn due(
         ("SELECT sk FROM session_heads WHERE lease_until <= ?1 ORDER BY lease_until LIMIT ?3", now),
         ("SELECT sk FROM session_heads WHERE deadline_at <= ?1 ORDER BY deadline_at LIMIT ?3", now),
         (
-            "SELECT s.sk FROM sessions s INDEXED BY silent_sessions CROSS JOIN session_heads h ON h.sk = s.sk \
-             WHERE s.inactive = 0 AND s.status NOT IN ('pending', 'running', 'waiting_human', 'awaiting_tool') \
-             AND s.active_minute <= ?2 AND h.last_at < ?1 ORDER BY s.active_minute LIMIT ?3",
+            "SELECT s.sk FROM tenants t CROSS JOIN sessions s INDEXED BY sessions_by_status ON s.tk = t.tk \
+             AND s.status IN ('draft', 'idle', 'completed', 'failed', 'expired', 'abandoned') \
+             AND s.inactive = 0 AND s.active_minute <= ?2 \
+             CROSS JOIN session_tails l ON l.sk = s.sk AND l.last_at < ?1 LIMIT ?3",
             silent_since,
         ),
     ];
@@ -60,7 +61,10 @@ pub(super) fn vitals(db: &Connection) -> rusqlite::Result<Vitals> {
         server_version: rusqlite::version().to_owned(),
         schema_version: migrate::version(db)?,
         sessions: number("SELECT count(*) FROM session_heads")?,
-        events: number("SELECT coalesce(sum(last_sequence - prefix_to), 0) FROM session_heads")?,
+        events: number(concat!(
+            "SELECT coalesce(sum(l.last_sequence - h.prefix_to), 0) FROM ",
+            heads::tables!()
+        ))?,
         bytes: number(
             "SELECT page_count * page_size FROM pragma_page_count('main'), pragma_page_size('main')",
         )? + number(

@@ -7,11 +7,11 @@ use sederunt_core::session::Status;
 use sederunt_core::store::Notice;
 use sederunt_core::{Conflict, Error, Timestamp};
 
-use super::apply;
 use super::fault::{Trouble, refuse};
 use super::indexer::Mark;
 use super::records::write_audit;
 use super::writer::Ledger;
+use super::{apply, heads};
 
 /// Sessions that one step of a removal takes away before others may write.
 const STEP_SESSIONS: i64 = 50;
@@ -102,9 +102,11 @@ pub(super) struct Gone {
 /// what went; nothing means that all is gone.
 pub(super) fn remove_some(db: &Connection, tk: i64) -> rusqlite::Result<Vec<Gone>> {
     let sessions: Vec<(i64, Gone)> = db
-        .prepare_cached(
-            "SELECT sk, id, incarnation, last_sequence FROM session_heads WHERE tk = ?1 LIMIT ?2",
-        )?
+        .prepare_cached(concat!(
+            "SELECT h.sk, h.id, h.incarnation, l.last_sequence FROM ",
+            heads::tables!(),
+            " WHERE h.tk = ?1 LIMIT ?2"
+        ))?
         .query_map([tk, STEP_SESSIONS], |row| {
             let gone = Gone {
                 id: SessionId::stored(row.get_ref(1)?.as_str()?),

@@ -15,16 +15,20 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension};
 use sederunt_core::clock::{Clock, SystemClock};
 use sederunt_core::live::Hub;
 use sederunt_core::store::Notice;
-use sederunt_core::{Error, Result, TenantId, Timestamp, limits};
+use sederunt_core::{Error, Result, SessionId, TenantId, Timestamp, limits};
 use tokio::sync::oneshot;
 
 use super::fault::{Trouble, report};
+use super::heads::{self, Found};
 use super::indexer::{Dirty, Mark};
 use super::open::Files;
-use super::{events, heads, idempotency};
+use super::{events, idempotency};
 
 /// Bytes of events in one group: a group of full batches must not outgrow memory.
 const GROUP_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Heads that the writer remembers: reading one costs about as much as writing the event.
+const HEADS_KEPT: usize = 8_192;
 
 /// The way to the writer's thread.
 #[derive(Debug)]
@@ -152,15 +156,22 @@ pub(super) struct Ledger<'a> {
     pub db: &'a Connection,
     pub hot: Hot<'a>,
     clock: &'a SystemClock,
-    tenants: &'a mut HashMap<TenantId, i64>,
+    known: &'a mut Known,
     notes: &'a mut Notes,
+}
+
+/// What the writer remembers of rows that only it writes. After a rollback it knows nothing.
+#[derive(Debug, Default)]
+struct Known {
+    tenants: HashMap<TenantId, i64>,
+    heads: HashMap<(i64, SessionId), Found>,
 }
 
 /// The statements of plain appends, looked up once for a whole group.
 pub(super) struct Hot<'a> {
     pub head: CachedStatement<'a>,
     pub event: CachedStatement<'a>,
-    pub save_log: CachedStatement<'a>,
+    pub tail: CachedStatement<'a>,
     pub find_key: CachedStatement<'a>,
     pub remember_key: CachedStatement<'a>,
 }
@@ -170,7 +181,7 @@ impl<'a> Hot<'a> {
         Ok(Self {
             head: db.prepare_cached(heads::BY_ID)?,
             event: db.prepare_cached(events::INSERT)?,
-            save_log: db.prepare_cached(heads::SAVE_LOG)?,
+            tail: db.prepare_cached(heads::SAVE_TAIL)?,
             find_key: db.prepare_cached(idempotency::FIND)?,
             remember_key: db.prepare_cached(idempotency::REMEMBER)?,
         })
@@ -200,7 +211,7 @@ impl Ledger<'_> {
 
     /// The surrogate of a tenant. Only this thread makes and removes tenants, so it may remember.
     pub(super) fn tenant(&mut self, id: &TenantId) -> rusqlite::Result<Option<i64>> {
-        if let Some(tk) = self.tenants.get(id) {
+        if let Some(tk) = self.known.tenants.get(id) {
             return Ok(Some(*tk));
         }
         let found = self
@@ -209,13 +220,33 @@ impl Ledger<'_> {
             .query_row([id.as_str()], |row| row.get(0))
             .optional()?;
         if let Some(tk) = found {
-            self.tenants.insert(id.clone(), tk);
+            self.known.tenants.insert(id.clone(), tk);
         }
         Ok(found)
     }
 
     pub(super) fn forget_tenant(&mut self, id: &TenantId) {
-        self.tenants.remove(id);
+        self.known.tenants.remove(id);
+    }
+
+    /// The head of a session, as the changes before this one left it.
+    pub(super) fn head(&mut self, tk: i64, id: &SessionId) -> rusqlite::Result<Option<Found>> {
+        if let Some(found) = self.known.heads.get(&(tk, id.clone())) {
+            return Ok(Some(found.clone()));
+        }
+        heads::by_id(&mut self.hot.head, tk, id)
+    }
+
+    /// Remembers a head that was written.
+    pub(super) fn keep_head(&mut self, tk: i64, id: &SessionId, found: Found) {
+        if self.known.heads.len() >= HEADS_KEPT {
+            self.known.heads.clear();
+        }
+        self.known.heads.insert((tk, id.clone()), found);
+    }
+
+    pub(super) fn forget_head(&mut self, tk: i64, id: &SessionId) {
+        self.known.heads.remove(&(tk, id.clone()));
     }
 
     pub(super) fn announce(&mut self, notice: Notice) {
@@ -232,14 +263,14 @@ impl Ledger<'_> {
 struct Desk {
     around: Surroundings,
     db: Option<Connection>,
-    tenants: HashMap<TenantId, i64>,
+    known: Known,
     notes: Notes,
     closing: Option<oneshot::Sender<()>>,
 }
 
 impl Desk {
     fn new(around: Surroundings) -> Self {
-        Self { around, db: None, tenants: HashMap::new(), notes: Notes::default(), closing: None }
+        Self { around, db: None, known: Known::default(), notes: Notes::default(), closing: None }
     }
 
     fn connect(&mut self) -> rusqlite::Result<()> {
@@ -292,11 +323,11 @@ impl Desk {
         let Some(db) = &self.db else { return Err(Error::internal("no connection")) };
         let files = self.around.files.clone();
         let _turn = files.turn_to_write();
-        let (tenants, notes, clock) = (&mut self.tenants, &mut self.notes, &*self.around.clock);
+        let (known, notes, clock) = (&mut self.known, &mut self.notes, &*self.around.clock);
         let closing = &mut self.closing;
         let written = catch_unwind(AssertUnwindSafe(|| -> rusqlite::Result<()> {
             db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
-            let mut ledger = Ledger { db, hot: Hot::of(db)?, clock, tenants, notes };
+            let mut ledger = Ledger { db, hot: Hot::of(db)?, clock, known, notes };
             for task in group.iter_mut() {
                 task.run(&mut ledger)?;
             }
@@ -331,7 +362,7 @@ impl Desk {
 
     fn roll_back(&mut self) {
         self.notes.clear();
-        self.tenants.clear();
+        self.known = Known::default();
         let Some(db) = &self.db else { return };
         // The database may have rolled back by itself already; a connection that cannot get out of
         // its transaction is given up for a new one.

@@ -18,6 +18,7 @@ on_both_stores!(
     every_cell_of_the_rights_table_holds,
     a_stranger_cannot_tell_missing_from_not_yours,
     tenants_see_nothing_of_each_other,
+    a_merged_persons_sessions_become_the_others,
 );
 
 /// How a caller may stand to a session.
@@ -176,4 +177,20 @@ async fn tenants_see_nothing_of_each_other(world: &World) {
     world.engine.store().index_now().await.unwrap();
     assert!(world.engine.search(&rival, "secretword", None, 10).await.unwrap().items.is_empty());
     assert!(!world.engine.search(&world.owner(), "secretword", None, 10).await.unwrap().items.is_empty());
+}
+
+async fn a_merged_persons_sessions_become_the_others(world: &World) {
+    let owner = world.owner();
+    for name in ["old", "new"] {
+        let user = sederunt_core::engine::NewUser { id: Some(name.into()), ..Default::default() };
+        world.engine.create_user(&owner, user, None).await.unwrap();
+    }
+    let (old, new) = (world.actor(Role::Member, "old"), world.actor(Role::Member, "new"));
+    let session = world.open(&old, wish("held", SessionType::Mixed)).await;
+    assert_eq!(world.engine.session(&new, &session.id).await.unwrap_err().code(), "not_found");
+    let (from, into) = (sederunt_core::UserId::stored("old"), sederunt_core::UserId::stored("new"));
+    world.engine.merge_users(&owner, &from, &into, None).await.unwrap();
+    assert_eq!(world.engine.session(&new, &session.id).await.unwrap().head.holder, Some(into));
+    assert_eq!(world.engine.session(&old, &session.id).await.unwrap_err().code(), "not_found");
+    world.engine.delete(&new, &session.id).await.unwrap();
 }

@@ -1,15 +1,15 @@
 //! The work of workers: claim, show signs of life, settle, and say what is being written.
 
+use std::time::{Duration, Instant};
+
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
 use sederunt_core::SessionId;
 use sederunt_core::store::IdemKey;
-use sederunt_core::work::Settle;
-use std::time::Duration;
+use sederunt_core::work::{ClaimRequest as ClaimOf, Settle};
 
 use super::Conflict;
-use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::body::Input;
 use crate::http::error::Result;
@@ -18,6 +18,7 @@ use crate::http::wire::session::Session;
 use crate::http::wire::work::{
     ClaimRequest, Claims, Complete, Delta, Fail, Heartbeat, HeartbeatRequest, Yield,
 };
+use crate::http::{App, Phase};
 
 /// Claim work
 ///
@@ -33,8 +34,21 @@ pub async fn claim(
     input: Input<ClaimRequest>,
 ) -> Result<Json<Claims>> {
     let request = input.body.into_core(app.engine.settings().lease);
-    Ok(Json(app.engine.claim(&caller.actor, request, input.key).await?.into()))
+    request.check()?;
+    // In short turns, so that a server that is told to stop does not wait for those who wait.
+    let until = Instant::now() + request.wait;
+    loop {
+        let wait = until.saturating_duration_since(Instant::now()).min(TURN);
+        let claimed = app.engine.claim(&caller.actor, ClaimOf { wait, ..request.clone() }, input.key).await?;
+        let leaving = *app.phase.borrow() > Phase::Serving;
+        if !claimed.is_empty() || leaving || Instant::now() >= until {
+            return Ok(Json(claimed.into()));
+        }
+    }
 }
+
+/// How long a claim waits at a stretch.
+const TURN: Duration = Duration::from_secs(1);
 
 /// Renew a claim
 #[utoipa::path(

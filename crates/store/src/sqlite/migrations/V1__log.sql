@@ -10,7 +10,7 @@ CREATE TABLE tenants (
 );
 INSERT INTO tenants (id, created_at) VALUES ('default', CAST(unixepoch('subsec') * 1000000 AS INTEGER));
 
--- The hot half of a session: what every append reads and writes.
+-- The hot half of a session: what every append reads.
 CREATE TABLE session_heads (
     sk INTEGER PRIMARY KEY AUTOINCREMENT,
     tk INTEGER NOT NULL REFERENCES tenants (tk),
@@ -25,14 +25,6 @@ CREATE TABLE session_heads (
     status TEXT NOT NULL,
     inactive INTEGER NOT NULL,
     version INTEGER NOT NULL,
-    last_sequence INTEGER NOT NULL,
-    last_at INTEGER NOT NULL,
-    message_count INTEGER NOT NULL,
-    turn_count INTEGER NOT NULL,
-    turn INTEGER,
-    turn_answered INTEGER NOT NULL,
-    preview TEXT,
-    described INTEGER NOT NULL,
     claim_worker TEXT,
     claim_credential TEXT,
     lease_until INTEGER,
@@ -53,52 +45,69 @@ CREATE INDEX pending_by_agent ON session_heads (tk, session_type, agent_slug, pr
 CREATE INDEX leases ON session_heads (lease_until) WHERE lease_until IS NOT NULL;
 CREATE INDEX deadlines ON session_heads (deadline_at) WHERE deadline_at IS NOT NULL;
 
--- The wide half, with copies of what lists filter by. Every index here ends with sk by itself.
+-- What every append writes: apart from the head and narrow, because the cost of an append is the
+-- pages that it touches.
+CREATE TABLE session_tails (
+    sk INTEGER PRIMARY KEY REFERENCES session_heads (sk),
+    last_sequence INTEGER NOT NULL,
+    last_at INTEGER NOT NULL,
+    message_count INTEGER NOT NULL,
+    turn_count INTEGER NOT NULL,
+    turn INTEGER,
+    turn_answered INTEGER NOT NULL,
+    described INTEGER NOT NULL,
+    preview TEXT
+);
+
+-- What lists filter and order by, and nothing wider, for the minute of activity is written often.
+-- Every index here ends with sk by itself. A list without a type walks all four types.
 CREATE TABLE sessions (
     sk INTEGER PRIMARY KEY REFERENCES session_heads (sk),
     tk INTEGER NOT NULL,
     session_type TEXT NOT NULL,
     status TEXT NOT NULL,
     inactive INTEGER NOT NULL,
-    user_id TEXT,
     active_minute INTEGER NOT NULL,
+    user_id TEXT,
     source_kind TEXT NOT NULL,
     interactive INTEGER NOT NULL,
     platform TEXT,
-    trigger_id TEXT,
-    is_group INTEGER NOT NULL,
     task_id TEXT,
     agent_slug TEXT,
     entity_id TEXT,
-    parent_id TEXT,
+    parent_id TEXT
+);
+CREATE INDEX sessions_by_type ON sessions (tk, session_type, inactive, active_minute);
+CREATE INDEX sessions_by_status ON sessions (tk, status, inactive, active_minute);
+CREATE INDEX sessions_by_user ON sessions (tk, user_id, active_minute) WHERE user_id IS NOT NULL;
+CREATE INDEX sessions_by_task ON sessions (tk, task_id, active_minute) WHERE task_id IS NOT NULL;
+CREATE INDEX sessions_by_entity ON sessions (tk, entity_id, active_minute) WHERE entity_id IS NOT NULL;
+CREATE INDEX sessions_by_parent ON sessions (tk, parent_id, active_minute) WHERE parent_id IS NOT NULL;
+
+-- The wide half: what changes with decisions.
+CREATE TABLE session_details (
+    sk INTEGER PRIMARY KEY REFERENCES session_heads (sk),
+    trigger_id TEXT,
+    is_group INTEGER NOT NULL,
     root_id TEXT,
     retry_of TEXT,
     title TEXT,
     description TEXT,
     description_source TEXT,
-    metadata TEXT NOT NULL,
-    working_memory TEXT,
-    input TEXT,
-    draft_values TEXT,
-    result TEXT,
-    usage TEXT,
-    error_message TEXT,
-    end_reason TEXT,
     memory_mode TEXT NOT NULL,
     is_anonymous INTEGER NOT NULL,
     created_at INTEGER NOT NULL,
     started_at INTEGER,
-    completed_at INTEGER
+    completed_at INTEGER,
+    error_message TEXT,
+    end_reason TEXT,
+    metadata TEXT NOT NULL,
+    usage TEXT,
+    working_memory TEXT,
+    draft_values TEXT,
+    input TEXT,
+    result TEXT
 );
-CREATE INDEX sessions_by_activity ON sessions (tk, inactive, active_minute);
-CREATE INDEX sessions_by_status ON sessions (tk, status, inactive, active_minute);
-CREATE INDEX sessions_by_type ON sessions (tk, session_type, inactive, active_minute);
-CREATE INDEX sessions_by_user ON sessions (tk, user_id, active_minute) WHERE user_id IS NOT NULL;
-CREATE INDEX sessions_by_task ON sessions (tk, task_id, active_minute) WHERE task_id IS NOT NULL;
-CREATE INDEX sessions_by_entity ON sessions (tk, entity_id, active_minute) WHERE entity_id IS NOT NULL;
-CREATE INDEX sessions_by_parent ON sessions (tk, parent_id, active_minute) WHERE parent_id IS NOT NULL;
-CREATE INDEX silent_sessions ON sessions (active_minute)
-    WHERE inactive = 0 AND status NOT IN ('pending', 'running', 'waiting_human', 'awaiting_tool');
 
 CREATE TABLE participants (
     sk INTEGER NOT NULL REFERENCES session_heads (sk),

@@ -1,0 +1,179 @@
+//! A store of SQLite files copied into an empty database: in one transaction, and read back before
+//! it counts, row for row.
+//!
+//! Rows go in under the same role and policies as any other write, a tenant at a time, so a copy
+//! needs no rights that serving does not need. Surrogates are kept; the search index is not copied,
+//! since a store builds what is missing when it is opened.
+
+mod source;
+mod tables;
+
+use std::path::Path;
+
+use futures_util::TryStreamExt;
+use sederunt_core::{Error, Result};
+use tokio::sync::mpsc;
+use tokio_postgres::Client;
+
+use self::source::{Piece, Source};
+use self::tables::{Digest, TABLES, Table};
+use super::connect::{Address, Role};
+use super::fault::Fault;
+use super::migrate;
+
+/// Pieces of rows that may wait to be written.
+const PIECES_AHEAD: usize = 4;
+
+/// What was copied and found equal on both sides.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Copied {
+    /// Each table with its rows.
+    pub rows: Vec<(&'static str, u64)>,
+}
+
+/// Copies the SQLite store in a directory, which nobody may write to meanwhile, into an empty
+/// schema. `progress` is told rows done and rows in all; every row counts twice, once when it is
+/// written and once when it is read back.
+pub async fn copy(
+    from: &Path,
+    url: &str,
+    schema: &str,
+    progress: &mut (dyn FnMut(u64, u64) + Send),
+) -> Result<Copied> {
+    let address = Address::parse(url, schema)?;
+    let source = Source::open(from)?;
+    migrate::bring_up(&address).await?;
+    Ok(fill(&address, source, progress).await?)
+}
+
+async fn fill(
+    address: &Address,
+    source: Source,
+    progress: &mut (dyn FnMut(u64, u64) + Send),
+) -> Result<Copied, Fault> {
+    let (client, _said) = address.alone().await?;
+    client
+        .batch_execute(
+            "BEGIN; SET LOCAL statement_timeout TO 0; SET LOCAL idle_in_transaction_session_timeout TO 0",
+        )
+        .await?;
+    let total = source.rows().map_err(Error::internal)? * 2;
+    let last_session_key = source.last_session_key().map_err(Error::internal)?;
+    client.batch_execute(&format!("SET LOCAL ROLE {}", Role::App.name())).await?;
+    check_empty(&client).await?;
+
+    let (send, mut pieces) = mpsc::channel(PIECES_AHEAD);
+    let reader = tokio::task::spawn_blocking(move || source.read(&send));
+    let mut ledger = Ledger { written: vec![Digest::default(); TABLES.len()], done: 0, total };
+    let mut tenants = Vec::new();
+    while let Some(piece) = pieces.recv().await {
+        match piece {
+            Piece::Tenant(tk) => {
+                see_tenant(&client, tk).await?;
+                tenants.push(tk);
+            }
+            Piece::Rows { table, json, digest } => {
+                client.execute(&TABLES[table].insert(), &[&json]).await?;
+                ledger.wrote(table, digest, progress);
+            }
+        }
+    }
+    reader.await.map_err(Error::internal)?.map_err(Error::internal)?;
+
+    let found = read_back(&client, &tenants, &mut ledger, progress).await?;
+    for ((table, written), found) in TABLES.iter().zip(&ledger.written).zip(&found) {
+        if written != found {
+            let name = table.name;
+            return Err(Error::internal(format!("`{name}` reads back as {found:?}, not {written:?}")).into());
+        }
+    }
+    client.batch_execute("RESET ROLE").await?;
+    client
+        .execute(
+            "SELECT setval('session_keys', greatest($1::bigint, 1), $1::bigint > 0), \
+             setval(pg_get_serial_sequence('tenants', 'tk'), greatest($2::bigint, 1))",
+            &[&last_session_key, &i64::from(tenants.iter().copied().max().unwrap_or(1))],
+        )
+        .await?;
+    client.batch_execute("COMMIT").await?;
+    Ok(Copied {
+        rows: TABLES.iter().zip(&ledger.written).map(|(table, digest)| (table.name, digest.rows)).collect(),
+    })
+}
+
+/// What has been written, and how far it is.
+struct Ledger {
+    written: Vec<Digest>,
+    done: u64,
+    total: u64,
+}
+
+impl Ledger {
+    fn wrote(&mut self, table: usize, digest: Digest, progress: &mut (dyn FnMut(u64, u64) + Send)) {
+        self.written[table].add(digest);
+        self.done += digest.rows;
+        progress(self.done, self.total.max(self.done));
+    }
+}
+
+/// Only a database that holds nothing but what a migration makes is filled.
+async fn check_empty(client: &Client) -> Result<(), Fault> {
+    // The default tenant is the first that a migration makes; another one would hide from this role.
+    see_tenant(client, 1).await?;
+    for table in TABLES.iter().filter(|table| table.name != "tenants") {
+        let sql = format!("SELECT 1 FROM {} LIMIT 1", table.name);
+        if !client.query(&sql, &[]).await?.is_empty() {
+            return Err(not_empty().into());
+        }
+    }
+    client.batch_execute(&format!("SET LOCAL ROLE {}", Role::Scan.name())).await?;
+    let tenants = client.query("SELECT tk FROM tenants LIMIT 2", &[]).await?;
+    client.batch_execute(&format!("SET LOCAL ROLE {}", Role::App.name())).await?;
+    match tenants.len() {
+        0 | 1 => Ok(()),
+        _ => Err(not_empty().into()),
+    }
+}
+
+fn not_empty() -> Error {
+    Error::denied("the database holds a store already; copy into an empty one")
+}
+
+async fn see_tenant(client: &Client, tk: i32) -> Result<(), Fault> {
+    client.execute("SELECT set_config('app.tk', $1, true)", &[&tk.to_string()]).await?;
+    Ok(())
+}
+
+/// Reads everything again, as it now stands in the database.
+async fn read_back(
+    client: &Client,
+    tenants: &[i32],
+    ledger: &mut Ledger,
+    progress: &mut (dyn FnMut(u64, u64) + Send),
+) -> Result<Vec<Digest>, Fault> {
+    let mut found = vec![Digest::default(); TABLES.len()];
+    for tk in tenants {
+        see_tenant(client, *tk).await?;
+        for (table, digest) in TABLES.iter().zip(&mut found) {
+            let seen = digest_of(client, table).await?;
+            digest.add(seen);
+            ledger.done += seen.rows;
+            progress(ledger.done, ledger.total.max(ledger.done));
+        }
+    }
+    Ok(found)
+}
+
+async fn digest_of(client: &Client, table: &Table) -> Result<Digest, Fault> {
+    let mut digest = Digest::default();
+    let no_parameters: [&str; 0] = [];
+    let mut rows = std::pin::pin!(client.query_raw(&table.read_back(), no_parameters).await?);
+    while let Some(row) = rows.try_next().await? {
+        let mut fields = Vec::with_capacity(row.len());
+        for at in 0..row.len() {
+            fields.push(row.try_get::<_, Option<&str>>(at)?);
+        }
+        digest.row(&fields);
+    }
+    Ok(digest)
+}

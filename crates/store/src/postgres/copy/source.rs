@@ -1,0 +1,152 @@
+//! The files that are copied: one snapshot of them, read table by table.
+
+use std::path::Path;
+
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OpenFlags, Row};
+use sederunt_core::{Error, Result};
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+use super::tables::{Digest, Kind, TABLES, Table};
+
+/// A piece is sent when it has this many rows, or this much text.
+const PIECE_ROWS: u64 = 1_000;
+const PIECE_BYTES: usize = 1024 * 1024;
+
+/// What the reader hands over.
+pub(super) enum Piece {
+    /// The rows that follow are this tenant's.
+    Tenant(i32),
+    Rows {
+        /// Its place in [`TABLES`].
+        table: usize,
+        json: String,
+        digest: Digest,
+    },
+}
+
+/// A snapshot of a store's files.
+pub(super) struct Source(Connection);
+
+impl Source {
+    pub(super) fn open(directory: &Path) -> Result<Self> {
+        let path = directory.join("threads.sqlite3");
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let open = || {
+            let db = Connection::open_with_flags(&path, flags)?;
+            db.pragma_update(None, "query_only", "ON")?;
+            // The first read fixes what is seen from here on.
+            db.execute_batch("BEGIN")?;
+            db.query_row("SELECT count(*) FROM tenants", [], |row| row.get::<_, i64>(0))?;
+            Ok::<_, rusqlite::Error>(db)
+        };
+        open()
+            .map(Self)
+            .map_err(|error| Error::invalid("from", format!("{} cannot be read: {error}", path.display())))
+    }
+
+    /// How many rows there are to copy.
+    pub(super) fn rows(&self) -> rusqlite::Result<u64> {
+        let mut rows = 0;
+        for tk in self.tenants()? {
+            for table in TABLES {
+                rows += self.0.query_row(&table.count(), [tk], |row| row.get::<_, i64>(0))?.unsigned_abs();
+            }
+        }
+        Ok(rows)
+    }
+
+    /// The last surrogate that was given to a session, whether it is still there or not.
+    pub(super) fn last_session_key(&self) -> rusqlite::Result<i64> {
+        let sql = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'session_heads'";
+        self.0.query_row(sql, [], |row| row.get(0))
+    }
+
+    /// A tenant without a name is being removed: it stays behind.
+    fn tenants(&self) -> rusqlite::Result<Vec<i32>> {
+        let mut statement = self.0.prepare("SELECT tk FROM tenants WHERE id IS NOT NULL ORDER BY tk")?;
+        statement.query_map([], |row| row.get(0))?.collect()
+    }
+
+    /// Hands over everything, tenant by tenant. Ends early when nobody takes it any more.
+    pub(super) fn read(&self, to: &mpsc::Sender<Piece>) -> rusqlite::Result<()> {
+        for tk in self.tenants()? {
+            if to.blocking_send(Piece::Tenant(tk)).is_err() {
+                return Ok(());
+            }
+            for (at, table) in TABLES.iter().enumerate() {
+                let mut statement = self.0.prepare(&table.select())?;
+                let mut rows = statement.query([tk])?;
+                let mut gathered = Gathered::default();
+                loop {
+                    let row = rows.next()?;
+                    if let Some(row) = row {
+                        gathered.take(table, row)?;
+                    }
+                    let full = gathered.digest.rows >= PIECE_ROWS || gathered.json.len() >= PIECE_BYTES;
+                    if (full || row.is_none()) && gathered.digest.rows > 0 {
+                        let Gathered { json, digest } = std::mem::take(&mut gathered);
+                        let json = format!("[{json}]");
+                        if to.blocking_send(Piece::Rows { table: at, json, digest }).is_err() {
+                            return Ok(());
+                        }
+                    }
+                    if row.is_none() {
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Rows on their way.
+#[derive(Default)]
+struct Gathered {
+    json: String,
+    digest: Digest,
+}
+
+impl Gathered {
+    fn take(&mut self, table: &Table, row: &Row<'_>) -> rusqlite::Result<()> {
+        let mut fields: Vec<Option<String>> = Vec::with_capacity(table.columns.len());
+        let mut object = serde_json::Map::with_capacity(table.columns.len());
+        for (at, (name, _, kind)) in table.columns.iter().enumerate() {
+            let text = text_of(row.get_ref(at)?, *kind)?;
+            object.insert(
+                (*name).to_owned(),
+                text.as_deref().map_or(Value::Null, |text| value_of(text, *kind)),
+            );
+            fields.push(text);
+        }
+        let fields: Vec<Option<&str>> = fields.iter().map(Option::as_deref).collect();
+        self.digest.row(&fields);
+        if !self.json.is_empty() {
+            self.json.push(',');
+        }
+        self.json.push_str(&Value::Object(object).to_string());
+        Ok(())
+    }
+}
+
+/// A stored value as the text that both sides compare.
+fn text_of(value: ValueRef<'_>, kind: Kind) -> rusqlite::Result<Option<String>> {
+    Ok(match (value, kind) {
+        (ValueRef::Null, _) => None,
+        (ValueRef::Integer(number), _) => Some(number.to_string()),
+        (ValueRef::Blob(bytes), Kind::Bytes | Kind::Uuid) => Some(hex::encode(bytes)),
+        (other, _) => Some(other.as_str()?.to_owned()),
+    })
+}
+
+/// The same text as the value that the database is given.
+fn value_of(text: &str, kind: Kind) -> Value {
+    match kind {
+        Kind::Number => text.parse::<i64>().map_or(Value::Null, Value::from),
+        Kind::Flag => Value::Bool(text != "0"),
+        Kind::Bytes => format!("\\x{text}").into(),
+        Kind::Text | Kind::Uuid | Kind::List => text.into(),
+    }
+}

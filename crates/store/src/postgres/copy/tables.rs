@@ -1,0 +1,343 @@
+//! Every table of the database, where each column of it stands in the files, and how equal rows are
+//! told on both sides.
+
+use sha2::Digest as _;
+
+/// How a column is written and read: in between, every value is a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Text,
+    Number,
+    Flag,
+    Uuid,
+    Bytes,
+    /// Numbers, as `{1,2}`.
+    List,
+}
+
+use Kind::{Bytes, Flag, List, Number, Text, Uuid};
+
+/// A column: its name, where it comes from in the files (`""`: the same name), its kind.
+pub(super) type Column = (&'static str, &'static str, Kind);
+
+#[derive(Debug)]
+pub(super) struct Table {
+    pub(super) name: &'static str,
+    pub(super) columns: &'static [Column],
+    /// Its rows of the tenant `?1` in the files, in the order in which they go in.
+    pub(super) from: &'static str,
+}
+
+/// The logs that a tenant's sessions are made of: their own, and what forks still refer to.
+macro_rules! logs {
+    () => {
+        "(SELECT sk AS log FROM session_heads WHERE tk = ?1 \
+          UNION SELECT r.log FROM session_ranges r JOIN session_heads h ON h.sk = r.sk WHERE h.tk = ?1) l"
+    };
+}
+
+/// Every table, in the order in which references allow them to be filled.
+pub(super) const TABLES: &[Table] = &[
+    Table {
+        name: "tenants",
+        columns: &[("tk", "", Number), ("id", "", Text), ("suspended", "", Flag), ("created_at", "", Number)],
+        from: "tenants WHERE tk = ?1",
+    },
+    Table {
+        name: "users",
+        columns: &[
+            ("tk", "", Number),
+            ("id", "", Text),
+            ("name", "", Text),
+            ("role", "", Text),
+            ("suspended", "", Flag),
+            ("merged_into", "", Text),
+            ("created_at", "", Number),
+        ],
+        from: "users WHERE tk = ?1",
+    },
+    Table {
+        name: "identities",
+        columns: &[
+            ("tk", "", Number),
+            ("platform", "", Text),
+            ("external_id", "", Text),
+            ("user_id", "", Text),
+        ],
+        from: "identities WHERE tk = ?1",
+    },
+    Table {
+        name: "api_keys",
+        columns: &[
+            ("tk", "", Number),
+            ("id", "", Text),
+            ("hash", "", Bytes),
+            ("user_id", "", Text),
+            ("role", "", Text),
+            ("prefix", "", Text),
+            ("act_as", "", Flag),
+            ("created_at", "", Number),
+            ("expires_at", "", Number),
+            ("revoked_at", "", Number),
+        ],
+        from: "keys WHERE tk = ?1 ORDER BY kk",
+    },
+    Table {
+        name: "session_heads",
+        columns: &[
+            ("tk", "h.tk", Number),
+            ("sk", "h.sk", Number),
+            ("id", "h.id", Text),
+            ("incarnation", "", Uuid),
+            ("session_type", "h.session_type", Text),
+            ("is_talk", "", Flag),
+            ("is_bridge", "", Flag),
+            ("is_external", "", Flag),
+            ("is_group", "h.is_group", Flag),
+            ("holder", "", Text),
+            ("status", "h.status", Text),
+            ("inactive", "h.inactive", Flag),
+            ("version", "", Number),
+            ("last_sequence", "", Number),
+            ("last_at", "", Number),
+            ("active_minute", "", Number),
+            ("message_count", "", Number),
+            ("turn_count", "", Number),
+            ("turn_sequence", "turn", Number),
+            ("turn_answered", "", Flag),
+            ("preview", "", Text),
+            ("described", "", Flag),
+            ("claim_worker", "", Text),
+            ("claim_credential", "", Text),
+            ("lease_until", "", Number),
+            ("epoch", "", Number),
+            ("attempts", "", Number),
+            ("stop_requested", "", Flag),
+            ("priority", "", Number),
+            ("deadline_at", "", Number),
+            ("task_id", "", Text),
+            ("agent_slug", "h.agent_slug", Text),
+            ("entity_id", "", Text),
+        ],
+        from: "session_heads h JOIN sessions s ON s.sk = h.sk WHERE h.tk = ?1 ORDER BY h.sk",
+    },
+    Table {
+        name: "sessions",
+        columns: &[
+            ("tk", "", Number),
+            ("sk", "", Number),
+            ("source_kind", "", Text),
+            ("source_interactive", "interactive", Flag),
+            ("source_platform", "platform", Text),
+            ("source_trigger_id", "trigger_id", Text),
+            ("source_is_group", "is_group", Flag),
+            ("metadata", "", Text),
+            ("parent_id", "", Text),
+            ("root_id", "", Text),
+            ("retry_of", "", Text),
+            ("title", "", Text),
+            ("description", "", Text),
+            ("description_source", "", Text),
+            ("working_memory", "", Text),
+            ("input", "", Text),
+            ("draft_values", "", Text),
+            ("result", "", Text),
+            ("usage", "", Text),
+            ("error_message", "", Text),
+            ("end_reason", "", Text),
+            ("memory_mode", "", Text),
+            ("is_anonymous", "", Flag),
+            ("created_at", "", Number),
+            ("started_at", "", Number),
+            ("completed_at", "", Number),
+        ],
+        from: "sessions WHERE tk = ?1 ORDER BY sk",
+    },
+    Table {
+        name: "participants",
+        columns: &[("tk", "", Number), ("sk", "", Number), ("user_id", "", Text)],
+        from: "participants WHERE tk = ?1",
+    },
+    Table {
+        name: "session_metadata",
+        columns: &[("tk", "", Number), ("sk", "", Number), ("key", "", Text), ("value", "", Text)],
+        from: "session_metadata WHERE tk = ?1",
+    },
+    Table {
+        name: "session_ranges",
+        columns: &[
+            ("tk", "h.tk", Number),
+            ("sk", "h.sk", Number),
+            ("from_seq", "", Number),
+            ("to_seq", "", Number),
+            ("log", "", Number),
+        ],
+        from: "session_ranges r JOIN session_heads h ON h.sk = r.sk WHERE h.tk = ?1",
+    },
+    Table {
+        name: "events",
+        columns: &[
+            ("tk", "?1", Number),
+            ("log", "k >> 32", Number),
+            ("seq", "k & 4294967295", Number),
+            ("type", "", Text),
+            ("content", "", Text),
+            ("metadata", "", Text),
+            ("subthread_id", "subthread", Text),
+            ("external_id", "", Text),
+            ("turn", "", Number),
+            ("author", "", Text),
+            ("at", "", Number),
+        ],
+        from: concat!(logs!(), " JOIN events e ON e.k BETWEEN l.log << 32 AND (l.log << 32) | 4294967295"),
+    },
+    Table {
+        name: "external_ids",
+        columns: &[
+            ("tk", "?1", Number),
+            ("log", "x.log", Number),
+            ("external_id", "", Text),
+            ("seq", "", Number),
+        ],
+        from: concat!(logs!(), " JOIN event_external x ON x.log = l.log"),
+    },
+    Table {
+        name: "idempotency",
+        columns: &[
+            ("tk", "", Number),
+            ("scope", "", Bytes),
+            ("sk", "", Number),
+            ("body", "", Bytes),
+            ("first", "", Number),
+            ("last", "", Number),
+            ("sequences", "'{' || replace(sequences, ' ', ',') || '}'", List),
+            ("claims", "'{' || replace(replace(taken, ' ', ','), '.', ',') || '}'", List),
+            ("note", "", Uuid),
+            ("at", "", Number),
+        ],
+        // A key whose session is gone says nothing, and may stand there twice.
+        from: "idempotency i WHERE tk = ?1 \
+               AND (sk IS NULL OR EXISTS (SELECT 1 FROM session_heads h WHERE h.sk = i.sk))",
+    },
+    Table {
+        name: "shares",
+        columns: &[
+            ("tk", "s.tk", Number),
+            ("id", "s.id", Text),
+            ("hash", "", Bytes),
+            ("sk", "s.sk", Number),
+            ("session_id", "h.id", Text),
+            ("access", "", Text),
+            ("created_by", "", Text),
+            ("created_at", "", Number),
+            ("expires_at", "", Number),
+            ("revoked_at", "", Number),
+        ],
+        from: "shares s JOIN session_heads h ON h.sk = s.sk WHERE s.tk = ?1 ORDER BY hk",
+    },
+    Table {
+        name: "audit",
+        columns: &[
+            ("tk", "", Number),
+            ("at", "", Number),
+            ("actor", "", Text),
+            ("action", "", Text),
+            ("target", "", Text),
+        ],
+        from: "audit WHERE tk = ?1 ORDER BY ak",
+    },
+];
+
+impl Table {
+    /// Its rows in the files.
+    pub(super) fn select(&self) -> String {
+        let columns = self.columns.iter().map(|(name, from, _)| if from.is_empty() { *name } else { *from });
+        format!("SELECT {} FROM {}", columns.collect::<Vec<_>>().join(", "), self.from)
+    }
+
+    pub(super) fn count(&self) -> String {
+        format!("SELECT count(*) FROM {}", self.from)
+    }
+
+    /// Takes rows as one JSON text.
+    pub(super) fn insert(&self) -> String {
+        let names = self.columns.iter().map(|(name, _, _)| *name).collect::<Vec<_>>().join(", ");
+        // The default tenant is there already; its number and name are the same everywhere.
+        let rest = match self.name {
+            "tenants" => {
+                " ON CONFLICT (tk) DO UPDATE SET id = excluded.id, suspended = excluded.suspended, \
+                 created_at = excluded.created_at"
+            }
+            _ => "",
+        };
+        format!(
+            "INSERT INTO {table} ({names}) OVERRIDING SYSTEM VALUE \
+             SELECT {names} FROM json_populate_recordset(NULL::{table}, $1::text::json){rest}",
+            table = self.name
+        )
+    }
+
+    /// Its rows in the database, every column as the text that it has in between.
+    pub(super) fn read_back(&self) -> String {
+        let columns = self.columns.iter().map(|(name, _, kind)| match kind {
+            Text => (*name).to_owned(),
+            Number | List => format!("{name}::text"),
+            Flag => format!("{name}::int::text"),
+            Uuid => format!("replace({name}::text, '-', '')"),
+            Bytes => format!("encode({name}, 'hex')"),
+        });
+        format!("SELECT {} FROM {}", columns.collect::<Vec<_>>().join(", "), self.name)
+    }
+}
+
+/// Rows, whatever their order: how many, and the sum of their hashes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Digest {
+    pub(super) rows: u64,
+    sum: u128,
+}
+
+impl Digest {
+    pub(super) fn row(&mut self, fields: &[Option<&str>]) {
+        let mut hash = sha2::Sha256::new();
+        for field in fields {
+            // Lengths first, so that no two rows can share their bytes.
+            match field {
+                None => hash.update([0]),
+                Some(text) => {
+                    hash.update([1]);
+                    hash.update(text.len().to_be_bytes());
+                    hash.update(text.as_bytes());
+                }
+            }
+        }
+        let mut half = [0; 16];
+        half.copy_from_slice(&hash.finalize()[..16]);
+        self.add(Self { rows: 1, sum: u128::from_be_bytes(half) });
+    }
+
+    pub(super) fn add(&mut self, other: Self) {
+        self.rows += other.rows;
+        self.sum = self.sum.wrapping_add(other.sum);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_digest_tells_rows_apart_but_not_their_order() {
+        let digest = |rows: &[&[Option<&str>]]| {
+            let mut digest = Digest::default();
+            rows.iter().for_each(|row| digest.row(row));
+            digest
+        };
+        let (a, b): (&[_], &[_]) = (&[Some("a"), None], &[Some("b"), Some("")]);
+        assert_eq!(digest(&[a, b]), digest(&[b, a]));
+        for other in [&[a][..], &[a, a], &[a, &[Some("b"), None]], &[a, &[Some(""), Some("b")]]] {
+            assert_ne!(digest(&[a, b]), digest(other));
+        }
+        assert_ne!(digest(&[&[Some("ab"), Some("c")]]), digest(&[&[Some("a"), Some("bc")]]));
+    }
+}
