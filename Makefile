@@ -43,7 +43,7 @@ test: lint ## Everything that must pass before a commit: setup, lint and all tes
 # Built before the cluster starts, so that nothing but the benchmark runs beside it.
 bench: ## Measure Sederunt beside its peers, on durable settings
 	@scripts/setup --bench
-	$(OFFLINE) cargo build --locked --release -p sederunt-bench
+	$(OFFLINE) cargo build --locked --release -p sederunt-cli -p sederunt-bench
 	$(OFFLINE) $(PG) --durable cargo run --locked --release -p sederunt-bench -- $(ARGS)
 
 fmt: ## Format the code

@@ -72,6 +72,11 @@ impl Bench {
         self.postgres.as_deref().context("SEDERUNT_TEST_POSTGRES is not set: run under scripts/with-postgres")
     }
 
+    /// What servers log; its end is shown when a measure fails.
+    pub fn log(&self) -> PathBuf {
+        self.dir.join("server.log")
+    }
+
     pub fn has_fast_disk(&self) -> bool {
         self.disk.p50_ms <= FAST_DISK_MS
     }

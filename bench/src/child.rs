@@ -1,9 +1,10 @@
 //! Processes beside this one: each ends with the value that stands for it, and with this process however that ends.
 
 use std::ffi::OsStr;
+use std::fs::OpenOptions;
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -31,7 +32,10 @@ pub struct Listening {
 }
 
 impl Listening {
-    pub fn start(mut command: Command) -> Result<Self> {
+    /// Starts it with what it logs in a file, as an operator would.
+    pub fn start(mut command: Command, log: &Path) -> Result<Self> {
+        let log = OpenOptions::new().create(true).append(true).open(log)?;
+        command.stderr(log);
         let start = Instant::now();
         let mut child = command.stdout(Stdio::piped()).spawn().context("the server did not start")?;
         let lines = BufReader::new(child.stdout.take().context("no stdout")?).lines();

@@ -36,6 +36,7 @@ pub fn many(bench: &Bench, subject: Subject) -> Result<Subject> {
         engine.store().index_now().await?;
         Ok(())
     })?;
+    subject.settle()?;
     Ok(subject)
 }
 

@@ -26,6 +26,7 @@ mod serve;
 mod sse;
 mod subject;
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
@@ -127,9 +128,11 @@ fn measure(quick: bool, only: &[String]) -> Result<()> {
             if start.elapsed() < RUN_MAX { measure(&bench) } else { Err(anyhow::anyhow!("out of time")) };
         let measured = measured.unwrap_or_else(|error| {
             failed += 1;
+            show_end_of(&bench.log());
             vec![Row::failed(*name, &error)]
         });
         measured.iter().for_each(Row::announce);
+        let _ = std::fs::remove_file(bench.log());
         eprintln!("  took {:.1} s", began.elapsed().as_secs_f64());
         rows.extend(measured);
     }
@@ -150,6 +153,14 @@ fn measure(quick: bool, only: &[String]) -> Result<()> {
     Ok(())
 }
 
+/// The last words of a log that say more than that a request was answered.
+fn show_end_of(log: &Path) {
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    let words: Vec<&str> =
+        text.lines().filter(|line| line.contains("WARN") || line.contains("ERROR")).collect();
+    words.iter().rev().take(5).rev().for_each(|line| eprintln!("  {line}"));
+}
+
 fn arguments_text(arguments: &[String]) -> String {
     if arguments.is_empty() { String::new() } else { format!(" ARGS='{}'", arguments.join(" ")) }
 }
@@ -160,10 +171,12 @@ fn versions(bench: &Bench) -> Vec<String> {
         bench.root.join(".venv-bench/bin/python"),
         &["-c", "from importlib.metadata import version; print(version('google-adk'))"],
     );
+    let is_real = subject::server_program().is_ok_and(|program| program.ends_with("sederunt"));
+    let served_by = if is_real { "" } else { " (served by the benchmark itself)" };
     let redis = probe::version_of("redis-server", &["--version"]);
     let redis = redis.split_whitespace().find_map(|word| word.strip_prefix("v=")).unwrap_or("?").to_owned();
     vec![
-        format!("Sederunt {}", env!("CARGO_PKG_VERSION")),
+        format!("Sederunt {}{served_by}", env!("CARGO_PKG_VERSION")),
         format!("SQLite {}", rusqlite::version()),
         format!("PostgreSQL {postgres}"),
         format!("Redis {redis}"),

@@ -243,10 +243,10 @@ fn figure(value: f64, unit: &str) -> String {
 }
 
 fn thousands(value: f64) -> String {
-    let digits = format!("{value:.0}");
-    let mut text = String::new();
+    let digits = format!("{:.0}", value.abs());
+    let mut text = String::from(if value < 0.0 { "-" } else { "" });
     for (nth, digit) in digits.chars().enumerate() {
-        if nth > 0 && (digits.len() - nth).is_multiple_of(3) && digit.is_ascii_digit() {
+        if nth > 0 && (digits.len() - nth).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);
@@ -278,7 +278,7 @@ mod tests {
 
     #[test]
     fn thousands_are_separated() {
-        for (value, text) in [(0.0, "0"), (999.0, "999"), (1000.0, "1,000"), (1234567.0, "1,234,567")] {
+        for (value, text) in [(0.0, "0"), (-999.0, "-999"), (1000.0, "1,000"), (1234567.0, "1,234,567")] {
             assert_eq!(thousands(value), text);
         }
     }

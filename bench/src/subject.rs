@@ -1,5 +1,6 @@
 //! The product under measurement: its stores, filled through its own engine, and its server as a process of its own.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, ensure};
@@ -15,7 +16,7 @@ use crate::bench::Bench;
 use crate::child::{self, Listening};
 use crate::load::{Target, single_threaded};
 use crate::payload::{Payloads, SESSIONS};
-use crate::raw::postgres::Database;
+use crate::raw::postgres::{self, Database};
 
 /// Sessions made by one change: as many as keep a commit short.
 const SESSIONS_PER_CHANGE: usize = 100;
@@ -24,11 +25,13 @@ const SESSIONS_PER_CHANGE: usize = 100;
 pub struct Subject {
     pub url: String,
     key: String,
-    _home: Home,
+    /// What its servers log.
+    log: PathBuf,
+    home: Home,
 }
 
-#[expect(dead_code, reason = "held until the store is no longer needed")]
 enum Home {
+    #[expect(dead_code, reason = "held until the store is no longer needed")]
     Disk(tempfile::TempDir),
     Database(Database),
 }
@@ -38,16 +41,16 @@ impl Subject {
     pub fn on_disk(bench: &Bench) -> Result<Self> {
         let dir = tempfile::tempdir_in(&bench.dir)?;
         let url = dir.path().join("store").to_str().context("the path is not UTF-8")?.to_owned();
-        Self::new(url, Home::Disk(dir))
+        Self::new(bench, url, Home::Disk(dir))
     }
 
     /// A fresh database on the PostgreSQL of the benchmark.
     pub fn on_postgres(bench: &Bench) -> Result<Self> {
         let database = Database::create(bench.postgres()?)?;
-        Self::new(database.url.clone(), Home::Database(database))
+        Self::new(bench, database.url.clone(), Home::Database(database))
     }
 
-    fn new(url: String, home: Home) -> Result<Self> {
+    fn new(bench: &Bench, url: String, home: Home) -> Result<Self> {
         let key = single_threaded()?.block_on(async {
             let engine = open(&url).await?;
             let wish = NewKey { role: Some(Role::Owner), user: Some("bench".into()), ..NewKey::default() };
@@ -55,7 +58,7 @@ impl Subject {
             engine.store().close().await;
             made.secret.context("a key without a secret")
         })?;
-        Ok(Self { url, key, _home: home })
+        Ok(Self { url, key, log: bench.log(), home })
     }
 
     /// Runs something on the store in this process, and lets go of it.
@@ -71,7 +74,17 @@ impl Subject {
     /// Makes the sessions `s0`, `s1` … that spread-out appends go to.
     pub fn with_sessions(self) -> Result<Self> {
         self.with_engine(async |engine| make_sessions(engine, SESSIONS, talk).await)?;
+        self.settle()?;
         Ok(self)
+    }
+
+    /// Lets the database learn what was filled in, which its own worker would do within a minute; the bare baselines
+    /// get the same.
+    pub fn settle(&self) -> Result<()> {
+        match &self.home {
+            Home::Disk(_) => Ok(()),
+            Home::Database(database) => postgres::run(&database.url, "VACUUM ANALYZE"),
+        }
     }
 
     /// Starts the server on this store, with keys.
@@ -80,10 +93,16 @@ impl Subject {
         let mut command =
             if beside.is_file() { child::command(beside) } else { child::command(child::this_program()?) };
         command.args(["serve", "--listen", "127.0.0.1:0", "--auth", "keys", "--store", &self.url]);
-        let listening = Listening::start(command)?;
+        let listening = Listening::start(command, &self.log)?;
         let target = Target::new(listening.addr, Some(&self.key));
         Ok(Node { listening, target })
     }
+}
+
+/// The product's binary beside this one; where it was not built, this program can serve too.
+pub fn server_program() -> Result<PathBuf> {
+    let beside = child::this_program()?.with_file_name("sederunt");
+    if beside.is_file() { Ok(beside) } else { child::this_program() }
 }
 
 /// A running server of ours.
