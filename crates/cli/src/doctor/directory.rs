@@ -135,7 +135,7 @@ fn inside(path: &Path, known: u32) -> Vec<Finding> {
         let mut findings = vec![schema_finding(found, known)];
         if found == known {
             findings.push(Finding::ok("sessions", number("SELECT count(*) FROM session_heads")?.to_string()));
-            let newest = number("SELECT coalesce(max(last_at), 0) FROM session_heads")?;
+            let newest = number("SELECT coalesce(max(last_at), 0) FROM session_tails")?;
             findings.push(clock(Timestamp::from_micros(newest), SystemClock::default().now()));
         }
         Ok(findings)

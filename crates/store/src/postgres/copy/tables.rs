@@ -119,13 +119,14 @@ pub(super) const TABLES: &[Table] = &[
             ("agent_slug", "h.agent_slug", Text),
             ("entity_id", "", Text),
         ],
-        from: "session_heads h JOIN sessions s ON s.sk = h.sk WHERE h.tk = ?1 ORDER BY h.sk",
+        from: "session_heads h JOIN session_tails t ON t.sk = h.sk JOIN sessions s ON s.sk = h.sk
+               WHERE h.tk = ?1 ORDER BY h.sk",
     },
     Table {
         name: "sessions",
         columns: &[
             ("tk", "", Number),
-            ("sk", "", Number),
+            ("sk", "s.sk", Number),
             ("source_kind", "", Text),
             ("source_interactive", "interactive", Flag),
             ("source_platform", "platform", Text),
@@ -151,7 +152,7 @@ pub(super) const TABLES: &[Table] = &[
             ("started_at", "", Number),
             ("completed_at", "", Number),
         ],
-        from: "sessions WHERE tk = ?1 ORDER BY sk",
+        from: "sessions s JOIN session_details d ON d.sk = s.sk WHERE s.tk = ?1 ORDER BY s.sk",
     },
     Table {
         name: "participants",
