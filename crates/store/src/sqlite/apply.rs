@@ -6,7 +6,8 @@ use sederunt_core::event::{Appended, NewEvent};
 use sederunt_core::ids::{SessionId, TenantId};
 use sederunt_core::session::DescriptionSource;
 use sederunt_core::store::{
-    Change, ClaimChange, Committed, IdemKey, NewSession, Notice, On, Part, PartDone, Refusal, Update, Write,
+    Change, ClaimChange, Committed, IdemKey, NewSession, Notice, On, Part, PartDone, Record, Refusal, Update,
+    Write,
 };
 use sederunt_core::{Error, Timestamp};
 use smallvec::SmallVec;
@@ -135,6 +136,9 @@ fn write(
         parts.push(work.finish(ledger, tk, &change.tenant, id)?);
     }
     records::write(ledger.db, tk, change, now)?;
+    if change.records.iter().any(|record| matches!(record, Record::MergeUser { .. })) {
+        ledger.forget_heads();
+    }
     if let Some(key) = &change.key {
         let sequences: SmallVec<[u64; 4]> = parts
             .iter()

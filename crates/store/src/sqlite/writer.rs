@@ -249,6 +249,11 @@ impl Ledger<'_> {
         self.known.heads.remove(&(tk, id.clone()));
     }
 
+    /// Forgets every head: rows were written past this thread's memory of them.
+    pub(super) fn forget_heads(&mut self) {
+        self.known.heads.clear();
+    }
+
     pub(super) fn announce(&mut self, notice: Notice) {
         self.notes.bytes += notice.events.iter().map(|event| event.bytes()).sum::<usize>();
         self.notes.notices.push(notice);
