@@ -1,8 +1,8 @@
 //! The seam on PostgreSQL: many stateless nodes over one database.
 //!
-//! Plain appends go through [`lanes`] in batches; everything else is a transaction of its own ([`commit`]).
+//! Plain appends go through `lanes` in batches; everything else is a transaction of its own (`commit`).
 //! Row-level security is forced, and no role that this store takes may bypass it: see `migrations/V1__log.sql`.
-//! Nodes tell each other by [`spread`] what has happened; rows are always read from the tables.
+//! Nodes tell each other by `spread` what has happened; rows are always read from the tables.
 
 mod batch;
 mod claim;

@@ -1,7 +1,7 @@
 //! The store on SQLite: one writer thread with group commit, a pool of readers, and a full-text
 //! index in a file of its own that follows a moment behind.
 //!
-//! Start with [`apply`] (what a change does), [`writer`] (how it is committed) and `migrations/`.
+//! Start with `apply` (what a change does), `writer` (how it is committed) and `migrations/`.
 
 mod apply;
 mod backup;
