@@ -167,6 +167,10 @@ pub struct PatchSession {
 }
 
 pub fn patch(actor: &Actor, session: &Session, wish: &PatchSession) -> Result<Option<Step>> {
+    // What a `submit` link may write is an answer, never the row.
+    if actor.role == Role::Share {
+        return Err(Error::denied("a share link changes no session"));
+    }
     let mut update = Update::default();
     if let Some(title) = &wish.title {
         title.as_deref().map_or(Ok(()), check_title)?;

@@ -220,3 +220,11 @@ fn limits_are_met_exactly_and_refused_one_past() {
     assert!(open_with(priority(*limits::PRIORITY_RANGE.end())).is_ok());
     assert!(open_with(priority(limits::PRIORITY_RANGE.end() + 1)).is_err());
 }
+
+#[test]
+fn a_share_link_never_changes_the_row() {
+    let wish = PatchSession { title: Some(Some("mine now".into())), ..PatchSession::default() };
+    let mut visitor = actor(Role::Share, None);
+    visitor.shared = Some((SessionId::stored("s"), crate::access::ShareAccess::Submit));
+    assert_eq!(patch(&visitor, &session_in(Status::Idle), &wish).unwrap_err().code(), "denied");
+}
