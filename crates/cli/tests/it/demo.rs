@@ -1,9 +1,8 @@
 use std::io::{BufRead, BufReader, Write};
-use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::world::{PATIENCE, World, talk, wait};
+use crate::world::{PATIENCE, Running, World, talk};
 
 #[test]
 fn a_demo_fills_an_empty_store_and_keeps_it_moving() {
@@ -30,18 +29,11 @@ fn a_demo_fills_an_empty_store_and_keeps_it_moving() {
 fn a_demo_leaves_a_real_store_alone() {
     let world = World::new();
     world.seed(async |store| drop(talk(store, "cli:main", 1).await));
-    let mut child = world
-        .command(&["serve", "--demo", "--listen", "127.0.0.1:0"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let said = BufReader::new(child.stderr.take().unwrap())
+    let mut server = Running::start(&mut world.command(&["serve", "--demo", "--listen", "127.0.0.1:0"]));
+    let said = BufReader::new(server.child().stderr.take().unwrap())
         .lines()
         .map(|line| line.unwrap())
         .find(|line| line.contains("no demo"));
     assert!(said.is_some());
     assert_eq!(world.json(&["sessions", "ls"])["items"].as_array().unwrap().len(), 1);
-    child.kill().unwrap();
-    wait(child);
 }

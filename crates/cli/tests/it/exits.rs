@@ -1,6 +1,4 @@
-use std::process::Stdio;
-
-use crate::world::{World, talk, wait};
+use crate::world::{Running, World, talk};
 
 #[test]
 fn every_way_to_fail_has_its_exit_code_and_one_line() {
@@ -43,10 +41,10 @@ fn a_reader_that_leaves_is_no_failure() {
         &["config", "show"],
         &["doctor"],
     ] {
-        let mut child = world.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        drop(child.stdout.take());
-        let stderr = child.stderr.take().unwrap();
-        assert_eq!(wait(child), 0, "{args:?}");
+        let mut process = Running::start(&mut world.command(args));
+        drop(process.stdout());
+        let stderr = process.child().stderr.take().unwrap();
+        assert_eq!(process.wait(), 0, "{args:?}");
         let said = std::io::read_to_string(stderr).unwrap();
         assert!(!said.contains("panicked") && !said.contains("error"), "{args:?}: {said}");
     }

@@ -1,7 +1,6 @@
-use std::io::{BufRead, BufReader};
-use std::process::Stdio;
+use std::io::BufRead;
 
-use crate::world::{World, ran, talk, wait};
+use crate::world::{Running, World, ran, talk};
 
 #[test]
 fn a_server_says_where_it_listens_and_ends_well_on_either_signal() {
@@ -21,24 +20,18 @@ fn a_server_that_stops_ends_open_streams_and_does_not_wait_for_them() {
     let world = World::new();
     world.seed(async |store| drop(talk(store, "cli:main", 1).await));
     let server = world.serve(&[]);
-    let mut tail = world
-        .command(&["sessions", "tail", "cli:main", "--json"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+    let mut tail = Running::start(&mut world.command(&["sessions", "tail", "cli:main", "--json"]));
     let mut first = String::new();
-    BufReader::new(tail.stdout.take().unwrap()).read_line(&mut first).unwrap();
+    tail.stdout().read_line(&mut first).unwrap();
     assert!(first.contains("session.created"), "{first}");
     assert_eq!(server.stop("-TERM"), 0);
-    let _ = tail.kill();
-    wait(tail);
+    assert_eq!(tail.wait(), 5, "without its server a reader gives up");
 }
 
 #[test]
 fn a_store_is_served_once() {
     let world = World::new();
-    let server = world.serve(&[]);
+    let mut server = world.serve(&[]);
     let second = world.fails(&["serve", "--listen", "127.0.0.1:0"], 5);
     assert!(second.contains(&server.url) && second.contains(&server.pid().to_string()), "{second}");
 }

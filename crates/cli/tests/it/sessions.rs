@@ -1,9 +1,8 @@
-use std::io::{BufRead, BufReader};
-use std::process::Stdio;
+use std::io::BufRead;
 
 use sederunt::{ClaimRequest, Settle, limits};
 
-use crate::world::{World, owner, queue, talk, wait};
+use crate::world::{Running, World, owner, queue, talk};
 
 #[test]
 fn sessions_are_a_table_for_people_and_json_for_programs() {
@@ -44,13 +43,8 @@ fn a_log_is_followed_as_it_grows() {
     let world = World::new();
     world.seed(async |store| drop(talk(store, "cli:main", 1).await));
     let server = world.serve(&[]);
-    let mut tail = world
-        .command(&["sessions", "tail", "cli:main", "--json"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(tail.stdout.take().unwrap()).lines();
+    let mut tail = Running::start(&mut world.command(&["sessions", "tail", "cli:main", "--json"]));
+    let mut lines = tail.stdout().lines();
     let mut next = || -> serde_json::Value { serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap() };
     assert_eq!(next()["sequence"], 1);
     assert_eq!(next()["content"][0]["text"], "message 1");
@@ -61,8 +55,6 @@ fn a_log_is_followed_as_it_grows() {
     });
     let live = next();
     assert_eq!((&live["sequence"], &live["content"][0]["text"]), (&3.into(), &"and now?".into()));
-    tail.kill().unwrap();
-    wait(tail);
 }
 
 #[test]

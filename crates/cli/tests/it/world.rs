@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -136,69 +136,87 @@ pub async fn queue(store: &Sederunt, id: &str) -> SessionId {
     store.open(&owner(), wish, None).await.unwrap().session.id
 }
 
-/// A running server, killed when it goes out of scope.
-pub struct Served {
-    pub url: String,
-    child: Option<Child>,
-}
+/// A running process, killed when it goes out of scope: a test that fails leaves nothing behind.
+pub struct Running(Option<Child>);
 
-impl Served {
-    fn start(mut command: Command) -> Self {
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let stdout = child.stdout.take().unwrap();
+impl Running {
+    pub fn start(command: &mut Command) -> Self {
+        Self(Some(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()))
+    }
+
+    pub fn child(&mut self) -> &mut Child {
+        self.0.as_mut().unwrap()
+    }
+
+    pub fn stdout(&mut self) -> BufReader<ChildStdout> {
+        BufReader::new(self.child().stdout.take().unwrap())
+    }
+
+    /// Waits for it to end by itself, and says how.
+    pub fn wait(mut self) -> i32 {
+        let mut child = self.0.take().unwrap();
+        let pid = child.id();
         let (said, heard) = mpsc::channel();
-        std::thread::spawn(move || {
-            let mut line = String::new();
-            let _ = BufReader::new(stdout).read_line(&mut line);
-            let _ = said.send(line);
-        });
-        let line = heard.recv_timeout(PATIENCE).unwrap_or_default();
-        let Some(url) = line.trim().strip_prefix("listening on ") else {
-            let _ = child.kill();
-            let mut why = String::new();
-            let _ = child.stderr.take().unwrap().read_to_string(&mut why);
-            panic!("the server did not start: {line}{why}");
-        };
-        // Read on, or a full pipe would stop the server.
-        let mut stderr = child.stderr.take().unwrap();
-        std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
-        Self { url: url.to_owned(), child: Some(child) }
-    }
-
-    pub fn pid(&self) -> u32 {
-        self.child.as_ref().unwrap().id()
-    }
-
-    /// Asks it to stop, and says how it ended.
-    pub fn stop(mut self, signal: &str) -> i32 {
-        kill(signal, self.pid());
-        wait(self.child.take().unwrap())
+        std::thread::spawn(move || said.send(child.wait()));
+        match heard.recv_timeout(PATIENCE) {
+            Ok(status) => status.unwrap().code().unwrap_or(-1),
+            Err(_) => {
+                kill("-KILL", pid);
+                panic!("the process did not end");
+            }
+        }
     }
 }
 
-impl Drop for Served {
+impl Drop for Running {
     fn drop(&mut self) {
-        if let Some(mut child) = self.child.take() {
+        if let Some(mut child) = self.0.take() {
             let _ = child.kill();
             let _ = child.wait();
         }
     }
 }
 
-pub fn kill(signal: &str, pid: u32) {
-    assert!(Command::new("kill").args([signal, &pid.to_string()]).status().unwrap().success());
+/// A running server.
+pub struct Served {
+    pub url: String,
+    process: Running,
 }
 
-/// Waits for a process to end, and says how.
-pub fn wait(mut child: Child) -> i32 {
-    let pid = child.id();
-    let (said, heard) = mpsc::channel();
-    std::thread::spawn(move || said.send(child.wait()));
-    match heard.recv_timeout(PATIENCE) {
-        Ok(status) => status.unwrap().code().unwrap_or(-1),
-        Err(_) => {
-            kill("-KILL", pid);
-            panic!("the process did not end");
-        }
+impl Served {
+    fn start(mut command: Command) -> Self {
+        let mut process = Running::start(&mut command);
+        let mut stdout = process.stdout();
+        let (said, heard) = mpsc::channel();
+        std::thread::spawn(move || {
+            let mut line = String::new();
+            let _ = stdout.read_line(&mut line);
+            let _ = said.send(line);
+        });
+        let line = heard.recv_timeout(PATIENCE).unwrap_or_default();
+        let mut stderr = process.child().stderr.take().unwrap();
+        let Some(url) = line.trim().strip_prefix("listening on ") else {
+            let _ = process.child().kill();
+            let mut why = String::new();
+            let _ = stderr.read_to_string(&mut why);
+            panic!("the server did not start: {line}{why}");
+        };
+        // Read on, or a full pipe would stop the server.
+        std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
+        Self { url: url.to_owned(), process }
     }
+
+    pub fn pid(&mut self) -> u32 {
+        self.process.child().id()
+    }
+
+    /// Asks it to stop, and says how it ended.
+    pub fn stop(mut self, signal: &str) -> i32 {
+        kill(signal, self.pid());
+        self.process.wait()
+    }
+}
+
+pub fn kill(signal: &str, pid: u32) {
+    assert!(Command::new("kill").args([signal, &pid.to_string()]).status().unwrap().success());
 }

@@ -112,3 +112,44 @@ fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     format!("panic: {}", text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use axum::Router;
+    use axum::body::Body;
+    use axum::middleware::from_fn_with_state;
+    use axum::routing::get;
+    use http_body_util::BodyExt;
+    use sederunt_core::engine::{Engine, Settings};
+    use sederunt_core::live::Hub;
+    use sederunt_store::sqlite::{Place, SqliteOptions, SqliteStore};
+    use tokio::sync::watch;
+    use tower::ServiceExt;
+
+    use super::*;
+    use crate::config::ServerConfig;
+    use crate::http::Phase;
+
+    #[tokio::test]
+    async fn a_panic_is_a_refusal_like_any_other() {
+        let hub = Arc::new(Hub::default());
+        let options = SqliteOptions { place: Place::Memory, clock: Arc::default(), hub: hub.clone() };
+        let engine = Engine::new(SqliteStore::open(options).unwrap(), hub, Settings::default());
+        let listener = "127.0.0.1:7070".parse().unwrap();
+        let (_phase, watched) = watch::channel(Phase::Serving);
+        let app = App::new(engine, &ServerConfig::default(), "store".into(), listener, watched).unwrap();
+        let router: Router = Router::new()
+            .route("/healthz", get(async || -> &'static str { panic!("a secret in a panic") }))
+            .layer(from_fn_with_state(app.clone(), gate));
+        let request = Request::get("/healthz").header("host", "127.0.0.1:7070").body(Body::empty()).unwrap();
+        let response = router.oneshot(request).await.unwrap();
+        assert_eq!(response.status(), 500);
+        assert!(response.headers().contains_key(request_id::X_REQUEST_ID));
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
+        assert_eq!(body["error"]["code"], "internal");
+        assert!(!body.to_string().contains("secret"));
+    }
+}

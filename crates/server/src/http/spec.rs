@@ -9,7 +9,7 @@ use utoipa::openapi::security::{
 };
 use utoipa::openapi::{
     Components, ContactBuilder, Content, HeaderBuilder, InfoBuilder, LicenseBuilder, OpenApi, OpenApiBuilder,
-    Ref, RefOr, Required, ResponseBuilder,
+    Ref, RefOr, Required, ResponseBuilder, Schema,
 };
 use utoipa::{PartialSchema, ToSchema};
 
@@ -146,8 +146,36 @@ const SHARED: [Shared; 11] = [
     },
 ];
 
+/// The shapes of answers. In them every field is always there, if only as null.
+const ANSWERS: [&str; 22] = [
+    "Appended", "Claim", "Claimed", "Claims", "CreatedKey", "Event", "EventPage", "Health", "Heartbeat", "Hit",
+    "Hits", "Key", "KeyList", "Session", "SessionList", "Share", "SharedSession", "Source", "Tenant", "TenantList",
+    "User", "UserList",
+];
+
+/// The one field that an answer leaves out: only the holder of a claim is told to stop.
+const LEFT_OUT: (&str, &str) = ("Appended", "stop_requested");
+
+fn require_all(name: &str, schema: &mut RefOr<Schema>) {
+    match schema {
+        RefOr::T(Schema::Object(object)) => {
+            let fields = object.properties.keys();
+            object.required = fields.filter(|field| (name, field.as_str()) != LEFT_OUT).cloned().collect();
+        }
+        RefOr::T(Schema::AllOf(all)) => all.items.iter_mut().for_each(|item| require_all(name, item)),
+        _ => {}
+    }
+}
+
 /// Adds what holds for all routes alike, so that no route has to say it.
 fn complete(document: &mut OpenApi) {
+    if let Some(components) = &mut document.components {
+        for name in ANSWERS {
+            if let Some(schema) = components.schemas.get_mut(name) {
+                require_all(name, schema);
+            }
+        }
+    }
     for (path, item) in &mut document.paths.paths {
         let operations = [
             (HttpMethod::Get, &mut item.get),
@@ -191,8 +219,8 @@ fn describe(path: &str, method: &HttpMethod, operation: &mut Operation) {
         parameters.push(header("Idempotency-Key", "A repeat with the same key and body has one effect", 200));
     }
     if !met.is_open() {
-        let about = "The user that a key with `act_as` acts for";
-        parameters.push(header("X-Sederunt-User", about, 200));
+        parameters.push(header("X-Sederunt-User", "The user that a key with `act_as` acts for", 200));
+        parameters.push(header("X-Sederunt-Tenant", "The tenant that the operator acts in", 200));
         let mut ways = vec![SecurityRequirement::new::<_, [&str; 0], &str>("key", [])];
         if *method == HttpMethod::Get && super::gate::opens_to_shares(&http::Method::GET, path) {
             ways.push(SecurityRequirement::new::<_, [&str; 0], &str>("share", []));
@@ -266,6 +294,18 @@ mod tests {
             let parameters = operation["parameters"].as_array().unwrap();
             let key = parameters.iter().any(|parameter| parameter["name"] == "Idempotency-Key");
             assert!(key && operation.get("requestBody").is_some(), "{verb} {path}");
+        }
+    }
+
+    #[test]
+    fn every_field_of_an_answer_is_always_there() {
+        let document: Value = serde_json::from_str(document()).unwrap();
+        for name in ANSWERS {
+            let schema = &document["components"]["schemas"][name];
+            assert!(schema.is_object(), "{name}");
+            let fields = schema["properties"].as_object().map_or(0, |fields| fields.len());
+            let required = schema["required"].as_array().map_or(0, Vec::len);
+            assert_eq!(required, fields - usize::from(name == LEFT_OUT.0), "{name}");
         }
     }
 

@@ -13,6 +13,7 @@ mod hints;
 mod idempotency;
 mod keys;
 mod local;
+mod logs;
 mod meta;
 mod search;
 mod sessions;

@@ -9,7 +9,7 @@ use sederunt_core::session::{Claim, Head, SessionType, Status};
 use super::fault::unknown_word;
 
 /// A head with what only the store knows of it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Found {
     pub sk: i64,
     /// Sequences up to here lie in other sessions' logs.

@@ -4,6 +4,7 @@
 //! a write, and a lost file is filled again.
 
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -152,7 +153,9 @@ impl Indexer {
         // The first round finds what a former run left.
         self.dirty.add([Mark::OUTBOX].into_iter());
         while let Some(Round { marks, waiting }) = self.dirty.next() {
-            let outcome = self.round(&marks);
+            // The thread outlives whatever a round meets: somebody may always wait for the next one.
+            let outcome = catch_unwind(AssertUnwindSafe(|| self.round(&marks)))
+                .unwrap_or_else(|_| Err(rusqlite::Error::UnwindingPanic));
             if let Err(error) = &outcome {
                 tracing::warn!(%error, "the search index could not be written; trying again");
                 self.databases = None;
@@ -178,6 +181,14 @@ impl Indexer {
             None => Databases { threads: self.files.reader()?, search: self.files.search()? },
         };
         let databases = self.databases.insert(databases);
+        if !self.caught_up {
+            // A former run may have had a clock ahead of this one.
+            let _turn = self.files.turn_to_write();
+            databases
+                .search
+                .prepare_cached("UPDATE progress SET read_to = min(read_to, ?1)")?
+                .execute([began.minus(OVERLAP).as_micros()])?;
+        }
         let mut todo = marks.clone();
         todo.remove(&Mark::OUTBOX.sk);
         let lines = {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 use sederunt_core::{Error, Result};
 
 use super::fault::report;
@@ -59,7 +59,7 @@ impl Files {
         };
         let mut threads = files.threads().map_err(report)?;
         migrate::migrate(&mut threads, migrate::THREADS)?;
-        let mut search = files.search().map_err(report)?;
+        let mut search = files.search_or_a_new_one().map_err(report)?;
         migrate::migrate(&mut search, migrate::SEARCH)?;
         if files.directory.is_none() {
             files.anchors = Mutex::new(vec![threads, search]);
@@ -118,6 +118,24 @@ impl Files {
         let db = self.connect(&self.search)?;
         db.pragma_update(None, "synchronous", "NORMAL")?;
         Ok(db)
+    }
+
+    /// A damaged search file is thrown away: everything in it can be read again from the logs.
+    fn search_or_a_new_one(&self) -> rusqlite::Result<Connection> {
+        let damaged = |error: &rusqlite::Error| {
+            matches!(error.sqlite_error_code(), Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt))
+        };
+        match self.search() {
+            Err(error) if damaged(&error) => {
+                tracing::warn!(%error, "the search file is damaged; filling a new one");
+                for suffix in ["-wal", "-shm"] {
+                    let _ = std::fs::remove_file(format!("{}{suffix}", self.search));
+                }
+                File::create(&self.search).map_err(|_| error)?;
+                self.search()
+            }
+            opened => opened,
+        }
     }
 
     /// A connection that only reads, with the words beside the threads.

@@ -4,13 +4,13 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
-use sederunt_core::Actor;
 use sederunt_core::event::{Appended, EventType, NewEvent};
 use sederunt_core::ids::Incarnation;
 use sederunt_core::json::Json;
 use sederunt_core::session::decide::{self, OpenSession};
 use sederunt_core::session::{SessionType, SourceKind};
-use sederunt_core::store::{Fork, Guard, On, Part, Update, Write};
+use sederunt_core::store::{Fork, Guard, On, Part, Record, Update, Write};
+use sederunt_core::{Actor, Role};
 use smallvec::smallvec;
 use tempfile::TempDir;
 
@@ -266,6 +266,32 @@ async fn an_external_id_in_the_shared_beginning_counts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_the_writer_remembers_of_a_session_follows_a_merge_of_its_holder() {
+    let store = in_memory();
+    let user = |name: &str| User {
+        id: UserId::stored(name),
+        name: None,
+        role: Role::Member,
+        suspended: false,
+        merged_into: None,
+        created_at: Timestamp::default(),
+        identities: Vec::new(),
+    };
+    let merge = Record::MergeUser { from: UserId::stored("ann"), into: UserId::stored("bob") };
+    let mut part = new_session("s");
+    if let On::New(new) = &mut part.on {
+        new.head.holder = Some(UserId::stored("ann"));
+    }
+    let people = [user("ann"), user("bob")].map(Record::AddUser);
+    store.commit(people.into_iter().fold(change([part]), Change::record)).await.unwrap();
+    store.commit(appending("s", &["hers"])).await.unwrap();
+    store.commit(change([]).record(merge)).await.unwrap();
+    let done = store.commit(appending("s", &["his"])).await.unwrap();
+    assert_eq!(done.parts[0].head.holder, Some(UserId::stored("bob")));
+    assert_eq!(store.session(&tenant(), &id("s")).await.unwrap().unwrap().head, done.parts[0].head);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_schema_from_the_future_is_refused_and_left_alone() {
     let directory = TempDir::new().unwrap();
     in_directory(&directory).unwrap().close().await;
@@ -337,6 +363,13 @@ async fn words_are_found_again_after_a_stop_and_after_the_loss_of_their_file() {
     let store = in_directory(&directory).unwrap();
     assert_eq!(store.hits("okapi").await, okapis);
     assert_eq!(store.hits("quagga").await, [("s".to_owned(), None)]);
+    store.close().await;
+    drop(store);
+
+    std::fs::write(directory.path().join("store/search.sqlite3"), "not a database at all".repeat(500))
+        .unwrap();
+    let store = in_directory(&directory).unwrap();
+    assert_eq!(store.hits("okapi").await, okapis);
 }
 
 #[tokio::test(flavor = "multi_thread")]
