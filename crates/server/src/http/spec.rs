@@ -148,9 +148,9 @@ const SHARED: [Shared; 11] = [
 
 /// The shapes of answers. In them every field is always there, if only as null.
 const ANSWERS: [&str; 22] = [
-    "Appended", "Claim", "Claimed", "Claims", "CreatedKey", "Event", "EventPage", "Health", "Heartbeat", "Hit",
-    "Hits", "Key", "KeyList", "Session", "SessionList", "Share", "SharedSession", "Source", "Tenant", "TenantList",
-    "User", "UserList",
+    "Appended", "Claim", "Claimed", "Claims", "CreatedKey", "Event", "EventPage", "Health", "Heartbeat",
+    "Hit", "Hits", "Key", "KeyList", "Session", "SessionList", "Share", "SharedSession", "Source", "Tenant",
+    "TenantList", "User", "UserList",
 ];
 
 /// The one field that an answer leaves out: only the holder of a claim is told to stop.

@@ -48,7 +48,8 @@ async fn a_line_names_the_route_and_never_what_was_said(ground: Ground) {
     let house = House::keyed(ground).await;
     let (secret, _) = house.new_key(NewKey { role: Some(Role::Owner), ..NewKey::default() }).await;
     let owner = house.bearer(&secret).with("x-request-id", &format!("logged-{ground:?}"));
-    let id = owner.session(json!({"id": "private-name", "session_type": "mixed", "title": "private-title"})).await;
+    let id =
+        owner.session(json!({"id": "private-name", "session_type": "mixed", "title": "private-title"})).await;
     owner.say(&id, "private-words").await.expect(201);
     owner.get("/api/search?q=private-query").await.expect(200);
     let wish = json!({"access": "read", "expires_in": 60});
@@ -67,7 +68,10 @@ async fn a_line_names_the_route_and_never_what_was_said(ground: Ground) {
     let fields = &line["fields"];
     assert_eq!(line["level"], "INFO");
     assert_eq!((&fields["method"], &fields["status"]), (&json!("POST"), &json!(201)));
-    assert_eq!((&fields["route"], &fields["tenant"]), (&json!("/api/sessions/{id}/events"), &json!("default")));
+    assert_eq!(
+        (&fields["route"], &fields["tenant"]),
+        (&json!("/api/sessions/{id}/events"), &json!("default"))
+    );
     assert!(fields["ms"].is_number());
     for hidden in [secret.as_str(), token, "private-"] {
         assert!(!log.contains(hidden), "{hidden} stands in the log");
