@@ -5,6 +5,7 @@
 
 pub mod postgres;
 pub mod sqlite;
+mod words;
 
 /// The piece of a text around the first of these words, on one line, as search hits show it.
 pub fn snippet(text: &str, words: &[String]) -> String {

@@ -22,6 +22,7 @@ pub fn advance(
     let mut cold = Cold::default();
     let mut done: Vec<Appended> = Vec::with_capacity(events.len());
     let at = now.max(head.last_at);
+    let preview = |event: &Event| payload::preview_of(event.content.as_ref()?, limits::PREVIEW_CHARS);
     for event in events {
         if let Some(external) = event.external_event_id.as_deref() {
             let in_batch = done.iter().find_map(|slot| match slot {
@@ -38,21 +39,7 @@ pub fn advance(
         let sequence = head.last_sequence + 1;
         head.last_sequence = sequence;
         let turn = turn_of(head, &event, sequence);
-        if event.kind.is_message() {
-            head.message_count += 1;
-            let preview = event
-                .content
-                .as_ref()
-                .and_then(|content| payload::preview_of(content, limits::PREVIEW_CHARS));
-            if let Some(preview) = preview {
-                if !head.described {
-                    head.described = true;
-                    cold.description = Some(preview.clone());
-                }
-                head.preview = Some(preview);
-            }
-        }
-        done.push(Appended::New(Arc::new(Event {
+        let event = Event {
             session_id: session.clone(),
             sequence,
             kind: event.kind,
@@ -63,7 +50,23 @@ pub fn advance(
             turn,
             author: event.author,
             at,
-        })));
+        };
+        if event.kind.is_message() {
+            head.message_count += 1;
+            if !head.described {
+                cold.description = preview(&event);
+                head.described = cold.description.is_some();
+            }
+        }
+        done.push(Appended::New(Arc::new(event)));
+    }
+    // Lists show the last message that says something; what came before it in the batch is not looked at.
+    let newest = done.iter().rev().find_map(|slot| match slot {
+        Appended::New(event) if event.kind.is_message() => preview(event),
+        _ => None,
+    });
+    if newest.is_some() {
+        head.preview = newest;
     }
     if done.iter().any(|slot| matches!(slot, Appended::New(_))) {
         if at.minute() != head.last_at.minute() {

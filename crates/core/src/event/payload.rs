@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::EventType;
 use crate::error::{Error, Result};
@@ -142,47 +142,56 @@ pub fn content_parts(content: Json) -> Result<Json> {
 
 /// The text parts of a content array, joined by line breaks.
 pub fn text_of(content: &Json) -> Option<String> {
-    let Value::Array(parts) = content.value() else { return None };
     let mut text = String::new();
-    for part in &parts {
-        if part.get("type").and_then(Value::as_str) == Some("text")
-            && let Some(more) = part.get("text").and_then(Value::as_str)
-        {
-            if !text.is_empty() {
-                text.push('\n');
-            }
-            text.push_str(more);
+    for more in texts_of(&content.read::<Vec<_>>().ok()?) {
+        if !text.is_empty() {
+            text.push('\n');
         }
+        text.push_str(&more);
     }
     (!text.is_empty()).then_some(text)
 }
 
-/// The beginning of a message on one line, as lists show it. Reads only the first text part, and
-/// of that only its beginning.
+/// The beginning of a message on one line, as lists show it.
 pub fn preview_of(content: &Json, chars: usize) -> Option<Box<str>> {
-    #[derive(serde::Deserialize)]
-    struct Part<'a> {
-        #[serde(borrow, default)]
-        text: Option<&'a serde_json::value::RawValue>,
-    }
-    let parts = content.read::<Vec<Part<'_>>>().ok()?;
-    let mut texts = parts.iter().filter_map(|part| unquoted(part.text?.get()));
-    let text = texts.find(|text| !text.trim().is_empty())?;
+    let parts = content.read::<Vec<_>>().ok()?;
+    let text = texts_of(&parts).find(|text| !text.trim_start().is_empty())?;
     let mut preview = String::with_capacity(text.len().min(chars * 4));
     let mut left = chars;
-    for word in text.split_whitespace() {
-        if !preview.is_empty() && left > 0 {
-            preview.push(' ');
-            left -= 1;
+    let mut gap = false;
+    for c in text.trim_start().chars() {
+        if c.is_whitespace() {
+            gap = true;
+            continue;
         }
-        let cut = word.char_indices().nth(left).map_or(word.len(), |(at, _)| at);
-        preview.push_str(&word[..cut]);
-        left -= word[..cut].chars().count();
-        if left == 0 {
+        let needed = if gap { 2 } else { 1 };
+        if left < needed {
             break;
         }
+        if gap {
+            preview.push(' ');
+        }
+        preview.push(c);
+        left -= needed;
+        gap = false;
     }
     Some(preview.into())
+}
+
+/// A part of a content, of which nothing is copied.
+#[derive(serde::Deserialize)]
+struct Part<'a> {
+    #[serde(borrow, default, rename = "type")]
+    kind: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    text: Option<&'a RawValue>,
+}
+
+fn texts_of<'a>(parts: &[Part<'a>]) -> impl Iterator<Item = Cow<'a, str>> {
+    parts
+        .iter()
+        .filter(|part| part.kind.is_some_and(|kind| kind.get() == "\"text\""))
+        .filter_map(|part| unquoted(part.text?.get()))
 }
 
 /// What a JSON string says; most say it without escapes, and then nothing is copied.

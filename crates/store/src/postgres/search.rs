@@ -1,6 +1,4 @@
-//! Text search: how words are cut, and questions to the index (see [`super::index`]).
-//!
-//! Words are cut here, not by the database, so that nothing in a text or a query is ever taken for syntax.
+//! Text search: questions to the index (see [`super::index`]).
 
 use sederunt_core::event::payload::text_of;
 use sederunt_core::ids::{SessionId, TenantId};
@@ -14,17 +12,12 @@ use super::sessions::Seen;
 use super::tx::{Base, Scope, count, int};
 use crate::snippet;
 
-/// A longer word is found by its beginning.
-const WORD_CHARS_MAX: usize = 64;
 /// What is searched at a time, when not everything found may be seen.
 const WINDOW: i64 = 200;
 
 /// The words of a text, as the index knows them.
 pub(super) fn words_of(text: &str) -> Vec<String> {
-    text.split(|c: char| !c.is_alphanumeric())
-        .filter(|word| !word.is_empty())
-        .map(|word| word.to_lowercase().chars().take(WORD_CHARS_MAX).collect())
-        .collect()
+    crate::words::words_of(text).split_ascii_whitespace().map(str::to_owned).collect()
 }
 
 /// Stands in every document of a tenant, so that the index itself keeps tenants apart. No text has such a word.
@@ -126,8 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_letters_and_digits_in_lower_case() {
-        assert_eq!(words_of("It's o'clock: ΑΒΓ-9 & | ! :*'"), ["it", "s", "o", "clock", "αβγ", "9"]);
+    fn nothing_in_a_question_is_an_operator() {
         assert_eq!(query_of(7, &words_of("a' | b:*")), "'§7' & 'a':* & 'b':*");
     }
 }

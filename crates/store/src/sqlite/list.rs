@@ -313,7 +313,7 @@ impl Set {
             probe: |at| {
                 format!(
                     "{} IS NOT NULL AND EXISTS (SELECT 1 FROM search.words w \
-                     WHERE w.words MATCH 'scope : \"s' || s.sk || '\" AND ' || {})",
+                     WHERE w.words MATCH '\"§s' || s.sk || '\" AND ' || {})",
                     at[0], at[1]
                 )
             },

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use sederunt_core::{Error, Result};
 
@@ -154,6 +155,8 @@ impl Files {
         let db = Connection::open_with_flags(path, flags)?;
         db.busy_timeout(BUSY_WAIT)?;
         db.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
+        // Otherwise a kept statement is compiled anew whenever other values are bound to it.
+        db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         if self.directory.is_some() {
             db.pragma_update(None, "journal_mode", "WAL")?;
             db.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;

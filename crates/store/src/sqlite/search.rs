@@ -8,24 +8,23 @@ use sederunt_core::store::{Hit, SearchQuery};
 
 use super::sessions;
 use crate::snippet;
+use crate::words::words_of;
 
-/// All words, each as the beginning of one. They are quoted, so that nothing in
-/// them is taken for an operator. `None` if there is nothing in them to look for.
+/// All words, each as the beginning of one. They are letters and digits alone, so nothing in them can be an operator.
+/// `None` if there is nothing to look for.
 pub(super) fn matching(words: &[String]) -> Option<String> {
-    // No text has a NUL, and a query must not end at one.
-    if words.iter().any(|word| word.contains('\0')) {
-        return None;
-    }
-    let words: Vec<String> = words
-        .iter()
-        .filter(|word| word.chars().any(char::is_alphanumeric))
-        .map(|word| format!("\"{}\" *", word.replace('"', "\"\"")))
-        .collect();
-    (!words.is_empty()).then(|| format!("text : ({})", words.join(" AND ")))
+    let words = words.iter().map(|word| words_of(word)).collect::<String>();
+    let words: Vec<String> = words.split_ascii_whitespace().map(|word| format!("\"{word}\" *")).collect();
+    (!words.is_empty()).then(|| words.join(" AND "))
+}
+
+/// What a document is found by: whose it is, and its words.
+pub(super) fn bag(tk: i64, sk: i64, text: &str) -> String {
+    format!("§t{tk} §s{sk} {}", words_of(text))
 }
 
 pub(super) fn within_tenant(tk: i64, matching: &str) -> String {
-    format!("scope : \"t{tk}\" AND {matching}")
+    format!("\"§t{tk}\" AND {matching}")
 }
 
 /// A page of hits, newest first. It ends at the limit, or after so many hits that the caller may

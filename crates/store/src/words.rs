@@ -1,0 +1,88 @@
+//! How a text is cut into words, the same for every store, for what is indexed and for what is asked.
+//!
+//! Cut here and not by a database, so that nothing in a text or a query is ever taken for syntax, and so that the same
+//! question finds the same things everywhere.
+
+use unicode_normalization::char::decompose_canonical;
+
+/// A longer word is found by its beginning.
+const WORD_CHARS_MAX: usize = 64;
+
+/// The words of a text in their order, with a space after each: letters and digits in lower case, without accents.
+pub(crate) fn words_of(text: &str) -> String {
+    let mut words = Words { out: String::with_capacity(text.len() + 1), length: 0 };
+    for c in text.chars() {
+        match c {
+            'a'..='z' | '0'..='9' => words.push(c),
+            'A'..='Z' => words.push(c.to_ascii_lowercase()),
+            '\0'..='\x7f' => words.end(),
+            _ => words.push_folded(c),
+        }
+    }
+    words.end();
+    words.out
+}
+
+struct Words {
+    out: String,
+    /// Characters of the word that is being written.
+    length: usize,
+}
+
+impl Words {
+    fn push(&mut self, c: char) {
+        if self.length < WORD_CHARS_MAX {
+            self.out.push(c);
+        }
+        self.length += 1;
+    }
+
+    fn end(&mut self) {
+        if self.length > 0 {
+            self.out.push(' ');
+            self.length = 0;
+        }
+    }
+
+    fn push_folded(&mut self, c: char) {
+        for c in c.to_lowercase() {
+            match c {
+                // An accent on its own.
+                '\u{300}'..='\u{36f}' => {}
+                // Latin, Greek and Cyrillic, where people leave accents out; elsewhere a mark makes another letter.
+                '\u{80}'..='\u{52f}' | '\u{1e00}'..='\u{1fff}' if c.is_alphanumeric() => {
+                    let without = |part| matches!(part, '\u{300}'..='\u{36f}');
+                    decompose_canonical(c, |part| {
+                        if !without(part) {
+                            self.push(part);
+                        }
+                    });
+                }
+                c if c.is_alphanumeric() => self.push(c),
+                _ => self.end(),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_letters_and_digits_in_lower_case_without_accents() {
+        let long = "x".repeat(WORD_CHARS_MAX + 1);
+        let table = [
+            ("It's o'clock: ΑΒΓ-9 & | ! :*'", "it s o clock αβγ 9 "),
+            ("Café CAFE\u{301} cafe", "cafe cafe cafe "),
+            ("İstanbul, ÅNGSTRÖM", "istanbul angstrom "),
+            ("한국어 東京 हिन्दी", "한국어 東京 हिन दी "),
+            ("§1 a\0b", "1 a b "),
+            (" \n", ""),
+            (&long, &format!("{} ", &long[1..])),
+        ];
+        for (text, words) in table {
+            assert_eq!(words_of(text), words, "{text:?}");
+        }
+    }
+}
