@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use metrics_exporter_prometheus::PrometheusHandle;
+use sederunt_core::limits;
 use sederunt_core::people::SecretHash;
 
 /// How callers prove who they are.
@@ -99,6 +100,21 @@ impl Default for Rates {
     }
 }
 
+/// The times of connections that are being read.
+#[derive(Clone, Copy, Debug)]
+pub struct StreamTimes {
+    /// How often a quiet stream shows a sign of life.
+    pub heartbeat: Duration,
+    /// How long a reader may take nothing before it is cut.
+    pub stall_max: Duration,
+}
+
+impl Default for StreamTimes {
+    fn default() -> Self {
+        Self { heartbeat: limits::STREAM_HEARTBEAT, stall_max: limits::STREAM_STALL_MAX }
+    }
+}
+
 /// Everything that can be set about the server.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
@@ -109,6 +125,7 @@ pub struct ServerConfig {
     /// The hash of the operator's key; without it nobody is the operator.
     pub operator_key_hash: Option<SecretHash>,
     pub rates: Rates,
+    pub streams: StreamTimes,
     pub sweep_every: Duration,
     /// How long open requests may go on after the server was told to stop.
     pub drain_max: Duration,
@@ -124,6 +141,7 @@ impl Default for ServerConfig {
             public_url: None,
             operator_key_hash: None,
             rates: Rates::default(),
+            streams: StreamTimes::default(),
             sweep_every: Duration::from_secs(1),
             drain_max: Duration::from_secs(10),
             metrics: None,

@@ -15,6 +15,7 @@ mod keys;
 mod local;
 mod logs;
 mod meta;
+mod readers;
 mod search;
 mod sessions;
 mod shares;
