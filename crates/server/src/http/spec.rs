@@ -140,7 +140,7 @@ const SHARED: [Shared; 11] = [
     Shared { status: 500, description: "Our fault: `internal`", header: None, met_by: |_| true },
     Shared {
         status: 503,
-        description: "The store cannot answer now; nothing was written: `unavailable`",
+        description: "What this needs cannot be reached now; nothing was written: `unavailable`",
         header: Some(RETRY_AFTER),
         met_by: |met| !met.is_open() || met.path == "/readyz",
     },

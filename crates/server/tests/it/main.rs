@@ -6,6 +6,7 @@
 #![expect(clippy::unwrap_used, reason = "a test says what it expects by failing")]
 
 mod house;
+mod issuer;
 
 mod bad_input;
 mod events;
