@@ -55,3 +55,8 @@ pub use sederunt_core::store::{Hit, IdemKey, Vitals};
 pub use sederunt_core::time::Timestamp;
 pub use sederunt_core::work::{ClaimRequest, Claimed, Heartbeat, Pause, Settle};
 pub use sederunt_core::{event, limits, live, session, store};
+
+/// The examples of the front page compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct FrontPage;
