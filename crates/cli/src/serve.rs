@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 use sederunt::Sederunt;
 use sederunt_core::people::SecretHash;
-use sederunt_server::{Auth, ConfigError, JwtConfig, Rate, Rates, Server, ServerConfig};
+use sederunt_server::{Auth, ConfigError, JwtConfig, JwtKeys, Rate, Rates, Server, ServerConfig};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 use crate::commands::Scene;
-use crate::config::{AuthKind, Config, LogFormat};
+use crate::config::{AuthKind, Config, Jwt, LogFormat};
 use crate::demo;
 use crate::exit::{Exit, Failure, Result};
 use crate::output::note;
@@ -126,22 +126,29 @@ fn address(text: &str) -> Result<SocketAddr> {
 }
 
 fn auth(config: &Config) -> Result<Auth> {
-    let unreadable = |path: &Path, error: std::io::Error| {
-        Failure::usage(format!("the file {} cannot be read: {error}", path.display()))
-    };
     match config.auth {
         AuthKind::Local => Ok(Auth::Local),
         AuthKind::Keys => Ok(Auth::Keys),
-        AuthKind::Jwt => match (&config.jwt.secret_file, &config.jwt.jwks_file) {
-            (Some(path), None) => {
-                let secret = std::fs::read(path).map_err(|error| unreadable(path, error))?;
-                Ok(Auth::Jwt(JwtConfig::secret(secret.trim_ascii())))
-            }
-            (None, Some(path)) => {
-                JwtConfig::jwks_file(path).map(Auth::Jwt).map_err(|error| unreadable(path, error))
-            }
-            _ => Err(Failure::usage("with `auth = jwt`, set one of `jwt.secret_file` and `jwt.jwks_file`")),
-        },
+        AuthKind::Jwt => {
+            let Jwt { issuer, audience, .. } = config.jwt.clone();
+            Ok(Auth::Jwt(JwtConfig { issuer, audience, ..JwtConfig::new(token_keys(&config.jwt)?) }))
+        }
+    }
+}
+
+fn token_keys(jwt: &Jwt) -> Result<JwtKeys> {
+    match (&jwt.secret_file, &jwt.jwks_file, &jwt.jwks_url) {
+        (Some(path), None, None) => {
+            let secret = std::fs::read(path).map_err(|error| {
+                Failure::usage(format!("the file {} cannot be read: {error}", path.display()))
+            })?;
+            Ok(JwtKeys::Secret(secret.trim_ascii().to_owned()))
+        }
+        (None, Some(path), None) => Ok(JwtKeys::JwksFile(path.clone())),
+        (None, None, Some(url)) => Ok(JwtKeys::JwksUrl(url.clone())),
+        _ => Err(Failure::usage(
+            "with `auth = jwt`, set one of `jwt.secret_file`, `jwt.jwks_file` and `jwt.jwks_url`",
+        )),
     }
 }
 

@@ -31,8 +31,9 @@ pub enum Error {
     IdempotencyMismatch,
     #[error("too many requests; wait {} ms", .0.as_millis())]
     RateLimited(Duration),
-    /// The store cannot take this now; nothing was written, and trying again is right.
-    #[error("the store cannot answer now; try again")]
+    /// The store, or whoever else must be asked, cannot answer now; nothing was written, and trying
+    /// again is right.
+    #[error("what this needs cannot be reached now; try again")]
     Unavailable(#[source] Cause),
     #[error("something went wrong on our side")]
     Internal(#[source] Cause),

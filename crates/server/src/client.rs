@@ -141,7 +141,8 @@ impl Client {
     }
 }
 
-fn is_near(base: &str) -> bool {
+/// Whether an address is on this machine.
+pub(crate) fn is_near(base: &str) -> bool {
     let url = reqwest::Url::parse(base).ok();
     let host = url.as_ref().and_then(|url| url.host_str()).map(|host| host.trim_matches(['[', ']']));
     host.is_some_and(|host| {

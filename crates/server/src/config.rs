@@ -2,10 +2,11 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU32;
-use std::path::Path;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use metrics_exporter_prometheus::PrometheusHandle;
+use sederunt_core::limits;
 use sederunt_core::people::SecretHash;
 
 /// How callers prove who they are.
@@ -33,23 +34,32 @@ impl Auth {
 #[derive(Clone, Debug)]
 pub struct JwtConfig {
     pub keys: JwtKeys,
+    /// The `iss` that tokens must have.
+    pub issuer: Option<String>,
+    /// The `aud` that must be among those of a token.
+    pub audience: Option<String>,
+    /// The least time between two looks at a key set for keys that it did not have.
+    pub again_after: Duration,
 }
 
 #[derive(Clone)]
 pub enum JwtKeys {
     /// A shared secret: HS256.
     Secret(Vec<u8>),
-    /// The text of a JSON Web Key Set: RS256 and ES256.
-    Jwks(String),
+    /// A file with a JSON Web Key Set: RS256 and ES256.
+    JwksFile(PathBuf),
+    /// The address at which an issuer publishes its JSON Web Key Set: RS256 and ES256.
+    JwksUrl(String),
 }
 
 impl JwtConfig {
-    pub fn secret(secret: impl Into<Vec<u8>>) -> Self {
-        Self { keys: JwtKeys::Secret(secret.into()) }
+    /// Tokens under these keys, of any issuer and for any audience.
+    pub fn new(keys: JwtKeys) -> Self {
+        Self { keys, issuer: None, audience: None, again_after: Duration::from_secs(10) }
     }
 
-    pub fn jwks_file(path: &Path) -> std::io::Result<Self> {
-        Ok(Self { keys: JwtKeys::Jwks(std::fs::read_to_string(path)?) })
+    pub fn secret(secret: impl Into<Vec<u8>>) -> Self {
+        Self::new(JwtKeys::Secret(secret.into()))
     }
 }
 
@@ -57,7 +67,8 @@ impl std::fmt::Debug for JwtKeys {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Secret(_) => "Secret",
-            Self::Jwks(_) => "Jwks",
+            Self::JwksFile(_) => "JwksFile",
+            Self::JwksUrl(_) => "JwksUrl",
         })
     }
 }
@@ -99,6 +110,21 @@ impl Default for Rates {
     }
 }
 
+/// The times of connections that are being read.
+#[derive(Clone, Copy, Debug)]
+pub struct StreamTimes {
+    /// How often a quiet stream shows a sign of life.
+    pub heartbeat: Duration,
+    /// How long a reader may take nothing before it is cut.
+    pub stall_max: Duration,
+}
+
+impl Default for StreamTimes {
+    fn default() -> Self {
+        Self { heartbeat: limits::STREAM_HEARTBEAT, stall_max: limits::STREAM_STALL_MAX }
+    }
+}
+
 /// Everything that can be set about the server.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
@@ -109,6 +135,7 @@ pub struct ServerConfig {
     /// The hash of the operator's key; without it nobody is the operator.
     pub operator_key_hash: Option<SecretHash>,
     pub rates: Rates,
+    pub streams: StreamTimes,
     pub sweep_every: Duration,
     /// How long open requests may go on after the server was told to stop.
     pub drain_max: Duration,
@@ -124,6 +151,7 @@ impl Default for ServerConfig {
             public_url: None,
             operator_key_hash: None,
             rates: Rates::default(),
+            streams: StreamTimes::default(),
             sweep_every: Duration::from_secs(1),
             drain_max: Duration::from_secs(10),
             metrics: None,

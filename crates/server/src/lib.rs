@@ -11,7 +11,7 @@ mod listen;
 mod metrics;
 mod workers;
 
-pub use config::{Auth, ConfigError, JwtConfig, JwtKeys, Rate, Rates, ServerConfig};
+pub use config::{Auth, ConfigError, JwtConfig, JwtKeys, Rate, Rates, ServerConfig, StreamTimes};
 pub use http::{openapi, wire};
 pub use listen::Server;
 pub use metrics::recorder;

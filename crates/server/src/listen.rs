@@ -10,7 +10,6 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use sederunt_core::engine::Engine;
-use sederunt_core::limits;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tower::Service;
@@ -63,6 +62,7 @@ impl Server {
     /// finish for a while, and returns.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
         let Self { listener, app, config, phase, .. } = self;
+        let stall_max = config.streams.stall_max;
         let workers = workers::start(&app, &config);
         let router = http::router(app);
         // Every connection holds a sender: when the last is gone, all connections are.
@@ -73,6 +73,9 @@ impl Server {
                 () = &mut shutdown => break,
                 accepted = listener.accept() => match accepted {
                     Ok((stream, peer)) => {
+                        // Answers are written whole: waiting for more would only delay them.
+                        let _ = stream.set_nodelay(true);
+                        let stream = Patient::new(stream, stall_max);
                         tokio::spawn(serve(stream, peer, router.clone(), phase.subscribe(), open.clone()));
                     }
                     Err(error) => {
@@ -102,14 +105,12 @@ fn open(address: SocketAddr) -> std::io::Result<TcpListener> {
 }
 
 async fn serve(
-    stream: TcpStream,
+    stream: Patient<TcpStream>,
     peer: SocketAddr,
     router: Router,
     mut phase: watch::Receiver<Phase>,
     _open: mpsc::Sender<Infallible>,
 ) {
-    // Answers are written whole: waiting for more would only delay them.
-    let _ = stream.set_nodelay(true);
     let service = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
         let mut request = request.map(axum::body::Body::new);
         request.extensions_mut().insert(Peer(peer.ip()));
@@ -119,7 +120,7 @@ async fn serve(
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_READ_MAX)
         .max_buf_size(CONNECTION_BUFFER_BYTES)
-        .serve_connection(TokioIo::new(Patient::new(stream, limits::STREAM_STALL_MAX)), service);
+        .serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => Some(ended),

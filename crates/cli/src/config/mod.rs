@@ -53,6 +53,9 @@ pub const SETTINGS: &[Setting] = &[
     ),
     optional("jwt.secret_file", "the file with the secret that tokens are signed with"),
     optional("jwt.jwks_file", "the file with the public keys that tokens are signed with"),
+    optional("jwt.jwks_url", "the address at which the issuer of tokens publishes its public keys"),
+    optional("jwt.issuer", "the `iss` that tokens must have"),
+    optional("jwt.audience", "the `aud` that tokens must have"),
     setting("work.lease", "30s", "how long a claim holds without a heartbeat"),
     setting("work.max_attempts", "3", "runs of a session before a lost lease fails it"),
     setting("work.sweep_every", "1s", "how often lost leases and passed deadlines are looked for"),
@@ -103,6 +106,9 @@ pub enum LogFormat {
 pub struct Jwt {
     pub secret_file: Option<PathBuf>,
     pub jwks_file: Option<PathBuf>,
+    pub jwks_url: Option<String>,
+    pub issuer: Option<String>,
+    pub audience: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]

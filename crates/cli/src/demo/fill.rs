@@ -8,71 +8,41 @@ use sederunt::{
 };
 use serde_json::json;
 
-use super::stories::{STORIES, Story, TALKS};
-use super::{complete, event, open, work};
+use super::open;
+use super::stories::{DRAFTS, ENDED, End, LIVE, QUEUED, RUNS, Step, TALKS};
+use super::telling::{Told, event, work};
 
 /// An agent that nobody runs: its sessions stay as they are.
 const IDLE_AGENT: &str = "demo-nightly";
 /// The agent of the sessions that are run while filling.
 const FILLER: &str = "demo-filler";
 
-/// How a run of the filling ends.
-#[derive(Clone, Copy, Debug)]
-enum End {
-    Completed,
-    Failed,
-    AsksAPerson,
-    AwaitsATool,
-}
-
 pub async fn fill(engine: &Engine, me: &Arc<Actor>) -> Result<()> {
     for (title, steps) in TALKS {
-        let id = talk(engine, me, title).await?;
-        for step in *steps {
-            let wish = Append { events: vec![event(step)?], ..Append::default() };
-            engine.append(me, &id, wish, None).await?;
-        }
+        talk(engine, me, title, steps).await?;
     }
-    let live = talk(engine, me, "A sister system is answering").await?;
-    move_to(engine, me, &live, Status::Running).await?;
-
-    for (kind, title) in [
-        (SessionType::Agent, "Translate the handbook"),
-        (SessionType::Response, "Customer survey, autumn"),
-        (SessionType::Tool, "Price calculator"),
-    ] {
-        open(engine, me, draft(kind, title)).await?;
+    let live = talk(engine, me, LIVE.0, LIVE.1).await?;
+    move_to(engine, me, &live, Status::Running, None).await?;
+    for (kind, title) in DRAFTS {
+        open(engine, me, draft(*kind, title)).await?;
     }
-    for (kind, title, to) in [
-        (SessionType::Response, "Customer survey, left early", Status::Abandoned),
-        (SessionType::Agent, "A report that nobody asked for any more", Status::Expired),
-        (SessionType::Tool, "Price calculator, closed", Status::Abandoned),
-    ] {
-        let id = open(engine, me, draft(kind, title)).await?;
-        move_to(engine, me, &id, to).await?;
+    for (kind, title, to, why) in ENDED {
+        let id = open(engine, me, draft(*kind, title)).await?;
+        move_to(engine, me, &id, *to, Some(why)).await?;
     }
-    for story in STORIES {
-        open(engine, me, work(story, IDLE_AGENT)?).await?;
+    for title in QUEUED {
+        open(engine, me, work(title, IDLE_AGENT)?).await?;
     }
-    for (kind, title, end) in [
-        (SessionType::Agent, "Sort the inbox of last week", End::Completed),
-        (SessionType::Agent, "Find out who sells oak shelves", End::Failed),
-        (SessionType::Agent, "Check invoices against delivery notes", End::AsksAPerson),
-        (SessionType::Agent, "Tell everyone about the new opening hours", End::AwaitsATool),
-        (SessionType::Tool, "Price calculator, with a result", End::Completed),
-        (SessionType::Response, "Customer survey, handed in", End::Completed),
-        (SessionType::Mixed, "Rewrite the privacy page together", End::Completed),
-    ] {
-        let story = &STORIES[end as usize % STORIES.len()];
-        let wish =
-            OpenSession { session_type: Some(kind), title: Some(title.to_owned()), ..work(story, FILLER)? };
+    for (kind, story, end) in RUNS {
+        let told = story.told(0);
+        let wish = OpenSession { session_type: Some(*kind), ..work(story.title, FILLER)? };
         open(engine, me, wish).await?;
-        run(engine, me, story, end).await?;
+        run(engine, me, &told, *end).await?;
     }
     Ok(())
 }
 
-async fn talk(engine: &Engine, me: &Actor, title: &str) -> Result<SessionId> {
+async fn talk(engine: &Engine, me: &Arc<Actor>, title: &str, steps: &[Step]) -> Result<SessionId> {
     let wish = OpenSession {
         session_type: Some(SessionType::Mixed),
         // Talk whose agent lives elsewhere: then its owner may write both voices.
@@ -80,7 +50,12 @@ async fn talk(engine: &Engine, me: &Actor, title: &str) -> Result<SessionId> {
         title: Some(title.to_owned()),
         ..OpenSession::default()
     };
-    open(engine, me, wish).await
+    let id = open(engine, me, wish).await?;
+    for step in steps {
+        let wish = Append { events: vec![event(*step, 0)?], ..Append::default() };
+        engine.append(me, &id, wish, None).await?;
+    }
+    Ok(id)
 }
 
 fn draft(kind: SessionType, title: &str) -> OpenSession {
@@ -92,26 +67,25 @@ fn draft(kind: SessionType, title: &str) -> OpenSession {
     }
 }
 
-async fn move_to(engine: &Engine, me: &Actor, id: &SessionId, to: Status) -> Result<()> {
-    let wish = Transition { to, expected: None, reason: Some("demo".into()) };
+async fn move_to(engine: &Engine, me: &Actor, id: &SessionId, to: Status, why: Option<&str>) -> Result<()> {
+    let wish = Transition { to, expected: None, reason: why.map(str::to_owned) };
     engine.transition(me, id, wish, None).await.map(drop)
 }
 
 /// Runs the one session that waits for the filler.
-async fn run(engine: &Engine, me: &Arc<Actor>, story: &Story, end: End) -> Result<()> {
+async fn run(engine: &Engine, me: &Arc<Actor>, told: &Told<'_>, end: End) -> Result<()> {
     let Claimed { session, epoch, .. } = claim(engine, me).await?;
-    let events = story.steps.iter().map(event).collect::<Result<_>>()?;
-    let wish = Append { events, epoch: Some(epoch), ..Append::default() };
+    let wish = Append { events: told.events()?, epoch: Some(epoch), ..Append::default() };
     engine.append(me, &session.id, wish, None).await?;
     let how = match end {
-        End::Completed => complete(story)?,
-        End::Failed => Settle::Fail { error: "the search did not answer in time".into(), retryable: false },
-        End::AsksAPerson => {
-            let question = json!({ "text": "Two invoices disagree with their deliveries. Pay them anyway?" });
+        End::Completed => told.complete()?,
+        End::Failed(why) => Settle::Fail { error: why.into(), retryable: false },
+        End::AsksAPerson(text) => {
+            let question = json!({ "text": text });
             Settle::Yield { pause: Pause::Human { question: Some(Json::of(&question)?) } }
         }
-        End::AwaitsATool => {
-            let call = json!({ "id": "call_9", "name": "send_mail", "args": { "to": "all@example.org" } });
+        End::AwaitsATool { tool, what } => {
+            let call = json!({ "id": "call_9", "name": tool, "args": { "what": what } });
             Settle::Yield { pause: Pause::Tool { call: Some(Json::of(&call)?) } }
         }
     };

@@ -6,18 +6,20 @@
 
 mod fill;
 mod stories;
+mod telling;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use sederunt::{
-    Actor, Append, ClaimRequest, Claimed, DraftEvent, Engine, Error, Json, OpenSession, Result, SessionId,
-    SessionQuery, SessionType, Settle, SourceKind, Status, Types,
+    Actor, Append, ClaimRequest, Claimed, Engine, Error, Json, OpenSession, Result, SessionId, SessionQuery,
+    SessionType, Settle, SourceKind, Types,
 };
-use serde_json::{Value, json};
+use serde_json::json;
 
-use stories::{STORIES, Step, Story};
+use stories::ROUNDS;
+use telling::Told;
 
 /// The time between two steps of the moving log.
 const PACE: Duration = Duration::from_secs(1);
@@ -84,24 +86,29 @@ impl Worker {
             lease: self.engine.settings().lease,
             wait: self.pace,
         };
-        let claimed = self.engine.claim(&self.me, request, None).await?.into_iter().next();
-        let story = &STORIES[self.runs % STORIES.len()];
-        match claimed {
+        match self.engine.claim(&self.me, request, None).await?.pop() {
             Some(claimed) => {
                 self.runs += 1;
-                self.tell(story, &claimed).await?;
+                self.tell(&claimed).await?;
                 self.finished.push_back(claimed.session.id);
                 self.tidy().await
             }
-            None => open(&self.engine, &self.me, work(story, AGENT)?).await.map(drop),
+            None => {
+                let story = &ROUNDS[self.runs % ROUNDS.len()];
+                // Seconds of the day and a bit more: no two sessions that can be seen have the same.
+                let number = self.engine.store().now().await?.as_micros() / 1_000_000 % 100_000;
+                open(&self.engine, &self.me, story.told(number.unsigned_abs()).work(AGENT)?).await.map(drop)
+            }
         }
     }
 
-    async fn tell(&self, story: &Story, claimed: &Claimed) -> Result<()> {
+    async fn tell(&self, claimed: &Claimed) -> Result<()> {
         let (id, epoch) = (&claimed.session.id, claimed.epoch);
-        for step in story.steps {
+        let told =
+            Told::of(&claimed.session).ok_or_else(|| Error::internal("a demo session without a story"))?;
+        for event in told.events()? {
             tokio::time::sleep(self.pace).await;
-            let wish = Append { events: vec![event(step)?], epoch: Some(epoch), ..Append::default() };
+            let wish = Append { events: vec![event], epoch: Some(epoch), ..Append::default() };
             self.engine.append(&self.me, id, wish, None).await?;
             self.engine.heartbeat(&self.me, id, epoch, None).await?;
         }
@@ -109,7 +116,7 @@ impl Worker {
         let how = if self.runs.is_multiple_of(FAIL_EVERY) {
             Settle::Fail { error: "the model did not answer in time".into(), retryable: false }
         } else {
-            complete(story)?
+            told.complete()?
         };
         self.engine.settle(&self.me, id, epoch, how, None).await.map(drop)
     }
@@ -126,54 +133,18 @@ impl Worker {
     }
 }
 
-/// A piece of work that waits for an agent.
-fn work(story: &Story, agent: &str) -> Result<OpenSession> {
-    Ok(OpenSession {
-        session_type: Some(SessionType::Agent),
-        status: Some(Status::Pending),
-        agent_slug: Some(agent.to_owned()),
-        title: Some(story.title.to_owned()),
-        input: Some(Json::of(&json!({ "task": story.title }))?),
-        ..OpenSession::default()
-    })
-}
-
 /// Opens a session with the mark of the demo.
 async fn open(engine: &Engine, me: &Actor, wish: OpenSession) -> Result<SessionId> {
     let wish = OpenSession { metadata: Some(Json::of(&json!({ "demo": true }))?), ..wish };
     Ok(engine.open(me, wish, None).await?.session.id)
 }
 
-fn event(step: &Step) -> Result<DraftEvent> {
-    let (kind, text, metadata): (_, _, Option<Value>) = match *step {
-        Step::Thinks(text) => ("agent.thinking", text, None),
-        Step::Says(text) => ("agent.message", text, None),
-        Step::Asks(text) => ("user.message", text, None),
-        Step::Calls { id, tool, text } => {
-            ("agent.tool_call", text, Some(json!({ "tool_call_id": id, "tool_name": tool })))
-        }
-        Step::Gets { id, tool, text } => {
-            ("agent.tool_result", text, Some(json!({ "tool_call_id": id, "tool_name": tool })))
-        }
-    };
-    Ok(DraftEvent {
-        kind: kind.into(),
-        content: Some(Json::of(&text)?),
-        metadata: metadata.as_ref().map(Json::of).transpose()?,
-        ..DraftEvent::default()
-    })
-}
-
-fn complete(story: &Story) -> Result<Settle> {
-    Ok(Settle::Complete {
-        result: Some(Json::of(&json!({ "summary": story.result }))?),
-        text: None,
-        usage: Some(Json::of(&json!({ "input_tokens": 1480, "output_tokens": 212 }))?),
-    })
-}
-
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
+    use sederunt::Status;
+
     use super::*;
 
     #[tokio::test]
@@ -189,6 +160,9 @@ mod tests {
         for status in Status::ALL {
             assert!(sessions.iter().any(|session| session.head.status == status), "{status}");
         }
+        let titles: HashSet<_> =
+            sessions.iter().filter_map(|session| session.details.title.clone()).collect();
+        assert_eq!(titles.len(), sessions.len(), "each is about something else");
         assert!(sessions.iter().all(|session| session.details.metadata.as_str().contains(r#""demo":true"#)));
 
         let before = sessions.len();
@@ -225,6 +199,9 @@ mod tests {
         let session = store.session(&me, id).await.unwrap();
         assert_eq!(session.head.status, Status::Completed);
         assert!(session.head.last_sequence > 5);
+        let number = session.details.input.unwrap().value()["number"].to_string();
+        assert!(session.details.title.unwrap().ends_with(&number));
+        assert!(session.details.result.unwrap().as_str().contains(&number));
         store.close().await;
     }
 }

@@ -62,9 +62,14 @@ async fn a_worker_that_lost_its_lease_is_fenced_off(place: Place) {
     for epoch in [1, 2, 3] {
         refusals += refused_everywhere(&slow, &ids, epoch, &owner).await;
     }
+    // Nor is it enough to hold the key that the claim was made with: a run of the same worker that
+    // was left behind knows another epoch.
+    for epoch in [1, 3] {
+        refusals += refused_everywhere(&next, &ids, epoch, &owner).await;
+    }
     // An owner is not the holder of the claim either.
     refusals += refused_everywhere(&owner, &ids, 2, &owner).await;
-    assert_eq!(refusals, 6 * VERBS.len() * ids.len());
+    assert_eq!(refusals, 8 * VERBS.len() * ids.len());
 
     for (id, verb) in ids.iter().zip(VERBS) {
         let answer = next.post(&format!("/api/sessions/{id}/{verb}"), body(verb, 2)).await;

@@ -21,11 +21,15 @@ fn a_server_that_stops_ends_open_streams_and_does_not_wait_for_them() {
     world.seed(async |store| drop(talk(store, "cli:main", 1).await));
     let server = world.serve(&[]);
     let mut tail = Running::start(&mut world.command(&["sessions", "tail", "cli:main", "--json"]));
-    let mut first = String::new();
-    tail.stdout().read_line(&mut first).unwrap();
-    assert!(first.contains("session.created"), "{first}");
+    // Held to the end: a reader whose output nobody takes ends at once, and well.
+    let mut lines = tail.stdout().lines();
+    for shown in ["session.created", "message 1"] {
+        let line = lines.next().unwrap().unwrap();
+        assert!(line.contains(shown), "{line}");
+    }
     assert_eq!(server.stop("-TERM"), 0);
     assert_eq!(tail.wait(), 5, "without its server a reader gives up");
+    assert!(lines.next().is_none());
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! between the two, the command is decided again, a bounded number of times; the caller sees a
 //! conflict only if the decision itself changes. The methods stand in one file per noun.
 
+mod credential;
 mod log;
 mod people;
 mod sessions;
@@ -16,6 +17,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
+pub use credential::{Credential, TokenClaims};
 pub use log::{Append, AppendDone, DraftEvent};
 pub use people::{CreatedKey, NewKey, NewShare, NewUser, Operator, UserPatch};
 pub use sessions::Opened;

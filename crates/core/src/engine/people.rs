@@ -1,4 +1,4 @@
-//! Commands on people: keys, users, share links, tenants; and proving who a caller is.
+//! Commands on people: keys, users, share links, tenants.
 
 use std::time::Duration;
 
@@ -58,65 +58,6 @@ pub struct UserPatch {
 }
 
 impl Engine {
-    /// Who presents this key. One answer for every key that opens nothing.
-    pub async fn authenticate_key(&self, secret: &str, surface: SourceKind) -> Result<Actor> {
-        let refused = || Error::Unauthenticated("the key is unknown, expired or revoked");
-        if !secret.starts_with(KEY_PREFIX) {
-            return Err(refused());
-        }
-        let found = self.store.key_by_hash(SecretHash::of(secret)).await?.ok_or_else(refused)?;
-        if !found.is_valid(self.store.now().await?) {
-            return Err(refused());
-        }
-        let key = found.key;
-        Ok(Actor {
-            tenant: key.tenant,
-            credential: key.id,
-            role: key.role,
-            user: key.user,
-            prefix: key.prefix.map(Into::into),
-            shared: None,
-            surface,
-        })
-    }
-
-    /// Whether a key may lend itself to other users of its tenant.
-    pub async fn key_acts_for_others(&self, secret: &str) -> Result<bool> {
-        Ok(self.store.key_by_hash(SecretHash::of(secret)).await?.is_some_and(|found| found.key.act_as))
-    }
-
-    /// The actor that a lending key becomes: the user's id, and the lower of both roles.
-    pub async fn act_as(&self, lender: Actor, user: &UserId) -> Result<Actor> {
-        let user = self
-            .store
-            .user(&lender.tenant, user)
-            .await?
-            .filter(|user| !user.suspended)
-            .ok_or_else(|| Error::denied("there is no such active user to act for"))?;
-        if !matches!(lender.role, Role::Owner | Role::Member | Role::Guest) {
-            return Err(Error::denied("workers and channels act for nobody"));
-        }
-        Ok(Actor { role: lender.role.lower(user.role), user: Some(user.id), ..lender })
-    }
-
-    /// Who presents this share token.
-    pub async fn authenticate_share(&self, token: &str) -> Result<Actor> {
-        let refused = || Error::Unauthenticated("the share link is unknown, expired or revoked");
-        let share = self.store.share_by_hash(SecretHash::of(token)).await?.ok_or_else(refused)?;
-        if !share.is_valid(self.store.now().await?) {
-            return Err(refused());
-        }
-        Ok(Actor {
-            tenant: share.tenant,
-            credential: CredentialId::stored(format!("share:{}", share.id)),
-            role: Role::Share,
-            user: None,
-            prefix: None,
-            shared: Some((share.session, share.access)),
-            surface: SourceKind::Web,
-        })
-    }
-
     pub async fn create_key(&self, actor: &Actor, wish: NewKey, key: Option<IdemKey>) -> Result<CreatedKey> {
         access::check_general(actor, Verb::Administer)?;
         let role = wish.role.ok_or_else(|| Error::invalid("role", "is required"))?;

@@ -9,10 +9,10 @@ use crate::error::{Conflict, Error, Result};
 use crate::ids::{SessionId, check_text};
 use crate::limits;
 use crate::people::Audit;
-use crate::session::Session;
 use crate::session::decide::{self, OpenSession, PatchSession, Transition};
 use crate::session::query::{Eyes, ListCursor, Page, SessionQuery, Types};
 use crate::session::status::Authority;
+use crate::session::{Session, State};
 use crate::store::{Change, Guard, Hit, IdemKey, NewSession, Note, On, Part, SearchQuery, Write};
 use crate::work;
 
@@ -85,6 +85,11 @@ impl Engine {
     /// One session.
     pub async fn session(&self, actor: &Actor, id: &SessionId) -> Result<Session> {
         self.load(actor, Verb::Read, id).await
+    }
+
+    /// Where a session stands, at the cost of one row.
+    pub async fn state(&self, actor: &Actor, id: &SessionId) -> Result<State> {
+        self.load(actor, Verb::Read, id).await.map(State::from)
     }
 
     /// A page of the sessions that the caller may see.

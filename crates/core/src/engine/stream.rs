@@ -1,6 +1,7 @@
 //! Live streams: a log from any point on, without gap, duplicate or reorder; and the hints that
 //! keep lists fresh. Both are pulled by their surface, so a slow reader holds no memory here.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::Engine;
@@ -38,7 +39,8 @@ pub struct LogStream {
     incarnation: Incarnation,
     reader: Reader,
     ready: bool,
-    after_gap: Option<Vec<Arc<Frame>>>,
+    /// What was read already and comes before anything else.
+    queued: VecDeque<StreamItem>,
 }
 
 impl Engine {
@@ -59,7 +61,7 @@ impl Engine {
             incarnation,
             reader,
             ready: false,
-            after_gap: None,
+            queued: VecDeque::new(),
         })
     }
 
@@ -96,8 +98,8 @@ impl LogStream {
     /// The next thing to send; waits for it. Safe to drop while waiting: nothing is lost.
     pub async fn next(&mut self) -> Result<StreamItem> {
         loop {
-            if let Some(frames) = self.after_gap.take() {
-                return Ok(StreamItem::Frames(frames));
+            if let Some(item) = self.queued.pop_front() {
+                return Ok(item);
             }
             match self.reader.look() {
                 Next::Frames(frames) => {
@@ -106,11 +108,7 @@ impl LogStream {
                         return Ok(StreamItem::Frames(frames));
                     }
                 }
-                Next::ReadStore => {
-                    if let Some(item) = self.read_store().await? {
-                        return Ok(item);
-                    }
-                }
+                Next::ReadStore => self.read_store().await?,
                 Next::Reply(shown) => return Ok(StreamItem::Reply(shown)),
                 Next::Deleted => return Ok(StreamItem::Ended),
                 Next::Wait if !self.ready => {
@@ -136,22 +134,36 @@ impl LogStream {
         Ok(())
     }
 
-    async fn read_store(&mut self) -> Result<Option<StreamItem>> {
+    async fn read_store(&mut self) -> Result<()> {
         let cursor = self.reader.cursor();
         let query = EventQuery { after: cursor, limit: limits::PAGE_ROWS_MAX, ..EventQuery::default() };
         let page = match self.engine.store.events(&self.actor.tenant, &self.id, query).await {
-            Err(Error::NotFound) => return Ok(Some(StreamItem::Ended)),
+            Err(Error::NotFound) => {
+                self.queued.push_back(StreamItem::Ended);
+                return Ok(());
+            }
             page => page?,
         };
-        let first = page.events.first().map(|event| event.sequence);
         self.reader.read_to(page.next_after.max(cursor), !page.has_more);
-        let frames: Vec<_> = page.events.into_iter().map(|event| Frame::new(Arc::new(event))).collect();
-        let frames = self.shown(frames);
-        if let Some(first) = first.filter(|first| *first > cursor + 1) {
-            self.after_gap = (!frames.is_empty()).then_some(frames);
-            return Ok(Some(StreamItem::Gap { first }));
+        let (mut expected, mut run) = (cursor + 1, Vec::with_capacity(page.events.len()));
+        for event in page.events {
+            let first = event.sequence;
+            if first > expected {
+                self.queue(std::mem::take(&mut run));
+                self.queued.push_back(StreamItem::Gap { first });
+            }
+            expected = first + 1;
+            run.push(Frame::new(Arc::new(event)));
         }
-        Ok((!frames.is_empty()).then_some(StreamItem::Frames(frames)))
+        self.queue(run);
+        Ok(())
+    }
+
+    fn queue(&mut self, frames: Vec<Arc<Frame>>) {
+        let frames = self.shown(frames);
+        if !frames.is_empty() {
+            self.queued.push_back(StreamItem::Frames(frames));
+        }
     }
 
     fn shown(&self, mut frames: Vec<Arc<Frame>>) -> Vec<Arc<Frame>> {

@@ -1,7 +1,8 @@
 //! The session room: what a session is, how its status may move, what its row says.
 //!
 //! Owns the status table ([`status`]), the outward vocabularies ([`outward`]), the row ([`row`]),
-//! and the pure decisions about opening, changing and deleting sessions ([`decide`]).
+//! what of it moves ([`state`]), and the pure decisions about opening, changing and deleting
+//! sessions ([`decide`]).
 //! Refuses to know events' payloads (see [`crate::event`]) and who is calling beyond an
 //! [`Actor`](crate::access::Actor).
 
@@ -12,10 +13,12 @@ pub mod outward;
 pub mod query;
 pub mod row;
 pub mod source;
+pub mod state;
 pub mod status;
 
 pub use row::{Claim, Details, Head, Session};
 pub use source::{Source, SourceKind};
+pub use state::State;
 pub use status::{Status, StatusSet};
 
 use crate::error::{Error, Result};

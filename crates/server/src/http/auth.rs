@@ -12,7 +12,7 @@ use http::request::Parts;
 use http::{HeaderMap, header};
 use moka::sync::Cache;
 use sederunt_core::access::{Actor, Role};
-use sederunt_core::engine::{Engine, Operator};
+use sederunt_core::engine::{Credential, Engine, Operator, TokenClaims};
 use sederunt_core::people::{KEY_PREFIX, SecretHash};
 use sederunt_core::session::SourceKind;
 use sederunt_core::{Error, TenantId, UserId};
@@ -20,7 +20,7 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use super::error::Refused;
-use super::jwt::Verifier;
+use super::jwt::{Claims, Verifier};
 use super::query::Pairs;
 use crate::config::{Auth, ConfigError, ServerConfig};
 
@@ -238,20 +238,18 @@ impl Authenticator {
     }
 
     async fn look_up(&self, kind: Kind, secret: &str, acts_for: Option<&UserId>) -> Result<Actor, Error> {
-        let engine = &self.engine;
-        let actor = match (kind, &self.verifier) {
-            (Kind::Key, _) => engine.authenticate_key(secret, SourceKind::Api).await?,
-            (Kind::Share, _) => engine.authenticate_share(secret).await?,
-            (Kind::Token, Some(verifier)) => verifier.actor(engine, secret).await?,
+        let claims;
+        let credential = match (kind, &self.verifier) {
+            (Kind::Key, _) => Credential::Key(secret),
+            (Kind::Share, _) => Credential::Share(secret),
+            (Kind::Token, Some(verifier)) => {
+                claims = verifier.claims(secret).await?;
+                let Claims { tenant, sub, role } = &claims;
+                Credential::Token(TokenClaims { tenant, user: sub, role })
+            }
             (Kind::Token, None) => return Err(Error::Unauthenticated("tokens are not taken here")),
         };
-        match acts_for {
-            None => Ok(actor),
-            Some(user) if kind == Kind::Key && engine.key_acts_for_others(secret).await? => {
-                engine.act_as(actor, user).await
-            }
-            Some(_) => Err(Error::denied("this credential may not act for others")),
-        }
+        self.engine.authenticate(credential, acts_for).await
     }
 }
 

@@ -30,8 +30,10 @@ pub struct Peer(pub IpAddr);
 const OPEN_TO_ALL: [&str; 4] = ["/", "/healthz", "/readyz", "/openapi.json"];
 
 /// Routes that a share link opens.
-const OPEN_TO_SHARES: [&str; 3] =
-    ["/api/sessions/{id}", "/api/sessions/{id}/events", "/api/sessions/{id}/stream"];
+const OPEN_TO_SHARES: [&str; 4] = [
+    "/api/sessions/{id}", "/api/sessions/{id}/events", "/api/sessions/{id}/state",
+    "/api/sessions/{id}/stream",
+];
 
 /// Whether a share link opens a route: for reading only.
 pub fn opens_to_shares(method: &Method, route: &str) -> bool {

@@ -21,6 +21,7 @@ mod stall;
 pub mod wire;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::HeaderValue;
 use metrics_exporter_prometheus::PrometheusHandle;
@@ -51,6 +52,8 @@ pub struct Shared {
     /// The names of the listener, on a server without authentication.
     pub local: Option<local::Names>,
     pub about: About,
+    /// How often a quiet stream shows a sign of life.
+    pub heartbeat: Duration,
     pub metrics: Option<PrometheusHandle>,
     pub phase: watch::Receiver<Phase>,
 }
@@ -103,6 +106,7 @@ impl App {
             measures: Measures::new(),
             local,
             about: About { auth: config.auth.name(), store, base_url },
+            heartbeat: config.streams.heartbeat,
             metrics: config.metrics.clone(),
             phase,
         })))

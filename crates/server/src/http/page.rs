@@ -14,6 +14,14 @@ pub fn home(about: &About) -> String {
         "jwt" => "API keys and JSON Web Tokens",
         _ => "API keys",
     };
+    // A browser carries no key: elsewhere these two would only be refused.
+    let (open, key) = match auth {
+        "local" => (
+            "\n<li><a href=\"/api/sessions\">Sessions (JSON)</a></li>\n<li><a href=\"/metrics\">Figures</a></li>",
+            "",
+        ),
+        _ => ("", "\n  -H \"Authorization: Bearer $SEDERUNT_KEY\" \\"),
+    };
     format!(
         r#"<!doctype html>
 <html lang="en">
@@ -34,6 +42,7 @@ h1 {{ font-size: 2.6rem; line-height: 1.1; margin: 0; letter-spacing: -.01em }}
 .lead {{ color: var(--soft); margin: .4rem 0 2rem }}
 dl {{ display: grid; grid-template-columns: max-content 1fr; gap: .35rem 1.5rem; margin: 0 0 2rem;
   padding: 1.2rem 0; border: solid var(--line); border-width: 1px 0 }}
+h2 {{ font-size: 1rem; margin: 0 0 .5rem }}
 dt {{ color: var(--soft) }}
 dd {{ margin: 0 }}
 a {{ color: var(--accent); text-underline-offset: .2em }}
@@ -51,14 +60,16 @@ pre {{ margin: 0; padding: 1rem 1.2rem; border: 1px solid var(--line); border-ra
 <dt>Store</dt><dd>{store}</dd>
 <dt>Access</dt><dd>{who}</dd>
 </dl>
+<nav aria-label="Where to go on">
 <ul>
-<li><a href="/openapi.json">The contract (OpenAPI)</a></li>
+<li><a href="/openapi.json">The API document (OpenAPI)</a></li>
 <li><a href="{docs}">Documentation</a></li>
 <li><a href="/healthz">Health</a></li>
-<li><a href="/readyz">Readiness</a></li>
-<li><a href="/metrics">Figures</a></li>
+<li><a href="/readyz">Readiness</a></li>{open}
 </ul>
-<pre>curl {base}/api/sessions \
+</nav>
+<h2 id="first">Open a first session</h2>
+<pre tabindex="0" role="region" aria-labelledby="first">curl {base}/api/sessions \{key}
   -H 'Content-Type: application/json' \
   -d '{{"session_type": "mixed", "title": "First sitting"}}'</pre>
 </main>
@@ -76,12 +87,27 @@ fn escape(text: &str) -> String {
 mod tests {
     use super::*;
 
+    fn page(auth: &'static str) -> String {
+        home(&About { auth, store: "sqlite <3>".into(), base_url: "http://127.0.0.1:7070".into() })
+    }
+
     #[test]
     fn the_page_says_what_runs_here_and_needs_nothing_else() {
-        let about =
-            About { auth: "local", store: "sqlite <3>".into(), base_url: "http://127.0.0.1:7070".into() };
-        let page = home(&about);
+        let page = page("local");
         assert!(page.contains(env!("CARGO_PKG_VERSION")) && page.contains("sqlite &lt;3&gt;"));
-        assert!(page.contains("/openapi.json") && !page.contains("<script") && !page.contains("src="));
+        assert!(page.contains("href=\"/openapi.json\""));
+        for from_elsewhere in ["<script", "<link", "<img", "src=", "url(", "@import"] {
+            assert!(!page.contains(from_elsewhere), "{from_elsewhere}");
+        }
+    }
+
+    #[test]
+    fn a_browser_is_shown_only_what_it_can_open() {
+        for (auth, open) in [("local", true), ("keys", false), ("jwt", false)] {
+            let page = page(auth);
+            assert_eq!(page.contains("href=\"/metrics\""), open, "{auth}");
+            assert_eq!(page.contains("href=\"/api/sessions\""), open, "{auth}");
+            assert_eq!(page.contains("Authorization: Bearer"), !open, "{auth}");
+        }
     }
 }

@@ -15,6 +15,7 @@ pub fn documented() -> OpenApiRouter<App> {
     OpenApiRouter::with_openapi(spec::head())
         .routes(routes!(sessions::open, sessions::list))
         .routes(routes!(sessions::get, sessions::patch, sessions::delete))
+        .routes(routes!(sessions::state))
         .routes(routes!(sessions::transition))
         .routes(routes!(sessions::retry))
         .routes(routes!(sessions::stop))

@@ -140,17 +140,17 @@ const SHARED: [Shared; 11] = [
     Shared { status: 500, description: "Our fault: `internal`", header: None, met_by: |_| true },
     Shared {
         status: 503,
-        description: "The store cannot answer now; nothing was written: `unavailable`",
+        description: "What this needs cannot be reached now; nothing was written: `unavailable`",
         header: Some(RETRY_AFTER),
         met_by: |met| !met.is_open() || met.path == "/readyz",
     },
 ];
 
 /// The shapes of answers. In them every field is always there, if only as null.
-const ANSWERS: [&str; 22] = [
+const ANSWERS: [&str; 24] = [
     "Appended", "Claim", "Claimed", "Claims", "CreatedKey", "Event", "EventPage", "Health", "Heartbeat",
-    "Hit", "Hits", "Key", "KeyList", "Session", "SessionList", "Share", "SharedSession", "Source", "Tenant",
-    "TenantList", "User", "UserList",
+    "Hit", "Hits", "Key", "KeyList", "Session", "SessionList", "SessionState", "Share", "SharedSession",
+    "SharedState", "Source", "Tenant", "TenantList", "User", "UserList",
 ];
 
 /// The one field that an answer leaves out: only the holder of a claim is told to stop.
@@ -267,7 +267,7 @@ mod tests {
     #[test]
     fn every_operation_has_a_name_a_sentence_and_its_refusals() {
         let operations = operations();
-        assert!(operations.len() >= 40, "{}", operations.len());
+        assert!(operations.len() >= 41, "{}", operations.len());
         let mut names = std::collections::HashSet::new();
         for (path, verb, operation) in &operations {
             assert!(names.insert(operation["operationId"].as_str().unwrap().to_owned()), "{verb} {path}");

@@ -7,6 +7,7 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::Response;
@@ -52,7 +53,7 @@ pub fn log(app: App, caller: Caller, mut log: LogStream) -> impl Stream<Item = R
     async_stream::stream! {
         let _open = OpenStream::new("log");
         let mut phase = app.phase.clone();
-        let mut pulse = Pulse::new(&caller);
+        let mut pulse = Pulse::new(&caller, app.heartbeat);
         loop {
             let item = tokio::select! {
                 biased;
@@ -105,7 +106,7 @@ pub fn hints(
     async_stream::stream! {
         let _open = OpenStream::new("hints");
         let mut phase = app.phase.clone();
-        let mut pulse = Pulse::new(&caller);
+        let mut pulse = Pulse::new(&caller, app.heartbeat);
         yield Ok(READY);
         loop {
             tokio::select! {
@@ -210,6 +211,7 @@ fn hint_chunk(batch: &Batch, topics: Topics) -> Bytes {
 struct Pulse {
     ticks: tokio::time::Interval,
     revocable: bool,
+    heartbeat: Duration,
     next_heartbeat: Instant,
 }
 
@@ -219,19 +221,25 @@ struct Beat {
 }
 
 impl Pulse {
-    fn new(caller: &Caller) -> Self {
+    fn new(caller: &Caller, heartbeat: Duration) -> Self {
         let revocable = caller.can_be_revoked();
-        let every = if revocable { limits::STREAM_RECHECK } else { limits::STREAM_HEARTBEAT };
-        let mut ticks = interval_at(Instant::now() + every, every);
+        let every = if revocable { limits::STREAM_RECHECK.min(heartbeat) } else { heartbeat };
+        Self { revocable, ..Self::every(every, heartbeat) }
+    }
+
+    fn every(every: Duration, heartbeat: Duration) -> Self {
+        // One instant for both: the tick that a heartbeat is due at must not fall short of it.
+        let now = Instant::now();
+        let mut ticks = interval_at(now + every, every);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Self { ticks, revocable, next_heartbeat: Instant::now() + limits::STREAM_HEARTBEAT }
+        Self { ticks, revocable: false, heartbeat, next_heartbeat: now + heartbeat }
     }
 
     async fn next(&mut self) -> Beat {
         let now = self.ticks.tick().await;
         let heartbeat = now >= self.next_heartbeat;
         if heartbeat {
-            self.next_heartbeat = now + limits::STREAM_HEARTBEAT;
+            self.next_heartbeat = now + self.heartbeat;
         }
         Beat { look_again: self.revocable, heartbeat }
     }
@@ -281,6 +289,30 @@ mod tests {
         assert_eq!(first.as_ptr(), second.as_ptr());
         let narrowed = wire(&shared.clone(), View::Shared);
         assert_ne!(first.as_ptr(), narrowed.as_ptr());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_quiet_stream_shows_a_sign_of_life_every_fifteen_seconds() {
+        let began = Instant::now();
+        let mut pulse = Pulse::new(&Caller::local(), limits::STREAM_HEARTBEAT);
+        for beat in 1..=3 {
+            assert!(pulse.next().await.heartbeat);
+            assert_eq!(began.elapsed(), Duration::from_secs(15 * beat));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn looking_again_in_between_does_not_put_off_the_sign_of_life() {
+        let began = Instant::now();
+        let mut pulse =
+            Pulse { revocable: true, ..Pulse::every(limits::STREAM_RECHECK, limits::STREAM_HEARTBEAT) };
+        let mut signs = Vec::new();
+        while signs.len() < 3 {
+            let beat = pulse.next().await;
+            assert!(beat.look_again);
+            signs.extend(beat.heartbeat.then(|| began.elapsed().as_secs()));
+        }
+        assert_eq!(signs, [15, 30, 45]);
     }
 
     #[test]

@@ -43,7 +43,14 @@ pub struct House {
     pub address: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
     ended: Option<JoinHandle<()>>,
-    _directory: Option<tempfile::TempDir>,
+    keeps: Keeps,
+}
+
+/// What a house's store is made of.
+enum Keeps {
+    Memory,
+    File(tempfile::TempDir),
+    Postgres { url: String, schema: String },
 }
 
 /// What came back.
@@ -91,13 +98,14 @@ impl House {
     pub async fn open(ground: Ground, configure: impl FnOnce(&mut ServerConfig)) -> Self {
         let clock = Arc::new(SystemClock::default());
         let hub = Arc::new(Hub::default());
-        let (store, directory): (Arc<dyn Store>, _) = match ground {
-            Ground::Memory => (sqlite(Place::Memory, &clock, &hub), None),
+        let (store, keeps): (Arc<dyn Store>, _) = match ground {
+            Ground::Memory => (sqlite(Place::Memory, &clock, &hub), Keeps::Memory),
             Ground::File => {
                 let directory = tempfile::tempdir().unwrap();
-                (sqlite(Place::Directory(directory.path().join("store")), &clock, &hub), Some(directory))
+                let place = Place::Directory(directory.path().join("store"));
+                (sqlite(place, &clock, &hub), Keeps::File(directory))
             }
-            Ground::Postgres => (postgres(&clock, &hub).await, None),
+            Ground::Postgres => postgres(&clock, &hub).await,
         };
         let engine = Engine::new(store, hub, Settings::default());
         let mut config = ServerConfig {
@@ -115,7 +123,7 @@ impl House {
         let ended = tokio::spawn(server.run(async {
             let _ = stopped.await;
         }));
-        Self { engine, clock, address, stop: Some(stop), ended: Some(ended), _directory: directory }
+        Self { engine, clock, address, stop: Some(stop), ended: Some(ended), keeps }
     }
 
     /// Tells the server to stop; the handle ends when it has.
@@ -151,6 +159,26 @@ impl House {
         (made.secret.unwrap(), made.key.id.to_string())
     }
 
+    /// Takes rows out of every log, behind the back of the store.
+    pub async fn lose_events(&self, first: i64, last: i64) {
+        match &self.keeps {
+            Keeps::Memory => panic!("nobody else reaches a store in memory"),
+            Keeps::File(directory) => {
+                let db = rusqlite::Connection::open(directory.path().join("store/threads.sqlite3")).unwrap();
+                let cut = "DELETE FROM events WHERE k & 0xffffffff BETWEEN ?1 AND ?2";
+                db.execute(cut, [first, last]).unwrap();
+            }
+            Keeps::Postgres { url, schema } => {
+                let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
+                let connection = tokio::spawn(connection);
+                let cut = format!("DELETE FROM {schema}.events WHERE seq BETWEEN $1 AND $2");
+                client.execute(&cut, &[&first, &last]).await.unwrap();
+                drop(client);
+                within(connection).await.unwrap().unwrap();
+            }
+        }
+    }
+
     pub fn bearer(&self, secret: &str) -> Guest<'_> {
         self.anyone().with("authorization", &format!("Bearer {secret}"))
     }
@@ -169,18 +197,18 @@ fn sqlite(place: Place, clock: &Arc<SystemClock>, hub: &Arc<Hub>) -> Arc<dyn Sto
 }
 
 /// A schema of its own in the database of the run.
-async fn postgres(clock: &Arc<SystemClock>, hub: &Arc<Hub>) -> Arc<dyn Store> {
+async fn postgres(clock: &Arc<SystemClock>, hub: &Arc<Hub>) -> (Arc<dyn Store>, Keeps) {
     let url = std::env::var("SEDERUNT_TEST_POSTGRES").unwrap_or_else(|_| {
         panic!("SEDERUNT_TEST_POSTGRES is not set: run the tests by `make test` or scripts/with-postgres")
     });
     let schema = format!("server_{}", uuid::Uuid::now_v7().simple());
     let options = PostgresOptions {
-        schema,
+        schema: schema.clone(),
         clock: clock.clone(),
         pool_size: 4,
-        ..PostgresOptions::new(url, hub.clone())
+        ..PostgresOptions::new(url.clone(), hub.clone())
     };
-    PostgresStore::open(options).await.unwrap()
+    (PostgresStore::open(options).await.unwrap(), Keeps::Postgres { url, schema })
 }
 
 /// Somebody who calls, with the headers that say who it is.
@@ -306,27 +334,35 @@ pub async fn raw(address: SocketAddr, request: &str) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
+/// Waits until something holds, but not for ever.
+pub async fn until(what: &str, holds: impl Fn() -> bool) {
+    let look = async {
+        while !holds() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, look).await.unwrap_or_else(|_| panic!("it did not come to be: {what}"));
+}
+
+/// Makes a test of each function on one store.
+macro_rules! on_store {
+    ($module:ident, $ground:ident: $($name:ident),+) => {
+        mod $module {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                super::$name(crate::house::Ground::$ground).await;
+            })+
+        }
+    };
+}
+pub(crate) use on_store;
+
 /// Makes a test of each function on each store.
 macro_rules! on_every_store {
     ($($name:ident),+ $(,)?) => {
-        mod in_memory {
-            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $name() {
-                super::$name(crate::house::Ground::Memory).await;
-            })+
-        }
-        mod on_postgres {
-            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $name() {
-                super::$name(crate::house::Ground::Postgres).await;
-            })+
-        }
-        mod on_file {
-            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $name() {
-                super::$name(crate::house::Ground::File).await;
-            })+
-        }
+        crate::house::on_store!(in_memory, Memory: $($name),+);
+        crate::house::on_store!(on_postgres, Postgres: $($name),+);
+        crate::house::on_store!(on_file, File: $($name),+);
     };
 }
 pub(crate) use on_every_store;

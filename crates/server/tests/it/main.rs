@@ -6,6 +6,7 @@
 #![expect(clippy::unwrap_used, reason = "a test says what it expects by failing")]
 
 mod house;
+mod issuer;
 
 mod bad_input;
 mod events;
@@ -15,6 +16,7 @@ mod keys;
 mod local;
 mod logs;
 mod meta;
+mod readers;
 mod search;
 mod sessions;
 mod shares;

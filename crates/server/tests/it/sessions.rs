@@ -11,6 +11,8 @@ on_every_store!(
     a_session_is_opened_and_opened_again,
     a_session_is_read_changed_and_deleted,
     lists_are_filtered_and_go_on_from_their_cursor,
+    the_state_follows_a_turn_and_a_run,
+    the_state_says_why_a_run_failed,
     a_stranger_cannot_tell_missing_from_not_yours,
     only_the_listed_moves_are_made,
     a_failed_session_is_retried_in_a_new_one,
@@ -115,12 +117,71 @@ async fn lists_are_filtered_and_go_on_from_their_cursor(ground: Ground) {
     }
 }
 
+async fn the_state_follows_a_turn_and_a_run(ground: Ground) {
+    let house = House::local(ground).await;
+    let owner = house.anyone();
+    let id = owner.session(json!({"session_type": "agent"})).await;
+    let path = format!("/api/sessions/{id}/state");
+    let drafted = owner.get(&path).await.expect(200).body;
+    for (field, value) in [
+        ("session_id", json!(id)),
+        ("status", json!("draft")),
+        ("inactive", json!(false)),
+        ("last_sequence", json!(1)),
+        ("message_count", json!(0)),
+        ("turn_count", json!(0)),
+        ("open_turn", json!(null)),
+        ("claim", json!(null)),
+        ("stop_requested", json!(false)),
+        ("error_message", json!(null)),
+        ("usage", json!(null)),
+        ("deadline_at", json!(null)),
+    ] {
+        assert_eq!(drafted[field], value, "{field}");
+    }
+
+    owner.say(&id, "What is the weather?").await.expect(201);
+    owner.post(&format!("/api/sessions/{id}/transition"), json!({"to": "pending"})).await.expect(200);
+    let claimed = owner.post("/api/claims", json!({"worker": "w"})).await.expect(200).body;
+    let epoch = &claimed["claims"][0]["epoch"];
+    owner.post(&format!("/api/sessions/{id}/stop"), json!({})).await.expect(200);
+    let running = owner.get(&path).await.expect(200).body;
+    assert_eq!((&running["status"], &running["open_turn"]), (&json!("running"), &json!(2)));
+    let lease_until = &claimed["claims"][0]["lease_until"];
+    let claim = json!({"worker": "w", "epoch": epoch, "lease_until": lease_until, "attempts": 1});
+    assert_eq!((&running["claim"], &running["stop_requested"]), (&claim, &json!(true)));
+    let session = owner.get(&format!("/api/sessions/{id}")).await.expect(200).body;
+    for field in ["version", "last_sequence", "last_activity_at", "message_count", "claim", "deadline_at"] {
+        assert_eq!(running[field], session[field], "{field} is that of the row");
+    }
+
+    let reply = json!({"epoch": epoch, "events": [{"type": "agent.message", "content": "Rain."}]});
+    owner.post(&format!("/api/sessions/{id}/events"), reply).await.expect(201);
+    let done = json!({"epoch": epoch, "usage": {"output_tokens": 2}});
+    owner.post(&format!("/api/sessions/{id}/complete"), done).await.expect(200);
+    let ended = owner.get(&path).await.expect(200).body;
+    assert_eq!((&ended["open_turn"], &ended["turn_count"]), (&json!(null), &json!(1)));
+    assert_eq!((&ended["claim"], &ended["usage"]), (&json!(null), &json!({"output_tokens": 2})));
+}
+
+async fn the_state_says_why_a_run_failed(ground: Ground) {
+    let house = House::local(ground).await;
+    let owner = house.anyone();
+    let id = owner.session(json!({"session_type": "agent", "status": "pending"})).await;
+    let claimed = owner.post("/api/claims", json!({"worker": "w"})).await.expect(200).body;
+    let failed = json!({"epoch": claimed["claims"][0]["epoch"], "error": "it broke"});
+    owner.post(&format!("/api/sessions/{id}/fail"), failed).await.expect(200);
+    let state = owner.get(&format!("/api/sessions/{id}/state")).await.expect(200).body;
+    assert_eq!((&state["status"], &state["error_message"]), (&json!("failed"), &json!("it broke")));
+    owner.get("/api/sessions/nope/state").await.refused(404, "not_found");
+}
+
 async fn a_stranger_cannot_tell_missing_from_not_yours(ground: Ground) {
     let house = House::keyed(ground).await;
     let (ann, bob) = (house.key(Role::Member, "ann").await, house.key(Role::Member, "bob").await);
     let id = ann.session(json!({"session_type": "mixed"})).await;
     let body = json!({"events": [{"type": "user.message", "content": "hi"}]});
-    for suffix in ["", "/events", "/stream", "/children", "/export"] {
+    for suffix in ["", "/events", "/state", "/stream", "/children", "/export"] {
         let strange = bob.get(&format!("/api/sessions/{id}{suffix}")).await.refused(404, "not_found");
         let missing = bob.get(&format!("/api/sessions/nope{suffix}")).await.refused(404, "not_found");
         assert_eq!(strange.body["error"]["message"], missing.body["error"]["message"], "{suffix}");

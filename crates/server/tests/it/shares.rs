@@ -38,6 +38,8 @@ async fn a_link_shows_title_status_messages_and_result_alone(ground: Ground) {
     let holder = house.anyone();
     let seen = holder.get(&format!("/api/sessions/{id}?share={token}")).await.expect(200).body;
     assert_eq!(seen, json!({"id": id, "title": "Minutes", "status": "idle", "result": null}));
+    let state = holder.get(&format!("/api/sessions/{id}/state?share={token}")).await.expect(200).body;
+    assert_eq!(state, json!({"session_id": id, "status": "idle", "last_sequence": 3}));
     let by_header = holder.clone().with("x-share-token", token);
     let log = by_header.get(&format!("/api/sessions/{id}/events")).await.expect(200).body;
     let events = log["events"].as_array().unwrap();
@@ -65,6 +67,7 @@ async fn a_link_opens_nothing_else(ground: Ground) {
     let holder = house.anyone().with("x-share-token", share["token"].as_str().unwrap());
     holder.get(&format!("/api/sessions/{other}")).await.refused(404, "not_found");
     holder.get(&format!("/api/sessions/{other}/events")).await.refused(404, "not_found");
+    holder.get(&format!("/api/sessions/{other}/state")).await.refused(404, "not_found");
     for path in
         ["/api/sessions", "/api/keys", "/api/users", "/api/search?q=hello", "/api/stream", "/api/tenants"]
     {

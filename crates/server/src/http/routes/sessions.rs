@@ -1,4 +1,4 @@
-//! Sessions: open, list, read, change, move, retry, fork, stop, delete, export.
+//! Sessions: open, list, read, ask where they stand, change, move, retry, fork, stop, delete, export.
 
 use async_stream::try_stream;
 use axum::Json;
@@ -24,6 +24,7 @@ use crate::http::wire::session::{
     Fork, OpenSession, PageAsked, PageQuery, PatchSession, Session, SessionList, SessionView, SessionsAsked,
     SessionsQuery, Transition,
 };
+use crate::http::wire::state::StateView;
 
 /// Open a session
 ///
@@ -83,6 +84,29 @@ pub async fn get(
         SessionView::Shared(session.into())
     } else {
         SessionView::Full(Box::new(session.into()))
+    }))
+}
+
+/// Read where a session stands
+///
+/// Its status, counts, open turn and claim, from its row alone: what to ask for while waiting, at the
+/// same cost however long the log is. A share link shows its status and last sequence.
+#[utoipa::path(
+    get, path = "/api/sessions/{id}/state", operation_id = "get_session_state", tag = "sessions",
+    params(("id" = String, Path, description = "The session"), ShareAsked),
+    responses((status = 200, description = "Where it stands", body = StateView))
+)]
+pub async fn state(
+    State(app): State<App>,
+    caller: Caller,
+    At(id): At<SessionId>,
+    Asked(()): Asked<()>,
+) -> Result<Json<StateView>> {
+    let state = app.engine.state(&caller.actor, &id).await?;
+    Ok(Json(if caller.is_share() {
+        StateView::Shared(state.into())
+    } else {
+        StateView::Full(Box::new(state.into()))
     }))
 }
 

@@ -8,6 +8,7 @@ pub mod event;
 pub mod people;
 pub mod search;
 pub mod session;
+pub mod state;
 pub mod work;
 
 use sederunt_core::json::Json;

@@ -1,0 +1,133 @@
+//! Who a caller is: a credential in, an actor out. Everything that a credential depends on (its own
+//! life, its tenant, its user, whether it may act for others) is judged here and nowhere else.
+
+use super::Engine;
+use crate::access::{Actor, Role};
+use crate::error::{Error, Result};
+use crate::ids::{CredentialId, TenantId, UserId};
+use crate::people::{KEY_PREFIX, SecretHash};
+use crate::session::SourceKind;
+
+/// What a caller presents.
+#[derive(Clone, Copy)]
+pub enum Credential<'a> {
+    /// The secret of an API key.
+    Key(&'a str),
+    /// The token of a share link.
+    Share(&'a str),
+    /// What a token of somebody else's making says. Checking its signature is the surface's part.
+    Token(TokenClaims<'a>),
+}
+
+/// What a token says of its bearer.
+#[derive(Clone, Copy, Debug)]
+pub struct TokenClaims<'a> {
+    pub tenant: &'a str,
+    pub user: &'a str,
+    pub role: &'a str,
+}
+
+/// Secrets do not print.
+impl std::fmt::Debug for Credential<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Key(_) => "Key",
+            Self::Share(_) => "Share",
+            Self::Token(_) => "Token",
+        })
+    }
+}
+
+impl Engine {
+    /// Who presents this, and for whom. One answer for all credentials of a kind that open nothing.
+    pub async fn authenticate(&self, credential: Credential<'_>, acts_for: Option<&UserId>) -> Result<Actor> {
+        let (actor, lends) = match credential {
+            Credential::Key(secret) => self.bearer_of_key(secret).await?,
+            Credential::Share(token) => (self.bearer_of_share(token).await?, false),
+            Credential::Token(claims) => (self.bearer_of_token(claims).await?, false),
+        };
+        match acts_for {
+            None => Ok(actor),
+            Some(user) if lends => self.act_as(actor, user).await,
+            Some(_) => Err(Error::denied("this credential may not act for others")),
+        }
+    }
+
+    /// The actor that a lender becomes: the user's id, and the lower of both roles.
+    pub async fn act_as(&self, lender: Actor, user: &UserId) -> Result<Actor> {
+        let user = self
+            .store
+            .user(&lender.tenant, user)
+            .await?
+            .filter(|user| !user.suspended)
+            .ok_or_else(|| Error::denied("there is no such active user to act for"))?;
+        if !matches!(lender.role, Role::Owner | Role::Member | Role::Guest) {
+            return Err(Error::denied("workers and channels act for nobody"));
+        }
+        Ok(Actor { role: lender.role.lower(user.role), user: Some(user.id), ..lender })
+    }
+
+    /// The bearer of a key, and whether the key lends itself to others.
+    async fn bearer_of_key(&self, secret: &str) -> Result<(Actor, bool)> {
+        let refused = || Error::Unauthenticated("the key is unknown, expired or revoked");
+        if !secret.starts_with(KEY_PREFIX) {
+            return Err(refused());
+        }
+        let found = self.store.key_by_hash(SecretHash::of(secret)).await?.ok_or_else(refused)?;
+        if !found.is_valid(self.store.now().await?) {
+            return Err(refused());
+        }
+        let key = found.key;
+        let actor = Actor {
+            tenant: key.tenant,
+            credential: key.id,
+            role: key.role,
+            user: key.user,
+            prefix: key.prefix.map(Into::into),
+            shared: None,
+            surface: SourceKind::Api,
+        };
+        Ok((actor, key.act_as))
+    }
+
+    async fn bearer_of_share(&self, token: &str) -> Result<Actor> {
+        let refused = || Error::Unauthenticated("the share link is unknown, expired or revoked");
+        let share = self.store.share_by_hash(SecretHash::of(token)).await?.ok_or_else(refused)?;
+        if !share.is_valid(self.store.now().await?) {
+            return Err(refused());
+        }
+        Ok(Actor {
+            tenant: share.tenant,
+            credential: CredentialId::stored(format!("share:{}", share.id)),
+            role: Role::Share,
+            user: None,
+            prefix: None,
+            shared: Some((share.session, share.access)),
+            surface: SourceKind::Web,
+        })
+    }
+
+    /// A token's tenant exists and is not suspended, nor is its user; a channel has a key instead,
+    /// which holds its prefix.
+    async fn bearer_of_token(&self, claims: TokenClaims<'_>) -> Result<Actor> {
+        let refused = || Error::Unauthenticated("the token is not valid here");
+        let role = Role::parse(claims.role).ok().filter(|role| *role != Role::Channel).ok_or_else(refused)?;
+        let tenant = TenantId::parse(claims.tenant).map_err(|_| refused())?;
+        let user = UserId::parse(claims.user).map_err(|_| refused())?;
+        if self.store.tenant(&tenant).await?.is_none_or(|tenant| tenant.suspended) {
+            return Err(refused());
+        }
+        if self.store.user(&tenant, &user).await?.is_some_and(|user| user.suspended) {
+            return Err(refused());
+        }
+        Ok(Actor {
+            tenant,
+            credential: CredentialId::stored(format!("jwt:{user}")),
+            role,
+            user: Some(user),
+            prefix: None,
+            shared: None,
+            surface: SourceKind::Api,
+        })
+    }
+}
