@@ -217,6 +217,8 @@ pub fn check_size(content: Option<&Json>, metadata: Option<&Json>) -> Result<()>
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
     use crate::event::kind::KNOWN;
 

@@ -124,7 +124,11 @@ async fn messages_are_counted_and_previewed(store: &TestStore) {
             3,
             Some("an answer"),
         ),
-        (message(&long), 4, Some(&long[..long.char_indices().nth(limits::PREVIEW_CHARS).unwrap().0])),
+        (
+            message(&long),
+            4,
+            Some(&long[..long.char_indices().nth(limits::PREVIEW_CHARS).unwrap().0].trim_end()),
+        ),
     ];
     for (event, count, preview) in steps {
         store.append("s", vec![event.clone()]).await;
