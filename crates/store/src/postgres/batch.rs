@@ -154,8 +154,8 @@ async fn commit(base: &Base, jobs: &[Job]) -> Result<Vec<Answer>, Broken> {
         }
     }
     client.release();
-    let grown = bench.seen.heads.iter().filter(|locked| locked.grown).map(|locked| (locked.tk, locked.sk));
-    base.publish(&bench.notices(jobs, &answers), grown);
+    let spoke = bench.seen.heads.iter().filter(|locked| locked.spoke).map(|locked| (locked.tk, locked.sk));
+    base.publish(&bench.notices(jobs, &answers), spoke);
     Ok(answers)
 }
 
@@ -197,6 +197,8 @@ struct Locked {
     sk: i64,
     head: Head,
     grown: bool,
+    /// There is something new to be found by its words.
+    spoke: bool,
     description: Option<Box<str>>,
 }
 
@@ -267,7 +269,7 @@ async fn look(base: &Base, client: &deadpool_postgres::Object, jobs: &[Job]) -> 
     for row in locked? {
         let Keyed { tk, sk, id, value: head } = Columns::of(&row).head()?;
         places.insert((tk, id), seen.heads.len());
-        seen.heads.push(Locked { tk, sk, head, grown: false, description: None });
+        seen.heads.push(Locked { tk, sk, head, grown: false, spoke: false, description: None });
     }
     seen.place.extend(jobs.iter().map(|job| places.get(&(job.tk, job.session.clone())).copied()));
     seen.now = base.time(now?.try_get(0)?);
@@ -335,6 +337,7 @@ impl Bench {
             }
         }
         locked.grown |= head.last_sequence > before;
+        locked.spoke |= new_events(&appended).any(|event| event.kind.is_message());
         if cold.description.is_some() {
             locked.description = cold.description;
         }

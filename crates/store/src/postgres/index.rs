@@ -16,7 +16,7 @@ use super::sessions::{Range, log_lock, ranges};
 use super::tx::{Base, Scope, Tx, hash64};
 
 /// Appends of one burst are indexed together.
-const GATHER: Duration = Duration::from_millis(50);
+const GATHER: Duration = Duration::from_millis(200);
 /// How often a node looks for sessions that another one left behind.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 /// How far back, in minutes, that look goes.
@@ -40,8 +40,11 @@ pub(super) struct Dirty {
 
 impl Dirty {
     pub(super) fn put(&self, sessions: impl IntoIterator<Item = (i32, i64)>) {
-        self.sessions.lock().extend(sessions);
-        self.wake.notify_one();
+        let mut sessions = sessions.into_iter().peekable();
+        if sessions.peek().is_some() {
+            self.sessions.lock().extend(sessions);
+            self.wake.notify_one();
+        }
     }
 
     fn take(&self) -> BTreeMap<i32, Vec<i64>> {
@@ -57,24 +60,27 @@ fn by_tenant(sessions: impl IntoIterator<Item = (i32, i64)>) -> BTreeMap<i32, Ve
     sorted
 }
 
-/// Follows the commits of this node until the store closes.
+/// Follows the commits of this node until the store closes. What is half done then is done anew by the next start.
 pub(super) async fn follow(base: Arc<Base>, mut closing: watch::Receiver<bool>) {
-    if let Err(fault) = catch_up(&base).await {
-        tracing::warn!(?fault, "the search index could not be brought up to date at the start");
+    tokio::select! {
+        () = work(&base) => {}
+        _ = closing.wait_for(|closing| *closing) => {}
+    }
+}
+
+async fn work(base: &Base) {
+    while let Err(fault) = catch_up(base).await {
+        tracing::warn!(?fault, "the search index could not be brought up to date; trying again");
+        tokio::time::sleep(PAUSE).await;
     }
     loop {
-        let woken = tokio::select! {
-            () = base.dirty.wake.notified() => true,
-            () = tokio::time::sleep(LOOK_EVERY) => false,
-            _ = closing.wait_for(|closing| *closing) => return,
-        };
-        if woken {
+        if tokio::time::timeout(LOOK_EVERY, base.dirty.wake.notified()).await.is_ok() {
             tokio::time::sleep(GATHER).await;
-        } else if let Err(fault) = look_around(&base).await {
+        } else if let Err(fault) = look_around(base).await {
             tracing::debug!(?fault, "cannot look for sessions to index");
         }
         let dirty = base.dirty.take();
-        if let Err(fault) = index_all(&base, &dirty).await {
+        if let Err(fault) = index_all(base, &dirty).await {
             tracing::warn!(?fault, "indexing has failed and will be tried again");
             base.dirty.put(dirty.into_iter().flat_map(|(tk, sks)| sks.into_iter().map(move |sk| (tk, sk))));
             tokio::time::sleep(PAUSE).await;
