@@ -19,12 +19,34 @@ const WORD_CHARS_MAX: usize = 64;
 /// What is searched at a time, when not everything found may be seen.
 const WINDOW: i64 = 200;
 
+fn cut(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty())
+}
+
+fn lower_into(word: &str, out: &mut String) {
+    if word.is_ascii() {
+        out.extend(word.chars().take(WORD_CHARS_MAX).map(|c| c.to_ascii_lowercase()));
+    } else {
+        out.extend(word.to_lowercase().chars().take(WORD_CHARS_MAX));
+    }
+}
+
 /// The words of a text, as the index knows them.
 pub(super) fn words_of(text: &str) -> Vec<String> {
-    text.split(|c: char| !c.is_alphanumeric())
-        .filter(|word| !word.is_empty())
-        .map(|word| word.to_lowercase().chars().take(WORD_CHARS_MAX).collect())
-        .collect()
+    let lower = |word: &str| {
+        let mut out = String::new();
+        lower_into(word, &mut out);
+        out
+    };
+    cut(text).map(lower).collect()
+}
+
+/// The same words in one string, with a space behind each.
+pub(super) fn words_into(text: &str, out: &mut String) {
+    for word in cut(text) {
+        lower_into(word, out);
+        out.push(' ');
+    }
 }
 
 /// Stands in every document of a tenant, so that the index itself keeps tenants apart. No text has such a word.
@@ -128,6 +150,13 @@ mod tests {
     #[test]
     fn words_are_letters_and_digits_in_lower_case() {
         assert_eq!(words_of("It's o'clock: ΑΒΓ-9 & | ! :*'"), ["it", "s", "o", "clock", "αβγ", "9"]);
+        for text in ["It's o'clock: ΑΒΓ-9 & | ! :*'", "ΟΔΟΣ σας", &"İx".repeat(80), &"Long".repeat(80)]
+        {
+            let mut joined = String::new();
+            words_into(text, &mut joined);
+            assert_eq!(joined.split_terminator(' ').collect::<Vec<_>>(), words_of(text));
+            assert!(words_of(text).iter().all(|word| word.chars().count() <= WORD_CHARS_MAX));
+        }
         assert_eq!(query_of(7, &words_of("a' | b:*")), "'§7' & 'a':* & 'b':*");
     }
 }
