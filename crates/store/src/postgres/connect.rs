@@ -9,7 +9,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
+use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Pool, QueueMode, RecyclingMethod, Runtime};
 use sederunt_core::Error;
 use tokio::sync::mpsc;
 use tokio_postgres::config::{Host, SslMode};
@@ -119,6 +119,14 @@ impl Address {
             for way in ["seqscan", "hashjoin", "mergejoin", "bitmapscan", "material"] {
                 settings.push_str(&format!("SET enable_{way} TO off; "));
             }
+            // A batch asks for each key once. Version 13 has no such way.
+            settings.push_str(
+                "SELECT set_config(name, 'off', false) FROM pg_settings WHERE name = 'enable_memoize'; ",
+            );
+        }
+        if role == Role::Scan {
+            // It reads and notifies; nothing that it does has to outlive a crash.
+            settings.push_str("SET synchronous_commit TO off; ");
         }
         if role == Role::Append {
             // One session that is held by somebody must not hold up the rest of a batch for long.
@@ -127,6 +135,8 @@ impl Address {
         settings.push_str(&format!("SET ROLE {}", role.name()));
         Pool::builder(manager)
             .max_size(size)
+            // The connection that was used last has the warmest caches.
+            .queue_mode(QueueMode::Lifo)
             .wait_timeout(Some(CONNECT_MAX))
             .create_timeout(Some(CONNECT_MAX))
             .recycle_timeout(Some(CONNECT_MAX))
