@@ -16,7 +16,7 @@ use super::sessions::{Range, log_lock};
 use super::tx::{Base, Scope, Tx, hash64};
 
 /// Appends of one burst are indexed together.
-const GATHER: Duration = Duration::from_millis(400);
+const GATHER: Duration = Duration::from_millis(200);
 /// How often a node looks for sessions that another one left behind.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 /// How far back, in minutes, that look goes.
