@@ -65,10 +65,12 @@ async fn connect(url: &str) -> Result<Client> {
     Ok(client)
 }
 
+/// The table of events is the product's, to the column; of the heads there is what an append needs.
 const SCHEMA: &str = "
     CREATE TABLE events (
-        k BIGINT PRIMARY KEY, type TEXT NOT NULL, at BIGINT NOT NULL, turn BIGINT, author TEXT, external_id TEXT,
-        subthread TEXT, content TEXT, metadata TEXT);
+        tk INTEGER NOT NULL, log BIGINT NOT NULL, seq BIGINT NOT NULL, type TEXT COLLATE \"C\" NOT NULL, content TEXT,
+        metadata TEXT, subthread_id TEXT, external_id TEXT COLLATE \"C\", turn BIGINT, author TEXT, at BIGINT NOT NULL,
+        PRIMARY KEY (tk, log, seq));
     CREATE TABLE session_heads (sk BIGINT PRIMARY KEY, last_sequence BIGINT NOT NULL, last_at BIGINT NOT NULL);";
 
 /// The batch: heads advance by as much as their session has in it, and the events are numbered from there.
@@ -82,19 +84,19 @@ const APPEND_BATCH: &str = "
         WHERE session_heads.sk = grown.sk
         RETURNING session_heads.sk, last_sequence - grown.events AS base
     )
-    INSERT INTO events (k, type, at, turn, author, content)
-    SELECT sk << 32 | base + offset_in_batch, 'user.message', at, base + offset_in_batch, 'u', content
+    INSERT INTO events (tk, log, seq, type, content, turn, author, at)
+    SELECT 1, sk, base + offset_in_batch, 'user.message', content, base + offset_in_batch, 'u', at
     FROM new JOIN heads USING (sk)
-    RETURNING k";
+    RETURNING seq";
 
 const APPEND_ONE: &str = "
     WITH head AS (
         UPDATE session_heads SET last_sequence = last_sequence + 1, last_at = $2 WHERE sk = $1
         RETURNING sk, last_sequence
     )
-    INSERT INTO events (k, type, at, turn, author, content)
-    SELECT sk << 32 | last_sequence, 'user.message', $2, last_sequence, 'u', $3 FROM head
-    RETURNING k";
+    INSERT INTO events (tk, log, seq, type, content, turn, author, at)
+    SELECT 1, sk, last_sequence, 'user.message', $3, last_sequence, 'u', $2 FROM head
+    RETURNING seq";
 
 struct Job {
     session: i64,

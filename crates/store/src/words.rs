@@ -49,6 +49,8 @@ impl Words {
             match c {
                 // An accent on its own.
                 '\u{300}'..='\u{36f}' => {}
+                // Only its place in the word makes it another letter.
+                'ς' => self.push('σ'),
                 // Latin, Greek and Cyrillic, where people leave accents out; elsewhere a mark makes another letter.
                 '\u{80}'..='\u{52f}' | '\u{1e00}'..='\u{1fff}' if c.is_alphanumeric() => {
                     let without = |part| matches!(part, '\u{300}'..='\u{36f}');
@@ -75,6 +77,7 @@ mod tests {
         let table = [
             ("It's o'clock: ΑΒΓ-9 & | ! :*'", "it s o clock αβγ 9 "),
             ("Café CAFE\u{301} cafe", "cafe cafe cafe "),
+            ("ΟΔΟΣ οδος", "οδοσ οδοσ "),
             ("İstanbul, ÅNGSTRÖM", "istanbul angstrom "),
             ("한국어 東京 हिन्दी", "한국어 東京 हिन दी "),
             ("§1 a\0b", "1 a b "),

@@ -2,7 +2,7 @@
 //! else. Reads and locks first, judged here by the rules of core, then everything written at once.
 
 use std::collections::{HashMap, HashSet};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use futures_util::future::{OptionFuture, join, join4};
 use sederunt_core::access::Role;
@@ -47,8 +47,8 @@ impl Job {
     }
 }
 
-/// Commits a batch and answers every job of it. Returns how long the commit took.
-pub(super) async fn run(base: &Base, jobs: Vec<Job>) -> Duration {
+/// Commits a batch and answers every job of it.
+pub(super) async fn run(base: &Base, jobs: Vec<Job>) {
     let started = Instant::now();
     let size = jobs.len();
     let mut outcome = attempt(base, &jobs).await;
@@ -78,11 +78,9 @@ pub(super) async fn run(base: &Base, jobs: Vec<Job>) -> Duration {
             }
         }
     }
-    let took = started.elapsed();
     metrics::histogram!("sederunt_store_batch_changes")
         .record(f64::from(u32::try_from(size).unwrap_or(u32::MAX)));
-    metrics::histogram!("sederunt_store_commit_seconds").record(took);
-    took
+    metrics::histogram!("sederunt_store_commit_seconds").record(started.elapsed());
 }
 
 /// One change by itself, twice if it met another transaction.
@@ -154,8 +152,8 @@ async fn commit(base: &Base, jobs: &[Job]) -> Result<Vec<Answer>, Broken> {
         }
     }
     client.release();
-    let grown = bench.seen.heads.iter().filter(|locked| locked.grown).map(|locked| (locked.tk, locked.sk));
-    base.publish(&bench.notices(jobs, &answers), grown);
+    let spoke = bench.seen.heads.iter().filter(|locked| locked.spoke).map(|locked| (locked.tk, locked.sk));
+    base.publish(&bench.notices(jobs, &answers), spoke);
     Ok(answers)
 }
 
@@ -197,6 +195,8 @@ struct Locked {
     sk: i64,
     head: Head,
     grown: bool,
+    /// There is something new to be found by its words.
+    spoke: bool,
     description: Option<Box<str>>,
 }
 
@@ -267,7 +267,7 @@ async fn look(base: &Base, client: &deadpool_postgres::Object, jobs: &[Job]) -> 
     for row in locked? {
         let Keyed { tk, sk, id, value: head } = Columns::of(&row).head()?;
         places.insert((tk, id), seen.heads.len());
-        seen.heads.push(Locked { tk, sk, head, grown: false, description: None });
+        seen.heads.push(Locked { tk, sk, head, grown: false, spoke: false, description: None });
     }
     seen.place.extend(jobs.iter().map(|job| places.get(&(job.tk, job.session.clone())).copied()));
     seen.now = base.time(now?.try_get(0)?);
@@ -335,6 +335,7 @@ impl Bench {
             }
         }
         locked.grown |= head.last_sequence > before;
+        locked.spoke |= new_events(&appended).any(|event| event.kind.is_message());
         if cold.description.is_some() {
             locked.description = cold.description;
         }

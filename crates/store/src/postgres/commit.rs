@@ -439,7 +439,7 @@ impl Sheet {
             if !row_changed && !place.deleted && place.events.is_empty() {
                 continue;
             }
-            if !place.deleted {
+            if !place.deleted && (row_changed || place.events.iter().any(|event| event.kind.is_message())) {
                 reindex.push(place.sk);
             }
             notices.push(Notice {

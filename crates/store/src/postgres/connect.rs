@@ -9,7 +9,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
+use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Pool, QueueMode, RecyclingMethod, Runtime};
 use sederunt_core::Error;
 use tokio::sync::mpsc;
 use tokio_postgres::config::{Host, SslMode};
@@ -22,6 +22,8 @@ use super::fault::{Fault, Result};
 const CONNECT_MAX: Duration = Duration::from_secs(2);
 /// How long one statement may run; deletions of whole sessions are given more.
 const STATEMENT_MAX: Duration = Duration::from_secs(10);
+/// How long a batch waits for the lock of a session.
+const LOCK_MAX: Duration = Duration::from_secs(3);
 /// How long sent bytes may stay unanswered by the other machine.
 const SILENCE_MAX: Duration = Duration::from_secs(8);
 
@@ -109,15 +111,32 @@ impl Address {
             None => Manager::from_config(self.config.clone(), NoTls, manager_config),
         };
         let mut settings = self.settings();
-        if role == Role::Append {
-            // Its statements go by key alone; a plan made while the tables were small must not outlive that.
+        if matches!(role, Role::App | Role::Append) {
+            // Their statements go by key, for tenants of any size: planned once, for the average tenant. A plan for
+            // the tenant at hand takes one that is younger than the statistics for empty, and then any index is
+            // as good as the right one.
+            settings.push_str("SET plan_cache_mode TO force_generic_plan; ");
+            for way in ["seqscan", "hashjoin", "mergejoin", "bitmapscan", "material"] {
+                settings.push_str(&format!("SET enable_{way} TO off; "));
+            }
+            // A batch asks for each key once. Version 13 has no such way.
             settings.push_str(
-                "SET enable_seqscan TO off; SET enable_hashjoin TO off; SET enable_mergejoin TO off; ",
+                "SELECT set_config(name, 'off', false) FROM pg_settings WHERE name = 'enable_memoize'; ",
             );
+        }
+        if role == Role::Scan {
+            // It reads and notifies; nothing that it does has to outlive a crash.
+            settings.push_str("SET synchronous_commit TO off; ");
+        }
+        if role == Role::Append {
+            // One session that is held by somebody must not hold up the rest of a batch for long.
+            settings.push_str(&format!("SET lock_timeout TO {}; ", LOCK_MAX.as_millis()));
         }
         settings.push_str(&format!("SET ROLE {}", role.name()));
         Pool::builder(manager)
             .max_size(size)
+            // The connection that was used last has the warmest caches.
+            .queue_mode(QueueMode::Lifo)
             .wait_timeout(Some(CONNECT_MAX))
             .create_timeout(Some(CONNECT_MAX))
             .recycle_timeout(Some(CONNECT_MAX))

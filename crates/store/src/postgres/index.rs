@@ -11,12 +11,13 @@ use sederunt_core::json::Json;
 use tokio::sync::{Notify, watch};
 
 use super::fault::Result;
-use super::search::{tenant_word, words_of};
-use super::sessions::{Range, log_lock, ranges};
+use super::search::tenant_word;
+use super::sessions::{Range, log_lock};
 use super::tx::{Base, Scope, Tx, hash64};
+use crate::words::words_of;
 
 /// Appends of one burst are indexed together.
-const GATHER: Duration = Duration::from_millis(50);
+const GATHER: Duration = Duration::from_millis(200);
 /// How often a node looks for sessions that another one left behind.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 /// How far back, in minutes, that look goes.
@@ -24,8 +25,8 @@ const LOOK_BACK_MINUTES: i64 = 10;
 /// After a failure.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Sessions and events of one transaction.
-const SESSIONS_MAX: usize = 64;
-const EVENTS_MAX: i64 = 500;
+const SESSIONS_MAX: usize = 256;
+const EVENTS_MAX: i64 = 1_000;
 /// The page of a look at all sessions.
 const BEHIND_MAX: i64 = 1_000;
 /// Documents of one microsecond have so many numbers between them and the next.
@@ -40,8 +41,11 @@ pub(super) struct Dirty {
 
 impl Dirty {
     pub(super) fn put(&self, sessions: impl IntoIterator<Item = (i32, i64)>) {
-        self.sessions.lock().extend(sessions);
-        self.wake.notify_one();
+        let mut sessions = sessions.into_iter().peekable();
+        if sessions.peek().is_some() {
+            self.sessions.lock().extend(sessions);
+            self.wake.notify_one();
+        }
     }
 
     fn take(&self) -> BTreeMap<i32, Vec<i64>> {
@@ -57,24 +61,27 @@ fn by_tenant(sessions: impl IntoIterator<Item = (i32, i64)>) -> BTreeMap<i32, Ve
     sorted
 }
 
-/// Follows the commits of this node until the store closes.
+/// Follows the commits of this node until the store closes. What is half done then is done anew by the next start.
 pub(super) async fn follow(base: Arc<Base>, mut closing: watch::Receiver<bool>) {
-    if let Err(fault) = catch_up(&base).await {
-        tracing::warn!(?fault, "the search index could not be brought up to date at the start");
+    tokio::select! {
+        () = work(&base) => {}
+        _ = closing.wait_for(|closing| *closing) => {}
+    }
+}
+
+async fn work(base: &Base) {
+    while let Err(fault) = catch_up(base).await {
+        tracing::warn!(?fault, "the search index could not be brought up to date; trying again");
+        tokio::time::sleep(PAUSE).await;
     }
     loop {
-        let woken = tokio::select! {
-            () = base.dirty.wake.notified() => true,
-            () = tokio::time::sleep(LOOK_EVERY) => false,
-            _ = closing.wait_for(|closing| *closing) => return,
-        };
-        if woken {
+        if tokio::time::timeout(LOOK_EVERY, base.dirty.wake.notified()).await.is_ok() {
             tokio::time::sleep(GATHER).await;
-        } else if let Err(fault) = look_around(&base).await {
+        } else if let Err(fault) = look_around(base).await {
             tracing::debug!(?fault, "cannot look for sessions to index");
         }
         let dirty = base.dirty.take();
-        if let Err(fault) = index_all(&base, &dirty).await {
+        if let Err(fault) = index_all(base, &dirty).await {
             tracing::warn!(?fault, "indexing has failed and will be tried again");
             base.dirty.put(dirty.into_iter().flat_map(|(tk, sks)| sks.into_iter().map(move |sk| (tk, sk))));
             tokio::time::sleep(PAUSE).await;
@@ -134,6 +141,8 @@ async fn look_around(base: &Base) -> Result<()> {
 async fn index(base: &Base, tk: i32, sks: &[i64]) -> Result<bool> {
     super::tx::within(async {
         let tx = base.begin(Scope::Tenant(tk)).await?;
+        // What a crash takes from the index, the next start puts back: its commits need not wait for the disk.
+        tx.execute("SET LOCAL synchronous_commit TO off", &[]).await?;
         match take_up(&tx, tk, sks).await {
             Ok(all) => tx.commit().await.map(|()| all),
             Err(fault) => {
@@ -156,21 +165,21 @@ struct Doc {
 
 impl Doc {
     fn new(tk: i32, sk: i64, seq: i64, at: i64, text: &str) -> Self {
+        // The database sorts them and drops those that come twice.
         let mut words = words_of(text);
-        words.sort_unstable();
-        words.dedup();
-        words.push(tenant_word(tk));
-        Self { at, sk, seq, words: words.join(" ") }
+        words.push_str(&tenant_word(tk));
+        Self { at, sk, seq, words }
     }
 }
 
-/// How far a session was indexed before.
+/// How far a session was indexed before, and how far it will be now.
 struct Behind {
     sk: i64,
     last: i64,
     version: i64,
     done_to: i64,
     done_version: i64,
+    upto: i64,
 }
 
 async fn take_up(tx: &Tx, tk: i32, sks: &[i64]) -> Result<bool> {
@@ -179,34 +188,32 @@ async fn take_up(tx: &Tx, tk: i32, sks: &[i64]) -> Result<bool> {
     let tenant_lock = hash64(&[b"index", &tk.to_be_bytes()]);
     tx.query("SELECT pg_advisory_xact_lock($1)", &[&tenant_lock]).await?;
     let locks: Vec<i64> = sks.iter().map(|sk| log_lock(tk, *sk)).collect();
-    tx.query("SELECT pg_advisory_xact_lock_shared(k) FROM unnest($1::bigint[]) AS k", &[&locks]).await?;
+    tx.execute("SELECT pg_advisory_xact_lock_shared(k) FROM unnest($1::bigint[]) AS k", &[&locks]).await?;
 
-    let mut docs: Vec<Doc> = Vec::new();
-    let mut done: (Vec<i64>, Vec<i64>, Vec<i64>) = Default::default();
+    let mut taken: Vec<Behind> = Vec::new();
     let mut room = EVENTS_MAX;
     let mut all = true;
-    for behind in behind(tx, tk, sks).await? {
+    for mut behind in behind(tx, tk, sks).await? {
         if room <= 0 {
             all = false;
             break;
         }
-        if behind.version != behind.done_version {
-            docs.extend(title(tx, tk, behind.sk).await?);
-        }
-        let upto = behind.last.min(behind.done_to + room);
-        read(tx, tk, &behind, upto, &mut docs).await?;
-        room -= upto - behind.done_to;
-        all &= upto == behind.last;
-        done.0.push(behind.sk);
-        done.1.push(upto);
-        done.2.push(behind.version);
+        behind.upto = behind.last.min(behind.done_to + room);
+        room -= behind.upto - behind.done_to;
+        all &= behind.upto == behind.last;
+        taken.push(behind);
     }
+    let mut docs = titles(tx, tk, &taken).await?;
+    docs.extend(messages(tx, tk, &taken).await?);
     docs.sort_unstable_by_key(|doc| (doc.at, doc.sk, doc.seq));
     write(tx, tk, &docs).await?;
+    let done_sks: Vec<i64> = taken.iter().map(|behind| behind.sk).collect();
+    let done_to: Vec<i64> = taken.iter().map(|behind| behind.upto).collect();
+    let versions: Vec<i64> = taken.iter().map(|behind| behind.version).collect();
     let sql = "INSERT INTO search_done AS d (tk, sk, done_to, version)
          SELECT $1, * FROM unnest($2::bigint[], $3::bigint[], $4::bigint[])
          ON CONFLICT (tk, sk) DO UPDATE SET done_to = excluded.done_to, version = excluded.version";
-    tx.execute(sql, &[&tk, &done.0, &done.1, &done.2]).await?;
+    tx.execute(sql, &[&tk, &done_sks, &done_to, &versions]).await?;
     Ok(all)
 }
 
@@ -217,59 +224,86 @@ async fn behind(tx: &Tx, tk: i32, sks: &[i64]) -> Result<Vec<Behind>> {
     );
     let mut found = Vec::new();
     for row in tx.query(&sql, &[&tk, &sks]).await? {
+        let done_to = row.try_get(3)?;
         found.push(Behind {
             sk: row.try_get(0)?,
             last: row.try_get(1)?,
             version: row.try_get(2)?,
-            done_to: row.try_get(3)?,
+            done_to,
             done_version: row.try_get(4)?,
+            upto: done_to,
         });
     }
     Ok(found)
 }
 
-/// Title and description, if their words changed. A description taken from the first message says nothing that
-/// the message does not.
-async fn title(tx: &Tx, tk: i32, sk: i64) -> Result<Option<Doc>> {
-    let sql = "SELECT h.last_at, concat_ws(E'\n', s.title,
+/// Titles and descriptions whose words changed. A description taken from the first message says nothing that the
+/// message does not.
+async fn titles(tx: &Tx, tk: i32, taken: &[Behind]) -> Result<Vec<Doc>> {
+    let changed = taken.iter().filter(|behind| behind.version != behind.done_version);
+    let changed: Vec<i64> = changed.map(|behind| behind.sk).collect();
+    let mut docs = Vec::new();
+    if changed.is_empty() {
+        return Ok(docs);
+    }
+    let sql = "SELECT h.sk, h.last_at, concat_ws(E'\n', s.title,
              CASE WHEN s.description_source IS DISTINCT FROM 'fallback' THEN s.description END), d.tsv::text
          FROM session_heads h JOIN sessions s ON s.tk = h.tk AND s.sk = h.sk
          LEFT JOIN search_docs d ON d.tk = h.tk AND d.sk = h.sk AND d.seq = 0
-         WHERE h.tk = $1 AND h.sk = $2";
-    let rows = tx.query(sql, &[&tk, &sk]).await?;
-    let Some(row) = rows.first() else { return Ok(None) };
-    let text: &str = row.try_get(1)?;
-    let doc = Doc::new(tk, sk, 0, row.try_get(0)?, text);
-    let before: Option<&str> = row.try_get(2)?;
-    let same = "SELECT 1 WHERE array_to_tsvector(string_to_array($1, ' '))::text = $2";
-    if let Some(before) = before {
-        if !tx.query(same, &[&doc.words, &before]).await?.is_empty() {
-            return Ok(None);
+         WHERE h.tk = $1 AND h.sk = ANY ($2)";
+    for row in tx.query(sql, &[&tk, &changed]).await? {
+        let (sk, text): (i64, &str) = (row.try_get(0)?, row.try_get(2)?);
+        let doc = Doc::new(tk, sk, 0, row.try_get(1)?, text);
+        if let Some(before) = row.try_get::<_, Option<&str>>(3)? {
+            let same = "SELECT 1 WHERE array_to_tsvector(string_to_array($1, ' '))::text = $2";
+            if !tx.query(same, &[&doc.words, &before]).await?.is_empty() {
+                continue;
+            }
+            tx.execute("DELETE FROM search_docs WHERE tk = $1 AND sk = $2 AND seq = 0", &[&tk, &sk]).await?;
         }
-        tx.execute("DELETE FROM search_docs WHERE tk = $1 AND sk = $2 AND seq = 0", &[&tk, &sk]).await?;
+        if !text.is_empty() {
+            docs.push(doc);
+        }
     }
-    Ok((!text.is_empty()).then_some(doc))
+    Ok(docs)
 }
 
-/// The messages between what was done and `upto`.
-async fn read(tx: &Tx, tk: i32, behind: &Behind, upto: i64, docs: &mut Vec<Doc>) -> Result<()> {
-    if behind.done_to >= upto {
-        return Ok(());
+/// The messages between what was done and what is to be done, of all sessions at once.
+async fn messages(tx: &Tx, tk: i32, taken: &[Behind]) -> Result<Vec<Doc>> {
+    let sks: Vec<i64> = taken.iter().map(|behind| behind.sk).collect();
+    let mut shared: BTreeMap<i64, Vec<Range>> = BTreeMap::new();
+    let sql = "SELECT sk, from_seq, to_seq, log FROM session_ranges WHERE tk = $1 AND sk = ANY ($2)
+         ORDER BY sk, from_seq";
+    for row in tx.query(sql, &[&tk, &sks]).await? {
+        let range = Range { from: row.try_get(1)?, to: row.try_get(2)?, log: row.try_get(3)? };
+        shared.entry(row.try_get(0)?).or_default().push(range);
     }
-    for piece in Range::prefix(ranges(tx, tk, behind.sk).await?, behind.sk, behind.last) {
-        let (low, high) = (piece.from.max(behind.done_to + 1), piece.to.min(upto));
-        if low > high {
-            continue;
-        }
-        let sql = "SELECT seq, at, content FROM events WHERE tk = $1 AND log = $2 AND seq BETWEEN $3 AND $4
-             AND type IN ('user.message', 'agent.message') AND content IS NOT NULL ORDER BY seq";
-        for row in tx.query(sql, &[&tk, &piece.log, &low, &high]).await? {
-            if let Some(text) = text_of(&Json::stored(row.try_get::<_, &str>(2)?)) {
-                docs.push(Doc::new(tk, behind.sk, row.try_get(0)?, row.try_get(1)?, &text));
+    let mut pieces: (Vec<i64>, Vec<i64>, Vec<i64>, Vec<i64>) = Default::default();
+    for behind in taken {
+        for piece in Range::prefix(shared.remove(&behind.sk).unwrap_or_default(), behind.sk, behind.last) {
+            let (low, high) = (piece.from.max(behind.done_to + 1), piece.to.min(behind.upto));
+            if low <= high {
+                pieces.0.push(behind.sk);
+                pieces.1.push(piece.log);
+                pieces.2.push(low);
+                pieces.3.push(high);
             }
         }
     }
-    Ok(())
+    let mut docs = Vec::new();
+    if pieces.0.is_empty() {
+        return Ok(docs);
+    }
+    let sql = "SELECT w.sk, e.seq, e.at, e.content
+         FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[]) AS w (sk, log, low, high)
+         JOIN events e ON e.tk = $1 AND e.log = w.log AND e.seq BETWEEN w.low AND w.high
+         WHERE e.type IN ('user.message', 'agent.message') AND e.content IS NOT NULL";
+    for row in tx.query(sql, &[&tk, &pieces.0, &pieces.1, &pieces.2, &pieces.3]).await? {
+        if let Some(text) = text_of(&Json::stored(row.try_get::<_, &str>(3)?)) {
+            docs.push(Doc::new(tk, row.try_get(0)?, row.try_get(1)?, row.try_get(2)?, &text));
+        }
+    }
+    Ok(docs)
 }
 
 /// Gives every document a free number that sorts by its time, and writes them.

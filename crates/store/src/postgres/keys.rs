@@ -83,7 +83,7 @@ pub(super) async fn recall(base: &Base, tenant: &TenantId, key: IdemKey) -> Resu
 /// A key counts while the session that it touched is there.
 pub(super) fn counting() -> String {
     format!(
-        "SELECT {COLUMNS} FROM idempotency i WHERE i.tk = $1 AND i.scope = $2 AND (i.sk IS NULL
-             OR EXISTS (SELECT 1 FROM session_heads h WHERE h.tk = i.tk AND h.sk = i.sk))"
+        "SELECT {COLUMNS} FROM idempotency i LEFT JOIN session_heads h ON h.tk = i.tk AND h.sk = i.sk
+         WHERE i.tk = $1 AND i.scope = $2 AND (i.sk IS NULL OR h.sk IS NOT NULL)"
     )
 }

@@ -2,11 +2,12 @@
 //!
 //! Few callers share one lane, so that their appends meet in one commit; many are spread over all lanes by
 //! session. A session stays in its lane while anything of it is under way, so its appends keep their order.
+//! Nothing here spins: the database and the callers may live on the same cores.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use sederunt_core::error::Error;
@@ -21,10 +22,10 @@ use super::tx::Base;
 
 /// Batches that may be on their way at once.
 pub(super) const LANES: usize = 4;
-/// Up to so many callers one lane is faster than several.
-const ONE_LANE_MAX: usize = 64;
-/// The longest wait for further appends: a fraction of a commit, so that it costs less than it saves.
-const LINGER_MAX: Duration = Duration::from_micros(500);
+/// Up to so many callers for each lane, fewer lanes are faster than more.
+const PER_LANE_MAX: usize = 64;
+/// The longest wait for further appends: about as long as a commit takes.
+const LINGER_MAX: Duration = Duration::from_millis(1);
 /// Bytes of one batch, beyond which it is sent as it is.
 const BATCH_BYTES_MAX: usize = 8 * 1024 * 1024;
 
@@ -37,10 +38,19 @@ pub(super) struct Lanes {
 #[derive(Debug, Default)]
 struct State {
     queues: [VecDeque<Job>; LANES],
+    /// How many appends each lane waits for.
+    wanted: [usize; LANES],
     /// The lane of every session with something under way, and how much that is.
     sessions: HashMap<(i32, SessionId), (usize, usize)>,
     under_way: usize,
     closed: bool,
+}
+
+impl State {
+    /// Over how many lanes the callers of now are spread.
+    fn lanes(&self) -> usize {
+        (self.under_way / PER_LANE_MAX).clamp(1, LANES)
+    }
 }
 
 impl Lanes {
@@ -60,17 +70,18 @@ impl Lanes {
             if state.under_way >= limits::WRITE_QUEUE_MAX {
                 return Err(Error::unavailable("the queue of writes is full").into());
             }
-            let spread = state.under_way >= ONE_LANE_MAX;
             let at = (job.tk, job.session.clone());
-            let fresh = if spread { lane_of(&at) } else { 0 };
+            let fresh = lane_of(&at, state.lanes());
             let (lane, count) = state.sessions.entry(at).or_insert((fresh, 0));
             *count += 1;
             let lane = *lane;
             state.under_way += 1;
             state.queues[lane].push_back(job);
-            lane
+            (state.queues[lane].len() >= state.wanted[lane]).then_some(lane)
         };
-        self.wake[lane].notify_one();
+        if let Some(lane) = lane {
+            self.wake[lane].notify_one();
+        }
         Ok(())
     }
 
@@ -82,26 +93,35 @@ impl Lanes {
         }
     }
 
-    fn waiting(&self, lane: usize) -> usize {
-        self.state.lock().queues[lane].len()
+    /// Waits for so many appends. `false` when there will be none any more.
+    async fn gather(&self, lane: usize, wanted: usize) -> bool {
+        loop {
+            {
+                let mut state = self.state.lock();
+                if state.queues[lane].len() >= wanted {
+                    return true;
+                }
+                if state.closed {
+                    return false;
+                }
+                state.wanted[lane] = wanted;
+            }
+            self.wake[lane].notified().await;
+        }
     }
 
     /// Waits for work. `None` when there will be none any more.
-    async fn take(&self, lane: usize, last: &Last) -> Option<Vec<Job>> {
-        loop {
-            let woken = self.wake[lane].notified();
-            {
-                let state = self.state.lock();
-                if !state.queues[lane].is_empty() {
-                    break;
-                }
-                if state.closed {
-                    return None;
-                }
-            }
-            woken.await;
+    async fn take(&self, lane: usize, expected: usize) -> Option<Vec<Job>> {
+        if !self.gather(lane, 1).await {
+            return None;
         }
-        self.linger(lane, last).await;
+        // Callers that the last commit has answered are about to come back. One that does not is waited for once:
+        // from then on fewer are expected. Of many, enough have come meanwhile, and who comes back to which lane
+        // nobody knows.
+        let alone = self.state.lock().lanes() == 1;
+        if alone {
+            let _ = tokio::time::timeout(LINGER_MAX, self.gather(lane, expected)).await;
+        }
         let mut state = self.state.lock();
         let queue = &mut state.queues[lane];
         let mut bytes = 0;
@@ -116,16 +136,8 @@ impl Lanes {
         Some(queue.drain(..upto).collect())
     }
 
-    /// Callers that were answered by the last commit are about to come back: wait for as many as came last time,
-    /// but never for long. A timer is too coarse for that.
-    async fn linger(&self, lane: usize, last: &Last) {
-        let until = Instant::now() + (last.took / 4).min(LINGER_MAX);
-        while self.waiting(lane) < last.size && Instant::now() < until {
-            tokio::task::yield_now().await;
-        }
-    }
-
-    fn finish(&self, sessions: Vec<(i32, SessionId)>) {
+    /// Takes note that these are done. Returns how many wait by now.
+    fn finish(&self, lane: usize, sessions: Vec<(i32, SessionId)>) -> usize {
         let mut state = self.state.lock();
         state.under_way -= sessions.len();
         for at in sessions {
@@ -136,27 +148,85 @@ impl Lanes {
                 }
             }
         }
+        state.queues[lane].len()
     }
-}
-
-#[derive(Default)]
-struct Last {
-    size: usize,
-    took: Duration,
 }
 
 async fn drive(base: Arc<Base>, lanes: Arc<Lanes>, lane: usize) {
-    let mut last = Last::default();
-    while let Some(jobs) = lanes.take(lane, &last).await {
+    let mut expected = 0;
+    while let Some(jobs) = lanes.take(lane, expected).await {
         let sessions: Vec<_> = jobs.iter().map(|job| (job.tk, job.session.clone())).collect();
-        last.size = jobs.len();
-        last.took = batch::run(&base, jobs).await;
-        lanes.finish(sessions);
+        let answered = sessions.len();
+        batch::run(&base, jobs).await;
+        expected = (answered + lanes.finish(lane, sessions)).min(limits::GROUP_MAX);
     }
 }
 
-fn lane_of(at: &(i32, SessionId)) -> usize {
+fn lane_of(at: &(i32, SessionId), lanes: usize) -> usize {
     let mut hasher = DefaultHasher::new();
     at.hash(&mut hasher);
-    usize::try_from(hasher.finish() % LANES as u64).unwrap_or(0)
+    usize::try_from(hasher.finish() % lanes as u64).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use sederunt_core::ids::TenantId;
+    use sederunt_core::store::Guard;
+    use tokio::sync::oneshot;
+    use tokio::time::Instant;
+
+    use super::*;
+
+    fn put(lanes: &Lanes, count: usize) {
+        for n in 0..count {
+            let (done, _) = oneshot::channel();
+            let (tenant, session) = (TenantId::stored("t"), SessionId::stored(format!("s{n}")));
+            let job =
+                Job { tk: 1, tenant, session, guard: Guard::default(), events: Vec::new(), key: None, done };
+            lanes.put(job).unwrap();
+        }
+    }
+
+    fn lanes() -> Arc<Lanes> {
+        Arc::new(Lanes { state: Mutex::default(), wake: Default::default() })
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lane_waits_for_as_many_as_are_expected_back_and_not_for_long() {
+        for (there, come, expected, taken, waits) in
+            [(1, 0, 0, 1, false), (1, 0, 1, 1, false), (1, 2, 3, 3, false), (2, 1, 5, 3, true)]
+        {
+            let lanes = lanes();
+            put(&lanes, there);
+            let start = Instant::now();
+            let take = tokio::spawn({
+                let lanes = lanes.clone();
+                async move { lanes.take(0, expected).await.map(|jobs| jobs.len()) }
+            });
+            tokio::task::yield_now().await;
+            put(&lanes, come);
+            assert_eq!(take.await.unwrap(), Some(taken), "{there} and {come} of {expected}");
+            assert_eq!(start.elapsed() >= LINGER_MAX, waits, "{there} and {come} of {expected}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn lanes_that_share_many_callers_wait_for_nobody() {
+        let lanes = lanes();
+        put(&lanes, 3 * PER_LANE_MAX);
+        let start = Instant::now();
+        assert!(lanes.take(1, limits::GROUP_MAX).await.is_some());
+        assert_eq!(start.elapsed(), Duration::ZERO);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_closed_lane_gives_what_it_has_and_then_ends() {
+        let lanes = lanes();
+        put(&lanes, 2);
+        lanes.close();
+        let start = Instant::now();
+        assert_eq!(lanes.take(0, 9).await.map(|jobs| jobs.len()), Some(2));
+        assert!(lanes.take(0, 9).await.is_none());
+        assert_eq!(start.elapsed(), Duration::ZERO);
+    }
 }

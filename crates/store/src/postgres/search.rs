@@ -10,14 +10,14 @@ use sederunt_core::store::{Hit, SearchQuery};
 use super::fault::Result;
 use super::sessions::Seen;
 use super::tx::{Base, Scope, count, int};
-use crate::snippet;
+use crate::{snippet, words};
 
 /// What is searched at a time, when not everything found may be seen.
 const WINDOW: i64 = 200;
 
-/// The words of a text, as the index knows them.
-pub(super) fn words_of(text: &str) -> Vec<String> {
-    crate::words::words_of(text).split_ascii_whitespace().map(str::to_owned).collect()
+/// The words of a question, as the index knows them.
+fn words_of(text: &str) -> Vec<String> {
+    words::words_of(text).split_ascii_whitespace().map(str::to_owned).collect()
 }
 
 /// Stands in every document of a tenant, so that the index itself keeps tenants apart. No text has such a word.

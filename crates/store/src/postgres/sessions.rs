@@ -128,11 +128,10 @@ pub(super) async fn sessions(base: &Base, tenant: &TenantId, query: SessionQuery
         let minute_at = asked.params.len();
         asked.when(&format!("(h.active_minute, h.sk) < (${minute_at}, $$)"), &after.tie, Type::INT8);
     }
-    asked.params.push((&one_more, Type::INT8));
+    // In the text, not beside it: the planner takes an unknown limit for a tenth of everything.
     let rest = format!(
-        "WHERE {} ORDER BY h.active_minute DESC, h.sk DESC LIMIT ${}",
-        asked.conditions.join(" AND "),
-        asked.params.len()
+        "WHERE {} ORDER BY h.active_minute DESC, h.sk DESC LIMIT {one_more}",
+        asked.conditions.join(" AND ")
     );
     let rows = base.read_once_only(Scope::Tenant(tk), &whole(&rest), &asked.params).await?;
 
@@ -172,8 +171,8 @@ impl Seen {
             asked.params.push((user, Type::TEXT));
             let at = asked.params.len();
             asked.conditions.push(format!(
-                "h.sk IN (SELECT p.sk FROM participants p WHERE p.tk = h.tk AND p.user_id = ${at}
-                     UNION ALL SELECT o.sk FROM session_heads o WHERE o.tk = h.tk AND o.holder = ${at})"
+                "h.sk IN (SELECT p.sk FROM participants p WHERE p.tk = $1 AND p.user_id = ${at}
+                     UNION ALL SELECT o.sk FROM session_heads o WHERE o.tk = $1 AND o.holder = ${at})"
             ));
         }
         if let Some(credential) = &self.credential {

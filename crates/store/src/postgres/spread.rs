@@ -248,6 +248,9 @@ pub(super) async fn tell(base: Arc<Base>, mut closing: watch::Receiver<bool>) {
             tracing::warn!(?fault, "the other nodes could not be told");
             base.outbox.waiting.lock().flood = true;
             base.outbox.wake.notify_one();
+            if !last {
+                tokio::time::sleep(RECONNECT_MAX).await;
+            }
         }
         if last {
             return;

@@ -70,7 +70,14 @@ impl Scope<'_> {
                 )
             }
             Self::All => format!("BEGIN {how}"),
-            Self::Words => format!("BEGIN {how}; SET LOCAL ROLE {}", Role::Find.name()),
+            // The index of words can be read as a bitmap only, and how common they are decides whether to.
+            Self::Words => {
+                format!(
+                    "BEGIN {how}; SET LOCAL ROLE {}; SET LOCAL enable_bitmapscan TO on; \
+                     SET LOCAL plan_cache_mode TO force_custom_plan",
+                    Role::Find.name()
+                )
+            }
         }
     }
 }

@@ -173,8 +173,9 @@ impl<'a> EventRows<'a> {
         if !self.tk.is_empty() {
             writes.add(
                 "INSERT INTO events (tk, log, seq, type, content, metadata, subthread_id, external_id, turn, author, at)
-                 SELECT * FROM unnest($1::integer[], $2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::text[],
-                     $7::text[], $8::text[], $9::bigint[], $10::text[], $11::bigint[])",
+                 SELECT unnest($1::integer[]), unnest($2::bigint[]), unnest($3::bigint[]), unnest($4::text[]),
+                     unnest($5::text[]), unnest($6::text[]), unnest($7::text[]), unnest($8::text[]),
+                     unnest($9::bigint[]), unnest($10::text[]), unnest($11::bigint[])",
                 [
                     &self.tk as Param<'w>, &self.log, &self.seq, &self.kind, &self.content, &self.metadata,
                     &self.subthread, &self.external, &self.turn, &self.author, &self.at,
@@ -241,10 +242,11 @@ impl<'a> CounterRows<'a> {
                  active_minute = u.active_minute, message_count = u.message_count, turn_count = u.turn_count,
                  turn_sequence = u.turn_sequence, turn_answered = u.turn_answered, described = u.described,
                  deadline_at = u.deadline_at
-             FROM unnest($1::integer[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[],
-                 $7::bigint[], $8::bigint[], $9::boolean[], $10::boolean[], $11::bigint[])
-                 AS u (tk, sk, last_sequence, last_at, active_minute, message_count, turn_count, turn_sequence,
-                       turn_answered, described, deadline_at)
+             FROM (SELECT unnest($1::integer[]) AS tk, unnest($2::bigint[]) AS sk, unnest($3::bigint[]) AS last_sequence,
+                 unnest($4::bigint[]) AS last_at, unnest($5::bigint[]) AS active_minute,
+                 unnest($6::bigint[]) AS message_count, unnest($7::bigint[]) AS turn_count,
+                 unnest($8::bigint[]) AS turn_sequence, unnest($9::boolean[]) AS turn_answered,
+                 unnest($10::boolean[]) AS described, unnest($11::bigint[]) AS deadline_at) u
              WHERE h.tk = u.tk AND h.sk = u.sk",
             self.params(),
         );
@@ -261,10 +263,12 @@ impl<'a> CounterRows<'a> {
                  active_minute = u.active_minute, message_count = u.message_count, turn_count = u.turn_count,
                  turn_sequence = u.turn_sequence, turn_answered = u.turn_answered, described = u.described,
                  deadline_at = u.deadline_at, preview = u.preview
-             FROM unnest($1::integer[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[],
-                 $7::bigint[], $8::bigint[], $9::boolean[], $10::boolean[], $11::bigint[], $12::text[])
-                 AS u (tk, sk, last_sequence, last_at, active_minute, message_count, turn_count, turn_sequence,
-                       turn_answered, described, deadline_at, preview)
+             FROM (SELECT unnest($1::integer[]) AS tk, unnest($2::bigint[]) AS sk, unnest($3::bigint[]) AS last_sequence,
+                 unnest($4::bigint[]) AS last_at, unnest($5::bigint[]) AS active_minute,
+                 unnest($6::bigint[]) AS message_count, unnest($7::bigint[]) AS turn_count,
+                 unnest($8::bigint[]) AS turn_sequence, unnest($9::boolean[]) AS turn_answered,
+                 unnest($10::boolean[]) AS described, unnest($11::bigint[]) AS deadline_at,
+                 unnest($12::text[]) AS preview) u
              WHERE h.tk = u.tk AND h.sk = u.sk",
             params,
         );

@@ -256,6 +256,46 @@ CREATE TABLE search_done (
     PRIMARY KEY (tk, sk)
 );
 
+-- A new database has no statistics, and a planner that is left to guess takes a whole tenant for a handful of rows:
+-- it would look through all of them instead of going by key, until it is told better, a minute or so later. So it is
+-- shown an example first.
+INSERT INTO session_heads (tk, sk, id, incarnation, session_type, is_talk, is_bridge, is_external, is_group, holder,
+    status, inactive, version, last_sequence, last_at, active_minute, message_count, turn_count, turn_answered,
+    described, claim_credential, lease_until, epoch, attempts, stop_requested, priority, deadline_at, task_id,
+    agent_slug, entity_id)
+SELECT 1, g, 'example-' || g, gen_random_uuid(), (ARRAY['agent', 'mixed'])[1 + g % 2], false, false, false, false,
+    'user-' || g % 20, (ARRAY['pending', 'idle', 'running', 'completed'])[1 + g % 4], g % 10 = 0, 1, g, g, g, g, g, false,
+    true, 'key-' || g % 20, g, 1, 1, false, g % 3, g, 'task-' || g % 20, 'agent-' || g % 20, 'entity-' || g % 20
+FROM generate_series(1, 200) g;
+INSERT INTO sessions (tk, sk, source_kind, source_interactive, source_is_group, metadata, parent_id, memory_mode,
+    is_anonymous, created_at)
+SELECT 1, g, 'api', false, false, '{}', 'example-' || g / 2, 'local', false, g FROM generate_series(1, 200) g;
+INSERT INTO participants SELECT 1, g, 'user-' || g % 20 FROM generate_series(1, 200) g;
+INSERT INTO session_metadata SELECT 1, g, 'key-' || g % 5, 'value-' || g FROM generate_series(1, 200) g;
+INSERT INTO events (tk, log, seq, type, content, external_id, at)
+SELECT 1, 1 + g % 10, 1 + g / 10, (ARRAY['user.message', 'agent.message', 'a.b'])[1 + g % 3], repeat('example', 10), g, g
+FROM generate_series(0, 199) g;
+INSERT INTO external_ids SELECT 1, 1 + g % 10, g, 1 + g / 10 FROM generate_series(0, 199) g;
+INSERT INTO session_ranges SELECT 1, g, 1, 10, 1 + g % 10 FROM generate_series(1, 200) g;
+INSERT INTO idempotency (tk, scope, sk, body, at)
+SELECT 1, decode(md5(g::text), 'hex'), g, '', g FROM generate_series(1, 200) g;
+INSERT INTO search_docs SELECT 1, 1 + g % 10, 1 + g / 10, g, array_to_tsvector(ARRAY['a', 'b' || g])
+FROM generate_series(0, 199) g;
+INSERT INTO search_done SELECT 1, g, g, 1 FROM generate_series(1, 200) g;
+ANALYZE tenants, session_heads, sessions, participants, session_metadata, events, external_ids, session_ranges,
+    idempotency, search_docs, search_done;
+-- Deleted, not truncated: the size of the example counts as long as there is nothing else.
+DELETE FROM session_heads;
+DELETE FROM sessions;
+DELETE FROM participants;
+DELETE FROM session_metadata;
+DELETE FROM events;
+DELETE FROM external_ids;
+DELETE FROM session_ranges;
+DELETE FROM idempotency;
+DELETE FROM search_docs;
+DELETE FROM search_done;
+
 -- The wall. Forced, so that it binds the owner of the tables too.
 DO $$
 DECLARE

@@ -5,6 +5,7 @@
 mod batches;
 mod losses;
 mod nodes;
+mod plans;
 mod schema;
 mod walls;
 

@@ -1,0 +1,111 @@
+//! What commands cost on a database that nobody has analysed yet: as many rows as they touch, not as many as the
+//! tenant has. Search stays out of it: whether to go by words or by time depends on how common the words are, and
+//! the planner is left that choice.
+
+use std::collections::BTreeMap;
+
+use sederunt_core::UserId;
+use sederunt_core::session::query::{Eyes, SessionQuery, Types};
+use sederunt_core::store::Update;
+use sederunt_core::work::ClaimOrder;
+
+use super::*;
+
+const SESSIONS: usize = 600;
+const ROUNDS: usize = 20;
+/// All of it, generously: 600 creations and the rounds. Looking through the tenant once in every round would be
+/// 12,000 more.
+const ROWS_MAX: i64 = 10_000;
+
+/// Rows that statements have looked at so far in this schema: by reading a table through, and by an index.
+type Looked = BTreeMap<String, (i64, i64)>;
+
+async fn looked_at(client: &Client, schema: &str) -> Looked {
+    let sql = "SELECT relname::text, coalesce(seq_tup_read, 0), coalesce(idx_tup_fetch, 0)
+         FROM pg_stat_user_tables WHERE schemaname = $1";
+    let rows = client.query(sql, &[&schema]).await.unwrap();
+    rows.iter().map(|row| (row.get(0), (row.get(1), row.get(2)))).collect()
+}
+
+/// The numbers, once every connection of the store is gone: that is when the last of them has reported what it did.
+async fn settled(client: &Client, schema: &str) -> Looked {
+    let left = format!("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'sederunt {schema}'");
+    in_time("the end of the connections", async {
+        while count(client, &left).await > 0 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+    looked_at(client, schema).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_command_looks_through_a_whole_tenant() {
+    with_store(async |scene| {
+        scene.tenant_named("ours").await;
+        let admin = scene.admin().await;
+        // Without the tasks in the background, whose work would be counted too.
+        scene.closing.send_replace(true);
+        for n in 0..SESSIONS {
+            let mut new = session(&format!("s{n}"));
+            new.head.status = if n % 2 == 0 { Status::Pending } else { Status::Idle };
+            new.head.session_type = SessionType::Agent;
+            let part = Part { on: On::New(Box::new(new)), guard: Guard::default(), writes: smallvec![] };
+            scene.commit(Change::new(tenant("ours")).part(part).keyed(Some(a_key(n)))).await.unwrap();
+        }
+        scene.index_now().await.unwrap();
+        for n in 0..ROUNDS {
+            every_command(scene, n).await;
+        }
+        scene.close().await;
+        let looked = settled(&admin, &scene.schema).await;
+        let rows: i64 = looked.values().map(|(through, by_index)| through + by_index).sum();
+        assert!(rows > ROWS_MAX / 20, "nothing was counted");
+        assert!(rows <= ROWS_MAX, "{rows} rows were looked at: {looked:?}");
+    })
+    .await;
+}
+
+async fn every_command(scene: &Scene, n: usize) {
+    let ours = &tenant("ours");
+    let name = format!("s{}", n * 7 % SESSIONS);
+    let on =
+        |write: Write| Part { on: On::Session(id(&name)), guard: Guard::default(), writes: smallvec![write] };
+    let said = append("ours", &name, vec![message("hi")]).keyed(Some(a_key(10_000 + n)));
+    scene.commit(said).await.unwrap();
+    let update = Update { title: Some(Some("t".into())), ..Update::default() };
+    let renamed =
+        Change::new(ours.clone()).part(on(Write::Update(Box::new(update)))).keyed(Some(a_key(20_000 + n)));
+    scene.commit(renamed).await.unwrap();
+    scene.open("ours", &format!("new{n}")).await;
+    assert!(scene.session(ours, &id(&name)).await.unwrap().is_some());
+    assert_eq!(scene.log("ours", &name).await.len(), 1);
+    let order = ClaimOrder {
+        tenant: ours.clone(),
+        credential: CredentialId::stored("k"),
+        worker: "w".into(),
+        session_types: vec![SessionType::Agent],
+        agent_slugs: Vec::new(),
+        limit: 1,
+        lease: Duration::from_secs(30),
+        key: None,
+    };
+    assert_eq!(scene.claim(order).await.unwrap().len(), 1);
+    let all = SessionQuery::of(Types::All, 10);
+    assert_eq!(scene.sessions(ours, all.clone()).await.unwrap().items.len(), 10);
+    let eve = SessionQuery { seen_by: Some(Eyes::Participant(UserId::stored("eve"))), ..all };
+    assert!(scene.sessions(ours, eve).await.unwrap().items.is_empty());
+    assert!(scene.due(Timestamp::from_micros(0), 10).await.unwrap().is_empty());
+    let delete = Part {
+        on: On::Session(id(&format!("new{n}"))),
+        guard: Guard::default(),
+        writes: smallvec![Write::Delete],
+    };
+    scene.commit(Change::new(ours.clone()).part(delete)).await.unwrap();
+}
+
+fn a_key(n: usize) -> IdemKey {
+    let scope =
+        uuid::Uuid::from_u128((n as u128 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835));
+    IdemKey { scope: *scope.as_bytes(), body: [1; 16], note: None }
+}
