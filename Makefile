@@ -40,11 +40,11 @@ test: lint ## Everything that must pass before a commit: setup, lint and all tes
 	$(OFFLINE) $(PG) cargo test --locked --workspace --doc
 	$(API_CHECK)
 
-# Built before the cluster starts, so that nothing but the benchmark runs beside it.
+# The binary as it is shipped, built before the cluster starts, so that nothing but the benchmark runs beside it.
 bench: ## Measure Sederunt beside its peers, on durable settings
 	@scripts/setup --bench
-	$(OFFLINE) cargo build --locked --release -p sederunt-cli -p sederunt-bench
-	$(OFFLINE) $(PG) --durable cargo run --locked --release -p sederunt-bench -- $(ARGS)
+	$(OFFLINE) cargo build --locked --profile dist -p sederunt-cli -p sederunt-bench
+	$(OFFLINE) $(PG) --durable cargo run --locked --profile dist -p sederunt-bench -- $(ARGS)
 
 fmt: ## Format the code
 	cargo fmt --all

@@ -18,6 +18,10 @@ use clap::Parser;
 use crate::args::Cli;
 use crate::exit::Exit;
 
+/// Events are made by one thread and freed by another, which the usual allocator pays for with locks.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {

@@ -44,13 +44,31 @@ impl fmt::Display for Timestamp {
         let (days, micros) = (self.0.div_euclid(86_400_000_000), self.0.rem_euclid(86_400_000_000));
         let (year, month, day) = civil(days);
         let (secs, fraction) = (micros / 1_000_000, micros % 1_000_000);
-        write!(
-            f,
-            "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}.{fraction:06}Z",
-            secs / 3600,
-            secs / 60 % 60,
-            secs % 60
-        )
+        if !(0..=9_999).contains(&year) {
+            let (hour, minute, second) = (secs / 3600, secs / 60 % 60, secs % 60);
+            return write!(
+                f,
+                "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{fraction:06}Z"
+            );
+        }
+        // Every event that is answered or streamed has one, so it is put together by hand.
+        let mut text = *b"0000-00-00T00:00:00.000000Z";
+        for (end, width, number) in [
+            (4, 4, year),
+            (7, 2, month),
+            (10, 2, day),
+            (13, 2, secs / 3600),
+            (16, 2, secs / 60 % 60),
+            (19, 2, secs % 60),
+            (26, 6, fraction),
+        ] {
+            let mut left = number;
+            for place in text[end - width..end].iter_mut().rev() {
+                *place += (left % 10) as u8;
+                left /= 10;
+            }
+        }
+        f.write_str(std::str::from_utf8(&text).unwrap_or_default())
     }
 }
 

@@ -11,13 +11,18 @@ const WORD_CHARS_MAX: usize = 64;
 /// The words of a text in their order, with a space after each: letters and digits in lower case, without accents.
 pub(crate) fn words_of(text: &str) -> String {
     let mut words = Words { out: String::with_capacity(text.len() + 1), length: 0 };
-    for c in text.chars() {
-        match c {
-            'a'..='z' | '0'..='9' => words.push(c),
-            'A'..='Z' => words.push(c.to_ascii_lowercase()),
-            '\0'..='\x7f' => words.end(),
-            _ => words.push_folded(c),
+    let mut left = text;
+    while !left.is_empty() {
+        let plain = left.bytes().position(|byte| !byte.is_ascii_alphanumeric()).unwrap_or(left.len());
+        words.push_plain(&left[..plain]);
+        left = &left[plain..];
+        let mut chars = left.chars();
+        match chars.next() {
+            Some(c) if c.is_ascii() => words.end(),
+            Some(c) => words.push_folded(c),
+            None => {}
         }
+        left = chars.as_str();
     }
     words.end();
     words.out
@@ -35,6 +40,15 @@ impl Words {
             self.out.push(c);
         }
         self.length += 1;
+    }
+
+    /// A run of letters and digits of which each is one byte.
+    fn push_plain(&mut self, run: &str) {
+        let room = WORD_CHARS_MAX.saturating_sub(self.length).min(run.len());
+        let start = self.out.len();
+        self.out.push_str(&run[..room]);
+        self.out[start..].make_ascii_lowercase();
+        self.length += run.len();
     }
 
     fn end(&mut self) {

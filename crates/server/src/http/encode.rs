@@ -55,7 +55,8 @@ pub fn event(out: &mut Vec<u8>, event: &Event, view: View) {
     out.extend_from_slice(b",\"author\":");
     optional(out, event.author.as_deref().filter(|_| full));
     out.extend_from_slice(b",\"at\":\"");
-    display(out, event.at);
+    // Writing into a vector does not fail.
+    let _ = write!(out, "{}", event.at);
     out.extend_from_slice(b"\"}");
 }
 
@@ -100,12 +101,7 @@ pub fn gap(first: u64) -> Bytes {
 }
 
 pub fn number(out: &mut Vec<u8>, number: u64) {
-    display(out, number);
-}
-
-fn display(out: &mut Vec<u8>, value: impl std::fmt::Display) {
-    // Writing into a vector does not fail.
-    let _ = write!(out, "{value}");
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
 fn raw(out: &mut Vec<u8>, json: Option<&str>) {

@@ -7,7 +7,7 @@
 use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
@@ -25,6 +25,9 @@ use crate::metrics::route_name;
 /// The address that a request came from.
 #[derive(Clone, Copy, Debug)]
 pub struct Peer(pub IpAddr);
+
+/// A request that takes longer is logged even if it went well.
+const SLOW: Duration = Duration::from_secs(1);
 
 /// Routes that say nothing about anybody.
 const OPEN_TO_ALL: [&str; 4] = ["/", "/healthz", "/readyz", "/openapi.json"];
@@ -69,15 +72,25 @@ pub async fn gate(State(app): State<App>, request: Request, next: Next) -> Respo
     let status = response.status();
     let took = began.elapsed();
     app.measures.answered(&method, route, status, took);
-    tracing::info!(
-        target: "sederunt::http",
-        method = method.as_str(),
-        route,
-        status = status.as_u16(),
-        ms = took.as_secs_f64() * 1000.0,
-        request_id = id_text,
-        tenant = caller.as_ref().map(|caller| caller.actor.tenant.as_str()),
-    );
+    macro_rules! log {
+        ($level:ident) => {
+            tracing::$level!(
+                target: "sederunt::http",
+                method = method.as_str(),
+                route,
+                status = status.as_u16(),
+                ms = took.as_secs_f64() * 1000.0,
+                request_id = id_text,
+                tenant = caller.as_ref().map(|caller| caller.actor.tenant.as_str()),
+            )
+        };
+    }
+    // What went as it should is counted; a line for each would cost as much as the work itself.
+    if status.is_client_error() || status.is_server_error() || took >= SLOW {
+        log!(info);
+    } else {
+        log!(debug);
+    }
     let headers = response.headers_mut();
     headers.insert(HeaderName::from_static(request_id::X_REQUEST_ID), id);
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));

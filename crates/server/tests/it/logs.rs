@@ -66,7 +66,7 @@ async fn a_line_names_the_route_and_never_what_was_said(ground: Ground) {
         .unwrap_or_else(|| panic!("no line of the request in:\n{log}"));
     let line: serde_json::Value = serde_json::from_str(line).unwrap();
     let fields = &line["fields"];
-    assert_eq!(line["level"], "INFO");
+    assert_eq!(line["level"], "DEBUG");
     assert_eq!((&fields["method"], &fields["status"]), (&json!("POST"), &json!(201)));
     assert_eq!(
         (&fields["route"], &fields["tenant"]),

@@ -25,11 +25,11 @@ use super::search;
 use super::writer::Writer;
 
 /// How long marks are gathered before they are worked off: what is added at once costs the index a fraction.
-const GATHER: Duration = Duration::from_millis(300);
+const GATHER: Duration = Duration::from_millis(500);
 /// How long it waits after a failure, for instance on a full disk.
 const RETRY: Duration = Duration::from_secs(1);
 /// Documents in one transaction of the search file.
-const CHUNK_DOCS: usize = 8_000;
+const CHUNK_DOCS: usize = 16_000;
 /// Clocks may be set back a little between two runs.
 const OVERLAP: Duration = Duration::from_secs(120);
 

@@ -1,5 +1,7 @@
 //! Finding words: what a query looks like to the full-text index, and pages of hits.
 
+use std::fmt::Write as _;
+
 use rusqlite::{Connection, params};
 use sederunt_core::ids::SessionId;
 use sederunt_core::limits;
@@ -20,7 +22,10 @@ pub(super) fn matching(words: &[String]) -> Option<String> {
 
 /// What a document is found by: whose it is, and its words.
 pub(super) fn bag(tk: i64, sk: i64, text: &str) -> String {
-    format!("§t{tk} §s{sk} {}", words_of(text))
+    let mut bag = words_of(text);
+    // Writing into a string does not fail.
+    let _ = write!(bag, "§t{tk} §s{sk}");
+    bag
 }
 
 pub(super) fn within_tenant(tk: i64, matching: &str) -> String {
