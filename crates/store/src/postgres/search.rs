@@ -14,6 +14,8 @@ use crate::{snippet, words};
 
 /// What is searched at a time, when not everything found may be seen.
 const WINDOW: i64 = 200;
+/// Documents that are looked at one by one before the index of words is asked.
+const NEWEST: i64 = 2_000;
 
 /// The words of a question, as the index knows them.
 fn words_of(text: &str) -> Vec<String> {
@@ -55,12 +57,10 @@ pub(super) async fn search(base: &Base, tenant: &TenantId, query: SearchQuery) -
     let limit = query.limit.clamp(1, limits::PAGE_ROWS_MAX);
     let seen = Seen::of(query.seen_by.as_ref());
     let mut before = query.after.unwrap_or(i64::MAX);
-    let find = "SELECT n FROM search_docs WHERE tk = $1 AND tsv @@ $2::text::tsquery AND n < $3 ORDER BY n DESC LIMIT $4";
     let mut looked = 0;
     while looked < limits::PAGE_SCAN_MAX {
         let window = WINDOW.max(int(limit as u64) + 1);
-        let rows = base.read(Scope::Words, find, &[&tk, &query_of(tk, &words), &before, &window]).await?;
-        let found: Vec<i64> = rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
+        let found = numbers(base, tk, &query_of(tk, &words), before, window).await?;
         for (n, hit) in hits(base, tk, &found, &seen, &words).await? {
             if page.items.len() == limit {
                 page.next = Some(before);
@@ -75,6 +75,22 @@ pub(super) async fn search(base: &Base, tenant: &TenantId, query: SearchQuery) -
     }
     page.next = Some(before);
     Ok(page)
+}
+
+/// Numbers of documents with these words, newest first. Nobody knows beforehand how common words are: the newest
+/// documents show it, and only where they do not hold enough of them is the index of words worth its price.
+async fn numbers(base: &Base, tk: i32, query: &str, before: i64, window: i64) -> Result<Vec<i64>> {
+    let newest = format!(
+        "SELECT n FROM (SELECT n, tsv FROM search_docs WHERE tk = $1 AND n < $3 ORDER BY n DESC LIMIT {NEWEST}) d
+         WHERE tsv @@ $2::text::tsquery ORDER BY n DESC LIMIT $4"
+    );
+    // Ordered by an expression, so that the order is no reason to look through everything.
+    let all = "SELECT n FROM search_docs WHERE tk = $1 AND tsv @@ $2::text::tsquery AND n < $3 ORDER BY n + 0 DESC LIMIT $4";
+    let mut rows = base.read(Scope::Words, &newest, &[&tk, &query, &before, &window]).await?;
+    if (rows.len() as i64) < window {
+        rows = base.read(Scope::Words, all, &[&tk, &query, &before, &window]).await?;
+    }
+    rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
 }
 
 /// What the documents stand for, as far as it may be seen.

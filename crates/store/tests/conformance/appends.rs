@@ -127,7 +127,7 @@ async fn messages_are_counted_and_previewed(store: &TestStore) {
         (
             message(&long),
             4,
-            Some(&long[..long.char_indices().nth(limits::PREVIEW_CHARS).unwrap().0].trim_end()),
+            Some(long[..long.char_indices().nth(limits::PREVIEW_CHARS).unwrap().0].trim_end()),
         ),
     ];
     for (event, count, preview) in steps {
