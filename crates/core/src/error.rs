@@ -27,6 +27,12 @@ pub enum Error {
     Unauthenticated(&'static str),
     #[error("{what} is larger than {limit}")]
     TooLarge { what: &'static str, limit: usize },
+    /// A worker's result does not keep its contract.
+    #[error("the result does not fit its contract: {}", .complaints.join("; "))]
+    OutputInvalid { complaints: Vec<String> },
+    /// An edit chose what must never be written.
+    #[error("`{option}` in `{dimension}` must not be written")]
+    HardBlocked { dimension: String, option: String },
     #[error("the idempotency key was used before with another body; use a new key")]
     IdempotencyMismatch,
     #[error("too many requests; wait {} ms", .0.as_millis())]
@@ -65,6 +71,12 @@ pub enum Conflict {
     StaleBase,
     #[error("that name is taken")]
     AlreadyExists,
+    #[error("{decided_by} has decided otherwise: {decision}")]
+    AlreadyDecided { decision: &'static str, decided_by: String },
+    #[error("the task is {status}; only active tasks are started")]
+    TaskNotActive { status: &'static str },
+    #[error("several decisions wait; name one of them by its id")]
+    SeveralPending,
 }
 
 impl Conflict {
@@ -80,6 +92,9 @@ impl Conflict {
             Self::TypeMismatch { .. } => "type_mismatch",
             Self::StaleBase => "stale_base",
             Self::AlreadyExists => "already_exists",
+            Self::AlreadyDecided { .. } => "already_decided",
+            Self::TaskNotActive { .. } => "task_not_active",
+            Self::SeveralPending => "several_pending",
         }
     }
 }
@@ -111,6 +126,8 @@ impl Error {
             Self::Denied(_) => "denied",
             Self::Unauthenticated(_) => "unauthenticated",
             Self::TooLarge { .. } => "too_large",
+            Self::OutputInvalid { .. } => "output_invalid",
+            Self::HardBlocked { .. } => "hard_blocked",
             Self::IdempotencyMismatch => "idempotency_mismatch",
             Self::RateLimited(_) => "rate_limited",
             Self::Unavailable(_) => "unavailable",

@@ -62,6 +62,26 @@ impl Json {
         serde_json::from_str(&self.0).unwrap_or_default()
     }
 
+    /// The fields of an object in their order, each as it stands; none if it is no object.
+    pub fn fields(&self) -> Vec<(String, Self)> {
+        self.read::<Fields>().map(|fields| fields.0).unwrap_or_default()
+    }
+
+    /// An object of these fields, in this order.
+    pub fn object<'a>(fields: impl IntoIterator<Item = (&'a str, &'a Self)>) -> Self {
+        let mut text = String::from("{");
+        for (key, value) in fields {
+            if text.len() > 1 {
+                text.push(',');
+            }
+            text.push_str(&serde_json::Value::from(key).to_string());
+            text.push(':');
+            text.push_str(value.as_str());
+        }
+        text.push('}');
+        Self(text.into())
+    }
+
     pub fn read<'a, T: Deserialize<'a>>(&'a self) -> serde_json::Result<T> {
         serde_json::from_str(&self.0)
     }
@@ -78,6 +98,42 @@ impl Serialize for Json {
         let raw: &serde_json::value::RawValue =
             serde_json::from_str(&self.0).map_err(serde::ser::Error::custom)?;
         raw.serialize(to)
+    }
+}
+
+/// Fields in the order in which they were written.
+struct Fields(Vec<(String, Json)>);
+
+impl<'de> Deserialize<'de> for Fields {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
+        struct InOrder;
+        impl<'de> serde::de::Visitor<'de> for InOrder {
+            type Value = Fields;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: serde::de::MapAccess<'de>>(
+                self,
+                mut map: A,
+            ) -> std::result::Result<Fields, A::Error> {
+                let mut fields = Vec::new();
+                while let Some((key, value)) = map.next_entry::<String, Box<serde_json::value::RawValue>>()? {
+                    fields.push((key, Json(Box::<str>::from(value).into())));
+                }
+                Ok(Fields(fields))
+            }
+        }
+        from.deserialize_map(InOrder)
+    }
+}
+
+/// Reads JSON out of a JSON text, as it stands there.
+impl<'de> Deserialize<'de> for Json {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
+        let raw = Box::<serde_json::value::RawValue>::deserialize(from)?;
+        Self::parse(raw.get().as_bytes()).map_err(serde::de::Error::custom)
     }
 }
 
@@ -406,6 +462,15 @@ mod tests {
         let nest = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
         assert!(canonical(nest(limits::JSON_DEPTH_MAX).as_bytes()).is_ok());
         assert_eq!(canonical(nest(limits::JSON_DEPTH_MAX + 1).as_bytes()).unwrap_err().code(), "invalid");
+    }
+
+    #[test]
+    fn fields_keep_their_order_and_their_numbers() {
+        let json = Json::parse(br#"{"z": 1.50, "a\"": [1e2], "m": {"x": null}}"#).unwrap();
+        let fields = json.fields();
+        assert_eq!(fields[0], ("z".to_owned(), Json::stored("1.50")));
+        assert_eq!(Json::object(fields.iter().map(|(key, value)| (key.as_str(), value))), json);
+        assert!(Json::stored("[1]").fields().is_empty());
     }
 
     #[test]

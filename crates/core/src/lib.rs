@@ -5,17 +5,20 @@
 //! A command is always *load → decide (pure) → commit once*; see [`engine::Engine`].
 
 pub mod access;
+pub mod approval;
 pub mod clock;
 pub mod engine;
 pub mod error;
 pub mod event;
 pub mod ids;
 pub mod json;
+pub mod library;
 pub mod limits;
 pub mod live;
 pub mod people;
 pub mod session;
 pub mod store;
+pub mod strict;
 pub mod time;
 pub mod work;
 

@@ -61,6 +61,34 @@ pub const ATTEMPTS_MAX: u32 = 3;
 /// Priorities outside this range add no meaning and could starve everything else.
 pub const PRIORITY_RANGE: std::ops::RangeInclusive<i32> = -1000..=1000;
 
+/// A task, agent, entity or criteria set as it is kept.
+pub const DOCUMENT_BYTES_MAX: usize = 256 * 1024;
+/// Steps of one task: its sessions are made in one commit and looked at together whenever one ends.
+pub const STEPS_MAX: usize = 100;
+/// Criteria sets of one task.
+pub const CRITERIA_SETS_MAX: usize = 10;
+/// Dimensions of one criteria set, and options of one dimension.
+pub const DIMENSIONS_MAX: usize = 100;
+pub const OPTIONS_MAX: usize = 100;
+/// Tools of one agent; every one is told to the model with every call.
+pub const TOOLS_MAX: usize = 64;
+/// Instructions of an agent.
+pub const INSTRUCTIONS_BYTES_MAX: usize = 64 * 1024;
+/// A JSON Schema: it is compiled whenever something is checked by it.
+pub const SCHEMA_BYTES_MAX: usize = 64 * 1024;
+/// How long an approval may wait for its decision, in seconds: up to a year.
+pub const APPROVAL_EXPIRY_S: std::ops::RangeInclusive<u64> = 1..=31_536_000;
+/// Characters of a text output that are staged for a decision.
+pub const STAGED_TEXT_CHARS_MAX: usize = 2_000;
+/// Denied outputs of one session before it fails.
+pub const DENIALS_MAX: usize = 3;
+/// Repairs of an output that does not fit its contract.
+pub const REPAIRS_MAX: u32 = 1;
+/// Entities that one output may write.
+pub const WRITTEN_ENTITIES_MAX: usize = 100;
+/// Complaints about an output that are told back to its worker.
+pub const COMPLAINTS_MAX: usize = 10;
+
 /// Deadline of pending and waiting sessions.
 pub const WAITING_DEADLINE: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Silence after which an open response session is abandoned.

@@ -11,10 +11,12 @@ use futures_util::future::BoxFuture;
 use smallvec::SmallVec;
 
 use crate::access::{Role, within_prefix};
+use crate::approval::{self, Approval, ApprovalQuery};
 use crate::error::{Conflict, Error, Result};
 use crate::event::{Appended, Event, EventPage, EventQuery, Kinds, NewEvent};
 use crate::ids::{CredentialId, Incarnation, SessionId, TenantId, UserId};
 use crate::json::Json;
+use crate::library::{self, Doc, DocQuery};
 use crate::people::{Audit, FoundKey, Identity, Key, SecretHash, Share, Tenant, User};
 use crate::session::query::{Page, SessionQuery};
 use crate::session::{DescriptionSource, Details, Head, Session, Status};
@@ -56,6 +58,21 @@ pub trait Store: Send + Sync + std::fmt::Debug {
         tenant: &'a TenantId,
         query: SearchQuery,
     ) -> BoxFuture<'a, Result<Page<Hit, i64>>>;
+
+    /// A document by its id, or else by its slug.
+    fn doc<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        kind: library::Kind,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<Option<Doc>>>;
+    fn docs<'a>(&'a self, tenant: &'a TenantId, query: DocQuery) -> BoxFuture<'a, Result<Page<Doc, i64>>>;
+    fn approval<'a>(&'a self, tenant: &'a TenantId, id: &'a str) -> BoxFuture<'a, Result<Option<Approval>>>;
+    fn approvals<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        query: ApprovalQuery,
+    ) -> BoxFuture<'a, Result<Page<Approval, i64>>>;
 
     /// Finds a key by the hash of its secret, in any tenant.
     fn key_by_hash(&self, hash: SecretHash) -> BoxFuture<'_, Result<Option<FoundKey>>>;
@@ -221,6 +238,7 @@ pub struct Update {
     pub participants: Option<Vec<UserId>>,
     pub add_participant: Option<UserId>,
     pub holder: Option<UserId>,
+    pub run: Option<Json>,
     pub result: Option<Json>,
     pub usage: Option<Json>,
     pub error_message: Option<Box<str>>,
@@ -429,6 +447,21 @@ impl AppendRule {
 /// Rows beside sessions.
 #[derive(Clone, Debug)]
 pub enum Record {
+    /// Writes a document; its times are set by the store. `expects` is the version that was looked
+    /// at: another one, or one where none was, is `Stale`. A taken slug is `AlreadyExists`.
+    PutDoc {
+        doc: Box<Doc>,
+        expects: Option<u64>,
+    },
+    /// Its session must exist, or be made by the same change.
+    AddApproval(Box<Approval>),
+    /// Closes a pending approval; one that is not pending any more is `Stale`.
+    CloseApproval {
+        id: Box<str>,
+        state: approval::State,
+        decided_by: Option<Box<str>>,
+        body: Box<approval::Body>,
+    },
     AddKey {
         key: Key,
         hash: SecretHash,

@@ -510,6 +510,7 @@ fn blank_details(source: Source) -> Details {
         working_memory: None,
         input: None,
         draft_values: None,
+        run: None,
         result: None,
         usage: None,
         error_message: None,

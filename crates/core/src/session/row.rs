@@ -84,6 +84,8 @@ pub struct Details {
     pub working_memory: Option<Json>,
     pub input: Option<Json>,
     pub draft_values: Option<Json>,
+    /// What the session carries of the task that it runs: see [`crate::work::run`].
+    pub run: Option<Json>,
     pub result: Option<Json>,
     pub usage: Option<Json>,
     pub error_message: Option<Box<str>>,

@@ -2,6 +2,9 @@
 //! Owns the shapes and the pure decisions ([`decide`]); refuses to know how a worker works.
 
 pub mod decide;
+pub mod graph;
+pub mod output;
+pub mod run;
 
 use std::time::Duration;
 

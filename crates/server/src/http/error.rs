@@ -61,7 +61,10 @@ impl Refused {
                 Error::NotFound => StatusCode::NOT_FOUND,
                 Error::Conflict(_) => StatusCode::CONFLICT,
                 Error::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
-                Error::Invalid { .. } | Error::IdempotencyMismatch => StatusCode::UNPROCESSABLE_ENTITY,
+                Error::Invalid { .. }
+                | Error::IdempotencyMismatch
+                | Error::OutputInvalid { .. }
+                | Error::HardBlocked { .. } => StatusCode::UNPROCESSABLE_ENTITY,
                 Error::RateLimited(_) => StatusCode::TOO_MANY_REQUESTS,
                 Error::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
                 Error::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
@@ -112,8 +115,17 @@ impl Refused {
                 | Conflict::SessionClosed
                 | Conflict::GroupSession
                 | Conflict::StaleBase
+                | Conflict::SeveralPending
                 | Conflict::AlreadyExists => None,
+                Conflict::AlreadyDecided { decision, decided_by } => {
+                    Some(json!({ "decision": decision, "decided_by": decided_by }))
+                }
+                Conflict::TaskNotActive { status } => Some(json!({ "status": status })),
             },
+            Self::Core(Error::OutputInvalid { complaints }) => Some(json!({ "complaints": complaints })),
+            Self::Core(Error::HardBlocked { dimension, option }) => {
+                Some(json!({ "dimension": dimension, "option": option }))
+            }
             Self::Core(Error::TooLarge { limit, .. }) => Some(json!({ "limit": limit })),
             _ => None,
         }
@@ -211,10 +223,23 @@ mod tests {
             (Conflict::TypeMismatch { field: "session_type" }.into(), 409, "type_mismatch"),
             (Conflict::StaleBase.into(), 409, "stale_base"),
             (Conflict::AlreadyExists.into(), 409, "already_exists"),
+            (
+                Conflict::AlreadyDecided { decision: "approve", decided_by: "ada".into() }.into(),
+                409,
+                "already_decided",
+            ),
+            (Conflict::TaskNotActive { status: "paused" }.into(), 409, "task_not_active"),
+            (Conflict::SeveralPending.into(), 409, "several_pending"),
             (Error::TooLarge { what: "body", limit: 9 }.into(), 413, "too_large"),
             (Refused::MediaType, 415, "invalid"),
             (Error::invalid("title", "is bad").into(), 422, "invalid"),
             (Error::IdempotencyMismatch.into(), 422, "idempotency_mismatch"),
+            (Error::OutputInvalid { complaints: vec!["x".into()] }.into(), 422, "output_invalid"),
+            (
+                Error::HardBlocked { dimension: "tone".into(), option: "cruel".into() }.into(),
+                422,
+                "hard_blocked",
+            ),
             (Error::RateLimited(Duration::from_millis(10)).into(), 429, "rate_limited"),
             (Error::internal(cause()).into(), 500, "internal"),
             (Error::unavailable(cause()).into(), 503, "unavailable"),

@@ -9,13 +9,14 @@ use sederunt_core::SessionId;
 
 use super::Conflict;
 use crate::http::auth::Caller;
-use crate::http::body::{self, Text};
+use crate::http::body::Text;
 use crate::http::encode::{self, View};
 use crate::http::error::Result;
 use crate::http::path::At;
 use crate::http::query::Asked;
 use crate::http::wire::event::{Append, Appended, EventPage, EventsAsked, EventsQuery};
 use crate::http::{App, JSON};
+use sederunt_core::strict;
 
 /// Append events
 ///
@@ -32,7 +33,7 @@ pub async fn append(
     At(id): At<SessionId>,
     input: Text,
 ) -> Result<Response> {
-    let wish = body::read::<Append<'_>>(&input.text)?.into_core();
+    let wish = strict::read::<Append<'_>>(&input.text)?.into_core();
     let has_epoch = wish.epoch.is_some();
     let done = app.engine.append(&caller.actor, &id, wish, input.key).await?;
     let mut out = Vec::with_capacity(input.text.len() + 512 * done.events.len());

@@ -13,8 +13,8 @@ use utoipa::openapi::{RefOr, Schema};
 use utoipa::{IntoParams, PartialSchema, ToSchema};
 
 use super::{Count, Raw};
-use crate::http::body::Object;
 use crate::http::query::{Ask, Pairs};
+use sederunt_core::strict::Object;
 
 /// Who speaks in an event. Follows from its type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

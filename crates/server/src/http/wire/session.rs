@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::{Count, Raw, words};
-use crate::http::body::{Object, given};
 use crate::http::query::{Ask, Pairs};
+use sederunt_core::strict::{Object, given};
 
 words!(
     /// What a session is for. Never changes.

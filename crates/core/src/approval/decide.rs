@@ -1,0 +1,578 @@
+//! Asking a person, and what the answer does. All pure.
+
+use serde_json::json;
+
+use super::gate::{Verdict, check_choices, evaluate_safety_gate};
+use super::{Approval, Body, Kind, State, digest};
+use crate::access::{Actor, Role};
+use crate::error::{Conflict, Error, Result};
+use crate::event::{EventType, NewEvent};
+use crate::ids::{UserId, check_text};
+use crate::json::Json;
+use crate::library::task::OnExpiry;
+use crate::limits;
+use crate::session::decide::{Step, move_to};
+use crate::session::status::Authority;
+use crate::session::{Session, Status};
+use crate::store::Record;
+use crate::time::Timestamp;
+use crate::work::output;
+use crate::work::run::{Denial, Resume, Run};
+
+/// What a session is about to ask.
+#[derive(Clone, Debug)]
+pub struct Question {
+    pub kind: Kind,
+    pub staged: Json,
+    pub verdict: Verdict,
+}
+
+/// A fresh id.
+pub fn new_id() -> Box<str> {
+    uuid::Uuid::now_v7().to_string().into()
+}
+
+/// The record of a question, and the event that says so. The session's deadline is the approval's.
+pub fn ask(
+    session: &Session,
+    run: &mut Run,
+    question: Question,
+    now: Timestamp,
+) -> Result<(Approval, NewEvent)> {
+    let id = new_id();
+    let life = waits_for(question.kind, run);
+    let approval = Approval {
+        id: id.clone(),
+        kind: question.kind,
+        session: session.id.clone(),
+        task_id: session.details.task_id.clone(),
+        state: State::Pending,
+        assigned_to: run.assigned_to.as_deref().map(UserId::stored),
+        expires_at: life.map(|life| now.plus(life)),
+        created_at: now,
+        decided_by: None,
+        decided_at: None,
+        body: Body {
+            digest: digest(question.kind, &session.id, &question.staged),
+            staged: Some(question.staged),
+            score: question.verdict.score,
+            flags: question.verdict.flags,
+            on_expiry: run.approval.map_or(OnExpiry::Expire, |terms| terms.on_expiry),
+            edited: None,
+            reason: None,
+        },
+    };
+    run.approval_id = Some(id.to_string());
+    run.resume = None;
+    let metadata = json!({"approval_id": &*id, "kind": question.kind.as_str()});
+    let event = NewEvent::engine(EventType::known("session.waiting_approval"), Some(Json::of(&metadata)?));
+    Ok((approval, event))
+}
+
+/// How long a question of this kind waits: as its task says, else a tool call without end and
+/// anything else as long as waiting sessions do.
+pub fn waits_for(kind: Kind, run: &Run) -> Option<std::time::Duration> {
+    match (run.approval, kind) {
+        (Some(terms), _) => Some(std::time::Duration::from_secs(terms.expires_in_s)),
+        (None, Kind::Tool) => None,
+        (None, _) => Some(limits::WAITING_DEADLINE),
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    Approve,
+    Deny,
+}
+
+impl Decision {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Approve => "approve",
+            Self::Deny => "deny",
+        }
+    }
+
+    const fn state(self) -> State {
+        match self {
+            Self::Approve => State::Approved,
+            Self::Deny => State::Denied,
+        }
+    }
+}
+
+/// What a person says.
+#[derive(Clone, Debug)]
+pub struct Decide {
+    pub decision: Decision,
+    pub modified_args: Option<Json>,
+    pub modified_output: Option<Json>,
+    pub reason: Option<String>,
+    /// Of what the person saw: deciding on anything else is refused.
+    pub digest: Option<String>,
+}
+
+/// What a decision comes to.
+#[derive(Debug)]
+pub enum Outcome {
+    /// It was decided so already.
+    Stands,
+    Settled(Box<Settled>),
+}
+
+/// A decision carried out.
+#[derive(Debug)]
+pub struct Settled {
+    pub step: Step,
+    pub record: Record,
+    /// Values that are written back with the step.
+    pub write_back: Option<Json>,
+}
+
+/// Decides. The session must be the approval's, as it is now.
+pub fn decide(actor: &Actor, session: &Session, approval: &Approval, wish: &Decide) -> Result<Outcome> {
+    check_may_decide(actor, approval)?;
+    if let Some(reason) = &wish.reason {
+        check_text("reason", reason, limits::SENTENCE_CHARS_MAX)?;
+    }
+    match approval.state {
+        State::Pending => {}
+        state if state == wish.decision.state() => return Ok(Outcome::Stands),
+        State::Approved => return Err(decided(approval, "approve")),
+        State::Denied => return Err(decided(approval, "deny")),
+        State::Expired => return Err(decided(approval, "expired")),
+        State::Cancelled => return Err(decided(approval, "cancelled")),
+    }
+    let Some(staged) = approval.body.staged.as_ref().filter(|_| approval.kind != Kind::Broken) else {
+        return Err(Error::invalid("id", "this approval cannot be read; stop its session instead"));
+    };
+    if digest(approval.kind, &session.id, staged) != approval.body.digest {
+        return Err(Error::invalid("id", "what was staged is not what was asked; stop the session instead"));
+    }
+    if wish.digest.as_ref().is_some_and(|seen| *seen != approval.body.digest) {
+        return Err(Conflict::StaleBase.into());
+    }
+    match (approval.kind, wish.decision) {
+        (Kind::Question, Decision::Approve) => Err(Error::invalid(
+            "decision",
+            "a question is answered with `human-complete` or `elicitation-reply`, or denied",
+        )),
+        (Kind::Tool, _) => decide_tool(actor, session, approval, staged, wish),
+        (Kind::Output | Kind::Promotion, Decision::Approve) => {
+            approve_output(actor, session, approval, staged, wish)
+        }
+        (Kind::Output | Kind::Promotion, Decision::Deny) => {
+            refuse_edits(wish)?;
+            deny_output(&by(actor), session, approval, wish.reason.as_deref())
+        }
+        (Kind::Question, Decision::Deny) => {
+            refuse_edits(wish)?;
+            deny_question(&by(actor), session, approval, wish.reason.as_deref())
+        }
+        (Kind::Broken, _) => Err(Error::NotFound),
+    }
+}
+
+/// Nobody answered in time. Silence denies, or ends the session; it never approves. `None`: the
+/// session's own rule for a passed deadline applies.
+pub fn expire(session: &Session, approval: &Approval) -> Result<Option<Settled>> {
+    if approval.body.on_expiry != OnExpiry::Deny || session.head.is_talk {
+        return Ok(None);
+    }
+    let reason = Some("nobody decided in time");
+    let outcome = match approval.kind {
+        Kind::Tool => deny_tool("nobody", session, approval, reason)?,
+        Kind::Output | Kind::Promotion => deny_output("nobody", session, approval, reason)?,
+        Kind::Question => deny_question("nobody", session, approval, reason)?,
+        Kind::Broken => return Ok(None),
+    };
+    Ok(match outcome {
+        Outcome::Settled(mut settled) => {
+            if let Record::CloseApproval { state, .. } = &mut settled.record {
+                *state = State::Expired;
+            }
+            Some(*settled)
+        }
+        Outcome::Stands => None,
+    })
+}
+
+/// Whoever it is assigned to, or an owner.
+pub fn check_may_decide(actor: &Actor, approval: &Approval) -> Result<()> {
+    let assigned = actor.user.is_some() && approval.assigned_to == actor.user;
+    match actor.role {
+        Role::Owner => Ok(()),
+        Role::Member if assigned => Ok(()),
+        _ => Err(Error::NotFound),
+    }
+}
+
+/// How a decider is named.
+pub fn by(actor: &Actor) -> String {
+    actor.user.as_ref().map_or_else(|| actor.credential.to_string(), ToString::to_string)
+}
+
+fn decided(approval: &Approval, decision: &'static str) -> Error {
+    let decided_by = approval.decided_by.as_deref().unwrap_or("nobody").to_owned();
+    Conflict::AlreadyDecided { decision, decided_by }.into()
+}
+
+fn refuse_edits(wish: &Decide) -> Result<()> {
+    for (field, edit) in [("modified_args", &wish.modified_args), ("modified_output", &wish.modified_output)]
+    {
+        if edit.is_some() {
+            return Err(Error::invalid(field, "belongs to another kind of decision"));
+        }
+    }
+    Ok(())
+}
+
+fn close(approval: &Approval, state: State, decided_by: &str, body: Body) -> Record {
+    Record::CloseApproval {
+        id: approval.id.clone(),
+        state,
+        decided_by: Some(decided_by.into()),
+        body: Box::new(body),
+    }
+}
+
+fn said(
+    kind: &'static str,
+    approval: &Approval,
+    decision: Decision,
+    edited: bool,
+    author: &str,
+) -> Result<NewEvent> {
+    let mut metadata = json!({"approval_id": &*approval.id, "decision": decision.as_str()});
+    if edited {
+        metadata["edited"] = true.into();
+    }
+    let mut event = NewEvent::engine(EventType::known(kind), Some(Json::of(&metadata)?));
+    event.author = Some(author.into());
+    Ok(event)
+}
+
+/// The session goes back to the queue, with what was said.
+fn resumed(session: &Session, mut run: Run, resume: Option<Resume>) -> Result<Step> {
+    let mut step = move_to(session, Status::Pending, Authority::Decision, Some("decided"))?;
+    run.approval_id = None;
+    run.resume = resume;
+    step.update.run = Some(run.to_json()?);
+    Ok(step)
+}
+
+fn decide_tool(
+    actor: &Actor,
+    session: &Session,
+    approval: &Approval,
+    staged: &Json,
+    wish: &Decide,
+) -> Result<Outcome> {
+    if wish.modified_output.is_some() {
+        return Err(Error::invalid("modified_output", "a tool call has arguments; use `modified_args`"));
+    }
+    if wish.decision == Decision::Deny {
+        if wish.modified_args.is_some() {
+            return Err(Error::invalid("modified_args", "a denied call is not carried out"));
+        }
+        return deny_tool(&by(actor), session, approval, wish.reason.as_deref());
+    }
+    let call = staged.fields();
+    let args = call.iter().find(|(key, _)| key == "args").map(|(_, args)| args.clone());
+    let args = args.unwrap_or_else(Json::empty_object);
+    if let Some(edited) = &wish.modified_args {
+        check_edit("modified_args", &args, edited)?;
+    }
+    let edited = wish.modified_args.as_ref().map(|edited| merged(&args, edited));
+    let final_args = edited.clone().unwrap_or(args);
+    let mut fields = call;
+    fields.retain(|(key, _)| key != "args");
+    fields.push(("args".to_owned(), final_args.clone()));
+    let final_call = Json::object(fields.iter().map(|(key, value)| (key.as_str(), value)));
+    let sum = digest(Kind::Tool, &session.id, &final_call);
+    let resume = Resume {
+        approval_id: approval.id.to_string(),
+        decision: Decision::Approve.as_str().to_owned(),
+        tool_call: Some(staged.clone()),
+        args: Some(final_args),
+        digest: Some(sum.clone()),
+        reply: None,
+        reason: wish.reason.clone(),
+    };
+    let name = by(actor);
+    let mut step = resumed(session, Run::of(session), Some(resume))?;
+    step.events
+        .insert(0, said("user.tool_confirmation", approval, Decision::Approve, edited.is_some(), &name)?);
+    let body = Body { digest: sum, edited, reason: wish.reason.clone(), ..approval.body.clone() };
+    let record = close(approval, State::Approved, &name, body);
+    Ok(Outcome::Settled(Box::new(Settled { step, record, write_back: None })))
+}
+
+fn deny_tool(name: &str, session: &Session, approval: &Approval, reason: Option<&str>) -> Result<Outcome> {
+    let resume = Resume {
+        approval_id: approval.id.to_string(),
+        decision: Decision::Deny.as_str().to_owned(),
+        tool_call: approval.body.staged.clone(),
+        args: None,
+        digest: None,
+        reply: None,
+        reason: reason.map(str::to_owned),
+    };
+    let mut step = resumed(session, Run::of(session), Some(resume))?;
+    step.events.insert(0, said("user.tool_confirmation", approval, Decision::Deny, false, name)?);
+    let body = Body { reason: reason.map(str::to_owned), ..approval.body.clone() };
+    let record = close(approval, State::Denied, name, body);
+    Ok(Outcome::Settled(Box::new(Settled { step, record, write_back: None })))
+}
+
+fn approve_output(
+    actor: &Actor,
+    session: &Session,
+    approval: &Approval,
+    staged: &Json,
+    wish: &Decide,
+) -> Result<Outcome> {
+    if wish.modified_args.is_some() {
+        return Err(Error::invalid("modified_args", "an output has values; use `modified_output`"));
+    }
+    let mut run = Run::of(session);
+    let mut body = Body { reason: wish.reason.clone(), ..approval.body.clone() };
+    let mut values = staged.clone();
+    if let Some(edited) = &wish.modified_output {
+        check_edit("modified_output", staged, edited)?;
+        check_choices(edited, &run.criteria)?;
+        values = merged(staged, edited);
+        let verdict = evaluate_safety_gate(&values, &run.criteria);
+        if let Some(block) = verdict.blocked {
+            return Err(Error::HardBlocked { dimension: block.dimension, option: block.option });
+        }
+        if !run.criteria.is_empty() {
+            body.score = verdict.score;
+            body.flags = verdict.flags;
+        }
+        body.digest = digest(approval.kind, &session.id, &values);
+        body.edited = Some(values.clone());
+    }
+    let name = by(actor);
+    let edited = body.edited.is_some();
+    let mut step = move_to(session, Status::Completed, Authority::Decision, Some("approved"))?;
+    step.events.insert(0, said("user.output_approval", approval, Decision::Approve, edited, &name)?);
+    step.events.push(NewEvent::engine(EventType::known("session.completed"), None));
+    if edited {
+        step.update.result = Some(values.clone());
+    }
+    run.approval_id = None;
+    step.update.run = Some(run.to_json()?);
+    let record = close(approval, State::Approved, &name, body);
+    Ok(Outcome::Settled(Box::new(Settled { step, record, write_back: Some(values) })))
+}
+
+fn deny_output(name: &str, session: &Session, approval: &Approval, reason: Option<&str>) -> Result<Outcome> {
+    let mut run = Run::of(session);
+    run.denials.push(Denial { by: name.to_owned(), reason: reason.map(str::to_owned) });
+    run.repairs = 0;
+    let event = said("user.output_approval", approval, Decision::Deny, false, name)?;
+    let mut step = if run.denials.len() >= limits::DENIALS_MAX {
+        run.approval_id = None;
+        let mut step = move_to(session, Status::Failed, Authority::Decision, Some("denied"))?;
+        let reasons: Vec<&str> = run.denials.iter().filter_map(|denial| denial.reason.as_deref()).collect();
+        let mut note = format!("the output was denied {} times", run.denials.len());
+        if !reasons.is_empty() {
+            note = format!("{note}: {}", reasons.join("; "));
+        }
+        note.push_str(". Change the task's instructions or its contract, then retry.");
+        step.update.error_message = Some(note.into());
+        step.update.end_reason = Some("denied".into());
+        step.update.run = Some(run.to_json()?);
+        step
+    } else {
+        resumed(session, run, None)?
+    };
+    step.events.insert(0, event);
+    let body = Body { reason: reason.map(str::to_owned), ..approval.body.clone() };
+    let record = close(approval, State::Denied, name, body);
+    Ok(Outcome::Settled(Box::new(Settled { step, record, write_back: None })))
+}
+
+/// A person will not answer: a run goes on without the answer, a person's own step fails.
+fn deny_question(
+    name: &str,
+    session: &Session,
+    approval: &Approval,
+    reason: Option<&str>,
+) -> Result<Outcome> {
+    let run = Run::of(session);
+    let mut step = if session.details.agent_slug.is_some() {
+        let resume = Resume {
+            approval_id: approval.id.to_string(),
+            decision: Decision::Deny.as_str().to_owned(),
+            tool_call: None,
+            args: None,
+            digest: None,
+            reply: None,
+            reason: reason.map(str::to_owned),
+        };
+        resumed(session, run, Some(resume))?
+    } else {
+        let mut step = move_to(session, Status::Failed, Authority::Decision, Some("declined"))?;
+        step.update.error_message = Some(reason.unwrap_or("the step was declined").into());
+        step.update.end_reason = Some("declined".into());
+        step
+    };
+    step.events.insert(0, said("user.tool_confirmation", approval, Decision::Deny, false, name)?);
+    let body = Body { reason: reason.map(str::to_owned), ..approval.body.clone() };
+    let record = close(approval, State::Denied, name, body);
+    Ok(Outcome::Settled(Box::new(Settled { step, record, write_back: None })))
+}
+
+/// A person answers a question that a run asked: the run goes on with the answer.
+pub fn reply(actor: &Actor, session: &Session, approval: &Approval, reply: &Json) -> Result<Settled> {
+    check_may_decide(actor, approval)?;
+    if approval.kind != Kind::Question || session.details.agent_slug.is_none() {
+        return Err(Error::invalid("id", "no question of a run waits here"));
+    }
+    check_pending(approval)?;
+    if reply.len() > limits::EVENT_BYTES_MAX / 2 {
+        return Err(Error::TooLarge { what: "reply", limit: limits::EVENT_BYTES_MAX / 2 });
+    }
+    let staged = approval.body.staged.as_ref().map(Json::fields).unwrap_or_default();
+    if let Some((_, schema)) = staged.iter().find(|(key, _)| key == "schema")
+        && let Some(complaint) = output::misfits(schema, reply).into_iter().next()
+    {
+        return Err(Error::invalid("reply", complaint));
+    }
+    let name = by(actor);
+    let resume = Resume {
+        approval_id: approval.id.to_string(),
+        decision: "answer".to_owned(),
+        tool_call: None,
+        args: None,
+        digest: None,
+        reply: Some(reply.clone()),
+        reason: None,
+    };
+    let mut step = resumed(session, Run::of(session), Some(resume))?;
+    let part = match reply.read::<String>() {
+        Ok(text) => json!([{"type": "text", "text": text}]),
+        Err(_) => json!([{"type": "data", "data": reply}]),
+    };
+    let mut event = NewEvent::engine(
+        EventType::known("user.message"),
+        Some(Json::of(&json!({"approval_id": &*approval.id}))?),
+    );
+    event.content = Some(Json::of(&part)?);
+    event.author = Some(name.as_str().into());
+    step.events.insert(0, event);
+    let body = Body { edited: Some(reply.clone()), ..approval.body.clone() };
+    Ok(Settled { step, record: close(approval, State::Approved, &name, body), write_back: None })
+}
+
+/// A person has done a step: it counts if it keeps the contract.
+pub fn human_complete(
+    actor: &Actor,
+    session: &Session,
+    approval: &Approval,
+    result: Option<&Json>,
+    text: Option<&str>,
+) -> Result<Settled> {
+    check_may_decide(actor, approval)?;
+    if approval.kind != Kind::Question || session.details.agent_slug.is_some() {
+        return Err(Error::invalid("id", "no person's step waits here"));
+    }
+    check_pending(approval)?;
+    let mut run = Run::of(session);
+    let mut write_back = None;
+    if let Some(contract) = &run.output {
+        let complaints = contract.complaints(result, text);
+        if !complaints.is_empty() {
+            return Err(Error::OutputInvalid { complaints });
+        }
+        let staged = contract.staged(result, text)?;
+        if let Some(block) = evaluate_safety_gate(&staged, &run.criteria).blocked {
+            return Err(Error::HardBlocked { dimension: block.dimension, option: block.option });
+        }
+        write_back = Some(staged);
+    }
+    let name = by(actor);
+    let mut step = move_to(session, Status::Completed, Authority::Decision, Some("done"))?;
+    let mut event = NewEvent::engine(
+        EventType::known("user.tool_result"),
+        Some(Json::of(&json!({"approval_id": &*approval.id}))?),
+    );
+    event.author = Some(name.as_str().into());
+    if let Some(text) = text {
+        check_text("text", text, limits::EVENT_BYTES_MAX / 4)?;
+        event.content = Some(Json::of(&json!([{"type": "text", "text": text}]))?);
+    }
+    step.events.insert(0, event);
+    step.events.push(NewEvent::engine(EventType::known("session.completed"), None));
+    step.update.result = match (result, text) {
+        (Some(result), _) => Some(result.clone()),
+        (None, Some(text)) => Some(Json::of(&text)?),
+        (None, None) => None,
+    };
+    run.approval_id = None;
+    step.update.run = Some(run.to_json()?);
+    let body = Body { edited: result.cloned(), ..approval.body.clone() };
+    Ok(Settled { step, record: close(approval, State::Approved, &name, body), write_back })
+}
+
+fn check_pending(approval: &Approval) -> Result<()> {
+    match approval.state {
+        State::Pending => Ok(()),
+        State::Approved => Err(decided(approval, "answer")),
+        State::Denied => Err(decided(approval, "deny")),
+        State::Expired => Err(decided(approval, "expired")),
+        State::Cancelled => Err(decided(approval, "cancelled")),
+    }
+}
+
+/// Only what was staged may be edited: the same keys, the same number of things.
+fn check_edit(field: &'static str, staged: &Json, edited: &Json) -> Result<()> {
+    let known = |staged: &Json, edited: &Json| {
+        let keys = staged.fields();
+        edited.fields().into_iter().find(|(key, _)| !keys.iter().any(|(known, _)| known == key))
+    };
+    let unknown = if staged.is_object() && edited.is_object() {
+        known(staged, edited)
+    } else if staged.is_array() && edited.is_array() {
+        let (before, after): (Vec<Json>, Vec<Json>) =
+            (staged.read().unwrap_or_default(), edited.read().unwrap_or_default());
+        if before.len() != after.len() || !after.iter().all(Json::is_object) {
+            return Err(Error::invalid(field, format!("must list {} objects, as was staged", before.len())));
+        }
+        before.iter().zip(&after).find_map(|(before, after)| known(before, after))
+    } else if staged.as_str().starts_with('"') && edited.as_str().starts_with('"') {
+        None
+    } else {
+        return Err(Error::invalid(field, "must have the shape of what was staged"));
+    };
+    match unknown {
+        Some((key, _)) => {
+            Err(Error::invalid(format!("{field}.{key}"), "was not staged, so it cannot be edited"))
+        }
+        None => Ok(()),
+    }
+}
+
+fn merged(staged: &Json, edited: &Json) -> Json {
+    if staged.is_array() {
+        let (before, after): (Vec<Json>, Vec<Json>) =
+            (staged.read().unwrap_or_default(), edited.read().unwrap_or_default());
+        let all: Vec<Json> = before.iter().zip(&after).map(|(before, after)| merged(before, after)).collect();
+        return Json::of(&all).unwrap_or_else(|_| edited.clone());
+    }
+    if !staged.is_object() {
+        return edited.clone();
+    }
+    let changes = edited.fields();
+    let fields: Vec<(String, Json)> = staged
+        .fields()
+        .into_iter()
+        .map(|(key, value)| {
+            let change = changes.iter().find(|(changed, _)| *changed == key).map(|(_, value)| value.clone());
+            (key, change.unwrap_or(value))
+        })
+        .collect();
+    Json::object(fields.iter().map(|(key, value)| (key.as_str(), value)))
+}

@@ -1,0 +1,152 @@
+//! The approval room: what waits for a person. One record for four kinds: a tool call, an output to
+//! write back, a response to promote, a question. Owns the record, its reading of old and broken
+//! rows, the digest of what was staged and the gate; what a decision does to its session stands in
+//! [`decide`].
+
+pub mod decide;
+pub mod gate;
+
+use serde::{Deserialize, Serialize};
+use sha2::Digest as _;
+
+use crate::ids::{SessionId, UserId};
+use crate::json::Json;
+use crate::library::task::OnExpiry;
+use crate::time::Timestamp;
+
+/// Something that waits for a person, or did.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Approval {
+    pub id: Box<str>,
+    pub kind: Kind,
+    pub session: SessionId,
+    pub task_id: Option<Box<str>>,
+    pub state: State,
+    pub assigned_to: Option<UserId>,
+    pub expires_at: Option<Timestamp>,
+    pub created_at: Timestamp,
+    pub decided_by: Option<Box<str>>,
+    pub decided_at: Option<Timestamp>,
+    pub body: Body,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    Tool,
+    Output,
+    Promotion,
+    Question,
+    /// A row that this version cannot read: shown, never carried out.
+    Broken,
+}
+
+impl Kind {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Tool => "tool",
+            Self::Output => "output",
+            Self::Promotion => "promotion",
+            Self::Question => "question",
+            Self::Broken => "broken",
+        }
+    }
+
+    /// A row from before there were kinds is about a tool.
+    pub fn read(text: Option<&str>) -> Self {
+        match text {
+            None | Some("tool") => Self::Tool,
+            Some("output") => Self::Output,
+            Some("promotion") => Self::Promotion,
+            Some("question") => Self::Question,
+            Some(_) => Self::Broken,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum State {
+    Pending,
+    Approved,
+    Denied,
+    Expired,
+    /// Its session went another way.
+    Cancelled,
+}
+
+impl State {
+    pub const ALL: [Self; 5] = [Self::Pending, Self::Approved, Self::Denied, Self::Expired, Self::Cancelled];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Approved => "approved",
+            Self::Denied => "denied",
+            Self::Expired => "expired",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.as_str() == text)
+    }
+}
+
+/// What is decided on, and what was decided.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Body {
+    /// A tool call `{id, name, args}`, values to write, or a question `{text, schema?}`.
+    pub staged: Option<Json>,
+    pub score: Option<f64>,
+    #[serde(default)]
+    pub flags: Vec<String>,
+    /// Of what may be carried out: an edit has a new one.
+    #[serde(default)]
+    pub digest: String,
+    #[serde(default)]
+    pub on_expiry: OnExpiry,
+    pub edited: Option<Json>,
+    pub reason: Option<String>,
+}
+
+impl Approval {
+    /// Puts a stored row together. What cannot be read is broken, and stays visible.
+    pub fn of_row(kind: Option<&str>, body: &str, rest: impl FnOnce(Kind, Body) -> Self) -> Self {
+        match serde_json::from_str::<Body>(body) {
+            Ok(body) => {
+                let kind = Kind::read(kind);
+                let readable = kind != Kind::Broken && body.staged.is_some();
+                rest(if readable { kind } else { Kind::Broken }, body)
+            }
+            Err(_) => rest(Kind::Broken, Body::default()),
+        }
+    }
+}
+
+/// The digest of something to be carried out for a session.
+pub fn digest(kind: Kind, session: &SessionId, staged: &Json) -> String {
+    let mut hash = sha2::Sha256::new();
+    for part in [kind.as_str(), session.as_str(), staged.as_str()] {
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part.as_bytes());
+    }
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Filters of a list of approvals; all given ones must hold. Newest first.
+#[derive(Clone, Debug, Default)]
+pub struct ApprovalQuery {
+    pub state: Option<State>,
+    pub session: Option<SessionId>,
+    pub task_id: Option<String>,
+    pub assigned_to: Option<Assigned>,
+    pub after: Option<i64>,
+    pub limit: usize,
+}
+
+/// Whose approvals.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Assigned {
+    To(UserId),
+    /// This person's, and those that nobody was named for.
+    ToOrNobody(UserId),
+}

@@ -1,0 +1,194 @@
+//! The library room: what people define before anything runs. Tasks, agents, entities and criteria
+//! sets are documents: checked when they are written, kept as canonical JSON, found by id or slug and
+//! listed by a few facets. Owns their shapes and checks; the engine's methods stand in
+//! [`crate::engine`]. Refuses to know what a run does with them (see [`crate::work`]).
+
+pub mod agent;
+pub mod bundle;
+pub mod criteria;
+pub mod entity;
+pub mod task;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+pub use agent::Agent;
+pub use bundle::Bundle;
+pub use criteria::CriteriaSet;
+pub use entity::Entity;
+pub use task::Task;
+
+use crate::access::{Actor, Right, Role, Verb, right};
+use crate::error::{Error, Result};
+use crate::ids::UserId;
+use crate::json::Json;
+use crate::time::Timestamp;
+use crate::{limits, strict};
+
+/// What a document defines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    Task,
+    Agent,
+    Entity,
+    CriteriaSet,
+}
+
+impl Kind {
+    pub const ALL: [Self; 4] = [Self::Task, Self::Agent, Self::Entity, Self::CriteriaSet];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Task => "task",
+            Self::Agent => "agent",
+            Self::Entity => "entity",
+            Self::CriteriaSet => "criteria_set",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == text)
+    }
+}
+
+/// A document as a store keeps it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Doc {
+    pub kind: Kind,
+    pub id: Box<str>,
+    /// Unique within its kind, where it has one.
+    pub slug: Option<Box<str>>,
+    /// The canonical text of what was defined.
+    pub body: Json,
+    /// What lists filter by: (name, value).
+    pub facets: Vec<(&'static str, Box<str>)>,
+    /// Counts changes, from 1.
+    pub version: u64,
+    pub created_by: Option<UserId>,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+}
+
+/// Filters of a list of documents; all given ones must hold. Newest first.
+#[derive(Clone, Debug)]
+pub struct DocQuery {
+    pub kind: Kind,
+    pub facets: Vec<(&'static str, String)>,
+    /// Only what this user made or is assigned to.
+    pub of_user: Option<UserId>,
+    /// The number of the last row of the page before.
+    pub after: Option<i64>,
+    pub limit: usize,
+}
+
+/// Facets that say whose a document is.
+pub const MADE_BY: &str = "created_by";
+pub const ASSIGNED_TO: &str = "assigned_to";
+
+/// Something that people define.
+pub trait Definition: Clone + std::fmt::Debug + Serialize + DeserializeOwned + Send + Sync + 'static {
+    const KIND: Kind;
+
+    /// Refuses what could not work.
+    fn check(&self) -> Result<()>;
+    /// The name that callers gave it, when it is its id.
+    fn own_id(&self) -> Option<&str>;
+    fn slug(&self) -> Option<&str>;
+    fn facets(&self) -> Vec<(&'static str, Box<str>)>;
+}
+
+/// A definition with what the store knows of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Defined<T> {
+    pub id: Box<str>,
+    pub value: T,
+    pub version: u64,
+    pub created_by: Option<UserId>,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+}
+
+impl<T: Definition> Defined<T> {
+    pub fn of(doc: &Doc) -> Result<Self> {
+        Ok(Self {
+            id: doc.id.clone(),
+            value: doc.body.read().map_err(Error::internal)?,
+            version: doc.version,
+            created_by: doc.created_by.clone(),
+            created_at: doc.created_at,
+            updated_at: doc.updated_at,
+        })
+    }
+
+    /// The document to keep. Times are set by the store.
+    pub fn to_doc(&self) -> Result<Doc> {
+        self.value.check()?;
+        let body = Json::of(&self.value)?;
+        if body.len() > limits::DOCUMENT_BYTES_MAX {
+            return Err(Error::TooLarge { what: T::KIND.as_str(), limit: limits::DOCUMENT_BYTES_MAX });
+        }
+        let mut facets = self.value.facets();
+        facets.extend(self.created_by.as_ref().map(|user| (MADE_BY, user.as_str().into())));
+        Ok(Doc {
+            kind: T::KIND,
+            id: self.id.clone(),
+            slug: self.value.slug().map(Into::into),
+            body,
+            facets,
+            version: self.version,
+            created_by: self.created_by.clone(),
+            created_at: self.created_at,
+            updated_at: self.updated_at,
+        })
+    }
+}
+
+/// What a definition becomes under a caller's patch: given fields replace, `null` clears.
+pub fn patched<T: Definition>(current: &T, patch: &Json) -> Result<T> {
+    if !patch.is_object() {
+        return Err(Error::invalid("body", "must be an object"));
+    }
+    let mut fields = Json::of(current)?.fields();
+    for (key, value) in patch.fields() {
+        fields.retain(|(kept, _)| *kept != key);
+        if value.as_str() != "null" {
+            fields.push((key, value));
+        }
+    }
+    let text = Json::object(fields.iter().map(|(key, value)| (key.as_str(), value)));
+    let changed: T = strict::read(text.as_str())?;
+    if changed.own_id() != current.own_id() {
+        return Err(Error::invalid("slug", "names the thing and cannot be changed"));
+    }
+    Ok(changed)
+}
+
+/// Whether a caller may write documents of this kind at all, and only its own if it is no owner.
+pub fn check_configures(actor: &Actor, kind: Kind) -> Result<()> {
+    match right(actor.role, Verb::Configure) {
+        Right::All => Ok(()),
+        Right::OwnOrAssigned if kind == Kind::Task && actor.user.is_some() => Ok(()),
+        _ => Err(Error::denied("only an owner may change this")),
+    }
+}
+
+/// Whose documents a caller may read: `None` is all of them.
+pub fn reader(actor: &Actor, kind: Kind) -> Result<Option<UserId>> {
+    match actor.role {
+        Role::Owner | Role::Worker => Ok(None),
+        Role::Member if kind == Kind::Task => {
+            Ok(Some(actor.user.clone().ok_or_else(|| Error::denied("this credential names no user"))?))
+        }
+        Role::Member => Ok(None),
+        Role::Guest | Role::Channel | Role::Share => Err(Error::denied("your role may not read this")),
+    }
+}
+
+/// Whether a document shows to a reader.
+pub fn shows(doc: &Doc, reader: Option<&UserId>) -> bool {
+    reader.is_none_or(|user| {
+        doc.facets
+            .iter()
+            .any(|(key, value)| (*key == MADE_BY || *key == ASSIGNED_TO) && **value == *user.as_str())
+    })
+}

@@ -1,0 +1,219 @@
+//! Tasks: what is to be done, by which agent or person, in which steps, and what must come out.
+
+use serde::{Deserialize, Serialize};
+
+use super::{ASSIGNED_TO, Definition, Kind};
+use crate::error::{Error, Result};
+use crate::ids::{check_name, check_text};
+use crate::json::Json;
+use crate::limits;
+use crate::work::graph;
+use crate::work::output::Output;
+
+/// Something to be done, as often as it is triggered.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Task {
+    pub slug: String,
+    pub name: String,
+    #[serde(default)]
+    pub status: TaskStatus,
+    pub description: Option<String>,
+    pub agent_slug: Option<String>,
+    pub assigned_to: Option<String>,
+    pub entity_id: Option<String>,
+    pub input: Option<Json>,
+    #[serde(default)]
+    pub steps: Vec<Step>,
+    pub output: Option<Output>,
+    #[serde(default)]
+    pub requires_approval: bool,
+    /// The first of them judges what is staged.
+    #[serde(default)]
+    pub criteria_set_ids: Vec<String>,
+    pub approval: Option<ApprovalTerms>,
+    #[serde(default)]
+    pub limits: RunLimits,
+    #[serde(default)]
+    pub on_child_failure: OnChildFailure,
+    #[serde(default)]
+    pub priority: i32,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TaskStatus {
+    #[default]
+    Active,
+    Paused,
+    Done,
+    Archived,
+}
+
+impl TaskStatus {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Paused => "paused",
+            Self::Done => "done",
+            Self::Archived => "archived",
+        }
+    }
+}
+
+/// One step of a task: an agent's, or a person's.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Step {
+    pub key: String,
+    pub name: Option<String>,
+    pub agent_slug: Option<String>,
+    pub assigned_to: Option<String>,
+    pub input: Option<Json>,
+    #[serde(default)]
+    pub depends_on: Vec<String>,
+    /// What this step must bring forth; a person's step is checked by it too.
+    pub output: Option<Output>,
+}
+
+/// What the end of a child that did not complete means for its parent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnChildFailure {
+    #[default]
+    FailParent,
+    Continue,
+}
+
+/// How long an approval waits, and what its silence means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ApprovalTerms {
+    pub expires_in_s: u64,
+    #[serde(default)]
+    pub on_expiry: OnExpiry,
+}
+
+/// Silence never approves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnExpiry {
+    /// The session ends as expired.
+    #[default]
+    Expire,
+    /// As if somebody had denied it.
+    Deny,
+}
+
+/// What one run may use up. `None` is no limit beyond the server's own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunLimits {
+    pub steps: Option<u64>,
+    pub tokens: Option<u64>,
+    pub cost_micros: Option<u64>,
+    pub wall_ms: Option<u64>,
+}
+
+impl RunLimits {
+    /// The tighter of both, field by field.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        let tighter = |a: Option<u64>, b: Option<u64>| match (a, b) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        Self {
+            steps: tighter(self.steps, other.steps),
+            tokens: tighter(self.tokens, other.tokens),
+            cost_micros: tighter(self.cost_micros, other.cost_micros),
+            wall_ms: tighter(self.wall_ms, other.wall_ms),
+        }
+    }
+}
+
+impl Definition for Task {
+    const KIND: Kind = Kind::Task;
+
+    fn check(&self) -> Result<()> {
+        check_name("slug", &self.slug)?;
+        check_text("name", &self.name, limits::NAME_CHARS_MAX)?;
+        if self.name.trim().is_empty() {
+            return Err(Error::invalid("name", "must not be empty"));
+        }
+        if let Some(text) = &self.description {
+            check_text("description", text, limits::DESCRIPTION_CHARS_MAX)?;
+        }
+        check_doer("agent_slug", self.agent_slug.as_deref())?;
+        check_doer("assigned_to", self.assigned_to.as_deref())?;
+        check_doer("entity_id", self.entity_id.as_deref())?;
+        if !limits::PRIORITY_RANGE.contains(&self.priority) {
+            return Err(Error::invalid("priority", "must be -1000 to 1000"));
+        }
+        if self.approval.is_some_and(|terms| !limits::APPROVAL_EXPIRY_S.contains(&terms.expires_in_s)) {
+            let range = limits::APPROVAL_EXPIRY_S;
+            let rule = format!("must be {} to {}", range.start(), range.end());
+            return Err(Error::invalid("approval.expires_in_s", rule));
+        }
+        if self.criteria_set_ids.len() > limits::CRITERIA_SETS_MAX {
+            return Err(Error::invalid(
+                "criteria_set_ids",
+                format!("names more than {}", limits::CRITERIA_SETS_MAX),
+            ));
+        }
+        self.criteria_set_ids.iter().try_for_each(|id| check_name("criteria_set_ids", id))?;
+        if let Some(output) = &self.output {
+            output.check("output")?;
+        }
+        graph::check(&self.steps)
+    }
+
+    fn own_id(&self) -> Option<&str> {
+        None
+    }
+
+    fn slug(&self) -> Option<&str> {
+        Some(&self.slug)
+    }
+
+    fn facets(&self) -> Vec<(&'static str, Box<str>)> {
+        let mut facets = vec![("status", self.status.as_str().into())];
+        for (key, value) in [
+            ("agent_slug", &self.agent_slug),
+            (ASSIGNED_TO, &self.assigned_to),
+            ("entity_id", &self.entity_id),
+        ] {
+            facets.extend(value.as_deref().map(|value| (key, value.into())));
+        }
+        facets
+    }
+}
+
+impl Task {
+    /// The agents that a run of this task calls for.
+    pub fn agents(&self) -> impl Iterator<Item = &str> {
+        self.agent_slug
+            .as_deref()
+            .into_iter()
+            .chain(self.steps.iter().filter_map(|step| step.agent_slug.as_deref()))
+    }
+
+    /// Whether this asks less of what a run brings forth than another version did: that is an
+    /// owner's to decide.
+    pub fn loosens(&self, before: &Self) -> bool {
+        let weaker = |now: Option<&Output>, then: Option<&Output>| then.is_some() && now != then;
+        (before.requires_approval && !self.requires_approval)
+            || (!before.criteria_set_ids.is_empty() && self.criteria_set_ids != before.criteria_set_ids)
+            || weaker(self.output.as_ref(), before.output.as_ref())
+            || (before.approval.is_some() && self.approval != before.approval)
+            || (before.limits != RunLimits::default() && self.limits != before.limits)
+            || before.steps.iter().any(|old| {
+                old.output.is_some()
+                    && !self.steps.iter().any(|new| new.key == old.key && new.output == old.output)
+            })
+    }
+}
+
+pub(super) fn check_doer(field: &'static str, name: Option<&str>) -> Result<()> {
+    name.map_or(Ok(()), |name| check_name(field, name))
+}

@@ -1,0 +1,200 @@
+//! The graph of a task's steps: what is wrong with one, what may start, and how it ends. All pure.
+
+use crate::error::{Error, Result};
+use crate::ids::check_name;
+use crate::library::task::{OnChildFailure, Step};
+use crate::limits;
+use crate::session::Status;
+
+/// Refuses steps that could not all run: doubled or unknown keys, circles, steps of nobody.
+pub fn check(steps: &[Step]) -> Result<()> {
+    if steps.len() > limits::STEPS_MAX {
+        return Err(Error::invalid("steps", format!("has more than {}", limits::STEPS_MAX)));
+    }
+    for (n, step) in steps.iter().enumerate() {
+        check_name("steps.key", &step.key)?;
+        if steps[..n].iter().any(|other| other.key == step.key) {
+            return Err(Error::invalid("steps.key", format!("`{}` stands twice", step.key)));
+        }
+        match (&step.agent_slug, &step.assigned_to) {
+            (Some(agent), None) => check_name("steps.agent_slug", agent)?,
+            (None, Some(person)) => check_name("steps.assigned_to", person)?,
+            _ => {
+                let rule = format!("`{}` needs an agent or an assignee, and not both", step.key);
+                return Err(Error::invalid("steps", rule));
+            }
+        }
+        if let Some(output) = &step.output {
+            output.check("steps.output")?;
+        }
+        if let Some(unknown) =
+            step.depends_on.iter().find(|key| !steps.iter().any(|other| other.key == **key))
+        {
+            let rule = format!("`{}` depends on `{unknown}`, which is no step", step.key);
+            return Err(Error::invalid("steps.depends_on", rule));
+        }
+    }
+    match circle(steps) {
+        None => Ok(()),
+        Some(keys) => {
+            let rule = format!("goes round in a circle: {}", keys.join(" → "));
+            Err(Error::invalid("steps.depends_on", rule))
+        }
+    }
+}
+
+/// The steps that wait for each other, if some do.
+fn circle(steps: &[Step]) -> Option<Vec<&str>> {
+    let mut left: Vec<&Step> = steps.iter().collect();
+    loop {
+        let before = left.len();
+        let waiting: Vec<&str> = left.iter().map(|step| step.key.as_str()).collect();
+        left.retain(|step| step.depends_on.iter().any(|key| waiting.contains(&key.as_str())));
+        if left.is_empty() {
+            return None;
+        }
+        if left.len() == before {
+            // Whoever follows dependencies among these meets one of them again.
+            let mut path = vec![left[0]];
+            while let Some(next) = path
+                .last()
+                .and_then(|last| left.iter().find(|step| last.depends_on.contains(&step.key)).copied())
+            {
+                if let Some(from) = path.iter().position(|seen| seen.key == next.key) {
+                    let mut keys: Vec<&str> = path[from..].iter().map(|step| step.key.as_str()).collect();
+                    keys.push(&next.key);
+                    return Some(keys);
+                }
+                path.push(next);
+            }
+            return None;
+        }
+    }
+}
+
+/// A child of a running graph, as far as the others care.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Child<'a> {
+    pub key: &'a str,
+    pub depends_on: &'a [String],
+    pub status: Status,
+}
+
+/// What follows from where the children stand.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Follows {
+    /// Positions of drafts that may start.
+    pub start: Vec<usize>,
+    /// Positions of children that will never be needed: they are called off.
+    pub call_off: Vec<usize>,
+    /// How the parent ends, if it does.
+    pub parent: Option<Status>,
+}
+
+/// Reads the table of children. A draft starts when all that it depends on has completed; one that
+/// depends on something that failed never starts.
+pub fn follows(children: &[Child<'_>], policy: OnChildFailure) -> Follows {
+    let failed = children.iter().any(|child| child.status.is_failing());
+    if failed && policy == OnChildFailure::FailParent {
+        let call_off = (0..children.len()).filter(|n| !children[*n].status.is_terminal()).collect();
+        return Follows { start: Vec::new(), call_off, parent: Some(Status::Failed) };
+    }
+    let mut now: Vec<Status> = children.iter().map(|child| child.status).collect();
+    let of =
+        |now: &[Status], key: &String| children.iter().position(|child| child.key == key).map(|n| now[n]);
+    let mut call_off = Vec::new();
+    // One called off step calls off those behind it.
+    loop {
+        let lost = (0..children.len()).find(|n| {
+            now[*n] == Status::Draft
+                && children[*n].depends_on.iter().any(|key| of(&now, key).is_some_and(Status::is_failing))
+        });
+        let Some(lost) = lost else { break };
+        now[lost] = Status::Abandoned;
+        call_off.push(lost);
+    }
+    let start: Vec<usize> = (0..children.len())
+        .filter(|n| {
+            now[*n] == Status::Draft
+                && children[*n].depends_on.iter().all(|key| of(&now, key) == Some(Status::Completed))
+        })
+        .collect();
+    let parent = now
+        .iter()
+        .all(|status| status.is_terminal())
+        .then(|| if now.contains(&Status::Completed) { Status::Completed } else { Status::Failed });
+    call_off.sort_unstable();
+    Follows { start, call_off, parent }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(key: &str, depends_on: &[&str]) -> Step {
+        Step {
+            key: key.into(),
+            name: None,
+            agent_slug: Some("eliza".into()),
+            assigned_to: None,
+            input: None,
+            depends_on: depends_on.iter().map(|key| (*key).to_owned()).collect(),
+            output: None,
+        }
+    }
+
+    #[test]
+    fn a_graph_that_cannot_run_is_refused_with_the_reason() {
+        let nobody = Step { agent_slug: None, ..step("a", &[]) };
+        let both = Step { assigned_to: Some("ada".into()), ..step("a", &[]) };
+        let table: [(Vec<Step>, &str); 7] = [
+            (vec![step("a", &["b"]), step("b", &["a"])], "a → b → a"),
+            (vec![step("a", &["a"])], "a → a"),
+            (vec![step("x", &[]), step("a", &["x", "c"]), step("b", &["a"]), step("c", &["b"])], "circle"),
+            (vec![step("a", &["z"])], "`z`, which is no step"),
+            (vec![step("a", &[]), step("a", &[])], "stands twice"),
+            (vec![nobody], "needs an agent or an assignee"),
+            (vec![both], "not both"),
+        ];
+        for (steps, reason) in table {
+            let refused = check(&steps).unwrap_err();
+            assert!(refused.to_string().contains(reason), "{refused} does not say {reason}");
+        }
+        assert!(check(&[step("a", &[]), step("b", &["a"]), step("c", &["a", "b"])]).is_ok());
+        let many: Vec<Step> = (0..=limits::STEPS_MAX).map(|n| step(&n.to_string(), &[])).collect();
+        assert!(check(&many).is_err() && check(&many[1..]).is_ok());
+    }
+
+    #[test]
+    fn children_start_when_their_dependencies_completed() {
+        use Status::{Abandoned, Completed, Draft, Failed, Pending, Running};
+        let none: &[String] = &[];
+        let on_a = ["a".to_owned()];
+        let on_both = ["a".to_owned(), "b".to_owned()];
+        let family = |a, b, c| {
+            vec![
+                Child { key: "a", depends_on: none, status: a },
+                Child { key: "b", depends_on: &on_a, status: b },
+                Child { key: "c", depends_on: &on_both, status: c },
+            ]
+        };
+        let table: [(Status, Status, Status, OnChildFailure, &[usize], &[usize], Option<Status>); 8] = [
+            (Pending, Draft, Draft, OnChildFailure::FailParent, &[], &[], None),
+            (Completed, Draft, Draft, OnChildFailure::FailParent, &[1], &[], None),
+            (Completed, Running, Draft, OnChildFailure::FailParent, &[], &[], None),
+            (Completed, Completed, Draft, OnChildFailure::FailParent, &[2], &[], None),
+            (Completed, Completed, Completed, OnChildFailure::FailParent, &[], &[], Some(Completed)),
+            (Completed, Failed, Draft, OnChildFailure::FailParent, &[], &[2], Some(Failed)),
+            (Failed, Draft, Draft, OnChildFailure::Continue, &[], &[1, 2], Some(Failed)),
+            (Completed, Abandoned, Draft, OnChildFailure::Continue, &[], &[2], Some(Completed)),
+        ];
+        for (a, b, c, policy, start, call_off, parent) in table {
+            let follows = follows(&family(a, b, c), policy);
+            assert_eq!(
+                (&follows.start[..], &follows.call_off[..], follows.parent),
+                (start, call_off, parent),
+                "{a} {b} {c} {policy:?}"
+            );
+        }
+    }
+}

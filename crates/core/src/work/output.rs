@@ -1,0 +1,297 @@
+//! The output contract: what a run must bring forth, whether it did, and where its values go. Pure;
+//! the write-back itself is part of the change that completes the session.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::ids::check_name;
+use crate::json::Json;
+use crate::limits;
+
+/// What a run must bring forth.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Output {
+    #[serde(rename = "type")]
+    pub kind: OutputType,
+    /// JSON Schema of the result.
+    pub schema: Option<Json>,
+    /// Which values of the result become which fields; left out, all of them by their own names.
+    pub fields: Option<FieldMap>,
+    /// The type of entities that are made.
+    pub entity_type: Option<String>,
+    /// The field of the session's entity that lists what was made for it.
+    pub relation: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OutputType {
+    None,
+    Text,
+    /// Fields of the session's entity, or of a new one.
+    Entity,
+    /// A list of entities.
+    Entities,
+    /// A new entity that the session's entity refers to.
+    RelationEntity,
+}
+
+/// Names of values, or fields with the path of their value in the result.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum FieldMap {
+    Names(Vec<String>),
+    Paths(BTreeMap<String, String>),
+}
+
+impl Output {
+    pub fn check(&self, field: &'static str) -> Result<()> {
+        let wants = |what: &str| Error::invalid(field, format!("this type needs `{what}`"));
+        match self.kind {
+            OutputType::Entities if self.entity_type.is_none() => return Err(wants("entity_type")),
+            OutputType::RelationEntity if self.entity_type.is_none() => return Err(wants("entity_type")),
+            OutputType::RelationEntity if self.relation.is_none() => return Err(wants("relation")),
+            _ => {}
+        }
+        for name in self.entity_type.iter().chain(&self.relation) {
+            check_name(field, name)?;
+        }
+        match &self.fields {
+            Some(FieldMap::Names(names)) => names.iter().try_for_each(|name| check_name(field, name))?,
+            Some(FieldMap::Paths(paths)) => {
+                paths.keys().chain(paths.values()).try_for_each(|name| {
+                    // A JSON pointer has slashes.
+                    check_name(field, &name.replace('/', "."))
+                })?;
+            }
+            None => {}
+        }
+        self.schema.as_ref().map_or(Ok(()), |schema| check_schema(field, schema))
+    }
+
+    /// What is wrong with a result, in sentences for whoever made it. Empty: it fits.
+    pub fn complaints(&self, result: Option<&Json>, text: Option<&str>) -> Vec<String> {
+        if self.kind == OutputType::None {
+            return Vec::new();
+        }
+        if self.kind == OutputType::Text {
+            let said = text.map(str::to_owned).or_else(|| result.and_then(|json| json.read().ok()));
+            return match said {
+                Some(text) if !text.trim().is_empty() => Vec::new(),
+                _ => vec!["a text is expected, and none was given".to_owned()],
+            };
+        }
+        let Some(result) = result else { return vec!["a result is expected, and none was given".to_owned()] };
+        let mut complaints = self.misshapen(result);
+        if let Some(schema) = &self.schema {
+            complaints.extend(misfits(schema, result));
+        }
+        complaints.truncate(limits::COMPLAINTS_MAX);
+        complaints
+    }
+
+    fn misshapen(&self, result: &Json) -> Vec<String> {
+        match self.kind {
+            OutputType::Entity | OutputType::RelationEntity if !result.is_object() => {
+                vec!["the result must be an object".to_owned()]
+            }
+            OutputType::Entities => match items(result) {
+                Some(items) if items.len() > limits::WRITTEN_ENTITIES_MAX => {
+                    vec![format!("the result lists more than {}", limits::WRITTEN_ENTITIES_MAX)]
+                }
+                Some(items) if items.iter().all(Json::is_object) => Vec::new(),
+                _ => vec!["the result must be a list of objects".to_owned()],
+            },
+            _ => Vec::new(),
+        }
+    }
+
+    /// The values that wait to be written, as they would be: fields of one entity, or of each.
+    pub fn staged(&self, result: Option<&Json>, text: Option<&str>) -> Result<Json> {
+        match (self.kind, result) {
+            (OutputType::None, _) | (OutputType::Entity | OutputType::RelationEntity, None) => {
+                Ok(Json::stored("null"))
+            }
+            (OutputType::Text, result) => {
+                let said = text.map(str::to_owned).or_else(|| result.and_then(|json| json.read().ok()));
+                let said: String =
+                    said.unwrap_or_default().chars().take(limits::STAGED_TEXT_CHARS_MAX).collect();
+                Json::of(&said)
+            }
+            (OutputType::Entity | OutputType::RelationEntity, Some(result)) => Ok(self.mapped(result)),
+            (OutputType::Entities, result) => {
+                let mapped: Vec<Json> = result
+                    .and_then(items)
+                    .unwrap_or_default()
+                    .iter()
+                    .map(|item| {
+                        let mut fields = self.mapped(item).fields();
+                        if let Some((_, id)) = item.fields().into_iter().find(|(key, _)| key == "id") {
+                            fields.retain(|(key, _)| key != "id");
+                            fields.insert(0, ("id".to_owned(), id));
+                        }
+                        Json::object(fields.iter().map(|(key, value)| (key.as_str(), value)))
+                    })
+                    .collect();
+                Json::of(&mapped)
+            }
+        }
+    }
+
+    fn mapped(&self, result: &Json) -> Json {
+        let fields: Vec<(String, Json)> = match &self.fields {
+            None => result.fields(),
+            Some(FieldMap::Names(names)) => {
+                result.fields().into_iter().filter(|(key, _)| names.contains(key)).collect()
+            }
+            Some(FieldMap::Paths(paths)) => paths
+                .iter()
+                .filter_map(|(field, path)| Some((field.clone(), at_path(result, path)?)))
+                .collect(),
+        };
+        Json::object(fields.iter().map(|(key, value)| (key.as_str(), value)))
+    }
+}
+
+/// The value at `a.b` or `/a/b`.
+fn at_path(json: &Json, path: &str) -> Option<Json> {
+    let (path, separator) = path.strip_prefix('/').map_or((path, '.'), |rest| (rest, '/'));
+    path.split(separator).try_fold(json.clone(), |json, name| {
+        if json.is_array() {
+            return json.read::<Vec<Json>>().ok()?.into_iter().nth(name.parse().ok()?);
+        }
+        json.fields().into_iter().find(|(key, _)| key == name).map(|(_, value)| value)
+    })
+}
+
+/// A list, or an object whose only field is one.
+fn items(result: &Json) -> Option<Vec<Json>> {
+    if result.is_array() {
+        return result.read().ok();
+    }
+    match &result.fields()[..] {
+        [(_, list)] if list.is_array() => list.read().ok(),
+        _ => None,
+    }
+}
+
+/// Refuses a schema that is no schema, is too large, or points outside itself.
+pub fn check_schema(field: &'static str, schema: &Json) -> Result<()> {
+    if schema.len() > limits::SCHEMA_BYTES_MAX {
+        return Err(Error::TooLarge { what: "schema", limit: limits::SCHEMA_BYTES_MAX });
+    }
+    let value = schema.value();
+    if !(value.is_object() || value.is_boolean()) {
+        return Err(Error::invalid(field, "a JSON Schema is an object"));
+    }
+    compile(&value).map(drop).map_err(|reason| Error::invalid(field, format!("is no JSON Schema: {reason}")))
+}
+
+/// What a value violates of a schema.
+pub fn misfits(schema: &Json, value: &Json) -> Vec<String> {
+    let validator = match compile(&schema.value()) {
+        Ok(validator) => validator,
+        Err(reason) => return vec![format!("the schema cannot be used: {reason}")],
+    };
+    validator
+        .iter_errors(&value.value())
+        .take(limits::COMPLAINTS_MAX)
+        .map(|error| {
+            let place = error.instance_path().to_string();
+            let sentence: String = error.masked().to_string().chars().take(300).collect();
+            if place.is_empty() { sentence } else { format!("{place}: {sentence}") }
+        })
+        .collect()
+}
+
+/// Patterns run in linear time, and nothing is fetched: both are in the hands of whoever writes schemas.
+fn compile(schema: &serde_json::Value) -> Result<jsonschema::Validator, String> {
+    jsonschema::options()
+        .with_pattern_options(jsonschema::PatternOptions::regex())
+        .build(schema)
+        .map_err(|error| error.to_string().chars().take(300).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn json(text: &str) -> Json {
+        Json::parse(text.as_bytes()).unwrap()
+    }
+
+    fn output(text: &str) -> Output {
+        crate::strict::read(json(text).as_str()).unwrap()
+    }
+
+    #[test]
+    fn a_contract_that_could_not_be_kept_is_refused() {
+        let table = [
+            (r#"{"type":"entities"}"#, "entity_type"),
+            (r#"{"type":"relation-entity","entity_type":"note"}"#, "relation"),
+            (r#"{"type":"entity","schema":[1]}"#, "object"),
+            (r#"{"type":"entity","schema":{"type":"nonsense"}}"#, "no JSON Schema"),
+            (r#"{"type":"entity","schema":{"$ref":"http://127.0.0.1:1/x.json"}}"#, "no JSON Schema"),
+            (r#"{"type":"entity","schema":{"pattern":"("}}"#, "no JSON Schema"),
+            (r#"{"type":"entity","fields":[""]}"#, "empty"),
+        ];
+        for (text, reason) in table {
+            let refused = output(text).check("output").unwrap_err();
+            assert!(refused.to_string().contains(reason), "{text}: {refused}");
+        }
+        let long =
+            format!(r#"{{"type":"text","schema":{{"title":"{}"}}}}"#, "x".repeat(limits::SCHEMA_BYTES_MAX));
+        assert_eq!(output(&long).check("output").unwrap_err().code(), "too_large");
+        assert!(output(r#"{"type":"entity","fields":{"a":"/b/c"}}"#).check("output").is_ok());
+    }
+
+    #[test]
+    fn a_result_that_does_not_fit_is_told_why() {
+        let schema = r#""schema":{"type":"object","required":["n"],"properties":{"n":{"type":"integer"}}}"#;
+        let table: [(String, Option<&str>, Option<&str>, usize); 12] = [
+            (r#"{"type":"none"}"#.into(), None, None, 0),
+            (r#"{"type":"text"}"#.into(), None, Some("hi"), 0),
+            (r#"{"type":"text"}"#.into(), Some(r#""hi""#), None, 0),
+            (r#"{"type":"text"}"#.into(), None, Some(" "), 1),
+            (format!(r#"{{"type":"entity",{schema}}}"#), Some(r#"{"n":1}"#), None, 0),
+            (format!(r#"{{"type":"entity",{schema}}}"#), Some(r#"{"n":"x"}"#), None, 1),
+            (format!(r#"{{"type":"entity",{schema}}}"#), Some(r#"[]"#), None, 2),
+            (format!(r#"{{"type":"entity",{schema}}}"#), None, Some("n is 1"), 1),
+            (r#"{"type":"entities","entity_type":"x"}"#.into(), Some(r#"[{"a":1},{}]"#), None, 0),
+            (r#"{"type":"entities","entity_type":"x"}"#.into(), Some(r#"{"items":[{}]}"#), None, 0),
+            (r#"{"type":"entities","entity_type":"x"}"#.into(), Some(r#"[1]"#), None, 1),
+            (r#"{"type":"entities","entity_type":"x"}"#.into(), Some(r#"{}"#), None, 1),
+        ];
+        for (contract, result, text, complaints) in table {
+            let found = output(&contract).complaints(result.map(json).as_ref(), text);
+            assert_eq!(found.len(), complaints, "{contract} {result:?} {text:?}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn values_are_staged_as_they_would_be_written() {
+        let table = [
+            (r#"{"type":"entity"}"#, r#"{"b":1.50,"a":[2]}"#, r#"{"b":1.50,"a":[2]}"#),
+            (r#"{"type":"entity","fields":["a"]}"#, r#"{"b":1,"a":2}"#, r#"{"a":2}"#),
+            (
+                r#"{"type":"entity","fields":{"x":"a.b","y":"/l/1","z":"none"}}"#,
+                r#"{"a":{"b":7},"l":[1,2]}"#,
+                r#"{"x":7,"y":2}"#,
+            ),
+            (
+                r#"{"type":"entities","entity_type":"t","fields":["a"]}"#,
+                r#"[{"a":1,"b":2},{"b":3,"id":"e1"}]"#,
+                r#"[{"a":1},{"id":"e1"}]"#,
+            ),
+        ];
+        for (contract, result, staged) in table {
+            assert_eq!(output(contract).staged(Some(&json(result)), None).unwrap().as_str(), staged);
+        }
+        let long = "é".repeat(limits::STAGED_TEXT_CHARS_MAX + 1);
+        let staged = output(r#"{"type":"text"}"#).staged(None, Some(&long)).unwrap();
+        assert_eq!(staged.read::<String>().unwrap().chars().count(), limits::STAGED_TEXT_CHARS_MAX);
+    }
+}

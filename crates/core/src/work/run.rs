@@ -1,0 +1,99 @@
+//! What a session carries of the task that it runs: the contract, frozen when it was triggered, and
+//! where the run stands with the people around it. Kept as one JSON column, because only decisions
+//! read it.
+
+use serde::{Deserialize, Serialize};
+
+use super::output::Output;
+use crate::error::Result;
+use crate::json::Json;
+use crate::library::criteria::Dimension;
+use crate::library::task::{ApprovalTerms, OnChildFailure, RunLimits};
+use crate::session::Session;
+
+/// A run's contract and standing.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    pub task_slug: Option<String>,
+    pub description: Option<String>,
+    pub output: Option<Output>,
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub requires_approval: bool,
+    /// The dimensions by which the output is judged.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub criteria: Vec<Dimension>,
+    pub assigned_to: Option<String>,
+    pub approval: Option<ApprovalTerms>,
+    #[serde(default)]
+    pub limits: RunLimits,
+    /// Set on the parent of a graph.
+    pub on_child_failure: Option<OnChildFailure>,
+    /// Set on a child of a graph.
+    pub step: Option<StepOf>,
+    /// What the session waits for a person to say.
+    pub approval_id: Option<String>,
+    /// What a person said: handed to whoever takes the session next.
+    pub resume: Option<Resume>,
+    /// Outputs that were denied, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub denials: Vec<Denial>,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub repairs: u32,
+}
+
+/// The place of a child in its graph.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepOf {
+    pub key: String,
+    #[serde(default)]
+    pub depends_on: Vec<String>,
+}
+
+/// How a run goes on after a person spoke.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Resume {
+    pub approval_id: String,
+    /// `approve`, `deny` or `answer`.
+    pub decision: String,
+    /// The call that was paused, as it was made.
+    pub tool_call: Option<Json>,
+    /// The arguments to use, edited or not.
+    pub args: Option<Json>,
+    /// Of the call with these arguments: anything else is not to be carried out.
+    pub digest: Option<String>,
+    pub reply: Option<Json>,
+    pub reason: Option<String>,
+}
+
+/// An output that a person did not want.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Denial {
+    pub by: String,
+    pub reason: Option<String>,
+}
+
+impl Run {
+    /// The run of a session. A session that no task made has an empty one.
+    pub fn of(session: &Session) -> Self {
+        session.details.run.as_ref().and_then(|run| run.read().ok()).unwrap_or_default()
+    }
+
+    pub fn to_json(&self) -> Result<Json> {
+        Json::of(self)
+    }
+
+    /// Whether a person looks at the output before it counts.
+    pub fn asks_before_writing(&self) -> bool {
+        self.requires_approval || !self.criteria.is_empty()
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks with a reference")]
+const fn is_false(flag: &bool) -> bool {
+    !*flag
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks with a reference")]
+const fn is_zero(count: &u32) -> bool {
+    *count == 0
+}
