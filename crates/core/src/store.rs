@@ -460,7 +460,8 @@ pub enum Record {
         id: Box<str>,
         state: approval::State,
         decided_by: Option<Box<str>>,
-        body: Box<approval::Body>,
+        /// `None` leaves what was staged as it is.
+        body: Option<Box<approval::Body>>,
     },
     AddKey {
         key: Key,

@@ -79,14 +79,14 @@ async fn run(engine: &Engine, me: &Arc<Actor>, told: &Told<'_>, end: End) -> Res
     engine.append(me, &session.id, wish, None).await?;
     let how = match end {
         End::Completed => told.complete()?,
-        End::Failed(why) => Settle::Fail { error: why.into(), retryable: false },
+        End::Failed(why) => Settle::Fail { error: why.into(), retryable: false, reason: None, usage: None },
         End::AsksAPerson(text) => {
             let question = json!({ "text": text });
-            Settle::Yield { pause: Pause::Human { question: Some(Json::of(&question)?) } }
+            Settle::Yield { pause: Pause::Human { question: Some(Json::of(&question)?) }, usage: None }
         }
         End::AwaitsATool { tool, what } => {
             let call = json!({ "id": "call_9", "name": tool, "args": { "what": what } });
-            Settle::Yield { pause: Pause::Tool { call: Some(Json::of(&call)?) } }
+            Settle::Yield { pause: Pause::Tool { call: Some(Json::of(&call)?) }, usage: None }
         }
     };
     engine.settle(me, &session.id, epoch, how, None).await.map(drop)

@@ -114,7 +114,12 @@ impl Worker {
         }
         tokio::time::sleep(self.pace).await;
         let how = if self.runs.is_multiple_of(FAIL_EVERY) {
-            Settle::Fail { error: "the model did not answer in time".into(), retryable: false }
+            Settle::Fail {
+                error: "the model did not answer in time".into(),
+                retryable: false,
+                reason: None,
+                usage: None,
+            }
         } else {
             told.complete()?
         };

@@ -101,7 +101,7 @@ fn a_failed_session_is_run_again_and_deleted() {
             wait: std::time::Duration::ZERO,
         };
         let claimed = store.claim(&owner(), request, None).await.unwrap().pop().unwrap();
-        let how = Settle::Fail { error: "it broke".into(), retryable: false };
+        let how = Settle::Fail { error: "it broke".into(), retryable: false, reason: None, usage: None };
         store.settle(&owner(), &claimed.session.id, claimed.epoch, how, None).await.unwrap();
     });
     let shown = world.ok(&["sessions", "show", "job"]);

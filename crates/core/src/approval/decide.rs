@@ -7,7 +7,7 @@ use super::{Approval, Body, Kind, State, digest};
 use crate::access::{Actor, Role};
 use crate::error::{Conflict, Error, Result};
 use crate::event::{EventType, NewEvent};
-use crate::ids::{UserId, check_text};
+use crate::ids::{SessionId, UserId, check_text};
 use crate::json::Json;
 use crate::library::task::OnExpiry;
 use crate::limits;
@@ -34,7 +34,8 @@ pub fn new_id() -> Box<str> {
 
 /// The record of a question, and the event that says so. The session's deadline is the approval's.
 pub fn ask(
-    session: &Session,
+    session: &SessionId,
+    task_id: Option<&str>,
     run: &mut Run,
     question: Question,
     now: Timestamp,
@@ -44,8 +45,8 @@ pub fn ask(
     let approval = Approval {
         id: id.clone(),
         kind: question.kind,
-        session: session.id.clone(),
-        task_id: session.details.task_id.clone(),
+        session: session.clone(),
+        task_id: task_id.map(Into::into),
         state: State::Pending,
         assigned_to: run.assigned_to.as_deref().map(UserId::stored),
         expires_at: life.map(|life| now.plus(life)),
@@ -53,7 +54,7 @@ pub fn ask(
         decided_by: None,
         decided_at: None,
         body: Body {
-            digest: digest(question.kind, &session.id, &question.staged),
+            digest: digest(question.kind, session, &question.staged),
             staged: Some(question.staged),
             score: question.verdict.score,
             flags: question.verdict.flags,
@@ -73,9 +74,11 @@ pub fn ask(
 /// anything else as long as waiting sessions do.
 pub fn waits_for(kind: Kind, run: &Run) -> Option<std::time::Duration> {
     match (run.approval, kind) {
-        (Some(terms), _) => Some(std::time::Duration::from_secs(terms.expires_in_s)),
+        (Some(terms), Kind::Tool | Kind::Output | Kind::Promotion) => {
+            Some(std::time::Duration::from_secs(terms.expires_in_s))
+        }
         (None, Kind::Tool) => None,
-        (None, _) => Some(limits::WAITING_DEADLINE),
+        _ => Some(limits::WAITING_DEADLINE),
     }
 }
 
@@ -232,7 +235,7 @@ fn close(approval: &Approval, state: State, decided_by: &str, body: Body) -> Rec
         id: approval.id.clone(),
         state,
         decided_by: Some(decided_by.into()),
-        body: Box::new(body),
+        body: Some(Box::new(body)),
     }
 }
 

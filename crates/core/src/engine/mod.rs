@@ -4,12 +4,16 @@
 //! between the two, the command is decided again, a bounded number of times; the caller sees a
 //! conflict only if the decision itself changes. The methods stand in one file per noun.
 
+mod approvals;
 mod credential;
+mod family;
+mod library;
 mod log;
 mod people;
 mod sessions;
 mod stream;
 mod sweep;
+mod tasks;
 mod work;
 
 use std::sync::Arc;
@@ -18,11 +22,13 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 
 pub use credential::{Credential, TokenClaims};
+pub use library::BUILT_IN_AGENTS;
 pub use log::{Append, AppendDone, DraftEvent};
 pub use people::{CreatedKey, NewKey, NewShare, NewUser, Operator, UserPatch};
 pub use sessions::Opened;
 pub use stream::{HintStream, LogStream, StreamItem};
 pub use sweep::Swept;
+pub use tasks::{TaskStanding, duration_of};
 
 use crate::access::{self, Actor, Verb};
 use crate::error::{Conflict, Error, Result};

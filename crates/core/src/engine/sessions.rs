@@ -237,8 +237,7 @@ impl Engine {
                 Box::pin(async {
                     let session = self.load(actor, verb, id).await?;
                     let Some(step) = decide(&session)? else { return Ok(Decided::Nothing(session)) };
-                    let change = Change::new(actor.tenant.clone()).part(step_part(&session, step)).keyed(key);
-                    Ok(Decided::Change(Box::new(change)))
+                    Ok(Decided::Change(Box::new(self.stepped(&session, step).await?.keyed(key))))
                 })
             })
             .await;

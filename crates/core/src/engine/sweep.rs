@@ -2,13 +2,14 @@
 //! what a store says is due, and every change is checked again under the lock: a heartbeat or an
 //! answer that came in between wins.
 
-use super::{Engine, step_part};
+use super::Engine;
+use crate::approval;
 use crate::error::Result;
 use crate::limits;
 use crate::session::Session;
 use crate::session::decide::{Step, move_to};
 use crate::session::status::Authority;
-use crate::store::{Change, Due, Refusal, Update};
+use crate::store::{Due, Refusal, Update};
 use crate::time::Timestamp;
 use crate::work;
 
@@ -66,13 +67,21 @@ impl Engine {
         let Some((reason, step)) = decide(&session, now, silent_since, self.settings.attempts_max)? else {
             return Ok(None);
         };
-        let mut part = step_part(&session, step);
-        match reason {
-            Reason::Lapsed => part.guard.lapsed = true,
-            Reason::Overdue => part.guard.overdue = true,
-            Reason::Silent => part.guard.sequence = Some(session.head.last_sequence),
+        let mut change = match (&reason, self.pending_of(&session).await?) {
+            (Reason::Overdue, Some(approval)) => match approval::decide::expire(&session, &approval)? {
+                Some(settled) => self.settled(&session, settled).await?,
+                None => self.stepped(&session, step).await?,
+            },
+            _ => self.stepped(&session, step).await?,
+        };
+        if let Some(own) = change.parts.first_mut() {
+            match reason {
+                Reason::Lapsed => own.guard.lapsed = true,
+                Reason::Overdue => own.guard.overdue = true,
+                Reason::Silent => own.guard.sequence = Some(session.head.last_sequence),
+            }
         }
-        match self.store.commit(Change::new(due.tenant.clone()).part(part)).await {
+        match self.store.commit(change).await {
             Ok(_) => Ok(Some(reason)),
             // Somebody was quicker: the session is not due any more, or will be found again.
             Err(Refusal::Stale) => Ok(None),
@@ -106,7 +115,7 @@ fn decide(
     }
     if !head.inactive && !head.status.is_live() && head.last_at < silent_since {
         let update = Update { inactive: Some(true), ..Update::default() };
-        return Ok(Some((Reason::Silent, Step { update, events: Vec::new() })));
+        return Ok(Some((Reason::Silent, Step::of(update))));
     }
     Ok(None)
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use smallvec::smallvec;
 
-use super::{Decided, Engine, Settled, step_part};
+use super::{Decided, Engine, Settled};
 use crate::access::{self, Actor, Verb};
 use crate::error::{Conflict, Error, Result};
 use crate::ids::SessionId;
@@ -89,23 +89,39 @@ impl Engine {
         key: Option<IdemKey>,
     ) -> Result<Session> {
         access::check_general(actor, Verb::Work)?;
+        // What the worker is told when its result has to be repaired: the claim stays its own.
+        let complaints = parking_lot::Mutex::new(Vec::new());
         let done = self
             .settle_on(|| {
                 Box::pin(async {
                     let session = self.store.session(&actor.tenant, id).await?.ok_or(Error::NotFound)?;
-                    if !session.head.holds(&actor.credential, epoch, self.store.now().await?) {
+                    let now = self.store.now().await?;
+                    if !session.head.holds(&actor.credential, epoch, now) {
                         return Err(Conflict::Fenced.into());
                     }
-                    let step = work::decide::settle(&session, how.clone(), self.settings.attempts_max)?;
-                    let mut part = step_part(&session, step);
-                    part.guard.fence = Some(fence(actor, epoch));
-                    Ok(Decided::<()>::Change(Box::new(
-                        Change::new(actor.tenant.clone()).part(part).keyed(key),
-                    )))
+                    let ended = work::decide::settle(&session, how.clone(), self.settings.attempts_max, now)?;
+                    let mut change = self.stepped(&session, ended.step).await?;
+                    if let Some(values) = &ended.write_back {
+                        change.records.extend(self.write_back(&session, values).await?);
+                    }
+                    if let Some(own) = change.parts.first_mut() {
+                        own.guard.fence = Some(fence(actor, epoch));
+                    }
+                    if ended.complaints.is_empty() {
+                        change.key = key;
+                    } else {
+                        *complaints.lock() = ended.complaints;
+                    }
+                    Ok(Decided::<()>::Change(Box::new(change)))
                 })
             })
             .await;
-        match self.or_replayed(actor, key, done).await? {
+        let done = self.or_replayed(actor, key, done).await?;
+        let complaints = complaints.into_inner();
+        if !complaints.is_empty() {
+            return Err(Error::OutputInvalid { complaints });
+        }
+        match done {
             Settled::Nothing(()) | Settled::Done(_) => {
                 self.store.session(&actor.tenant, id).await?.ok_or(Error::NotFound)
             }

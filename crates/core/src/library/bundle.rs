@@ -2,7 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Agent, CriteriaSet, Entity, Task};
+use super::{Agent, CriteriaSet, Defined, Definition, Doc, Entity, Task};
+use crate::error::{Error, Result};
+use crate::ids::{UserId, check_name};
+use crate::time::Timestamp;
 
 /// Every definition with every field.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -20,7 +23,8 @@ pub struct Bundle {
     pub tasks: Vec<Named<Task>>,
 }
 
-const VERSION: u32 = 1;
+/// The shape of bundles that this version writes.
+pub const VERSION: u32 = 1;
 
 const fn version() -> u32 {
     VERSION
@@ -32,4 +36,72 @@ pub struct Named<T> {
     pub id: String,
     #[serde(flatten)]
     pub value: T,
+}
+
+impl Bundle {
+    pub fn len(&self) -> usize {
+        self.agents.len() + self.criteria_sets.len() + self.entities.len() + self.tasks.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Refuses a bundle of another shape, and names that stand twice.
+    pub fn check(&self) -> Result<()> {
+        if self.version != VERSION {
+            return Err(Error::invalid("version", format!("this server reads version {VERSION}")));
+        }
+        let agents: Vec<&str> = self.agents.iter().map(|agent| agent.slug.as_str()).collect();
+        let slugs: Vec<&str> = self.tasks.iter().map(|task| task.value.slug.as_str()).collect();
+        once("agents", &agents)?;
+        once("tasks", &slugs)?;
+        once("tasks", &ids(&self.tasks))?;
+        once("entities", &ids(&self.entities))?;
+        once("criteria_sets", &ids(&self.criteria_sets))
+    }
+
+    /// The documents to keep, as made by this user where they are new.
+    pub fn docs(&self, made_by: Option<&UserId>) -> Result<Vec<Doc>> {
+        let mut docs = Vec::with_capacity(self.len());
+        for agent in &self.agents {
+            docs.push(doc(&agent.slug, agent, made_by)?);
+        }
+        for set in &self.criteria_sets {
+            docs.push(doc(&set.id, &set.value, made_by)?);
+        }
+        for entity in &self.entities {
+            docs.push(doc(&entity.id, &entity.value, made_by)?);
+        }
+        for task in &self.tasks {
+            docs.push(doc(&task.id, &task.value, made_by)?);
+        }
+        Ok(docs)
+    }
+}
+
+fn ids<T>(named: &[Named<T>]) -> Vec<&str> {
+    named.iter().map(|one| one.id.as_str()).collect()
+}
+
+fn once(field: &'static str, names: &[&str]) -> Result<()> {
+    for (n, name) in names.iter().enumerate() {
+        if names[..n].contains(name) {
+            return Err(Error::invalid(field, format!("`{name}` stands twice")));
+        }
+    }
+    Ok(())
+}
+
+fn doc<T: Definition>(id: &str, value: &T, made_by: Option<&UserId>) -> Result<Doc> {
+    check_name("id", id)?;
+    Defined {
+        id: id.into(),
+        value: value.clone(),
+        version: 0,
+        created_by: made_by.cloned(),
+        created_at: Timestamp::default(),
+        updated_at: Timestamp::default(),
+    }
+    .to_doc()
 }

@@ -8,13 +8,15 @@ use super::source::{Company, PLATFORM_KEYS, RESERVED_PREFIXES};
 use super::status::{Authority, check_move};
 use super::{DescriptionSource, Details, Head, MemoryMode, Session, SessionType, Source, SourceKind, Status};
 use crate::access::{Actor, Role, Verb, right, within_prefix};
+use crate::approval;
 use crate::error::{Conflict, Error, Result};
 use crate::event::{EventType, NewEvent};
 use crate::ids::{Incarnation, SessionId, UserId, check_name, check_text};
 use crate::json::Json;
 use crate::limits;
-use crate::store::{ClaimChange, Fork, NewSession, Update};
+use crate::store::{ClaimChange, Fork, NewSession, Record, Update};
 use crate::time::Timestamp;
+use crate::work::run::Run;
 
 /// The slug whose model is someone else's: its holder, or a worker outside, does the talking.
 pub const EXTERNAL_AGENT: &str = "external";
@@ -24,6 +26,15 @@ pub const EXTERNAL_AGENT: &str = "external";
 pub struct Step {
     pub update: Update,
     pub events: Vec<NewEvent>,
+    /// Rows beside the session that are written with it.
+    pub records: Vec<Record>,
+}
+
+impl Step {
+    /// A change of the row that the log says nothing about.
+    pub const fn of(update: Update) -> Self {
+        Self { update, events: Vec::new(), records: Vec::new() }
+    }
 }
 
 /// What a caller wants to open.
@@ -152,7 +163,7 @@ pub fn reopen(actor: &Actor, session: &Session, wish: &OpenSession) -> Result<Op
         update.inactive = Some(false);
     }
     let changes = update.metadata.is_some() || update.inactive.is_some();
-    Ok(changes.then_some(Step { update, events: Vec::new() }))
+    Ok(changes.then_some(Step::of(update)))
 }
 
 /// What a caller wants to change in a row.
@@ -201,7 +212,7 @@ pub fn patch(actor: &Actor, session: &Session, wish: &PatchSession) -> Result<Op
         || update.metadata.is_some()
         || update.inactive.is_some()
         || update.participants.is_some();
-    Ok(changes.then_some(Step { update, events: Vec::new() }))
+    Ok(changes.then_some(Step::of(update)))
 }
 
 /// A move asked for by a caller.
@@ -273,7 +284,24 @@ pub fn move_to(session: &Session, to: Status, by: Authority, reason: Option<&str
         deadline: Some(head.deadline_in(to)),
         ..Update::default()
     };
-    Ok(Step { update, events: vec![status_change(head.status, to, reason)?] })
+    let mut step = Step { events: vec![status_change(head.status, to, reason)?], ..Step::of(update) };
+    if by != Authority::Decision {
+        withdraw_question(session, to, &mut step)?;
+    }
+    Ok(step)
+}
+
+/// A session that goes another way waits for no answer any more.
+fn withdraw_question(session: &Session, to: Status, step: &mut Step) -> Result<()> {
+    if session.details.run.is_none() {
+        return Ok(());
+    }
+    let mut run = Run::of(session);
+    let Some(id) = run.approval_id.take() else { return Ok(()) };
+    let state = if to == Status::Expired { approval::State::Expired } else { approval::State::Cancelled };
+    step.records.push(Record::CloseApproval { id: id.into(), state, decided_by: None, body: None });
+    step.update.run = Some(run.to_json()?);
+    Ok(())
 }
 
 /// The event that goes with every move.
@@ -297,10 +325,12 @@ pub fn retry(actor: &Actor, session: &Session) -> Result<NewSession> {
     fresh.is_group = head.is_group;
     fresh.priority = head.priority;
     let old = &session.details;
+    let run = old.run.as_ref().map(|_| Run::of(session).afresh().to_json()).transpose()?;
     Ok(NewSession {
         id: SessionId::generate(),
         head: fresh,
         details: Details {
+            run,
             task_id: old.task_id.clone(),
             agent_slug: old.agent_slug.clone(),
             entity_id: old.entity_id.clone(),
@@ -466,7 +496,7 @@ fn participants_of(names: &[String], holder: Option<&UserId>) -> Result<Vec<User
     Ok(users)
 }
 
-fn blank_head(session_type: SessionType, status: Status, holder: Option<UserId>) -> Head {
+pub(crate) fn blank_head(session_type: SessionType, status: Status, holder: Option<UserId>) -> Head {
     Head {
         incarnation: Incarnation::generate(),
         session_type,
@@ -494,7 +524,7 @@ fn blank_head(session_type: SessionType, status: Status, holder: Option<UserId>)
     }
 }
 
-fn blank_details(source: Source) -> Details {
+pub(crate) fn blank_details(source: Source) -> Details {
     Details {
         source,
         metadata: Json::empty_object(),

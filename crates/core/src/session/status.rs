@@ -27,7 +27,7 @@ use Status::{
 pub enum Authority {
     /// Starting a draft: a task's trigger, or the release of a step in a graph.
     Trigger,
-    /// The first input into a draft, a turn, or a queued turn: the engine.
+    /// The first input into a draft, a turn, or a queued turn, the end of a graph of steps: the engine.
     Engine,
     /// A step that a person must do.
     HumanStep,
@@ -62,8 +62,8 @@ pub const MOVES: &[(Status, Status, &[Authority])] = &[
     (Pending, Failed, &[By::Sweeper, By::Engine]),
     (Pending, Abandoned, &[By::Owner]),
     (Pending, Expired, &[By::Sweeper, By::Owner]),
-    (Running, Completed, &[By::ClaimHolder, By::Submit, By::Decision]),
-    (Running, Failed, &[By::ClaimHolder, By::Submit, By::Decision, By::Sweeper]),
+    (Running, Completed, &[By::ClaimHolder, By::Submit, By::Decision, By::Engine]),
+    (Running, Failed, &[By::ClaimHolder, By::Submit, By::Decision, By::Sweeper, By::Engine]),
     (Running, WaitingHuman, &[By::ClaimHolder, By::Engine]),
     (Running, AwaitingTool, &[By::ClaimHolder, By::Engine]),
     (Running, Idle, &[By::ClaimHolder, By::Engine, By::ExternalHolder]),

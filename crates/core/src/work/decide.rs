@@ -2,17 +2,21 @@
 
 use serde_json::json;
 
+use super::run::Run;
 use super::{ClaimOrder, Pause, Settle};
+use crate::approval;
+use crate::approval::decide::Question;
+use crate::approval::gate::{Verdict, evaluate_safety_gate};
 use crate::error::{Error, Result};
 use crate::event::{EventType, NewEvent};
-use crate::ids::check_text;
+use crate::ids::{check_name, check_text};
 use crate::json::Json;
 use crate::limits;
 use crate::session::decide::{Step, move_to, status_change};
 use crate::session::row::Claim;
 use crate::session::status::Authority;
 use crate::session::{Head, Session, Status};
-use crate::store::Update;
+use crate::store::{Record, Update};
 use crate::time::Timestamp;
 
 /// Hands a pending session to a worker: a new epoch, a lease, one more attempt.
@@ -40,8 +44,24 @@ pub fn claim_events(worker: &str, epoch: u64) -> Result<Vec<NewEvent>> {
     ])
 }
 
+/// How a run ended.
+#[derive(Debug)]
+pub struct Ended {
+    pub step: Step,
+    /// Values that are written back with the step.
+    pub write_back: Option<Json>,
+    /// What the worker is told when it has to try again; the step is kept all the same.
+    pub complaints: Vec<String>,
+}
+
+impl From<Step> for Ended {
+    fn from(step: Step) -> Self {
+        Self { step, write_back: None, complaints: Vec::new() }
+    }
+}
+
 /// Ends a run as its worker wants, within what was asked of it meanwhile.
-pub fn settle(session: &Session, settle: Settle, attempts_max: u32) -> Result<Step> {
+pub fn settle(session: &Session, settle: Settle, attempts_max: u32, now: Timestamp) -> Result<Ended> {
     let head = &session.head;
     match settle {
         Settle::Complete { result, text, usage } => {
@@ -50,54 +70,208 @@ pub fn settle(session: &Session, settle: Settle, attempts_max: u32) -> Result<St
                     return Err(Error::TooLarge { what, limit: limits::EVENT_BYTES_MAX });
                 }
             }
-            let to = if head.is_talk { Status::Idle } else { Status::Completed };
-            let mut step = move_to(session, to, Authority::ClaimHolder, None)?;
-            if let Some(text) = text {
-                step.events.insert(0, agent_message(&text)?);
-            }
-            if to == Status::Completed {
-                step.events.push(NewEvent::engine(EventType::known("session.completed"), None));
-            }
-            step.update.result = result;
-            step.update.usage = usage;
-            Ok(step)
-        }
-        Settle::Fail { error, retryable } => {
-            check_text("error", &error, limits::SENTENCE_CHARS_MAX)?;
-            if head.stop_requested {
-                return stopped(session, Authority::ClaimHolder);
-            }
-            let to = if retryable && head.attempts < attempts_max && !head.is_talk {
-                Status::Pending
-            } else if head.is_talk {
-                Status::Idle
+            let message = text.as_deref().map(agent_message).transpose()?;
+            let mut ended = if head.is_talk {
+                move_to(session, Status::Idle, Authority::ClaimHolder, None)?.into()
             } else {
-                Status::Failed
+                complete(session, result.as_ref(), text.as_deref(), now)?
             };
-            let mut step = move_to(session, to, Authority::ClaimHolder, Some("failed"))?;
-            step.events.insert(0, error_event("run_failed", &error)?);
-            step.update.error_message = Some(error.into());
-            Ok(step)
+            if ended.complaints.is_empty() {
+                if let Some(message) = message {
+                    ended.step.events.insert(0, message);
+                }
+                ended.step.update.result = result;
+            }
+            ended.step.update.usage = added_up(session.details.usage.as_ref(), usage)?;
+            Ok(ended)
         }
-        Settle::Yield { pause } => {
-            if head.stop_requested {
-                return stopped(session, Authority::ClaimHolder);
+        Settle::Fail { error, retryable, reason, usage } => {
+            check_text("error", &error, limits::SENTENCE_CHARS_MAX)?;
+            if let Some(reason) = &reason {
+                check_name("reason", reason)?;
             }
-            let (to, key, value) = match pause {
-                Pause::Tool { call } => (Status::AwaitingTool, "tool_call", call),
-                Pause::Human { question } => (Status::WaitingHuman, "question", question),
-                Pause::Idle => (Status::Idle, "", None),
+            let mut step = if head.stop_requested {
+                stopped(session, Authority::ClaimHolder)?
+            } else {
+                let to = if retryable && head.attempts < attempts_max && !head.is_talk {
+                    Status::Pending
+                } else if head.is_talk {
+                    Status::Idle
+                } else {
+                    Status::Failed
+                };
+                failed(session, to, reason.as_deref(), "run_failed", error)?
             };
-            let mut step = move_to(session, to, Authority::ClaimHolder, Some("yielded"))?;
-            if let (Some(value), Some(event)) = (value, step.events.last_mut()) {
-                let mut metadata = event.metadata.as_ref().map(Json::value).unwrap_or_default();
-                metadata[key] = value.value();
-                event.metadata = Some(Json::of(&metadata)?);
-                crate::event::payload::check_size(None, event.metadata.as_ref())?;
-            }
-            Ok(step)
+            step.update.usage = added_up(session.details.usage.as_ref(), usage)?;
+            Ok(step.into())
+        }
+        Settle::Yield { pause, usage } => {
+            let mut step = if head.stop_requested {
+                stopped(session, Authority::ClaimHolder)?
+            } else {
+                yielded(session, pause, now)?
+            };
+            step.update.usage = added_up(session.details.usage.as_ref(), usage)?;
+            Ok(step.into())
         }
     }
+}
+
+/// A run says that it is done: it is, if its contract is kept and nobody has to look first.
+fn complete(session: &Session, result: Option<&Json>, text: Option<&str>, now: Timestamp) -> Result<Ended> {
+    let mut run = Run::of(session);
+    let done = |run: Run, write_back: Option<Json>| -> Result<Ended> {
+        let mut step = move_to(session, Status::Completed, Authority::ClaimHolder, None)?;
+        step.events.push(NewEvent::engine(EventType::known("session.completed"), None));
+        keep_run(session, run, &mut step)?;
+        Ok(Ended { step, write_back, complaints: Vec::new() })
+    };
+    run.resume = None;
+    let staged = match &run.output {
+        Some(contract) => {
+            let complaints = contract.complaints(result, text);
+            if !complaints.is_empty() {
+                return unfit(session, run, complaints);
+            }
+            contract.staged(result, text)?
+        }
+        None if run.asks_before_writing() => match (result, text) {
+            (Some(result), _) => result.clone(),
+            (None, text) => Json::of(&text)?,
+        },
+        None => return done(run, None),
+    };
+    let verdict = evaluate_safety_gate(&staged, &run.criteria);
+    if let Some(block) = &verdict.blocked {
+        let message = format!("`{}` in `{}` must not be written", block.option, block.dimension);
+        let mut step = failed(session, Status::Failed, Some("hard_blocked"), "hard_blocked", message)?;
+        keep_run(session, run, &mut step)?;
+        return Ok(step.into());
+    }
+    if !run.asks_before_writing() {
+        return done(run, Some(staged));
+    }
+    let verdict = if run.criteria.is_empty() { Verdict::default() } else { verdict };
+    let question = Question { kind: approval::Kind::Output, staged, verdict };
+    let mut step = move_to(session, Status::WaitingHuman, Authority::ClaimHolder, Some("approval"))?;
+    ask_for(session, run, question, now, &mut step)?;
+    Ok(step.into())
+}
+
+/// A result that does not fit may be repaired once; then the run has failed.
+fn unfit(session: &Session, mut run: Run, complaints: Vec<String>) -> Result<Ended> {
+    let message: String = complaints.join("; ").chars().take(limits::SENTENCE_CHARS_MAX).collect();
+    if run.repairs >= limits::REPAIRS_MAX {
+        let mut step = failed(session, Status::Failed, Some("output_invalid"), "output_invalid", message)?;
+        keep_run(session, run, &mut step)?;
+        return Ok(step.into());
+    }
+    run.repairs += 1;
+    let mut step = Step::of(Update { run: Some(run.to_json()?), ..Update::default() });
+    step.events.push(error_event("output_invalid", &message)?);
+    Ok(Ended { step, write_back: None, complaints })
+}
+
+fn yielded(session: &Session, pause: Pause, now: Timestamp) -> Result<Step> {
+    let (to, kind, asked) = match pause {
+        Pause::Tool { call } => (Status::AwaitingTool, approval::Kind::Tool, call),
+        Pause::Human { question } => (Status::WaitingHuman, approval::Kind::Question, question),
+        Pause::Idle => return move_to(session, Status::Idle, Authority::ClaimHolder, Some("yielded")),
+    };
+    let mut step = move_to(session, to, Authority::ClaimHolder, Some("yielded"))?;
+    let Some(asked) = asked else { return Ok(step) };
+    check_asked(kind, &asked)?;
+    let mut run = Run::of(session);
+    run.resume = None;
+    if run.assigned_to.is_none() {
+        run.assigned_to = session.head.holder.as_ref().map(ToString::to_string);
+    }
+    let question = Question { kind, staged: asked, verdict: Verdict::default() };
+    ask_for(session, run, question, now, &mut step)?;
+    Ok(step)
+}
+
+/// A call has an id, a name and arguments; a question has a text.
+fn check_asked(kind: approval::Kind, asked: &Json) -> Result<()> {
+    if asked.len() > limits::EVENT_BYTES_MAX {
+        return Err(Error::TooLarge { what: "tool_call", limit: limits::EVENT_BYTES_MAX });
+    }
+    let value = asked.value();
+    let text = |key: &str| value.get(key).and_then(serde_json::Value::as_str);
+    match kind {
+        approval::Kind::Tool => {
+            check_name("tool_call.id", text("id").unwrap_or_default())?;
+            check_name("tool_call.name", text("name").unwrap_or_default())?;
+            if value.get("args").is_some_and(|args| !args.is_object()) {
+                return Err(Error::invalid("tool_call.args", "must be an object"));
+            }
+            Ok(())
+        }
+        _ => {
+            if text("text").is_none_or(|text| text.trim().is_empty()) {
+                return Err(Error::invalid("question.text", "must say what is asked"));
+            }
+            asked
+                .fields()
+                .iter()
+                .find(|(key, _)| key == "schema")
+                .map_or(Ok(()), |(_, schema)| crate::work::output::check_schema("question.schema", schema))
+        }
+    }
+}
+
+/// Puts a question beside a step that parks its session.
+fn ask_for(
+    session: &Session,
+    mut run: Run,
+    question: Question,
+    now: Timestamp,
+    step: &mut Step,
+) -> Result<()> {
+    step.update.deadline = Some(approval::decide::waits_for(question.kind, &run));
+    let (approval, event) =
+        approval::decide::ask(&session.id, session.details.task_id.as_deref(), &mut run, question, now)?;
+    step.events.push(event);
+    step.records.push(Record::AddApproval(Box::new(approval)));
+    step.update.run = Some(run.to_json()?);
+    Ok(())
+}
+
+fn keep_run(session: &Session, run: Run, step: &mut Step) -> Result<()> {
+    if session.details.run.is_some() {
+        step.update.run = Some(run.to_json()?);
+    }
+    Ok(())
+}
+
+fn failed(session: &Session, to: Status, reason: Option<&str>, code: &str, message: String) -> Result<Step> {
+    let mut step = move_to(session, to, Authority::ClaimHolder, Some(reason.unwrap_or("failed")))?;
+    step.events.insert(0, error_event(code, &message)?);
+    if to.is_terminal() {
+        step.update.end_reason = reason.map(Into::into);
+    }
+    step.update.error_message = Some(message.into());
+    Ok(step)
+}
+
+/// Usage is counted over all runs of a session: numbers add up, anything else is the newest.
+fn added_up(before: Option<&Json>, now: Option<Json>) -> Result<Option<Json>> {
+    let (Some(before), Some(now)) = (before, &now) else { return Ok(now) };
+    let (serde_json::Value::Object(mut sum), serde_json::Value::Object(more)) = (before.value(), now.value())
+    else {
+        return Ok(Some(now.clone()));
+    };
+    for (key, value) in more {
+        let added = match (sum.get(&key), &value) {
+            (Some(old), new) if old.is_u64() && new.is_u64() => {
+                old.as_u64().zip(new.as_u64()).map(|(a, b)| a.saturating_add(b).into())
+            }
+            (Some(old), new) => old.as_f64().zip(new.as_f64()).map(|(a, b)| (a + b).into()),
+            (None, _) => None,
+        };
+        sum.insert(key, added.unwrap_or(value));
+    }
+    Json::of(&sum).map(Some)
 }
 
 /// A lease was lost: the run is queued again, or given up after its last attempt. A stop that was
@@ -127,7 +301,7 @@ pub fn stop(session: &Session, by: Authority) -> Result<Option<Step>> {
     match head.status {
         Status::Running if head.claim.is_some() => {
             let update = Update { stop_requested: Some(true), ..Update::default() };
-            Ok((!head.stop_requested).then_some(Step { update, events: Vec::new() }))
+            Ok((!head.stop_requested).then_some(Step::of(update)))
         }
         Status::Running | Status::WaitingHuman | Status::AwaitingTool if head.is_talk => {
             move_to(session, Status::Idle, Authority::Engine, Some("stopped"))
@@ -167,6 +341,8 @@ mod tests {
     use super::*;
     use crate::session::decide::tests::session_in;
 
+    const NOW: Timestamp = Timestamp::from_micros(1_000_000);
+
     fn claimed(attempts: u32, stop_requested: bool) -> Session {
         let mut session = session_in(Status::Running);
         session.head.attempts = attempts;
@@ -181,8 +357,8 @@ mod tests {
 
     #[test]
     fn a_run_ends_where_the_table_says() {
-        let fail = |retryable| Settle::Fail { error: "x".into(), retryable };
-        let pause = |pause| Settle::Yield { pause };
+        let fail = |retryable| Settle::Fail { error: "x".into(), retryable, reason: None, usage: None };
+        let pause = |pause| Settle::Yield { pause, usage: None };
         let complete = || Settle::Complete { result: None, text: Some("hi".into()), usage: None };
         let table = [
             (1, false, complete(), Status::Completed),
@@ -197,7 +373,7 @@ mod tests {
             (1, true, pause(Pause::Idle), Status::Abandoned),
         ];
         for (attempts, stop, how, to) in table {
-            let step = settle(&claimed(attempts, stop), how.clone(), 3).unwrap();
+            let step = settle(&claimed(attempts, stop), how.clone(), 3, NOW).unwrap().step;
             assert_eq!(step.update.status, Some(to), "{how:?}");
             assert_eq!(step.update.claim, Some(crate::store::ClaimChange::Release), "{how:?}");
             assert!(step.events.iter().any(|event| event.kind.as_str() == "session.status_change"));

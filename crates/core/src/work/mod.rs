@@ -5,6 +5,7 @@ pub mod decide;
 pub mod graph;
 pub mod output;
 pub mod run;
+pub mod trigger;
 
 use std::time::Duration;
 
@@ -93,9 +94,22 @@ pub struct Heartbeat {
 /// How a worker ends its run.
 #[derive(Clone, Debug)]
 pub enum Settle {
-    Complete { result: Option<Json>, text: Option<String>, usage: Option<Json> },
-    Fail { error: String, retryable: bool },
-    Yield { pause: Pause },
+    Complete {
+        result: Option<Json>,
+        text: Option<String>,
+        usage: Option<Json>,
+    },
+    Fail {
+        error: String,
+        retryable: bool,
+        /// A word for programs; it becomes the session's `end_reason`.
+        reason: Option<String>,
+        usage: Option<Json>,
+    },
+    Yield {
+        pause: Pause,
+        usage: Option<Json>,
+    },
 }
 
 /// What a run waits for when it yields.

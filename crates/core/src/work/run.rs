@@ -82,6 +82,12 @@ impl Run {
         Json::of(self)
     }
 
+    /// The same contract, with nothing done yet.
+    #[must_use]
+    pub fn afresh(self) -> Self {
+        Self { approval_id: None, resume: None, denials: Vec::new(), repairs: 0, ..self }
+    }
+
     /// Whether a person looks at the output before it counts.
     pub fn asks_before_writing(&self) -> bool {
         self.requires_approval || !self.criteria.is_empty()

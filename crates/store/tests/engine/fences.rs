@@ -32,8 +32,18 @@ async fn fenced_on_every_verb(world: &World, who: &std::sync::Arc<Actor>, id: &s
             "complete",
             settle(world, who, sid, epoch, Settle::Complete { result: None, text: None, usage: None }).await,
         ),
-        ("fail", settle(world, who, sid, epoch, Settle::Fail { error: "x".into(), retryable: true }).await),
-        ("yield", settle(world, who, sid, epoch, Settle::Yield { pause: Pause::Idle }).await),
+        (
+            "fail",
+            settle(
+                world,
+                who,
+                sid,
+                epoch,
+                Settle::Fail { error: "x".into(), retryable: true, reason: None, usage: None },
+            )
+            .await,
+        ),
+        ("yield", settle(world, who, sid, epoch, Settle::Yield { pause: Pause::Idle, usage: None }).await),
     ];
     for (verb, answer) in answers {
         assert_eq!(answer.expect_err(verb).code(), "fenced", "{verb}");

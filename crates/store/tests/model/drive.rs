@@ -197,11 +197,11 @@ impl Drive {
                 let epoch = model.epoch_of(&name(*id), *epoch).unwrap_or_default();
                 let how = match how {
                     0 => Settle::Complete { result: None, text: None, usage: None },
-                    1 => Settle::Fail { error: "x".into(), retryable: true },
-                    2 => Settle::Fail { error: "x".into(), retryable: false },
-                    3 => Settle::Yield { pause: Pause::Tool { call: None } },
-                    4 => Settle::Yield { pause: Pause::Human { question: None } },
-                    _ => Settle::Yield { pause: Pause::Idle },
+                    1 => Settle::Fail { error: "x".into(), retryable: true, reason: None, usage: None },
+                    2 => Settle::Fail { error: "x".into(), retryable: false, reason: None, usage: None },
+                    3 => Settle::Yield { pause: Pause::Tool { call: None }, usage: None },
+                    4 => Settle::Yield { pause: Pause::Human { question: None }, usage: None },
+                    _ => Settle::Yield { pause: Pause::Idle, usage: None },
                 };
                 let session = engine.settle(&actor(tenant, *who), &sid(id), epoch, how, None).await?;
                 Ok(vec![session.head.status.to_string()])

@@ -140,11 +140,23 @@ pub struct Fail {
     pub error: String,
     /// Whether another run may succeed: the session is queued again while it has attempts left.
     pub retryable: Option<bool>,
+    /// A word for programs: it becomes the session's `end_reason`.
+    #[schema(min_length = 1, max_length = 200)]
+    pub reason: Option<String>,
+    /// What the run used up; numbers are added to those of earlier runs.
+    #[schema(value_type = Option<Object>)]
+    pub usage: Option<Raw>,
 }
 
 impl Fail {
     pub fn into_core(self) -> (u64, Settle) {
-        (self.epoch.0, Settle::Fail { error: self.error, retryable: self.retryable.unwrap_or(false) })
+        let how = Settle::Fail {
+            error: self.error,
+            retryable: self.retryable.unwrap_or(false),
+            reason: self.reason,
+            usage: self.usage.map(|raw| raw.0),
+        };
+        (self.epoch.0, how)
     }
 }
 
@@ -161,6 +173,9 @@ pub struct Yield {
     /// What is asked, with `kind: human`: `{text, schema?}`.
     #[schema(value_type = Option<Object>)]
     pub question: Option<Raw>,
+    /// What the run used up so far.
+    #[schema(value_type = Option<Object>)]
+    pub usage: Option<Raw>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
@@ -187,7 +202,7 @@ impl Yield {
             YieldKind::Human => Pause::Human { question: self.question.map(|raw| raw.0) },
             YieldKind::Idle => Pause::Idle,
         };
-        Ok((self.epoch.0, Settle::Yield { pause }))
+        Ok((self.epoch.0, Settle::Yield { pause, usage: self.usage.map(|raw| raw.0) }))
     }
 }
 

@@ -1,0 +1,254 @@
+//! Commands on what waits for a person: list it, decide it, answer it.
+
+use super::sessions::check_limit;
+use super::{Decided, Engine, Settled};
+use crate::access::{Actor, Role};
+use crate::approval::decide::{self as decisions, Decide, Outcome, check_may_decide};
+use crate::approval::{Approval, ApprovalQuery, Assigned, State};
+use crate::error::{Conflict, Error, Result};
+use crate::ids::{SessionId, TenantId};
+use crate::json::Json;
+use crate::library::entity::Entity;
+use crate::library::{Defined, Kind, Task};
+use crate::session::Session;
+use crate::session::query::Page;
+use crate::store::{Change, IdemKey, Record};
+use crate::time::Timestamp;
+use crate::work::output::OutputType;
+use crate::work::run::Run;
+
+impl Engine {
+    /// One approval that the caller may decide.
+    pub async fn approval(&self, actor: &Actor, id: &str) -> Result<Approval> {
+        let approval = self.store.approval(&actor.tenant, id).await?.ok_or(Error::NotFound)?;
+        check_may_decide(actor, &approval)?;
+        Ok(approval)
+    }
+
+    /// A page of approvals that the caller may decide, newest first. `mine` narrows an owner's view
+    /// to its own and those that nobody was named for.
+    pub async fn approvals(
+        &self,
+        actor: &Actor,
+        mine: bool,
+        mut query: ApprovalQuery,
+    ) -> Result<Page<Approval, i64>> {
+        check_limit(query.limit)?;
+        query.assigned_to = match (actor.role, actor.user.clone()) {
+            (Role::Owner, Some(user)) if mine => Some(Assigned::ToOrNobody(user)),
+            (Role::Owner, _) => None,
+            (Role::Member, Some(user)) => Some(Assigned::To(user)),
+            _ => return Err(Error::denied("only an assignee or an owner decides")),
+        };
+        self.store.approvals(&actor.tenant, query).await
+    }
+
+    /// The approval of this id, or the only pending one of the task of this id.
+    pub async fn approval_or_only_of_task(&self, actor: &Actor, id: &str) -> Result<Approval> {
+        match self.approval(actor, id).await {
+            Err(Error::NotFound) => {}
+            found => return found,
+        }
+        let task: Defined<Task> = self.definition(actor, id).await?;
+        let query = ApprovalQuery {
+            state: Some(State::Pending),
+            task_id: Some(task.id.to_string()),
+            limit: 2,
+            ..ApprovalQuery::default()
+        };
+        let mut pending = self.approvals(actor, false, query).await?.items;
+        match (pending.pop(), pending.is_empty()) {
+            (Some(only), true) => Ok(only),
+            (Some(_), false) => Err(Conflict::SeveralPending.into()),
+            (None, _) => Err(Error::NotFound),
+        }
+    }
+
+    /// Decides: the audit event, the write-back, the approval, the session and whatever waits for it
+    /// change together. The same decision again changes nothing.
+    pub async fn decide(
+        &self,
+        actor: &Actor,
+        id: &str,
+        wish: Decide,
+        key: Option<IdemKey>,
+    ) -> Result<Approval> {
+        let done = self
+            .settle_on(|| {
+                Box::pin(async {
+                    let approval = self.approval(actor, id).await?;
+                    let session = self.asking(&actor.tenant, &approval).await?;
+                    match decisions::decide(actor, &session, &approval, &wish)? {
+                        Outcome::Stands => Ok(Decided::Nothing(approval)),
+                        Outcome::Settled(settled) => {
+                            Ok(Decided::Change(Box::new(self.settled(&session, *settled).await?.keyed(key))))
+                        }
+                    }
+                })
+            })
+            .await;
+        match self.or_replayed(actor, key, done).await? {
+            Settled::Nothing(approval) => Ok(approval),
+            Settled::Done(_) => self.approval(actor, id).await,
+        }
+    }
+
+    /// Answers the question that a run asked.
+    pub async fn reply(
+        &self,
+        actor: &Actor,
+        id: &SessionId,
+        reply: Json,
+        key: Option<IdemKey>,
+    ) -> Result<Session> {
+        self.answer(actor, id, key, |session, approval| decisions::reply(actor, session, approval, &reply))
+            .await
+    }
+
+    /// Completes a person's step.
+    pub async fn human_complete(
+        &self,
+        actor: &Actor,
+        id: &SessionId,
+        result: Option<Json>,
+        text: Option<String>,
+        key: Option<IdemKey>,
+    ) -> Result<Session> {
+        self.answer(actor, id, key, |session, approval| {
+            decisions::human_complete(actor, session, approval, result.as_ref(), text.as_deref())
+        })
+        .await
+    }
+
+    async fn answer(
+        &self,
+        actor: &Actor,
+        id: &SessionId,
+        key: Option<IdemKey>,
+        decide: impl Fn(&Session, &Approval) -> Result<decisions::Settled> + Sync,
+    ) -> Result<Session> {
+        let done = self
+            .settle_on(|| {
+                Box::pin(async {
+                    let session = self.load(actor, crate::access::Verb::Answer, id).await?;
+                    let pending = self.pending_of(&session).await?.ok_or_else(|| {
+                        Error::from(Conflict::InvalidTransition {
+                            from: session.head.status,
+                            to: crate::session::Status::Pending,
+                        })
+                    })?;
+                    let settled = decide(&session, &pending)?;
+                    Ok(Decided::<()>::Change(Box::new(self.settled(&session, settled).await?.keyed(key))))
+                })
+            })
+            .await;
+        match self.or_replayed(actor, key, done).await? {
+            Settled::Nothing(()) | Settled::Done(_) => {
+                self.store.session(&actor.tenant, id).await?.ok_or(Error::NotFound)
+            }
+        }
+    }
+
+    /// What a session waits for, if it does.
+    pub(super) async fn pending_of(&self, session: &Session) -> Result<Option<Approval>> {
+        let Some(id) = Run::of(session).approval_id else { return Ok(None) };
+        self.store.approval(&session.tenant, &id).await
+    }
+
+    async fn asking(&self, tenant: &TenantId, approval: &Approval) -> Result<Session> {
+        self.store.session(tenant, &approval.session).await?.ok_or(Error::NotFound)
+    }
+
+    /// The change that carries out a decision.
+    pub(super) async fn settled(&self, session: &Session, settled: decisions::Settled) -> Result<Change> {
+        let mut change = self.stepped(session, settled.step).await?;
+        change.records.push(settled.record);
+        if let Some(values) = &settled.write_back {
+            change.records.extend(self.write_back(session, values).await?);
+        }
+        Ok(change)
+    }
+
+    /// What a run's values do to entities. They are read now and written under a guard on what was read.
+    pub(super) async fn write_back(&self, session: &Session, values: &Json) -> Result<Vec<Record>> {
+        let Some(output) = Run::of(session).output else { return Ok(Vec::new()) };
+        let about = session.details.entity_id.as_deref();
+        let kind_of_new = output.entity_type.as_deref();
+        match output.kind {
+            OutputType::None | OutputType::Text => Ok(Vec::new()),
+            OutputType::Entity => {
+                Ok(vec![self.put_entity(session, about, kind_of_new, &values.fields()).await?])
+            }
+            OutputType::Entities => {
+                let mut records = Vec::new();
+                for item in values.read::<Vec<Json>>().unwrap_or_default() {
+                    let mut fields = item.fields();
+                    let id = fields
+                        .iter()
+                        .find(|(key, _)| key == "id")
+                        .and_then(|(_, id)| id.read::<String>().ok());
+                    fields.retain(|(key, _)| key != "id");
+                    records.push(self.put_entity(session, id.as_deref(), kind_of_new, &fields).await?);
+                }
+                Ok(records)
+            }
+            OutputType::RelationEntity => {
+                let made = self.put_entity(session, None, kind_of_new, &values.fields()).await?;
+                let mut records = Vec::new();
+                if let (Some(about), Some(relation), Record::PutDoc { doc, .. }) =
+                    (about, &output.relation, &made)
+                    && let Some(source) = self.store.doc(&session.tenant, Kind::Entity, about).await?
+                {
+                    let mut source: Defined<Entity> = Defined::of(&source)?;
+                    let listed = source.value.fields.fields().into_iter().find(|(key, _)| key == relation);
+                    let mut ids: Vec<String> =
+                        listed.and_then(|(_, ids)| ids.read().ok()).unwrap_or_default();
+                    ids.push(doc.id.to_string());
+                    source.value.take(&[(relation.clone(), Json::of(&ids)?)]);
+                    let expects = Some(source.version);
+                    records.push(Record::PutDoc { doc: Box::new(source.to_doc()?), expects });
+                }
+                records.push(made);
+                Ok(records)
+            }
+        }
+    }
+
+    async fn put_entity(
+        &self,
+        session: &Session,
+        id: Option<&str>,
+        type_slug: Option<&str>,
+        fields: &[(String, Json)],
+    ) -> Result<Record> {
+        if let Some(id) = id
+            && let Some(doc) = self.store.doc(&session.tenant, Kind::Entity, id).await?
+        {
+            let mut entity: Defined<Entity> = Defined::of(&doc)?;
+            entity.value.take(fields);
+            let expects = Some(entity.version);
+            return Ok(Record::PutDoc { doc: Box::new(entity.to_doc()?), expects });
+        }
+        let Some(type_slug) = type_slug else {
+            return Err(Error::OutputInvalid {
+                complaints: vec!["the run is about no entity, and its contract names no type to make".into()],
+            });
+        };
+        let title = fields
+            .iter()
+            .find(|(key, _)| key == "title" || key == "name")
+            .and_then(|(_, title)| title.read::<String>().ok())
+            .map(|title| title.chars().take(crate::limits::NAME_CHARS_MAX).collect());
+        let mut entity = Entity { type_slug: type_slug.to_owned(), title, fields: Json::empty_object() };
+        entity.take(fields);
+        let made = Defined {
+            id: id.map_or_else(decisions::new_id, Into::into),
+            value: entity,
+            version: 0,
+            created_by: None,
+            created_at: Timestamp::default(),
+            updated_at: Timestamp::default(),
+        };
+        Ok(Record::PutDoc { doc: Box::new(made.to_doc()?), expects: None })
+    }
+}

@@ -1,0 +1,267 @@
+//! Commands on what people define: tasks, agents, entities, criteria sets; and all of them at once.
+
+use uuid::Uuid;
+
+use super::sessions::{audit_name, check_limit};
+use super::{Decided, Engine, Settled};
+use crate::access::{self, Actor, Role, Verb};
+use crate::error::{Error, Result};
+use crate::ids::check_name;
+use crate::json::Json;
+use crate::library::bundle::Named;
+use crate::library::{
+    self, Agent, Bundle, CriteriaSet, Defined, Definition, Doc, DocQuery, Entity, Kind, Task,
+    check_configures, patched, reader, shows,
+};
+use crate::limits;
+use crate::people::Audit;
+use crate::session::decide::EXTERNAL_AGENT;
+use crate::session::query::Page;
+use crate::store::{Change, IdemKey, Note, Record};
+use crate::time::Timestamp;
+
+/// Agents that are there without being defined.
+pub const BUILT_IN_AGENTS: [&str; 2] = ["eliza", EXTERNAL_AGENT];
+
+impl Engine {
+    /// Defines something new. `id` names it where its own text does not.
+    pub async fn define<T: Definition>(
+        &self,
+        actor: &Actor,
+        id: Option<&str>,
+        wish: T,
+        key: Option<IdemKey>,
+    ) -> Result<Defined<T>> {
+        check_configures(actor, T::KIND)?;
+        let drawn = Uuid::now_v7();
+        let id: Box<str> = match wish.own_id().or(id) {
+            Some(id) => {
+                check_name("id", id)?;
+                id.into()
+            }
+            None => drawn.to_string().into(),
+        };
+        let made = Defined {
+            id,
+            value: wish,
+            version: 0,
+            created_by: actor.user.clone(),
+            created_at: Timestamp::default(),
+            updated_at: Timestamp::default(),
+        };
+        let doc = made.to_doc()?;
+        self.check_references(actor, &doc).await?;
+        if self.store.doc(&actor.tenant, T::KIND, &made.id).await?.is_some() && key.is_none() {
+            return Err(crate::Conflict::AlreadyExists.into());
+        }
+        let key = key.map(|key| IdemKey { note: Some(Note(drawn)), ..key });
+        let change = Change::new(actor.tenant.clone())
+            .record(Record::PutDoc { doc: Box::new(doc), expects: None })
+            .keyed(key);
+        let replay = match self.store.commit(change).await {
+            Ok(done) => done.replay,
+            Err(crate::store::Refusal::Stale) => return Err(crate::Conflict::AlreadyExists.into()),
+            Err(crate::store::Refusal::Rejected(error)) => return Err(error),
+        };
+        let name = match (replay.and_then(|replay| replay.note), made.value.own_id()) {
+            (Some(note), None) if made.id.parse::<Uuid>().is_ok_and(|id| id == drawn) => {
+                note.0.to_string().into()
+            }
+            _ => made.id,
+        };
+        self.definition(actor, &name).await
+    }
+
+    /// One definition, by its id or slug.
+    pub async fn definition<T: Definition>(&self, actor: &Actor, name: &str) -> Result<Defined<T>> {
+        Defined::of(&self.document(actor, T::KIND, name).await?)
+    }
+
+    async fn document(&self, actor: &Actor, kind: Kind, name: &str) -> Result<Doc> {
+        let reader = reader(actor, kind)?;
+        let doc = self.store.doc(&actor.tenant, kind, name).await?.ok_or(Error::NotFound)?;
+        if shows(&doc, reader.as_ref()) { Ok(doc) } else { Err(Error::NotFound) }
+    }
+
+    /// A page of definitions, newest first.
+    pub async fn definitions<T: Definition>(
+        &self,
+        actor: &Actor,
+        facets: Vec<(&'static str, String)>,
+        after: Option<i64>,
+        limit: usize,
+    ) -> Result<Page<Defined<T>, i64>> {
+        check_limit(limit)?;
+        let query = DocQuery { kind: T::KIND, facets, of_user: reader(actor, T::KIND)?, after, limit };
+        let page = self.store.docs(&actor.tenant, query).await?;
+        let items = page.items.iter().map(Defined::of).collect::<Result<_>>()?;
+        Ok(Page { items, next: page.next })
+    }
+
+    /// Changes a definition: given fields replace, `null` clears.
+    pub async fn redefine<T: Definition>(
+        &self,
+        actor: &Actor,
+        name: &str,
+        patch: &Json,
+        key: Option<IdemKey>,
+    ) -> Result<Defined<T>> {
+        check_configures(actor, T::KIND)?;
+        let done = self
+            .settle_on(|| {
+                Box::pin(async {
+                    let doc = self.document(actor, T::KIND, name).await?;
+                    let mut defined: Defined<T> = Defined::of(&doc)?;
+                    let before = doc;
+                    defined.value = patched(&defined.value, patch)?;
+                    let after = defined.to_doc()?;
+                    check_may_change(actor, &before, &after)?;
+                    if after.body == before.body {
+                        return Ok(Decided::Nothing(defined));
+                    }
+                    self.check_references(actor, &after).await?;
+                    let record = Record::PutDoc { doc: Box::new(after), expects: Some(before.version) };
+                    Ok(Decided::Change(Box::new(Change::new(actor.tenant.clone()).record(record).keyed(key))))
+                })
+            })
+            .await?;
+        match done {
+            Settled::Nothing(defined) => Ok(defined),
+            Settled::Done(_) => self.definition(actor, name).await,
+        }
+    }
+
+    /// Every definition of the tenant.
+    pub async fn bundle(&self, actor: &Actor) -> Result<Bundle> {
+        access::check_general(actor, Verb::Administer)?;
+        Ok(Bundle {
+            version: library::bundle::VERSION,
+            agents: self.all::<Agent>(actor).await?.into_iter().map(|agent| agent.value).collect(),
+            criteria_sets: named(self.all::<CriteriaSet>(actor).await?),
+            entities: named(self.all::<Entity>(actor).await?),
+            tasks: named(self.all::<Task>(actor).await?),
+        })
+    }
+
+    async fn all<T: Definition>(&self, actor: &Actor) -> Result<Vec<Defined<T>>> {
+        let mut all = Vec::new();
+        let mut after = None;
+        loop {
+            let page = self.definitions(actor, Vec::new(), after, limits::PAGE_ROWS_MAX).await?;
+            all.extend(page.items);
+            match page.next {
+                Some(next) => after = Some(next),
+                None => break,
+            }
+        }
+        all.reverse();
+        Ok(all)
+    }
+
+    /// Takes a bundle in, whole or not at all: what has the id of something here replaces it.
+    pub async fn import(&self, actor: &Actor, bundle: Bundle, key: Option<IdemKey>) -> Result<usize> {
+        access::check_general(actor, Verb::Administer)?;
+        bundle.check()?;
+        let done = self
+            .settle_on(|| {
+                Box::pin(async {
+                    let mut change = Change::new(actor.tenant.clone()).keyed(key).audited(Audit {
+                        actor: audit_name(actor),
+                        action: "bundle.import",
+                        target: actor.tenant.to_string(),
+                    });
+                    for doc in bundle.docs(actor.user.as_ref())? {
+                        self.take_in(actor, doc, &mut change).await?;
+                    }
+                    self.check_bundle_references(actor, &bundle).await?;
+                    Ok(Decided::<()>::Change(Box::new(change)))
+                })
+            })
+            .await?;
+        match done {
+            Settled::Nothing(()) | Settled::Done(_) => Ok(bundle.len()),
+        }
+    }
+
+    async fn take_in(&self, actor: &Actor, mut doc: Doc, change: &mut Change) -> Result<()> {
+        let before = self.store.doc(&actor.tenant, doc.kind, &doc.id).await?.filter(|old| old.id == doc.id);
+        if let Some(before) = &before {
+            doc.created_by.clone_from(&before.created_by);
+            doc.facets.retain(|(key, _)| *key != library::MADE_BY);
+            doc.facets
+                .extend(before.created_by.as_ref().map(|user| (library::MADE_BY, user.as_str().into())));
+            if doc.body == before.body {
+                return Ok(());
+            }
+        }
+        let expects = before.map(|before| before.version);
+        change.records.push(Record::PutDoc { doc: Box::new(doc), expects });
+        Ok(())
+    }
+
+    /// What a task names must be there.
+    async fn check_references(&self, actor: &Actor, doc: &Doc) -> Result<()> {
+        if doc.kind != Kind::Task {
+            return Ok(());
+        }
+        let task: Task = doc.body.read().map_err(Error::internal)?;
+        for agent in task.agents().filter(|slug| !BUILT_IN_AGENTS.contains(slug)) {
+            self.named_by("agent_slug", actor, Kind::Agent, agent).await?;
+        }
+        if let Some(entity) = &task.entity_id {
+            self.named_by("entity_id", actor, Kind::Entity, entity).await?;
+        }
+        for set in &task.criteria_set_ids {
+            self.named_by("criteria_set_ids", actor, Kind::CriteriaSet, set).await?;
+        }
+        Ok(())
+    }
+
+    async fn named_by(&self, field: &'static str, actor: &Actor, kind: Kind, name: &str) -> Result<()> {
+        match self.store.doc(&actor.tenant, kind, name).await? {
+            Some(_) => Ok(()),
+            None => Err(Error::invalid(field, format!("there is no {} `{name}`", kind.as_str()))),
+        }
+    }
+
+    async fn check_bundle_references(&self, actor: &Actor, bundle: &Bundle) -> Result<()> {
+        for task in &bundle.tasks {
+            for agent in task.value.agents().filter(|slug| !BUILT_IN_AGENTS.contains(slug)) {
+                if !bundle.agents.iter().any(|known| known.slug == agent) {
+                    self.named_by("tasks.agent_slug", actor, Kind::Agent, agent).await?;
+                }
+            }
+            for set in &task.value.criteria_set_ids {
+                if !bundle.criteria_sets.iter().any(|known| known.id == *set) {
+                    self.named_by("tasks.criteria_set_ids", actor, Kind::CriteriaSet, set).await?;
+                }
+            }
+            if let Some(entity) = &task.value.entity_id
+                && !bundle.entities.iter().any(|known| known.id == *entity)
+            {
+                self.named_by("tasks.entity_id", actor, Kind::Entity, entity).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn named<T>(defined: Vec<Defined<T>>) -> Vec<Named<T>> {
+    defined.into_iter().map(|one| Named { id: one.id.into(), value: one.value }).collect()
+}
+
+/// A member changes only what it made, and never asks less of it than an owner did.
+fn check_may_change(actor: &Actor, before: &Doc, after: &Doc) -> Result<()> {
+    if actor.role == Role::Owner {
+        return Ok(());
+    }
+    if before.created_by.is_none() || before.created_by != actor.user {
+        return Err(Error::denied("only an owner, or who made it, changes this"));
+    }
+    let (before, after): (Task, Task) =
+        (before.body.read().map_err(Error::internal)?, after.body.read().map_err(Error::internal)?);
+    if after.loosens(&before) {
+        return Err(Error::denied("only an owner loosens a task's contract or approval"));
+    }
+    Ok(())
+}

@@ -1,0 +1,145 @@
+//! Commands on tasks: start one, see where it stands, and let a person do a person's part.
+
+use smallvec::smallvec;
+use uuid::Uuid;
+
+use super::Engine;
+use super::sessions::check_limit;
+use crate::access::{Actor, Right, Role, Verb, right};
+use crate::error::{Error, Result};
+use crate::event::{Event, EventQuery};
+use crate::ids::SessionId;
+use crate::json::Json;
+use crate::library::criteria::Dimension;
+use crate::library::{CriteriaSet, Defined, Kind, Task};
+use crate::limits;
+use crate::session::query::{ListCursor, Page, SessionQuery, Types};
+use crate::session::{Session, Status};
+use crate::store::{Change, Guard, IdemKey, Note, On, Part, Record, Write};
+use crate::work::trigger::{self, Order, Starts};
+
+/// Where a task stands.
+#[derive(Clone, Debug)]
+pub struct TaskStanding {
+    pub task: Defined<Task>,
+    pub session: Option<Session>,
+    pub duration_ms: Option<i64>,
+    /// The newest events of that session, oldest first.
+    pub events: Vec<Event>,
+}
+
+/// Events that a standing shows.
+const RECENT_EVENTS: usize = 10;
+
+impl Engine {
+    /// Starts a task.
+    pub async fn trigger(
+        &self,
+        actor: &Actor,
+        name: &str,
+        input: Option<Json>,
+        key: Option<IdemKey>,
+    ) -> Result<Session> {
+        let task: Defined<Task> = self.definition(actor, name).await?;
+        check_may_trigger(actor, &task)?;
+        if input.as_ref().is_some_and(|input| input.len() > limits::EVENT_BYTES_MAX) {
+            return Err(Error::TooLarge { what: "input", limit: limits::EVENT_BYTES_MAX });
+        }
+        let criteria = self.criteria_of(actor, &task.value).await?;
+        let now = self.store.now().await?;
+        let starts = trigger::trigger(&Order { actor, task: &task, input, criteria, now })?;
+        self.start(actor, starts, key).await
+    }
+
+    /// Makes the sessions of a run, all at once.
+    pub(super) async fn start(&self, actor: &Actor, starts: Starts, key: Option<IdemKey>) -> Result<Session> {
+        let mut change = Change::new(actor.tenant.clone());
+        let mut first = None;
+        for start in starts.sessions {
+            first.get_or_insert_with(|| start.new.id.clone());
+            change.parts.push(Part {
+                on: On::New(Box::new(start.new)),
+                guard: Guard::default(),
+                writes: smallvec![Write::Append(start.events)],
+            });
+        }
+        change.records.extend(starts.approvals.into_iter().map(|asked| Record::AddApproval(Box::new(asked))));
+        let first = first.ok_or_else(|| Error::internal("a run of nothing"))?;
+        let drawn = Uuid::parse_str(first.as_str()).map_err(Error::internal)?;
+        let key = key.map(|key| IdemKey { note: Some(Note(drawn)), ..key });
+        let done = self.commit(change.keyed(key)).await?;
+        let id = done.replay.and_then(|replay| replay.note).map_or(drawn, |note| note.0);
+        let id = SessionId::stored(id.to_string());
+        self.store.session(&actor.tenant, &id).await?.ok_or(Error::NotFound)
+    }
+
+    async fn criteria_of(&self, actor: &Actor, task: &Task) -> Result<Vec<Dimension>> {
+        let Some(id) = task.criteria_set_ids.first() else { return Ok(Vec::new()) };
+        let doc =
+            self.store.doc(&actor.tenant, Kind::CriteriaSet, id).await?.ok_or_else(|| {
+                Error::invalid("criteria_set_ids", format!("there is no criteria set `{id}`"))
+            })?;
+        Ok(Defined::<CriteriaSet>::of(&doc)?.value.dimensions)
+    }
+
+    /// Where a task's newest run stands.
+    pub async fn task_standing(&self, actor: &Actor, name: &str) -> Result<TaskStanding> {
+        let task: Defined<Task> = self.definition(actor, name).await?;
+        let query = SessionQuery {
+            task_id: Some(task.id.to_string()),
+            parents_only: true,
+            inactive: Some(false),
+            ..SessionQuery::of(Types::All, 1)
+        };
+        let session = self.sessions(actor, query).await?.items.into_iter().next();
+        let (mut events, mut duration_ms) = (Vec::new(), None);
+        if let Some(session) = &session {
+            let newest = EventQuery { newest_first: true, limit: RECENT_EVENTS, ..EventQuery::default() };
+            events = self.store.events(&actor.tenant, &session.id, newest).await?.events;
+            events.reverse();
+            duration_ms = duration_of(session, self.store.now().await?);
+        }
+        Ok(TaskStanding { task, session, duration_ms, events })
+    }
+
+    /// The sessions that were about an entity, newest first.
+    pub async fn entity_sessions(
+        &self,
+        actor: &Actor,
+        entity_id: &str,
+        parents_only: bool,
+        after: Option<ListCursor>,
+        limit: usize,
+    ) -> Result<Page<Session>> {
+        check_limit(limit)?;
+        let query = SessionQuery {
+            entity_id: Some(entity_id.to_owned()),
+            parents_only,
+            inactive: Some(false),
+            after,
+            ..SessionQuery::of(Types::All, limit)
+        };
+        self.sessions(actor, query).await
+    }
+}
+
+/// How long a session ran, or has been running.
+pub fn duration_of(session: &Session, now: crate::Timestamp) -> Option<i64> {
+    let from = session.details.started_at?;
+    let to = session.details.completed_at.or((session.head.status == Status::Running).then_some(now))?;
+    Some((to.as_micros() - from.as_micros()) / 1000)
+}
+
+fn check_may_trigger(actor: &Actor, task: &Defined<Task>) -> Result<()> {
+    let own = actor.user.is_some()
+        && (task.created_by == actor.user
+            || task.value.assigned_to.as_deref() == actor.user.as_ref().map(|user| user.as_str()));
+    match right(actor.role, Verb::Trigger) {
+        Right::All => Ok(()),
+        Right::OwnOrAssigned if own => Ok(()),
+        _ => Err(Error::denied(match actor.role {
+            Role::Member => "you may start your own tasks and those assigned to you",
+            _ => "starting work needs the trigger right: ask an owner",
+        })),
+    }
+}

@@ -1,0 +1,211 @@
+//! Starting a task: the sessions that one run of it needs, with the contract frozen into them. Pure.
+
+use serde_json::json;
+
+use super::output::Output;
+use super::run::{Run, StepOf};
+use crate::access::Actor;
+use crate::approval::decide::{Question, ask};
+use crate::approval::gate::Verdict;
+use crate::approval::{self, Approval};
+use crate::error::{Conflict, Result};
+use crate::event::NewEvent;
+use crate::ids::{SessionId, UserId};
+use crate::json::Json;
+use crate::library::criteria::Dimension;
+use crate::library::task::{Step, TaskStatus};
+use crate::library::{Defined, Task};
+use crate::session::decide::{EXTERNAL_AGENT, blank_details, blank_head, created_event};
+use crate::session::{Details, SessionType, Source, Status};
+use crate::store::NewSession;
+use crate::time::Timestamp;
+
+/// A session to be made, with the first events of its log.
+#[derive(Debug)]
+pub struct Start {
+    pub new: NewSession,
+    pub events: Vec<NewEvent>,
+}
+
+/// Everything that one run begins with: the session that stands for it first.
+#[derive(Debug, Default)]
+pub struct Starts {
+    pub sessions: Vec<Start>,
+    pub approvals: Vec<Approval>,
+}
+
+/// What a run is made from.
+#[derive(Debug)]
+pub struct Order<'a> {
+    pub actor: &'a Actor,
+    pub task: &'a Defined<Task>,
+    pub input: Option<Json>,
+    /// The dimensions of the task's first criteria set.
+    pub criteria: Vec<Dimension>,
+    pub now: Timestamp,
+}
+
+/// Starts a task: one session, or a parent with a child for each step.
+pub fn trigger(order: &Order<'_>) -> Result<Starts> {
+    let task = &order.task.value;
+    if task.status != TaskStatus::Active {
+        return Err(Conflict::TaskNotActive { status: task.status.as_str() }.into());
+    }
+    let input = overlaid(task.input.as_ref(), order.input.as_ref());
+    let mut starts = Starts::default();
+    if task.steps.is_empty() {
+        let run = contract(order, task.output.clone(), true);
+        let doer = Doer { agent: task.agent_slug.as_deref(), person: task.assigned_to.as_deref() };
+        let new = session(order, SessionId::generate(), doer, input);
+        begin(&mut starts, new, run, doer.starts_as(), &task.name, order.now)?;
+        return Ok(starts);
+    }
+    let parent_id = SessionId::generate();
+    let parent = session(order, parent_id.clone(), Doer { agent: None, person: None }, input.clone());
+    let mut run = contract(order, None, false);
+    run.on_child_failure = Some(task.on_child_failure);
+    begin(&mut starts, parent, run, Status::Running, &task.name, order.now)?;
+    for step in &task.steps {
+        let (new, run) = child(order, step, &parent_id, input.as_ref());
+        let doer = Doer { agent: step.agent_slug.as_deref(), person: step.assigned_to.as_deref() };
+        let status = if step.depends_on.is_empty() { doer.starts_as() } else { Status::Draft };
+        begin(&mut starts, new, run, status, step.name.as_deref().unwrap_or(&step.key), order.now)?;
+    }
+    Ok(starts)
+}
+
+/// Who does it.
+#[derive(Clone, Copy)]
+struct Doer<'a> {
+    agent: Option<&'a str>,
+    person: Option<&'a str>,
+}
+
+impl Doer<'_> {
+    /// Work for an agent is queued; a person's waits for the person.
+    const fn starts_as(self) -> Status {
+        if self.agent.is_none() && self.person.is_some() { Status::WaitingHuman } else { Status::Pending }
+    }
+}
+
+fn contract(order: &Order<'_>, output: Option<Output>, judged: bool) -> Run {
+    let task = &order.task.value;
+    Run {
+        task_slug: Some(task.slug.clone()),
+        description: task.description.clone(),
+        output,
+        requires_approval: judged && task.requires_approval,
+        criteria: if judged { order.criteria.clone() } else { Vec::new() },
+        assigned_to: task
+            .assigned_to
+            .clone()
+            .or_else(|| order.task.created_by.as_ref().map(ToString::to_string)),
+        approval: task.approval,
+        limits: task.limits,
+        ..Run::default()
+    }
+}
+
+fn child(order: &Order<'_>, step: &Step, parent: &SessionId, input: Option<&Json>) -> (NewSession, Run) {
+    let task = &order.task.value;
+    let doer = Doer { agent: step.agent_slug.as_deref(), person: step.assigned_to.as_deref() };
+    let mut new = session(order, SessionId::generate(), doer, overlaid(input, step.input.as_ref()));
+    new.details.parent_id = Some(parent.clone());
+    new.details.root_id = Some(parent.clone());
+    // The task's own contract is kept by the steps that nothing follows.
+    let last = !task.steps.iter().any(|other| other.depends_on.contains(&step.key));
+    let output = step.output.clone().or_else(|| task.output.clone().filter(|_| last));
+    let mut run = contract(order, output, last);
+    run.step = Some(StepOf { key: step.key.clone(), depends_on: step.depends_on.clone() });
+    if let Some(person) = &step.assigned_to {
+        run.assigned_to = Some(person.clone());
+    }
+    (new, run)
+}
+
+fn session(order: &Order<'_>, id: SessionId, doer: Doer<'_>, input: Option<Json>) -> NewSession {
+    let task = &order.task.value;
+    let actor = order.actor;
+    let mut head = blank_head(SessionType::Agent, Status::Draft, actor.user.clone());
+    head.is_external = doer.agent == Some(EXTERNAL_AGENT);
+    head.priority = task.priority;
+    let mut participants: Vec<UserId> = [doer.person, task.assigned_to.as_deref()]
+        .into_iter()
+        .flatten()
+        .map(UserId::stored)
+        .chain(actor.user.clone())
+        .chain(order.task.created_by.clone())
+        .collect();
+    participants.sort_unstable();
+    participants.dedup();
+    NewSession {
+        id,
+        head,
+        details: Details {
+            task_id: Some(order.task.id.clone()),
+            agent_slug: doer.agent.map(Into::into),
+            entity_id: task.entity_id.as_deref().map(Into::into),
+            input,
+            ..blank_details(Source::direct(actor.surface, false))
+        },
+        participants,
+        fork_of: None,
+    }
+}
+
+/// Puts a session among the starts, with its status, its first event and, if a person does it, the
+/// line in that person's inbox.
+fn begin(
+    starts: &mut Starts,
+    mut new: NewSession,
+    mut run: Run,
+    status: Status,
+    title: &str,
+    now: Timestamp,
+) -> Result<()> {
+    new.head.status = status;
+    new.details.title = Some(title.into());
+    if status == Status::Running {
+        new.details.started_at = Some(now);
+    }
+    let mut events = vec![created_event(&new)?];
+    if status == Status::WaitingHuman {
+        let question = human_step(title, &run, new.details.input.as_ref())?;
+        let (approval, event) = ask(&new.id, new.details.task_id.as_deref(), &mut run, question, now)?;
+        starts.approvals.push(approval);
+        events.push(event);
+    }
+    new.details.run = Some(run.to_json()?);
+    starts.sessions.push(Start { new, events });
+    Ok(())
+}
+
+/// What a person who does a step is asked.
+pub fn human_step(title: &str, run: &Run, input: Option<&Json>) -> Result<Question> {
+    let mut staged = json!({"text": title, "step": run.step.as_ref().map(|step| &step.key)});
+    if let Some(description) = &run.description {
+        staged["description"] = description.as_str().into();
+    }
+    if let Some(input) = input {
+        staged["input"] = input.value();
+    }
+    if let Some(schema) = run.output.as_ref().and_then(|output| output.schema.as_ref()) {
+        staged["schema"] = schema.value();
+    }
+    Ok(Question { kind: approval::Kind::Question, staged: Json::of(&staged)?, verdict: Verdict::default() })
+}
+
+/// Fields of one object over those of another; anything else replaces.
+fn overlaid(under: Option<&Json>, over: Option<&Json>) -> Option<Json> {
+    match (under, over) {
+        (Some(under), Some(over)) if under.is_object() && over.is_object() => {
+            let mut fields = under.fields();
+            for (key, value) in over.fields() {
+                fields.retain(|(kept, _)| *kept != key);
+                fields.push((key, value));
+            }
+            Some(Json::object(fields.iter().map(|(key, value)| (key.as_str(), value))))
+        }
+        (under, over) => over.or(under).cloned(),
+    }
+}
