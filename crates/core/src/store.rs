@@ -21,6 +21,7 @@ use crate::people::{Audit, FoundKey, Identity, Key, SecretHash, Share, Tenant, U
 use crate::session::query::{Page, SessionQuery};
 use crate::session::{DescriptionSource, Details, Head, Session, Status};
 use crate::time::Timestamp;
+use crate::work::queue::{Bucket, QueueCounts, QueueItem, QueueOf};
 use crate::work::{ClaimOrder, Claimed};
 use crate::{Actor, live};
 
@@ -73,6 +74,18 @@ pub trait Store: Send + Sync + std::fmt::Debug {
         tenant: &'a TenantId,
         query: ApprovalQuery,
     ) -> BoxFuture<'a, Result<Page<Approval, i64>>>;
+
+    /// How many lines each bucket of somebody's work queue has: one round trip.
+    fn queue_counts<'a>(&'a self, tenant: &'a TenantId, of: QueueOf) -> BoxFuture<'a, Result<QueueCounts>>;
+    /// A page of one bucket, newest first by the number of its rows.
+    fn queue<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        of: QueueOf,
+        bucket: Bucket,
+        after: Option<i64>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Page<QueueItem, i64>>>;
 
     /// Finds a key by the hash of its secret, in any tenant.
     fn key_by_hash(&self, hash: SecretHash) -> BoxFuture<'_, Result<Option<FoundKey>>>;

@@ -166,6 +166,16 @@ impl Engine {
     /// Makes a new session that does the work of a failing one again.
     pub async fn retry(&self, actor: &Actor, id: &SessionId, key: Option<IdemKey>) -> Result<Session> {
         let session = self.load(actor, Verb::Steer, id).await?;
+        let parent = match &session.details.parent_id {
+            Some(parent) => self.store.session(&actor.tenant, parent).await?,
+            None => Some(session.clone()),
+        };
+        if let Some(parent) = parent.filter(work::trigger::is_graph) {
+            let children = self.children_of(&parent).await?;
+            let now = self.store.now().await?;
+            let starts = work::trigger::again(actor, &session, &parent, &children, now)?;
+            return self.start(actor, starts, key).await;
+        }
         self.create(actor, decide::retry(actor, &session)?, key).await
     }
 

@@ -9,14 +9,55 @@ use super::{Decided, Engine, Settled};
 use crate::access::{self, Actor, Verb};
 use crate::error::{Conflict, Error, Result};
 use crate::ids::SessionId;
+use crate::json::Json;
+use crate::library::{Agent, Defined, Entity, Kind};
 use crate::session::{Session, SessionType};
 use crate::store::{Change, ClaimChange, Fence, Guard, IdemKey, On, Part, Update, Write};
+use crate::work::run::Run;
 use crate::work::{self, ClaimOrder, ClaimRequest, Claimed, Heartbeat, Settle};
 
 /// How often a waiting claim looks again although nobody woke it.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
+/// What a worker has to know of a session that it took.
+#[derive(Clone, Debug, Default)]
+pub struct Brief {
+    pub run: Run,
+    /// Results of the steps that this one depends on, by their keys.
+    pub results: Vec<(String, Json)>,
+    pub agent: Option<Defined<Agent>>,
+    pub entity: Option<Defined<Entity>>,
+}
+
 impl Engine {
+    /// Everything that a worker needs to begin, read once.
+    pub async fn brief(&self, claimed: &Claimed) -> Result<Brief> {
+        let Session { tenant, details, .. } = &claimed.session;
+        let mut brief = Brief { run: Run::of(&claimed.session), ..Brief::default() };
+        if let Some(slug) = &details.agent_slug {
+            let doc = self.store.doc(tenant, Kind::Agent, slug).await?;
+            brief.agent = doc.as_ref().map(Defined::of).transpose()?;
+        }
+        if let Some(id) = &details.entity_id {
+            let doc = self.store.doc(tenant, Kind::Entity, id).await?;
+            brief.entity = doc.as_ref().map(Defined::of).transpose()?;
+        }
+        let needed = brief.run.step.as_ref().map_or(&[][..], |step| &step.depends_on[..]);
+        if let (Some(parent), false) = (&details.parent_id, needed.is_empty())
+            && let Some(parent) = self.store.session(tenant, parent).await?
+        {
+            for sibling in self.children_of(&parent).await? {
+                if let Some(step) = Run::of(&sibling).step
+                    && needed.contains(&step.key)
+                    && let Some(result) = sibling.details.result
+                {
+                    brief.results.push((step.key, result));
+                }
+            }
+        }
+        Ok(brief)
+    }
+
     /// Takes up to `limit` pending sessions, waiting for one if asked to.
     pub async fn claim(
         &self,

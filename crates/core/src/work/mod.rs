@@ -4,6 +4,7 @@
 pub mod decide;
 pub mod graph;
 pub mod output;
+pub mod queue;
 pub mod run;
 pub mod trigger;
 

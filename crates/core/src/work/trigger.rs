@@ -15,8 +15,8 @@ use crate::json::Json;
 use crate::library::criteria::Dimension;
 use crate::library::task::{Step, TaskStatus};
 use crate::library::{Defined, Task};
-use crate::session::decide::{EXTERNAL_AGENT, blank_details, blank_head, created_event};
-use crate::session::{Details, SessionType, Source, Status};
+use crate::session::decide::{EXTERNAL_AGENT, blank_details, blank_head, created_event, retry};
+use crate::session::{Details, Session, SessionType, Source, Status};
 use crate::store::NewSession;
 use crate::time::Timestamp;
 
@@ -72,6 +72,83 @@ pub fn trigger(order: &Order<'_>) -> Result<Starts> {
         begin(&mut starts, new, run, status, step.name.as_deref().unwrap_or(&step.key), order.now)?;
     }
     Ok(starts)
+}
+
+/// Whether a session stands for a graph of steps.
+pub fn is_graph(session: &Session) -> bool {
+    Run::of(session).on_child_failure.is_some()
+}
+
+/// A new run of a graph in which something failed: what had completed is taken over, the rest is
+/// done again.
+pub fn again(
+    actor: &Actor,
+    failed: &Session,
+    parent: &Session,
+    children: &[Session],
+    now: Timestamp,
+) -> Result<Starts> {
+    if !parent.head.status.is_terminal() {
+        let refused = Conflict::InvalidTransition { from: parent.head.status, to: Status::Pending };
+        return Err(refused.into());
+    }
+    let mut starts = Starts::default();
+    // Both refuse what has not failed.
+    let mut fresh = retry(actor, failed)?;
+    if failed.id != parent.id {
+        fresh = of_former(actor, parent);
+    }
+    let parent_id = fresh.id.clone();
+    let title = |session: &Session| session.details.title.as_deref().unwrap_or_default().to_owned();
+    begin(&mut starts, fresh, Run::of(parent).afresh(), Status::Running, &title(parent), now)?;
+    let done = |key: &String| {
+        children.iter().any(|child| {
+            child.head.status == Status::Completed && Run::of(child).step.is_some_and(|step| step.key == *key)
+        })
+    };
+    for child in children {
+        let run = Run::of(child).afresh();
+        let Some(step) = run.step.clone() else { continue };
+        let mut new = of_former(actor, child);
+        new.details.parent_id = Some(parent_id.clone());
+        new.details.root_id = Some(parent_id.clone());
+        let status = if child.head.status == Status::Completed {
+            new.details.result.clone_from(&child.details.result);
+            new.details.started_at = child.details.started_at;
+            new.details.completed_at = child.details.completed_at;
+            Status::Completed
+        } else if step.depends_on.iter().all(done) {
+            if child.details.agent_slug.is_some() { Status::Pending } else { Status::WaitingHuman }
+        } else {
+            Status::Draft
+        };
+        begin(&mut starts, new, run, status, &title(child), now)?;
+    }
+    Ok(starts)
+}
+
+/// A session like another, with nothing done yet.
+fn of_former(actor: &Actor, former: &Session) -> NewSession {
+    let mut head = blank_head(former.head.session_type, Status::Draft, former.head.holder.clone());
+    head.is_external = former.head.is_external;
+    head.priority = former.head.priority;
+    let old = &former.details;
+    NewSession {
+        id: SessionId::generate(),
+        head,
+        details: Details {
+            task_id: old.task_id.clone(),
+            agent_slug: old.agent_slug.clone(),
+            entity_id: old.entity_id.clone(),
+            retry_of: Some(former.id.clone()),
+            input: old.input.clone(),
+            metadata: old.metadata.clone(),
+            memory_mode: old.memory_mode,
+            ..blank_details(Source::direct(actor.surface, false))
+        },
+        participants: former.participants.clone(),
+        fork_of: None,
+    }
 }
 
 /// Who does it.

@@ -1,0 +1,80 @@
+//! A person's work queue.
+
+use std::time::Duration;
+
+use super::Engine;
+use super::sessions::check_limit;
+use crate::access::{Actor, Role};
+use crate::approval::Approval;
+use crate::error::{Error, Result};
+use crate::library::{Defined, Kind, Task};
+use crate::session::Session;
+use crate::session::query::Page;
+use crate::work::queue::{Bucket, QueueCounts, QueueItem, QueueOf, midnight};
+
+/// A failure older than this is out of the queue.
+const FAILED_SHOWN: Duration = Duration::from_secs(24 * 3600);
+
+/// A line of a bucket, with what it is about.
+#[derive(Clone, Debug)]
+pub enum Waiting {
+    Approval(Box<Approval>, Box<Session>),
+    Session(Box<Session>),
+    Task(Box<Defined<Task>>),
+}
+
+impl Engine {
+    /// How many lines each of the caller's buckets has.
+    pub async fn queue_counts(&self, actor: &Actor, zone: Option<&str>) -> Result<QueueCounts> {
+        let of = self.queue_of(actor, zone).await?;
+        self.store.queue_counts(&actor.tenant, of).await
+    }
+
+    /// A page of one bucket, newest first.
+    pub async fn queue(
+        &self,
+        actor: &Actor,
+        bucket: Bucket,
+        zone: Option<&str>,
+        after: Option<i64>,
+        limit: usize,
+    ) -> Result<Page<Waiting, i64>> {
+        check_limit(limit)?;
+        let of = self.queue_of(actor, zone).await?;
+        let page = self.store.queue(&actor.tenant, of, bucket, after, limit).await?;
+        let mut items = Vec::with_capacity(page.items.len());
+        for item in page.items {
+            // What has gone meanwhile is left out.
+            items.extend(self.waiting(actor, item).await?);
+        }
+        Ok(Page { items, next: page.next })
+    }
+
+    async fn waiting(&self, actor: &Actor, item: QueueItem) -> Result<Option<Waiting>> {
+        let session = async |id| self.store.session(&actor.tenant, id).await;
+        Ok(match item {
+            QueueItem::Approval { id, session: on } => {
+                let approval = self.store.approval(&actor.tenant, &id).await?;
+                let session = session(&on).await?;
+                approval
+                    .zip(session)
+                    .map(|(approval, session)| Waiting::Approval(Box::new(approval), Box::new(session)))
+            }
+            QueueItem::Session(id) => session(&id).await?.map(|session| Waiting::Session(Box::new(session))),
+            QueueItem::Task(id) => match self.store.doc(&actor.tenant, Kind::Task, &id).await? {
+                Some(doc) => Some(Waiting::Task(Box::new(Defined::of(&doc)?))),
+                None => None,
+            },
+        })
+    }
+
+    async fn queue_of(&self, actor: &Actor, zone: Option<&str>) -> Result<QueueOf> {
+        let user = match (actor.role, actor.user.clone()) {
+            (Role::Owner, user) => user,
+            (Role::Member, Some(user)) => Some(user),
+            _ => return Err(Error::denied("a work queue is a person's")),
+        };
+        let now = self.store.now().await?;
+        Ok(QueueOf { user, day_start: midnight(now, zone)?, failed_since: now.minus(FAILED_SHOWN) })
+    }
+}
