@@ -1,10 +1,12 @@
 //! All definitions of a tenant in one document, to carry from one place to another.
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::{Agent, CriteriaSet, Defined, Definition, Doc, Entity, Task};
 use crate::error::{Error, Result};
 use crate::ids::{UserId, check_name};
+use crate::json::Json;
 use crate::time::Timestamp;
 
 /// Every definition with every field.
@@ -31,11 +33,23 @@ const fn version() -> u32 {
 }
 
 /// A definition under its id.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Named<T> {
     pub id: String,
     #[serde(flatten)]
     pub value: T,
+}
+
+/// By hand, since serde's own flattening can neither hold JSON as it stands nor refuse unknown fields.
+impl<'de, T: DeserializeOwned> Deserialize<'de> for Named<T> {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
+        use serde::de::Error;
+        let mut fields = Json::deserialize(from)?.fields();
+        let at = fields.iter().position(|(key, _)| key == "id");
+        let id = at.map(|at| fields.remove(at).1).ok_or_else(|| D::Error::missing_field("id"))?;
+        let rest = Json::object(fields.iter().map(|(key, value)| (key.as_str(), value)));
+        Ok(Self { id: id.read().map_err(D::Error::custom)?, value: rest.read().map_err(D::Error::custom)? })
+    }
 }
 
 impl Bundle {

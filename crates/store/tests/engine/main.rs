@@ -7,6 +7,7 @@ mod repeats;
 mod rights;
 mod streams;
 mod sweeping;
+mod tasks;
 mod world;
 
 /// Makes a test of a story on each store.
