@@ -2,6 +2,7 @@
 //! SQLite and on PostgreSQL.
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
+mod approvals;
 mod fences;
 mod repeats;
 mod rights;
