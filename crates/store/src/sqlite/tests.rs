@@ -1,10 +1,12 @@
 //! What only this store can get wrong: groups, files, locks, and the search file behind the log.
 #![allow(clippy::unwrap_used, reason = "a test says what it expects by failing")]
 
+mod plans;
+mod schema;
+
 use std::sync::mpsc;
 use std::time::Duration;
 
-use sederunt_core::approval::{Assigned, State};
 use sederunt_core::event::{Appended, EventType, NewEvent};
 use sederunt_core::ids::Incarnation;
 use sederunt_core::json::Json;
@@ -16,7 +18,6 @@ use smallvec::smallvec;
 use tempfile::TempDir;
 
 use super::*;
-use crate::narrow::Narrowed;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -294,54 +295,6 @@ async fn what_the_writer_remembers_of_a_session_follows_a_merge_of_its_holder() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_schema_from_the_future_is_refused_and_left_alone() {
-    let directory = TempDir::new().unwrap();
-    in_directory(&directory).unwrap().close().await;
-    let path = directory.path().join("store/threads.sqlite3");
-    let newer = migrate::THREADS.len() + 1;
-    let file = rusqlite::Connection::open(&path).unwrap();
-    file.execute_batch(&format!("PRAGMA user_version = {newer}")).unwrap();
-    let refused = in_directory(&directory).unwrap_err();
-    assert!(refused.to_string().contains("newer"), "{refused}");
-    assert_eq!(migrate::version(&file).unwrap() as usize, newer);
-}
-
-/// Takes a closed store's file back to the first schema.
-fn take_back(directory: &TempDir) {
-    let file = rusqlite::Connection::open(directory.path().join("store/threads.sqlite3")).unwrap();
-    file.execute_batch(
-        "DROP TABLE approvals; DROP TABLE doc_facets; DROP TABLE docs; ALTER TABLE session_details DROP COLUMN run; \
-         PRAGMA user_version = 1",
-    )
-    .unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_store_of_the_first_schema_is_brought_forward_with_what_it_holds() {
-    let directory = TempDir::new().unwrap();
-    let store = in_directory(&directory).unwrap();
-    store.made("s").await;
-    store.commit(appending("s", &["kept"])).await.unwrap();
-    store.close().await;
-    drop(store);
-    take_back(&directory);
-    let (copy, restored) = (directory.path().join("copy"), directory.path().join("restored"));
-    SqliteStore::restore(&directory.path().join("store"), &copy).unwrap();
-    SqliteStore::restore(&copy, &restored).unwrap();
-    for place in [directory.path().join("store"), restored] {
-        let store = open(Place::Directory(place)).unwrap();
-        assert_eq!(store.vitals().await.unwrap().schema_version as usize, migrate::THREADS.len());
-        assert_eq!(store.texts("s").await, ["kept"]);
-        let run = Update { run: Some(Json::empty_object()), ..Update::default() };
-        store.commit(change([on("s", Write::Update(Box::new(run)))])).await.unwrap();
-        let session = store.session(&tenant(), &id("s")).await.unwrap().unwrap();
-        assert_eq!(session.details.run, Some(Json::empty_object()));
-        assert_eq!((store.count("docs").await, store.count("approvals").await), (0, 0));
-        store.close().await;
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_directory_is_opened_once_at_a_time() {
     let directory = TempDir::new().unwrap();
     let store = in_directory(&directory).unwrap();
@@ -483,109 +436,4 @@ async fn a_removal_that_was_cut_short_is_finished_at_the_next_start() {
 
     let store = in_directory(&directory).unwrap();
     assert_eq!((store.count("session_heads").await, store.count("tenants").await), (1, 1));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn claims_lists_and_sweeps_walk_their_indexes_without_sorting() {
-    let store = in_memory();
-    let plan = async |sql: &'static str| {
-        store
-            .near(|db| {
-                db.prepare(&format!("EXPLAIN QUERY PLAN {sql}"))?
-                    .query_map([], |row| row.get::<_, String>(3))?
-                    .collect::<rusqlite::Result<Vec<_>>>()
-            })
-            .await
-            .unwrap()
-            .join("; ")
-    };
-    for (sql, index) in [
-        (
-            "SELECT priority, sk FROM session_heads WHERE status = 'pending' AND tk = 1 AND session_type = 'agent' \
-             ORDER BY priority DESC, sk LIMIT 5",
-            "pending_by_type",
-        ),
-        (
-            "SELECT priority, sk FROM session_heads WHERE status = 'pending' AND tk = 1 AND session_type = 'agent' \
-             AND agent_slug = 'a' ORDER BY priority DESC, sk LIMIT 5",
-            "pending_by_agent",
-        ),
-        ("SELECT sk FROM session_heads WHERE lease_until <= 5 ORDER BY lease_until LIMIT 5", "leases"),
-        ("SELECT sk FROM session_heads WHERE deadline_at <= 5 ORDER BY deadline_at LIMIT 5", "deadlines"),
-        (
-            "SELECT active_minute, sk FROM sessions s INDEXED BY sessions_by_status WHERE s.tk = 1 AND \
-             s.inactive = 0 AND s.status = 'idle' AND (s.active_minute, s.sk) < (5, 5) \
-             ORDER BY s.active_minute DESC, s.sk DESC LIMIT 5",
-            "sessions_by_status",
-        ),
-        (
-            "SELECT active_minute, sk FROM sessions s INDEXED BY sessions_by_user WHERE s.tk = 1 AND \
-             s.user_id = 'ann' ORDER BY s.active_minute DESC, s.sk DESC LIMIT 5",
-            "sessions_by_user",
-        ),
-    ] {
-        let plan = plan(sql).await;
-        assert!(plan.contains(index) && !plan.contains("TEMP B-TREE") && !plan.contains("SCAN"), "{plan}");
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn lists_of_documents_and_approvals_walk_the_index_of_the_filter_that_they_are_given() {
-    let store = in_memory();
-    let plan = async |list: &Narrowed, walked: usize| {
-        let sql = numbers::places(&list.numbers(walked));
-        let values: Vec<rusqlite::types::Value> =
-            std::iter::once(1.into()).chain(list.texts.iter().map(|text| text.clone().into())).collect();
-        let read = |db: &rusqlite::Connection| {
-            db.prepare(&format!("EXPLAIN QUERY PLAN {sql}"))?
-                .query_map(rusqlite::params_from_iter(&values), |row| row.get::<_, String>(3))?
-                .collect::<rusqlite::Result<Vec<_>>>()
-        };
-        store.near(read).await.unwrap().join("; ")
-    };
-    let docs = |facets: &[(&'static str, &str)], of_user: bool| {
-        Narrowed::docs(&DocQuery {
-            kind: Kind::Task,
-            facets: facets.iter().map(|&(key, value)| (key, value.to_owned())).collect(),
-            of_user: of_user.then(|| UserId::stored("ann")),
-            after: Some(5),
-            limit: 10,
-        })
-    };
-    let approvals = |session: bool, task: bool, assigned_to: Option<Assigned>| {
-        Narrowed::approvals(&ApprovalQuery {
-            state: Some(State::Pending),
-            session: session.then(|| id("s")),
-            task_id: task.then(|| "t".to_owned()),
-            assigned_to,
-            after: Some(5),
-            limit: 10,
-        })
-    };
-    let mine = || Some(Assigned::To(UserId::stored("ann")));
-    let open = || Some(Assigned::ToOrNobody(UserId::stored("ann")));
-    let by_facet = "SEARCH w USING PRIMARY KEY (tk=? AND kind=? AND key=? AND value=? AND n<?)";
-    for (list, walked, way) in [
-        (docs(&[], false), 0, "docs_by_kind (tk=? AND kind=? AND n<?)"),
-        (docs(&[("status", "x")], false), 0, by_facet),
-        (docs(&[("status", "x"), ("agent_slug", "y")], true), 0, by_facet),
-        (docs(&[("status", "x"), ("agent_slug", "y")], true), 2, by_facet),
-        (approvals(false, false, None), 0, "approvals_by_state (tk=? AND state=? AND n<?)"),
-        (approvals(true, true, mine()), 0, "approvals_by_session (sk=? AND n<?)"),
-        (approvals(true, true, mine()), 1, "approvals_by_task (tk=? AND task_id=? AND state=? AND n<?)"),
-        (
-            approvals(true, true, mine()),
-            2,
-            "approvals_by_assignee (tk=? AND assigned_to=? AND state=? AND n<?)",
-        ),
-        (
-            approvals(false, true, open()),
-            1,
-            "approvals_by_assignee (tk=? AND assigned_to=? AND state=? AND n<?)",
-        ),
-    ] {
-        let plan = plan(&list, walked).await;
-        assert!(plan.contains(way) && !plan.contains("SCAN w"), "{way}: {plan}");
-        assert!(!plan.contains("TEMP B-TREE") || plan.contains("UNION"), "{plan}");
-    }
 }

@@ -287,7 +287,8 @@ async fn lists_show_what_has_every_facet_that_is_asked_for(store: &TestStore) {
     store.put(faceted("b", &[("status", "active"), ("agent_slug", "y"), ("entity_id", "e")])).await;
     store.put(faceted("c", &[("status", "paused"), ("agent_slug", "x")])).await;
     store.put(Doc { kind: Kind::Entity, ..faceted("other kind", &[("status", "active")]) }).await;
-    let table: [(&[(&str, &str)], &[&str]); 9] = [
+    type Case = (&'static [(&'static str, &'static str)], &'static [&'static str]);
+    let table: [Case; 9] = [
         (&[], &["c", "b", "a"]),
         (&[("status", "active")], &["b", "a"]),
         (&[("status", "active"), ("agent_slug", "x")], &["a"]),
