@@ -1,0 +1,197 @@
+//! What gives way when there is too much: in which order, and down to what.
+
+use super::estimate::{self, MESSAGE_OVERHEAD, tokens};
+use super::transcript::Turn;
+use super::untrusted::{self, Kind};
+use crate::model::Message;
+
+/// Texts are not cut below this: a few words say more than none.
+const CHARS_MIN: usize = 64;
+/// What a text ends with when its end is gone.
+const CUT_MARK: &str = " … [cut]";
+/// The line about left-out steps.
+const STEPS_NOTE_TOKENS: usize = 16;
+
+/// A part of what surrounds the transcript. Its text is neutral already, so it can be cut anywhere.
+pub(super) struct Part {
+    kind: Option<Kind>,
+    text: String,
+}
+
+impl Part {
+    pub fn shown(kind: Kind, data: &str) -> Self {
+        Self { kind: Some(kind), text: untrusted::neutral(data).into_owned() }
+    }
+
+    /// The task is an order, not data; it only may not forge a border.
+    pub fn task(text: &str) -> Self {
+        Self { kind: None, text: untrusted::neutral(text).into_owned() }
+    }
+
+    fn written(&self) -> String {
+        match self.kind {
+            None => format!("<task>\n{}\n</task>", self.text),
+            Some(kind) => untrusted::wrap(kind, &self.text),
+        }
+    }
+
+    /// What is given up first has the smallest number.
+    fn worth(&self) -> u8 {
+        match self.kind {
+            Some(Kind::Activity) => 0,
+            Some(Kind::Lessons) => 1,
+            Some(Kind::Memory) => 2,
+            Some(Kind::Entity) => 3,
+            Some(Kind::Input) => 4,
+            Some(_) => 5,
+            None => 6,
+        }
+    }
+}
+
+/// The parts as one text within the room: the least worth is shortened first, and dropped when little is left of it.
+pub(super) fn surroundings(mut parts: Vec<Part>, room: usize) -> Option<String> {
+    loop {
+        let text = parts.iter().map(Part::written).collect::<Vec<_>>().join("\n\n");
+        let over = (MESSAGE_OVERHEAD + tokens(&text)).saturating_sub(room);
+        if over == 0 || parts.is_empty() {
+            return (!text.is_empty()).then_some(text);
+        }
+        let least = (0..parts.len()).min_by_key(|at| parts[*at].worth())?;
+        if !shorten(&mut parts[least].text, over) {
+            parts.remove(least);
+        }
+    }
+}
+
+/// Takes about so many tokens off the end. `false` when that would leave next to nothing.
+fn shorten(text: &mut String, over: usize) -> bool {
+    let length = text.chars().count();
+    let keep = length.saturating_sub((over + 1) * 4 + CUT_MARK.chars().count());
+    if keep < CHARS_MIN {
+        return false;
+    }
+    *text = text.chars().take(keep).collect::<String>() + CUT_MARK;
+    true
+}
+
+/// Takes the power out of what tools have said. The border itself comes last ([`wrapped`]), so that no cut can take
+/// its end away.
+pub(super) fn neutralise(turn: &mut Turn) {
+    for message in &mut turn.messages {
+        if let Message::ToolResult { content, .. } = message {
+            *content = untrusted::neutral(content).into_owned();
+        }
+    }
+}
+
+pub(super) fn wrapped(message: Message) -> Message {
+    match message {
+        Message::ToolResult { call_id, name, content, is_error } => {
+            let content = untrusted::wrap(Kind::ToolResult, &content);
+            Message::ToolResult { call_id, name, content, is_error }
+        }
+        other => other,
+    }
+}
+
+/// What a turn will cost with its borders.
+pub(super) fn cost(turn: &Turn) -> usize {
+    turn.messages.iter().map(cost_of).sum()
+}
+
+fn cost_of(message: &Message) -> usize {
+    let border = matches!(message, Message::ToolResult { .. });
+    estimate::message(message) + if border { untrusted::WRAP_CHARS_MAX.div_ceil(4) } else { 0 }
+}
+
+/// What was left out.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Cut {
+    pub turns: usize,
+    pub messages: usize,
+    pub replies: usize,
+}
+
+impl Cut {
+    fn count(&mut self, messages: &[Message]) {
+        self.messages += messages.len();
+        self.replies +=
+            messages.iter().filter(|message| matches!(message, Message::Assistant { .. })).count();
+    }
+}
+
+/// Keeps the newest turns that fit, and of the newest one whatever can be kept.
+pub(super) fn turns(turns: &mut Vec<Turn>, room: usize) -> Cut {
+    let mut cut = Cut::default();
+    let Some(newest) = turns.last_mut() else { return cut };
+    newest_turn(newest, room, &mut cut);
+    let mut left = room - cost(newest).min(room);
+    let mut keep = turns.len() - 1;
+    while keep > 0 && cost(&turns[keep - 1]) <= left {
+        keep -= 1;
+        left -= cost(&turns[keep]);
+    }
+    for gone in turns.drain(..keep) {
+        cut.turns += 1;
+        cut.count(&gone.messages);
+    }
+    cut
+}
+
+/// Makes one turn fit: first its oldest steps go, then its longest texts are shortened, then its last step goes.
+fn newest_turn(turn: &mut Turn, room: usize, cut: &mut Cut) {
+    if cost(turn) <= room {
+        return;
+    }
+    let room = room.saturating_sub(STEPS_NOTE_TOKENS);
+    let has_head = matches!(turn.messages.first(), Some(Message::User { .. }));
+    let head = usize::from(has_head);
+    let mut dropped = 0;
+    while cost(turn) > room {
+        let Some(end) = step_end(&turn.messages, head).filter(|end| *end < turn.messages.len()) else {
+            break;
+        };
+        cut.count(&turn.messages[head..end]);
+        dropped += end - head;
+        turn.messages.drain(head..end);
+    }
+    loop {
+        let over = cost(turn).saturating_sub(room);
+        if over == 0 || !shorten_longest(&mut turn.messages, over) {
+            break;
+        }
+    }
+    if cost(turn) > room && turn.messages.len() > head {
+        cut.count(&turn.messages[head..]);
+        dropped += turn.messages.len() - head;
+        turn.messages.truncate(head);
+    }
+    if let (true, Some(Message::User { text })) = (dropped > 0, turn.messages.first_mut()) {
+        text.push_str(&format!("\n[{dropped} earlier messages of this turn were left out.]"));
+    }
+}
+
+/// Where the step that begins here ends: a reply with the results of its calls, or one message of the user.
+fn step_end(messages: &[Message], start: usize) -> Option<usize> {
+    messages.get(start)?;
+    let results =
+        messages[start + 1..].iter().take_while(|message| matches!(message, Message::ToolResult { .. }));
+    Some(start + 1 + results.count())
+}
+
+fn shorten_longest(messages: &mut [Message], over: usize) -> bool {
+    let longest = messages.iter_mut().map(|message| match message {
+        Message::User { text } | Message::Assistant { text, .. } => text,
+        Message::ToolResult { content, .. } => content,
+    });
+    let Some(text) = longest.max_by_key(|text| text.chars().count()) else { return false };
+    let length = text.chars().count();
+    if length <= CHARS_MIN + CUT_MARK.chars().count() {
+        return false;
+    }
+    if !shorten(text, over) {
+        *text = text.chars().take(CHARS_MIN).collect::<String>() + CUT_MARK;
+    }
+    true
+}

@@ -1,0 +1,39 @@
+//! Every size and wait of this crate has its name here, with the reason for it.
+
+use std::time::Duration;
+
+/// One frame of a model's stream. Frames are a few hundred bytes; more than this is not a frame.
+pub const FRAME_BYTES_MAX: usize = 1024 * 1024;
+/// One whole reply of a model, tool arguments included: more could not be stored as events anyway.
+pub const REPLY_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Tool calls in one reply; a model that asks for more is running wild.
+pub const REPLY_CALLS_MAX: usize = 128;
+/// What is read of a refusal's body, to find its code.
+pub const REFUSAL_BYTES_MAX: usize = 64 * 1024;
+/// Tokens that a reply may have when nobody set a number. Anthropic asks for one in every request.
+pub const REPLY_TOKENS_DEFAULT: u32 = 4_096;
+/// How long a host may take to accept a connection.
+pub const CONNECT_MAX: Duration = Duration::from_secs(10);
+/// Silence on a model's stream after which it is given up. Models that think can be silent for long.
+pub const MODEL_IDLE_MAX: Duration = Duration::from_secs(90);
+/// One model call with all its attempts.
+pub const MODEL_TOTAL_MAX: Duration = Duration::from_secs(600);
+/// The longest that a host may make us wait with `Retry-After`; one that asks for more is not waited for.
+pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(120);
+
+/// Arguments of one tool call; they are stored as one event.
+pub const ARGUMENT_BYTES_MAX: usize = 128 * 1024;
+/// Result of one tool call; the rest is cut, and the model is told. Half of an event, so that it can be stored.
+pub const RESULT_BYTES_MAX: usize = 128 * 1024;
+/// A tool's schema: it travels with every request.
+pub const SCHEMA_BYTES_MAX: usize = 32 * 1024;
+/// Problems with arguments that are listed before the rest is only counted.
+pub const PROBLEMS_MAX: usize = 5;
+/// One tool call.
+pub const TOOL_CALL_MAX: Duration = Duration::from_secs(60);
+/// A tool's name as all providers accept it.
+pub const TOOL_NAME_CHARS_MAX: usize = 64;
+/// Tools that one MCP server may bring; each costs tokens in every request.
+pub const MCP_TOOLS_MAX: usize = 128;
+/// How long an MCP server may take to start and introduce itself.
+pub const MCP_START_MAX: Duration = Duration::from_secs(30);

@@ -1,0 +1,343 @@
+//! The messages API as Anthropic publishes it, streamed.
+//!
+//! Events carry their kind inside their data as well; `message_stop` ends them, and kinds that are not known are
+//! passed over, as the format asks. The instructions are marked for the provider's cache. A wanted output schema is
+//! a block of the system prompt, after the cached one: that works with every version and every gateway.
+
+use futures_util::future::BoxFuture;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::assembly::{Assembly, CallPiece};
+use super::http::{BadSettings, Endpoint, Failure, KeyHeader};
+use super::{Error, Heard, Message, Model, Reply, Request, Settings, Stop, Usage};
+use crate::limits;
+
+const VERSION: (&str, &str) = ("anthropic-version", "2023-06-01");
+
+/// A model behind Anthropic's address, or one that speaks like it.
+#[derive(Debug)]
+pub struct Anthropic {
+    endpoint: Endpoint,
+    model: String,
+}
+
+impl Anthropic {
+    pub fn new(settings: &Settings) -> Result<Self, BadSettings> {
+        let endpoint = Endpoint::new(settings, "/v1/messages", KeyHeader::Named("x-api-key"))?;
+        Ok(Self { endpoint, model: settings.model.clone() })
+    }
+
+    fn body(&self, request: &Request) -> Value {
+        let mut system = Vec::new();
+        if !request.instructions.is_empty() {
+            let cached = json!({"type": "ephemeral"});
+            system.push(json!({"type": "text", "text": request.instructions, "cache_control": cached}));
+        }
+        if let Some(schema) = &request.output_schema {
+            let text = format!(
+                "Answer with one JSON value that satisfies this JSON Schema, and with nothing else:\n{}",
+                schema.as_str()
+            );
+            system.push(json!({"type": "text", "text": text}));
+        }
+        let mut body = json!({
+            "model": self.model,
+            "max_tokens": request.max_tokens.unwrap_or(limits::REPLY_TOKENS_DEFAULT),
+            "messages": messages(&request.messages),
+            "stream": true,
+        });
+        if !system.is_empty() {
+            body["system"] = system.into();
+        }
+        if !request.tools.is_empty() {
+            let tool = |tool: &super::ToolSpec| json!({"name": tool.name, "description": tool.description, "input_schema": tool.schema});
+            body["tools"] = request.tools.iter().map(tool).collect();
+        }
+        body
+    }
+
+    async fn stream(&self, request: &Request, heard: Heard<'_>) -> Result<Reply, Error> {
+        let mut frames = self.endpoint.open(&[VERSION], &self.body(request)).await?;
+        let mut assembly = Assembly::new(heard);
+        let mut used = Used::default();
+        let mut stop = None;
+        loop {
+            let frame = match frames.next().await {
+                // A server that said why it stopped has said everything.
+                Err(Error::CutShort) if stop.is_some() => break,
+                frame => frame?,
+            };
+            let event: Event = serde_json::from_str(&frame.data)
+                .map_err(|_| Error::Malformed { what: "an unreadable event" })?;
+            match event {
+                Event::MessageStart { message } => used.add(message.usage),
+                Event::ContentBlockStart { index, content_block } => {
+                    content_block.take(index, &mut assembly)?
+                }
+                Event::ContentBlockDelta { index, delta } => delta.take(index, &mut assembly)?,
+                Event::MessageDelta { delta, usage } => {
+                    used.add(usage.unwrap_or_default());
+                    if let Some(reason) = delta.stop_reason {
+                        stop = Some(stop_of(&reason));
+                    }
+                }
+                Event::MessageStop => break,
+                Event::Error { error } => return Err(error.as_error(None, None)),
+                Event::Other => {}
+            }
+        }
+        assembly.finish(stop.unwrap_or(Stop::End), used.as_usage())
+    }
+}
+
+impl Model for Anthropic {
+    fn run<'a>(&'a self, request: &'a Request, heard: Heard<'a>) -> BoxFuture<'a, Result<Reply, Error>> {
+        Box::pin(self.stream(request, heard))
+    }
+}
+
+/// The messages with roles in turn: neighbours of the same role become one, and empty ones, which the format
+/// refuses, are left out.
+fn messages(messages: &[Message]) -> Vec<Value> {
+    let mut turns: Vec<(&str, Vec<Value>)> = Vec::new();
+    for message in messages {
+        let (role, blocks) = blocks(message);
+        match turns.last_mut() {
+            Some((last, turn)) if *last == role => turn.extend(blocks),
+            _ if blocks.is_empty() => {}
+            _ => turns.push((role, blocks)),
+        }
+    }
+    turns.into_iter().map(|(role, content)| json!({"role": role, "content": content})).collect()
+}
+
+fn blocks(message: &Message) -> (&'static str, Vec<Value>) {
+    let words = |text: &str| (!text.trim().is_empty()).then(|| json!({"type": "text", "text": text}));
+    match message {
+        Message::User { text } => ("user", words(text).into_iter().collect()),
+        Message::Assistant { text, calls } => {
+            let call = |call: &super::ToolCall| json!({"type": "tool_use", "id": id(&call.id), "name": call.name, "input": call.args});
+            ("assistant", words(text).into_iter().chain(calls.iter().map(call)).collect())
+        }
+        Message::ToolResult { call_id, content, is_error, .. } => {
+            let mut block = json!({"type": "tool_result", "tool_use_id": id(call_id), "content": content});
+            if *is_error {
+                block["is_error"] = true.into();
+            }
+            ("user", vec![block])
+        }
+    }
+}
+
+/// A call's id in the letters that the format accepts: a session may have begun with another provider.
+fn id(id: &str) -> String {
+    id.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).collect()
+}
+
+fn stop_of(reason: &str) -> Stop {
+    match reason {
+        "tool_use" => Stop::Calls,
+        "max_tokens" | "model_context_window_exceeded" => Stop::Length,
+        "refusal" => Stop::Refused,
+        _ => Stop::End,
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Event {
+    MessageStart {
+        message: Started,
+    },
+    ContentBlockStart {
+        index: u64,
+        content_block: Block,
+    },
+    ContentBlockDelta {
+        index: u64,
+        delta: Piece,
+    },
+    MessageDelta {
+        delta: Stopped,
+        usage: Option<Used>,
+    },
+    MessageStop,
+    Error {
+        error: Failure,
+    },
+    #[serde(other)]
+    Other,
+}
+
+#[derive(Deserialize)]
+struct Started {
+    #[serde(default)]
+    usage: Used,
+}
+
+#[derive(Deserialize)]
+struct Stopped {
+    stop_reason: Option<String>,
+}
+
+/// A block as it begins.
+#[derive(Deserialize)]
+struct Block {
+    r#type: String,
+    #[serde(default)]
+    text: String,
+    #[serde(default)]
+    thinking: String,
+    #[serde(default)]
+    id: String,
+    #[serde(default)]
+    name: String,
+    input: Option<Value>,
+}
+
+impl Block {
+    fn take(self, index: u64, assembly: &mut Assembly<'_>) -> Result<(), Error> {
+        match self.r#type.as_str() {
+            "text" => assembly.text(&self.text),
+            "thinking" => assembly.thinking(&self.thinking),
+            "tool_use" => {
+                // Empty, and filled by the deltas that follow; some gateways send it whole instead.
+                let whole =
+                    self.input.filter(|input| input.as_object().is_some_and(|input| !input.is_empty()));
+                let args = whole.map(|input| input.to_string()).unwrap_or_default();
+                assembly.call(CallPiece { index: Some(index), id: &self.id, name: &self.name, args: &args })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Piece {
+    TextDelta {
+        text: String,
+    },
+    ThinkingDelta {
+        thinking: String,
+    },
+    InputJsonDelta {
+        partial_json: String,
+    },
+    #[serde(other)]
+    Other,
+}
+
+impl Piece {
+    fn take(self, index: u64, assembly: &mut Assembly<'_>) -> Result<(), Error> {
+        match self {
+            Self::TextDelta { text } => assembly.text(&text),
+            Self::ThinkingDelta { thinking } => assembly.thinking(&thinking),
+            Self::InputJsonDelta { partial_json } => {
+                assembly.call(CallPiece { index: Some(index), args: &partial_json, ..CallPiece::default() })
+            }
+            Self::Other => Ok(()),
+        }
+    }
+}
+
+/// Counts as the format gives them: running totals, and the cached parts beside the rest.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+struct Used {
+    input_tokens: Option<u64>,
+    output_tokens: Option<u64>,
+    cache_read_input_tokens: Option<u64>,
+    cache_creation_input_tokens: Option<u64>,
+}
+
+impl Used {
+    fn add(&mut self, later: Self) {
+        self.input_tokens = later.input_tokens.or(self.input_tokens);
+        self.output_tokens = later.output_tokens.or(self.output_tokens);
+        self.cache_read_input_tokens = later.cache_read_input_tokens.or(self.cache_read_input_tokens);
+        self.cache_creation_input_tokens =
+            later.cache_creation_input_tokens.or(self.cache_creation_input_tokens);
+    }
+
+    fn as_usage(&self) -> Usage {
+        let cached = self.cache_read_input_tokens.unwrap_or(0);
+        let written = self.cache_creation_input_tokens.unwrap_or(0);
+        Usage {
+            input_tokens: self.input_tokens.unwrap_or(0).saturating_add(cached).saturating_add(written),
+            output_tokens: self.output_tokens.unwrap_or(0),
+            cached_tokens: cached,
+            cost_micros: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sederunt_core::json::Json;
+
+    use super::super::{ToolCall, ToolSpec};
+    use super::*;
+
+    #[test]
+    fn a_request_is_written_as_published() {
+        let model = Anthropic::new(&Settings::new("http://127.0.0.1:1", None, "m")).unwrap();
+        let args = Json::parse(br#"{"n":1}"#).unwrap();
+        let request = Request {
+            instructions: "Be brief.".to_owned(),
+            messages: vec![
+                Message::user("Context"),
+                Message::user("Hi"),
+                Message::Assistant {
+                    text: " ".to_owned(),
+                    calls: vec![ToolCall { id: "c.1".to_owned(), name: "add".to_owned(), args }],
+                },
+                Message::ToolResult {
+                    call_id: "c.1".to_owned(),
+                    name: "add".to_owned(),
+                    content: "no".to_owned(),
+                    is_error: true,
+                },
+                Message::user("and?"),
+            ],
+            tools: vec![ToolSpec {
+                name: "add".to_owned(),
+                description: "Adds".to_owned(),
+                schema: Json::parse(br#"{"type":"object"}"#).unwrap(),
+            }],
+            output_schema: None,
+            max_tokens: None,
+            replies_cut: 0,
+        };
+        let expected = json!({
+            "model": "m",
+            "max_tokens": limits::REPLY_TOKENS_DEFAULT,
+            "messages": [
+                {"role": "user", "content": [{"type": "text", "text": "Context"}, {"type": "text", "text": "Hi"}]},
+                {"role": "assistant", "content": [
+                    {"type": "tool_use", "id": "c_1", "name": "add", "input": {"n": 1}}]},
+                {"role": "user", "content": [
+                    {"type": "tool_result", "tool_use_id": "c_1", "content": "no", "is_error": true},
+                    {"type": "text", "text": "and?"}]},
+            ],
+            "stream": true,
+            "system": [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}],
+            "tools": [{"name": "add", "description": "Adds", "input_schema": {"type": "object"}}],
+        });
+        assert_eq!(model.body(&request), expected);
+    }
+
+    #[test]
+    fn a_wanted_schema_stands_behind_the_cached_part() {
+        let model = Anthropic::new(&Settings::new("http://127.0.0.1:1", None, "m")).unwrap();
+        let schema = Some(Json::parse(br#"{"type":"string"}"#).unwrap());
+        let body = model.body(&Request {
+            instructions: "x".to_owned(),
+            output_schema: schema,
+            ..Request::default()
+        });
+        assert_eq!(body["system"][0]["cache_control"]["type"], "ephemeral");
+        assert!(body["system"][1]["text"].as_str().unwrap().ends_with(r#"{"type":"string"}"#));
+        assert_eq!(body["system"][1]["cache_control"], Value::Null);
+    }
+}

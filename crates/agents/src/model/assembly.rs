@@ -1,0 +1,215 @@
+//! A reply in the making: pieces go in as they come, and are heard; a whole reply comes out.
+
+use sederunt_core::json::Json;
+
+use super::{Delta, Error, Heard, Reply, Stop, ToolCall, Usage};
+use crate::limits;
+
+pub(super) struct Assembly<'a> {
+    heard: Heard<'a>,
+    text: String,
+    thinking: String,
+    calls: Vec<Unfinished>,
+    bytes: usize,
+}
+
+/// A call whose arguments come in pieces.
+#[derive(Default)]
+struct Unfinished {
+    index: u64,
+    id: String,
+    name: String,
+    args: String,
+}
+
+/// A piece of a call, as a provider sent it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct CallPiece<'a> {
+    /// Which call it belongs to; providers that send calls whole leave it out, or give all of them the same.
+    pub index: Option<u64>,
+    pub id: &'a str,
+    pub name: &'a str,
+    pub args: &'a str,
+}
+
+impl<'a> Assembly<'a> {
+    pub fn new(heard: Heard<'a>) -> Self {
+        Self { heard, text: String::new(), thinking: String::new(), calls: Vec::new(), bytes: 0 }
+    }
+
+    pub fn text(&mut self, piece: &str) -> Result<(), Error> {
+        self.count(piece)?;
+        if !piece.is_empty() {
+            self.text.push_str(piece);
+            (self.heard)(Delta::Text(piece.to_owned()));
+        }
+        Ok(())
+    }
+
+    pub fn thinking(&mut self, piece: &str) -> Result<(), Error> {
+        self.count(piece)?;
+        if !piece.is_empty() {
+            self.thinking.push_str(piece);
+            (self.heard)(Delta::Thinking(piece.to_owned()));
+        }
+        Ok(())
+    }
+
+    pub fn call(&mut self, piece: CallPiece<'_>) -> Result<(), Error> {
+        self.count(piece.args)?;
+        let fits = |call: &Unfinished| {
+            let same_id = piece.id.is_empty() || call.id.is_empty() || call.id == piece.id;
+            same_id
+                && piece.index.map_or(piece.id.is_empty() || call.id == piece.id, |index| call.index == index)
+        };
+        let place = match self.calls.iter().rposition(fits) {
+            Some(place) => place,
+            None if self.calls.len() == limits::REPLY_CALLS_MAX => {
+                return Err(Error::Malformed { what: "too many calls" });
+            }
+            None => {
+                let index = piece.index.unwrap_or(self.calls.len() as u64);
+                self.calls.push(Unfinished { index, ..Unfinished::default() });
+                self.calls.len() - 1
+            }
+        };
+        let call = &mut self.calls[place];
+        if call.id.is_empty() {
+            piece.id.clone_into(&mut call.id);
+        }
+        if call.name.is_empty() {
+            piece.name.clone_into(&mut call.name);
+        }
+        call.args.push_str(piece.args);
+        Ok(())
+    }
+
+    fn count(&mut self, piece: &str) -> Result<(), Error> {
+        self.bytes += piece.len();
+        match self.bytes > limits::REPLY_BYTES_MAX {
+            true => Err(Error::ReplyTooLarge { limit: limits::REPLY_BYTES_MAX }),
+            false => Ok(()),
+        }
+    }
+
+    /// The whole reply. A call that was cut because the tokens ran out is left out; otherwise its arguments must be
+    /// an object.
+    pub fn finish(self, stop: Stop, usage: Usage) -> Result<Reply, Error> {
+        let mut calls = Vec::new();
+        for (number, call) in self.calls.into_iter().enumerate() {
+            if call.name.is_empty() {
+                return Err(Error::Malformed { what: "a call without a name" });
+            }
+            let args = match call.args.trim() {
+                "" => Some(Json::empty_object()),
+                text => Json::parse(text.as_bytes()).ok().filter(Json::is_object),
+            };
+            let id = if call.id.is_empty() { format!("call_{number}") } else { call.id };
+            match args {
+                Some(args) => calls.push(ToolCall { id, name: call.name, args }),
+                None if stop == Stop::Length => {}
+                None => return Err(Error::BadArguments { tool: call.name }),
+            }
+        }
+        let stop = match (stop, calls.is_empty()) {
+            (Stop::End, false) => Stop::Calls,
+            (Stop::Calls, true) => Stop::End,
+            (stop, _) => stop,
+        };
+        Ok(Reply { text: self.text, thinking: self.thinking, calls, usage, stop })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn assemble(
+        pieces: &[CallPiece<'_>],
+        stop: Stop,
+    ) -> Result<(Vec<(String, String, String)>, Stop), Error> {
+        let mut deaf = |_| {};
+        let mut assembly = Assembly::new(&mut deaf);
+        for piece in pieces {
+            assembly.call(*piece)?;
+        }
+        let reply = assembly.finish(stop, Usage::default())?;
+        let calls = reply.calls.into_iter().map(|call| (call.id, call.name, call.args.as_str().to_owned()));
+        Ok((calls.collect(), reply.stop))
+    }
+
+    fn piece<'a>(index: Option<u64>, id: &'a str, name: &'a str, args: &'a str) -> CallPiece<'a> {
+        CallPiece { index, id, name, args }
+    }
+
+    fn call(id: &str, name: &str, args: &str) -> (String, String, String) {
+        (id.to_owned(), name.to_owned(), args.to_owned())
+    }
+
+    #[test]
+    fn calls_are_put_together_however_a_provider_numbers_them() {
+        let two = vec![call("a", "x", r#"{"n":1}"#), call("b", "y", r#"{"n":2}"#)];
+        let cases = [
+            vec![
+                piece(Some(0), "a", "x", ""),
+                piece(Some(1), "b", "y", r#"{"n""#),
+                piece(Some(0), "", "", r#"{"n":1}"#),
+                piece(Some(1), "", "", ":2}"),
+            ],
+            vec![piece(Some(0), "a", "x", r#"{"n":1}"#), piece(Some(0), "b", "y", r#"{"n":2}"#)],
+            vec![piece(None, "a", "x", r#"{"n":1}"#), piece(None, "b", "y", r#"{"n":2}"#)],
+            vec![
+                piece(None, "a", "x", "{"),
+                piece(None, "", "", r#""n":1}"#),
+                piece(None, "b", "y", r#"{"n":2}"#),
+            ],
+        ];
+        for pieces in cases {
+            assert_eq!(assemble(&pieces, Stop::End), Ok((two.clone(), Stop::Calls)), "{pieces:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_filled_in_or_refused() {
+        let cut = [piece(Some(0), "a", "x", r#"{"n":1}"#), piece(Some(1), "b", "y", r#"{"n"#)];
+        let cases = [
+            (
+                vec![piece(Some(0), "", "x", "")],
+                Stop::Calls,
+                Ok((vec![call("call_0", "x", "{}")], Stop::Calls)),
+            ),
+            (
+                vec![piece(Some(0), "a", "", "{}")],
+                Stop::Calls,
+                Err(Error::Malformed { what: "a call without a name" }),
+            ),
+            (
+                vec![piece(Some(0), "a", "x", "[1]")],
+                Stop::Calls,
+                Err(Error::BadArguments { tool: "x".to_owned() }),
+            ),
+            (cut.to_vec(), Stop::Calls, Err(Error::BadArguments { tool: "y".to_owned() })),
+            (cut.to_vec(), Stop::Length, Ok((vec![call("a", "x", r#"{"n":1}"#)], Stop::Length))),
+            (vec![], Stop::Calls, Ok((vec![], Stop::End))),
+            (vec![], Stop::Refused, Ok((vec![], Stop::Refused))),
+        ];
+        for (pieces, stop, expected) in cases {
+            assert_eq!(assemble(&pieces, stop), expected, "{pieces:?}");
+        }
+    }
+
+    #[test]
+    fn a_reply_without_end_is_refused() {
+        let mut deaf = |_| {};
+        let mut assembly = Assembly::new(&mut deaf);
+        let piece = "x".repeat(limits::REPLY_BYTES_MAX);
+        assert_eq!(assembly.text(&piece), Ok(()));
+        assert_eq!(assembly.thinking("x"), Err(Error::ReplyTooLarge { limit: limits::REPLY_BYTES_MAX }));
+        let many: Vec<_> = (0..=limits::REPLY_CALLS_MAX as u64).map(|n| piece_at(n)).collect();
+        assert_eq!(assemble(&many, Stop::End), Err(Error::Malformed { what: "too many calls" }));
+    }
+
+    fn piece_at(index: u64) -> CallPiece<'static> {
+        piece(Some(index), "", "x", "")
+    }
+}

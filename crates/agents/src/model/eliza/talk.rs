@@ -1,0 +1,164 @@
+//! How an answer is found: the strongest keyword, the first pattern that fits, the pronouns turned round.
+
+use super::rules::{FALLBACKS, KEYWORDS, Keyword, REFLECTIONS};
+
+/// What to say to this, having spoken so often before.
+pub fn reply(said: &str, spoken: usize) -> String {
+    let said = said.replace(['’', '‘'], "'");
+    let clauses = said.split(['.', ',', ';', '!', '?', '\n']).map(words).filter(|words| !words.is_empty());
+    let mut strongest: Option<(&Keyword, Vec<&str>)> = None;
+    for clause in clauses {
+        for keyword in KEYWORDS {
+            let is_stronger = strongest.as_ref().is_none_or(|(found, _)| keyword.rank > found.rank);
+            if is_stronger && clause.iter().any(|word| word.eq_ignore_ascii_case(keyword.word)) {
+                strongest = Some((keyword, clause.clone()));
+            }
+        }
+    }
+    strongest
+        .and_then(|(keyword, clause)| {
+            keyword.rules.iter().find_map(|(pattern, answers)| {
+                let parts = take_apart(pattern, &clause)?;
+                Some(put_together(answers[spoken % answers.len()], &parts))
+            })
+        })
+        .unwrap_or_else(|| FALLBACKS[spoken % FALLBACKS.len()].to_owned())
+}
+
+fn words(clause: &str) -> Vec<&str> {
+    let edge = |c: char| !c.is_alphanumeric() && c != '\'';
+    clause.split_whitespace().map(|word| word.trim_matches(edge)).filter(|word| !word.is_empty()).collect()
+}
+
+/// The parts that the stars of a pattern stand for, or `None` where it does not fit. A star takes as little as it
+/// can; `a|b` is either word.
+fn take_apart<'a>(pattern: &str, clause: &[&'a str]) -> Option<Vec<Vec<&'a str>>> {
+    let pattern: Vec<&str> = pattern.split(' ').collect();
+    fit(&pattern, clause)
+}
+
+fn fit<'a>(pattern: &[&str], clause: &[&'a str]) -> Option<Vec<Vec<&'a str>>> {
+    let Some((first, rest)) = pattern.split_first() else {
+        return clause.is_empty().then(Vec::new);
+    };
+    if *first != "*" {
+        let (word, later) = clause.split_first()?;
+        return first.split('|').any(|either| word.eq_ignore_ascii_case(either)).then(|| fit(rest, later))?;
+    }
+    // The last star takes all that is left.
+    let lengths = if rest.is_empty() { clause.len()..=clause.len() } else { 0..=clause.len() };
+    lengths.into_iter().find_map(|taken| {
+        let mut parts = fit(rest, &clause[taken..])?;
+        parts.insert(0, clause[..taken].to_vec());
+        Some(parts)
+    })
+}
+
+/// An answer with its `{1}`, `{2}`… filled in.
+fn put_together(answer: &str, parts: &[Vec<&str>]) -> String {
+    let mut text = answer.to_owned();
+    for (number, part) in parts.iter().enumerate() {
+        let place = format!("{{{}}}", number + 1);
+        if text.contains(&place) {
+            let part = if part.is_empty() { "that".to_owned() } else { turned_round(part) };
+            text = text.replace(&place, &part);
+        }
+    }
+    text
+}
+
+/// What was said of oneself, said to the other: `I` becomes `you`.
+fn turned_round(words: &[&str]) -> String {
+    let turned = words.iter().enumerate().map(|(at, word)| {
+        let before = at.checked_sub(1).map(|before| words[before]).unwrap_or_default();
+        let is_last = at + 1 == words.len();
+        if word.eq_ignore_ascii_case("you") {
+            return if is_last && at > 0 { "me" } else { "I" };
+        }
+        if word.eq_ignore_ascii_case("are") && before.eq_ignore_ascii_case("you") {
+            return "am";
+        }
+        let found = REFLECTIONS.iter().find(|(from, _)| word.eq_ignore_ascii_case(from));
+        found.map_or(*word, |(_, to)| to)
+    });
+    turned.collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn patterns_take_sentences_apart() {
+        let cases: [(&str, &str, Option<&[&str]>); 8] = [
+            ("* i feel *", "today I feel very tired", Some(&["today", "very tired"])),
+            ("* i feel *", "I feel", Some(&["", ""])),
+            ("* i am|feel *", "I am late", Some(&["", "late"])),
+            ("i *", "you", None),
+            ("*", "", Some(&[""])),
+            ("yes", "yes indeed", None),
+            ("* my *", "all my days and my nights", Some(&["all", "days and my nights"])),
+            ("* a * b", "x a y b z b", Some(&["x", "y b z"])),
+        ];
+        for (pattern, said, expected) in cases {
+            let parts = take_apart(pattern, &words(said));
+            let parts = parts.map(|parts| parts.iter().map(|part| part.join(" ")).collect::<Vec<_>>());
+            let expected =
+                expected.map(|parts| parts.iter().map(|part| (*part).to_owned()).collect::<Vec<_>>());
+            assert_eq!(parts, expected, "{pattern} / {said}");
+        }
+    }
+
+    #[test]
+    fn pronouns_are_turned_round() {
+        let cases = [
+            ("I lost my keys", "you lost your keys"),
+            ("you are late", "I am late"),
+            ("they laugh at you", "they laugh at me"),
+            ("you", "I"),
+            ("I am myself with Anna", "you are yourself with Anna"),
+            ("your plan and mine", "my plan and yours"),
+        ];
+        for (said, expected) in cases {
+            assert_eq!(turned_round(&words(said)), expected, "{said}");
+        }
+    }
+
+    #[test]
+    fn the_strongest_keyword_is_answered_and_the_answers_take_turns() {
+        let said = "Hello, I dream of my mother";
+        assert!(reply(said, 0).contains("dream"), "{}", reply(said, 0));
+        assert_ne!(reply("I feel lost", 0), reply("I feel lost", 1));
+        assert_eq!(reply("I feel lost", 0), reply("I feel lost", 0));
+        assert!(reply("I feel lost without you", 0).contains("lost without me"));
+        assert_eq!(reply("xyzzy", 0), FALLBACKS[0]);
+        assert_eq!(reply("", FALLBACKS.len()), FALLBACKS[0]);
+    }
+
+    #[test]
+    fn every_keyword_has_a_pattern_that_always_fits_and_answers_that_can_be_filled() {
+        for keyword in KEYWORDS {
+            let (last, _) = keyword.rules.last().unwrap();
+            assert!(take_apart(last, &[keyword.word]).is_some(), "{}", keyword.word);
+            for (pattern, answers) in keyword.rules {
+                let stars = pattern.split(' ').filter(|word| *word == "*").count();
+                assert!(!answers.is_empty());
+                for answer in *answers {
+                    for number in stars + 1..9 {
+                        assert!(!answer.contains(&format!("{{{number}}}")), "{pattern}: {answer}");
+                    }
+                }
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn there_is_always_an_answer(said in ".{0,200}", spoken in 0_usize..1000) {
+            let answer = reply(&said, spoken);
+            prop_assert!(!answer.is_empty());
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! A model: a request goes in, deltas are heard while it answers, a reply comes out.
+//!
+//! This room owns the one trait that every model speaks and the types that cross it. It refuses to keep state: a
+//! request carries everything, so any node can go on where another one died. Dropping the future of
+//! [`Model::run`] cancels the call and closes its connection. Nothing here prints a key or what anybody said.
+//!
+//! [`openai`] and [`anthropic`] speak the wire; [`scripted`] replays a fixture; [`eliza`] talks by rules, with no
+//! key and no network; [`retry`] wraps any of them; [`price`] says what a reply cost.
+
+pub mod anthropic;
+mod assembly;
+pub mod eliza;
+mod error;
+mod http;
+pub mod openai;
+pub mod price;
+pub mod retry;
+pub mod scripted;
+mod sse;
+
+use futures_util::future::BoxFuture;
+use sederunt_core::json::Json;
+use serde::{Deserialize, Serialize};
+
+pub use error::{Error, Wait};
+pub use http::{BadSettings, Settings};
+
+/// Something that answers.
+pub trait Model: Send + Sync + std::fmt::Debug {
+    /// Answers a request. What is being said is heard piece by piece; the reply holds all of it.
+    fn run<'a>(&'a self, request: &'a Request, heard: Heard<'a>) -> BoxFuture<'a, Result<Reply, Error>>;
+}
+
+/// Who listens while a model speaks.
+pub type Heard<'a> = &'a mut (dyn FnMut(Delta) + Send);
+
+/// All that a model is told.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Request {
+    /// The stable prefix: the same bytes from call to call, so that providers can keep it.
+    pub instructions: String,
+    pub messages: Vec<Message>,
+    pub tools: Vec<ToolSpec>,
+    /// The reply's text is to be one JSON value that satisfies this schema. Whoever asks checks it.
+    pub output_schema: Option<Json>,
+    pub max_tokens: Option<u32>,
+    /// Replies of the model that were cut from the front of `messages`.
+    pub replies_cut: usize,
+}
+
+impl Request {
+    /// How often the model has spoken before this request, what was cut included.
+    pub fn replies(&self) -> usize {
+        let kept =
+            self.messages.iter().filter(|message| matches!(message, Message::Assistant { .. })).count();
+        self.replies_cut + kept
+    }
+}
+
+/// One message of a transcript.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Message {
+    User { text: String },
+    Assistant { text: String, calls: Vec<ToolCall> },
+    ToolResult { call_id: String, name: String, content: String, is_error: bool },
+}
+
+impl Message {
+    pub fn user(text: impl Into<String>) -> Self {
+        Self::User { text: text.into() }
+    }
+
+    pub fn assistant(text: impl Into<String>) -> Self {
+        Self::Assistant { text: text.into(), calls: Vec::new() }
+    }
+
+    /// What the message says in words.
+    pub fn text(&self) -> &str {
+        match self {
+            Self::User { text } | Self::Assistant { text, .. } => text,
+            Self::ToolResult { content, .. } => content,
+        }
+    }
+}
+
+/// A tool as a model is told of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolSpec {
+    pub name: String,
+    pub description: String,
+    /// JSON Schema of the arguments.
+    pub schema: Json,
+}
+
+/// A model wants a tool to be called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolCall {
+    pub id: String,
+    pub name: String,
+    pub args: Json,
+}
+
+/// A piece of what is being said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Delta {
+    Text(String),
+    Thinking(String),
+}
+
+/// What a model answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply {
+    pub text: String,
+    pub thinking: String,
+    pub calls: Vec<ToolCall>,
+    pub usage: Usage,
+    pub stop: Stop,
+}
+
+/// What a reply used up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Usage {
+    /// Everything that was read, cached parts included.
+    pub input_tokens: u64,
+    pub output_tokens: u64,
+    /// The part of `input_tokens` that the provider had kept.
+    pub cached_tokens: u64,
+    /// In millionths of the currency of the price table; unknown without a price.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost_micros: Option<u64>,
+}
+
+/// Why a model stopped speaking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// It was done.
+    End,
+    /// It waits for the results of its calls.
+    Calls,
+    /// It ran out of tokens; the text is cut.
+    Length,
+    /// It, or a filter of its provider, would not answer.
+    Refused,
+}

@@ -1,0 +1,287 @@
+//! Chat completions as OpenAI publishes them and many others serve them, streamed.
+//!
+//! Frames are `data:` lines with one chunk each; `[DONE]` ends them. Servers differ in small things, and this file
+//! knows the common ones: usage in a chunk of its own or with the last choice, thinking as `reasoning_content` or
+//! `reasoning`, calls without an index, no `[DONE]` after a finish reason.
+
+use futures_util::future::BoxFuture;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::assembly::{Assembly, CallPiece};
+use super::http::{BadSettings, Endpoint, Failure, KeyHeader};
+use super::{Error, Heard, Message, Model, Reply, Request, Settings, Stop, Usage};
+
+/// A model behind an OpenAI-compatible address.
+#[derive(Debug)]
+pub struct OpenAi {
+    endpoint: Endpoint,
+    model: String,
+    /// The name of the token limit: OpenAI's newer models refuse the old one, and others know only that.
+    limit: &'static str,
+}
+
+impl OpenAi {
+    pub fn new(settings: &Settings) -> Result<Self, BadSettings> {
+        let endpoint = Endpoint::new(settings, "/chat/completions", KeyHeader::Bearer)?;
+        let is_openai = endpoint.url().host_str() == Some("api.openai.com");
+        let limit = if is_openai { "max_completion_tokens" } else { "max_tokens" };
+        Ok(Self { endpoint, model: settings.model.clone(), limit })
+    }
+
+    fn body(&self, request: &Request) -> Value {
+        let mut messages = Vec::with_capacity(request.messages.len() + 1);
+        if !request.instructions.is_empty() {
+            messages.push(json!({"role": "system", "content": request.instructions}));
+        }
+        messages.extend(request.messages.iter().map(message));
+        let mut body = json!({
+            "model": self.model,
+            "messages": messages,
+            "stream": true,
+            "stream_options": {"include_usage": true},
+        });
+        if !request.tools.is_empty() {
+            let tool = |tool: &super::ToolSpec| {
+                json!({"type": "function", "function": {
+                    "name": tool.name, "description": tool.description, "parameters": tool.schema,
+                }})
+            };
+            body["tools"] = request.tools.iter().map(tool).collect();
+        }
+        if let Some(schema) = &request.output_schema {
+            body["response_format"] =
+                json!({"type": "json_schema", "json_schema": {"name": "output", "schema": schema}});
+        }
+        if let Some(tokens) = request.max_tokens {
+            body[self.limit] = tokens.into();
+        }
+        body
+    }
+
+    async fn stream(&self, request: &Request, heard: Heard<'_>) -> Result<Reply, Error> {
+        let mut frames = self.endpoint.open(&[], &self.body(request)).await?;
+        let mut assembly = Assembly::new(heard);
+        let mut usage = Usage::default();
+        let mut stop = None;
+        loop {
+            let frame = match frames.next().await {
+                // A server that said why it stopped has said everything.
+                Err(Error::CutShort) if stop.is_some() => break,
+                frame => frame?,
+            };
+            if frame.data == "[DONE]" {
+                break;
+            }
+            let chunk: Chunk = serde_json::from_str(&frame.data)
+                .map_err(|_| Error::Malformed { what: "a chunk is not JSON" })?;
+            if let Some(failure) = chunk.error {
+                return Err(failure.as_error(None, None));
+            }
+            if let Some(used) = &chunk.usage {
+                usage = used.as_usage();
+            }
+            let Some(choices) = chunk.choices else {
+                match chunk.usage {
+                    Some(_) => continue,
+                    None => return Err(Error::Malformed { what: "a chunk without choices" }),
+                }
+            };
+            for choice in choices {
+                if let Some(reason) = choice.take(&mut assembly)? {
+                    stop = Some(reason);
+                }
+            }
+        }
+        assembly.finish(stop.unwrap_or(Stop::End), usage)
+    }
+}
+
+impl Model for OpenAi {
+    fn run<'a>(&'a self, request: &'a Request, heard: Heard<'a>) -> BoxFuture<'a, Result<Reply, Error>> {
+        Box::pin(self.stream(request, heard))
+    }
+}
+
+fn message(message: &Message) -> Value {
+    match message {
+        Message::User { text } => json!({"role": "user", "content": text}),
+        Message::Assistant { text, calls } if calls.is_empty() => {
+            json!({"role": "assistant", "content": text})
+        }
+        Message::Assistant { text, calls } => {
+            let call = |call: &super::ToolCall| {
+                let function = json!({"name": call.name, "arguments": call.args.as_str()});
+                json!({"id": call.id, "type": "function", "function": function})
+            };
+            let content = (!text.is_empty()).then_some(text);
+            let calls: Vec<Value> = calls.iter().map(call).collect();
+            json!({"role": "assistant", "content": content, "tool_calls": calls})
+        }
+        Message::ToolResult { call_id, content, is_error, .. } => {
+            // The format has no mark for a failed call.
+            let content = if *is_error { format!("Error: {content}") } else { content.clone() };
+            json!({"role": "tool", "tool_call_id": call_id, "content": content})
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Chunk {
+    choices: Option<Vec<Choice>>,
+    usage: Option<Used>,
+    error: Option<Failure>,
+}
+
+#[derive(Deserialize)]
+struct Choice {
+    delta: Option<Piece>,
+    finish_reason: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Piece {
+    content: Option<String>,
+    refusal: Option<String>,
+    reasoning_content: Option<String>,
+    reasoning: Option<String>,
+    tool_calls: Option<Vec<Call>>,
+}
+
+#[derive(Deserialize)]
+struct Call {
+    index: Option<u64>,
+    id: Option<String>,
+    function: Option<Function>,
+}
+
+#[derive(Default, Deserialize)]
+struct Function {
+    name: Option<String>,
+    arguments: Option<String>,
+}
+
+impl Choice {
+    /// Hands on what it holds, and says why the model stopped, if it did.
+    fn take(self, assembly: &mut Assembly<'_>) -> Result<Option<Stop>, Error> {
+        let mut stop = self.finish_reason.as_deref().map(|reason| match reason {
+            "tool_calls" | "function_call" => Stop::Calls,
+            "length" => Stop::Length,
+            "content_filter" => Stop::Refused,
+            _ => Stop::End,
+        });
+        let Some(piece) = self.delta else { return Ok(stop) };
+        if let Some(thinking) = piece.reasoning_content.or(piece.reasoning) {
+            assembly.thinking(&thinking)?;
+        }
+        if let Some(text) = piece.content {
+            assembly.text(&text)?;
+        }
+        if let Some(text) = piece.refusal.filter(|text| !text.is_empty()) {
+            assembly.text(&text)?;
+            stop = Some(Stop::Refused);
+        }
+        for call in piece.tool_calls.unwrap_or_default() {
+            let function = call.function.unwrap_or_default();
+            assembly.call(CallPiece {
+                index: call.index,
+                id: call.id.as_deref().unwrap_or_default(),
+                name: function.name.as_deref().unwrap_or_default(),
+                args: function.arguments.as_deref().unwrap_or_default(),
+            })?;
+        }
+        Ok(stop)
+    }
+}
+
+#[derive(Deserialize)]
+struct Used {
+    #[serde(default)]
+    prompt_tokens: u64,
+    #[serde(default)]
+    completion_tokens: u64,
+    prompt_tokens_details: Option<UsedInput>,
+}
+
+#[derive(Deserialize)]
+struct UsedInput {
+    cached_tokens: Option<u64>,
+}
+
+impl Used {
+    fn as_usage(&self) -> Usage {
+        Usage {
+            input_tokens: self.prompt_tokens,
+            output_tokens: self.completion_tokens,
+            cached_tokens: self
+                .prompt_tokens_details
+                .as_ref()
+                .and_then(|input| input.cached_tokens)
+                .unwrap_or(0),
+            cost_micros: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sederunt_core::json::Json;
+
+    use super::super::{ToolCall, ToolSpec};
+    use super::*;
+
+    #[test]
+    fn a_request_is_written_as_published() {
+        let model = OpenAi::new(&Settings::new("http://127.0.0.1:1/v1", None, "m")).unwrap();
+        let args = Json::parse(br#"{"n":1.50}"#).unwrap();
+        let request = Request {
+            instructions: "Be brief.".to_owned(),
+            messages: vec![
+                Message::user("Hi"),
+                Message::Assistant {
+                    text: String::new(),
+                    calls: vec![ToolCall { id: "c1".to_owned(), name: "add".to_owned(), args }],
+                },
+                Message::ToolResult {
+                    call_id: "c1".to_owned(),
+                    name: "add".to_owned(),
+                    content: "no".to_owned(),
+                    is_error: true,
+                },
+            ],
+            tools: vec![ToolSpec {
+                name: "add".to_owned(),
+                description: "Adds".to_owned(),
+                schema: Json::parse(br#"{"type":"object"}"#).unwrap(),
+            }],
+            output_schema: Some(Json::parse(br#"{"type":"string"}"#).unwrap()),
+            max_tokens: Some(9),
+            replies_cut: 0,
+        };
+        let expected = json!({
+            "model": "m",
+            "messages": [
+                {"role": "system", "content": "Be brief."},
+                {"role": "user", "content": "Hi"},
+                {"role": "assistant", "content": null, "tool_calls": [
+                    {"id": "c1", "type": "function", "function": {"name": "add", "arguments": "{\"n\":1.50}"}}]},
+                {"role": "tool", "tool_call_id": "c1", "content": "Error: no"},
+            ],
+            "stream": true,
+            "stream_options": {"include_usage": true},
+            "tools": [{"type": "function", "function":
+                {"name": "add", "description": "Adds", "parameters": {"type": "object"}}}],
+            "response_format":
+                {"type": "json_schema", "json_schema": {"name": "output", "schema": {"type": "string"}}},
+            "max_tokens": 9,
+        });
+        assert_eq!(model.body(&request), expected);
+    }
+
+    #[test]
+    fn openai_itself_gets_the_newer_name_of_the_limit() {
+        let model = OpenAi::new(&Settings::new("https://api.openai.com/v1", None, "m")).unwrap();
+        let body = model.body(&Request { max_tokens: Some(9), ..Request::default() });
+        assert_eq!(body["max_completion_tokens"], 9);
+    }
+}

@@ -1,0 +1,283 @@
+//! Tools behind an HTTP address: the arguments go out as JSON, and what comes back is the result.
+//!
+//! Every call carries `Idempotency-Key`, so that a repeated attempt acts once, and `Sederunt-Confirmed: true` once
+//! somebody has agreed. A tool asks for that with `"requires_confirmation": true` in a JSON object, answered with a
+//! success, 409 or 428; its `summary` or `message` is what people are asked. Secrets are named in headers as
+//! `${NAME}` and filled in here; they are never printed. Other refusals (4xx) are results that the model may read;
+//! faults (408, 429, 5xx) are errors that may pass.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Method, RequestBuilder, Response, StatusCode};
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::Value;
+
+use super::{BadTool, CallContext, Error, Outcome, Tool, ToolCall, ToolSpec};
+use crate::limits;
+use crate::outbound::{self, Outbound};
+
+/// Secrets by name, from the configuration.
+pub type Secrets = BTreeMap<String, SecretString>;
+
+/// A tool as it is configured.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub spec: ToolSpec,
+    /// `GET` sends the arguments as a query, all others as a JSON body.
+    pub method: String,
+    pub url: String,
+    /// Values may hold `${NAME}` for a secret.
+    pub headers: Vec<(String, String)>,
+}
+
+/// A tool behind an address.
+#[derive(Debug)]
+pub struct HttpTool {
+    spec: ToolSpec,
+    method: Method,
+    url: String,
+    headers: HeaderMap,
+    outbound: Outbound,
+}
+
+impl HttpTool {
+    pub fn new(settings: Settings, secrets: &Secrets, outbound: Outbound) -> Result<Self, BadTool> {
+        let Settings { spec, method, url, headers } = settings;
+        let method = match method.as_str() {
+            "GET" => Method::GET,
+            "POST" => Method::POST,
+            "PUT" => Method::PUT,
+            "PATCH" => Method::PATCH,
+            "DELETE" => Method::DELETE,
+            _ => return Err(BadTool::Method { method }),
+        };
+        outbound.check(&url).map_err(|why| BadTool::Address { name: spec.name.clone(), why })?;
+        let headers = filled(&spec.name, &headers, secrets)?;
+        Ok(Self { spec, method, url, headers, outbound })
+    }
+
+    fn request(&self, call: &ToolCall, context: &CallContext) -> Result<RequestBuilder, Error> {
+        let url = match self.method {
+            Method::GET => with_query(&self.outbound.check(&self.url)?, &call.args.value()),
+            _ => self.url.clone(),
+        };
+        let request = self.outbound.request(self.method.clone(), &url)?.headers(self.headers.clone());
+        let request = request.header("Idempotency-Key", header_safe(&context.idempotency_key));
+        let request = if context.confirmed { request.header("Sederunt-Confirmed", "true") } else { request };
+        Ok(match self.method {
+            Method::GET => request,
+            _ => request.header(CONTENT_TYPE, "application/json").body(call.args.as_str().to_owned()),
+        })
+    }
+
+    async fn ask(&self, call: &ToolCall, context: &CallContext) -> Result<Outcome, Error> {
+        let sent = self.request(call, context)?.send().await;
+        let response = sent.map_err(|error| match outbound::blocked(&error) {
+            Some(blocked) => Error::Blocked(blocked),
+            None if error.is_connect() => Error::Unreachable,
+            None => Error::CutShort,
+        })?;
+        let status = response.status();
+        if status.is_redirection() {
+            return Err(Error::Redirected { status: status.as_u16() });
+        }
+        if status.is_server_error() || matches!(status.as_u16(), 408 | 429) {
+            let retry_after = response.headers().get("retry-after").and_then(|value| value.to_str().ok());
+            let retry_after =
+                retry_after.and_then(|value| value.trim().parse().ok()).map(Duration::from_secs);
+            return Err(Error::Unavailable { status: status.as_u16(), retry_after });
+        }
+        let (content, cut) = body(response).await?;
+        let may_ask = status.is_success() || matches!(status.as_u16(), 409 | 428);
+        if let Some(summary) = wish_for_confirmation(&content).filter(|_| may_ask && !cut) {
+            return Ok(Outcome::NeedsConfirmation { summary });
+        }
+        Ok(read(status, content, cut))
+    }
+}
+
+impl Tool for HttpTool {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn call<'a>(
+        &'a self,
+        call: &'a ToolCall,
+        context: &'a CallContext,
+    ) -> BoxFuture<'a, Result<Outcome, Error>> {
+        Box::pin(self.ask(call, context))
+    }
+}
+
+/// Headers with their secrets filled in, marked so that nothing prints them.
+pub(super) fn filled(
+    tool: &str,
+    headers: &[(String, String)],
+    secrets: &Secrets,
+) -> Result<HeaderMap, BadTool> {
+    let mut map = HeaderMap::new();
+    for (name, value) in headers {
+        let bad = || BadTool::Header { name: tool.to_owned(), header: name.clone() };
+        let value = fill(value, secrets)
+            .map_err(|secret| BadTool::Secret { name: tool.to_owned(), secret: secret.to_owned() })?;
+        let name = HeaderName::try_from(name).map_err(|_| bad())?;
+        let mut value = HeaderValue::try_from(value).map_err(|_| bad())?;
+        value.set_sensitive(true);
+        map.append(name, value);
+    }
+    Ok(map)
+}
+
+/// A text with its `${NAME}`s filled in, or the name that is not known.
+pub(super) fn fill<'a>(text: &'a str, secrets: &Secrets) -> Result<String, &'a str> {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("${") {
+        let Some((name, later)) = after.split_once('}') else { break };
+        out.push_str(before);
+        out.push_str(secrets.get(name).ok_or(name)?.expose_secret());
+        rest = later;
+    }
+    out.push_str(rest);
+    Ok(out)
+}
+
+/// Keys are made by the engine, but not for headers: what no header can carry is written as its hash.
+fn header_safe(key: &str) -> String {
+    use sha2::{Digest, Sha256};
+    match !key.is_empty() && key.chars().all(|c| c.is_ascii_graphic()) {
+        true => key.to_owned(),
+        false => hex::encode(Sha256::digest(key)),
+    }
+}
+
+fn with_query(url: &reqwest::Url, args: &Value) -> String {
+    let mut url = url.clone();
+    let mut query = url.query_pairs_mut();
+    for (name, value) in args.as_object().into_iter().flatten() {
+        match value {
+            Value::String(text) => query.append_pair(name, text),
+            other => query.append_pair(name, &other.to_string()),
+        };
+    }
+    drop(query);
+    url.to_string()
+}
+
+/// The body as far as it may go, and whether there was more.
+async fn body(mut response: Response) -> Result<(String, bool), Error> {
+    let mut bytes = Vec::new();
+    let mut cut = false;
+    while let Some(chunk) = response.chunk().await.map_err(|_| Error::CutShort)? {
+        let left = limits::RESULT_BYTES_MAX - bytes.len();
+        bytes.extend_from_slice(&chunk[..chunk.len().min(left)]);
+        if chunk.len() > left {
+            cut = true;
+            break;
+        }
+    }
+    Ok((String::from_utf8_lossy(&bytes).into_owned(), cut))
+}
+
+/// What people are to be asked, if this answer asks for it.
+pub(super) fn wish_for_confirmation(content: &str) -> Option<String> {
+    let answer: Value = serde_json::from_str(content).ok()?;
+    (answer["requires_confirmation"] == Value::Bool(true)).then(|| {
+        let words = answer["summary"].as_str().or(answer["message"].as_str());
+        words.unwrap_or("The tool asks for confirmation.").chars().take(500).collect()
+    })
+}
+
+fn read(status: StatusCode, content: String, cut: bool) -> Outcome {
+    match status.is_success() {
+        true => Outcome::Done { content, is_error: false, cut },
+        false => {
+            Outcome::Done { content: format!("status {}: {content}", status.as_u16()), is_error: true, cut }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sederunt_core::json::Json;
+
+    use super::*;
+    use crate::outbound::{Allow, Blocked};
+
+    fn settings(url: &str, headers: &[(&str, &str)]) -> Settings {
+        Settings {
+            spec: ToolSpec { name: "t".to_owned(), description: String::new(), schema: Json::stored("{}") },
+            method: "POST".to_owned(),
+            url: url.to_owned(),
+            headers: headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
+        }
+    }
+
+    fn secrets() -> Secrets {
+        [("TOKEN".to_owned(), SecretString::from("s3cret"))].into()
+    }
+
+    #[test]
+    fn secrets_are_filled_in_and_missing_ones_named() {
+        let cases = [
+            ("plain", Ok("plain")),
+            ("Bearer ${TOKEN}", Ok("Bearer s3cret")),
+            ("${TOKEN}${TOKEN}!", Ok("s3crets3cret!")),
+            ("${OTHER}", Err("OTHER")),
+            ("${unfinished", Ok("${unfinished")),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(fill(text, &secrets()), expected.map(str::to_owned), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_tool_that_could_never_work_is_refused_at_once() {
+        let outbound = Outbound::new(Allow::default()).unwrap();
+        let make = |settings| HttpTool::new(settings, &secrets(), outbound.clone()).err();
+        let name = || "t".to_owned();
+        let far = "https://example.org/";
+        let inside = Blocked::NotPublic { host: "127.0.0.1".to_owned() };
+        assert_eq!(make(settings(far, &[("X-Key", "${TOKEN}")])), None);
+        assert_eq!(
+            make(settings("http://127.0.0.1/", &[])),
+            Some(BadTool::Address { name: name(), why: inside })
+        );
+        let secret = "OTHER".to_owned();
+        assert_eq!(make(settings(far, &[("X", "${OTHER}")])), Some(BadTool::Secret { name: name(), secret }));
+        let header = "bad name".to_owned();
+        assert_eq!(make(settings(far, &[("bad name", "x")])), Some(BadTool::Header { name: name(), header }));
+        let method = "TRACE".to_owned();
+        let traced = Settings { method: method.clone(), ..settings(far, &[]) };
+        assert_eq!(make(traced), Some(BadTool::Method { method }));
+    }
+
+    #[test]
+    fn a_tool_does_not_print_its_secrets() {
+        let outbound = Outbound::new(Allow::default()).unwrap();
+        let tool =
+            HttpTool::new(settings("https://example.org/", &[("X-Key", "${TOKEN}")]), &secrets(), outbound)
+                .unwrap();
+        assert!(!format!("{tool:?}").contains("s3cret"));
+    }
+
+    #[test]
+    fn confirmation_is_asked_for_in_so_many_words() {
+        let cases = [
+            (r#"{"requires_confirmation":true,"summary":"Send it?"}"#, Some("Send it?")),
+            (r#"{"requires_confirmation":true,"message":"Really?"}"#, Some("Really?")),
+            (r#"{"requires_confirmation":true}"#, Some("The tool asks for confirmation.")),
+            (r#"{"requires_confirmation":"true"}"#, None),
+            (r#"{"requires_confirmation":false}"#, None),
+            ("[]", None),
+            ("requires_confirmation: true", None),
+        ];
+        for (content, expected) in cases {
+            assert_eq!(wish_for_confirmation(content).as_deref(), expected, "{content}");
+        }
+    }
+}

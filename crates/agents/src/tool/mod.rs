@@ -1,0 +1,57 @@
+//! A tool: something that a model may have done for it.
+//!
+//! This room owns the trait that every tool speaks and the box they are called from. The box checks what a model
+//! asks for before a tool sees it, and what a tool says before a model does: arguments against their schema, sizes,
+//! time. It refuses to decide whether somebody must be asked first: it only reports [`Outcome::NeedsConfirmation`],
+//! and a tool that needs it has not acted.
+
+mod error;
+pub mod http;
+//MCP pub mod mcp;
+mod schema;
+mod toolbox;
+
+use futures_util::future::BoxFuture;
+use sederunt_core::ids::{SessionId, TenantId};
+
+pub use crate::model::{ToolCall, ToolSpec};
+pub use error::{BadTool, Error};
+pub use schema::Schema;
+pub use toolbox::{Confirm, Toolbox};
+
+/// Something that can be called.
+pub trait Tool: Send + Sync + std::fmt::Debug {
+    fn spec(&self) -> &ToolSpec;
+
+    fn call<'a>(
+        &'a self,
+        call: &'a ToolCall,
+        context: &'a CallContext,
+    ) -> BoxFuture<'a, Result<Outcome, Error>>;
+}
+
+/// For whom a call is made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallContext {
+    pub tenant_id: TenantId,
+    pub session_id: SessionId,
+    /// The same for every attempt of the same call, so that a tool can act once.
+    pub idempotency_key: String,
+    /// Somebody who may has agreed to this call with these arguments.
+    pub confirmed: bool,
+}
+
+/// What came of a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The tool has answered. A result that was too long ends with a line that says so.
+    Done { content: String, is_error: bool, cut: bool },
+    /// The tool has done nothing yet and wants somebody to agree first.
+    NeedsConfirmation { summary: String },
+}
+
+impl Outcome {
+    pub fn done(content: impl Into<String>) -> Self {
+        Self::Done { content: content.into(), is_error: false, cut: false }
+    }
+}

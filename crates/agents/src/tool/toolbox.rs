@@ -1,0 +1,197 @@
+//! The tools of one run, each behind its checks.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::{BadTool, CallContext, Error, Outcome, Schema, Tool, ToolCall, ToolSpec};
+use crate::limits;
+
+/// Whether somebody must agree to every call of a tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Confirm {
+    Always,
+    /// Only when the tool itself asks for it.
+    WhenAsked,
+}
+
+/// Tools by name.
+#[derive(Debug)]
+pub struct Toolbox {
+    tools: BTreeMap<String, Entry>,
+    call_max: Duration,
+}
+
+#[derive(Debug)]
+struct Entry {
+    tool: Arc<dyn Tool>,
+    schema: Schema,
+    confirm: Confirm,
+}
+
+impl Default for Toolbox {
+    fn default() -> Self {
+        Self::new(limits::TOOL_CALL_MAX)
+    }
+}
+
+impl Toolbox {
+    /// An empty box whose calls may take so long.
+    pub fn new(call_max: Duration) -> Self {
+        Self { tools: BTreeMap::new(), call_max }
+    }
+
+    pub fn add(&mut self, tool: Arc<dyn Tool>, confirm: Confirm) -> Result<(), BadTool> {
+        let spec = tool.spec();
+        let name = spec.name.clone();
+        if !is_name(&name) {
+            return Err(BadTool::Name { name });
+        }
+        if self.tools.contains_key(&name) {
+            return Err(BadTool::Taken { name });
+        }
+        let schema = Schema::parse(&name, &spec.schema)?;
+        self.tools.insert(name, Entry { tool, schema, confirm });
+        Ok(())
+    }
+
+    /// What a model is told, always in the same order.
+    pub fn specs(&self) -> Vec<ToolSpec> {
+        self.tools.values().map(|entry| entry.tool.spec().clone()).collect()
+    }
+
+    /// Calls a tool, if the call is one that it can take and nobody has to agree first.
+    pub async fn call(&self, call: &ToolCall, context: &CallContext) -> Result<Outcome, Error> {
+        let entry = self.tools.get(&call.name).ok_or_else(|| Error::Unknown { name: call.name.clone() })?;
+        if call.args.len() > limits::ARGUMENT_BYTES_MAX {
+            return Err(Error::ArgumentsTooLarge { limit: limits::ARGUMENT_BYTES_MAX });
+        }
+        let problems = entry.schema.problems(&call.args.value());
+        if !problems.is_empty() {
+            return Err(Error::BadArguments { name: call.name.clone(), problems });
+        }
+        if entry.confirm == Confirm::Always && !context.confirmed {
+            return Ok(Outcome::NeedsConfirmation { summary: format!("Call `{}`?", call.name) });
+        }
+        let outcome = timeout(self.call_max, entry.tool.call(call, context)).await;
+        outcome.map_err(|_| Error::TimedOut { after: self.call_max })?.map(within_bounds)
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    let is_letter = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    (1..=limits::TOOL_NAME_CHARS_MAX).contains(&name.len()) && name.chars().all(is_letter)
+}
+
+/// Cuts what is too long for a model and an event, and says so.
+fn within_bounds(outcome: Outcome) -> Outcome {
+    let Outcome::Done { mut content, is_error, cut } = outcome else { return outcome };
+    let is_long = content.len() > limits::RESULT_BYTES_MAX;
+    if is_long {
+        content.truncate(content.floor_char_boundary(limits::RESULT_BYTES_MAX));
+    }
+    if is_long || cut {
+        content.push_str("\n[The result was longer; the rest was cut.]");
+    }
+    Outcome::Done { content, is_error, cut: cut || is_long }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::future::BoxFuture;
+    use sederunt_core::ids::{SessionId, TenantId};
+    use sederunt_core::json::Json;
+
+    use super::*;
+
+    #[derive(Debug)]
+    struct Fixed {
+        spec: ToolSpec,
+        /// `None` never answers.
+        outcome: Option<Result<Outcome, Error>>,
+    }
+
+    impl Tool for Fixed {
+        fn spec(&self) -> &ToolSpec {
+            &self.spec
+        }
+
+        fn call<'a>(&'a self, _: &'a ToolCall, _: &'a CallContext) -> BoxFuture<'a, Result<Outcome, Error>> {
+            match &self.outcome {
+                Some(outcome) => Box::pin(std::future::ready(outcome.clone())),
+                None => Box::pin(std::future::pending()),
+            }
+        }
+    }
+
+    fn tool(name: &str, schema: &str, outcome: Option<Result<Outcome, Error>>) -> Arc<dyn Tool> {
+        let schema = Json::parse(schema.as_bytes()).unwrap();
+        Arc::new(Fixed {
+            spec: ToolSpec { name: name.to_owned(), description: String::new(), schema },
+            outcome,
+        })
+    }
+
+    fn context(confirmed: bool) -> CallContext {
+        CallContext {
+            tenant_id: TenantId::stored("t"),
+            session_id: SessionId::stored("s"),
+            idempotency_key: "k".to_owned(),
+            confirmed,
+        }
+    }
+
+    fn call(name: &str, args: &str) -> ToolCall {
+        ToolCall { id: "c".to_owned(), name: name.to_owned(), args: Json::stored(args) }
+    }
+
+    const SCHEMA: &str = r#"{"type":"object","required":["n"],"properties":{"n":{"type":"integer"}}}"#;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_is_checked_before_and_after() {
+        let mut tools = Toolbox::default();
+        let done = |text: &str| Some(Ok(Outcome::done(text)));
+        let long = "é".repeat(limits::RESULT_BYTES_MAX / 2 + 1);
+        tools.add(tool("add", SCHEMA, done("3")), Confirm::WhenAsked).unwrap();
+        tools.add(tool("careful", SCHEMA, done("done")), Confirm::Always).unwrap();
+        tools.add(tool("hangs", SCHEMA, None), Confirm::WhenAsked).unwrap();
+        tools.add(tool("long", SCHEMA, done(&long)), Confirm::WhenAsked).unwrap();
+        let fits = r#"{"n":1}"#;
+        let huge = format!(r#"{{"n":1,"x":"{}"}}"#, "x".repeat(limits::ARGUMENT_BYTES_MAX));
+
+        let run = |name: &'static str, args: &str, confirmed| {
+            let (call, context, tools) = (call(name, args), context(confirmed), &tools);
+            async move { tools.call(&call, &context).await }
+        };
+        assert_eq!(run("add", fits, false).await, Ok(Outcome::done("3")));
+        assert_eq!(run("none", fits, false).await, Err(Error::Unknown { name: "none".to_owned() }));
+        assert!(matches!(run("add", "{}", false).await, Err(Error::BadArguments { .. })));
+        assert!(matches!(run("add", &huge, false).await, Err(Error::ArgumentsTooLarge { .. })));
+        assert!(matches!(run("careful", fits, false).await, Ok(Outcome::NeedsConfirmation { .. })));
+        assert!(matches!(run("careful", "{}", false).await, Err(Error::BadArguments { .. })));
+        assert_eq!(run("careful", fits, true).await, Ok(Outcome::done("done")));
+        assert_eq!(run("hangs", fits, false).await, Err(Error::TimedOut { after: limits::TOOL_CALL_MAX }));
+        let Ok(Outcome::Done { content, cut: true, .. }) = run("long", fits, false).await else {
+            panic!("not cut");
+        };
+        assert!(content.ends_with("the rest was cut.]") && content.len() < limits::RESULT_BYTES_MAX + 100);
+    }
+
+    #[test]
+    fn a_tool_that_cannot_be_offered_is_refused() {
+        let mut tools = Toolbox::default();
+        tools.add(tool("a", SCHEMA, None), Confirm::WhenAsked).unwrap();
+        let too_long = "x".repeat(limits::TOOL_NAME_CHARS_MAX + 1);
+        for name in ["", "a.b", "ä", "a b", &too_long] {
+            let refused = tools.add(tool(name, SCHEMA, None), Confirm::WhenAsked);
+            assert_eq!(refused, Err(BadTool::Name { name: name.to_owned() }));
+        }
+        let twin = tools.add(tool("a", SCHEMA, None), Confirm::WhenAsked);
+        assert_eq!(twin, Err(BadTool::Taken { name: "a".to_owned() }));
+        let bad = tools.add(tool("b", "[]", None), Confirm::WhenAsked);
+        assert!(matches!(bad, Err(BadTool::Schema { .. })));
+        assert_eq!(tools.specs().len(), 1);
+    }
+}
