@@ -7,9 +7,11 @@
 //! - [`model`]: one trait, and what speaks it (OpenAI-compatible, Anthropic, a script, a rule-based talker);
 //! - [`tool`]: one trait, and what speaks it (HTTP, MCP), with every argument and result checked;
 //! - [`outbound`]: the guard that every address given by a tenant passes before anything is sent to it;
+//! - [`executor`]: the worker that runs tasks with all of these;
 //! - [`context`]: how a transcript and everything around it become a request within a budget. Pure.
 
 pub mod context;
+pub mod executor;
 pub mod limits;
 pub mod model;
 pub mod outbound;

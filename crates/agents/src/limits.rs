@@ -37,3 +37,18 @@ pub const TOOL_NAME_CHARS_MAX: usize = 64;
 pub const MCP_TOOLS_MAX: usize = 128;
 /// How long an MCP server may take to start and introduce itself.
 pub const MCP_START_MAX: Duration = Duration::from_secs(30);
+
+/// Events of a log that a run reads back when it begins: far more than any model is given.
+pub const LOG_EVENTS_READ: usize = 5_000;
+/// Replies of a model in one session, whatever its task says: one that needs more is going round in circles.
+pub const STEPS_MAX: u64 = 200;
+/// Tokens that a model is given when its agent sets nothing.
+pub const CONTEXT_TOKENS_DEFAULT: usize = 32_000;
+/// Tries of a tool that could not be reached at all.
+pub const TOOL_TRIES_MAX: u32 = 3;
+/// The wait before the second try; the third waits twice as long.
+pub const TOOL_TRY_WAIT: Duration = Duration::from_millis(200);
+/// How often an idle worker looks for work although nobody woke it.
+pub const WORK_LOOK_AGAIN: Duration = Duration::from_secs(2);
+/// How often a worker looks for new tenants.
+pub const TENANTS_LOOK_AGAIN: Duration = Duration::from_secs(2);

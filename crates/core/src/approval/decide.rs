@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::gate::{Verdict, check_choices, evaluate_safety_gate};
-use super::{Approval, Body, Kind, State, digest};
+use super::{Approval, Body, Kind, State, digest, with_args};
 use crate::access::{Actor, Role};
 use crate::error::{Conflict, Error, Result};
 use crate::event::{EventType, NewEvent};
@@ -280,19 +280,14 @@ fn decide_tool(
         }
         return deny_tool(&by(actor), session, approval, wish.reason.as_deref());
     }
-    let call = staged.fields();
-    let args = call.iter().find(|(key, _)| key == "args").map(|(_, args)| args.clone());
+    let args = staged.fields().iter().find(|(key, _)| key == "args").map(|(_, args)| args.clone());
     let args = args.unwrap_or_else(Json::empty_object);
     if let Some(edited) = &wish.modified_args {
         check_edit("modified_args", &args, edited)?;
     }
     let edited = wish.modified_args.as_ref().map(|edited| merged(&args, edited));
     let final_args = edited.clone().unwrap_or(args);
-    let mut fields = call;
-    fields.retain(|(key, _)| key != "args");
-    fields.push(("args".to_owned(), final_args.clone()));
-    let final_call = Json::object(fields.iter().map(|(key, value)| (key.as_str(), value)));
-    let sum = digest(Kind::Tool, &session.id, &final_call);
+    let sum = digest(Kind::Tool, &session.id, &with_args(staged, &final_args));
     let resume = Resume {
         approval_id: approval.id.to_string(),
         decision: Decision::Approve.as_str().to_owned(),

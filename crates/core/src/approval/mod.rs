@@ -132,6 +132,14 @@ pub fn digest(kind: Kind, session: &SessionId, staged: &Json) -> String {
     hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// A staged call with these arguments: what may be carried out after an approval.
+pub fn with_args(call: &Json, args: &Json) -> Json {
+    let mut fields = call.fields();
+    fields.retain(|(key, _)| key != "args");
+    fields.push(("args".to_owned(), args.clone()));
+    Json::object(fields.iter().map(|(key, value)| (key.as_str(), value)))
+}
+
 /// Filters of a list of approvals; all given ones must hold. Newest first.
 #[derive(Clone, Debug, Default)]
 pub struct ApprovalQuery {

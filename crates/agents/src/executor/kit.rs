@@ -1,0 +1,138 @@
+//! What an executor works with: the models and tools that its configuration gives it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use sederunt_core::json::Json;
+use sederunt_core::library::agent::{HttpTool as HttpDefinition, Tool as Definition};
+
+use crate::limits;
+use crate::model::eliza::Eliza;
+use crate::model::price::Prices;
+use crate::model::retry::{Policy, Retrying};
+use crate::model::{Model, Settings as Provider, anthropic, openai};
+use crate::outbound::Outbound;
+use crate::tool::http::{HttpTool, Secrets, Settings as HttpSettings};
+use crate::tool::{BadTool, Confirm, ToolSpec, Toolbox};
+
+/// The name of a model that somebody outside runs.
+const EXTERNAL: &str = "external";
+
+/// Models and tools.
+#[derive(Debug)]
+pub struct Kit {
+    /// The model of agents that name none.
+    pub default_model: String,
+    /// Providers of `openai:…` models, by the name before the colon.
+    pub openai: BTreeMap<String, Provider>,
+    pub anthropic: BTreeMap<String, Provider>,
+    /// Models under names of their own, such as scripts.
+    pub named: BTreeMap<String, Arc<dyn Model>>,
+    pub prices: Prices,
+    pub secrets: Secrets,
+    pub outbound: Outbound,
+    pub retries: Policy,
+}
+
+/// Why an agent cannot work here.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unfit {
+    #[error("this server has no model `{0}`")]
+    NoModel(String),
+    #[error("{0}")]
+    Tool(#[from] BadTool),
+    #[error("this server has no MCP server `{0}`")]
+    NoServer(String),
+}
+
+impl Kit {
+    /// Models that need nothing, and no tools but those of agents themselves.
+    pub fn plain(outbound: Outbound) -> Self {
+        Self {
+            default_model: "eliza".to_owned(),
+            openai: BTreeMap::new(),
+            anthropic: BTreeMap::new(),
+            named: BTreeMap::new(),
+            prices: Prices::default(),
+            secrets: Secrets::new(),
+            outbound,
+            retries: Policy::default(),
+        }
+    }
+
+    /// Whether agents with this model are run here, or by somebody else.
+    pub fn runs(&self, model: Option<&str>) -> bool {
+        model.unwrap_or(&self.default_model) != EXTERNAL
+    }
+
+    /// The full name of a model: the default one where none is named.
+    pub fn name_of<'a>(&'a self, model: Option<&'a str>) -> &'a str {
+        model.unwrap_or(&self.default_model)
+    }
+
+    pub fn model(&self, name: &str) -> Result<Arc<dyn Model>, Unfit> {
+        if let Some(model) = self.named.get(name) {
+            return Ok(self.patient(model.clone()));
+        }
+        if name == "eliza" {
+            return Ok(Arc::new(Eliza));
+        }
+        let unknown = || Unfit::NoModel(name.to_owned());
+        let (provider, model) = name.split_once(':').ok_or_else(unknown)?;
+        if let Some(settings) = self.openai.get(provider) {
+            let settings = Provider { model: model.to_owned(), ..settings.clone() };
+            return Ok(self.patient(Arc::new(openai::OpenAi::new(&settings).map_err(|_| unknown())?)));
+        }
+        if let Some(settings) = self.anthropic.get(provider) {
+            let settings = Provider { model: model.to_owned(), ..settings.clone() };
+            return Ok(self.patient(Arc::new(anthropic::Anthropic::new(&settings).map_err(|_| unknown())?)));
+        }
+        Err(unknown())
+    }
+
+    fn patient(&self, model: Arc<dyn Model>) -> Arc<dyn Model> {
+        Arc::new(Retrying::new(model, self.retries))
+    }
+
+    /// The tools of an agent, each behind its checks.
+    pub async fn toolbox(&self, tools: &[Definition]) -> Result<Toolbox, Unfit> {
+        let mut toolbox = Toolbox::default();
+        for tool in tools {
+            match tool {
+                Definition::Http(tool) => {
+                    let confirm =
+                        if tool.requires_confirmation { Confirm::Always } else { Confirm::WhenAsked };
+                    toolbox.add(Arc::new(self.http(tool)?), confirm)?;
+                }
+                Definition::Mcp(tools) => return Err(Unfit::NoServer(tools.server.clone())),
+                Definition::Builtin(_) => {}
+            }
+        }
+        Ok(toolbox)
+    }
+
+    fn http(&self, tool: &HttpDefinition) -> Result<HttpTool, BadTool> {
+        let any = || Json::stored(r#"{"type":"object"}"#);
+        let headers = tool.headers.iter().map(|(name, value)| {
+            let value =
+                value.strip_prefix("secret:").map_or_else(|| value.clone(), |name| format!("${{{name}}}"));
+            (name.clone(), value)
+        });
+        let settings = HttpSettings {
+            spec: ToolSpec {
+                name: tool.name.clone(),
+                description: tool.description.clone().unwrap_or_default(),
+                schema: tool.schema.clone().unwrap_or_else(any),
+            },
+            method: tool.method.clone(),
+            url: tool.url.clone(),
+            headers: headers.collect(),
+        };
+        HttpTool::new(settings, &self.secrets, self.outbound.clone())
+    }
+}
+
+/// How much a model is given when its agent sets nothing.
+pub(super) fn context_budget(agent: Option<u64>) -> usize {
+    agent.and_then(|tokens| usize::try_from(tokens).ok()).unwrap_or(limits::CONTEXT_TOKENS_DEFAULT)
+}

@@ -1,0 +1,192 @@
+//! The executor: a worker that runs tasks. It claims, works, and settles by the same calls that workers in other
+//! languages make over HTTP, and nothing else; so whatever fences them off fences it off too.
+//!
+//! This room owns the loop around runs ([`Executor`]) and one run ([`job`]). A run keeps nothing that the log does
+//! not hold: whoever takes over after a crash reads the log ([`past`]) and goes on. What models and tools there are
+//! is the [`kit`]'s to know.
+
+mod job;
+pub mod kit;
+mod past;
+mod pulse;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sederunt_core::access::{Actor, Role};
+use sederunt_core::engine::Engine;
+use sederunt_core::ids::{CredentialId, TenantId};
+use sederunt_core::library::Agent;
+use sederunt_core::session::{SessionType, SourceKind};
+use sederunt_core::work::{ClaimRequest, Claimed};
+use sederunt_core::{Error, limits as core_limits};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+
+pub use kit::Kit;
+
+use crate::limits;
+
+/// How a worker works.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The name that claims show.
+    pub worker: String,
+    /// Runs at the same time.
+    pub runs_max: usize,
+    pub lease: Duration,
+}
+
+/// Runs what is pending, in all tenants.
+#[derive(Clone, Debug)]
+pub struct Executor {
+    engine: Engine,
+    kit: Arc<Kit>,
+    settings: Settings,
+    credential: CredentialId,
+}
+
+impl Executor {
+    /// Every executor is a worker of its own: what another one has claimed is not this one's.
+    pub fn new(engine: Engine, kit: Arc<Kit>, settings: Settings) -> Self {
+        let credential = CredentialId::stored(format!("executor:{}", sederunt_core::ids::random_hex::<8>()));
+        Self { engine, kit, settings, credential }
+    }
+
+    /// Works until told to leave, then finishes what it has begun, as far as `leaving` waits for it.
+    pub async fn serve(&self, mut leaving: watch::Receiver<bool>) {
+        let room = Arc::new(Semaphore::new(self.settings.runs_max));
+        let mut tenants: JoinSet<()> = JoinSet::new();
+        let mut known: Vec<TenantId> = Vec::new();
+        loop {
+            match self.engine.operator().tenants().await {
+                Ok(all) => {
+                    for tenant in all.into_iter().filter(|tenant| !tenant.suspended) {
+                        if !known.contains(&tenant.id) {
+                            known.push(tenant.id.clone());
+                            let (this, room, leaving) = (self.clone(), room.clone(), leaving.clone());
+                            tenants.spawn(async move { this.serve_tenant(tenant.id, &room, leaving).await });
+                        }
+                    }
+                }
+                Err(error) => tracing::warn!(target: "sederunt::work", %error, "tenants cannot be listed"),
+            }
+            tokio::select! {
+                _ = leaving.wait_for(|leave| *leave) => break,
+                () = tokio::time::sleep(limits::TENANTS_LOOK_AGAIN) => {}
+            }
+        }
+        while tenants.join_next().await.is_some() {}
+    }
+
+    async fn serve_tenant(
+        &self,
+        tenant: TenantId,
+        room: &Arc<Semaphore>,
+        mut leaving: watch::Receiver<bool>,
+    ) {
+        let actor = Arc::new(self.actor(tenant));
+        let mut runs: JoinSet<()> = JoinSet::new();
+        loop {
+            let mut woken = self.engine.hub().work(&actor.tenant);
+            woken.borrow_and_update();
+            let idle = loop {
+                let Ok(place) = room.clone().acquire_owned().await else { return };
+                if *leaving.borrow() {
+                    break false;
+                }
+                match self.take(&actor).await {
+                    Ok(Some(claimed)) => {
+                        let (this, actor) = (self.clone(), actor.clone());
+                        runs.spawn(async move {
+                            this.run(&actor, claimed).await;
+                            drop(place);
+                        });
+                    }
+                    Ok(None) => break true,
+                    Err(error) => {
+                        tracing::warn!(target: "sederunt::work", code = error.code(), "nothing can be claimed");
+                        break true;
+                    }
+                }
+                while runs.try_join_next().is_some() {}
+            };
+            if !idle {
+                break;
+            }
+            tokio::select! {
+                _ = leaving.wait_for(|leave| *leave) => break,
+                _ = woken.changed() => {}
+                () = tokio::time::sleep(limits::WORK_LOOK_AGAIN) => {}
+            }
+        }
+        while runs.join_next().await.is_some() {}
+    }
+
+    /// Takes one session whose agent this worker can be. Agents that somebody else runs are left alone.
+    pub async fn take(&self, actor: &Arc<Actor>) -> Result<Option<Claimed>, Error> {
+        let mut slugs = vec!["eliza".to_owned()];
+        let mut after = None;
+        loop {
+            let page = self
+                .engine
+                .definitions::<Agent>(actor, Vec::new(), after, core_limits::PAGE_ROWS_MAX)
+                .await?;
+            slugs.extend(
+                page.items
+                    .into_iter()
+                    .map(|agent| agent.value)
+                    .filter(|agent| self.kit.runs(agent.model.as_deref()))
+                    .map(|agent| agent.slug),
+            );
+            match page.next {
+                Some(next) => after = Some(next),
+                None => break,
+            }
+        }
+        slugs.dedup();
+        for some in slugs.chunks(core_limits::CLAIM_BATCH_MAX) {
+            let request = ClaimRequest {
+                worker: self.settings.worker.clone(),
+                session_types: vec![SessionType::Agent, SessionType::Mixed],
+                agent_slugs: some.to_vec(),
+                limit: 1,
+                lease: self.settings.lease,
+                wait: Duration::ZERO,
+            };
+            if let Some(claimed) = self.engine.claim(actor, request, None).await?.pop() {
+                return Ok(Some(claimed));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Runs a session to its end, or until it is somebody else's.
+    pub async fn run(&self, actor: &Arc<Actor>, claimed: Claimed) {
+        let session = claimed.session.id.clone();
+        let job =
+            job::Job::new(self.engine.clone(), self.kit.clone(), actor.clone(), claimed, self.settings.lease);
+        match job.run().await {
+            Ok(()) => {}
+            Err(error) if error.code() == "fenced" => {
+                tracing::info!(target: "sederunt::work", %session, "the claim was lost; another worker goes on");
+            }
+            Err(error) => {
+                tracing::warn!(target: "sederunt::work", %session, code = error.code(), "a run could not be settled");
+            }
+        }
+    }
+
+    /// Who this worker is in a tenant.
+    pub fn actor(&self, tenant: TenantId) -> Actor {
+        Actor {
+            tenant,
+            credential: self.credential.clone(),
+            role: Role::Worker,
+            user: None,
+            prefix: None,
+            shared: None,
+            surface: SourceKind::Api,
+        }
+    }
+}

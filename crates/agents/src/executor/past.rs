@@ -1,0 +1,181 @@
+//! What a log says of a run so far: the transcript, what it has used up, and the calls that nobody answered. Pure.
+
+use sederunt_core::event::Event;
+use sederunt_core::json::Json;
+
+use crate::model::{Message, ToolCall, Usage};
+
+/// A run so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Past {
+    pub messages: Vec<Message>,
+    pub spent: Spent,
+    /// Calls without a result, oldest first.
+    pub open: Vec<Open>,
+}
+
+/// What a run has used up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Spent {
+    /// Replies of the model.
+    pub steps: u64,
+    pub usage: Usage,
+}
+
+impl Spent {
+    pub(super) fn add(&mut self, usage: Usage) {
+        self.steps += 1;
+        let sum = &mut self.usage;
+        sum.input_tokens += usage.input_tokens;
+        sum.output_tokens += usage.output_tokens;
+        sum.cached_tokens += usage.cached_tokens;
+        if let Some(cost) = usage.cost_micros {
+            *sum.cost_micros.get_or_insert(0) += cost;
+        }
+    }
+}
+
+/// A call that has no result in the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Open {
+    pub call: ToolCall,
+    /// It was begun: whether it acted is not known.
+    pub begun: bool,
+}
+
+/// Reads a log, oldest event first.
+pub(super) fn read(events: &[Event]) -> Past {
+    let mut past = Past::default();
+    let mut step_of_last = None;
+    for event in events {
+        let metadata = event.metadata.as_ref().map(Json::value).unwrap_or_default();
+        let word =
+            |key: &str| metadata.get(key).and_then(|value| value.as_str()).unwrap_or_default().to_owned();
+        let step = metadata.get("step").and_then(serde_json::Value::as_u64);
+        if let Some(usage) = metadata.get("usage").cloned()
+            && let Ok(usage) = serde_json::from_value(usage)
+        {
+            past.spent.add(usage);
+        }
+        match event.kind.as_str() {
+            "user.message" => {
+                let text =
+                    event.text().or_else(|| event.content.as_ref().map(|json| json.as_str().to_owned()));
+                past.messages.push(Message::user(text.unwrap_or_default()));
+            }
+            "agent.message" => past.messages.push(Message::assistant(event.text().unwrap_or_default())),
+            "agent.tool_call" => {
+                let call =
+                    ToolCall { id: word("tool_call_id"), name: word("tool_name"), args: args_of(event) };
+                past.open.push(Open { call: call.clone(), begun: false });
+                // The calls of one reply belong to it.
+                match past.messages.last_mut() {
+                    Some(Message::Assistant { calls, .. }) if step == step_of_last => calls.push(call),
+                    _ => past.messages.push(Message::Assistant { text: String::new(), calls: vec![call] }),
+                }
+            }
+            "tool.invocation_started" => {
+                let id = word("invocation_id");
+                for open in past.open.iter_mut().filter(|open| open.call.id == id) {
+                    open.begun = true;
+                }
+            }
+            "agent.tool_result" => {
+                let id = word("tool_call_id");
+                past.open.retain(|open| open.call.id != id);
+                past.messages.push(Message::ToolResult {
+                    call_id: id,
+                    name: word("tool_name"),
+                    content: event.text().unwrap_or_default(),
+                    is_error: metadata.get("is_error").and_then(serde_json::Value::as_bool).unwrap_or(false),
+                });
+            }
+            "session.error" if word("code") == "output_invalid" => {
+                past.messages.push(Message::user(unfit(&word("message"))));
+            }
+            _ => {}
+        }
+        if matches!(event.kind.as_str(), "agent.message" | "agent.tool_call") {
+            step_of_last = step;
+        }
+    }
+    past
+}
+
+/// What a model is told when its result does not keep the contract.
+pub(super) fn unfit(complaints: &str) -> String {
+    format!(
+        "[Your result does not fit what was asked for: {complaints}. Answer again with the whole result.]"
+    )
+}
+
+fn args_of(event: &Event) -> Json {
+    let parts: Vec<Json> = event.content.as_ref().and_then(|content| content.read().ok()).unwrap_or_default();
+    parts
+        .first()
+        .and_then(|part| part.fields().into_iter().find(|(key, _)| key == "args"))
+        .map_or_else(Json::empty_object, |(_, args)| args)
+}
+
+#[cfg(test)]
+mod tests {
+    use sederunt_core::event::EventType;
+    use sederunt_core::{SessionId, Timestamp};
+
+    use super::*;
+
+    fn event(kind: &str, metadata: &str, content: &str) -> Event {
+        let json = |text: &str| (!text.is_empty()).then(|| Json::parse(text.as_bytes()).unwrap());
+        Event {
+            session_id: SessionId::stored("s"),
+            sequence: 1,
+            kind: EventType::parse(kind).unwrap(),
+            content: json(content),
+            metadata: json(metadata),
+            subthread_id: None,
+            external_event_id: None,
+            turn: None,
+            author: None,
+            at: Timestamp::default(),
+        }
+    }
+
+    #[test]
+    fn a_log_becomes_a_transcript_with_what_is_left_open() {
+        let call = |id: &str| format!(r#"{{"tool_call_id":"{id}","tool_name":"t","step":1}}"#);
+        let past = read(&[
+            event("session.created", "{}", ""),
+            event("user.message", "", r#"[{"type":"text","text":"hi"}]"#),
+            event(
+                "agent.message",
+                r#"{"step":1,"usage":{"input_tokens":3,"output_tokens":2,"cached_tokens":0,"cost_micros":9}}"#,
+                r#"[{"type":"text","text":"let me see"}]"#,
+            ),
+            event("agent.tool_call", &call("c1"), r#"[{"type":"tool-call","args":{"n":1.50}}]"#),
+            event("agent.tool_call", &call("c2"), ""),
+            event("agent.tool_call", &call("c3"), ""),
+            event("tool.invocation_started", r#"{"invocation_id":"c1"}"#, ""),
+            event(
+                "agent.tool_result",
+                r#"{"tool_call_id":"c1","tool_name":"t","is_error":true}"#,
+                r#"[{"type":"text","text":"no"}]"#,
+            ),
+            event("tool.invocation_started", r#"{"invocation_id":"c2"}"#, ""),
+        ]);
+        assert_eq!(past.messages.len(), 3);
+        let Message::Assistant { text, calls } = &past.messages[1] else { panic!("{past:?}") };
+        assert_eq!((text.as_str(), calls.len(), calls[0].args.as_str()), ("let me see", 3, r#"{"n":1.50}"#));
+        let open: Vec<(&str, bool)> =
+            past.open.iter().map(|open| (open.call.id.as_str(), open.begun)).collect();
+        assert_eq!(open, [("c2", true), ("c3", false)]);
+        assert_eq!((past.spent.steps, past.spent.usage.cost_micros), (1, Some(9)));
+    }
+
+    #[test]
+    fn a_result_that_did_not_fit_is_told_to_whoever_goes_on() {
+        let past =
+            read(&[event("session.error", r#"{"code":"output_invalid","message":"n is missing"}"#, "")]);
+        assert!(past.messages[0].text().contains("n is missing"));
+        assert!(read(&[event("session.error", r#"{"code":"x","message":"y"}"#, "")]).messages.is_empty());
+    }
+}
