@@ -150,7 +150,7 @@ impl Job {
         let mut before = None;
         while events.len() < limits::LOG_EVENTS_READ {
             let query = EventQuery { before, newest_first: true, limit: 1000, ..EventQuery::default() };
-            let page = self.engine.events(&self.actor, &self.id, query).await?;
+            let page = self.engine.read(&self.actor, &self.id, query).await?;
             before = Some(page.next_after);
             events.extend(page.events);
             if !page.has_more {
