@@ -45,13 +45,12 @@ fn secrets() -> Secrets {
     [("WORD".to_owned(), "hello".into())].into()
 }
 
-fn server(transport: Transport, call_max: Duration) -> Arc<Server> {
-    let settings = Settings { call_max, ..Settings::new("fix", transport) };
-    Server::new(settings, &secrets(), &outbound()).unwrap()
+fn server(transport: Transport) -> Arc<Server> {
+    Server::new(Settings::new("fix", transport), &secrets(), &outbound()).unwrap()
 }
 
-async fn toolbox(server: &Arc<Server>) -> Toolbox {
-    let mut tools = Toolbox::default();
+async fn toolbox(server: &Arc<Server>, patience: Duration) -> Toolbox {
+    let mut tools = Toolbox::new(patience);
     for tool in server.tools().await.unwrap() {
         tools.add(tool, Confirm::WhenAsked).unwrap();
     }
@@ -96,34 +95,31 @@ async fn behaves(tools: &Toolbox) {
 
 #[tokio::test]
 async fn a_child_process_lends_its_tools_and_ends_with_its_server() {
-    let server = server(stdio(), SOON);
-    let tools = toolbox(&server).await;
+    let server = server(stdio());
+    let tools = toolbox(&server, 3 * SOON).await;
     behaves(&tools).await;
 
     let answer = words(&tools, &who(&tools)).await;
     let (pid, sees) = answer.split_once(' ').unwrap();
     assert_eq!(sees, "GREETING", "nothing of our environment");
 
+    let patience = Duration::from_millis(50);
+    let hasty = toolbox(&server, patience).await;
+    assert_eq!(ask(&hasty, "fix__hang", "{}").await, Err(Error::TimedOut { after: patience }));
+    assert_eq!(words(&tools, &who(&tools)).await, answer, "the others are not disturbed");
+
     assert_eq!(ask(&tools, "fix__crash", "{}").await, Err(Error::CutShort));
     let again = words(&tools, &who(&tools)).await;
     let (new_pid, _) = again.split_once(' ').unwrap();
     assert_ne!(pid, new_pid, "it was started again");
 
-    drop((tools, server));
+    drop((hasty, tools, server));
     let gone = async {
         while Path::new("/proc").join(new_pid).exists() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
     tokio::time::timeout(SOON, gone).await.expect("the child was not ended");
-}
-
-#[tokio::test]
-async fn a_call_that_hangs_is_given_up() {
-    let patience = Duration::from_millis(100);
-    let server = server(stdio(), patience);
-    let tools = toolbox(&server).await;
-    assert_eq!(ask(&tools, "fix__hang", "{}").await, Err(Error::TimedOut { after: patience }));
 }
 
 struct OverHttp {
@@ -149,8 +145,8 @@ impl OverHttp {
 #[tokio::test]
 async fn a_server_over_http_lends_its_tools_and_is_found_again_after_a_crash() {
     let mut first = OverHttp::start(None).await;
-    let server = server(first.transport(), SOON);
-    let tools = toolbox(&server).await;
+    let server = server(first.transport());
+    let tools = toolbox(&server, 3 * SOON).await;
     behaves(&tools).await;
 
     assert_eq!(ask(&tools, "fix__crash", "{}").await, Err(Error::CutShort));
@@ -175,7 +171,7 @@ async fn what_cannot_be_an_mcp_server_is_told_apart() {
         (nowhere, Error::Unreachable),
     ];
     for (transport, expected) in cases {
-        assert_eq!(server(transport.clone(), SOON).tools().await.err(), Some(expected), "{transport:?}");
+        assert_eq!(server(transport.clone()).tools().await.err(), Some(expected), "{transport:?}");
     }
     let patience = Duration::from_millis(100);
     let mute = Settings { start_max: patience, ..Settings::new("fix", child("/bin/cat", &["/dev/zero"])) };

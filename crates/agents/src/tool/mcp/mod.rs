@@ -40,18 +40,11 @@ pub struct Settings {
     pub transport: Transport,
     /// How long it may take to start and introduce itself.
     pub start_max: Duration,
-    /// How long a call may take.
-    pub call_max: Duration,
 }
 
 impl Settings {
     pub fn new(name: impl Into<String>, transport: Transport) -> Self {
-        Self {
-            name: name.into(),
-            transport,
-            start_max: limits::MCP_START_MAX,
-            call_max: limits::TOOL_CALL_MAX,
-        }
+        Self { name: name.into(), transport, start_max: limits::MCP_START_MAX }
     }
 }
 
@@ -70,16 +63,15 @@ pub struct Server {
     name: String,
     dial: Dial,
     start_max: Duration,
-    call_max: Duration,
     line: Mutex<Option<Arc<Line>>>,
 }
 
 impl Server {
     /// A server that was not reached yet.
     pub fn new(settings: Settings, secrets: &Secrets, outbound: &Outbound) -> Result<Arc<Self>, BadTool> {
-        let Settings { name, transport, start_max, call_max } = settings;
+        let Settings { name, transport, start_max } = settings;
         let dial = Dial::new(&name, transport, secrets, outbound)?;
-        Ok(Arc::new(Self { name, dial, start_max, call_max, line: Mutex::default() }))
+        Ok(Arc::new(Self { name, dial, start_max, line: Mutex::default() }))
     }
 
     /// Its tools, named `server__tool`.
@@ -143,8 +135,7 @@ impl Server {
         let mut params = CallToolRequestParams::new(name.to_owned());
         params.meta = Some(meta(context));
         params.arguments = call.args.value().as_object().cloned();
-        let answered = timeout(self.call_max, line.call_tool(params)).await;
-        match answered.map_err(|_| Error::TimedOut { after: self.call_max })? {
+        match line.call_tool(params).await {
             Ok(result) => Ok(outcome(result)),
             // The server is there and says no: that is an answer.
             Err(ServiceError::McpError(error)) => {
