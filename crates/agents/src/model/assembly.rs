@@ -124,10 +124,10 @@ impl<'a> Assembly<'a> {
 mod tests {
     use super::*;
 
-    fn assemble(
-        pieces: &[CallPiece<'_>],
-        stop: Stop,
-    ) -> Result<(Vec<(String, String, String)>, Stop), Error> {
+    /// Id, name, arguments.
+    type Call = (String, String, String);
+
+    fn assemble(pieces: &[CallPiece<'_>], stop: Stop) -> Result<(Vec<Call>, Stop), Error> {
         let mut deaf = |_| {};
         let mut assembly = Assembly::new(&mut deaf);
         for piece in pieces {
@@ -142,7 +142,7 @@ mod tests {
         CallPiece { index, id, name, args }
     }
 
-    fn call(id: &str, name: &str, args: &str) -> (String, String, String) {
+    fn call(id: &str, name: &str, args: &str) -> Call {
         (id.to_owned(), name.to_owned(), args.to_owned())
     }
 
@@ -205,7 +205,7 @@ mod tests {
         let piece = "x".repeat(limits::REPLY_BYTES_MAX);
         assert_eq!(assembly.text(&piece), Ok(()));
         assert_eq!(assembly.thinking("x"), Err(Error::ReplyTooLarge { limit: limits::REPLY_BYTES_MAX }));
-        let many: Vec<_> = (0..=limits::REPLY_CALLS_MAX as u64).map(|n| piece_at(n)).collect();
+        let many: Vec<_> = (0..=limits::REPLY_CALLS_MAX as u64).map(piece_at).collect();
         assert_eq!(assemble(&many, Stop::End), Err(Error::Malformed { what: "too many calls" }));
     }
 

@@ -2,7 +2,7 @@
 //!
 //! A name is looked up once, every address it has is judged, and the connection goes to those addresses and no
 //! others; so a name that answers differently the second time gains nothing. Addresses that are not of the public
-//! internet are refused ([`public`]), unless the configuration names the host or its network. Only `http` and
+//! internet are refused ([`is_public`]), unless the configuration names the host or its network. Only `http` and
 //! `https`; no credentials in the URL; redirects are never followed; no proxy is used, since it would look the name
 //! up again.
 

@@ -25,7 +25,7 @@ fn an_address_is_judged_before_anything_is_sent() {
         ("http://0x7f.1/", inside("127.0.0.1")),
         ("http://0177.0.0.1/", inside("127.0.0.1")),
         ("http://[::1]/", inside("::1")),
-        ("http://[::ffff:127.0.0.1]/", inside("::ffff:127.0.0.1")),
+        ("http://[::ffff:127.0.0.1]/", inside("::ffff:7f00:1")),
         ("http://169.254.169.254/latest/meta-data", inside("169.254.169.254")),
         ("http://１２７.0.0.1/", inside("127.0.0.1")),
         ("ftp://example.org/", Some(Blocked::Scheme)),

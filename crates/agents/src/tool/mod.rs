@@ -7,7 +7,7 @@
 
 mod error;
 pub mod http;
-//MCP pub mod mcp;
+pub mod mcp;
 mod schema;
 mod toolbox;
 

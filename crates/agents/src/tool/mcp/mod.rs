@@ -1,0 +1,230 @@
+//! Tools of an MCP server, over a child process or over HTTP.
+//!
+//! A server is declared in the configuration, never by API. It is started when it is first needed, asked for its
+//! tools, and reached again on the next call when it went away; a call that was under way is
+//! [`Error::CutShort`] then, since nobody knows whether it acted. A child sees only the environment that the
+//! configuration gives it, its errors go nowhere, and it is ended when the [`Server`] is dropped. HTTP servers pass
+//! the guard of [`crate::outbound`].
+//!
+//! Each call carries, in `_meta`, `sederunt/idempotency_key`, `sederunt/session_id` and, once somebody has agreed,
+//! `sederunt/confirmed`. A result whose JSON says `"requires_confirmation": true` has not acted.
+
+mod dial;
+mod names;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use rmcp::ServiceError;
+use rmcp::model::{CallToolRequestParams, CallToolResult, ContentBlock, RequestMetaObject};
+use sederunt_core::json::Json;
+use tokio::sync::Mutex;
+use tokio::time::timeout;
+
+use super::http::{Secrets, wish_for_confirmation};
+use super::{BadTool, CallContext, Error, Outcome, Tool, ToolCall, ToolSpec};
+use crate::limits;
+use crate::outbound::Outbound;
+use dial::{Dial, Line};
+pub use names::offered;
+
+/// Characters of a tool's description; it is sent with every request.
+const DESCRIPTION_CHARS_MAX: usize = 2_000;
+
+/// A server as it is configured. Values may hold `${NAME}` for a secret.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// What its tools are named after.
+    pub name: String,
+    pub transport: Transport,
+    /// How long it may take to start and introduce itself.
+    pub start_max: Duration,
+}
+
+impl Settings {
+    pub fn new(name: impl Into<String>, transport: Transport) -> Self {
+        Self { name: name.into(), transport, start_max: limits::MCP_START_MAX }
+    }
+}
+
+/// How a server is reached.
+#[derive(Clone, Debug)]
+pub enum Transport {
+    /// A child process that speaks on its standard streams. `env` is all it sees of the environment.
+    Stdio { command: String, args: Vec<String>, env: Vec<(String, String)> },
+    /// Streamable HTTP.
+    Http { url: String, headers: Vec<(String, String)> },
+}
+
+/// One MCP server.
+#[derive(Debug)]
+pub struct Server {
+    name: String,
+    dial: Dial,
+    start_max: Duration,
+    line: Mutex<Option<Arc<Line>>>,
+}
+
+impl Server {
+    /// A server that was not reached yet.
+    pub fn new(settings: Settings, secrets: &Secrets, outbound: &Outbound) -> Result<Arc<Self>, BadTool> {
+        let Settings { name, transport, start_max } = settings;
+        let dial = Dial::new(&name, transport, secrets, outbound)?;
+        Ok(Arc::new(Self { name, dial, start_max, line: Mutex::default() }))
+    }
+
+    /// Its tools, named `server__tool`.
+    pub async fn tools(self: &Arc<Self>) -> Result<Vec<Arc<dyn Tool>>, Error> {
+        let line = self.line().await?;
+        let listed = timeout(self.start_max, line.list_all_tools()).await;
+        let listed = listed.map_err(|_| Error::TimedOut { after: self.start_max })?;
+        let listed = match listed {
+            Ok(listed) => listed,
+            Err(error) => return Err(self.failure(&line, &error).await),
+        };
+        if listed.len() > limits::MCP_TOOLS_MAX {
+            return Err(Error::Malformed { what: "too many tools" });
+        }
+        let tool = |tool: rmcp::model::Tool| {
+            let description = tool.description.as_deref().unwrap_or_default();
+            let schema =
+                Json::of(&*tool.input_schema).map_err(|_| Error::Malformed { what: "a tool's schema" })?;
+            let spec = ToolSpec {
+                name: offered(&self.name, &tool.name),
+                description: description.chars().take(DESCRIPTION_CHARS_MAX).collect(),
+                schema,
+            };
+            Ok(Arc::new(McpTool { server: Arc::clone(self), name: tool.name.into_owned(), spec })
+                as Arc<dyn Tool>)
+        };
+        listed.into_iter().map(tool).collect()
+    }
+
+    /// The open line, or a new one. Only one is opened at a time.
+    async fn line(&self) -> Result<Arc<Line>, Error> {
+        let mut line = self.line.lock().await;
+        if let Some(open) = line.as_ref().filter(|line| !line.is_closed() && !line.is_transport_closed()) {
+            return Ok(Arc::clone(open));
+        }
+        let opened = timeout(self.start_max, self.dial.open()).await;
+        let opened = Arc::new(opened.map_err(|_| Error::TimedOut { after: self.start_max })??);
+        *line = Some(Arc::clone(&opened));
+        Ok(opened)
+    }
+
+    /// What an error means; a line that broke is given up, so that the next call opens another.
+    async fn failure(&self, broken: &Arc<Line>, error: &ServiceError) -> Error {
+        match error {
+            ServiceError::TransportClosed
+            | ServiceError::TransportSend(_)
+            | ServiceError::Cancelled { .. } => {
+                let mut line = self.line.lock().await;
+                if line.as_ref().is_some_and(|line| Arc::ptr_eq(line, broken)) {
+                    *line = None;
+                }
+                Error::CutShort
+            }
+            ServiceError::Timeout { timeout } => Error::TimedOut { after: *timeout },
+            _ => Error::Malformed { what: "not an answer to the request" },
+        }
+    }
+
+    async fn call(&self, name: &str, call: &ToolCall, context: &CallContext) -> Result<Outcome, Error> {
+        let line = self.line().await?;
+        let mut params = CallToolRequestParams::new(name.to_owned());
+        params.meta = Some(meta(context));
+        params.arguments = call.args.value().as_object().cloned();
+        match line.call_tool(params).await {
+            Ok(result) => Ok(outcome(result)),
+            // The server is there and says no: that is an answer.
+            Err(ServiceError::McpError(error)) => {
+                Ok(Outcome::Done { content: error.message.into_owned(), is_error: true, cut: false })
+            }
+            Err(error) => Err(self.failure(&line, &error).await),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct McpTool {
+    server: Arc<Server>,
+    /// As the server knows it.
+    name: String,
+    spec: ToolSpec,
+}
+
+impl Tool for McpTool {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn call<'a>(
+        &'a self,
+        call: &'a ToolCall,
+        context: &'a CallContext,
+    ) -> BoxFuture<'a, Result<Outcome, Error>> {
+        Box::pin(self.server.call(&self.name, call, context))
+    }
+}
+
+fn meta(context: &CallContext) -> RequestMetaObject {
+    let mut meta = RequestMetaObject::new();
+    meta.insert("sederunt/idempotency_key".to_owned(), context.idempotency_key.clone().into());
+    meta.insert("sederunt/session_id".to_owned(), context.session_id.as_str().into());
+    if context.confirmed {
+        meta.insert("sederunt/confirmed".to_owned(), true.into());
+    }
+    meta
+}
+
+fn outcome(result: CallToolResult) -> Outcome {
+    let is_error = result.is_error.unwrap_or(false);
+    let structured = result.structured_content.map(|value| value.to_string());
+    let parts = result.content.into_iter().map(|block| match block {
+        ContentBlock::Text(text) => text.text,
+        ContentBlock::Image(_) => "[an image]".to_owned(),
+        ContentBlock::Audio(_) => "[a recording]".to_owned(),
+        ContentBlock::Resource(_) | ContentBlock::ResourceLink(_) => "[a resource]".to_owned(),
+        _ => "[something that is not text]".to_owned(),
+    });
+    let words = parts.collect::<Vec<_>>().join("\n");
+    let wish = [structured.as_deref(), Some(&words)].into_iter().flatten().find_map(wish_for_confirmation);
+    if let Some(summary) = wish.filter(|_| !is_error) {
+        return Outcome::NeedsConfirmation { summary };
+    }
+    let content = if words.is_empty() { structured.unwrap_or_default() } else { words };
+    Outcome::Done { content, is_error, cut: false }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_result_is_read_as_words_or_as_a_wish() {
+        let done =
+            |content: &str, is_error| Outcome::Done { content: content.to_owned(), is_error, cut: false };
+        let wish = Outcome::NeedsConfirmation { summary: "Sure?".to_owned() };
+        let asks = r#"{"requires_confirmation":true,"summary":"Sure?"}"#;
+        let cases = [
+            (
+                json!({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}),
+                done("a\nb", false),
+            ),
+            (json!({"content": [{"type": "text", "text": "no"}], "isError": true}), done("no", true)),
+            (json!({"content": [], "structuredContent": {"n": 1}}), done(r#"{"n":1}"#, false)),
+            (
+                json!({"content": [{"type": "image", "data": "AA==", "mimeType": "image/png"}]}),
+                done("[an image]", false),
+            ),
+            (json!({"content": [{"type": "text", "text": asks}]}), wish),
+            (json!({"content": [{"type": "text", "text": asks}], "isError": true}), done(asks, true)),
+        ];
+        for (result, expected) in cases {
+            assert_eq!(outcome(serde_json::from_value(result.clone()).unwrap()), expected, "{result}");
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! Models and tools against servers that speak the real protocols on loopback.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test says what it expects by failing")]
+
+mod http_tools;
+mod mcp;
+mod models;
+mod wire;

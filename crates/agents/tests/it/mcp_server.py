@@ -1,0 +1,66 @@
+"""An independent MCP server for the tests: `mcp_server.py` on its standard streams, `mcp_server.py http [PORT]` over HTTP."""
+
+import asyncio
+import os
+import socket
+import sys
+
+from mcp.server.mcpserver import Context, MCPServer
+
+server = MCPServer("fixture")
+
+
+@server.tool(description="Adds two numbers.")
+def add(a: int, b: int) -> str:
+    return str(a + b)
+
+
+@server.tool(name="who.am-i", description="Names the process and what it sees.")
+def who() -> str:
+    return f"{os.getpid()} {','.join(sorted(name for name in os.environ if name != 'LC_CTYPE'))}"
+
+
+@server.tool()
+def meta(ctx: Context) -> str:
+    found = ctx.request_context.meta
+    found = found if isinstance(found, dict) else found.model_dump()
+    return ",".join(f"{key}={found[key]}" for key in sorted(found) if key.startswith("sederunt/"))
+
+
+@server.tool()
+def fail() -> str:
+    raise ValueError("it cannot be done")
+
+
+@server.tool()
+def ask() -> dict:
+    return {"requires_confirmation": True, "summary": "Really?"}
+
+
+@server.tool()
+async def hang() -> str:
+    await asyncio.sleep(3600)
+    return "late"
+
+
+@server.tool()
+def crash() -> str:
+    os._exit(3)
+
+
+async def over_http(port: int) -> None:
+    import uvicorn
+
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind(("127.0.0.1", port))
+    listener.listen()
+    print(listener.getsockname()[1], flush=True)
+    app = server.streamable_http_app()
+    await uvicorn.Server(uvicorn.Config(app, log_level="error")).serve(sockets=[listener])
+
+
+if sys.argv[1:2] == ["http"]:
+    asyncio.run(over_http(int(sys.argv[2]) if len(sys.argv) > 2 else 0))
+else:
+    server.run("stdio")
