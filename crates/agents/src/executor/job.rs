@@ -130,7 +130,7 @@ impl Job {
             |error: super::kit::Unfit| Halt::Settle(fail("agent_unfit", &error.to_string(), false, None));
         let model = self.kit.model(&model_name).map_err(unfit)?;
         let definitions = agent.map_or(&[][..], |agent| &agent.tools[..]);
-        let tools = self.kit.toolbox(definitions).await.map_err(unfit)?;
+        let tools = self.kit.toolbox(&self.actor.tenant, definitions).await.map_err(unfit)?;
         let mut specs = tools.specs();
         specs.extend(definitions.iter().filter_map(|tool| match tool {
             Definition::Builtin(tool) => builtin(&tool.name),

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use sederunt_core::ids::TenantId;
 use sederunt_core::json::Json;
-use sederunt_core::library::agent::{HttpTool as HttpDefinition, Tool as Definition};
+use sederunt_core::library::agent::{HttpTool as HttpDefinition, McpTools, Tool as Definition};
 
 use crate::limits;
 use crate::model::eliza::Eliza;
@@ -13,7 +14,7 @@ use crate::model::retry::{Policy, Retrying};
 use crate::model::{Model, Settings as Provider, anthropic, openai};
 use crate::outbound::Outbound;
 use crate::tool::http::{HttpTool, Secrets, Settings as HttpSettings};
-use crate::tool::{BadTool, Confirm, ToolSpec, Toolbox};
+use crate::tool::{BadTool, Confirm, Error as ToolError, ToolSpec, Toolbox, mcp};
 
 /// The name of a model that somebody outside runs.
 const EXTERNAL: &str = "external";
@@ -29,9 +30,17 @@ pub struct Kit {
     /// Models under names of their own, such as scripts.
     pub named: BTreeMap<String, Arc<dyn Model>>,
     pub prices: Prices,
-    pub secrets: Secrets,
+    /// What each tenant's tools may use.
+    pub means: BTreeMap<TenantId, Means>,
     pub outbound: Outbound,
     pub retries: Policy,
+}
+
+/// Secrets and MCP servers of one tenant: declared in the configuration, named by agents.
+#[derive(Debug, Default)]
+pub struct Means {
+    pub secrets: Secrets,
+    pub servers: BTreeMap<String, Arc<mcp::Server>>,
 }
 
 /// Why an agent cannot work here.
@@ -43,6 +52,8 @@ pub enum Unfit {
     Tool(#[from] BadTool),
     #[error("this server has no MCP server `{0}`")]
     NoServer(String),
+    #[error("the MCP server `{name}` cannot be used: {why}")]
+    Server { name: String, why: ToolError },
 }
 
 impl Kit {
@@ -54,7 +65,7 @@ impl Kit {
             anthropic: BTreeMap::new(),
             named: BTreeMap::new(),
             prices: Prices::default(),
-            secrets: Secrets::new(),
+            means: BTreeMap::new(),
             outbound,
             retries: Policy::default(),
         }
@@ -95,23 +106,25 @@ impl Kit {
     }
 
     /// The tools of an agent, each behind its checks.
-    pub async fn toolbox(&self, tools: &[Definition]) -> Result<Toolbox, Unfit> {
+    pub async fn toolbox(&self, tenant: &TenantId, tools: &[Definition]) -> Result<Toolbox, Unfit> {
         let mut toolbox = Toolbox::default();
+        let none = Means::default();
+        let means = self.means.get(tenant).unwrap_or(&none);
         for tool in tools {
             match tool {
                 Definition::Http(tool) => {
                     let confirm =
                         if tool.requires_confirmation { Confirm::Always } else { Confirm::WhenAsked };
-                    toolbox.add(Arc::new(self.http(tool)?), confirm)?;
+                    toolbox.add(Arc::new(self.http(tool, &means.secrets)?), confirm)?;
                 }
-                Definition::Mcp(tools) => return Err(Unfit::NoServer(tools.server.clone())),
+                Definition::Mcp(tools) => offer(&mut toolbox, means, tools).await?,
                 Definition::Builtin(_) => {}
             }
         }
         Ok(toolbox)
     }
 
-    fn http(&self, tool: &HttpDefinition) -> Result<HttpTool, BadTool> {
+    fn http(&self, tool: &HttpDefinition, secrets: &Secrets) -> Result<HttpTool, BadTool> {
         let any = || Json::stored(r#"{"type":"object"}"#);
         let headers = tool.headers.iter().map(|(name, value)| {
             let value =
@@ -128,8 +141,24 @@ impl Kit {
             url: tool.url.clone(),
             headers: headers.collect(),
         };
-        HttpTool::new(settings, &self.secrets, self.outbound.clone())
+        HttpTool::new(settings, secrets, self.outbound.clone())
     }
+}
+
+/// Puts the tools of an MCP server into the box, those that the agent names.
+async fn offer(toolbox: &mut Toolbox, means: &Means, wanted: &McpTools) -> Result<(), Unfit> {
+    let name = &wanted.server;
+    let server = means.servers.get(name).ok_or_else(|| Unfit::NoServer(name.clone()))?;
+    let listed = server.tools().await.map_err(|why| Unfit::Server { name: name.clone(), why })?;
+    let among = |names: &[String], tool: &str| names.iter().any(|one| mcp::offered(name, one) == tool);
+    for tool in listed {
+        let offered = tool.spec().name.clone();
+        if wanted.allow.is_empty() || among(&wanted.allow, &offered) {
+            let asks = among(&wanted.requires_confirmation, &offered);
+            toolbox.add(tool, if asks { Confirm::Always } else { Confirm::WhenAsked })?;
+        }
+    }
+    Ok(())
 }
 
 /// How much a model is given when its agent sets nothing.
