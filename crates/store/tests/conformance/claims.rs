@@ -141,7 +141,7 @@ async fn any_number_of_queues_is_walked_in_one_order(store: &TestStore) {
         }
         let order = ClaimOrder {
             session_types: [SessionType::Agent, SessionType::Tool].repeat(2),
-            agent_slugs: agents[..queues].repeat(2),
+            agent_slugs: [&agents[..queues], &agents[..queues]].concat(),
             ..store.order("key", 7)
         };
         let mut handed_out = Vec::new();
