@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 
 use crate::bench::Bench;
 use crate::lists;
-use crate::raw;
+use crate::raw::{self, Taking};
 use crate::report::Row;
 use crate::rounds::{Sample, interleave};
 use crate::subject::{self, Subject};
@@ -21,30 +21,32 @@ const EACH: usize = 32;
 
 pub fn on_sqlite(bench: &Bench) -> Result<Vec<Row>> {
     let (pending, count) = sizes(bench);
-    let queue = raw::sqlite::Queue::prepare(&bench.dir, pending)?;
+    let queue = raw::sqlite::Queue::prepare(&bench.dir, pending, Taking::Rows)?;
+    let log = raw::sqlite::Queue::prepare(&bench.dir, pending, Taking::RowsAndEvents)?;
     let subject = lists::many(bench, Subject::on_disk(bench)?)?;
-    let [raw, ours] = interleave(
+    let [raw, told, ours] = interleave(
         bench.rounds,
-        [&mut || queue.claim(WORKERS, count, EACH), &mut || {
+        [&mut || queue.claim(WORKERS, count, EACH), &mut || log.claim(WORKERS, count, EACH), &mut || {
             subject.with_engine(async |engine| claim(engine, count).await)
         }],
     )?;
-    let mut rows = vec![row("SQLite", pending, raw, ours)];
+    let mut rows = beside("SQLite", pending, raw, told, ours);
     rows.extend(lists::measure(bench, &subject, "SQLite")?);
     Ok(rows)
 }
 
 pub fn on_postgres(bench: &Bench) -> Result<Vec<Row>> {
     let (pending, count) = sizes(bench);
-    let queue = raw::postgres::Queue::prepare(bench.postgres()?, pending)?;
+    let queue = raw::postgres::Queue::prepare(bench.postgres()?, pending, Taking::Rows)?;
+    let log = raw::postgres::Queue::prepare(bench.postgres()?, pending, Taking::RowsAndEvents)?;
     let subject = lists::many(bench, Subject::on_postgres(bench)?)?;
-    let [raw, ours] = interleave(
+    let [raw, told, ours] = interleave(
         bench.rounds,
-        [&mut || queue.claim(WORKERS, count, EACH), &mut || {
+        [&mut || queue.claim(WORKERS, count, EACH), &mut || log.claim(WORKERS, count, EACH), &mut || {
             subject.with_engine(async |engine| claim(engine, count).await)
         }],
     )?;
-    let mut rows = vec![row("PostgreSQL", pending, raw, ours)];
+    let mut rows = beside("PostgreSQL", pending, raw, told, ours);
     rows.extend(lists::measure(bench, &subject, "PostgreSQL")?);
     Ok(rows)
 }
@@ -55,14 +57,26 @@ fn sizes(bench: &Bench) -> (u64, u64) {
     (pending, pending / 5)
 }
 
-fn row(store: &str, pending: u64, raw: Sample, ours: Sample) -> Row {
-    let measure = format!("{store}: claims, {pending} pending, 8 workers, 32 at a time / bare statement");
-    Row::at_least(measure, ours.per_s, raw.per_s, "sessions", 0.6)
+/// One row for the statement alone, and one for the statement with the log.
+fn beside(store: &str, pending: u64, raw: Sample, told: Sample, ours: Sample) -> Vec<Row> {
+    let measure = format!("{store}: claims, {pending} pending, 8 workers, 32 at a time");
+    let row = |bare: &str, theirs: Sample| {
+        Row::at_least(format!("{measure} / {bare}"), ours.per_s, theirs.per_s, "sessions", 0.6)
+    };
+    vec![row("bare statement", raw), row("bare statement and its events", told)]
 }
 
+/// Takes `count` sessions. The workers have taken some before the clock starts, as the bare ones have connected and
+/// prepared their statements by then.
 async fn claim(engine: &Engine, count: u64) -> Result<Sample> {
-    let taken = Arc::new(AtomicU64::new(0));
+    work(engine, (WORKERS * EACH) as u64).await?;
     let start = Instant::now();
+    let taken = work(engine, count).await?;
+    Ok(Sample::rate(taken, start.elapsed()))
+}
+
+async fn work(engine: &Engine, count: u64) -> Result<u64> {
+    let taken = Arc::new(AtomicU64::new(0));
     let mut tasks = JoinSet::new();
     for worker in 0..WORKERS {
         let (engine, taken) = (engine.clone(), taken.clone());
@@ -87,5 +101,5 @@ async fn claim(engine: &Engine, count: u64) -> Result<Sample> {
     while let Some(done) = tasks.join_next().await {
         done??;
     }
-    Ok(Sample::rate(taken.load(Ordering::Relaxed), start.elapsed()))
+    Ok(taken.load(Ordering::Relaxed))
 }

@@ -10,6 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio_postgres::{Client, NoTls};
 
+use super::{STATUS_CHANGE, Taking};
 use crate::payload::{Payloads, SESSIONS};
 use crate::rounds::{Latencies, Sample};
 
@@ -66,12 +67,13 @@ async fn connect(url: &str) -> Result<Client> {
 }
 
 /// The table of events is the product's, to the column; of the heads there is what an append needs.
-const SCHEMA: &str = "
+const EVENTS: &str = "
     CREATE TABLE events (
         tk INTEGER NOT NULL, log BIGINT NOT NULL, seq BIGINT NOT NULL, type TEXT COLLATE \"C\" NOT NULL, content TEXT,
         metadata TEXT, subthread_id TEXT, external_id TEXT COLLATE \"C\", turn BIGINT, author TEXT, at BIGINT NOT NULL,
-        PRIMARY KEY (tk, log, seq));
-    CREATE TABLE session_heads (sk BIGINT PRIMARY KEY, last_sequence BIGINT NOT NULL, last_at BIGINT NOT NULL);";
+        PRIMARY KEY (tk, log, seq));";
+
+const HEADS: &str = "CREATE TABLE session_heads (sk BIGINT PRIMARY KEY, last_sequence BIGINT NOT NULL, last_at BIGINT NOT NULL);";
 
 /// The batch: heads advance by as much as their session has in it, and the events are numbered from there.
 const APPEND_BATCH: &str = "
@@ -126,7 +128,7 @@ pub fn append(
     run(
         &database.url,
         &format!(
-            "{SCHEMA} INSERT INTO session_heads SELECT n, 0, 0 FROM generate_series(0, {}) n",
+            "{EVENTS} {HEADS} INSERT INTO session_heads SELECT n, 0, 0 FROM generate_series(0, {}) n",
             SESSIONS - 1
         ),
     )?;
@@ -255,10 +257,33 @@ async fn joined(mut tasks: JoinSet<Result<Latencies>>) -> Result<Latencies> {
 /// Pending rows that workers take with SKIP LOCKED.
 pub struct Queue {
     database: Database,
+    taking: Taking,
 }
 
+const TAKE: &str = "
+    UPDATE session_heads SET status = 2, worker = $1, epoch = epoch + 1, lease_until = $2
+    WHERE sk IN (SELECT sk FROM session_heads WHERE status = 1
+                 ORDER BY priority DESC, sk LIMIT $3 FOR UPDATE SKIP LOCKED)
+    RETURNING sk, epoch";
+
+/// The same, and the two events of every claim into the log; one row comes back for each session.
+const TAKE_AND_TELL: &str = "
+    WITH taken AS (
+        UPDATE session_heads SET status = 2, worker = $1, epoch = epoch + 1, lease_until = $2,
+            last_sequence = last_sequence + 2
+        WHERE sk IN (SELECT sk FROM session_heads WHERE status = 1
+                     ORDER BY priority DESC, sk LIMIT $3 FOR UPDATE SKIP LOCKED)
+        RETURNING sk, epoch, last_sequence
+    ), told AS (
+        INSERT INTO events (tk, log, seq, type, metadata, at)
+        SELECT 1, sk, last_sequence - 1, 'session.claimed', '{\"worker\":\"worker\",\"epoch\":' || epoch || '}', $2
+        FROM taken
+        UNION ALL SELECT 1, sk, last_sequence, 'session.status_change', $4, $2 FROM taken
+    )
+    SELECT sk, epoch FROM taken";
+
 impl Queue {
-    pub fn prepare(admin: &str, pending: u64) -> Result<Self> {
+    pub fn prepare(admin: &str, pending: u64, taking: Taking) -> Result<Self> {
         let database = Database::create(admin)?;
         run(
             &database.url,
@@ -270,8 +295,12 @@ impl Queue {
                  INSERT INTO session_heads SELECT n, 1, n % 3, 0, NULL, NULL FROM generate_series(1, {pending}) n;"
             ),
         )?;
+        if taking == Taking::RowsAndEvents {
+            let column = "ALTER TABLE session_heads ADD COLUMN last_sequence BIGINT NOT NULL DEFAULT 1";
+            run(&database.url, &format!("{EVENTS} {column}"))?;
+        }
         run(&database.url, "VACUUM ANALYZE session_heads")?;
-        Ok(Self { database })
+        Ok(Self { database, taking })
     }
 
     /// Takes `count` rows with this many workers, `each` at a time.
@@ -280,16 +309,13 @@ impl Queue {
             let mut clients = Vec::with_capacity(workers);
             for _ in 0..workers {
                 let client = connect(&self.database.url).await?;
-                let claim = client
-                    .prepare(
-                        "UPDATE session_heads SET status = 2, worker = $1, epoch = epoch + 1, lease_until = $2
-                         WHERE sk IN (SELECT sk FROM session_heads WHERE status = 1
-                                      ORDER BY priority DESC, sk LIMIT $3 FOR UPDATE SKIP LOCKED)
-                         RETURNING sk, epoch",
-                    )
-                    .await?;
+                let claim = match self.taking {
+                    Taking::Rows => client.prepare(TAKE).await?,
+                    Taking::RowsAndEvents => client.prepare(TAKE_AND_TELL).await?,
+                };
                 clients.push((client, claim));
             }
+            let taking = self.taking;
             let taken = Arc::new(AtomicU64::new(0));
             let start = Instant::now();
             let mut tasks = JoinSet::new();
@@ -298,7 +324,15 @@ impl Queue {
                 tasks.spawn(async move {
                     while taken.load(Ordering::Relaxed) < count {
                         let lease_until = now_micros() + 30_000_000;
-                        let rows = client.query(&claim, &[&"worker", &lease_until, &(each as i64)]).await?;
+                        let limit = each as i64;
+                        let rows = match taking {
+                            Taking::Rows => client.query(&claim, &[&"worker", &lease_until, &limit]).await?,
+                            Taking::RowsAndEvents => {
+                                client
+                                    .query(&claim, &[&"worker", &lease_until, &limit, &STATUS_CHANGE])
+                                    .await?
+                            }
+                        };
                         ensure!(rows.len() == each, "a claim took {} rows", rows.len());
                         taken.fetch_add(rows.len() as u64, Ordering::Relaxed);
                     }

@@ -12,16 +12,19 @@ use crossbeam_channel::{Receiver, Sender};
 use rusqlite::{Connection, OpenFlags, params};
 use tokio::sync::oneshot;
 
+use super::{STATUS_CHANGE, Taking};
 use crate::load::single_threaded;
 use crate::payload::{Payloads, SESSIONS};
 use crate::rounds::{Latencies, Sample};
 
 /// Changes that one commit takes, as in the product.
 const GROUP_MAX: usize = 512;
-const SCHEMA: &str = "
+const EVENTS: &str = "
     CREATE TABLE events (
         k INTEGER PRIMARY KEY, type TEXT NOT NULL, at INTEGER NOT NULL, turn INTEGER, author TEXT,
-        external_id TEXT, subthread TEXT, content TEXT, metadata TEXT);
+        external_id TEXT, subthread TEXT, content TEXT, metadata TEXT);";
+
+const HEADS: &str = "
     CREATE TABLE session_heads (
         sk INTEGER PRIMARY KEY, last_sequence INTEGER NOT NULL, last_at INTEGER NOT NULL);";
 
@@ -50,7 +53,8 @@ struct Writer {
 impl Writer {
     fn start(path: &Path) -> Result<Self> {
         let connection = open(path)?;
-        connection.execute_batch(SCHEMA)?;
+        connection.execute_batch(EVENTS)?;
+        connection.execute_batch(HEADS)?;
         connection.execute_batch("BEGIN")?;
         for session in 0..SESSIONS as i64 {
             connection.execute("INSERT INTO session_heads VALUES (?1, 0, 0)", [session])?;
@@ -172,7 +176,8 @@ impl Log {
         let path = dir.path().join("raw.sqlite3");
         {
             let connection = open(&path)?;
-            connection.execute_batch(SCHEMA)?;
+            connection.execute_batch(EVENTS)?;
+            connection.execute_batch(HEADS)?;
             connection.execute_batch("BEGIN")?;
             {
                 let mut insert = connection.prepare(
@@ -257,28 +262,37 @@ fn print_event(row: &rusqlite::Row<'_>, out: &mut Vec<u8>) -> Result<()> {
 pub struct Queue {
     _dir: tempfile::TempDir,
     connection: Mutex<Connection>,
+    taking: Taking,
 }
 
 impl Queue {
-    pub fn prepare(dir: &Path, pending: u64) -> Result<Self> {
+    pub fn prepare(dir: &Path, pending: u64, taking: Taking) -> Result<Self> {
         let dir = tempfile::tempdir_in(dir)?;
         let connection = open(&dir.path().join("raw.sqlite3"))?;
         connection.execute_batch(
             "CREATE TABLE session_heads (
                  sk INTEGER PRIMARY KEY, status INTEGER NOT NULL, priority INTEGER NOT NULL, epoch INTEGER NOT NULL,
                  worker TEXT, lease_until INTEGER);
-             CREATE INDEX pending ON session_heads (priority DESC, sk) WHERE status = 1;
-             BEGIN",
+             CREATE INDEX pending ON session_heads (priority DESC, sk) WHERE status = 1;",
         )?;
+        if taking == Taking::RowsAndEvents {
+            connection.execute_batch(EVENTS)?;
+            connection.execute_batch(
+                "ALTER TABLE session_heads ADD COLUMN last_sequence INTEGER NOT NULL DEFAULT 1",
+            )?;
+        }
+        connection.execute_batch("BEGIN")?;
         {
-            let mut insert =
-                connection.prepare("INSERT INTO session_heads VALUES (?1, 1, ?2, 0, NULL, NULL)")?;
+            let mut insert = connection.prepare(
+                "INSERT INTO session_heads (sk, status, priority, epoch, worker, lease_until)
+                 VALUES (?1, 1, ?2, 0, NULL, NULL)",
+            )?;
             for sk in 0..pending as i64 {
                 insert.execute(params![sk, sk % 3])?;
             }
         }
         connection.execute_batch("COMMIT; PRAGMA wal_checkpoint(TRUNCATE)")?;
-        Ok(Self { _dir: dir, connection: Mutex::new(connection) })
+        Ok(Self { _dir: dir, connection: Mutex::new(connection), taking })
     }
 
     /// Takes `count` rows with this many workers, `each` at a time.
@@ -289,20 +303,17 @@ impl Queue {
             let work = || -> Result<()> {
                 while taken.load(Ordering::Relaxed) < count {
                     let connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
-                    let mut claim = connection.prepare_cached(
-                        "UPDATE session_heads SET status = 2, worker = ?1, epoch = epoch + 1, lease_until = ?2
-                         WHERE sk IN (SELECT sk FROM session_heads WHERE status = 1
-                                      ORDER BY priority DESC, sk LIMIT ?3)
-                         RETURNING sk, epoch",
-                    )?;
-                    let lease_until = now_micros() + 30_000_000;
-                    let rows = claim
-                        .query_map(params!["worker", lease_until, each as i64], |row| {
-                            Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?))
-                        })?
-                        .collect::<rusqlite::Result<Vec<_>>>()?;
-                    ensure!(rows.len() == each, "a claim took {} rows", rows.len());
-                    taken.fetch_add(rows.len() as u64, Ordering::Relaxed);
+                    let rows = match self.taking {
+                        Taking::Rows => take(&connection, each)?,
+                        Taking::RowsAndEvents => {
+                            connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+                            let rows = take_and_tell(&connection, each)?;
+                            connection.prepare_cached("COMMIT")?.execute([])?;
+                            rows
+                        }
+                    };
+                    ensure!(rows == each, "a claim took {rows} rows");
+                    taken.fetch_add(rows as u64, Ordering::Relaxed);
                 }
                 Ok(())
             };
@@ -313,6 +324,49 @@ impl Queue {
         })?;
         Ok(Sample::rate(taken.into_inner(), start.elapsed()))
     }
+}
+
+fn take(connection: &Connection, each: usize) -> Result<usize> {
+    let mut claim = connection.prepare_cached(
+        "UPDATE session_heads SET status = 2, worker = ?1, epoch = epoch + 1, lease_until = ?2
+         WHERE sk IN (SELECT sk FROM session_heads WHERE status = 1
+                      ORDER BY priority DESC, sk LIMIT ?3)
+         RETURNING sk, epoch",
+    )?;
+    let lease_until = now_micros() + 30_000_000;
+    let rows = claim
+        .query_map(params!["worker", lease_until, each as i64], |row| {
+            Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?))
+        })?
+        .collect::<rusqlite::Result<Vec<_>>>()?;
+    Ok(rows.len())
+}
+
+/// The same, and the two events of every claim into the log.
+fn take_and_tell(connection: &Connection, each: usize) -> Result<usize> {
+    let mut claim = connection.prepare_cached(
+        "UPDATE session_heads SET status = 2, worker = ?1, epoch = epoch + 1, lease_until = ?2,
+             last_sequence = last_sequence + 2
+         WHERE sk IN (SELECT sk FROM session_heads WHERE status = 1
+                      ORDER BY priority DESC, sk LIMIT ?3)
+         RETURNING sk, epoch, last_sequence",
+    )?;
+    let mut insert = connection.prepare_cached(
+        "INSERT INTO events (k, type, at, turn, author, external_id, subthread, content, metadata)
+         VALUES (?1, ?2, ?3, NULL, NULL, NULL, NULL, NULL, ?4)",
+    )?;
+    let now = now_micros();
+    let rows = claim
+        .query_map(params!["worker", now + 30_000_000, each as i64], |row| {
+            Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?))
+        })?
+        .collect::<rusqlite::Result<Vec<_>>>()?;
+    for (sk, epoch, last) in &rows {
+        let claimed = format!(r#"{{"worker":"worker","epoch":{epoch}}}"#);
+        insert.execute(params![sk << 32 | (last - 1), "session.claimed", now, claimed])?;
+        insert.execute(params![sk << 32 | last, "session.status_change", now, STATUS_CHANGE])?;
+    }
+    Ok(rows.len())
 }
 
 fn now_micros() -> i64 {

@@ -1,5 +1,7 @@
 //! How work moves: taking it, ending a run, losing a lease, being told to stop. All pure.
 
+use std::sync::Arc;
+
 use serde_json::json;
 
 use super::run::Run;
@@ -8,40 +10,78 @@ use crate::approval;
 use crate::approval::decide::Question;
 use crate::approval::gate::{Verdict, evaluate_safety_gate};
 use crate::error::{Error, Result};
-use crate::event::{EventType, NewEvent};
+use crate::event::{Appended, Event, EventType, NewEvent, advance};
 use crate::ids::{check_name, check_text};
 use crate::json::Json;
 use crate::limits;
 use crate::session::decide::{Step, move_to, status_change};
 use crate::session::row::Claim;
 use crate::session::status::Authority;
-use crate::session::{Head, Session, Status};
+use crate::session::{Session, Status};
 use crate::store::{Record, Update};
 use crate::time::Timestamp;
 
-/// Hands a pending session to a worker: a new epoch, a lease, one more attempt.
-pub fn take(head: &mut Head, order: &ClaimOrder, now: Timestamp) {
-    head.status = Status::Running;
-    head.version += 1;
-    head.epoch += 1;
-    head.attempts += 1;
-    head.deadline_at = None;
-    head.claim = Some(Claim {
-        worker: order.worker.clone(),
-        credential: order.credential.clone(),
-        lease_until: now.plus(order.lease),
-    });
+/// Hands pending sessions to one worker. What is the same for all of them is made once.
+#[derive(Debug)]
+pub struct HandOut<'a> {
+    order: &'a ClaimOrder,
+    now: Timestamp,
+    moved: NewEvent,
+    /// Sessions of one claim mostly get the same epoch, and then their events say the same.
+    claimed: Option<(u64, NewEvent)>,
 }
 
-/// What the log says of a session that was taken.
-pub fn claim_events(worker: &str, epoch: u64) -> Result<Vec<NewEvent>> {
-    Ok(vec![
-        NewEvent::engine(
-            EventType::known("session.claimed"),
-            Some(Json::of(&json!({"worker": worker, "epoch": epoch}))?),
-        ),
-        status_change(Status::Pending, Status::Running, None)?,
-    ])
+/// What became of a session beside its row.
+#[derive(Debug)]
+pub struct Taken {
+    pub events: Vec<Arc<Event>>,
+    /// The minute of activity, where it is another one.
+    pub minute: Option<i64>,
+}
+
+impl<'a> HandOut<'a> {
+    pub fn new(order: &'a ClaimOrder, now: Timestamp) -> Result<Self> {
+        Ok(Self { order, now, moved: status_change(Status::Pending, Status::Running, None)?, claimed: None })
+    }
+
+    /// A new epoch, a lease, one more attempt, and what the log says of it. Beyond that, a claim moves the last
+    /// sequence and its time and nothing else of the row: stores write no more.
+    pub fn take(&mut self, session: &mut Session) -> Result<Taken> {
+        let head = &mut session.head;
+        head.status = Status::Running;
+        head.version += 1;
+        head.epoch += 1;
+        head.attempts += 1;
+        head.deadline_at = None;
+        head.claim = Some(Claim {
+            worker: self.order.worker.clone(),
+            credential: self.order.credential.clone(),
+            lease_until: self.now.plus(self.order.lease),
+        });
+        session.details.started_at.get_or_insert(self.now);
+        let events = vec![self.claimed(session.head.epoch)?, self.moved.clone()];
+        let (appended, cold) = advance(&session.id, &mut session.head, events, self.now, |_| None);
+        let events = appended
+            .into_iter()
+            .filter_map(|slot| match slot {
+                Appended::New(event) => Some(event),
+                Appended::Repeat(_) => None,
+            })
+            .collect();
+        Ok(Taken { events, minute: cold.minute })
+    }
+
+    fn claimed(&mut self, epoch: u64) -> Result<NewEvent> {
+        if let Some((of, event)) = &self.claimed
+            && *of == epoch
+        {
+            return Ok(event.clone());
+        }
+        let metadata = Json::of(&json!({"worker": self.order.worker, "epoch": epoch}))?;
+        let event = NewEvent::engine(EventType::known("session.claimed"), Some(metadata));
+        self.claimed = Some((epoch, event.clone()));
+        Ok(event)
+    }
 }
 
 /// How a run ended.
@@ -339,6 +379,7 @@ fn agent_message(text: &str) -> Result<NewEvent> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::session::Head;
     use crate::session::decide::tests::session_in;
 
     const NOW: Timestamp = Timestamp::from_micros(1_000_000);
@@ -353,6 +394,57 @@ mod tests {
             lease_until: Timestamp::from_micros(1),
         });
         session
+    }
+
+    #[test]
+    fn a_session_that_is_handed_out_says_under_which_epoch() {
+        let order = ClaimOrder {
+            tenant: crate::ids::TenantId::stored("t"),
+            credential: crate::ids::CredentialId::stored("c"),
+            worker: "w\"".into(),
+            session_types: vec![crate::session::SessionType::Agent],
+            agent_slugs: Vec::new(),
+            limit: 3,
+            lease: std::time::Duration::from_secs(1),
+            key: None,
+        };
+        let now = Timestamp::from_micros(90_000_000);
+        let mut hand_out = HandOut::new(&order, now).unwrap();
+        for epoch in [0, 0, 4, 0] {
+            let before = Session {
+                head: Head { epoch, deadline_at: Some(now), ..session_in(Status::Pending).head },
+                ..session_in(Status::Pending)
+            };
+            let mut after = before.clone();
+            let taken = hand_out.take(&mut after).unwrap();
+            let said: Vec<_> =
+                taken.events.iter().map(|event| event.metadata.as_ref().unwrap().as_str()).collect();
+            let claimed = format!(r#"{{"worker":"w\"","epoch":{}}}"#, epoch + 1);
+            assert_eq!(said, [&*claimed, r#"{"from":"pending","to":"running"}"#]);
+            assert_eq!(taken.minute, Some(1));
+            let mut expected = before;
+            expected.details.started_at = Some(now);
+            expected.head = Head {
+                status: Status::Running,
+                version: expected.head.version + 1,
+                epoch: epoch + 1,
+                attempts: expected.head.attempts + 1,
+                deadline_at: None,
+                claim: Some(Claim {
+                    worker: order.worker.clone(),
+                    credential: order.credential.clone(),
+                    lease_until: now.plus(order.lease),
+                }),
+                last_sequence: expected.head.last_sequence + 2,
+                last_at: now,
+                ..expected.head
+            };
+            assert_eq!(after, expected);
+            let first_start = Timestamp::from_micros(5);
+            after.details.started_at = Some(first_start);
+            hand_out.take(&mut after).unwrap();
+            assert_eq!(after.details.started_at, Some(first_start));
+        }
     }
 
     #[test]

@@ -1,25 +1,28 @@
 //! Handing out work: one winner per session, highest priority first, then oldest. Rows that another claim is
 //! about to take are passed over, never waited for.
 
+use std::sync::Arc;
+
 use futures_util::future::{OptionFuture, join};
-use sederunt_core::Result;
-use sederunt_core::event::advance;
 use sederunt_core::ids::TenantId;
-use sederunt_core::session::{Session, Status};
+use sederunt_core::session::Session;
 use sederunt_core::store::{Notice, Refusal};
 use sederunt_core::time::Timestamp;
-use sederunt_core::work::decide::{claim_events, take};
+use sederunt_core::work::decide::HandOut;
 use sederunt_core::work::{ClaimOrder, Claimed};
+use sederunt_core::{Event, Result};
 
 use super::commit::Stop;
 use super::fault::Fault;
 use super::keys::{self, Found};
-use super::rows::{Columns, Keyed, new_events};
+use super::rows::{Columns, Keyed};
 use super::sessions::whole;
-use super::tx::{ANSWER_MAX, Base, Scope, Tx, hash64, int};
-use super::writes::{EventRows, KeyRows, StateRows, Writes, cells};
+use super::tx::{ANSWER_MAX, Base, Param, Scope, Tx, hash64, int};
+use super::writes::{EventRows, KeyRows, TakenRows, Writes};
 
-/// Candidates looked at for every session wanted, when several queues have to be merged.
+/// Queues that one statement walks side by side.
+const QUEUES_MERGED_MAX: usize = 16;
+/// Candidates looked at for every session wanted, when there are more.
 const WINDOW_FACTOR: i64 = 4;
 
 pub(super) async fn claim(base: &Base, order: &ClaimOrder) -> Result<Vec<Claimed>> {
@@ -79,13 +82,10 @@ async fn hand_out(base: &Base, tx: &Tx, tk: i32, order: &ClaimOrder) -> Result<H
     let (now, mut sessions) = (now?, sessions?);
     sessions.sort_by_key(|session| (-session.value.head.priority, session.sk));
 
+    let mut hand_out = HandOut::new(order, now).map_err(Fault::from)?;
     let mut logs = Vec::with_capacity(sessions.len());
-    for Keyed { id, value: session, .. } in &mut sessions {
-        take(&mut session.head, order, now);
-        let events = claim_events(&order.worker, session.head.epoch).map_err(Fault::from)?;
-        let (appended, _) = advance(id, &mut session.head, events, now, |_| None);
-        session.details.started_at = session.details.started_at.or(Some(now));
-        logs.push(new_events(&appended).cloned().collect::<Vec<_>>());
+    for session in &mut sessions {
+        logs.push(hand_out.take(&mut session.value).map_err(Fault::from)?.events);
     }
     write(tx, tk, order, &sessions, &logs, now).await?;
 
@@ -144,28 +144,66 @@ async fn load(tx: &Tx, tk: i32, tenant: &TenantId, sks: &[i64]) -> Result<Vec<Ke
 /// Locks the sessions to hand out.
 async fn lock(tx: &Tx, tk: i32, order: &ClaimOrder) -> Result<Vec<i64>, Stop> {
     let wanted = int(order.limit as u64);
-    let types: Vec<&str> = order.session_types.iter().map(|kind| kind.as_str()).collect();
-    let agents: Vec<&str> = order.agent_slugs.iter().map(String::as_str).collect();
-    let rows = match (&types[..], &agents[..]) {
-        ([kind], []) => {
-            let sql =
-                "SELECT sk FROM session_heads WHERE tk = $1 AND status = 'pending' AND session_type = $2
-                 ORDER BY priority DESC, sk LIMIT $3 FOR NO KEY UPDATE SKIP LOCKED";
-            tx.query(sql, &[&tk, kind, &wanted]).await?
-        }
-        ([kind], [agent]) => {
-            let sql =
-                "SELECT sk FROM session_heads WHERE tk = $1 AND status = 'pending' AND session_type = $2
-                     AND agent_slug = $3
-                 ORDER BY priority DESC, sk LIMIT $4 FOR NO KEY UPDATE SKIP LOCKED";
-            tx.query(sql, &[&tk, kind, agent, &wanted]).await?
-        }
-        _ => return merge(tx, tk, &types, &agents, wanted).await,
-    };
+    let types = once_each(order.session_types.iter().map(|kind| kind.as_str()));
+    let agents = once_each(order.agent_slugs.iter().map(String::as_str));
+    if types.len() * agents.len().max(1) > QUEUES_MERGED_MAX {
+        return merge(tx, tk, &types, &agents, wanted).await;
+    }
+    let words = types.iter().chain(&agents);
+    let params: Vec<Param<'_>> =
+        [&tk as Param<'_>, &wanted].into_iter().chain(words.map(|word| word as _)).collect();
+    let rows = tx.query(&lock_from(types.len(), agents.len()), &params).await?;
     Ok(rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?)
 }
 
-/// Several queues: the first of each, merged, and the best of them locked. Where others were quicker, the view
+/// A queue that is named twice is walked once: its sessions would be counted twice.
+fn once_each<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut names: Vec<_> = names.collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+/// Walks the queues of so many types and agents side by side, the best of all first, and locks until enough are
+/// held. Each queue is a stretch of an index in its order, which the planner only sees if every one says so.
+fn lock_from(types: usize, agents: usize) -> String {
+    let first_agent = 3 + types;
+    let of_type = (3..first_agent).map(|kind| format!("session_type = ${kind}"));
+    let queues: Vec<String> = if agents == 0 {
+        of_type.collect()
+    } else {
+        let agents = first_agent..first_agent + agents;
+        of_type
+            .flat_map(|kind| agents.clone().map(move |agent| format!("{kind} AND agent_slug = ${agent}")))
+            .collect()
+    };
+    if let [only] = &queues[..] {
+        return format!(
+            "SELECT sk FROM session_heads WHERE tk = $1 AND status = 'pending' AND {only}
+             ORDER BY priority DESC, sk LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED"
+        );
+    }
+    let queues: Vec<String> = queues
+        .iter()
+        .map(|queue| {
+            format!(
+                "(SELECT sk, priority FROM session_heads WHERE tk = $1 AND status = 'pending' AND {queue}
+                  ORDER BY priority DESC, sk)"
+            )
+        })
+        .collect();
+    // Locked one by one below the walk: a lock above it would make the server walk the queues again for every row
+    // that another claim was quicker to take.
+    format!(
+        "SELECT h.sk FROM (SELECT sk FROM ({}) q ORDER BY priority DESC, sk) q CROSS JOIN LATERAL (
+             SELECT sk FROM session_heads WHERE tk = $1 AND sk = q.sk AND status = 'pending'
+             FOR NO KEY UPDATE SKIP LOCKED) h
+         LIMIT $2",
+        queues.join(" UNION ALL ")
+    )
+}
+
+/// Very many queues: the first of each, merged, and the best of them locked. Where others were quicker, the view
 /// is widened until enough are held or the queues end.
 async fn merge(tx: &Tx, tk: i32, types: &[&str], agents: &[&str], wanted: i64) -> Result<Vec<i64>, Stop> {
     let probe = if agents.is_empty() {
@@ -211,34 +249,31 @@ async fn write(
     tk: i32,
     order: &ClaimOrder,
     sessions: &[Keyed<Session>],
-    logs: &[Vec<std::sync::Arc<sederunt_core::Event>>],
+    logs: &[Vec<Arc<Event>>],
     now: Timestamp,
 ) -> Result<(), Stop> {
     let mut events = EventRows::default();
-    let mut states = StateRows::default();
     let mut keys = KeyRows::default();
-    let mut writes = Writes::default();
+    let first = sessions
+        .first()
+        .and_then(|session| Some((session.value.head.status, session.value.head.claim.as_ref()?)));
+    let mut taken = first.map(|(status, claim)| TakenRows::of(tk, status, claim));
     for (session, log) in sessions.iter().zip(logs) {
-        debug_assert_eq!(session.value.head.status, Status::Running);
-        states.push(tk, session.sk, &session.value.head);
+        if let Some(taken) = &mut taken {
+            taken.push(session.sk, &session.value);
+        }
         for event in log {
             events.push(tk, session.sk, event);
         }
     }
-    events.write(&mut writes);
-    states.write(&mut writes);
-    if !sessions.is_empty() {
-        let sks: Vec<i64> = sessions.iter().map(|session| session.sk).collect();
-        writes.give(
-            "UPDATE sessions SET started_at = $3 WHERE tk = $1 AND sk = ANY ($2) AND started_at IS NULL",
-            cells![tk, sks, now.as_micros()],
-        );
-    }
-    if let Some(key) = &order.key
-        && !sessions.is_empty()
-    {
-        let claims: Vec<_> = sessions.iter().map(|session| (session.sk, session.value.head.epoch)).collect();
+    let claims: Vec<_> = sessions.iter().map(|session| (session.sk, session.value.head.epoch)).collect();
+    if let Some(key) = order.key.as_ref().filter(|_| !claims.is_empty()) {
         keys.push_claims(tk, key, &claims, now);
+    }
+    let mut writes = Writes::default();
+    events.write(&mut writes);
+    if let Some(taken) = &taken {
+        taken.write(&mut writes);
     }
     keys.write(&mut writes);
     writes.run_and_commit(tx.client()?).await?;

@@ -29,7 +29,7 @@ pub(super) const HEAD: &str = "h.tk, h.sk, h.id, h.incarnation, h.session_type, 
 pub(super) const DETAILS: &str = "s.source_kind, s.source_interactive, s.source_platform, s.source_trigger_id, \
      s.source_is_group, s.metadata, h.task_id, h.agent_slug, h.entity_id, s.parent_id, s.root_id, s.retry_of, s.title, \
      s.description, s.description_source, s.working_memory, s.input, s.draft_values, s.run, s.result, s.usage, \
-     s.error_message, s.end_reason, s.memory_mode, s.is_anonymous, s.created_at, s.started_at, s.completed_at, \
+     s.error_message, s.end_reason, s.memory_mode, s.is_anonymous, s.created_at, h.started_at, s.completed_at, \
      ARRAY(SELECT p.user_id FROM participants p WHERE p.tk = h.tk AND p.sk = h.sk ORDER BY p.user_id)";
 
 /// A session under its surrogate.

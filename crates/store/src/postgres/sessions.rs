@@ -248,9 +248,9 @@ impl Fresh {
             "INSERT INTO session_heads (tk, sk, id, incarnation, session_type, is_talk, is_bridge, is_external, is_group,
                  holder, status, inactive, version, last_sequence, last_at, active_minute, message_count, turn_count,
                  turn_sequence, turn_answered, preview, described, claim_worker, claim_credential, lease_until, epoch,
-                 attempts, stop_requested, priority, deadline_at, task_id, agent_slug, entity_id)
+                 attempts, stop_requested, priority, deadline_at, task_id, agent_slug, entity_id, started_at)
              VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21,
-                 $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33)",
+                 $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34)",
             cells![
                 tk,
                 sk,
@@ -285,15 +285,16 @@ impl Fresh {
                 details.task_id.as_deref(),
                 details.agent_slug.as_deref(),
                 details.entity_id.as_deref(),
+                details.started_at.map(Timestamp::as_micros),
             ],
         );
         writes.give(
             "INSERT INTO sessions (tk, sk, source_kind, source_interactive, source_platform, source_trigger_id,
                  source_is_group, metadata, parent_id, root_id, retry_of, title, description, description_source,
                  working_memory, input, draft_values, run, result, usage, error_message, end_reason, memory_mode,
-                 is_anonymous, created_at, started_at, completed_at)
+                 is_anonymous, created_at, completed_at)
              VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21,
-                 $22, $23, $24, $25, $26, $27)",
+                 $22, $23, $24, $25, $26)",
             cells![
                 tk,
                 sk,
@@ -320,7 +321,6 @@ impl Fresh {
                 details.memory_mode.as_str(),
                 details.is_anonymous,
                 details.created_at.as_micros(),
-                details.started_at.map(Timestamp::as_micros),
                 details.completed_at.map(Timestamp::as_micros),
             ],
         );
@@ -375,7 +375,6 @@ pub(super) fn update<'a>(tk: i32, sk: i64, update: &'a Update, now: Timestamp, w
         || update.usage.is_some()
         || update.error_message.is_some()
         || update.end_reason.is_some()
-        || update.started
         || update.completed;
     if touched {
         writes.give(
@@ -384,8 +383,7 @@ pub(super) fn update<'a>(tk: i32, sk: i64, update: &'a Update, now: Timestamp, w
                  description_source = CASE WHEN $5 THEN $7 ELSE description_source END,
                  metadata = coalesce($8, metadata), result = coalesce($9, result), usage = coalesce($10, usage),
                  error_message = coalesce($11, error_message), end_reason = coalesce($12, end_reason),
-                 started_at = CASE WHEN $13 THEN coalesce(started_at, $15) ELSE started_at END,
-                 completed_at = CASE WHEN $14 THEN $15 ELSE completed_at END, run = coalesce($16, run)
+                 completed_at = CASE WHEN $13 THEN $14 ELSE completed_at END, run = coalesce($15, run)
              WHERE tk = $1 AND sk = $2",
             cells![
                 tk,
@@ -400,11 +398,16 @@ pub(super) fn update<'a>(tk: i32, sk: i64, update: &'a Update, now: Timestamp, w
                 update.usage.as_ref().map(|json| json.as_str()),
                 update.error_message.as_deref(),
                 update.end_reason.as_deref(),
-                update.started,
                 update.completed,
                 now.as_micros(),
                 update.run.as_ref().map(|json| json.as_str()),
             ],
+        );
+    }
+    if update.started {
+        writes.give(
+            "UPDATE session_heads SET started_at = $3 WHERE tk = $1 AND sk = $2 AND started_at IS NULL",
+            cells![tk, sk, now.as_micros()],
         );
     }
     if let Some(metadata) = &update.metadata {

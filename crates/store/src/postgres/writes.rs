@@ -4,7 +4,7 @@ use deadpool_postgres::Object;
 use futures_util::future::{join, join_all};
 use postgres_types::ToSql;
 use sederunt_core::event::Event;
-use sederunt_core::session::Head;
+use sederunt_core::session::{Claim, Head, Session, Status};
 use sederunt_core::store::{IdemKey, Replay};
 use sederunt_core::time::Timestamp;
 use tokio_postgres::Statement;
@@ -337,6 +337,75 @@ impl<'a> StateRows<'a> {
                 &self.counters.active_minute, &self.counters.message_count, &self.counters.turn_count,
                 &self.counters.turn_sequence, &self.counters.turn_answered, &self.counters.described,
                 &self.counters.deadline_at, &self.counters.preview,
+            ],
+        );
+    }
+}
+
+/// Heads as a claim leaves them. What is the same for all of them is said once.
+pub(super) struct TakenRows<'a> {
+    tk: i32,
+    status: &'a str,
+    worker: &'a str,
+    credential: &'a str,
+    lease_until: i64,
+    sk: Vec<i64>,
+    version: Vec<i64>,
+    epoch: Vec<i64>,
+    attempts: Vec<i32>,
+    last_sequence: Vec<i64>,
+    last_at: Vec<i64>,
+    active_minute: Vec<i64>,
+    started_at: Vec<Option<i64>>,
+}
+
+impl<'a> TakenRows<'a> {
+    /// Rows that were taken by the same claim.
+    pub(super) fn of(tk: i32, status: Status, claim: &'a Claim) -> Self {
+        Self {
+            tk,
+            status: status.as_str(),
+            worker: &claim.worker,
+            credential: claim.credential.as_str(),
+            lease_until: claim.lease_until.as_micros(),
+            sk: Vec::new(),
+            version: Vec::new(),
+            epoch: Vec::new(),
+            attempts: Vec::new(),
+            last_sequence: Vec::new(),
+            last_at: Vec::new(),
+            active_minute: Vec::new(),
+            started_at: Vec::new(),
+        }
+    }
+
+    pub(super) fn push(&mut self, sk: i64, session: &Session) {
+        let head = &session.head;
+        self.sk.push(sk);
+        self.version.push(int(head.version));
+        self.epoch.push(int(head.epoch));
+        self.attempts.push(i32::try_from(head.attempts).unwrap_or(i32::MAX));
+        self.last_sequence.push(int(head.last_sequence));
+        self.last_at.push(head.last_at.as_micros());
+        self.active_minute.push(head.last_at.minute());
+        self.started_at.push(session.details.started_at.map(Timestamp::as_micros));
+    }
+
+    pub(super) fn write<'w>(&'w self, writes: &mut Writes<'w>) {
+        writes.add(
+            "UPDATE session_heads h SET status = $2, claim_worker = $3, claim_credential = $4, lease_until = $5,
+                 deadline_at = NULL, version = u.version, epoch = u.epoch, attempts = u.attempts,
+                 last_sequence = u.last_sequence, last_at = u.last_at, active_minute = u.active_minute,
+                 started_at = u.started_at
+             FROM (SELECT unnest($6::bigint[]) AS sk, unnest($7::bigint[]) AS version, unnest($8::bigint[]) AS epoch,
+                 unnest($9::integer[]) AS attempts, unnest($10::bigint[]) AS last_sequence,
+                 unnest($11::bigint[]) AS last_at, unnest($12::bigint[]) AS active_minute,
+                 unnest($13::bigint[]) AS started_at) u
+             WHERE h.tk = $1 AND h.sk = u.sk",
+            [
+                &self.tk as Param<'w>, &self.status, &self.worker, &self.credential, &self.lease_until, &self.sk,
+                &self.version, &self.epoch, &self.attempts, &self.last_sequence, &self.last_at,
+                &self.active_minute, &self.started_at,
             ],
         );
     }

@@ -165,7 +165,7 @@ fn insert(
     if fork_source.is_some() {
         head.last_sequence = prefix_to;
     }
-    let sk = heads::insert(db, tk, &id, &head, details.agent_slug.as_deref(), prefix_to)?;
+    let sk = heads::insert(db, tk, &id, &head, &details, prefix_to)?;
     sessions::insert(db, tk, sk, &head, &details)?;
     for user in &participants {
         sessions::add_participant(db, tk, sk, user)?;
@@ -177,8 +177,8 @@ fn insert(
 }
 
 /// One session while it is being written.
-pub(super) struct Work {
-    pub found: Found,
+struct Work {
+    found: Found,
     moved: Moved,
     appended: Vec<Appended>,
     row_changed: bool,
@@ -187,7 +187,7 @@ pub(super) struct Work {
 }
 
 impl Work {
-    pub(super) fn on(found: Found) -> Self {
+    fn on(found: Found) -> Self {
         Self {
             found,
             moved: Moved::default(),
@@ -202,7 +202,7 @@ impl Work {
         Self { row_changed: true, words_changed: true, ..Self::on(found) }
     }
 
-    pub(super) fn append(
+    fn append(
         &mut self,
         ledger: &mut Ledger<'_>,
         id: &SessionId,
@@ -245,14 +245,6 @@ impl Work {
         sessions::update(db, tk, self.found.sk, update, &self.found.head, now)
     }
 
-    /// A worker takes the session: its claim, its status and the start of its run.
-    pub(super) fn take(&mut self, db: &Connection, now: Timestamp) -> rusqlite::Result<()> {
-        self.moved = Moved { row: true, status: true, claim: true, deadline: true, ..self.moved };
-        self.row_changed = true;
-        sessions::set_status(db, self.found.sk, &self.found.head)?;
-        sessions::set_times(db, self.found.sk, Some(now), None)
-    }
-
     fn delete(&mut self, db: &Connection, tk: i64) -> rusqlite::Result<()> {
         delete(db, tk, self.found.sk)?;
         self.deleted = true;
@@ -260,7 +252,7 @@ impl Work {
     }
 
     /// Saves the head and says what there is to tell.
-    pub(super) fn finish(
+    fn finish(
         self,
         ledger: &mut Ledger<'_>,
         tk: i64,

@@ -3,17 +3,16 @@
 //! handed out and not what is waiting.
 
 use rusqlite::{Connection, params};
-use sederunt_core::event::NewEvent;
 use sederunt_core::session::Session;
-use sederunt_core::work::{ClaimOrder, Claimed, decide};
-use sederunt_core::{Error, SessionId, Timestamp};
+use sederunt_core::store::Notice;
+use sederunt_core::work::decide::{HandOut, Taken};
+use sederunt_core::work::{ClaimOrder, Claimed};
+use sederunt_core::{Error, Timestamp};
 
-use super::apply::{self, Work};
 use super::fault::{Trouble, refuse};
-use super::heads::{self, Found};
 use super::idempotency::{self, Done};
-use super::sessions;
 use super::writer::Ledger;
+use super::{apply, events, heads, sessions};
 
 pub(super) fn claim(ledger: &mut Ledger<'_>, order: &ClaimOrder) -> Result<Vec<Claimed>, Trouble<Error>> {
     let now = ledger.now();
@@ -23,46 +22,60 @@ pub(super) fn claim(ledger: &mut Ledger<'_>, order: &ClaimOrder) -> Result<Vec<C
     {
         return Ok(still_held(ledger.db, order, &used.taken, now)?);
     }
-    let mut plan = Vec::new();
+    let mut hand_out = HandOut::new(order, now).or_else(refuse)?;
+    let mut plan = Vec::with_capacity(order.limit);
     for sk in oldest_pending(ledger.db, tk, order)? {
-        let (id, mut found) = by_key(ledger.db, sk)?;
-        decide::take(&mut found.head, order, now);
-        let events = decide::claim_events(&order.worker, found.head.epoch).or_else(refuse)?;
-        plan.push(Taken { id, found, events });
+        if let Some(mut session) = sessions::by_key(ledger.db, &order.tenant, sk)? {
+            let taken = hand_out.take(&mut session).or_else(refuse)?;
+            plan.push((sk, session, taken));
+        }
     }
     Ok(write(ledger, tk, order, plan, now)?)
-}
-
-/// A session as it is handed over.
-struct Taken {
-    id: SessionId,
-    found: Found,
-    events: Vec<NewEvent>,
 }
 
 fn write(
     ledger: &mut Ledger<'_>,
     tk: i64,
     order: &ClaimOrder,
-    plan: Vec<Taken>,
+    plan: Vec<(i64, Session, Taken)>,
     now: Timestamp,
 ) -> rusqlite::Result<Vec<Claimed>> {
+    let db = ledger.db;
+    let mut take = db.prepare_cached(heads::TAKE)?;
+    let mut set_status = db.prepare_cached(sessions::SET_STATUS)?;
+    let mut set_status_and_minute = db.prepare_cached(sessions::SET_STATUS_AND_MINUTE)?;
     let mut claimed = Vec::with_capacity(plan.len());
-    let mut taken = Vec::with_capacity(plan.len());
-    for Taken { id, found, events } in plan {
-        let (sk, epoch) = (found.sk, found.head.epoch);
-        let mut work = Work::on(found);
-        work.take(ledger.db, now)?;
-        work.append(ledger, &id, &events, now)?;
-        work.finish(ledger, tk, &order.tenant, &id)?;
-        taken.push((sk, epoch));
-        claimed.extend(sessions::by_key(ledger.db, &order.tenant, sk)?.map(as_claimed));
+    let mut epochs = Vec::with_capacity(plan.len());
+    for (sk, session, Taken { events, minute }) in plan {
+        let head = &session.head;
+        heads::take(&mut take, sk, &session)?;
+        heads::write_tail(&mut ledger.hot.tail, sk, head)?;
+        match minute {
+            None => set_status.execute(params![sk, head.status.as_str()])?,
+            Some(minute) => set_status_and_minute.execute(params![sk, head.status.as_str(), minute])?,
+        };
+        for event in &events {
+            events::insert(&mut ledger.hot.event, sk, event)?;
+        }
+        ledger.forget_head(tk, &session.id);
+        ledger.announce(Notice {
+            tenant: order.tenant.clone(),
+            session: session.id.clone(),
+            incarnation: head.incarnation,
+            last_sequence: head.last_sequence,
+            events,
+            status: head.status,
+            row_changed: true,
+            deleted: false,
+        });
+        epochs.push((sk, head.epoch));
+        claimed.push(as_claimed(session));
     }
     // A call that found nothing may wait and ask again under its key.
     if let Some(key) = &order.key
-        && !taken.is_empty()
+        && !epochs.is_empty()
     {
-        let done = Done { taken: &taken, ..Done::default() };
+        let done = Done { taken: &epochs, ..Done::default() };
         idempotency::remember(&mut ledger.hot.remember_key, tk, key, &done, now)?;
     }
     Ok(claimed)
@@ -121,12 +134,4 @@ fn oldest_pending(db: &Connection, tk: i64, order: &ClaimOrder) -> rusqlite::Res
     waiting.dedup();
     waiting.truncate(order.limit);
     Ok(waiting.into_iter().map(|(_, sk)| sk).collect())
-}
-
-fn by_key(db: &Connection, sk: i64) -> rusqlite::Result<(SessionId, Found)> {
-    const SQL: &str =
-        concat!("SELECT ", heads::columns!(), ", h.id FROM ", heads::tables!(), " WHERE h.sk = ?1");
-    db.prepare_cached(SQL)?.query_row([sk], |row| {
-        Ok((SessionId::stored(row.get_ref(heads::COLUMN_COUNT)?.as_str()?), heads::read(row)?))
-    })
 }

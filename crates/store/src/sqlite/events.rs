@@ -44,7 +44,7 @@ pub(super) fn append(
 pub(super) const INSERT: &str = "INSERT INTO events (k, type, at, turn, author, external_id, subthread, content, metadata) \
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
 
-fn insert(statement: &mut Statement<'_>, log: i64, event: &Event) -> rusqlite::Result<()> {
+pub(super) fn insert(statement: &mut Statement<'_>, log: i64, event: &Event) -> rusqlite::Result<()> {
     statement
         .execute(params![
             key(log, event.sequence),

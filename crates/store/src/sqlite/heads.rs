@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension, Row, Statement, params};
 use sederunt_core::Timestamp;
 use sederunt_core::ids::{CredentialId, Incarnation, SessionId, UserId};
 use sederunt_core::session::row::Turn;
-use sederunt_core::session::{Claim, Head, SessionType, Status};
+use sederunt_core::session::{Claim, Details, Head, Session, SessionType, Status};
 
 use super::fault::unknown_word;
 
@@ -111,16 +111,16 @@ pub(super) fn insert(
     tk: i64,
     id: &SessionId,
     head: &Head,
-    agent_slug: Option<&str>,
+    details: &Details,
     prefix_to: u64,
 ) -> rusqlite::Result<i64> {
     let sk = db
         .prepare_cached(
             "INSERT INTO session_heads (tk, id, incarnation, session_type, is_talk, is_bridge, is_external, \
              is_group, holder, status, inactive, version, claim_worker, claim_credential, lease_until, epoch, \
-             attempts, stop_requested, priority, deadline_at, agent_slug, prefix_to) \
+             attempts, stop_requested, priority, deadline_at, agent_slug, started_at, prefix_to) \
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, \
-             ?21, ?22)",
+             ?21, ?22, ?23)",
         )?
         .insert(params![
             tk,
@@ -143,7 +143,8 @@ pub(super) fn insert(
             head.stop_requested,
             head.priority,
             head.deadline_at.map(Timestamp::as_micros),
-            agent_slug,
+            details.agent_slug,
+            details.started_at.map(Timestamp::as_micros),
             prefix_to.cast_signed(),
         ])?;
     let mut tail = db.prepare_cached(
@@ -222,4 +223,33 @@ pub(super) fn save(db: &Connection, sk: i64, head: &Head, moved: Moved) -> rusql
             .execute(params![sk, head.deadline_at.map(Timestamp::as_micros)])?;
     }
     Ok(())
+}
+
+/// A start is remembered once.
+pub(super) fn start(db: &Connection, sk: i64, now: Timestamp) -> rusqlite::Result<()> {
+    db.prepare_cached("UPDATE session_heads SET started_at = ?2 WHERE sk = ?1 AND started_at IS NULL")?
+        .execute([sk, now.as_micros()])
+        .map(drop)
+}
+
+pub(super) const TAKE: &str = "UPDATE session_heads SET status = ?2, version = ?3, epoch = ?4, attempts = ?5, claim_worker = ?6, \
+     claim_credential = ?7, lease_until = ?8, deadline_at = ?9, started_at = ?10 WHERE sk = ?1";
+
+/// Saves what a claim moved, by the statement [`TAKE`].
+pub(super) fn take(statement: &mut Statement<'_>, sk: i64, session: &Session) -> rusqlite::Result<()> {
+    let head = &session.head;
+    statement
+        .execute(params![
+            sk,
+            head.status.as_str(),
+            head.version.cast_signed(),
+            head.epoch.cast_signed(),
+            head.attempts,
+            head.claim.as_ref().map(|claim| &claim.worker),
+            head.claim.as_ref().map(|claim| claim.credential.as_str()),
+            head.claim.as_ref().map(|claim| claim.lease_until.as_micros()),
+            head.deadline_at.map(Timestamp::as_micros),
+            session.details.started_at.map(Timestamp::as_micros),
+        ])
+        .map(drop)
 }

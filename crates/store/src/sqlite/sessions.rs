@@ -19,7 +19,7 @@ macro_rules! columns {
         "s.source_kind, s.interactive, s.platform, d.trigger_id, d.is_group, d.metadata, s.task_id, s.agent_slug, \
          s.entity_id, s.parent_id, d.root_id, d.retry_of, d.title, d.description, d.description_source, \
          d.working_memory, d.input, d.draft_values, d.result, d.usage, d.error_message, d.end_reason, \
-         d.memory_mode, d.is_anonymous, d.created_at, d.started_at, d.completed_at, d.run"
+         d.memory_mode, d.is_anonymous, d.created_at, h.started_at, d.completed_at, d.run"
     };
 }
 
@@ -152,10 +152,9 @@ pub(super) fn insert(
     ])?;
     db.prepare_cached(
         "INSERT INTO session_details (sk, trigger_id, is_group, root_id, retry_of, title, description, \
-         description_source, memory_mode, is_anonymous, created_at, started_at, completed_at, error_message, \
+         description_source, memory_mode, is_anonymous, created_at, completed_at, error_message, \
          end_reason, metadata, usage, working_memory, draft_values, input, result, run) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, \
-         ?22)",
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21)",
     )?
     .execute(params![
         sk,
@@ -169,7 +168,6 @@ pub(super) fn insert(
         details.memory_mode.as_str(),
         details.is_anonymous,
         details.created_at.as_micros(),
-        details.started_at.map(Timestamp::as_micros),
         details.completed_at.map(Timestamp::as_micros),
         details.error_message,
         details.end_reason,
@@ -194,7 +192,7 @@ pub(super) fn update(
     now: Timestamp,
 ) -> rusqlite::Result<()> {
     if update.status.is_some() {
-        set_status(db, sk, head)?;
+        db.prepare_cached(SET_STATUS)?.execute(params![sk, head.status.as_str()])?;
     }
     if update.inactive.is_some() {
         db.prepare_cached("UPDATE sessions SET inactive = ?2 WHERE sk = ?1")?
@@ -224,8 +222,12 @@ pub(super) fn update(
     if let Some(user) = &update.add_participant {
         add_participant(db, tk, sk, user)?;
     }
-    if update.started || update.completed {
-        set_times(db, sk, update.started.then_some(now), update.completed.then_some(now))?;
+    if update.started {
+        heads::start(db, sk, now)?;
+    }
+    if update.completed {
+        db.prepare_cached("UPDATE session_details SET completed_at = ?2 WHERE sk = ?1")?
+            .execute([sk, now.as_micros()])?;
     }
     if let Some(run) = &update.run {
         db.prepare_cached("UPDATE session_details SET run = ?2 WHERE sk = ?1")?
@@ -253,26 +255,9 @@ pub(super) fn update(
     Ok(())
 }
 
-pub(super) fn set_status(db: &Connection, sk: i64, head: &Head) -> rusqlite::Result<()> {
-    db.prepare_cached("UPDATE sessions SET status = ?2 WHERE sk = ?1")?
-        .execute(params![sk, head.status.as_str()])
-        .map(drop)
-}
-
-/// A start is remembered once, an end as often as it happens.
-pub(super) fn set_times(
-    db: &Connection,
-    sk: i64,
-    started: Option<Timestamp>,
-    completed: Option<Timestamp>,
-) -> rusqlite::Result<()> {
-    db.prepare_cached(
-        "UPDATE session_details SET started_at = coalesce(started_at, ?2), completed_at = coalesce(?3, completed_at) \
-         WHERE sk = ?1",
-    )?
-    .execute(params![sk, started.map(Timestamp::as_micros), completed.map(Timestamp::as_micros)])
-    .map(drop)
-}
+pub(super) const SET_STATUS: &str = "UPDATE sessions SET status = ?2 WHERE sk = ?1";
+pub(super) const SET_STATUS_AND_MINUTE: &str =
+    "UPDATE sessions SET status = ?2, active_minute = ?3 WHERE sk = ?1";
 
 pub(super) fn set_minute(db: &Connection, sk: i64, minute: i64) -> rusqlite::Result<()> {
     db.prepare_cached("UPDATE sessions SET active_minute = ?2 WHERE sk = ?1")?.execute([sk, minute]).map(drop)

@@ -15,6 +15,7 @@ on_each_store! {
     the_highest_priority_goes_first_then_the_oldest,
     only_pending_sessions_are_handed_out,
     types_and_agents_choose,
+    any_number_of_queues_is_walked_in_one_order,
     no_more_are_handed_out_than_were_asked_for,
     a_claim_is_bound_to_its_credential,
     a_requeued_session_comes_back_under_a_higher_epoch,
@@ -125,6 +126,35 @@ async fn types_and_agents_choose(store: &TestStore) {
     assert_eq!(claim(&[Tool], &["editor"]).await, [""; 0]);
     assert_eq!(claim(&[Tool], &[]).await, ["tool writer"]);
     assert_eq!(claim(&[Agent, Tool], &[]).await, ["agent"]);
+}
+
+async fn any_number_of_queues_is_walked_in_one_order(store: &TestStore) {
+    let agents: Vec<String> = (0..10).map(|n| format!("agent {n}")).collect();
+    // One queue, several, and more than any statement should name; each of them named twice.
+    for (round, queues) in [1, 3, 10].into_iter().enumerate() {
+        for n in 0..20 {
+            let mut new = work(&format!("{round}.{n}"));
+            new.head.session_type = if n % 2 == 0 { SessionType::Agent } else { SessionType::Tool };
+            new.head.priority = n % 4;
+            new.details.agent_slug = Some(agents[n as usize % queues].as_str().into());
+            store.create(new).await;
+        }
+        let order = ClaimOrder {
+            session_types: [SessionType::Agent, SessionType::Tool].repeat(2),
+            agent_slugs: [&agents[..queues], &agents[..queues]].concat(),
+            ..store.order("key", 7)
+        };
+        let mut handed_out = Vec::new();
+        for expected in [7, 7, 6] {
+            let claims = store.claim(order.clone()).await.unwrap();
+            assert_eq!(claims.len(), expected, "{queues} queues");
+            handed_out.extend(claims.into_iter().map(|claim| claim.session.id.as_str().to_owned()));
+        }
+        let mut expected: Vec<i32> = (0..20).collect();
+        expected.sort_by_key(|n| (-(n % 4), *n));
+        let expected: Vec<_> = expected.into_iter().map(|n| format!("{round}.{n}")).collect();
+        assert_eq!(handed_out, expected, "{queues} queues");
+    }
 }
 
 async fn no_more_are_handed_out_than_were_asked_for(store: &TestStore) {

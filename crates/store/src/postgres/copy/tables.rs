@@ -118,6 +118,7 @@ pub(super) const TABLES: &[Table] = &[
             ("task_id", "", Text),
             ("agent_slug", "h.agent_slug", Text),
             ("entity_id", "", Text),
+            ("started_at", "", Number),
         ],
         from: "session_heads h JOIN session_tails t ON t.sk = h.sk JOIN sessions s ON s.sk = h.sk
                WHERE h.tk = ?1 ORDER BY h.sk",
@@ -150,7 +151,6 @@ pub(super) const TABLES: &[Table] = &[
             ("memory_mode", "", Text),
             ("is_anonymous", "", Flag),
             ("created_at", "", Number),
-            ("started_at", "", Number),
             ("completed_at", "", Number),
         ],
         from: "sessions s JOIN session_details d ON d.sk = s.sk WHERE s.tk = ?1 ORDER BY s.sk",

@@ -50,6 +50,8 @@ CREATE TABLE session_heads (
     task_id          text COLLATE "C",
     agent_slug       text COLLATE "C",
     entity_id        text COLLATE "C",
+    -- Of the wide half too, but a claim writes it.
+    started_at       bigint,
     PRIMARY KEY (tk, sk),
     UNIQUE (tk, id)
 ) WITH (fillfactor = 80);
@@ -96,7 +98,6 @@ CREATE TABLE sessions (
     memory_mode        text NOT NULL,
     is_anonymous       boolean NOT NULL,
     created_at         bigint NOT NULL,
-    started_at         bigint,
     completed_at       bigint,
     PRIMARY KEY (tk, sk)
 );

@@ -92,7 +92,10 @@ async fn every_command(scene: &Scene, n: usize) {
         lease: Duration::from_secs(30),
         key: None,
     };
-    assert_eq!(scene.claim(order).await.unwrap().len(), 1);
+    let of_any_type = ClaimOrder { session_types: SessionType::ALL.to_vec(), ..order.clone() };
+    for order in [order, of_any_type] {
+        assert_eq!(scene.claim(order).await.unwrap().len(), 1);
+    }
     let all = SessionQuery::of(Types::All, 10);
     assert_eq!(scene.sessions(ours, all.clone()).await.unwrap().items.len(), 10);
     let eve = SessionQuery { seen_by: Some(Eyes::Participant(UserId::stored("eve"))), ..all };

@@ -33,7 +33,9 @@ CREATE TABLE session_heads (
     stop_requested INTEGER NOT NULL,
     priority INTEGER NOT NULL,
     deadline_at INTEGER,
+    -- Of the wide half, but a claim looks for the one and writes the other.
     agent_slug TEXT,
+    started_at INTEGER,
     -- The last sequence that lies in other sessions' logs (see session_ranges); 0 unless it is a fork.
     prefix_to INTEGER NOT NULL,
     UNIQUE (tk, id)
@@ -97,7 +99,6 @@ CREATE TABLE session_details (
     memory_mode TEXT NOT NULL,
     is_anonymous INTEGER NOT NULL,
     created_at INTEGER NOT NULL,
-    started_at INTEGER,
     completed_at INTEGER,
     error_message TEXT,
     end_reason TEXT,
