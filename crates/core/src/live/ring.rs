@@ -283,11 +283,9 @@ impl Reader {
 
     /// Waits until there may be something new.
     pub async fn wait(&mut self) {
-        if self.wake.changed().await.is_err() {
-            std::future::pending::<()>().await;
-        }
-        if let Some(channel) = &self.channel {
-            channel.bell.reached();
+        match &self.channel {
+            Some(channel) => channel.bell.wait(&mut self.wake).await,
+            None => std::future::pending().await,
         }
     }
 }
