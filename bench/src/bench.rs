@@ -35,6 +35,9 @@ pub struct Bench {
 pub const LONG: &str = "long";
 /// The session of [`Bench::large`] with ten.
 pub const SHORT: &str = "short";
+/// One more, made after both: rows go more cheaply behind all others of a table than between them, and where a session
+/// lies must not be taken for how long it is.
+const LAST: &str = "last";
 
 impl Bench {
     pub fn new(quick: bool) -> Result<Self> {
@@ -95,11 +98,12 @@ impl Bench {
         let subject = Subject::on_disk(self)?;
         subject.with_engine(async |engine| {
             let wish = |nth: usize| sederunt_core::session::decide::OpenSession {
-                id: Some([LONG, SHORT][nth].into()),
+                id: Some([LONG, SHORT, LAST][nth].into()),
                 ..subject::talk(nth)
             };
-            subject::make_sessions(engine, 2, wish).await?;
+            subject::make_sessions(engine, 3, wish).await?;
             subject::grow(engine, &self.payloads, SHORT, 9).await?;
+            subject::grow(engine, &self.payloads, LAST, 9).await?;
             subject::grow(engine, &self.payloads, LONG, self.long_events() - 1).await?;
             engine.store().index_now().await?;
             Ok(())

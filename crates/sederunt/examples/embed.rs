@@ -29,7 +29,7 @@ pub async fn main() -> Result<()> {
     'follow: loop {
         match log.next().await? {
             StreamItem::Frames(frames) => {
-                for frame in frames {
+                for frame in frames.iter() {
                     let event = &frame.event;
                     println!(
                         "{} {} {}",

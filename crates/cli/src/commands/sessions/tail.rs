@@ -39,7 +39,7 @@ async fn in_store(
     loop {
         match log.next().await? {
             StreamItem::Frames(frames) => {
-                for frame in frames {
+                for frame in frames.iter() {
                     print(scene, &event_text(&frame.event)?)?;
                 }
             }
