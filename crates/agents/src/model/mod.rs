@@ -5,10 +5,12 @@
 //! [`Model::run`] cancels the call and closes its connection. Nothing here prints a key or what anybody said.
 //!
 //! [`openai`] and [`anthropic`] speak the wire; [`scripted`] replays a fixture; [`eliza`] talks by rules, with no
-//! key and no network; [`retry`] wraps any of them; [`price`] says what a reply cost.
+//! key and no network; [`choice`] opens one by its name, [`retry`] wraps any of them; [`price`] says what a reply
+//! cost.
 
 pub mod anthropic;
 mod assembly;
+pub mod choice;
 pub mod eliza;
 mod error;
 mod http;

@@ -5,9 +5,9 @@ import os
 import socket
 import sys
 
-from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.fastmcp import Context, FastMCP
 
-server = MCPServer("fixture")
+server = FastMCP("fixture", log_level="ERROR")
 
 
 @server.tool(description="Adds two numbers.")

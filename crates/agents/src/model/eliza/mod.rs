@@ -152,4 +152,16 @@ mod tests {
         let schema = serde_json::from_slice(schema).unwrap();
         assert!(jsonschema::is_valid(&schema, &value), "{value}");
     }
+
+    #[tokio::test]
+    async fn a_task_is_answered_and_what_surrounds_it_is_not() {
+        let input = crate::context::Input {
+            task: "Sort the mail".to_owned(),
+            memory: vec!["I dream of my mother".to_owned()],
+            ..crate::context::Input::default()
+        };
+        let request = crate::context::build(&input, 2_000).unwrap().request;
+        let (reply, _) = ask(&request).await;
+        assert!(reply.text.starts_with("I have read the task."), "{}", reply.text);
+    }
 }
