@@ -1,8 +1,9 @@
 //! The messages API as Anthropic publishes it, streamed.
 //!
-//! Events carry their kind inside their data as well; `message_stop` ends them, and kinds that are not known are
-//! passed over, as the format asks. The instructions are marked for the provider's cache. A wanted output schema is
-//! a block of the system prompt, after the cached one: that works with every version and every gateway.
+//! Events carry their kind inside their data as well; `message_stop` ends them, and kinds that are not known
+//! are passed over, as the format asks. The instructions are marked for the provider's cache. A wanted output
+//! schema is a block of the system prompt, after the cached one: that works with every version and every
+//! gateway.
 
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
@@ -51,7 +52,10 @@ impl Anthropic {
             body["system"] = system.into();
         }
         if !request.tools.is_empty() {
-            let tool = |tool: &super::ToolSpec| json!({"name": tool.name, "description": tool.description, "input_schema": tool.schema});
+            let tool = |tool: &super::ToolSpec| {
+                let super::ToolSpec { name, description, schema } = tool;
+                json!({"name": name, "description": description, "input_schema": schema})
+            };
             body["tools"] = request.tools.iter().map(tool).collect();
         }
         body
@@ -98,7 +102,8 @@ impl Model for Anthropic {
 }
 
 /// The messages with roles in turn: neighbours of the same role become one, and empty ones, which the format
-/// refuses, are left out. Without tools it also refuses calls that were made when there were some: they are told.
+/// refuses, are left out. Without tools it also refuses calls that were made when there were some: they are
+/// told.
 fn messages(messages: &[Message], told: bool) -> Vec<Value> {
     let mut turns: Vec<(&str, Vec<Value>)> = Vec::new();
     for message in messages {

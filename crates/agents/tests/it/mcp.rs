@@ -1,4 +1,5 @@
-//! MCP tools of an independent server: the Python package `mcp`, in the environment that `scripts/setup` makes.
+//! MCP tools of an independent server: the Python package `mcp`, in the environment that `scripts/setup`
+//! makes.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;

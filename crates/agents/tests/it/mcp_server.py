@@ -1,4 +1,7 @@
-"""An independent MCP server for the tests: `mcp_server.py` on its standard streams, `mcp_server.py http [PORT]` over HTTP."""
+"""An independent MCP server for the tests.
+
+`mcp_server.py` speaks on its standard streams, `mcp_server.py http [PORT]` over HTTP; it prints its port then.
+"""
 
 import asyncio
 import os

@@ -1,10 +1,11 @@
 //! A model that talks by rules: no key, no network, no chance. It exists so that every feature runs offline.
 //!
-//! In the manner of the old programme it is named for, it looks for the strongest keyword in what was said, takes
-//! the sentence apart by a pattern, turns the pronouns round and answers with a part of it; which of several answers
-//! it gives depends only on how often it has spoken. Beyond talk it knows two tricks:
+//! In the manner of the old programme it is named for, it looks for the strongest keyword in what was said,
+//! takes the sentence apart by a pattern, turns the pronouns round and answers with a part of it; which of
+//! several answers it gives depends only on how often it has spoken. Beyond talk it knows two tricks:
 //!
-//! - `use NAME {"a": 1}` calls the tool of that name, where there is one, and the next reply reports its result;
+//! - `use NAME {"a": 1}` calls the tool of that name, where there is one, and the next reply reports its
+//!   result;
 //! - a wanted output schema is answered with a small JSON value that satisfies it (`minimal.rs`).
 //!
 //! `rules.rs` holds what it says, `talk.rs` how it finds it.
