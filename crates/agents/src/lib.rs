@@ -1,8 +1,8 @@
 //! What runs turns and work: models, tools, and the context that a model is given.
 //!
-//! This crate owns the seams to the outside that an agent needs. It refuses to know where sessions are stored or
-//! how they are served: it depends on `sederunt-core` alone, and whoever wires it up hands in configuration, secrets
-//! and addresses. Nothing here reads the environment.
+//! This crate owns the seams to the outside that an agent needs. It refuses to know where sessions are stored
+//! or how they are served: it depends on `sederunt-core` alone, and whoever wires it up hands in
+//! configuration, secrets and addresses. Nothing here reads the environment.
 //!
 //! - [`model`]: one trait, and what speaks it (OpenAI-compatible, Anthropic, a script, a rule-based talker);
 //! - [`tool`]: one trait, and what speaks it (HTTP, MCP), with every argument and result checked;

@@ -23,7 +23,8 @@ pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(120);
 
 /// Arguments of one tool call; they are stored as one event.
 pub const ARGUMENT_BYTES_MAX: usize = 128 * 1024;
-/// Result of one tool call; the rest is cut, and the model is told. Half of an event, so that it can be stored.
+/// Result of one tool call; the rest is cut, and the model is told. Half of an event, so that it can be
+/// stored.
 pub const RESULT_BYTES_MAX: usize = 128 * 1024;
 /// A tool's schema: it travels with every request.
 pub const SCHEMA_BYTES_MAX: usize = 32 * 1024;

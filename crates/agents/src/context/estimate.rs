@@ -1,5 +1,7 @@
-//! How many tokens a text will be, roughly. Every budget is kept by these numbers, so they err on the high side for
-//! common text: a token is about four characters, and every message costs a little more than its words.
+//! How many tokens a text will be, roughly: a token is about four characters, and every message costs a
+//! little more than its words. Every budget is kept by these numbers and no others. Scripts with more tokens
+//! than that per character come out too low, so whoever sets a budget leaves a margin below what the model
+//! can read.
 
 use crate::model::{Message, Request, ToolSpec};
 

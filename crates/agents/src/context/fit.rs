@@ -49,7 +49,8 @@ impl Part {
     }
 }
 
-/// The parts as one text within the room: the least worth is shortened first, and dropped when little is left of it.
+/// The parts as one text within the room: the least worth is shortened first, and dropped when little is left
+/// of it.
 pub(super) fn surroundings(mut parts: Vec<Part>, room: usize) -> Option<String> {
     loop {
         let text = parts.iter().map(Part::written).collect::<Vec<_>>().join("\n\n");
@@ -75,8 +76,8 @@ fn shorten(text: &mut String, over: usize) -> bool {
     true
 }
 
-/// Takes the power out of what tools have said. The border itself comes last ([`wrapped`]), so that no cut can take
-/// its end away.
+/// Takes the power out of what tools have said. The border itself comes last ([`wrapped`]), so that no cut
+/// can take its end away.
 pub(super) fn neutralise(turn: &mut Turn) {
     for message in &mut turn.messages {
         if let Message::ToolResult { content, .. } = message {
@@ -139,7 +140,8 @@ pub(super) fn turns(turns: &mut Vec<Turn>, room: usize) -> Cut {
     cut
 }
 
-/// Makes one turn fit: first its oldest steps go, then its longest texts are shortened, then its last step goes.
+/// Makes one turn fit: first its oldest steps go, then its longest texts are shortened, then its last step
+/// goes.
 fn newest_turn(turn: &mut Turn, room: usize, cut: &mut Cut) {
     if cost(turn) <= room {
         return;

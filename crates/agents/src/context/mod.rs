@@ -1,9 +1,10 @@
 //! What a model is given: everything that is known, in a fixed order, within a budget. Pure.
 //!
-//! The stable prefix (instructions, workspace) comes first and is the same bytes from call to call. One message
-//! follows with the task and what surrounds it, all but the task inside untrusted blocks ([`untrusted`]). Then the
-//! transcript, mended ([`transcript`]) and cut at turn borders from the oldest; what was cut is said in one line.
-//! Only when the newest turn alone is too large is it cut inside: its oldest steps, then its longest texts.
+//! The stable prefix (instructions, workspace) comes first and is the same bytes from call to call. One
+//! message follows with the task and what surrounds it, all but the task inside untrusted blocks
+//! ([`untrusted`]). Then the transcript, mended ([`transcript`]) and cut at turn borders from the oldest;
+//! what was cut is said in one line. Only when the newest turn alone is too large is it cut inside: its
+//! oldest steps, then its longest texts.
 
 pub mod estimate;
 mod fit;

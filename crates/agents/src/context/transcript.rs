@@ -1,7 +1,9 @@
-//! A transcript that any model accepts: made from whatever a log holds, including what a crash left half done.
+//! A transcript that any model accepts: made from whatever a log holds, including what a crash left half
+//! done.
 //!
-//! Every call is followed at once by its result, and every result belongs to a call. A call whose result was never
-//! written gets one that says so; a result whose call is gone is left out; a result that came late moves to its call.
+//! Every call is followed at once by its result, and every result belongs to a call. A call whose result was
+//! never written gets one that says so; a result whose call is gone is left out; a result that came late
+//! moves to its call.
 
 use std::collections::HashSet;
 

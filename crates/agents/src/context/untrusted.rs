@@ -69,8 +69,8 @@ const fn is_opener(c: char) -> bool {
     matches!(c, '<' | '＜' | '﹤')
 }
 
-/// Whether this text, which begins with an opener, reads as a border: slashes, blanks and invisible characters
-/// aside, and in any case of letters.
+/// Whether this text, which begins with an opener, reads as a border: slashes, blanks and invisible
+/// characters aside, and in any case of letters.
 fn begins_border(text: &str) -> bool {
     let mut letters = text.chars().skip(1).filter(|c| !is_invisible(*c));
     let first = letters.find(|c| !c.is_whitespace() && !matches!(c, '/' | '\\' | '／'));

@@ -1,8 +1,9 @@
 //! The messages API as Anthropic publishes it, streamed.
 //!
-//! Events carry their kind inside their data as well; `message_stop` ends them, and kinds that are not known are
-//! passed over, as the format asks. The instructions are marked for the provider's cache. A wanted output schema is
-//! a block of the system prompt, after the cached one: that works with every version and every gateway.
+//! Events carry their kind inside their data as well; `message_stop` ends them, and kinds that are not known
+//! are passed over, as the format asks. The instructions are marked for the provider's cache. A wanted output
+//! schema is a block of the system prompt, after the cached one: that works with every version and every
+//! gateway.
 
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
@@ -44,14 +45,17 @@ impl Anthropic {
         let mut body = json!({
             "model": self.model,
             "max_tokens": request.max_tokens.unwrap_or(limits::REPLY_TOKENS_DEFAULT),
-            "messages": messages(&request.messages),
+            "messages": messages(&request.messages, request.tools.is_empty()),
             "stream": true,
         });
         if !system.is_empty() {
             body["system"] = system.into();
         }
         if !request.tools.is_empty() {
-            let tool = |tool: &super::ToolSpec| json!({"name": tool.name, "description": tool.description, "input_schema": tool.schema});
+            let tool = |tool: &super::ToolSpec| {
+                let super::ToolSpec { name, description, schema } = tool;
+                json!({"name": name, "description": description, "input_schema": schema})
+            };
             body["tools"] = request.tools.iter().map(tool).collect();
         }
         body
@@ -98,11 +102,12 @@ impl Model for Anthropic {
 }
 
 /// The messages with roles in turn: neighbours of the same role become one, and empty ones, which the format
-/// refuses, are left out.
-fn messages(messages: &[Message]) -> Vec<Value> {
+/// refuses, are left out. Without tools it also refuses calls that were made when there were some: they are
+/// told.
+fn messages(messages: &[Message], told: bool) -> Vec<Value> {
     let mut turns: Vec<(&str, Vec<Value>)> = Vec::new();
     for message in messages {
-        let (role, blocks) = blocks(message);
+        let (role, blocks) = blocks(message, told);
         match turns.last_mut() {
             Some((last, turn)) if *last == role => turn.extend(blocks),
             _ if blocks.is_empty() => {}
@@ -112,13 +117,23 @@ fn messages(messages: &[Message]) -> Vec<Value> {
     turns.into_iter().map(|(role, content)| json!({"role": role, "content": content})).collect()
 }
 
-fn blocks(message: &Message) -> (&'static str, Vec<Value>) {
+fn blocks(message: &Message, told: bool) -> (&'static str, Vec<Value>) {
     let words = |text: &str| (!text.trim().is_empty()).then(|| json!({"type": "text", "text": text}));
     match message {
         Message::User { text } => ("user", words(text).into_iter().collect()),
         Message::Assistant { text, calls } => {
-            let call = |call: &super::ToolCall| json!({"type": "tool_use", "id": id(&call.id), "name": call.name, "input": call.args});
+            let call = |call: &super::ToolCall| match told {
+                true => {
+                    json!({"type": "text", "text": format!("[called {} with {}]", call.name, call.args.as_str())})
+                }
+                false => {
+                    json!({"type": "tool_use", "id": id(&call.id), "name": call.name, "input": call.args})
+                }
+            };
             ("assistant", words(text).into_iter().chain(calls.iter().map(call)).collect())
+        }
+        Message::ToolResult { name, content, .. } if told => {
+            ("user", vec![json!({"type": "text", "text": format!("[{name} answered]\n{content}")})])
         }
         Message::ToolResult { call_id, content, is_error, .. } => {
             let mut block = json!({"type": "tool_result", "tool_use_id": id(call_id), "content": content});
@@ -325,6 +340,22 @@ mod tests {
             "tools": [{"name": "add", "description": "Adds", "input_schema": {"type": "object"}}],
         });
         assert_eq!(model.body(&request), expected);
+    }
+
+    #[test]
+    fn without_tools_earlier_calls_are_told_in_words() {
+        let args = Json::empty_object();
+        let call = ToolCall { id: "c".to_owned(), name: "add".to_owned(), args };
+        let result = Message::ToolResult {
+            call_id: "c".to_owned(),
+            name: "add".to_owned(),
+            content: "3".to_owned(),
+            is_error: false,
+        };
+        let said = messages(&[Message::Assistant { text: String::new(), calls: vec![call] }, result], true);
+        let words =
+            |role: &str, text: &str| json!({"role": role, "content": [{"type": "text", "text": text}]});
+        assert_eq!(said, [words("assistant", "[called add with {}]"), words("user", "[add answered]\n3")]);
     }
 
     #[test]

@@ -92,8 +92,8 @@ impl<'a> Assembly<'a> {
         }
     }
 
-    /// The whole reply. A call that was cut because the tokens ran out is left out; otherwise its arguments must be
-    /// an object.
+    /// The whole reply. A call that was cut because the tokens ran out is left out; otherwise its arguments
+    /// must be an object.
     pub fn finish(self, stop: Stop, usage: Usage) -> Result<Reply, Error> {
         let mut calls = Vec::new();
         for (number, call) in self.calls.into_iter().enumerate() {

@@ -1,4 +1,5 @@
-//! Why a model did not answer. The sentences hold statuses and codes, never a key and never what anybody said.
+//! Why a model did not answer. The sentences hold statuses and codes, never a key and never what anybody
+//! said.
 
 use std::time::Duration;
 
@@ -99,8 +100,8 @@ impl Error {
         }
     }
 
-    /// What a status means, with the provider's own code for it. Both wire formats come here, for answers and for
-    /// errors inside a stream alike.
+    /// What a status means, with the provider's own code for it. Both wire formats come here, for answers and
+    /// for errors inside a stream alike.
     pub(super) fn of_status(status: u16, code: Option<&str>, retry_after: Option<Duration>) -> Self {
         match (status, code) {
             (_, Some("context_length_exceeded" | "request_too_large")) | (413, _) => Self::TooLong,

@@ -161,8 +161,8 @@ struct Refusal {
     error: Failure,
 }
 
-/// An error as providers write it, in a body or in the middle of a stream. Its prose is read for what it means and
-/// never passed on.
+/// An error as providers write it, in a body or in the middle of a stream. Its prose is read for what it
+/// means and never passed on.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Failure {

@@ -1,14 +1,16 @@
 //! A model: a request goes in, deltas are heard while it answers, a reply comes out.
 //!
-//! This room owns the one trait that every model speaks and the types that cross it. It refuses to keep state: a
-//! request carries everything, so any node can go on where another one died. Dropping the future of
+//! This room owns the one trait that every model speaks and the types that cross it. It refuses to keep
+//! state: a request carries everything, so any node can go on where another one died. Dropping the future of
 //! [`Model::run`] cancels the call and closes its connection. Nothing here prints a key or what anybody said.
 //!
-//! [`openai`] and [`anthropic`] speak the wire; [`scripted`] replays a fixture; [`eliza`] talks by rules, with no
-//! key and no network; [`retry`] wraps any of them; [`price`] says what a reply cost.
+//! [`openai`] and [`anthropic`] speak the wire; [`scripted`] replays a fixture; [`eliza`] talks by rules,
+//! with no key and no network; [`choice`] opens one by its name, [`retry`] wraps any of them; [`price`] says
+//! what a reply cost.
 
 pub mod anthropic;
 mod assembly;
+pub mod choice;
 pub mod eliza;
 mod error;
 mod http;

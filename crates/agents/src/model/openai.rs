@@ -1,8 +1,8 @@
 //! Chat completions as OpenAI publishes them and many others serve them, streamed.
 //!
-//! Frames are `data:` lines with one chunk each; `[DONE]` ends them. Servers differ in small things, and this file
-//! knows the common ones: usage in a chunk of its own or with the last choice, thinking as `reasoning_content` or
-//! `reasoning`, calls without an index, no `[DONE]` after a finish reason.
+//! Frames are `data:` lines with one chunk each; `[DONE]` ends them. Servers differ in small things, and this
+//! file knows the common ones: usage in a chunk of its own or with the last choice, thinking as
+//! `reasoning_content` or `reasoning`, calls without an index, no `[DONE]` after a finish reason.
 
 use futures_util::future::BoxFuture;
 use serde::Deserialize;

@@ -13,7 +13,8 @@ pub struct Price {
     pub cached_micros: Option<u64>,
 }
 
-/// Prices by the name of the model. A name that ends in `*` stands for all that begin with it; the longest wins.
+/// Prices by the name of the model. A name that ends in `*` stands for all that begin with it; the longest
+/// wins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prices(BTreeMap<String, Price>);
 

@@ -1,9 +1,9 @@
 //! Patience around a model: tries again what may pass, waits in between, and gives up in time.
 //!
-//! A reply that somebody has begun to hear is never begun anew: the listener would hear it twice. Waits grow by
-//! doubling, with jitter, so that many callers do not come back at once; a provider that names its own wait is
-//! obeyed, unless it asks for more than is left. Time is tokio's, and the dice are handed in, so every wait can be
-//! tested.
+//! A reply that somebody has begun to hear is never begun anew: the listener would hear it twice. Waits grow
+//! by doubling, with jitter, so that many callers do not come back at once; a provider that names its own
+//! wait is obeyed, unless it asks for more than is left. Time is tokio's, and the dice are handed in, so
+//! every wait can be tested.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,8 +38,8 @@ impl Default for Policy {
 }
 
 impl Policy {
-    /// The wait after a failed attempt (counted from 1). `roll` is between 0 and 1: between half of the wait and all
-    /// of it. `None` when the provider wants more patience than anybody has.
+    /// The wait after a failed attempt (counted from 1). `roll` is between 0 and 1: between half of the wait
+    /// and all of it. `None` when the provider wants more patience than anybody has.
     pub fn wait(&self, attempt: u32, asked: Option<Duration>, roll: f64) -> Option<Duration> {
         if asked.is_some_and(|asked| asked > limits::RETRY_AFTER_MAX) {
             return None;

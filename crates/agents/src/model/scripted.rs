@@ -20,12 +20,12 @@
 //! | `usage` | `{input_tokens, output_tokens, cached_tokens}` |
 //! | `fail` | `{kind, retry_after_ms?, times?}`: instead of a reply, always or the first `times` times |
 //!
-//! Kinds of failure: `unreachable`, `rate_limited`, `unavailable`, `refused`, `too_long`, `cut_short` (after the
-//! words were heard), `malformed`, `timed_out`, `hang` (never answers).
+//! Kinds of failure: `unreachable`, `rate_limited`, `unavailable`, `refused`, `too_long`, `cut_short` (after
+//! the words were heard), `malformed`, `timed_out`, `hang` (never answers).
 //!
-//! The step is chosen by how often the model has spoken in the request, and by nothing else: whoever takes over a
-//! session after a crash goes on at the right step. After the last step the script has ended, which is an error,
-//! unless `"start_over": true` stands beside `steps`. Only `times` is counted in the process.
+//! The step is chosen by how often the model has spoken in the request, and by nothing else: whoever takes
+//! over a session after a crash goes on at the right step. After the last step the script has ended, which is
+//! an error, unless `"start_over": true` stands beside `steps`. Only `times` is counted in the process.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

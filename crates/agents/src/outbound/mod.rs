@@ -1,10 +1,10 @@
 //! The guard of every request that goes to an address somebody else chose: tools and webhooks.
 //!
-//! A name is looked up once, every address it has is judged, and the connection goes to those addresses and no
-//! others; so a name that answers differently the second time gains nothing. Addresses that are not of the public
-//! internet are refused ([`is_public`]), unless the configuration names the host or its network. Only `http` and
-//! `https`; no credentials in the URL; redirects are never followed; no proxy is used, since it would look the name
-//! up again.
+//! A name is looked up once, every address it has is judged, and the connection goes to those addresses and
+//! no others; so a name that answers differently the second time gains nothing. Addresses that are not of the
+//! public internet are refused ([`is_public`]), unless the configuration names the host or its network. Only
+//! `http` and `https`; no credentials in the URL; redirects are never followed; no proxy is used, since it
+//! would look the name up again.
 
 mod allow;
 mod public;
@@ -78,8 +78,8 @@ impl Outbound {
         Ok(Self { client, allow })
     }
 
-    /// Judges an address as far as it can be judged without looking its name up; that happens, and is judged, when
-    /// the connection is made.
+    /// Judges an address as far as it can be judged without looking its name up; that happens, and is judged,
+    /// when the connection is made.
     pub fn check(&self, url: &str) -> Result<Url, Blocked> {
         let url = Url::parse(url).map_err(|_| Blocked::NotAUrl)?;
         if !matches!(url.scheme(), "http" | "https") {
@@ -102,8 +102,8 @@ impl Outbound {
         Ok(self.client.request(method, self.check(url)?))
     }
 
-    /// The client itself, for protocols that want one. What it connects to is judged; a literal address in a URL is
-    /// not, so [`Self::check`] it first.
+    /// The client itself, for protocols that want one. What it connects to is judged; a literal address in a
+    /// URL is not, so [`Self::check`] it first.
     pub fn client(&self) -> Client {
         self.client.clone()
     }

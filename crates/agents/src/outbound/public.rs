@@ -1,5 +1,5 @@
-//! Which addresses are of the public internet. By the registries of special-purpose addresses; what is not plainly
-//! public is not public.
+//! Which addresses are of the public internet. By the registries of special-purpose addresses; what is not
+//! plainly public is not public.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -28,8 +28,9 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
     )
 }
 
-/// Only global unicast (`2000::/3`), without the parts that carry an IPv4 address inside (Teredo, 6to4), which could
-/// be any address, and without benchmarking and documentation. Mapped and translated addresses lie outside of it.
+/// Only global unicast (`2000::/3`), without the parts that carry an IPv4 address inside (Teredo, 6to4),
+/// which could be any address, and without benchmarking and documentation. Mapped and translated addresses
+/// lie outside of it.
 fn is_public_v6(address: Ipv6Addr) -> bool {
     let [a, b, ..] = address.segments();
     (0x2000..0x4000).contains(&a)

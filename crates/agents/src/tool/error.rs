@@ -1,5 +1,5 @@
-//! Why a call had no outcome, and why a tool cannot be offered at all. Both may be read by models and people, so
-//! they name tools and sizes, and never a secret.
+//! Why a call had no outcome, and why a tool cannot be offered at all. Both may be read by models and people,
+//! so they name tools and sizes, and never a secret.
 
 use std::time::Duration;
 

@@ -1,10 +1,10 @@
 //! Tools behind an HTTP address: the arguments go out as JSON, and what comes back is the result.
 //!
-//! Every call carries `Idempotency-Key`, so that a repeated attempt acts once, and `Sederunt-Confirmed: true` once
-//! somebody has agreed. A tool asks for that with `"requires_confirmation": true` in a JSON object, answered with a
-//! success, 409 or 428; its `summary` or `message` is what people are asked. Secrets are named in headers as
-//! `${NAME}` and filled in here; they are never printed. Other refusals (4xx) are results that the model may read;
-//! faults (408, 429, 5xx) are errors that may pass.
+//! Every call carries `Idempotency-Key`, so that a repeated attempt acts once, and `Sederunt-Confirmed: true`
+//! once somebody has agreed. A tool asks for that with `"requires_confirmation": true` in a JSON object,
+//! answered with a success, 409 or 428; its `summary` or `message` is what people are asked. Secrets are
+//! named in headers as `${NAME}` and filled in here; they are never printed. Other refusals (4xx) are results
+//! that the model may read; faults (408, 429, 5xx) are errors that may pass.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

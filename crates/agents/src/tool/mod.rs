@@ -1,9 +1,9 @@
 //! A tool: something that a model may have done for it.
 //!
-//! This room owns the trait that every tool speaks and the box they are called from. The box checks what a model
-//! asks for before a tool sees it, and what a tool says before a model does: arguments against their schema, sizes,
-//! time. It refuses to decide whether somebody must be asked first: it only reports [`Outcome::NeedsConfirmation`],
-//! and a tool that needs it has not acted.
+//! This room owns the trait that every tool speaks and the box they are called from. The box checks what a
+//! model asks for before a tool sees it, and what a tool says before a model does: arguments against their
+//! schema, sizes, time. It refuses to decide whether somebody must be asked first: it only reports
+//! [`Outcome::NeedsConfirmation`], and a tool that needs it has not acted.
 
 mod error;
 pub mod http;

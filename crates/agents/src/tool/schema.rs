@@ -23,9 +23,9 @@ impl Schema {
             return Err(BadTool::SchemaTooLarge { name: name.to_owned(), limit: limits::SCHEMA_BYTES_MAX });
         }
         let value = schema.value();
-        let kind = value.get("type");
-        if !value.is_object() || kind.is_some_and(|kind| kind != "object") {
-            return Err(bad("arguments are an object".to_owned()));
+        // Providers refuse a schema that does not say so itself.
+        if value["type"] != "object" {
+            return Err(bad("its type must be `object`".to_owned()));
         }
         let patterns =
             PatternOptions::regex().size_limit(PATTERN_BYTES_MAX).dfa_size_limit(PATTERN_BYTES_MAX);
@@ -67,7 +67,9 @@ mod tests {
     fn a_schema_that_cannot_be_used_is_refused_when_it_is_read() {
         let cases = [
             json!([]),
+            json!({}),
             json!({"type": "string"}),
+            json!({"type": ["object", "null"]}),
             json!({"type": "object", "properties": 7}),
             json!({"type": "object", "required": "all"}),
             json!({"type": "object", "properties": {"a": {"$ref": "https://example.org/other.json"}}}),

@@ -1,4 +1,5 @@
-//! MCP tools of an independent server: the Python package `mcp`, in the environment that `scripts/setup` makes.
+//! MCP tools of an independent server: the Python package `mcp`, in the environment that `scripts/setup`
+//! makes.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -14,6 +15,9 @@ use tokio::process::{Child, Command};
 
 use crate::http_tools::{call, context};
 use crate::wire::SOON;
+
+/// Python takes its time on a busy machine.
+const START_MAX: Duration = Duration::from_secs(120);
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -46,7 +50,8 @@ fn secrets() -> Secrets {
 }
 
 fn server(transport: Transport) -> Arc<Server> {
-    Server::new(Settings::new("fix", transport), &secrets(), &outbound()).unwrap()
+    let settings = Settings { start_max: START_MAX, ..Settings::new("fix", transport) };
+    Server::new(settings, &secrets(), &outbound()).unwrap()
 }
 
 async fn toolbox(server: &Arc<Server>, patience: Duration) -> Toolbox {
@@ -96,7 +101,7 @@ async fn behaves(tools: &Toolbox) {
 #[tokio::test]
 async fn a_child_process_lends_its_tools_and_ends_with_its_server() {
     let server = server(stdio());
-    let tools = toolbox(&server, 3 * SOON).await;
+    let tools = toolbox(&server, START_MAX).await;
     behaves(&tools).await;
 
     let answer = words(&tools, &who(&tools)).await;
@@ -133,7 +138,7 @@ impl OverHttp {
         command.arg(script()).arg("http").args(port.map(|port| port.to_string()));
         let mut child = command.stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let line = tokio::time::timeout(3 * SOON, lines.next_line()).await.unwrap().unwrap().unwrap();
+        let line = tokio::time::timeout(START_MAX, lines.next_line()).await.unwrap().unwrap().unwrap();
         Self { child, port: line.trim().parse().unwrap() }
     }
 
@@ -146,7 +151,7 @@ impl OverHttp {
 async fn a_server_over_http_lends_its_tools_and_is_found_again_after_a_crash() {
     let mut first = OverHttp::start(None).await;
     let server = server(first.transport());
-    let tools = toolbox(&server, 3 * SOON).await;
+    let tools = toolbox(&server, START_MAX).await;
     behaves(&tools).await;
 
     assert_eq!(ask(&tools, "fix__crash", "{}").await, Err(Error::CutShort));

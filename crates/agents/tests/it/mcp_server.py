@@ -1,13 +1,16 @@
-"""An independent MCP server for the tests: `mcp_server.py` on its standard streams, `mcp_server.py http [PORT]` over HTTP."""
+"""An independent MCP server for the tests.
+
+`mcp_server.py` speaks on its standard streams, `mcp_server.py http [PORT]` over HTTP; it prints its port then.
+"""
 
 import asyncio
 import os
 import socket
 import sys
 
-from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.fastmcp import Context, FastMCP
 
-server = MCPServer("fixture")
+server = FastMCP("fixture", log_level="ERROR")
 
 
 @server.tool(description="Adds two numbers.")

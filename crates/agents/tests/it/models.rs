@@ -1,4 +1,5 @@
-//! Both wire formats, by frames written from the published formats: what is said, and everything that can go wrong.
+//! Both wire formats, by frames written from the published formats: what is said, and everything that can go
+//! wrong.
 
 use std::sync::Arc;
 use std::time::Duration;

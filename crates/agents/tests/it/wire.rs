@@ -8,7 +8,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
 /// Patience of a test for something that is about to happen.
-pub const SOON: Duration = Duration::from_secs(10);
+pub const SOON: Duration = Duration::from_secs(30);
 
 /// How one connection is answered.
 #[derive(Clone, Debug)]
@@ -107,8 +107,13 @@ async fn serve(
     seen: Arc<Mutex<Vec<Asked>>>,
     gone: mpsc::UnboundedSender<()>,
 ) {
-    let Some(asked) = read_request(&mut stream).await else { return };
-    seen.lock().unwrap().push(asked);
+    match read_request(&mut stream).await {
+        Some(asked) => seen.lock().unwrap().push(asked),
+        None => {
+            let _ = gone.send(());
+            return;
+        }
+    }
     match answer {
         Answer::Bytes(bytes) => {
             let _ = stream.write_all(&bytes).await;

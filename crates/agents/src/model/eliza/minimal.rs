@@ -1,5 +1,5 @@
-//! A small JSON value that satisfies a simple schema: objects with their required fields, arrays with as many items
-//! as they must have, and the plain types within their bounds. Patterns are not invented.
+//! A small JSON value that satisfies a simple schema: objects with their required fields, arrays with as many
+//! items as they must have, and the plain types within their bounds. Patterns are not invented.
 
 use serde_json::{Map, Number, Value, json};
 

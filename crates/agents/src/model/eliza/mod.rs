@@ -1,10 +1,11 @@
 //! A model that talks by rules: no key, no network, no chance. It exists so that every feature runs offline.
 //!
-//! In the manner of the old programme it is named for, it looks for the strongest keyword in what was said, takes
-//! the sentence apart by a pattern, turns the pronouns round and answers with a part of it; which of several answers
-//! it gives depends only on how often it has spoken. Beyond talk it knows two tricks:
+//! In the manner of the old programme it is named for, it looks for the strongest keyword in what was said,
+//! takes the sentence apart by a pattern, turns the pronouns round and answers with a part of it; which of
+//! several answers it gives depends only on how often it has spoken. Beyond talk it knows two tricks:
 //!
-//! - `use NAME {"a": 1}` calls the tool of that name, where there is one, and the next reply reports its result;
+//! - `use NAME {"a": 1}` calls the tool of that name, where there is one, and the next reply reports its
+//!   result;
 //! - a wanted output schema is answered with a small JSON value that satisfies it (`minimal.rs`).
 //!
 //! `rules.rs` holds what it says, `talk.rs` how it finds it.
@@ -151,5 +152,17 @@ mod tests {
         let value: serde_json::Value = serde_json::from_str(&ask(&request).await.0.text).unwrap();
         let schema = serde_json::from_slice(schema).unwrap();
         assert!(jsonschema::is_valid(&schema, &value), "{value}");
+    }
+
+    #[tokio::test]
+    async fn a_task_is_answered_and_what_surrounds_it_is_not() {
+        let input = crate::context::Input {
+            task: "Sort the mail".to_owned(),
+            memory: vec!["I dream of my mother".to_owned()],
+            ..crate::context::Input::default()
+        };
+        let request = crate::context::build(&input, 2_000).unwrap().request;
+        let (reply, _) = ask(&request).await;
+        assert!(reply.text.starts_with("I have read the task."), "{}", reply.text);
     }
 }

@@ -30,8 +30,8 @@ fn words(clause: &str) -> Vec<&str> {
     clause.split_whitespace().map(|word| word.trim_matches(edge)).filter(|word| !word.is_empty()).collect()
 }
 
-/// The parts that the stars of a pattern stand for, or `None` where it does not fit. A star takes as little as it
-/// can; `a|b` is either word.
+/// The parts that the stars of a pattern stand for, or `None` where it does not fit. A star takes as little
+/// as it can; `a|b` is either word.
 fn take_apart<'a>(pattern: &str, clause: &[&'a str]) -> Option<Vec<Vec<&'a str>>> {
     let pattern: Vec<&str> = pattern.split(' ').collect();
     fit(&pattern, clause)

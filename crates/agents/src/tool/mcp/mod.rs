@@ -1,13 +1,13 @@
 //! Tools of an MCP server, over a child process or over HTTP.
 //!
-//! A server is declared in the configuration, never by API. It is started when it is first needed, asked for its
-//! tools, and reached again on the next call when it went away; a call that was under way is
+//! A server is declared in the configuration, never by API. It is started when it is first needed, asked for
+//! its tools, and reached again on the next call when it went away; a call that was under way is
 //! [`Error::CutShort`] then, since nobody knows whether it acted. A child sees only the environment that the
-//! configuration gives it, its errors go nowhere, and it is ended when the [`Server`] is dropped. HTTP servers pass
-//! the guard of [`crate::outbound`].
+//! configuration gives it, its errors go nowhere, and it is ended when the [`Server`] is dropped. HTTP
+//! servers pass the guard of [`crate::outbound`].
 //!
-//! Each call carries, in `_meta`, `sederunt/idempotency_key`, `sederunt/session_id` and, once somebody has agreed,
-//! `sederunt/confirmed`. A result whose JSON says `"requires_confirmation": true` has not acted.
+//! Each call carries, in `_meta`, `sederunt/idempotency_key`, `sederunt/session_id` and, once somebody has
+//! agreed, `sederunt/confirmed`. A result whose JSON says `"requires_confirmation": true` has not acted.
 
 mod dial;
 mod names;

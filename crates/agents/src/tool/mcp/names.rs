@@ -4,8 +4,8 @@ use sha2::{Digest, Sha256};
 
 use crate::limits;
 
-/// The name under which a server's tool is offered: `server__tool`. Where letters had to be replaced or cut, a
-/// piece of a hash keeps different names different.
+/// The name under which a server's tool is offered: `server__tool`. Where letters had to be replaced or cut,
+/// a piece of a hash keeps different names different.
 pub fn offered(server: &str, tool: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '_' };
     let whole = format!("{server}__{tool}");
