@@ -85,6 +85,14 @@ pub struct DocQuery {
 pub const MADE_BY: &str = "created_by";
 pub const ASSIGNED_TO: &str = "assigned_to";
 
+/// Every facet that a definition has.
+const FACETS: [&str; 6] = [MADE_BY, ASSIGNED_TO, "status", "agent_slug", "entity_id", "type_slug"];
+
+/// A stored facet's name; `None` if this version does not know it.
+pub fn facet(name: &str) -> Option<&'static str> {
+    FACETS.into_iter().find(|known| *known == name)
+}
+
 /// Something that people define.
 pub trait Definition: Clone + std::fmt::Debug + Serialize + DeserializeOwned + Send + Sync + 'static {
     const KIND: Kind;

@@ -19,7 +19,7 @@ use smallvec::SmallVec;
 use super::batch::EXTERNAL;
 use super::fault::Fault;
 use super::keys::{self, Found};
-use super::people;
+use super::records;
 use super::rows::{Columns, HEAD, Keyed, new_events};
 use super::sessions::{self, Fresh, Range};
 use super::tx::{ANSWER_MAX, Base, CLOCK, Param, Scope, Tx, count, hash64, int};
@@ -96,10 +96,10 @@ pub(super) async fn apply(base: &Base, tk: i32, change: &Change) -> Result<Commi
 fn meaning(Broken { fault, certain }: Broken) -> Refusal {
     match fault.violated() {
         _ if !certain => Error::unavailable(Error::from(fault)).into(),
-        Some("session_heads_tk_id_key") => Refusal::Stale,
-        Some("users_pkey" | "identities_pkey" | "api_keys_pkey" | "shares_pkey") => {
-            Conflict::AlreadyExists.into()
-        }
+        Some("session_heads_tk_id_key" | "docs_id") => Refusal::Stale,
+        Some(
+            "users_pkey" | "identities_pkey" | "api_keys_pkey" | "shares_pkey" | "docs_slug" | "approvals_id",
+        ) => Conflict::AlreadyExists.into(),
         Some(foreign) if foreign.ends_with("_tk_fkey") => Error::NotFound.into(),
         _ => Error::from(fault).into(),
     }
@@ -168,7 +168,7 @@ async fn carry_out(base: &Base, tx: &Tx, tk: i32, change: &Change) -> Result<Don
     sheet.write(tx, tk, change, &committed, seen.now).await?;
     if !change.records.is_empty() {
         for record in &change.records {
-            people::record(tx, tk, record, seen.now).await?;
+            records::write(tx, tk, record, seen.now).await?;
         }
         tx.end().await?;
     }

@@ -9,7 +9,8 @@ use super::fault::{Fault, Result};
 use super::tx::hash64;
 
 /// Every step, in order; the position is the version. A released step is never edited.
-const STEPS: &[(&str, &str)] = &[("log", include_str!("migrations/V1__log.sql"))];
+const STEPS: &[(&str, &str)] =
+    &[("log", include_str!("migrations/V1__log.sql")), ("work", include_str!("migrations/V2__work.sql"))];
 
 /// The version that this program writes.
 pub(super) const VERSION: u32 = STEPS.len() as u32;

@@ -4,6 +4,7 @@
 //! Row-level security is forced, and no role that this store takes may bypass it: see `migrations/V1__log.sql`.
 //! Nodes tell each other by `spread` what has happened; rows are always read from the tables.
 
+mod approvals;
 mod batch;
 mod claim;
 mod commit;
@@ -15,8 +16,10 @@ mod index;
 pub mod inspect;
 mod keys;
 mod lanes;
+mod library;
 mod migrate;
 mod people;
+mod records;
 mod rows;
 mod search;
 mod sessions;
@@ -34,9 +37,11 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
+use sederunt_core::approval::{Approval, ApprovalQuery};
 use sederunt_core::clock::SystemClock;
 use sederunt_core::event::{EventPage, EventQuery};
 use sederunt_core::ids::{SessionId, TenantId, UserId};
+use sederunt_core::library::{Doc, DocQuery, Kind};
 use sederunt_core::live::{Delta, Hub};
 use sederunt_core::people::{Audit, FoundKey, Identity, Key, SecretHash, Share, Tenant, User};
 use sederunt_core::session::Session;
@@ -254,6 +259,31 @@ impl Store for PostgresStore {
         query: SearchQuery,
     ) -> BoxFuture<'a, Result<Page<Hit, i64>>> {
         read(search::search(&self.base, tenant, query))
+    }
+
+    fn doc<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        kind: Kind,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<Option<Doc>>> {
+        read(library::doc(&self.base, tenant, kind, name))
+    }
+
+    fn docs<'a>(&'a self, tenant: &'a TenantId, query: DocQuery) -> BoxFuture<'a, Result<Page<Doc, i64>>> {
+        read(library::docs(&self.base, tenant, query))
+    }
+
+    fn approval<'a>(&'a self, tenant: &'a TenantId, id: &'a str) -> BoxFuture<'a, Result<Option<Approval>>> {
+        read(approvals::approval(&self.base, tenant, id))
+    }
+
+    fn approvals<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        query: ApprovalQuery,
+    ) -> BoxFuture<'a, Result<Page<Approval, i64>>> {
+        read(approvals::approvals(&self.base, tenant, query))
     }
 
     fn key_by_hash(&self, hash: SecretHash) -> BoxFuture<'_, Result<Option<FoundKey>>> {

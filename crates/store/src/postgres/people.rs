@@ -1,16 +1,14 @@
-//! Keys, share links, users and their identities, the audit trail.
+//! Reading people: keys, share links, users and their identities, the audit trail.
 
 use sederunt_core::access::{Role, ShareAccess};
-use sederunt_core::error::{Conflict, Error};
 use sederunt_core::ids::{CredentialId, SessionId, TenantId, UserId};
 use sederunt_core::people::{FoundKey, Identity, Key, SecretHash, Share, User};
-use sederunt_core::store::{AuditLine, Record};
-use sederunt_core::time::Timestamp;
+use sederunt_core::store::AuditLine;
 use tokio_postgres::Row;
 
-use super::fault::{Fault, Result};
+use super::fault::Result;
 use super::rows::Columns;
-use super::tx::{Base, Scope, Tx, int, within};
+use super::tx::{Base, Scope, int, within};
 
 const KEY: &str = "k.id, k.user_id, k.role, k.prefix, k.act_as, k.created_at, k.expires_at, k.revoked_at";
 const SHARE: &str =
@@ -20,129 +18,6 @@ const USER: &str = "u.id, u.name, u.role, u.suspended, u.merged_into, u.created_
            ORDER BY i.platform, i.external_id),
      ARRAY(SELECT i.external_id FROM identities i WHERE i.tk = u.tk AND i.user_id = u.id
            ORDER BY i.platform, i.external_id)";
-
-/// Applies one record of a change.
-pub(super) async fn record(tx: &Tx, tk: i32, record: &Record, now: Timestamp) -> Result<()> {
-    let touched = match record {
-        Record::AddKey { key, hash } => {
-            let sql = "INSERT INTO api_keys (tk, id, hash, user_id, role, prefix, act_as, created_at, expires_at, revoked_at)
-                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
-            tx.execute(
-                sql,
-                &[
-                    &tk,
-                    &key.id.as_str(),
-                    &&hash.0[..],
-                    &key.user.as_ref().map(UserId::as_str),
-                    &key.role.as_str(),
-                    &key.prefix,
-                    &key.act_as,
-                    &key.created_at.as_micros(),
-                    &key.expires_at.map(Timestamp::as_micros),
-                    &key.revoked_at.map(Timestamp::as_micros),
-                ],
-            )
-            .await?
-        }
-        Record::RevokeKey { id } => {
-            let sql = "UPDATE api_keys SET revoked_at = coalesce(revoked_at, $3) WHERE tk = $1 AND id = $2";
-            tx.execute(sql, &[&tk, &id.as_str(), &now.as_micros()]).await?
-        }
-        Record::AddShare { share, hash } => {
-            // Bound to this life of the session: the link of a deleted one opens nothing.
-            let sql = "INSERT INTO shares (tk, id, hash, sk, session_id, access, created_by, created_at, expires_at, revoked_at)
-                 SELECT $1, $2, $3, h.sk, h.id, $5, $6, $7, $8, $9 FROM session_heads h WHERE h.tk = $1 AND h.id = $4";
-            tx.execute(
-                sql,
-                &[
-                    &tk,
-                    &share.id,
-                    &&hash.0[..],
-                    &share.session.as_str(),
-                    &share.access.as_str(),
-                    &share.created_by.as_ref().map(UserId::as_str),
-                    &share.created_at.as_micros(),
-                    &share.expires_at.as_micros(),
-                    &share.revoked_at.map(Timestamp::as_micros),
-                ],
-            )
-            .await?
-        }
-        Record::RevokeShare { id } => {
-            let sql = "UPDATE shares SET revoked_at = coalesce(revoked_at, $3) WHERE tk = $1 AND id = $2";
-            tx.execute(sql, &[&tk, id, &now.as_micros()]).await?
-        }
-        Record::AddUser(user) => add_user(tx, tk, user).await?,
-        Record::UpdateUser { id, role, name, suspended } => {
-            let sql = "UPDATE users SET role = coalesce($3, role), name = coalesce($4, name),
-                 suspended = coalesce($5, suspended) WHERE tk = $1 AND id = $2";
-            tx.execute(sql, &[&tk, &id.as_str(), &role.map(Role::as_str), name, suspended]).await?
-        }
-        Record::AddIdentity { user, identity } => add_identity(tx, tk, user, identity).await?,
-        Record::MergeUser { from, into } => merge_user(tx, tk, from, into).await?,
-    };
-    if touched == 0 {
-        return Err(Error::NotFound.into());
-    }
-    Ok(())
-}
-
-async fn add_user(tx: &Tx, tk: i32, user: &User) -> Result<u64> {
-    let sql = "INSERT INTO users (tk, id, name, role, suspended, merged_into, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7)";
-    let merged = user.merged_into.as_ref().map(UserId::as_str);
-    let (id, role) = (user.id.as_str(), user.role.as_str());
-    let added = tx
-        .execute(sql, &[&tk, &id, &user.name, &role, &user.suspended, &merged, &user.created_at.as_micros()])
-        .await?;
-    for identity in &user.identities {
-        add_identity(tx, tk, &user.id, identity).await?;
-    }
-    Ok(added)
-}
-
-async fn add_identity(tx: &Tx, tk: i32, user: &UserId, identity: &Identity) -> Result<u64> {
-    let known = tx
-        .query("SELECT 1 FROM users WHERE tk = $1 AND id = $2 FOR KEY SHARE", &[&tk, &user.as_str()])
-        .await?;
-    if known.is_empty() {
-        return Ok(0);
-    }
-    let sql = "INSERT INTO identities (tk, platform, external_id, user_id) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING";
-    let params = (&identity.platform, &identity.external_id, user.as_str());
-    let added = tx.execute(sql, &[&tk, params.0, params.1, &params.2]).await?;
-    if added == 0 {
-        let sql =
-            "SELECT 1 FROM identities WHERE tk = $1 AND platform = $2 AND external_id = $3 AND user_id = $4";
-        if tx.query(sql, &[&tk, params.0, params.1, &params.2]).await?.is_empty() {
-            return Err(Fault::Core(Conflict::AlreadyExists.into()));
-        }
-    }
-    Ok(1)
-}
-
-async fn merge_user(tx: &Tx, tk: i32, from: &UserId, into: &UserId) -> Result<u64> {
-    let (from, into) = (from.as_str(), into.as_str());
-    let sql = "SELECT id FROM users WHERE tk = $1 AND id = ANY ($2) ORDER BY id FOR NO KEY UPDATE";
-    if tx.query(sql, &[&tk, &vec![from, into]]).await?.len() < 2 {
-        return Ok(0);
-    }
-    for sql in [
-        "UPDATE identities SET user_id = $3 WHERE tk = $1 AND user_id = $2",
-        "INSERT INTO participants (tk, sk, user_id) SELECT tk, sk, $3 FROM participants WHERE tk = $1 AND user_id = $2
-         ON CONFLICT DO NOTHING",
-        // Locked in the order in which everyone locks heads.
-        "UPDATE session_heads SET holder = $3, version = version + 1 WHERE (tk, sk) IN
-             (SELECT tk, sk FROM session_heads WHERE tk = $1 AND holder = $2 ORDER BY tk, sk FOR NO KEY UPDATE)",
-    ] {
-        tx.execute(sql, &[&tk, &from, &into]).await?;
-    }
-    tx.execute("DELETE FROM participants WHERE tk = $1 AND user_id = $2", &[&tk, &from]).await?;
-    tx.execute(
-        "UPDATE users SET suspended = true, merged_into = $3 WHERE tk = $1 AND id = $2",
-        &[&tk, &from, &into],
-    )
-    .await
-}
 
 /// A credential is found before its tenant is known: by the policy on its hash, which then lends the tenant.
 async fn by_hash(base: &Base, table: &str, hash: SecretHash, sql: &str) -> Result<Option<Row>> {

@@ -28,7 +28,7 @@ pub(super) const HEAD: &str = "h.tk, h.sk, h.id, h.incarnation, h.session_type, 
 /// The wide half, after the head and its preview. Read by [`Columns::details`].
 pub(super) const DETAILS: &str = "s.source_kind, s.source_interactive, s.source_platform, s.source_trigger_id, \
      s.source_is_group, s.metadata, h.task_id, h.agent_slug, h.entity_id, s.parent_id, s.root_id, s.retry_of, s.title, \
-     s.description, s.description_source, s.working_memory, s.input, s.draft_values, s.result, s.usage, \
+     s.description, s.description_source, s.working_memory, s.input, s.draft_values, s.run, s.result, s.usage, \
      s.error_message, s.end_reason, s.memory_mode, s.is_anonymous, s.created_at, s.started_at, s.completed_at, \
      ARRAY(SELECT p.user_id FROM participants p WHERE p.tk = h.tk AND p.sk = h.sk ORDER BY p.user_id)";
 
@@ -62,12 +62,12 @@ impl<'a> Columns<'a> {
         Ok(value)
     }
 
-    fn word<T>(&mut self, read: impl Fn(&str) -> Option<T>) -> Result<T> {
+    pub(super) fn word<T>(&mut self, read: impl Fn(&str) -> Option<T>) -> Result<T> {
         let text: &str = self.take()?;
         read(text).ok_or_else(|| Error::internal(format!("the word `{text}` in a row means nothing")).into())
     }
 
-    fn text(&mut self) -> Result<Option<Box<str>>> {
+    pub(super) fn text(&mut self) -> Result<Option<Box<str>>> {
         Ok(self.take::<Option<&str>>()?.map(Into::into))
     }
 
@@ -91,7 +91,7 @@ impl<'a> Columns<'a> {
         Ok(self.take::<Option<&str>>()?.map(SessionId::stored))
     }
 
-    fn number(&mut self) -> Result<u64> {
+    pub(super) fn number(&mut self) -> Result<u64> {
         Ok(count(self.take()?))
     }
 
@@ -167,6 +167,7 @@ impl<'a> Columns<'a> {
             working_memory: self.json()?,
             input: self.json()?,
             draft_values: self.json()?,
+            run: self.json()?,
             result: self.json()?,
             usage: self.json()?,
             error_message: self.text()?,

@@ -290,10 +290,10 @@ impl Fresh {
         writes.give(
             "INSERT INTO sessions (tk, sk, source_kind, source_interactive, source_platform, source_trigger_id,
                  source_is_group, metadata, parent_id, root_id, retry_of, title, description, description_source,
-                 working_memory, input, draft_values, result, usage, error_message, end_reason, memory_mode,
+                 working_memory, input, draft_values, run, result, usage, error_message, end_reason, memory_mode,
                  is_anonymous, created_at, started_at, completed_at)
              VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21,
-                 $22, $23, $24, $25, $26)",
+                 $22, $23, $24, $25, $26, $27)",
             cells![
                 tk,
                 sk,
@@ -312,6 +312,7 @@ impl Fresh {
                 details.working_memory.as_ref().map(|json| json.as_str()),
                 details.input.as_ref().map(|json| json.as_str()),
                 details.draft_values.as_ref().map(|json| json.as_str()),
+                details.run.as_ref().map(|json| json.as_str()),
                 details.result.as_ref().map(|json| json.as_str()),
                 details.usage.as_ref().map(|json| json.as_str()),
                 details.error_message.as_deref(),
@@ -369,6 +370,7 @@ pub(super) fn update<'a>(tk: i32, sk: i64, update: &'a Update, now: Timestamp, w
     let touched = update.title.is_some()
         || update.description.is_some()
         || update.metadata.is_some()
+        || update.run.is_some()
         || update.result.is_some()
         || update.usage.is_some()
         || update.error_message.is_some()
@@ -383,7 +385,7 @@ pub(super) fn update<'a>(tk: i32, sk: i64, update: &'a Update, now: Timestamp, w
                  metadata = coalesce($8, metadata), result = coalesce($9, result), usage = coalesce($10, usage),
                  error_message = coalesce($11, error_message), end_reason = coalesce($12, end_reason),
                  started_at = CASE WHEN $13 THEN coalesce(started_at, $15) ELSE started_at END,
-                 completed_at = CASE WHEN $14 THEN $15 ELSE completed_at END
+                 completed_at = CASE WHEN $14 THEN $15 ELSE completed_at END, run = coalesce($16, run)
              WHERE tk = $1 AND sk = $2",
             cells![
                 tk,
@@ -401,6 +403,7 @@ pub(super) fn update<'a>(tk: i32, sk: i64, update: &'a Update, now: Timestamp, w
                 update.started,
                 update.completed,
                 now.as_micros(),
+                update.run.as_ref().map(|json| json.as_str()),
             ],
         );
     }
@@ -442,6 +445,7 @@ pub(super) async fn delete(tx: &Tx, tk: i32, sk: i64) -> Result<()> {
         "DELETE FROM participants WHERE tk = $1 AND sk = $2",
         "DELETE FROM session_metadata WHERE tk = $1 AND sk = $2",
         "DELETE FROM shares WHERE tk = $1 AND sk = $2",
+        "DELETE FROM approvals WHERE tk = $1 AND sk = $2",
         "DELETE FROM search_docs WHERE tk = $1 AND sk = $2",
         "DELETE FROM search_done WHERE tk = $1 AND sk = $2",
         "DELETE FROM sessions WHERE tk = $1 AND sk = $2",

@@ -17,7 +17,8 @@ use super::open::{Files, make_private_directory, make_private_file};
 const STEP_PAGES: i32 = 2_000;
 const NAME: &str = "threads.sqlite3";
 /// What is counted on both sides.
-const COUNTED: [&str; 6] = ["tenants", "session_heads", "session_details", "events", "users", "keys"];
+const COUNTED: [&str; 8] =
+    ["tenants", "session_heads", "session_details", "events", "users", "keys", "docs", "approvals"];
 
 /// Copies the store as it is at this moment into a fresh directory.
 pub(super) fn back_up(files: &Files, to: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<()> {
@@ -88,10 +89,13 @@ fn check(db: &Connection) -> Result<()> {
     if verdict == "ok" { Ok(()) } else { Err(Error::internal(format!("the copy is damaged: {verdict}"))) }
 }
 
-fn count(db: &Connection) -> rusqlite::Result<[i64; COUNTED.len()]> {
-    let mut counts = [0; COUNTED.len()];
+/// A copy of an older schema may not have every table yet.
+fn count(db: &Connection) -> rusqlite::Result<[Option<i64>; COUNTED.len()]> {
+    let mut counts = [None; COUNTED.len()];
     for (count, table) in counts.iter_mut().zip(COUNTED) {
-        *count = db.query_row(&format!("SELECT count(*) FROM main.{table}"), [], |row| row.get(0))?;
+        if db.table_exists(Some("main"), table)? {
+            *count = db.query_row(&format!("SELECT count(*) FROM main.{table}"), [], |row| row.get(0))?;
+        }
     }
     Ok(counts)
 }

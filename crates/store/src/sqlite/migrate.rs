@@ -6,7 +6,8 @@ use sederunt_core::{Error, Result};
 
 use super::fault::report;
 
-pub(super) const THREADS: &[&str] = &[include_str!("migrations/V1__log.sql")];
+pub(super) const THREADS: &[&str] =
+    &[include_str!("migrations/V1__log.sql"), include_str!("migrations/V2__work.sql")];
 pub(super) const SEARCH: &[&str] = &[include_str!("migrations/search/V1__words.sql")];
 
 /// Brings a file to the newest schema; refuses one that a newer binary wrote.

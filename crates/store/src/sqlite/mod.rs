@@ -4,6 +4,7 @@
 //! Start with `apply` (what a change does), `writer` (how it is committed) and `migrations/`.
 
 mod apply;
+mod approvals;
 mod backup;
 mod claims;
 mod events;
@@ -11,9 +12,11 @@ mod fault;
 mod heads;
 mod idempotency;
 mod indexer;
+mod library;
 mod list;
 mod logs;
 mod migrate;
+mod numbers;
 mod open;
 mod outbox;
 mod people;
@@ -35,8 +38,10 @@ use std::thread::JoinHandle;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
+use sederunt_core::approval::{Approval, ApprovalQuery};
 use sederunt_core::clock::{Clock, SystemClock};
 use sederunt_core::event::{EventPage, EventQuery};
+use sederunt_core::library::{Doc, DocQuery, Kind};
 use sederunt_core::live::{Delta, Hub};
 use sederunt_core::people::{Audit, FoundKey, Identity, Key, SecretHash, Share, Tenant, User};
 use sederunt_core::session::query::{Page, SessionQuery};
@@ -187,6 +192,45 @@ impl Store for SqliteStore {
                 let page = db.unchecked_transaction().map_err(report)?;
                 let Some(tk) = tenants::key_of(&page, &tenant).map_err(report)? else { return Ok(no_page()) };
                 search::find(&page, tk, &query).map_err(report)
+            })
+            .boxed()
+    }
+
+    fn doc<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        kind: Kind,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<Option<Doc>>> {
+        self.near(move |db| library::doc(db, tenant, kind, name)).boxed()
+    }
+
+    fn docs<'a>(&'a self, tenant: &'a TenantId, query: DocQuery) -> BoxFuture<'a, Result<Page<Doc, i64>>> {
+        let tenant = tenant.clone();
+        self.readers
+            .far(move |db| {
+                let page = db.unchecked_transaction().map_err(report)?;
+                let Some(tk) = tenants::key_of(&page, &tenant).map_err(report)? else { return Ok(no_page()) };
+                library::docs(&page, tk, &query).map_err(report)
+            })
+            .boxed()
+    }
+
+    fn approval<'a>(&'a self, tenant: &'a TenantId, id: &'a str) -> BoxFuture<'a, Result<Option<Approval>>> {
+        self.near(move |db| approvals::approval(db, tenant, id)).boxed()
+    }
+
+    fn approvals<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        query: ApprovalQuery,
+    ) -> BoxFuture<'a, Result<Page<Approval, i64>>> {
+        let tenant = tenant.clone();
+        self.readers
+            .far(move |db| {
+                let page = db.unchecked_transaction().map_err(report)?;
+                let Some(tk) = tenants::key_of(&page, &tenant).map_err(report)? else { return Ok(no_page()) };
+                approvals::approvals(&page, tk, &query).map_err(report)
             })
             .boxed()
     }

@@ -160,6 +160,6 @@ fn role(row: &Row<'_>, at: usize) -> rusqlite::Result<Role> {
     Role::parse(word).map_err(|_| unknown_word(word))
 }
 
-fn instant(row: &Row<'_>, at: usize) -> rusqlite::Result<Option<Timestamp>> {
+pub(super) fn instant(row: &Row<'_>, at: usize) -> rusqlite::Result<Option<Timestamp>> {
     row.get::<_, Option<i64>>(at).map(|micros| micros.map(Timestamp::from_micros))
 }

@@ -1,4 +1,5 @@
-//! Rows beside sessions that a change brings: keys, share links, users, identities, audit lines.
+//! Rows beside sessions that a change brings: documents, approvals, keys, share links, users,
+//! identities, audit lines.
 
 use rusqlite::{Connection, OptionalExtension, params};
 use sederunt_core::ids::{CredentialId, SessionId, UserId};
@@ -6,20 +7,24 @@ use sederunt_core::people::{Audit, Identity};
 use sederunt_core::store::{Change, On, Record, Refusal};
 use sederunt_core::{Conflict, Error, Timestamp};
 
-use super::fault::{Trouble, refuse};
+use super::fault::Trouble;
+use super::{approvals, library};
 
 /// Asks everything that may refuse a record, before anything of the change is written.
 pub(super) fn check(db: &Connection, tk: i64, change: &Change) -> Result<(), Trouble<Refusal>> {
-    for record in &change.records {
-        let fits = match record {
+    for (at, record) in change.records.iter().enumerate() {
+        let earlier = &change.records[..at];
+        let fits: Result<(), Refusal> = match record {
+            Record::PutDoc { doc, expects } => library::check(db, tk, doc, *expects, earlier)?,
+            Record::AddApproval(approval) => {
+                is_there(makes(change, &approval.session) || session_exists(db, tk, &approval.session)?)
+                    .and(is_new(approvals::state(db, tk, &approval.id, earlier)?.is_some()))
+            }
+            Record::CloseApproval { id, .. } => approvals::check_pending(db, tk, id, earlier)?,
             Record::AddKey { key, .. } => is_new(key_exists(db, tk, &key.id)?),
             Record::RevokeKey { id } => is_there(key_exists(db, tk, id)?),
             Record::AddShare { share, .. } => {
-                let made_now = change.parts.iter().any(|part| match &part.on {
-                    On::New(new) => new.id == share.session,
-                    On::Session(_) => false,
-                });
-                is_there(made_now || session_exists(db, tk, &share.session)?)
+                is_there(makes(change, &share.session) || session_exists(db, tk, &share.session)?)
             }
             Record::RevokeShare { id } => is_there(
                 db.prepare_cached("SELECT 1 FROM shares WHERE tk = ?1 AND id = ?2")?
@@ -41,17 +46,21 @@ pub(super) fn check(db: &Connection, tk: i64, change: &Change) -> Result<(), Tro
                 is_there(user_exists(db, tk, from)? && user_exists(db, tk, into)?)
             }
         };
-        fits.or_else(refuse)?;
+        fits.map_err(Trouble::Refused)?;
     }
     Ok(())
 }
 
-fn is_there(found: bool) -> Result<(), Error> {
-    if found { Ok(()) } else { Err(Error::NotFound) }
+fn is_there(found: bool) -> Result<(), Refusal> {
+    if found { Ok(()) } else { Err(Error::NotFound.into()) }
 }
 
-fn is_new(found: bool) -> Result<(), Error> {
+fn is_new(found: bool) -> Result<(), Refusal> {
     if found { Err(Conflict::AlreadyExists.into()) } else { Ok(()) }
+}
+
+fn makes(change: &Change, session: &SessionId) -> bool {
+    change.parts.iter().any(|part| matches!(&part.on, On::New(new) if new.id == *session))
 }
 
 fn adds_user(change: &Change, id: &UserId) -> bool {
@@ -86,6 +95,11 @@ pub(super) fn write(db: &Connection, tk: i64, change: &Change, now: Timestamp) -
 
 fn write_one(db: &Connection, tk: i64, record: &Record, now: Timestamp) -> rusqlite::Result<()> {
     match record {
+        Record::PutDoc { doc, expects } => library::put(db, tk, doc, *expects, now),
+        Record::AddApproval(approval) => approvals::add(db, tk, approval, now),
+        Record::CloseApproval { id, state, decided_by, body } => {
+            approvals::close(db, tk, id, *state, decided_by.as_deref(), body, now)
+        }
         Record::AddKey { key, hash } => db
             .prepare_cached(
                 "INSERT INTO keys (tk, id, hash, user_id, role, prefix, act_as, created_at, expires_at, revoked_at) \
@@ -166,6 +180,7 @@ fn add_identity(db: &Connection, tk: i64, user: &UserId, identity: &Identity) ->
 }
 
 fn merge(db: &Connection, tk: i64, from: &UserId, into: &UserId) -> rusqlite::Result<()> {
+    library::merge(db, tk, from, into)?;
     let both = params![tk, from.as_str(), into.as_str()];
     for sql in [
         "UPDATE identities SET user_id = ?3 WHERE tk = ?1 AND user_id = ?2",
@@ -175,6 +190,7 @@ fn merge(db: &Connection, tk: i64, from: &UserId, into: &UserId) -> rusqlite::Re
         "UPDATE session_heads SET holder = ?3, version = version + 1 \
          WHERE sk IN (SELECT sk FROM sessions WHERE tk = ?1 AND user_id = ?2)",
         "UPDATE sessions SET user_id = ?3 WHERE tk = ?1 AND user_id = ?2",
+        "UPDATE approvals SET assigned_to = ?3 WHERE tk = ?1 AND assigned_to = ?2",
         "UPDATE users SET suspended = 1, merged_into = ?3 WHERE tk = ?1 AND id = ?2",
     ] {
         db.prepare_cached(sql)?.execute(both)?;

@@ -19,7 +19,7 @@ macro_rules! columns {
         "s.source_kind, s.interactive, s.platform, d.trigger_id, d.is_group, d.metadata, s.task_id, s.agent_slug, \
          s.entity_id, s.parent_id, d.root_id, d.retry_of, d.title, d.description, d.description_source, \
          d.working_memory, d.input, d.draft_values, d.result, d.usage, d.error_message, d.end_reason, \
-         d.memory_mode, d.is_anonymous, d.created_at, d.started_at, d.completed_at"
+         d.memory_mode, d.is_anonymous, d.created_at, d.started_at, d.completed_at, d.run"
     };
 }
 
@@ -56,7 +56,7 @@ pub(super) fn by_key(db: &Connection, tenant: &TenantId, sk: i64) -> rusqlite::R
     let found = db
         .prepare_cached(SQL)?
         .query_row([sk], |row| {
-            let id = SessionId::stored(row.get_ref(heads::COLUMN_COUNT + 27)?.as_str()?);
+            let id = SessionId::stored(row.get_ref(heads::COLUMN_COUNT + 28)?.as_str()?);
             Ok((id, heads::read(row)?, details(row)?))
         })
         .optional()?;
@@ -109,6 +109,7 @@ fn details(row: &Row<'_>) -> rusqlite::Result<Details> {
         working_memory: json(15)?,
         input: json(16)?,
         draft_values: json(17)?,
+        run: json(27)?,
         result: json(18)?,
         usage: json(19)?,
         error_message: row.get(at(20))?,
@@ -152,8 +153,9 @@ pub(super) fn insert(
     db.prepare_cached(
         "INSERT INTO session_details (sk, trigger_id, is_group, root_id, retry_of, title, description, \
          description_source, memory_mode, is_anonymous, created_at, started_at, completed_at, error_message, \
-         end_reason, metadata, usage, working_memory, draft_values, input, result) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21)",
+         end_reason, metadata, usage, working_memory, draft_values, input, result, run) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, \
+         ?22)",
     )?
     .execute(params![
         sk,
@@ -177,6 +179,7 @@ pub(super) fn insert(
         details.draft_values.as_ref().map(Json::as_str),
         details.input.as_ref().map(Json::as_str),
         details.result.as_ref().map(Json::as_str),
+        details.run.as_ref().map(Json::as_str),
     ])?;
     insert_metadata(db, tk, sk, &details.metadata)
 }
@@ -223,6 +226,10 @@ pub(super) fn update(
     }
     if update.started || update.completed {
         set_times(db, sk, update.started.then_some(now), update.completed.then_some(now))?;
+    }
+    if let Some(run) = &update.run {
+        db.prepare_cached("UPDATE session_details SET run = ?2 WHERE sk = ?1")?
+            .execute(params![sk, run.as_str()])?;
     }
     let ended = [
         update.result.is_some(),
@@ -322,6 +329,7 @@ pub(super) fn delete(db: &Connection, tk: i64, sk: i64) -> rusqlite::Result<()> 
     remove_metadata(db, tk, sk)?;
     db.prepare_cached("DELETE FROM participants WHERE sk = ?1")?.execute([sk])?;
     db.prepare_cached("DELETE FROM shares WHERE sk = ?1")?.execute([sk])?;
+    db.prepare_cached("DELETE FROM approvals WHERE sk = ?1")?.execute([sk])?;
     db.prepare_cached("DELETE FROM session_details WHERE sk = ?1")?.execute([sk])?;
     db.prepare_cached("DELETE FROM sessions WHERE sk = ?1")?.execute([sk])?;
     db.prepare_cached("DELETE FROM session_tails WHERE sk = ?1")?.execute([sk])?;

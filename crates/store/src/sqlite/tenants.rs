@@ -117,7 +117,10 @@ pub(super) fn remove_some(db: &Connection, tk: i64) -> rusqlite::Result<Vec<Gone
         })?
         .collect::<rusqlite::Result<_>>()?;
     if sessions.is_empty() {
-        for table in ["idempotency", "identities", "users", "keys", "audit", "tenants"] {
+        for table in [
+            "idempotency", "identities", "users", "keys", "audit", "doc_facets", "docs", "approvals",
+            "tenants",
+        ] {
             db.execute(&format!("DELETE FROM {table} WHERE tk = ?1"), [tk])?;
         }
     }

@@ -88,6 +88,7 @@ pub fn a_session(name: &str, adjust: impl FnOnce(&mut NewSession)) -> NewSession
             working_memory: None,
             input: None,
             draft_values: None,
+            run: None,
             result: None,
             usage: None,
             error_message: None,

@@ -58,7 +58,8 @@ async fn fill(
         )
         .await?;
     let total = source.rows().map_err(Error::internal)? * 2;
-    let last_session_key = source.last_session_key().map_err(Error::internal)?;
+    let last_key = |table| source.last_key(table).map_err(Error::internal);
+    let (sessions, docs, approvals) = (last_key("session_heads")?, last_key("docs")?, last_key("approvals")?);
     client.batch_execute(&format!("SET LOCAL ROLE {}", Role::App.name())).await?;
     check_empty(&client).await?;
 
@@ -91,8 +92,10 @@ async fn fill(
     client
         .execute(
             "SELECT setval('session_keys', greatest($1::bigint, 1), $1::bigint > 0), \
-             setval(pg_get_serial_sequence('tenants', 'tk'), greatest($2::bigint, 1))",
-            &[&last_session_key, &i64::from(tenants.iter().copied().max().unwrap_or(1))],
+             setval(pg_get_serial_sequence('docs', 'n'), greatest($2::bigint, 1), $2::bigint > 0), \
+             setval(pg_get_serial_sequence('approvals', 'n'), greatest($3::bigint, 1), $3::bigint > 0), \
+             setval(pg_get_serial_sequence('tenants', 'tk'), greatest($4::bigint, 1))",
+            &[&sessions, &docs, &approvals, &i64::from(tenants.iter().copied().max().unwrap_or(1))],
         )
         .await?;
     client.batch_execute("COMMIT").await?;

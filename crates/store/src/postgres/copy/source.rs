@@ -57,10 +57,10 @@ impl Source {
         Ok(rows)
     }
 
-    /// The last surrogate that was given to a session, whether it is still there or not.
-    pub(super) fn last_session_key(&self) -> rusqlite::Result<i64> {
-        let sql = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'session_heads'";
-        self.0.query_row(sql, [], |row| row.get(0))
+    /// The last surrogate that was given to a row of a table, whether it is still there or not.
+    pub(super) fn last_key(&self, table: &str) -> rusqlite::Result<i64> {
+        let sql = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = ?1";
+        self.0.query_row(sql, [table], |row| row.get(0))
     }
 
     /// A tenant without a name is being removed: it stays behind.

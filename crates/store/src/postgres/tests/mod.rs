@@ -169,6 +169,7 @@ fn session(name: &str) -> NewSession {
             working_memory: None,
             input: None,
             draft_values: None,
+            run: None,
             result: None,
             usage: None,
             error_message: None,

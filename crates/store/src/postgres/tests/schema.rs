@@ -49,7 +49,7 @@ async fn a_schema_that_is_not_there_is_made_only_when_asked_for() {
     let made = PostgresStore::open(options(&schema, true)).await.unwrap();
     made.close().await;
     let found = PostgresStore::open(options(&schema, false)).await.unwrap();
-    assert_eq!(found.vitals().await.unwrap().schema_version, 1);
+    assert_eq!(found.vitals().await.unwrap().schema_version, 2);
     found.close().await;
     drop_schema(&schema).await;
 }

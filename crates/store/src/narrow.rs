@@ -1,0 +1,173 @@
+//! Lists that several filters narrow, newest first. Every filter is a way down an index, and also a
+//! question about the rows of another way; the one with the fewest rows is walked.
+//!
+//! What both stores have in common: `$1` is the tenant's number, the texts follow from `$2` on, and
+//! rows are told by their number `n`.
+
+use sederunt_core::approval::{ApprovalQuery, Assigned, State};
+use sederunt_core::library::{ASSIGNED_TO, DocQuery, Kind, MADE_BY};
+use sederunt_core::limits;
+use sederunt_core::session::query::Page;
+
+/// Rows up to which ways are compared.
+const COUNTED: usize = 1_000;
+
+/// The facets that name a person, as a condition that the index of facets answers.
+pub(crate) fn facets_of_people() -> String {
+    let kinds = Kind::ALL.map(|kind| format!("'{}'", kind.as_str())).join(", ");
+    format!("kind IN ({kinds}) AND key IN ('{MADE_BY}', '{ASSIGNED_TO}')")
+}
+
+/// One filter.
+struct Way {
+    /// What stands behind `FROM`: the table as `w`, and equalities that an index begins with. A row
+    /// is in one of them at least.
+    walks: Vec<String>,
+    /// The same, asked of a row `w` that was come by otherwise, in words that no index answers.
+    holds: String,
+}
+
+/// A list that is being asked for.
+pub(crate) struct Narrowed {
+    ways: Vec<Way>,
+    /// From `$2` on.
+    pub(crate) texts: Vec<String>,
+    after: Option<i64>,
+    limit: usize,
+}
+
+impl Narrowed {
+    fn new(after: Option<i64>, limit: usize) -> Self {
+        Self { ways: Vec::new(), texts: Vec::new(), after, limit: limit.clamp(1, limits::PAGE_ROWS_MAX) }
+    }
+
+    pub(crate) fn docs(query: &DocQuery) -> Self {
+        let mut list = Self::new(query.after, query.limit);
+        let kind = list.text(query.kind.as_str());
+        let walk = |key: &str, value: &str| {
+            format!(
+                "doc_facets w WHERE w.tk = $1 AND w.kind = {kind} AND w.key = {key} AND w.value = {value}"
+            )
+        };
+        // With an offset, or the planner would make a join of it, and walk as it likes.
+        let holds = |key: &str, value: &str| {
+            format!(
+                "EXISTS (SELECT 1 FROM doc_facets f WHERE f.tk = $1 AND f.kind = {kind} AND f.key = {key} \
+                 AND f.value = {value} AND f.n = w.n LIMIT 1 OFFSET 0)"
+            )
+        };
+        if let Some(user) = &query.of_user {
+            let user = list.text(user.as_str());
+            let keys = [MADE_BY, ASSIGNED_TO].map(|key| format!("'{key}'"));
+            let held = keys.each_ref().map(|key| holds(key, &user)).join(" OR ");
+            list.ways.push(Way {
+                walks: keys.iter().map(|key| walk(key, &user)).collect(),
+                holds: format!("({held})"),
+            });
+        }
+        for (key, value) in &query.facets {
+            let (key, value) = (list.text(key), list.text(value));
+            list.ways.push(Way { walks: vec![walk(&key, &value)], holds: holds(&key, &value) });
+        }
+        if list.ways.is_empty() {
+            let all = format!("docs w WHERE w.tk = $1 AND w.kind = {kind}");
+            list.ways.push(Way { walks: vec![all], holds: String::new() });
+        }
+        list
+    }
+
+    pub(crate) fn approvals(query: &ApprovalQuery) -> Self {
+        let mut list = Self::new(query.after, query.limit);
+        let states = query.state.map_or(State::ALL.to_vec(), |state| vec![state]);
+        let in_each_state = |wheres: &[String]| {
+            let walk = |state: &State, more: &String| {
+                format!("approvals w WHERE w.tk = $1{more} AND w.state = '{}'", state.as_str())
+            };
+            states.iter().flat_map(|state| wheres.iter().map(move |more| walk(state, more))).collect()
+        };
+        if let Some(session) = &query.session {
+            let id = list.text(session.as_str());
+            let key = format!("(SELECT h.sk FROM session_heads h WHERE h.tk = $1 AND h.id = {id})");
+            let state = query.state.map(|state| format!(" AND w.state || '' = '{}'", state.as_str()));
+            let walk = format!("approvals w WHERE w.tk = $1 AND w.sk = {key}{}", state.unwrap_or_default());
+            list.ways.push(Way { walks: vec![walk], holds: format!("w.sk + 0 = {key}") });
+        }
+        if let Some(task) = &query.task_id {
+            let task = list.text(task);
+            let walks = in_each_state(&[format!(" AND w.task_id = {task}")]);
+            list.ways.push(Way { walks, holds: format!("w.task_id || '' = {task}") });
+        }
+        if let Some(assigned) = &query.assigned_to {
+            let (Assigned::To(user) | Assigned::ToOrNobody(user)) = assigned;
+            let user = list.text(user.as_str());
+            let mut wheres = vec![format!(" AND w.assigned_to = {user}")];
+            let mut holds = format!("w.assigned_to || '' = {user}");
+            if matches!(assigned, Assigned::ToOrNobody(_)) {
+                wheres.push(" AND w.assigned_to IS NULL".to_owned());
+                holds = format!("coalesce(w.assigned_to, {user}) = {user}");
+            }
+            list.ways.push(Way { walks: in_each_state(&wheres), holds });
+        }
+        if list.ways.is_empty() {
+            let walks = in_each_state(&[String::new()]);
+            list.ways.push(Way { walks, holds: String::new() });
+        }
+        list
+    }
+
+    /// Adds a text and answers its place.
+    fn text(&mut self, text: &str) -> String {
+        self.texts.push(text.to_owned());
+        format!("${}", self.texts.len() + 1)
+    }
+
+    fn before(&self) -> String {
+        self.after.map_or(String::new(), |after| format!(" AND w.n < {after}"))
+    }
+
+    /// Asks for the number of rows of every way, as columns of one row; `None` where there is no choice.
+    pub(crate) fn counts(&self) -> Option<String> {
+        if self.ways.len() < 2 {
+            return None;
+        }
+        let before = self.before();
+        let ways = self.ways.iter().map(|way| {
+            let walks = way.walks.iter().map(|walk| {
+                format!("(SELECT count(*) FROM (SELECT 1 FROM {walk}{before} LIMIT {COUNTED}) c)")
+            });
+            walks.collect::<Vec<_>>().join(" + ")
+        });
+        Some(format!("SELECT {}", ways.collect::<Vec<_>>().join(", ")))
+    }
+
+    /// The way to walk, by what [`Narrowed::counts`] found.
+    pub(crate) fn narrowest(counts: &[i64]) -> usize {
+        counts.iter().enumerate().min_by_key(|(_, rows)| **rows).map_or(0, |(at, _)| at)
+    }
+
+    /// Asks for the numbers of a page, and one more if there is more.
+    pub(crate) fn numbers(&self, walked: usize) -> String {
+        let one_more = self.limit + 1;
+        let mut wheres = self.before();
+        for (at, way) in self.ways.iter().enumerate() {
+            if at != walked {
+                wheres.push_str(&format!(" AND {}", way.holds));
+            }
+        }
+        let walks = self.ways.get(walked).map_or(&[][..], |way| &way.walks);
+        let walks = walks.iter().map(|walk| {
+            let walk = format!("SELECT w.n FROM {walk}{wheres} ORDER BY w.n DESC LIMIT {one_more}");
+            format!("SELECT n FROM ({walk}) v")
+        });
+        let all = walks.collect::<Vec<_>>().join(" UNION ");
+        format!("{all} ORDER BY n DESC LIMIT {one_more}")
+    }
+
+    /// A page of what was found, each with its number.
+    pub(crate) fn page<T>(&self, mut found: Vec<(i64, T)>) -> Page<T, i64> {
+        let more = found.len() > self.limit;
+        found.truncate(self.limit);
+        let next = found.last().filter(|_| more).map(|(n, _)| *n);
+        Page { items: found.into_iter().map(|(_, item)| item).collect(), next }
+    }
+}

@@ -1,0 +1,121 @@
+//! What waits for a person, and what was decided.
+
+use sederunt_core::approval::{Approval, ApprovalQuery, Body, State};
+use sederunt_core::error::Error;
+use sederunt_core::ids::{SessionId, TenantId, UserId};
+use sederunt_core::session::query::Page;
+use sederunt_core::time::Timestamp;
+use tokio_postgres::Row;
+
+use super::fault::Result;
+use super::library;
+use super::rows::Columns;
+use super::tx::{Base, Scope, Tx};
+use crate::narrow::Narrowed;
+
+const APPROVAL: &str = "a.n, a.id, a.kind, h.id, a.task_id, a.state, a.assigned_to, a.expires_at, a.created_at, \
+     a.decided_by, a.decided_at, a.body";
+
+fn approval_of(row: &Row) -> Result<(i64, Approval)> {
+    let mut columns = Columns::of(row);
+    let n = columns.take()?;
+    let id = columns.take::<&str>()?.into();
+    let kind: Option<&str> = columns.take()?;
+    let session = SessionId::stored(columns.take::<&str>()?);
+    let (task_id, state) = (columns.text()?, columns.word(State::parse)?);
+    let (assigned_to, expires_at, created_at) = (columns.user()?, columns.time_if()?, columns.time()?);
+    let (decided_by, decided_at) = (columns.text()?, columns.time_if()?);
+    let approval = Approval::of_row(kind, columns.take()?, |kind, body| Approval {
+        id,
+        kind,
+        session,
+        task_id,
+        state,
+        assigned_to,
+        expires_at,
+        created_at,
+        decided_by,
+        decided_at,
+        body,
+    });
+    Ok((n, approval))
+}
+
+pub(super) async fn approval(base: &Base, tenant: &TenantId, id: &str) -> Result<Option<Approval>> {
+    let Some(tk) = base.tk(tenant).await? else { return Ok(None) };
+    let sql = format!(
+        "SELECT {APPROVAL} FROM approvals a JOIN session_heads h ON h.tk = a.tk AND h.sk = a.sk
+         WHERE a.tk = $1 AND a.id = $2"
+    );
+    let rows = base.read(Scope::Tenant(tk), &sql, &[&tk, &id]).await?;
+    rows.first().map(|row| approval_of(row).map(|(_, approval)| approval)).transpose()
+}
+
+pub(super) async fn approvals(
+    base: &Base,
+    tenant: &TenantId,
+    query: ApprovalQuery,
+) -> Result<Page<Approval, i64>> {
+    let Some(tk) = base.tk(tenant).await? else { return Ok(Page { items: Vec::new(), next: None }) };
+    let list = Narrowed::approvals(&query);
+    let read = |numbers: &str| {
+        format!(
+            "SELECT {APPROVAL} FROM ({numbers}) p CROSS JOIN approvals a CROSS JOIN session_heads h
+             WHERE a.tk = $1 AND a.n = p.n AND h.tk = $1 AND h.sk = a.sk ORDER BY p.n DESC"
+        )
+    };
+    let rows = library::rows(base, tk, &list, read).await?;
+    Ok(list.page(rows.iter().map(approval_of).collect::<Result<_>>()?))
+}
+
+/// Adds an approval to a session that cannot go meanwhile. Answers how many sessions of that name there are.
+pub(super) async fn add(tx: &Tx, tk: i32, approval: &Approval, now: Timestamp) -> Result<u64> {
+    let sql = "INSERT INTO approvals (tk, id, sk, kind, state, task_id, assigned_to, expires_at, created_at, decided_by,
+             decided_at, body)
+         SELECT $1, $2, h.sk, $4, $5, $6, $7, $8, $9, $10, $11, $12 FROM session_heads h
+         WHERE h.tk = $1 AND h.id = $3 FOR KEY SHARE";
+    tx.execute(
+        sql,
+        &[
+            &tk,
+            &&*approval.id,
+            &approval.session.as_str(),
+            &approval.kind.as_str(),
+            &approval.state.as_str(),
+            &approval.task_id.as_deref(),
+            &approval.assigned_to.as_ref().map(UserId::as_str),
+            &approval.expires_at.map(Timestamp::as_micros),
+            &now.as_micros(),
+            &approval.decided_by.as_deref(),
+            &approval.decided_at.map(Timestamp::as_micros),
+            &text_of(&approval.body)?,
+        ],
+    )
+    .await
+}
+
+/// Closes an approval if it is still pending. Whoever waits for the row sees what the first has made of it.
+pub(super) async fn close(
+    tx: &Tx,
+    tk: i32,
+    id: &str,
+    state: State,
+    decided_by: Option<&str>,
+    body: &Body,
+    now: Timestamp,
+) -> Result<bool> {
+    let sql = "UPDATE approvals SET state = $3, decided_by = $4, decided_at = $5, body = $6
+         WHERE tk = $1 AND id = $2 AND state = 'pending'";
+    let body = text_of(body)?;
+    let closed = tx.execute(sql, &[&tk, &id, &state.as_str(), &decided_by, &now.as_micros(), &body]).await?;
+    Ok(closed > 0)
+}
+
+pub(super) async fn merge(tx: &Tx, tk: i32, from: &str, into: &str) -> Result<()> {
+    let sql = "UPDATE approvals SET assigned_to = $3 WHERE tk = $1 AND assigned_to = $2";
+    tx.execute(sql, &[&tk, &from, &into]).await.map(drop)
+}
+
+fn text_of(body: &Body) -> Result<String> {
+    Ok(serde_json::to_string(body).map_err(Error::internal)?)
+}

@@ -1,0 +1,137 @@
+//! Documents and their facets: what people have defined.
+
+use postgres_types::Type;
+use sederunt_core::ids::{TenantId, UserId};
+use sederunt_core::json::Json;
+use sederunt_core::library::{self, Doc, DocQuery, Kind};
+use sederunt_core::session::query::Page;
+use sederunt_core::time::Timestamp;
+use tokio_postgres::Row;
+
+use super::fault::Result;
+use super::rows::Columns;
+use super::tx::{Base, Param, Scope, Tx, int};
+use crate::narrow::{Narrowed, facets_of_people};
+
+const DOC: &str = "d.n, d.kind, d.id, d.slug, d.body, d.version, d.created_by, d.created_at, d.updated_at,
+     ARRAY(SELECT f.key FROM doc_facets f WHERE f.tk = d.tk AND f.n = d.n ORDER BY f.key, f.value),
+     ARRAY(SELECT f.value FROM doc_facets f WHERE f.tk = d.tk AND f.n = d.n ORDER BY f.key, f.value)";
+
+fn doc_of(row: &Row) -> Result<(i64, Doc)> {
+    let mut columns = Columns::of(row);
+    let n = columns.take()?;
+    let mut doc = Doc {
+        kind: columns.word(Kind::parse)?,
+        id: columns.take::<&str>()?.into(),
+        slug: columns.text()?,
+        body: Json::stored(columns.take::<&str>()?),
+        facets: Vec::new(),
+        version: columns.number()?,
+        created_by: columns.user()?,
+        created_at: columns.time()?,
+        updated_at: columns.time()?,
+    };
+    let (keys, values): (Vec<&str>, Vec<&str>) = (columns.take()?, columns.take()?);
+    let known = |(key, value): (&str, &str)| library::facet(key).map(|key| (key, value.into()));
+    doc.facets = keys.into_iter().zip(values).filter_map(known).collect();
+    Ok((n, doc))
+}
+
+/// By its id, or else by its slug.
+pub(super) async fn doc(base: &Base, tenant: &TenantId, kind: Kind, name: &str) -> Result<Option<Doc>> {
+    let Some(tk) = base.tk(tenant).await? else { return Ok(None) };
+    let sql = format!(
+        "SELECT {DOC} FROM docs d WHERE d.tk = $1 AND d.n = (SELECT n FROM (
+             SELECT 1 AS turn, i.n FROM docs i WHERE i.tk = $1 AND i.kind = $2 AND i.id = $3
+             UNION ALL SELECT 2, s.n FROM docs s WHERE s.tk = $1 AND s.kind = $2 AND s.slug = $3
+         ) named ORDER BY turn LIMIT 1)"
+    );
+    let rows = base.read(Scope::Tenant(tk), &sql, &[&tk, &kind.as_str(), &name]).await?;
+    rows.first().map(|row| doc_of(row).map(|(_, doc)| doc)).transpose()
+}
+
+pub(super) async fn docs(base: &Base, tenant: &TenantId, query: DocQuery) -> Result<Page<Doc, i64>> {
+    let Some(tk) = base.tk(tenant).await? else { return Ok(Page { items: Vec::new(), next: None }) };
+    let list = Narrowed::docs(&query);
+    let read = |numbers: &str| {
+        format!(
+            "SELECT {DOC} FROM ({numbers}) p CROSS JOIN docs d WHERE d.tk = $1 AND d.n = p.n ORDER BY p.n DESC"
+        )
+    };
+    let rows = rows(base, tk, &list, read).await?;
+    Ok(list.page(rows.iter().map(doc_of).collect::<Result<_>>()?))
+}
+
+/// The rows of a page, walked the narrowest way. `read` is given what asks for their numbers.
+pub(super) async fn rows(
+    base: &Base,
+    tk: i32,
+    list: &Narrowed,
+    read: impl Fn(&str) -> String,
+) -> Result<Vec<Row>> {
+    let mut params: Vec<(Param<'_>, Type)> = vec![(&tk, Type::INT4)];
+    params.extend(list.texts.iter().map(|text| (text as Param<'_>, Type::TEXT)));
+    let mut walked = 0;
+    if let Some(sql) = list.counts() {
+        let rows = base.read_once_only(Scope::Tenant(tk), &sql, &params).await?;
+        if let Some(row) = rows.first() {
+            let counts: Vec<i64> = (0..row.len()).map(|at| row.try_get(at)).collect::<Result<_, _>>()?;
+            walked = Narrowed::narrowest(&counts);
+        }
+    }
+    base.read_once_only(Scope::Tenant(tk), &read(&list.numbers(walked)), &params).await
+}
+
+/// Writes a document if it has the version that is expected of it; a taken id or slug violates its index.
+pub(super) async fn put(tx: &Tx, tk: i32, doc: &Doc, expects: Option<u64>, now: Timestamp) -> Result<bool> {
+    let (kind, body, maker) =
+        (doc.kind.as_str(), doc.body.as_str(), doc.created_by.as_ref().map(UserId::as_str));
+    let (id, slug, now) = (&*doc.id, doc.slug.as_deref(), now.as_micros());
+    let written = match expects.map(int) {
+        Some(version) => {
+            let sql = "UPDATE docs SET slug = $4, body = $5, created_by = $6, updated_at = $7, version = version + 1
+                 WHERE tk = $1 AND kind = $2 AND id = $3 AND version = $8 RETURNING n";
+            tx.query(sql, &[&tk, &kind, &id, &slug, &body, &maker, &now, &version]).await?
+        }
+        None => {
+            let sql =
+                "INSERT INTO docs (tk, kind, id, slug, body, created_by, created_at, updated_at, version)
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, $7, 1) RETURNING n";
+            tx.query(sql, &[&tk, &kind, &id, &slug, &body, &maker, &now]).await?
+        }
+    };
+    let Some(row) = written.first() else { return Ok(false) };
+    let n: i64 = row.try_get(0)?;
+    if expects.is_some() {
+        tx.execute("DELETE FROM doc_facets WHERE tk = $1 AND n = $2", &[&tk, &n]).await?;
+    }
+    let (keys, values): (Vec<&str>, Vec<&str>) =
+        doc.facets.iter().map(|(key, value)| (*key, &**value)).unzip();
+    let sql = "INSERT INTO doc_facets (tk, kind, key, value, n)
+         SELECT $1, $2, u.key, u.value, $5 FROM unnest($3::text[], $4::text[]) AS u (key, value) ON CONFLICT DO NOTHING";
+    tx.execute(sql, &[&tk, &kind, &keys, &values, &n]).await?;
+    Ok(true)
+}
+
+/// Hands over what one user has made or is assigned to. The version moves, so that nobody who has read the
+/// document before writes the first user back.
+pub(super) async fn merge(tx: &Tx, tk: i32, from: &str, into: &str) -> Result<()> {
+    let of_people = facets_of_people();
+    let moved = format!(
+        "UPDATE docs SET version = version + 1,
+             created_by = CASE WHEN created_by = $2 THEN $3 ELSE created_by END
+         WHERE tk = $1 AND (created_by = $2
+             OR n IN (SELECT n FROM doc_facets WHERE tk = $1 AND {of_people} AND value = $2))"
+    );
+    let named = format!(
+        "INSERT INTO doc_facets (tk, kind, key, value, n)
+         SELECT tk, kind, key, $3, n FROM doc_facets WHERE tk = $1 AND {of_people} AND value = $2
+         ON CONFLICT DO NOTHING"
+    );
+    for sql in [moved, named] {
+        tx.execute(&sql, &[&tk, &from, &into]).await?;
+    }
+    let forgotten = format!("DELETE FROM doc_facets WHERE tk = $1 AND {of_people} AND value = $2");
+    tx.execute(&forgotten, &[&tk, &from]).await?;
+    Ok(())
+}

@@ -1,0 +1,135 @@
+//! What waits for a person, and what was decided.
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use sederunt_core::Timestamp;
+use sederunt_core::approval::{Approval, ApprovalQuery, Body, State};
+use sederunt_core::ids::{SessionId, TenantId, UserId};
+use sederunt_core::session::query::Page;
+use sederunt_core::store::{Record, Refusal};
+
+use super::fault::unknown_word;
+use super::heads::text;
+use super::numbers::numbers;
+use super::people::instant;
+use crate::narrow::Narrowed;
+
+const APPROVALS: &str = "SELECT a.n, a.id, a.kind, h.id, a.task_id, a.state, a.assigned_to, a.expires_at, \
+     a.created_at, a.decided_by, a.decided_at, a.body FROM approvals a JOIN session_heads h ON h.sk = a.sk";
+
+pub(super) fn approval(db: &Connection, tenant: &TenantId, id: &str) -> rusqlite::Result<Option<Approval>> {
+    db.prepare_cached(&format!("{APPROVALS} JOIN tenants t ON t.tk = a.tk WHERE t.id = ?1 AND a.id = ?2"))?
+        .query_row([tenant.as_str(), id], read)
+        .optional()
+}
+
+pub(super) fn approvals(
+    db: &Connection,
+    tk: i64,
+    query: &ApprovalQuery,
+) -> rusqlite::Result<Page<Approval, i64>> {
+    let list = Narrowed::approvals(query);
+    let mut by_number = db.prepare_cached(&format!("{APPROVALS} WHERE a.n = ?1"))?;
+    let mut found = Vec::new();
+    for n in numbers(db, tk, &list)? {
+        found.push((n, by_number.query_row([n], read)?));
+    }
+    Ok(list.page(found))
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<Approval> {
+    let state = row.get_ref(5)?.as_str()?;
+    let state = State::parse(state).ok_or_else(|| unknown_word(state))?;
+    let (id, task_id, decided_by) = (row.get(1)?, row.get(4)?, row.get(9)?);
+    let session = SessionId::stored(row.get_ref(3)?.as_str()?);
+    let assigned_to = text(row, 6)?.map(UserId::stored);
+    let created_at = Timestamp::from_micros(row.get(8)?);
+    let (expires_at, decided_at) = (instant(row, 7)?, instant(row, 10)?);
+    Ok(Approval::of_row(text(row, 2)?, row.get_ref(11)?.as_str()?, |kind, body| Approval {
+        id,
+        kind,
+        session,
+        task_id,
+        state,
+        assigned_to,
+        expires_at,
+        created_at,
+        decided_by,
+        decided_at,
+        body,
+    }))
+}
+
+/// The state of an approval, after what the same change has done before.
+pub(super) fn state(
+    db: &Connection,
+    tk: i64,
+    id: &str,
+    earlier: &[Record],
+) -> rusqlite::Result<Option<State>> {
+    let moved = earlier.iter().rev().find_map(|record| match record {
+        Record::AddApproval(added) if *added.id == *id => Some(added.state),
+        Record::CloseApproval { id: closed, state, .. } if **closed == *id => Some(*state),
+        _ => None,
+    });
+    if moved.is_some() {
+        return Ok(moved);
+    }
+    let stored: Option<String> = db
+        .prepare_cached("SELECT state FROM approvals WHERE tk = ?1 AND id = ?2")?
+        .query_row(params![tk, id], |row| row.get(0))
+        .optional()?;
+    stored.map(|word| State::parse(&word).ok_or_else(|| unknown_word(&word))).transpose()
+}
+
+pub(super) fn check_pending(
+    db: &Connection,
+    tk: i64,
+    id: &str,
+    earlier: &[Record],
+) -> rusqlite::Result<Result<(), Refusal>> {
+    let pending = state(db, tk, id, earlier)? == Some(State::Pending);
+    Ok(if pending { Ok(()) } else { Err(Refusal::Stale) })
+}
+
+pub(super) fn add(db: &Connection, tk: i64, approval: &Approval, now: Timestamp) -> rusqlite::Result<()> {
+    db.prepare_cached(
+        "INSERT INTO approvals (tk, id, sk, kind, state, task_id, assigned_to, expires_at, created_at, decided_by, \
+         decided_at, body) SELECT ?1, ?2, sk, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12 FROM session_heads \
+         WHERE tk = ?1 AND id = ?3",
+    )?
+    .execute(params![
+        tk,
+        approval.id,
+        approval.session.as_str(),
+        approval.kind.as_str(),
+        approval.state.as_str(),
+        approval.task_id,
+        approval.assigned_to.as_ref().map(UserId::as_str),
+        approval.expires_at.map(Timestamp::as_micros),
+        now.as_micros(),
+        approval.decided_by,
+        approval.decided_at.map(Timestamp::as_micros),
+        text_of(&approval.body)?,
+    ])
+    .map(drop)
+}
+
+pub(super) fn close(
+    db: &Connection,
+    tk: i64,
+    id: &str,
+    state: State,
+    decided_by: Option<&str>,
+    body: &Body,
+    now: Timestamp,
+) -> rusqlite::Result<()> {
+    db.prepare_cached(
+        "UPDATE approvals SET state = ?3, decided_by = ?4, decided_at = ?5, body = ?6 WHERE tk = ?1 AND id = ?2",
+    )?
+    .execute(params![tk, id, state.as_str(), decided_by, now.as_micros(), text_of(body)?])
+    .map(drop)
+}
+
+fn text_of(body: &Body) -> rusqlite::Result<String> {
+    serde_json::to_string(body).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))
+}

@@ -1,0 +1,182 @@
+//! Documents and their facets: what people have defined.
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use sederunt_core::ids::{TenantId, UserId};
+use sederunt_core::json::Json;
+use sederunt_core::library::{self, Doc, DocQuery, Kind};
+use sederunt_core::session::query::Page;
+use sederunt_core::store::{Record, Refusal};
+use sederunt_core::{Conflict, Timestamp};
+
+use super::fault::unknown_word;
+use super::heads::text;
+use super::numbers::numbers;
+use crate::narrow::{Narrowed, facets_of_people};
+
+const DOCS: &str = "SELECT d.n, d.kind, d.id, d.slug, d.body, d.version, d.created_by, d.created_at, d.updated_at \
+     FROM docs d";
+
+/// By its id, or else by its slug.
+pub(super) fn doc(
+    db: &Connection,
+    tenant: &TenantId,
+    kind: Kind,
+    name: &str,
+) -> rusqlite::Result<Option<Doc>> {
+    for column in ["id", "slug"] {
+        let found = db
+            .prepare_cached(&format!(
+                "{DOCS} JOIN tenants t ON t.tk = d.tk WHERE t.id = ?1 AND d.kind = ?2 AND d.{column} = ?3"
+            ))?
+            .query_row([tenant.as_str(), kind.as_str(), name], read)
+            .optional()?;
+        if let Some(found) = found {
+            return with_facets(db, found).map(|(_, doc)| Some(doc));
+        }
+    }
+    Ok(None)
+}
+
+pub(super) fn docs(db: &Connection, tk: i64, query: &DocQuery) -> rusqlite::Result<Page<Doc, i64>> {
+    let list = Narrowed::docs(query);
+    let mut by_number = db.prepare_cached(&format!("{DOCS} WHERE d.n = ?1"))?;
+    let mut found = Vec::new();
+    for n in numbers(db, tk, &list)? {
+        found.push(with_facets(db, by_number.query_row([n], read)?)?);
+    }
+    Ok(list.page(found))
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<(i64, Doc)> {
+    let kind = row.get_ref(1)?.as_str()?;
+    let doc = Doc {
+        kind: Kind::parse(kind).ok_or_else(|| unknown_word(kind))?,
+        id: row.get(2)?,
+        slug: row.get(3)?,
+        body: Json::stored(row.get_ref(4)?.as_str()?),
+        facets: Vec::new(),
+        version: row.get::<_, i64>(5)?.cast_unsigned(),
+        created_by: text(row, 6)?.map(UserId::stored),
+        created_at: Timestamp::from_micros(row.get(7)?),
+        updated_at: Timestamp::from_micros(row.get(8)?),
+    };
+    Ok((row.get(0)?, doc))
+}
+
+fn with_facets(db: &Connection, (n, mut doc): (i64, Doc)) -> rusqlite::Result<(i64, Doc)> {
+    let mut statement =
+        db.prepare_cached("SELECT key, value FROM doc_facets WHERE n = ?1 ORDER BY key, value")?;
+    let mut rows = statement.query([n])?;
+    while let Some(row) = rows.next()? {
+        if let Some(key) = library::facet(row.get_ref(0)?.as_str()?) {
+            doc.facets.push((key, row.get(1)?));
+        }
+    }
+    Ok((n, doc))
+}
+
+/// Asks everything that may refuse a document. What the same change has put before counts as there.
+pub(super) fn check(
+    db: &Connection,
+    tk: i64,
+    doc: &Doc,
+    expects: Option<u64>,
+    earlier: &[Record],
+) -> rusqlite::Result<Result<(), Refusal>> {
+    let put = |id: &str| {
+        earlier.iter().rev().find_map(|record| match record {
+            Record::PutDoc { doc: put, expects } if put.kind == doc.kind && *put.id == *id => {
+                Some((put.slug.as_deref(), following(*expects)))
+            }
+            _ => None,
+        })
+    };
+    let version = match put(&doc.id) {
+        Some((_, version)) => Some(version),
+        None => version_of(db, tk, doc)?,
+    };
+    if version != expects {
+        return Ok(Err(Refusal::Stale));
+    }
+    let Some(slug) = doc.slug.as_deref() else { return Ok(Ok(())) };
+    let put_with_slug = earlier.iter().any(|record| {
+        matches!(record, Record::PutDoc { doc: other, .. } if other.kind == doc.kind && other.id != doc.id
+            && put(&other.id).is_some_and(|(taken, _)| taken == Some(slug)))
+    });
+    let stored_with_slug =
+        owner_of(db, tk, doc.kind, slug)?.is_some_and(|owner| owner != *doc.id && put(&owner).is_none());
+    if put_with_slug || stored_with_slug {
+        return Ok(Err(Conflict::AlreadyExists.into()));
+    }
+    Ok(Ok(()))
+}
+
+fn following(expects: Option<u64>) -> u64 {
+    expects.map_or(1, |version| version + 1)
+}
+
+fn version_of(db: &Connection, tk: i64, doc: &Doc) -> rusqlite::Result<Option<u64>> {
+    db.prepare_cached("SELECT version FROM docs WHERE tk = ?1 AND kind = ?2 AND id = ?3")?
+        .query_row(params![tk, doc.kind.as_str(), doc.id], |row| row.get(0).map(i64::cast_unsigned))
+        .optional()
+}
+
+fn owner_of(db: &Connection, tk: i64, kind: Kind, slug: &str) -> rusqlite::Result<Option<String>> {
+    db.prepare_cached("SELECT id FROM docs WHERE tk = ?1 AND kind = ?2 AND slug = ?3")?
+        .query_row(params![tk, kind.as_str(), slug], |row| row.get(0))
+        .optional()
+}
+
+pub(super) fn put(
+    db: &Connection,
+    tk: i64,
+    doc: &Doc,
+    expects: Option<u64>,
+    now: Timestamp,
+) -> rusqlite::Result<()> {
+    let n: i64 = db
+        .prepare_cached(
+            "INSERT INTO docs (tk, kind, id, slug, body, version, created_by, created_at, updated_at) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8) ON CONFLICT (tk, kind, id) DO UPDATE SET \
+             slug = excluded.slug, body = excluded.body, version = excluded.version, \
+             created_by = excluded.created_by, updated_at = excluded.updated_at RETURNING n",
+        )?
+        .query_row(
+            params![
+                tk,
+                doc.kind.as_str(),
+                doc.id,
+                doc.slug,
+                doc.body.as_str(),
+                following(expects).cast_signed(),
+                doc.created_by.as_ref().map(UserId::as_str),
+                now.as_micros(),
+            ],
+            |row| row.get(0),
+        )?;
+    db.prepare_cached("DELETE FROM doc_facets WHERE n = ?1")?.execute([n])?;
+    for (key, value) in &doc.facets {
+        db.prepare_cached(
+            "INSERT OR IGNORE INTO doc_facets (tk, kind, key, value, n) VALUES (?1, ?2, ?3, ?4, ?5)",
+        )?
+        .execute(params![tk, doc.kind.as_str(), key, value, n])?;
+    }
+    Ok(())
+}
+
+/// Hands over what one user has made or is assigned to. The version moves, so that nobody who has read the
+/// document before writes the first user back.
+pub(super) fn merge(db: &Connection, tk: i64, from: &UserId, into: &UserId) -> rusqlite::Result<()> {
+    let (both, of_people) = (params![tk, from.as_str(), into.as_str()], facets_of_people());
+    for sql in [
+        format!(
+            "UPDATE docs SET version = version + 1, \
+             created_by = CASE created_by WHEN ?2 THEN ?3 ELSE created_by END WHERE tk = ?1 AND (created_by = ?2 \
+             OR n IN (SELECT n FROM doc_facets WHERE tk = ?1 AND {of_people} AND value = ?2))"
+        ),
+        format!("UPDATE OR REPLACE doc_facets SET value = ?3 WHERE tk = ?1 AND {of_people} AND value = ?2"),
+    ] {
+        db.prepare_cached(&sql)?.execute(both)?;
+    }
+    Ok(())
+}

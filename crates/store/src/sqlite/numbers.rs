@@ -1,0 +1,27 @@
+//! Pages of narrowed lists: the numbers of their rows.
+
+use rusqlite::types::Value;
+use rusqlite::{Connection, params_from_iter};
+
+use crate::narrow::Narrowed;
+
+/// The numbers of a page, and one more if there is more.
+pub(super) fn numbers(db: &Connection, tk: i64, list: &Narrowed) -> rusqlite::Result<Vec<i64>> {
+    let values: Vec<Value> =
+        std::iter::once(tk.into()).chain(list.texts.iter().map(|text| text.clone().into())).collect();
+    let mut walked = 0;
+    if let Some(sql) = list.counts() {
+        let mut statement = db.prepare(&places(&sql))?;
+        let ways = statement.column_count();
+        let counts: Vec<i64> = statement
+            .query_row(params_from_iter(&values), |row| (0..ways).map(|at| row.get(at)).collect())?;
+        walked = Narrowed::narrowest(&counts);
+    }
+    let mut statement = db.prepare(&places(&list.numbers(walked)))?;
+    statement.query_map(params_from_iter(&values), |row| row.get(0))?.collect()
+}
+
+/// Parameters are written otherwise here.
+pub(super) fn places(sql: &str) -> String {
+    sql.replace('$', "?")
+}
