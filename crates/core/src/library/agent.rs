@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::task::RunLimits;
 use super::{Definition, Kind};
@@ -60,6 +60,7 @@ pub enum Tool {
         name: String,
         description: Option<String>,
         /// JSON Schema of the arguments.
+        #[serde(default, deserialize_with = "schema")]
         schema: Option<Json>,
         url: String,
         #[serde(default = "post")]
@@ -83,6 +84,12 @@ pub enum Tool {
     },
     /// A tool of Sederunt itself.
     Builtin { name: String },
+}
+
+/// A tagged enumeration is read from values that serde holds, not from the text that [`Json`] keeps.
+fn schema<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Json>, D::Error> {
+    let value = Option::<serde_json::Value>::deserialize(from)?;
+    value.map(|value| Json::of(&value).map_err(serde::de::Error::custom)).transpose()
 }
 
 fn post() -> String {

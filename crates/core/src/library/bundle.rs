@@ -1,6 +1,6 @@
 //! All definitions of a tenant in one document, to carry from one place to another.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::{Agent, CriteriaSet, Defined, Definition, Doc, Entity, Task};
 use crate::error::{Error, Result};
@@ -8,30 +8,20 @@ use crate::ids::{UserId, check_name};
 use crate::time::Timestamp;
 
 /// Every definition with every field.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Bundle {
-    #[serde(default = "version")]
     pub version: u32,
-    #[serde(default)]
     pub agents: Vec<Agent>,
-    #[serde(default)]
     pub criteria_sets: Vec<Named<CriteriaSet>>,
-    #[serde(default)]
     pub entities: Vec<Named<Entity>>,
-    #[serde(default)]
     pub tasks: Vec<Named<Task>>,
 }
 
 /// The shape of bundles that this version writes.
 pub const VERSION: u32 = 1;
 
-const fn version() -> u32 {
-    VERSION
-}
-
 /// A definition under its id.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Named<T> {
     pub id: String,
     #[serde(flatten)]
