@@ -5,6 +5,7 @@
 
 mod narrow;
 pub mod postgres;
+mod queue;
 pub mod sqlite;
 mod words;
 

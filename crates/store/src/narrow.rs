@@ -9,8 +9,9 @@ use sederunt_core::library::{ASSIGNED_TO, DocQuery, Kind, MADE_BY};
 use sederunt_core::limits;
 use sederunt_core::session::query::Page;
 
-/// Rows up to which ways are compared.
-const COUNTED: usize = 1_000;
+/// Rows up to which ways are compared: further only where all have so many, so that the cost of choosing follows the
+/// narrowest of them. Among wider ones the first is walked.
+const COUNTED: [i64; 3] = [50, 500, 5_000];
 
 /// The facets that name a person, as a condition that the index of facets answers.
 pub(crate) fn facets_of_people() -> String {
@@ -125,24 +126,25 @@ impl Narrowed {
         self.after.map_or(String::new(), |after| format!(" AND w.n < {after}"))
     }
 
-    /// Asks for the number of rows of every way, as columns of one row; `None` where there is no choice.
-    pub(crate) fn counts(&self) -> Option<String> {
-        if self.ways.len() < 2 {
-            return None;
-        }
+    /// Asks for the number of rows of every way, as columns of one row, up to what this try counts to. `None`: there
+    /// is no choice, or none that counting would make.
+    pub(crate) fn counts(&self, attempt: usize) -> Option<String> {
+        let most = COUNTED.get(attempt).filter(|_| self.ways.len() > 1)?;
         let before = self.before();
         let ways = self.ways.iter().map(|way| {
-            let walks = way.walks.iter().map(|walk| {
-                format!("(SELECT count(*) FROM (SELECT 1 FROM {walk}{before} LIMIT {COUNTED}) c)")
-            });
+            let walks = way
+                .walks
+                .iter()
+                .map(|walk| format!("(SELECT count(*) FROM (SELECT 1 FROM {walk}{before} LIMIT {most}) c)"));
             walks.collect::<Vec<_>>().join(" + ")
         });
         Some(format!("SELECT {}", ways.collect::<Vec<_>>().join(", ")))
     }
 
-    /// The way to walk, by what [`Narrowed::counts`] found.
-    pub(crate) fn narrowest(counts: &[i64]) -> usize {
-        counts.iter().enumerate().min_by_key(|(_, rows)| **rows).map_or(0, |(at, _)| at)
+    /// The way to walk, by what [`Narrowed::counts`] found; `None` if all are wider than was counted.
+    pub(crate) fn narrowest(counts: &[i64], attempt: usize) -> Option<usize> {
+        let (way, rows) = counts.iter().enumerate().min_by_key(|(_, rows)| **rows)?;
+        COUNTED.get(attempt).is_some_and(|most| rows < most).then_some(way)
     }
 
     /// Asks for the numbers of a page, and one more if there is more.

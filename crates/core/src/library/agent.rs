@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use super::task::RunLimits;
 use super::{Definition, Kind};
@@ -52,44 +52,73 @@ impl AgentLimits {
 }
 
 /// Something that an agent may call.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
 pub enum Tool {
-    /// A request to a server, with the call's arguments as its JSON body.
-    Http {
-        name: String,
-        description: Option<String>,
-        /// JSON Schema of the arguments.
-        #[serde(default, deserialize_with = "schema")]
-        schema: Option<Json>,
-        url: String,
-        #[serde(default = "post")]
-        method: String,
-        /// `secret:NAME` stands for a secret of the server's configuration.
-        #[serde(default)]
-        headers: BTreeMap<String, String>,
-        #[serde(default)]
-        requires_confirmation: bool,
-        timeout_ms: Option<u64>,
-    },
-    /// Tools of an MCP server that the server's configuration declares under this name.
-    Mcp {
-        server: String,
-        /// Which of its tools; none named is all.
-        #[serde(default)]
-        allow: Vec<String>,
-        /// Which of them ask a person first.
-        #[serde(default)]
-        requires_confirmation: Vec<String>,
-    },
-    /// A tool of Sederunt itself.
-    Builtin { name: String },
+    Http(HttpTool),
+    Mcp(McpTools),
+    Builtin(BuiltinTool),
 }
 
-/// A tagged enumeration is read from values that serde holds, not from the text that [`Json`] keeps.
-fn schema<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Json>, D::Error> {
-    let value = Option::<serde_json::Value>::deserialize(from)?;
-    value.map(|value| Json::of(&value).map_err(serde::de::Error::custom)).transpose()
+/// A request to a server, with the call's arguments as its JSON body.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HttpTool {
+    pub name: String,
+    pub description: Option<String>,
+    /// JSON Schema of the arguments.
+    pub schema: Option<Json>,
+    pub url: String,
+    #[serde(default = "post")]
+    pub method: String,
+    /// `secret:NAME` stands for a secret of the server's configuration.
+    #[serde(default)]
+    pub headers: BTreeMap<String, String>,
+    #[serde(default)]
+    pub requires_confirmation: bool,
+    pub timeout_ms: Option<u64>,
+}
+
+/// Tools of an MCP server that the server's configuration declares under this name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct McpTools {
+    pub server: String,
+    /// Which of its tools; none named is all.
+    #[serde(default)]
+    pub allow: Vec<String>,
+    /// Which of them ask a person first.
+    #[serde(default)]
+    pub requires_confirmation: Vec<String>,
+}
+
+/// A tool of Sederunt itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BuiltinTool {
+    pub name: String,
+}
+
+/// By hand, since serde's own tagged enums cannot hold JSON as it stands.
+impl<'de> Deserialize<'de> for Tool {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
+        use serde::de::Error;
+        let mut fields = Json::deserialize(from)?.fields();
+        let at = fields.iter().position(|(key, _)| key == "type");
+        let kind = at.map(|at| fields.remove(at).1).ok_or_else(|| D::Error::missing_field("type"))?;
+        let rest = Json::object(fields.iter().map(|(key, value)| (key.as_str(), value)));
+        match kind.as_str() {
+            r#""http""# => rest.read().map(Self::Http),
+            r#""mcp""# => rest.read().map(Self::Mcp),
+            r#""builtin""# => rest.read().map(Self::Builtin),
+            other => {
+                return Err(D::Error::custom(format!(
+                    "unknown type of tool {other}; use http, mcp or builtin"
+                )));
+            }
+        }
+        .map_err(D::Error::custom)
+    }
 }
 
 fn post() -> String {
@@ -138,7 +167,7 @@ impl Definition for Agent {
 
 fn check_tool(tool: &Tool) -> Result<()> {
     match tool {
-        Tool::Http { name, description, schema, url, method, headers, .. } => {
+        Tool::Http(HttpTool { name, description, schema, url, method, headers, .. }) => {
             check_tool_name(name)?;
             if let Some(text) = description {
                 check_text("tools.description", text, limits::DESCRIPTION_CHARS_MAX)?;
@@ -165,11 +194,11 @@ fn check_tool(tool: &Tool) -> Result<()> {
             }
             Ok(())
         }
-        Tool::Mcp { server, allow, requires_confirmation } => {
+        Tool::Mcp(McpTools { server, allow, requires_confirmation }) => {
             check_name("tools.server", server)?;
             allow.iter().chain(requires_confirmation).try_for_each(|name| check_name("tools.allow", name))
         }
-        Tool::Builtin { name } => {
+        Tool::Builtin(BuiltinTool { name }) => {
             if BUILTINS.contains(&name.as_str()) {
                 return Ok(());
             }

@@ -1,14 +1,16 @@
 //! All definitions of a tenant in one document, to carry from one place to another.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{Agent, CriteriaSet, Defined, Definition, Doc, Entity, Task};
 use crate::error::{Error, Result};
 use crate::ids::{UserId, check_name};
+use crate::json::Json;
 use crate::time::Timestamp;
 
 /// Every definition with every field.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Json")]
 pub struct Bundle {
     pub version: u32,
     pub agents: Vec<Agent>,

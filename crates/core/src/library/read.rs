@@ -77,6 +77,14 @@ impl Bundle {
     }
 }
 
+impl TryFrom<Json> for Bundle {
+    type Error = Error;
+
+    fn try_from(body: Json) -> Result<Self> {
+        Self::read(&body)
+    }
+}
+
 fn named<T: Definition>(body: &Json) -> Result<Named<T>> {
     let (id, value) = read(body)?;
     let id = id.ok_or_else(|| Error::invalid("id", "is required"))?;
@@ -99,7 +107,7 @@ fn each<T>(list: &str, value: &Json, read: impl Fn(&Json) -> Result<T>) -> Resul
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::library::agent::Tool;
+    use crate::library::agent::{HttpTool, Tool};
     use crate::library::{Entity, patched};
 
     fn json(text: &str) -> Json {
@@ -143,7 +151,7 @@ mod tests {
     fn a_tool_keeps_its_schema() {
         let text = r#"{"slug":"a","name":"A","tools":[{"type":"http","name":"t","url":"https://x","schema":{"type":"object"}}]}"#;
         let (_, agent) = read::<Agent>(&json(text)).unwrap();
-        let Tool::Http { schema, .. } = &agent.tools[0] else { panic!("{agent:?}") };
+        let Tool::Http(HttpTool { schema, .. }) = &agent.tools[0] else { panic!("{agent:?}") };
         assert_eq!(schema.as_ref().map(Json::as_str), Some(r#"{"type":"object"}"#));
         assert_eq!(Json::of(&agent).unwrap().read::<Agent>().unwrap(), agent);
     }

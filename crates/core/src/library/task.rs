@@ -178,13 +178,13 @@ impl Definition for Task {
 
     fn facets(&self) -> Vec<(&'static str, Box<str>)> {
         let mut facets = vec![("status", self.status.as_str().into())];
-        for (key, value) in [
-            ("agent_slug", &self.agent_slug),
-            (ASSIGNED_TO, &self.assigned_to),
-            ("entity_id", &self.entity_id),
-        ] {
+        for (key, value) in [(ASSIGNED_TO, &self.assigned_to), ("entity_id", &self.entity_id)] {
             facets.extend(value.as_deref().map(|value| (key, value.into())));
         }
+        let mut agents: Vec<&str> = self.agents().collect();
+        agents.sort_unstable();
+        agents.dedup();
+        facets.extend(agents.into_iter().map(|agent| ("agent_slug", agent.into())));
         facets
     }
 }

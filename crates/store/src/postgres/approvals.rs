@@ -101,12 +101,12 @@ pub(super) async fn close(
     id: &str,
     state: State,
     decided_by: Option<&str>,
-    body: &Body,
+    body: Option<&Body>,
     now: Timestamp,
 ) -> Result<bool> {
-    let sql = "UPDATE approvals SET state = $3, decided_by = $4, decided_at = $5, body = $6
+    let sql = "UPDATE approvals SET state = $3, decided_by = $4, decided_at = $5, body = coalesce($6, body)
          WHERE tk = $1 AND id = $2 AND state = 'pending'";
-    let body = text_of(body)?;
+    let body = body.map(text_of).transpose()?;
     let closed = tx.execute(sql, &[&tk, &id, &state.as_str(), &decided_by, &now.as_micros(), &body]).await?;
     Ok(closed > 0)
 }

@@ -71,15 +71,16 @@ pub(super) async fn rows(
 ) -> Result<Vec<Row>> {
     let mut params: Vec<(Param<'_>, Type)> = vec![(&tk, Type::INT4)];
     params.extend(list.texts.iter().map(|text| (text as Param<'_>, Type::TEXT)));
-    let mut walked = 0;
-    if let Some(sql) = list.counts() {
+    let mut walked = None;
+    for attempt in 0.. {
+        let Some(sql) = list.counts(attempt).filter(|_| walked.is_none()) else { break };
         let rows = base.read_once_only(Scope::Tenant(tk), &sql, &params).await?;
         if let Some(row) = rows.first() {
             let counts: Vec<i64> = (0..row.len()).map(|at| row.try_get(at)).collect::<Result<_, _>>()?;
-            walked = Narrowed::narrowest(&counts);
+            walked = Narrowed::narrowest(&counts, attempt);
         }
     }
-    base.read_once_only(Scope::Tenant(tk), &read(&list.numbers(walked)), &params).await
+    base.read_once_only(Scope::Tenant(tk), &read(&list.numbers(walked.unwrap_or(0))), &params).await
 }
 
 /// Writes a document if it has the version that is expected of it; a taken id or slug violates its index.

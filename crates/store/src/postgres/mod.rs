@@ -19,6 +19,7 @@ mod lanes;
 mod library;
 mod migrate;
 mod people;
+mod queue;
 mod records;
 mod rows;
 mod search;
@@ -50,6 +51,7 @@ use sederunt_core::store::{
     AuditLine, Change, Committed, Due, Hit, IdemKey, Refusal, Replay, SearchQuery, Store, Vitals, Write,
 };
 use sederunt_core::time::Timestamp;
+use sederunt_core::work::queue::{Bucket, QueueCounts, QueueItem, QueueOf};
 use sederunt_core::work::{ClaimOrder, Claimed};
 use sederunt_core::{Error, Result};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -284,6 +286,21 @@ impl Store for PostgresStore {
         query: ApprovalQuery,
     ) -> BoxFuture<'a, Result<Page<Approval, i64>>> {
         read(approvals::approvals(&self.base, tenant, query))
+    }
+
+    fn queue_counts<'a>(&'a self, tenant: &'a TenantId, of: QueueOf) -> BoxFuture<'a, Result<QueueCounts>> {
+        read(async move { queue::counts(&self.base, tenant, &of).await })
+    }
+
+    fn queue<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        of: QueueOf,
+        bucket: Bucket,
+        after: Option<i64>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Page<QueueItem, i64>>> {
+        read(async move { queue::page(&self.base, tenant, &of, bucket, after, limit).await })
     }
 
     fn key_by_hash(&self, hash: SecretHash) -> BoxFuture<'_, Result<Option<FoundKey>>> {

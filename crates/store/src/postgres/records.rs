@@ -22,7 +22,8 @@ pub(super) async fn write(tx: &Tx, tk: i32, record: &Record, now: Timestamp) -> 
             return library::put(tx, tk, doc, *expects, now).await?.then_some(()).ok_or(STALE);
         }
         Record::CloseApproval { id, state, decided_by, body } => {
-            let closed = approvals::close(tx, tk, id, *state, decided_by.as_deref(), body, now).await?;
+            let closed =
+                approvals::close(tx, tk, id, *state, decided_by.as_deref(), body.as_deref(), now).await?;
             return closed.then_some(()).ok_or(STALE);
         }
         Record::AddApproval(approval) => approvals::add(tx, tk, approval, now).await?,

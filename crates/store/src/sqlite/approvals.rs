@@ -120,13 +120,13 @@ pub(super) fn close(
     id: &str,
     state: State,
     decided_by: Option<&str>,
-    body: &Body,
+    body: Option<&Body>,
     now: Timestamp,
 ) -> rusqlite::Result<()> {
     db.prepare_cached(
-        "UPDATE approvals SET state = ?3, decided_by = ?4, decided_at = ?5, body = ?6 WHERE tk = ?1 AND id = ?2",
+        "UPDATE approvals SET state = ?3, decided_by = ?4, decided_at = ?5, body = coalesce(?6, body) WHERE tk = ?1 AND id = ?2",
     )?
-    .execute(params![tk, id, state.as_str(), decided_by, now.as_micros(), text_of(body)?])
+    .execute(params![tk, id, state.as_str(), decided_by, now.as_micros(), body.map(text_of).transpose()?])
     .map(drop)
 }
 

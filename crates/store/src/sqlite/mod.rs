@@ -20,6 +20,7 @@ mod numbers;
 mod open;
 mod outbox;
 mod people;
+mod queue;
 mod readers;
 mod records;
 mod search;
@@ -48,6 +49,7 @@ use sederunt_core::session::query::{Page, SessionQuery};
 use sederunt_core::store::{
     AuditLine, Change, Committed, Due, Hit, IdemKey, Refusal, Replay, SearchQuery, Store, Vitals,
 };
+use sederunt_core::work::queue::{Bucket, QueueCounts, QueueItem, QueueOf};
 use sederunt_core::work::{ClaimOrder, Claimed};
 use sederunt_core::{Error, Result, Session, SessionId, TenantId, Timestamp, UserId, limits};
 
@@ -231,6 +233,37 @@ impl Store for SqliteStore {
                 let page = db.unchecked_transaction().map_err(report)?;
                 let Some(tk) = tenants::key_of(&page, &tenant).map_err(report)? else { return Ok(no_page()) };
                 approvals::approvals(&page, tk, &query).map_err(report)
+            })
+            .boxed()
+    }
+
+    fn queue_counts<'a>(&'a self, tenant: &'a TenantId, of: QueueOf) -> BoxFuture<'a, Result<QueueCounts>> {
+        let tenant = tenant.clone();
+        self.readers
+            .far(move |db| {
+                let page = db.unchecked_transaction().map_err(report)?;
+                let Some(tk) = tenants::key_of(&page, &tenant).map_err(report)? else {
+                    return Ok(QueueCounts::default());
+                };
+                queue::counts(&page, tk, &of).map_err(report)
+            })
+            .boxed()
+    }
+
+    fn queue<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        of: QueueOf,
+        bucket: Bucket,
+        after: Option<i64>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Page<QueueItem, i64>>> {
+        let tenant = tenant.clone();
+        self.readers
+            .far(move |db| {
+                let page = db.unchecked_transaction().map_err(report)?;
+                let Some(tk) = tenants::key_of(&page, &tenant).map_err(report)? else { return Ok(no_page()) };
+                queue::page(&page, tk, &of, bucket, after, limit).map_err(report)
             })
             .boxed()
     }

@@ -9,15 +9,16 @@ use crate::narrow::Narrowed;
 pub(super) fn numbers(db: &Connection, tk: i64, list: &Narrowed) -> rusqlite::Result<Vec<i64>> {
     let values: Vec<Value> =
         std::iter::once(tk.into()).chain(list.texts.iter().map(|text| text.clone().into())).collect();
-    let mut walked = 0;
-    if let Some(sql) = list.counts() {
+    let mut walked = None;
+    for attempt in 0.. {
+        let Some(sql) = list.counts(attempt).filter(|_| walked.is_none()) else { break };
         let mut statement = db.prepare(&places(&sql))?;
         let ways = statement.column_count();
         let counts: Vec<i64> = statement
             .query_row(params_from_iter(&values), |row| (0..ways).map(|at| row.get(at)).collect())?;
-        walked = Narrowed::narrowest(&counts);
+        walked = Narrowed::narrowest(&counts, attempt);
     }
-    let mut statement = db.prepare(&places(&list.numbers(walked)))?;
+    let mut statement = db.prepare(&places(&list.numbers(walked.unwrap_or(0))))?;
     statement.query_map(params_from_iter(&values), |row| row.get(0))?.collect()
 }
 

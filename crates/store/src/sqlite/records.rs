@@ -98,7 +98,7 @@ fn write_one(db: &Connection, tk: i64, record: &Record, now: Timestamp) -> rusql
         Record::PutDoc { doc, expects } => library::put(db, tk, doc, *expects, now),
         Record::AddApproval(approval) => approvals::add(db, tk, approval, now),
         Record::CloseApproval { id, state, decided_by, body } => {
-            approvals::close(db, tk, id, *state, decided_by.as_deref(), body, now)
+            approvals::close(db, tk, id, *state, decided_by.as_deref(), body.as_deref(), now)
         }
         Record::AddKey { key, hash } => db
             .prepare_cached(

@@ -1,6 +1,9 @@
 //! What only this store can get wrong: groups, files, locks, and the search file behind the log.
 #![allow(clippy::unwrap_used, reason = "a test says what it expects by failing")]
 
+mod plans;
+mod schema;
+
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -292,19 +295,6 @@ async fn what_the_writer_remembers_of_a_session_follows_a_merge_of_its_holder() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_schema_from_the_future_is_refused_and_left_alone() {
-    let directory = TempDir::new().unwrap();
-    in_directory(&directory).unwrap().close().await;
-    let path = directory.path().join("store/threads.sqlite3");
-    let newer = migrate::THREADS.len() + 1;
-    let file = rusqlite::Connection::open(&path).unwrap();
-    file.execute_batch(&format!("PRAGMA user_version = {newer}")).unwrap();
-    let refused = in_directory(&directory).unwrap_err();
-    assert!(refused.to_string().contains("newer"), "{refused}");
-    assert_eq!(migrate::version(&file).unwrap() as usize, newer);
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_directory_is_opened_once_at_a_time() {
     let directory = TempDir::new().unwrap();
     let store = in_directory(&directory).unwrap();
@@ -446,48 +436,4 @@ async fn a_removal_that_was_cut_short_is_finished_at_the_next_start() {
 
     let store = in_directory(&directory).unwrap();
     assert_eq!((store.count("session_heads").await, store.count("tenants").await), (1, 1));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn claims_lists_and_sweeps_walk_their_indexes_without_sorting() {
-    let store = in_memory();
-    let plan = async |sql: &'static str| {
-        store
-            .near(|db| {
-                db.prepare(&format!("EXPLAIN QUERY PLAN {sql}"))?
-                    .query_map([], |row| row.get::<_, String>(3))?
-                    .collect::<rusqlite::Result<Vec<_>>>()
-            })
-            .await
-            .unwrap()
-            .join("; ")
-    };
-    for (sql, index) in [
-        (
-            "SELECT priority, sk FROM session_heads WHERE status = 'pending' AND tk = 1 AND session_type = 'agent' \
-             ORDER BY priority DESC, sk LIMIT 5",
-            "pending_by_type",
-        ),
-        (
-            "SELECT priority, sk FROM session_heads WHERE status = 'pending' AND tk = 1 AND session_type = 'agent' \
-             AND agent_slug = 'a' ORDER BY priority DESC, sk LIMIT 5",
-            "pending_by_agent",
-        ),
-        ("SELECT sk FROM session_heads WHERE lease_until <= 5 ORDER BY lease_until LIMIT 5", "leases"),
-        ("SELECT sk FROM session_heads WHERE deadline_at <= 5 ORDER BY deadline_at LIMIT 5", "deadlines"),
-        (
-            "SELECT active_minute, sk FROM sessions s INDEXED BY sessions_by_status WHERE s.tk = 1 AND \
-             s.inactive = 0 AND s.status = 'idle' AND (s.active_minute, s.sk) < (5, 5) \
-             ORDER BY s.active_minute DESC, s.sk DESC LIMIT 5",
-            "sessions_by_status",
-        ),
-        (
-            "SELECT active_minute, sk FROM sessions s INDEXED BY sessions_by_user WHERE s.tk = 1 AND \
-             s.user_id = 'ann' ORDER BY s.active_minute DESC, s.sk DESC LIMIT 5",
-            "sessions_by_user",
-        ),
-    ] {
-        let plan = plan(sql).await;
-        assert!(plan.contains(index) && !plan.contains("TEMP B-TREE") && !plan.contains("SCAN"), "{plan}");
-    }
 }

@@ -39,6 +39,7 @@ macro_rules! on_each_store {
 }
 
 mod appends;
+mod approvals;
 mod claims;
 mod concurrency;
 mod events;
@@ -46,6 +47,7 @@ mod forks;
 mod given;
 mod guards;
 mod idempotency;
+mod library;
 mod lists;
 mod live;
 mod nodes;

@@ -70,6 +70,7 @@ async fn a_session_reads_back_as_it_was_given(store: &TestStore) {
         details.working_memory = Some(json(r#"{"memory":[1.0]}"#));
         details.input = Some(json("[1,2,{}]"));
         details.draft_values = Some(json(r#"{"draft":false}"#));
+        details.run = Some(json(r#"{"task_slug":"weekly"}"#));
         details.result = Some(json("\"result\""));
         details.usage = Some(json(r#"{"tokens":9007199254740993}"#));
         details.error_message = Some("an error".into());
@@ -168,6 +169,7 @@ async fn an_update_writes_its_fields_and_no_others(store: &TestStore) {
             s.participants.push(user("dee"));
         }),
         ("holder", Update { holder: Some(user("eve")), ..none() }, |s| s.head.holder = Some(user("eve"))),
+        ("run", Update { run: Some(json(AWKWARD)), ..none() }, |s| s.details.run = Some(json(AWKWARD))),
         ("result", Update { result: Some(json(AWKWARD)), ..none() }, |s| {
             s.details.result = Some(json(AWKWARD))
         }),
@@ -190,6 +192,7 @@ async fn an_update_writes_its_fields_and_no_others(store: &TestStore) {
                 new.details.description = Some("old".into());
                 new.details.description_source = Some(DescriptionSource::Introspection);
                 new.details.metadata = json("{\"old\":1}");
+                new.details.run = Some(json("{}"));
                 new.details.result = Some(json("1"));
                 new.participants = vec![user("ann"), user("bob")];
             }))

@@ -16,8 +16,10 @@ use sederunt_store::postgres::{PostgresOptions, PostgresStore};
 use sederunt_store::sqlite::{Place, SqliteOptions, SqliteStore};
 
 /// Tables of the same name and meaning in both schemas.
-const CONTENT_TABLES: [&str; 6] =
-    ["events", "participants", "session_heads", "session_metadata", "session_ranges", "sessions"];
+const CONTENT_TABLES: [&str; 9] = [
+    "approvals", "doc_facets", "docs", "events", "participants", "session_heads", "session_metadata",
+    "session_ranges", "sessions",
+];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -93,6 +95,41 @@ impl TestStore {
                 rows
             }
             Home::Memory => panic!("nobody else can look into a store in memory"),
+        }
+    }
+
+    /// Runs a statement past the seam, as another version of this program might have.
+    pub async fn execute(&self, sql: &str) {
+        match &self.home {
+            Home::Directory(path) => {
+                let db = rusqlite::Connection::open(path.join("threads.sqlite3")).unwrap();
+                db.execute_batch(sql).unwrap();
+            }
+            Home::Schema { url, name } => {
+                let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
+                tokio::spawn(connection);
+                client.batch_execute(&format!("SET search_path = \"{name}\"; {sql}")).await.unwrap();
+            }
+            Home::Memory => panic!("nobody else can write to a store in memory"),
+        }
+    }
+
+    /// The same data copied into PostgreSQL, as a store of its own. `None` where nothing can be copied.
+    pub async fn copied(&self) -> Option<Self> {
+        let Home::Directory(path) = &self.home else { return None };
+        let (url, name) = (postgres_url(), format!("conf_{}", uuid::Uuid::now_v7().simple()));
+        sederunt_store::postgres::copy::copy(path, &url, &name, &mut |_, _| {}).await.unwrap();
+        let home = Home::Schema { url, name };
+        let hub = Arc::new(Hub::default());
+        let store = open(&home, &hub, &self.clock).await;
+        Some(Self { store, hub, home, ..self.clone() })
+    }
+
+    /// Closes and removes what [`TestStore::copied`] has made.
+    pub async fn remove(self) {
+        self.store.close().await;
+        if let Home::Schema { url, name } = &self.home {
+            drop_schema(url, name).await;
         }
     }
 

@@ -1,12 +1,16 @@
 //! Tenants: the wall, and what becomes of everything behind it.
 
+use sederunt_core::approval::ApprovalQuery;
 use sederunt_core::event::{Appended, EventQuery};
+use sederunt_core::library::{DocQuery, Kind};
 use sederunt_core::people::{Audit, SecretHash, User};
 use sederunt_core::session::query::SessionQuery;
 use sederunt_core::store::{Guard, Record, Update, Write};
 use sederunt_core::{Result, TenantId};
 
+use crate::approvals::an_approval;
 use crate::given::*;
+use crate::library::a_doc;
 use crate::live::in_time;
 use crate::people::{a_key, a_share, a_user, identity};
 use crate::stores::TestStore;
@@ -171,6 +175,8 @@ async fn fill(store: &TestStore) {
     store.record(Record::AddKey { key: a_key(store, "key"), hash: SecretHash::of("key") }).await;
     let share = a_share(store, "link", "s", now.plus(DAY));
     store.record(Record::AddShare { share, hash: SecretHash::of("link") }).await;
+    store.record(Record::PutDoc { doc: Box::new(a_doc(Kind::Task, "doc")), expects: None }).await;
+    store.record(Record::AddApproval(Box::new(an_approval("asked", "s")))).await;
     store.index_now().await.unwrap();
 }
 
@@ -196,6 +202,12 @@ async fn is_empty(store: &TestStore) {
     let known = store.user_by_identity(tenant, &identity("slack", "U1")).await;
     assert!(none(known.map(Vec::from_iter)));
     assert!(none(store.share(tenant, "link").await.map(Vec::from_iter)));
+    assert!(none(store.doc(tenant, Kind::Task, "doc").await.map(Vec::from_iter)));
+    let all = DocQuery { kind: Kind::Task, facets: Vec::new(), of_user: None, after: None, limit: 10 };
+    assert!(none(store.docs(tenant, all).await.map(|page| page.items)));
+    assert!(none(store.approval(tenant, "asked").await.map(Vec::from_iter)));
+    let all = ApprovalQuery { limit: 10, ..ApprovalQuery::default() };
+    assert!(none(store.approvals(tenant, all).await.map(|page| page.items)));
     assert!(none(store.recall(tenant, key(1, 1)).await.map(Vec::from_iter)));
     assert_eq!(store.key_by_hash(SecretHash::of("key")).await.unwrap(), None);
     assert_eq!(store.share_by_hash(SecretHash::of("link")).await.unwrap(), None);

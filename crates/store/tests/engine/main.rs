@@ -2,11 +2,13 @@
 //! SQLite and on PostgreSQL.
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
+mod approvals;
 mod fences;
 mod repeats;
 mod rights;
 mod streams;
 mod sweeping;
+mod tasks;
 mod world;
 
 /// Makes a test of a story on each store.

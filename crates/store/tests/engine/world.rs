@@ -66,6 +66,13 @@ impl World {
         })
     }
 
+    /// The owner of another tenant.
+    pub async fn other_tenant(&self) -> Arc<Actor> {
+        let tenant = TenantId::stored("elsewhere");
+        self.engine.operator().create_tenant(&tenant).await.unwrap();
+        Arc::new(Actor { tenant, ..(*self.owner()).clone() })
+    }
+
     pub fn owner(&self) -> Arc<Actor> {
         self.actor(Role::Owner, "owner")
     }

@@ -1,6 +1,8 @@
 -- What people define before anything runs, and what waits for them while it does.
 
 ALTER TABLE sessions ADD COLUMN run text;
+-- What runs, waits and ends on a task.
+CREATE INDEX heads_work ON session_heads (tk, task_id, status, active_minute) WHERE task_id IS NOT NULL;
 
 -- Numbers (n) order lists, newest first, and are never reused.
 CREATE TABLE docs (
@@ -52,7 +54,9 @@ CREATE TABLE approvals (
 CREATE UNIQUE INDEX approvals_id ON approvals (tk, id);
 -- The state stands in each of them, since what still waits is asked for most and is the least.
 CREATE INDEX approvals_state ON approvals (tk, state, n);
-CREATE INDEX approvals_assignee ON approvals (tk, assigned_to, state, n);
+CREATE INDEX approvals_assignee ON approvals (tk, assigned_to, state, n) WHERE assigned_to IS NOT NULL;
+-- Of its own, since rows without a value have no order in the index by value.
+CREATE INDEX approvals_nobody ON approvals (tk, state, n) WHERE assigned_to IS NULL;
 CREATE INDEX approvals_task ON approvals (tk, task_id, state, n) WHERE task_id IS NOT NULL;
 CREATE INDEX approvals_session ON approvals (tk, sk, n);
 

@@ -16,14 +16,18 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use sederunt_core::access::{Actor, Role};
+use sederunt_core::approval::{self, Approval};
 use sederunt_core::clock::SystemClock;
 use sederunt_core::event::{Event, EventQuery, EventType, NewEvent};
 use sederunt_core::ids::{CredentialId, Incarnation, SessionId, TenantId};
 use sederunt_core::json::Json;
+use sederunt_core::library::{self, Doc};
 use sederunt_core::live::Hub;
 use sederunt_core::people::Audit;
 use sederunt_core::session::{Details, Head, MemoryMode, SessionType, Source, SourceKind, Status};
-use sederunt_core::store::{Change, Committed, Guard, IdemKey, NewSession, On, Part, Refusal, Store, Write};
+use sederunt_core::store::{
+    Change, Committed, Guard, IdemKey, NewSession, On, Part, Record, Refusal, Store, Write,
+};
 use sederunt_core::time::Timestamp;
 use smallvec::smallvec;
 use tokio_postgres::{Client, NoTls};
@@ -213,6 +217,40 @@ fn append(to: &str, name: &str, events: Vec<NewEvent>) -> Change {
     let part =
         Part { on: On::Session(id(name)), guard: Guard::default(), writes: smallvec![Write::Append(events)] };
     Change::new(tenant(to)).part(part)
+}
+
+/// Makes a task with these facets.
+fn putting(name: &str, facets: &[(&'static str, &str)]) -> Record {
+    let unset = Timestamp::default();
+    let doc = Doc {
+        kind: library::Kind::Task,
+        id: name.into(),
+        slug: Some(format!("slug of {name}").into()),
+        body: Json::empty_object(),
+        facets: facets.iter().map(|&(key, value)| (key, value.into())).collect(),
+        version: 0,
+        created_by: None,
+        created_at: unset,
+        updated_at: unset,
+    };
+    Record::PutDoc { doc: Box::new(doc), expects: None }
+}
+
+/// Asks somebody about a session's task of the same name.
+fn asking(name: &str, session: &str, assigned_to: Option<&str>) -> Record {
+    Record::AddApproval(Box::new(Approval {
+        id: name.into(),
+        kind: approval::Kind::Tool,
+        session: id(session),
+        task_id: Some(format!("task of {session}").into()),
+        state: approval::State::Pending,
+        assigned_to: assigned_to.map(sederunt_core::UserId::stored),
+        expires_at: None,
+        created_at: Timestamp::default(),
+        decided_by: None,
+        decided_at: None,
+        body: approval::Body { staged: Some(Json::empty_object()), ..approval::Body::default() },
+    }))
 }
 
 fn verdict<T>(outcome: &Result<T, Refusal>) -> &'static str {

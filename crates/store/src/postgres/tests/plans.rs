@@ -5,6 +5,8 @@
 use std::collections::BTreeMap;
 
 use sederunt_core::UserId;
+use sederunt_core::approval::{ApprovalQuery, Assigned, State};
+use sederunt_core::library::{DocQuery, Kind};
 use sederunt_core::session::query::{Eyes, SessionQuery, Types};
 use sederunt_core::store::Update;
 use sederunt_core::work::ClaimOrder;
@@ -102,6 +104,105 @@ async fn every_command(scene: &Scene, n: usize) {
         writes: smallvec![Write::Delete],
     };
     scene.commit(Change::new(ours.clone()).part(delete)).await.unwrap();
+}
+
+const DOCS: usize = 600;
+/// All of it, generously: the making, and ten rows and their facets in every round. Looking through the tenant once
+/// in every round would be 12,000 more.
+const LIST_ROWS_MAX: i64 = 25_000;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_list_of_documents_or_approvals_looks_through_a_whole_tenant() {
+    with_store(async |scene| {
+        scene.tenant_named("ours").await;
+        let admin = scene.admin().await;
+        scene.closing.send_replace(true);
+        let mut change = Change::new(tenant("ours"));
+        for n in 0..DOCS {
+            let (agent, maker, to) =
+                (format!("agent-{}", n % 100), format!("m{}", n % 100), format!("u{}", n % 100));
+            let facets = [
+                ("status", "active"),
+                ("agent_slug", &*agent),
+                ("created_by", &maker),
+                ("assigned_to", "one"),
+            ];
+            change = change.record(putting(&format!("d{n}"), &facets));
+            if n % 6 == 0 {
+                scene.open("ours", &format!("s{n}")).await;
+            }
+            let session = format!("s{}", n / 6 * 6);
+            change = change.record(asking(&format!("a{n}"), &session, (n % 2 == 0).then_some(&*to)));
+        }
+        scene.commit(change).await.unwrap();
+        let before = looked_at_now(scene, &admin).await;
+        for n in 0..ROUNDS {
+            every_list(scene, n).await;
+        }
+        scene.close().await;
+        let after = settled(&admin, &scene.schema).await;
+        let rows: i64 = after.values().map(|(through, by_index)| through + by_index).sum::<i64>() - before;
+        assert!(rows > LIST_ROWS_MAX / 20, "nothing was counted");
+        assert!(rows <= LIST_ROWS_MAX, "{rows} rows were looked at: {after:?}");
+    })
+    .await;
+}
+
+/// Rows looked at so far, as far as connections have reported them.
+async fn looked_at_now(scene: &Scene, admin: &Client) -> i64 {
+    let looked = looked_at(admin, &scene.schema).await;
+    looked.values().map(|(through, by_index)| through + by_index).sum()
+}
+
+async fn every_list(scene: &Scene, n: usize) {
+    let ours = &tenant("ours");
+    let docs = |facets: &[(&'static str, String)], of_user: Option<&str>| DocQuery {
+        kind: Kind::Task,
+        facets: facets.to_vec(),
+        of_user: of_user.map(UserId::stored),
+        after: None,
+        limit: 10,
+    };
+    let status = ("status", "active".to_owned());
+    let agent = ("agent_slug", format!("agent-{n}"));
+    let maker = format!("m{n}");
+    for (query, found) in [
+        (docs(&[], None), 10),
+        (docs(std::slice::from_ref(&status), None), 10),
+        (docs(std::slice::from_ref(&agent), None), 6),
+        (docs(&[status.clone(), agent.clone()], None), 6),
+        (docs(&[agent.clone(), status.clone()], None), 6),
+        (docs(&[], Some(&maker)), 6),
+        (docs(&[status, agent], Some(&maker)), 6),
+        (docs(&[("agent_slug", "none".to_owned())], Some("one")), 0),
+    ] {
+        assert_eq!(scene.docs(ours, query.clone()).await.unwrap().items.len(), found, "{query:?}");
+    }
+    for name in [format!("d{n}"), format!("slug of d{n}")] {
+        assert!(scene.doc(ours, Kind::Task, &name).await.unwrap().is_some());
+    }
+    let all = ApprovalQuery { limit: 10, ..ApprovalQuery::default() };
+    let pending = ApprovalQuery { state: Some(State::Pending), ..all.clone() };
+    let (session, to) = (format!("s{}", n * 6), UserId::stored(format!("u{}", n * 2)));
+    let (session, task_id) = (id(&session), Some(format!("task of {session}")));
+    let (mine, open) = (Some(Assigned::To(to.clone())), Some(Assigned::ToOrNobody(to)));
+    for (query, found) in [
+        (all.clone(), 10),
+        (pending.clone(), 10),
+        (ApprovalQuery { session: Some(session.clone()), ..all.clone() }, 6),
+        (ApprovalQuery { session: Some(session), ..pending.clone() }, 6),
+        (ApprovalQuery { task_id: task_id.clone(), ..all.clone() }, 6),
+        (ApprovalQuery { task_id: task_id.clone(), assigned_to: open.clone(), ..pending.clone() }, 3),
+        (ApprovalQuery { assigned_to: mine.clone(), ..all.clone() }, 6),
+        (ApprovalQuery { assigned_to: mine, ..pending.clone() }, 6),
+        (ApprovalQuery { assigned_to: open, ..pending.clone() }, 10),
+        (ApprovalQuery { state: Some(State::Denied), ..all }, 0),
+        (ApprovalQuery { task_id: Some("none".into()), ..pending }, 0),
+    ] {
+        let items = scene.approvals(ours, query.clone()).await.unwrap().items;
+        assert!(items.len() >= found && items.len() <= found + 1, "{} for {query:?}", items.len());
+    }
+    assert!(scene.approval(ours, &format!("a{n}")).await.unwrap().is_some());
 }
 
 fn a_key(n: usize) -> IdemKey {

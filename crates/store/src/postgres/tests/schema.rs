@@ -55,6 +55,32 @@ async fn a_schema_that_is_not_there_is_made_only_when_asked_for() {
 }
 
 #[tokio::test]
+async fn a_schema_of_the_first_version_is_brought_forward_with_what_it_holds() {
+    let schema = fresh_schema();
+    let before = open_at(url(), &schema).await;
+    before.tenant_named("ours").await;
+    before.open("ours", "s").await;
+    before.close().await;
+    let client = admin(&schema).await;
+    let back = "DROP TABLE docs, doc_facets, approvals; ALTER TABLE sessions DROP COLUMN run; \
+         DELETE FROM schema_history WHERE version > 1";
+    client.batch_execute(back).await.unwrap();
+
+    let refused = PostgresStore::open(options(&schema, false)).await.unwrap_err();
+    let cause = std::error::Error::source(&refused).unwrap().to_string();
+    assert!(cause.contains("migrate"), "{cause}");
+    let after = open_at(url(), &schema).await;
+    assert_eq!(after.vitals().await.unwrap().schema_version, 2);
+    let kept = after.session(&tenant("ours"), &id("s")).await.unwrap().unwrap();
+    assert_eq!((kept.details.title.as_deref(), kept.details.run), (Some("a title"), None));
+    let records = Change::new(tenant("ours")).record(putting("d", &[])).record(asking("a", "s", None));
+    after.commit(records).await.unwrap();
+    assert!(after.approval(&tenant("ours"), "a").await.unwrap().is_some());
+    after.close().await;
+    drop_schema(&schema).await;
+}
+
+#[tokio::test]
 async fn an_address_or_schema_that_cannot_be_is_refused_with_its_field() {
     for (url, schema, field) in [
         ("postgres://localhost/x", "Upper", "schema"),

@@ -1,15 +1,15 @@
 //! The walls inside the database: what each role sees, and what it does not.
 
 use sederunt_core::people::{Key, SecretHash};
-use sederunt_core::store::{Record, SearchQuery};
+use sederunt_core::store::SearchQuery;
 use tokio_postgres::error::SqlState;
 
 use super::*;
 
-const TENANT_TABLES: [&str; 16] = [
+const TENANT_TABLES: [&str; 19] = [
     "session_heads", "sessions", "participants", "session_metadata", "events", "external_ids",
     "session_ranges", "idempotency", "users", "identities", "api_keys", "shares", "audit", "search_docs",
-    "search_done", "tenants",
+    "search_done", "tenants", "docs", "doc_facets", "approvals",
 ];
 
 /// Two tenants with a session, an event, a key and a trail each.
@@ -22,6 +22,8 @@ async fn two_tenants(scene: &Scene) -> (i32, i32) {
         said.external_event_id = Some("x".into());
         scene.commit(append(name, "s", vec![said]).keyed(Some(key(1)))).await.unwrap();
         scene.commit(Change::new(tenant(name)).record(a_key(name, n))).await.unwrap();
+        let defined = Change::new(tenant(name)).record(putting("d", &[("status", "active")]));
+        scene.commit(defined.record(asking("a", "s", None))).await.unwrap();
     }
     scene.index_now().await.unwrap();
     (tks[0], tks[1])
@@ -88,6 +90,9 @@ async fn one_tenant_neither_reads_nor_writes_the_rows_of_another() {
             format!("INSERT INTO events (tk, log, seq, type, at) VALUES ({theirs}, 1, 99, 'a.b', 0)"),
             format!("INSERT INTO participants VALUES ({theirs}, 1, 'eve')"),
             format!("UPDATE participants SET tk = {theirs}"),
+            format!("INSERT INTO doc_facets VALUES ({theirs}, 'task', 'status', 'planted', 1)"),
+            format!("UPDATE docs SET tk = {theirs}"),
+            format!("UPDATE approvals SET tk = {theirs}"),
         ] {
             let outcome = under(&admin, "sederunt_app", &as_ours, &planted).await;
             assert_eq!(outcome, Err(SqlState::INSUFFICIENT_PRIVILEGE), "{planted}");
@@ -117,6 +122,9 @@ async fn the_append_role_cannot_read_what_was_said() {
             "SELECT 1 FROM shares",
             "SELECT 1 FROM search_docs",
             "SELECT 1 FROM tenants",
+            "SELECT 1 FROM docs",
+            "SELECT 1 FROM doc_facets",
+            "SELECT 1 FROM approvals",
             "DELETE FROM events",
             "DELETE FROM session_heads",
             "UPDATE events SET content = ''",
@@ -162,6 +170,9 @@ async fn the_scan_role_sees_keys_and_states_alone() {
             "SELECT 1 FROM search_docs",
             "SELECT 1 FROM users",
             "SELECT 1 FROM api_keys",
+            "SELECT 1 FROM docs",
+            "SELECT 1 FROM doc_facets",
+            "SELECT 1 FROM approvals",
             "UPDATE session_heads SET status = 'idle'",
             "DELETE FROM idempotency",
             "DELETE FROM tenants",

@@ -1,0 +1,51 @@
+//! A person's work queue.
+
+use postgres_types::Type;
+use sederunt_core::ids::TenantId;
+use sederunt_core::session::query::Page;
+use sederunt_core::work::queue::{Bucket, QueueCounts, QueueItem, QueueOf};
+use tokio_postgres::Row;
+
+use super::fault::Result;
+use super::tx::{Base, Param, Scope};
+use crate::queue::{self, Tables};
+
+const TABLES: Tables = Tables { hot: "session_heads", wide: "sessions" };
+
+pub(super) async fn counts(base: &Base, tenant: &TenantId, of: &QueueOf) -> Result<QueueCounts> {
+    let Some(tk) = base.tk(tenant).await? else { return Ok(QueueCounts::default()) };
+    let rows = read(base, tk, of, &queue::counts(of, &TABLES)).await?;
+    let Some(row) = rows.first() else { return Ok(QueueCounts::default()) };
+    let count = |at: usize| row.try_get::<_, i64>(at).map(i64::cast_unsigned);
+    Ok(QueueCounts {
+        needs_me: count(0)?,
+        running: count(1)?,
+        delegatable: count(2)?,
+        failed: count(3)?,
+        done_today: count(4)?,
+    })
+}
+
+pub(super) async fn page(
+    base: &Base,
+    tenant: &TenantId,
+    of: &QueueOf,
+    bucket: Bucket,
+    after: Option<i64>,
+    limit: usize,
+) -> Result<Page<QueueItem, i64>> {
+    let Some(tk) = base.tk(tenant).await? else { return Ok(Page { items: Vec::new(), next: None }) };
+    let rows = read(base, tk, of, &queue::page(of, bucket, &TABLES, after, limit)).await?;
+    let lines = rows
+        .iter()
+        .map(|row| Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?, row.try_get(3)?)))
+        .collect::<Result<_>>()?;
+    Ok(queue::items(lines, limit))
+}
+
+async fn read(base: &Base, tk: i32, of: &QueueOf, sql: &str) -> Result<Vec<Row>> {
+    let user = of.user.as_ref().map(|user| user.as_str().to_owned());
+    let mut params: Vec<(Param<'_>, Type)> = vec![(&tk, Type::INT4)];
+    params.extend(user.iter().map(|user| (user as Param<'_>, Type::TEXT)));
+    base.read_once_only(Scope::Tenant(tk), sql, &params).await
+}

@@ -1,0 +1,46 @@
+//! A person's work queue.
+
+use rusqlite::types::Value;
+use rusqlite::{Connection, params_from_iter};
+use sederunt_core::session::query::Page;
+use sederunt_core::work::queue::{Bucket, QueueCounts, QueueItem, QueueOf};
+
+use super::numbers::places;
+use crate::queue::{self, Tables};
+
+const TABLES: Tables = Tables { hot: "sessions", wide: "session_details" };
+
+pub(super) fn counts(db: &Connection, tk: i64, of: &QueueOf) -> rusqlite::Result<QueueCounts> {
+    let mut statement = db.prepare_cached(&places(&queue::counts(of, &TABLES)))?;
+    statement.query_row(params_from_iter(values(tk, of)), |row| {
+        let count = |at: usize| row.get::<_, i64>(at).map(i64::cast_unsigned);
+        Ok(QueueCounts {
+            needs_me: count(0)?,
+            running: count(1)?,
+            delegatable: count(2)?,
+            failed: count(3)?,
+            done_today: count(4)?,
+        })
+    })
+}
+
+pub(super) fn page(
+    db: &Connection,
+    tk: i64,
+    of: &QueueOf,
+    bucket: Bucket,
+    after: Option<i64>,
+    limit: usize,
+) -> rusqlite::Result<Page<QueueItem, i64>> {
+    let mut statement = db.prepare_cached(&places(&queue::page(of, bucket, &TABLES, after, limit)))?;
+    let lines = statement
+        .query_map(params_from_iter(values(tk, of)), |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
+        })?
+        .collect::<rusqlite::Result<_>>()?;
+    Ok(queue::items(lines, limit))
+}
+
+fn values(tk: i64, of: &QueueOf) -> Vec<Value> {
+    std::iter::once(tk.into()).chain(of.user.iter().map(|user| user.as_str().to_owned().into())).collect()
+}

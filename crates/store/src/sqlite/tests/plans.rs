@@ -1,0 +1,113 @@
+//! What statements walk: the index of what they are asked for, in its own order.
+
+use sederunt_core::approval::{Assigned, State};
+
+use super::*;
+use crate::narrow::Narrowed;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn claims_lists_and_sweeps_walk_their_indexes_without_sorting() {
+    let store = in_memory();
+    let plan = async |sql: &'static str| {
+        store
+            .near(|db| {
+                db.prepare(&format!("EXPLAIN QUERY PLAN {sql}"))?
+                    .query_map([], |row| row.get::<_, String>(3))?
+                    .collect::<rusqlite::Result<Vec<_>>>()
+            })
+            .await
+            .unwrap()
+            .join("; ")
+    };
+    for (sql, index) in [
+        (
+            "SELECT priority, sk FROM session_heads WHERE status = 'pending' AND tk = 1 AND session_type = 'agent' \
+             ORDER BY priority DESC, sk LIMIT 5",
+            "pending_by_type",
+        ),
+        (
+            "SELECT priority, sk FROM session_heads WHERE status = 'pending' AND tk = 1 AND session_type = 'agent' \
+             AND agent_slug = 'a' ORDER BY priority DESC, sk LIMIT 5",
+            "pending_by_agent",
+        ),
+        ("SELECT sk FROM session_heads WHERE lease_until <= 5 ORDER BY lease_until LIMIT 5", "leases"),
+        ("SELECT sk FROM session_heads WHERE deadline_at <= 5 ORDER BY deadline_at LIMIT 5", "deadlines"),
+        (
+            "SELECT active_minute, sk FROM sessions s INDEXED BY sessions_by_status WHERE s.tk = 1 AND \
+             s.inactive = 0 AND s.status = 'idle' AND (s.active_minute, s.sk) < (5, 5) \
+             ORDER BY s.active_minute DESC, s.sk DESC LIMIT 5",
+            "sessions_by_status",
+        ),
+        (
+            "SELECT active_minute, sk FROM sessions s INDEXED BY sessions_by_user WHERE s.tk = 1 AND \
+             s.user_id = 'ann' ORDER BY s.active_minute DESC, s.sk DESC LIMIT 5",
+            "sessions_by_user",
+        ),
+    ] {
+        let plan = plan(sql).await;
+        assert!(plan.contains(index) && !plan.contains("TEMP B-TREE") && !plan.contains("SCAN"), "{plan}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_of_documents_and_approvals_walk_the_index_of_the_filter_that_they_are_given() {
+    let store = in_memory();
+    let plan = async |list: &Narrowed, walked: usize| {
+        let sql = numbers::places(&list.numbers(walked));
+        let values: Vec<rusqlite::types::Value> =
+            std::iter::once(1.into()).chain(list.texts.iter().map(|text| text.clone().into())).collect();
+        let read = |db: &rusqlite::Connection| {
+            db.prepare(&format!("EXPLAIN QUERY PLAN {sql}"))?
+                .query_map(rusqlite::params_from_iter(&values), |row| row.get::<_, String>(3))?
+                .collect::<rusqlite::Result<Vec<_>>>()
+        };
+        store.near(read).await.unwrap().join("; ")
+    };
+    let docs = |facets: &[(&'static str, &str)], of_user: bool| {
+        Narrowed::docs(&DocQuery {
+            kind: Kind::Task,
+            facets: facets.iter().map(|&(key, value)| (key, value.to_owned())).collect(),
+            of_user: of_user.then(|| UserId::stored("ann")),
+            after: Some(5),
+            limit: 10,
+        })
+    };
+    let approvals = |session: bool, task: bool, assigned_to: Option<Assigned>| {
+        Narrowed::approvals(&ApprovalQuery {
+            state: Some(State::Pending),
+            session: session.then(|| id("s")),
+            task_id: task.then(|| "t".to_owned()),
+            assigned_to,
+            after: Some(5),
+            limit: 10,
+        })
+    };
+    let mine = || Some(Assigned::To(UserId::stored("ann")));
+    let open = || Some(Assigned::ToOrNobody(UserId::stored("ann")));
+    let by_facet = "SEARCH w USING PRIMARY KEY (tk=? AND kind=? AND key=? AND value=? AND n<?)";
+    for (list, walked, way) in [
+        (docs(&[], false), 0, "docs_by_kind (tk=? AND kind=? AND n<?)"),
+        (docs(&[("status", "x")], false), 0, by_facet),
+        (docs(&[("status", "x"), ("agent_slug", "y")], true), 0, by_facet),
+        (docs(&[("status", "x"), ("agent_slug", "y")], true), 2, by_facet),
+        (approvals(false, false, None), 0, "approvals_by_state (tk=? AND state=? AND n<?)"),
+        (approvals(true, true, mine()), 0, "approvals_by_session (sk=? AND n<?)"),
+        (approvals(true, true, mine()), 1, "approvals_by_task (tk=? AND task_id=? AND state=? AND n<?)"),
+        (
+            approvals(true, true, mine()),
+            2,
+            "approvals_by_assignee (tk=? AND assigned_to=? AND state=? AND n<?)",
+        ),
+        (
+            approvals(false, true, open()),
+            1,
+            "approvals_by_assignee (tk=? AND assigned_to=? AND state=? AND n<?)",
+        ),
+    ] {
+        let plan = plan(&list, walked).await;
+        assert!(plan.contains(way) && !plan.contains("SCAN w"), "{way}: {plan}");
+        let walks: Vec<&str> =
+            plan.split("CO-ROUTINE v").skip(1).filter_map(|walk| walk.split("SCAN v").next()).collect();
+        assert!(walks.iter().all(|walk| !walk.contains("TEMP B-TREE")), "{plan}");
+    }
+}

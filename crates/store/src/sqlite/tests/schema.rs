@@ -1,0 +1,51 @@
+//! The schema: brought forward, and refused when it is newer.
+
+use super::*;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_schema_from_the_future_is_refused_and_left_alone() {
+    let directory = TempDir::new().unwrap();
+    in_directory(&directory).unwrap().close().await;
+    let path = directory.path().join("store/threads.sqlite3");
+    let newer = migrate::THREADS.len() + 1;
+    let file = rusqlite::Connection::open(&path).unwrap();
+    file.execute_batch(&format!("PRAGMA user_version = {newer}")).unwrap();
+    let refused = in_directory(&directory).unwrap_err();
+    assert!(refused.to_string().contains("newer"), "{refused}");
+    assert_eq!(migrate::version(&file).unwrap() as usize, newer);
+}
+
+/// Takes a closed store's file back to the first schema.
+fn take_back(directory: &TempDir) {
+    let file = rusqlite::Connection::open(directory.path().join("store/threads.sqlite3")).unwrap();
+    file.execute_batch(
+        "DROP TABLE approvals; DROP TABLE doc_facets; DROP TABLE docs; ALTER TABLE session_details DROP COLUMN run; \
+         PRAGMA user_version = 1",
+    )
+    .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_of_the_first_schema_is_brought_forward_with_what_it_holds() {
+    let directory = TempDir::new().unwrap();
+    let store = in_directory(&directory).unwrap();
+    store.made("s").await;
+    store.commit(appending("s", &["kept"])).await.unwrap();
+    store.close().await;
+    drop(store);
+    take_back(&directory);
+    let (copy, restored) = (directory.path().join("copy"), directory.path().join("restored"));
+    SqliteStore::restore(&directory.path().join("store"), &copy).unwrap();
+    SqliteStore::restore(&copy, &restored).unwrap();
+    for place in [directory.path().join("store"), restored] {
+        let store = open(Place::Directory(place)).unwrap();
+        assert_eq!(store.vitals().await.unwrap().schema_version as usize, migrate::THREADS.len());
+        assert_eq!(store.texts("s").await, ["kept"]);
+        let run = Update { run: Some(Json::empty_object()), ..Update::default() };
+        store.commit(change([on("s", Write::Update(Box::new(run)))])).await.unwrap();
+        let session = store.session(&tenant(), &id("s")).await.unwrap().unwrap();
+        assert_eq!(session.details.run, Some(Json::empty_object()));
+        assert_eq!((store.count("docs").await, store.count("approvals").await), (0, 0));
+        store.close().await;
+    }
+}
