@@ -6,6 +6,7 @@
 
 mod ask;
 pub mod beside;
+mod library;
 mod server;
 mod store;
 
@@ -15,7 +16,7 @@ use sederunt::{Actor, Operator, Place, Sederunt, SourceKind, TenantId};
 use sederunt_server::client::Client;
 use serde_json::Value;
 
-pub use ask::{Ask, SessionFilter};
+pub use ask::{Ask, Decision, Noun, SessionFilter};
 pub use server::path;
 
 use self::beside::Holder;

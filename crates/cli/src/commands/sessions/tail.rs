@@ -81,7 +81,8 @@ fn print(scene: &Scene, event: &str) -> Result<u64> {
 }
 
 fn event_text(event: &Event) -> Result<String> {
-    serde_json::to_string(&wire::event::Event::from(event)).map_err(|error| sederunt::Error::internal(error).into())
+    serde_json::to_string(&wire::event::Event::from(event))
+        .map_err(|error| sederunt::Error::internal(error).into())
 }
 
 fn ended() -> Failure {
