@@ -1,9 +1,15 @@
 //! The command line: every command with its arguments, and nothing of what they do.
 
+mod work;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+
+pub use work::{
+    Agents, Approve, Bundle, Criteria, Deny, Entities, Inbox, InboxOne, ListTasks, PageOf, Tasks, Work,
+};
 
 use crate::config::{Flag, Span};
 
@@ -49,6 +55,30 @@ pub enum Command {
     /// Look at sessions, follow their logs, run them again
     #[command(subcommand, visible_alias = "session")]
     Sessions(Sessions),
+    /// Define tasks, start them, see where they stand
+    #[command(subcommand, visible_alias = "task")]
+    Tasks(Tasks),
+    /// Define agents
+    #[command(subcommand, visible_alias = "agent")]
+    Agents(Agents),
+    /// Define entities: what work is about
+    #[command(subcommand, visible_alias = "entity")]
+    Entities(Entities),
+    /// Define criteria sets, by which outputs are judged
+    #[command(subcommand)]
+    Criteria(Criteria),
+    /// Carry all definitions from one place to another
+    #[command(subcommand)]
+    Bundle(Bundle),
+    /// See what waits for a decision or an answer
+    Inbox(Inbox),
+    /// Approve what waits
+    Approve(Approve),
+    /// Deny what waits
+    Deny(Deny),
+    /// See the work queue: what needs you, runs, failed, is done
+    #[command(subcommand)]
+    Work(Work),
     /// Look at claims and take work
     #[command(subcommand)]
     Claims(Claims),
@@ -126,6 +156,24 @@ pub enum Sessions {
     },
     /// Make a new session that does the work of a failed one again
     Retry { id: String },
+    /// Answer the question that a run asked
+    Answer {
+        id: String,
+        /// The answer as text
+        #[arg(required_unless_present = "value", conflicts_with = "value")]
+        text: Option<String>,
+        /// The answer as JSON
+        #[arg(long, value_name = "JSON")]
+        value: Option<String>,
+    },
+    /// Complete a step that was a person's to do
+    Done {
+        id: String,
+        #[arg(long, value_name = "JSON")]
+        result: Option<String>,
+        #[arg(long)]
+        text: Option<String>,
+    },
     /// Delete sessions with their logs
     Rm {
         #[arg(required = true)]

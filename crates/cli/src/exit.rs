@@ -30,7 +30,11 @@ impl Exit {
     /// The meaning of a refusal of the product.
     pub const fn of(error: &Error) -> Self {
         match error {
-            Error::Invalid { .. } | Error::BadJson(_) | Error::TooLarge { .. } => Self::Usage,
+            Error::Invalid { .. }
+            | Error::BadJson(_)
+            | Error::TooLarge { .. }
+            | Error::OutputInvalid { .. }
+            | Error::HardBlocked { .. } => Self::Usage,
             Error::NotFound => Self::NotFound,
             Error::Conflict(_)
             | Error::Denied(_)
@@ -161,6 +165,8 @@ mod tests {
         for (error, status, exit) in [
             (Error::NotFound, 404, Exit::NotFound),
             (Error::invalid("title", "is bad"), 422, Exit::Usage),
+            (Error::OutputInvalid { complaints: vec!["x".into()] }, 422, Exit::Usage),
+            (Error::HardBlocked { dimension: "x".into(), option: "y".into() }, 422, Exit::Usage),
             (Error::BadJson("x".into()), 400, Exit::Usage),
             (Error::TooLarge { what: "x", limit: 1 }, 413, Exit::Usage),
             (Conflict::Fenced.into(), 409, Exit::Refused),

@@ -1,20 +1,28 @@
 //! From a parsed command line to what it does: one file per noun.
 
+mod bundle;
 mod claims;
 mod config;
+mod inbox;
 mod keys;
+mod library;
 mod sessions;
 mod store;
+mod tasks;
 mod tenants;
 mod users;
+mod work;
+
+use std::io::Read;
 
 use clap::CommandFactory;
-use serde_json::json;
+use sederunt::Json;
+use serde_json::{Value, json};
 
 use crate::args::{Cli, Command, Global};
 use crate::config::{Config, Layers, Shown};
-use crate::exit::Result;
-use crate::output::Out;
+use crate::exit::{Failure, Result};
+use crate::output::{Column, Out, note};
 use crate::reach::{Ask, Missing, Reach};
 use crate::{doctor, serve};
 
@@ -29,11 +37,23 @@ pub struct Scene {
 
 impl Scene {
     /// Asks one thing, by whichever way there is.
-    async fn ask(&self, missing: Missing, ask: Ask) -> Result<serde_json::Value> {
+    async fn ask(&self, missing: Missing, ask: Ask) -> Result<Value> {
         let reach = Reach::find(&self.config, &self.global, missing).await?;
         let answer = reach.ask(ask).await;
         reach.close().await;
         answer
+    }
+
+    /// Shows one page: a table for people, the page itself for programs.
+    fn page(&self, page: &Value, columns: &[Column]) -> Result<()> {
+        if self.out.is_json() {
+            return self.out.value(page);
+        }
+        self.out.list(page["items"].as_array().map_or(&[], Vec::as_slice), columns)?;
+        if let Some(cursor) = page["next_cursor"].as_str() {
+            note(format!("There are more: go on with --cursor {cursor}"));
+        }
+        Ok(())
     }
 
     /// Says that something was done that has no answer of its own.
@@ -43,6 +63,23 @@ impl Scene {
         }
         self.out.line(format!("{what} {id}"))
     }
+}
+
+/// JSON that was given on the command line.
+fn json_of(flag: &str, text: &str) -> Result<Json> {
+    Json::parse(text.as_bytes()).map_err(|error| Failure::from(error).hint(format!("{flag} takes JSON")))
+}
+
+/// JSON from a file, or from stdin where the file is `-`.
+fn json_in(file: &str) -> Result<Json> {
+    let read = if file == "-" {
+        let mut bytes = Vec::new();
+        std::io::stdin().lock().read_to_end(&mut bytes).map(|_| bytes)
+    } else {
+        std::fs::read(file)
+    };
+    let bytes = read.map_err(|error| Failure::usage(format!("cannot read {file}: {error}")))?;
+    Json::parse(&bytes).map_err(|error| Failure::from(error).hint(format!("{file} must hold JSON")))
 }
 
 pub async fn run(cli: Cli) -> Result<()> {
@@ -65,6 +102,15 @@ pub async fn run(cli: Cli) -> Result<()> {
     match cli.command {
         Command::Serve(wish) => serve::run(&scene, wish.demo).await,
         Command::Sessions(command) => sessions::run(&scene, command).await,
+        Command::Tasks(command) => tasks::run(&scene, command).await,
+        Command::Agents(command) => library::agents(&scene, command).await,
+        Command::Entities(command) => library::entities(&scene, command).await,
+        Command::Criteria(command) => library::criteria(&scene, command).await,
+        Command::Bundle(command) => bundle::run(&scene, command).await,
+        Command::Inbox(wish) => inbox::run(&scene, wish).await,
+        Command::Approve(wish) => inbox::approve(&scene, wish).await,
+        Command::Deny(wish) => inbox::deny(&scene, wish).await,
+        Command::Work(command) => work::run(&scene, command).await,
         Command::Claims(command) => claims::run(&scene, command).await,
         Command::Keys(command) => keys::run(&scene, command).await,
         Command::Users(command) => users::run(&scene, command).await,

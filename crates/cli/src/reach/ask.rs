@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use sederunt::Json;
+
 /// One question or order. Both ways answer every one of them.
 #[derive(Clone, Debug)]
 pub enum Ask {
@@ -22,6 +24,70 @@ pub enum Ask {
         limit: u32,
         lease: Option<Duration>,
         wait: Duration,
+    },
+    /// Answers the question of a run.
+    Reply {
+        id: String,
+        reply: Json,
+    },
+    /// Completes a person's step.
+    HumanComplete {
+        id: String,
+        result: Option<Json>,
+        text: Option<String>,
+    },
+    Definitions {
+        noun: Noun,
+        /// Names of parameters with their values.
+        filters: Vec<(&'static str, String)>,
+        limit: u32,
+        cursor: Option<String>,
+    },
+    Definition {
+        noun: Noun,
+        name: String,
+    },
+    Define {
+        noun: Noun,
+        body: Json,
+    },
+    Redefine {
+        noun: Noun,
+        name: String,
+        patch: Json,
+    },
+    Trigger {
+        task: String,
+        input: Option<Json>,
+    },
+    TaskStatus {
+        task: String,
+    },
+    ExportBundle,
+    ImportBundle {
+        bundle: Json,
+    },
+    Approvals {
+        /// Left out: all of them.
+        state: Option<&'static str>,
+        limit: u32,
+        cursor: Option<String>,
+    },
+    Approval {
+        id: String,
+    },
+    Decide {
+        id: String,
+        decision: Decision,
+    },
+    QueueCounts {
+        zone: Option<String>,
+    },
+    Queue {
+        bucket: String,
+        zone: Option<String>,
+        limit: u32,
+        cursor: Option<String>,
     },
     Keys,
     CreateKey {
@@ -66,6 +132,37 @@ pub enum Ask {
     DeleteTenant {
         id: String,
     },
+}
+
+/// What people define.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Noun {
+    Task,
+    Agent,
+    Entity,
+    CriteriaSet,
+}
+
+impl Noun {
+    /// Its name in paths.
+    pub const fn segment(self) -> &'static str {
+        match self {
+            Self::Task => "tasks",
+            Self::Agent => "agents",
+            Self::Entity => "entities",
+            Self::CriteriaSet => "criteria-sets",
+        }
+    }
+}
+
+/// What a person says about an approval.
+#[derive(Clone, Debug)]
+pub struct Decision {
+    pub approve: bool,
+    pub modified_args: Option<Json>,
+    pub modified_output: Option<Json>,
+    pub reason: Option<String>,
+    pub digest: Option<String>,
 }
 
 /// Filters of a list of sessions.

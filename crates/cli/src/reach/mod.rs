@@ -6,18 +6,17 @@
 
 mod ask;
 pub mod beside;
+mod library;
 mod server;
 mod store;
 
 use std::path::Path;
 
-use sederunt::event::EventRole;
-use sederunt::{Actor, Event, Operator, Place, Sederunt, SourceKind, TenantId};
+use sederunt::{Actor, Operator, Place, Sederunt, SourceKind, TenantId};
 use sederunt_server::client::Client;
-use sederunt_server::wire;
 use serde_json::Value;
 
-pub use ask::{Ask, SessionFilter};
+pub use ask::{Ask, Decision, Noun, SessionFilter};
 pub use server::path;
 
 use self::beside::Holder;
@@ -99,26 +98,4 @@ fn check_there(directory: &Path, missing: Missing) -> Result<()> {
     let sentence = format!("there is no store in {}", directory.display());
     Err(Failure::new(Exit::NotFound, "not_found", sentence)
         .hint("name one with --store, or start one with `sederunt serve`"))
-}
-
-/// An event as the interface shows it.
-pub fn event_json(event: &Event) -> wire::event::Event {
-    let text = |text: &Option<Box<str>>| text.as_deref().map(str::to_owned);
-    wire::event::Event {
-        session_id: event.session_id.to_string(),
-        sequence: event.sequence,
-        kind: event.kind.as_str().to_owned(),
-        role: match event.kind.role() {
-            EventRole::User => wire::event::EventRole::User,
-            EventRole::Agent => wire::event::EventRole::Agent,
-            EventRole::System => wire::event::EventRole::System,
-        },
-        content: event.content.clone().map(wire::Raw),
-        metadata: event.metadata.clone().map(wire::Raw),
-        subthread_id: text(&event.subthread_id),
-        external_event_id: text(&event.external_event_id),
-        turn: event.turn,
-        author: text(&event.author),
-        at: event.at,
-    }
 }

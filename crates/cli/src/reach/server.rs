@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use reqwest::Url;
-use sederunt::TenantId;
+use sederunt::{Json, TenantId};
 use sederunt_server::client::{Client, Error};
 use serde_json::{Value, json};
 
@@ -40,6 +40,53 @@ pub async fn answer(client: &Client, ask: Ask) -> Result<Value> {
                 body["lease_ms"] = millis(lease).into();
             }
             client.post(&path(&["claims"], &[]), &body).await?
+        }
+        Ask::Reply { id, reply } => {
+            client
+                .post(&path(&["sessions", &id, "elicitation-reply"], &[]), &object([("reply", Some(reply))]))
+                .await?
+        }
+        Ask::HumanComplete { id, result, text } => {
+            let body = object([("result", result), ("text", as_json(text)?)]);
+            client.post(&path(&["sessions", &id, "human-complete"], &[]), &body).await?
+        }
+        Ask::Definitions { noun, filters, limit, cursor } => {
+            let given = filters.into_iter().map(|(name, value)| (name, Some(value)));
+            client.get(&path(&[noun.segment()], &query(given.chain(page(limit, cursor))))).await?
+        }
+        Ask::Definition { noun, name } => client.get(&path(&[noun.segment(), &name], &[])).await?,
+        Ask::Define { noun, body } => client.post(&path(&[noun.segment()], &[]), &body).await?,
+        Ask::Redefine { noun, name, patch } => {
+            client.patch(&path(&[noun.segment(), &name], &[]), &patch).await?
+        }
+        Ask::Trigger { task, input } => {
+            client.post(&path(&["tasks", &task, "trigger"], &[]), &object([("input", input)])).await?
+        }
+        Ask::TaskStatus { task } => client.get(&path(&["tasks", &task, "status"], &[])).await?,
+        Ask::ExportBundle => client.get(&path(&["bundle"], &[])).await?,
+        Ask::ImportBundle { bundle } => client.post(&path(&["bundle"], &[]), &bundle).await?,
+        Ask::Approvals { state, limit, cursor } => {
+            let state = [("state", state.map(str::to_owned))].into_iter();
+            client.get(&path(&["approvals"], &query(state.chain(page(limit, cursor))))).await?
+        }
+        Ask::Approval { id } => client.get(&path(&["approvals", &id], &[])).await?,
+        Ask::Decide { id, decision } => {
+            let word = if decision.approve { "approve" } else { "deny" };
+            let body = object([
+                ("decision", as_json(Some(word))?),
+                ("modified_args", decision.modified_args),
+                ("modified_output", decision.modified_output),
+                ("reason", as_json(decision.reason)?),
+                ("digest", as_json(decision.digest)?),
+            ]);
+            client.post(&path(&["approvals", &id, "decide"], &[]), &body).await?
+        }
+        Ask::QueueCounts { zone } => {
+            client.get(&path(&["today", "work-queue-counts"], &query([("tz", zone)].into_iter()))).await?
+        }
+        Ask::Queue { bucket, zone, limit, cursor } => {
+            let zone = [("tz", zone)].into_iter();
+            client.get(&path(&["today", &bucket], &query(zone.chain(page(limit, cursor))))).await?
         }
         Ask::Keys => client.get(&path(&["keys"], &[])).await?,
         Ask::CreateKey { user, role, prefix, act_as, expires_in } => {
@@ -100,6 +147,24 @@ pub fn path(segments: &[&str], query: &[(String, String)]) -> String {
         Some(query) => format!("{}?{query}", url.path()),
         None => url.path().to_owned(),
     }
+}
+
+/// The parameters that are given.
+fn query(pairs: impl Iterator<Item = (&'static str, Option<String>)>) -> Vec<(String, String)> {
+    pairs.filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+}
+
+fn page(limit: u32, cursor: Option<String>) -> [(&'static str, Option<String>); 2] {
+    [("limit", Some(limit.to_string())), ("cursor", cursor)]
+}
+
+/// A body of the fields that are given, each as it stands.
+fn object<const N: usize>(fields: [(&str, Option<Json>); N]) -> Json {
+    Json::object(fields.iter().filter_map(|(name, value)| Some((*name, value.as_ref()?))))
+}
+
+fn as_json(text: Option<impl AsRef<str>>) -> Result<Option<Json>> {
+    Ok(text.map(|text| Json::of(&text.as_ref())).transpose()?)
 }
 
 fn pairs(filter: SessionFilter) -> Vec<(String, String)> {

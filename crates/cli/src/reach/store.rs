@@ -5,11 +5,15 @@ use sederunt::{
     Actor, ClaimRequest, CredentialId, Error, Identity, ListCursor, NewKey, NewUser, Role, Sederunt,
     SessionId, SessionQuery, SessionType, Status, StatusSet, TenantId, Types, UserId, UserPatch,
 };
-use sederunt_server::wire::{people, session, work};
+use sederunt_core::approval::decide::{Decide, Decision};
+use sederunt_core::approval::{ApprovalQuery, State};
+use sederunt_core::library::Bundle;
+use sederunt_core::work::queue::Bucket;
+use sederunt_server::wire::{approval, library as wire_library, people, session, task, today, work};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{Ask, SessionFilter};
+use super::{Ask, SessionFilter, library};
 use crate::exit::{Failure, Result};
 
 pub async fn answer(store: &Sederunt, actor: &Actor, ask: Ask) -> Result<Value> {
@@ -46,7 +50,61 @@ pub async fn answer(store: &Sederunt, actor: &Actor, ask: Ask) -> Result<Value> 
                 lease: lease.unwrap_or(store.settings().lease),
                 wait,
             };
-            shown(&work::Claims::from(store.claim(actor, request, None).await?))
+            let claimed = store.claim(actor, request, None).await?;
+            shown(&work::Claims::briefed(store, claimed).await?)
+        }
+        Ask::Reply { id, reply } => {
+            let session = store.reply(actor, &SessionId::parse(&id)?, reply, None).await?;
+            shown(&session::Session::from(session))
+        }
+        Ask::HumanComplete { id, result, text } => {
+            let session = store.human_complete(actor, &SessionId::parse(&id)?, result, text, None).await?;
+            shown(&session::Session::from(session))
+        }
+        Ask::Definitions { noun, filters, limit, cursor } => {
+            library::list(store, actor, noun, filters, rows(limit), row(cursor)?).await
+        }
+        Ask::Definition { noun, name } => library::show(store, actor, noun, &name).await,
+        Ask::Define { noun, body } => library::define(store, actor, noun, &body).await,
+        Ask::Redefine { noun, name, patch } => library::redefine(store, actor, noun, &name, &patch).await,
+        Ask::Trigger { task, input } => {
+            shown(&session::Session::from(store.trigger(actor, &task, input, None).await?))
+        }
+        Ask::TaskStatus { task } => {
+            shown(&task::TaskStanding::from(store.task_standing(actor, &task).await?))
+        }
+        Ask::ExportBundle => shown(&store.bundle(actor).await?),
+        Ask::ImportBundle { bundle } => {
+            let imported = store.import(actor, Bundle::read(&bundle)?, None).await?;
+            shown(&wire_library::Imported { imported })
+        }
+        Ask::Approvals { state, limit, cursor } => {
+            let query = ApprovalQuery {
+                state: state.and_then(State::parse),
+                after: row(cursor)?,
+                limit: rows(limit),
+                ..ApprovalQuery::default()
+            };
+            shown(&approval::ApprovalList::from(store.approvals(actor, false, query).await?))
+        }
+        Ask::Approval { id } => shown(&approval::Approval::from(store.approval(actor, &id).await?)),
+        Ask::Decide { id, decision } => {
+            let wish = Decide {
+                decision: if decision.approve { Decision::Approve } else { Decision::Deny },
+                modified_args: decision.modified_args,
+                modified_output: decision.modified_output,
+                reason: decision.reason,
+                digest: decision.digest,
+            };
+            shown(&approval::Approval::from(store.decide(actor, &id, wish, None).await?))
+        }
+        Ask::QueueCounts { zone } => {
+            shown(&today::QueueCounts::from(store.queue_counts(actor, zone.as_deref()).await?))
+        }
+        Ask::Queue { bucket, zone, limit, cursor } => {
+            let bucket = Bucket::parse(&bucket).ok_or(Error::NotFound)?;
+            let page = store.queue(actor, bucket, zone.as_deref(), row(cursor)?, rows(limit)).await?;
+            shown(&today::QueueList::from(page))
         }
         Ask::Keys => {
             let items: Vec<people::Key> = store.keys(actor).await?.into_iter().map(Into::into).collect();
@@ -140,6 +198,17 @@ fn query(filter: SessionFilter) -> Result<SessionQuery> {
     })
 }
 
-fn shown(what: &impl Serialize) -> Result<Value> {
+fn rows(limit: u32) -> usize {
+    usize::try_from(limit).unwrap_or(usize::MAX)
+}
+
+/// Where a list that is counted through goes on.
+fn row(cursor: Option<String>) -> Result<Option<i64>> {
+    let parse =
+        |text: String| text.parse().map_err(|_| Error::invalid("cursor", "is not a cursor of a list"));
+    Ok(cursor.map(parse).transpose()?)
+}
+
+pub(super) fn shown(what: &impl Serialize) -> Result<Value> {
     serde_json::to_value(what).map_err(|error| Error::internal(error).into())
 }

@@ -30,7 +30,7 @@ pub use queue::Waiting;
 pub use sessions::Opened;
 pub use stream::{HintStream, LogStream, StreamItem};
 pub use sweep::Swept;
-pub use tasks::{TaskStanding, duration_of};
+pub use tasks::{EntitySession, TaskStanding, duration_of};
 pub use work::Brief;
 
 use crate::access::{self, Actor, Verb};

@@ -11,7 +11,7 @@ use crate::event::{Event, EventQuery};
 use crate::ids::SessionId;
 use crate::json::Json;
 use crate::library::criteria::Dimension;
-use crate::library::{CriteriaSet, Defined, Kind, Task};
+use crate::library::{CriteriaSet, Defined, Entity, Kind, Task};
 use crate::limits;
 use crate::session::query::{ListCursor, Page, SessionQuery, Types};
 use crate::session::{Session, Status};
@@ -26,6 +26,15 @@ pub struct TaskStanding {
     pub duration_ms: Option<i64>,
     /// The newest events of that session, oldest first.
     pub events: Vec<Event>,
+}
+
+/// A session that was about an entity, with what a list shows beside it.
+#[derive(Clone, Debug)]
+pub struct EntitySession {
+    pub session: Session,
+    pub task: Option<Defined<Task>>,
+    pub duration_ms: Option<i64>,
+    pub child_count: usize,
 }
 
 /// Events that a standing shows.
@@ -110,16 +119,40 @@ impl Engine {
         parents_only: bool,
         after: Option<ListCursor>,
         limit: usize,
-    ) -> Result<Page<Session>> {
+    ) -> Result<Page<EntitySession>> {
         check_limit(limit)?;
+        let entity: Defined<Entity> = self.definition(actor, entity_id).await?;
         let query = SessionQuery {
-            entity_id: Some(entity_id.to_owned()),
+            entity_id: Some(entity.id.to_string()),
             parents_only,
             inactive: Some(false),
             after,
             ..SessionQuery::of(Types::All, limit)
         };
-        self.sessions(actor, query).await
+        let page = self.sessions(actor, query).await?;
+        let now = self.store.now().await?;
+        let mut tasks: Vec<Defined<Task>> = Vec::new();
+        let mut items = Vec::with_capacity(page.items.len());
+        for session in page.items {
+            let mut task = None;
+            if let Some(id) = &session.details.task_id {
+                task = tasks.iter().find(|task| task.id == *id).cloned();
+                if task.is_none()
+                    && let Some(doc) = self.store.doc(&actor.tenant, Kind::Task, id).await?
+                {
+                    task = Some(Defined::of(&doc)?);
+                    tasks.extend(task.clone());
+                }
+            }
+            // Only what has no parent has children.
+            let child_count = match session.details.parent_id {
+                Some(_) => 0,
+                None => self.children_of(&session).await?.len(),
+            };
+            let duration_ms = duration_of(&session, now);
+            items.push(EntitySession { session, task, duration_ms, child_count });
+        }
+        Ok(Page { items, next: page.next })
     }
 }
 

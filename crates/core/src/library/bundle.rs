@@ -1,6 +1,5 @@
 //! All definitions of a tenant in one document, to carry from one place to another.
 
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::{Agent, CriteriaSet, Defined, Definition, Doc, Entity, Task};
@@ -11,26 +10,17 @@ use crate::time::Timestamp;
 
 /// Every definition with every field.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(try_from = "Json")]
 pub struct Bundle {
-    #[serde(default = "version")]
     pub version: u32,
-    #[serde(default)]
     pub agents: Vec<Agent>,
-    #[serde(default)]
     pub criteria_sets: Vec<Named<CriteriaSet>>,
-    #[serde(default)]
     pub entities: Vec<Named<Entity>>,
-    #[serde(default)]
     pub tasks: Vec<Named<Task>>,
 }
 
 /// The shape of bundles that this version writes.
 pub const VERSION: u32 = 1;
-
-const fn version() -> u32 {
-    VERSION
-}
 
 /// A definition under its id.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -38,18 +28,6 @@ pub struct Named<T> {
     pub id: String,
     #[serde(flatten)]
     pub value: T,
-}
-
-/// By hand, since serde's own flattening can neither hold JSON as it stands nor refuse unknown fields.
-impl<'de, T: DeserializeOwned> Deserialize<'de> for Named<T> {
-    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
-        use serde::de::Error;
-        let mut fields = Json::deserialize(from)?.fields();
-        let at = fields.iter().position(|(key, _)| key == "id");
-        let id = at.map(|at| fields.remove(at).1).ok_or_else(|| D::Error::missing_field("id"))?;
-        let rest = Json::object(fields.iter().map(|(key, value)| (key.as_str(), value)));
-        Ok(Self { id: id.read().map_err(D::Error::custom)?, value: rest.read().map_err(D::Error::custom)? })
-    }
 }
 
 impl Bundle {

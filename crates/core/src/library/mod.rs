@@ -7,6 +7,7 @@ pub mod agent;
 pub mod bundle;
 pub mod criteria;
 pub mod entity;
+mod read;
 pub mod task;
 
 use serde::Serialize;
@@ -16,14 +17,15 @@ pub use agent::Agent;
 pub use bundle::Bundle;
 pub use criteria::CriteriaSet;
 pub use entity::Entity;
+pub use read::read;
 pub use task::Task;
 
 use crate::access::{Actor, Right, Role, Verb, right};
 use crate::error::{Error, Result};
 use crate::ids::UserId;
 use crate::json::Json;
+use crate::limits;
 use crate::time::Timestamp;
-use crate::{limits, strict};
 
 /// What a document defines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -157,14 +159,13 @@ pub fn patched<T: Definition>(current: &T, patch: &Json) -> Result<T> {
         return Err(Error::invalid("body", "must be an object"));
     }
     let mut fields = Json::of(current)?.fields();
-    for (key, value) in patch.fields() {
+    for (key, value) in read::renamed(T::KIND, patch.fields())? {
         fields.retain(|(kept, _)| *kept != key);
         if value.as_str() != "null" {
             fields.push((key, value));
         }
     }
-    let text = Json::object(fields.iter().map(|(key, value)| (key.as_str(), value)));
-    let changed: T = strict::read(text.as_str())?;
+    let changed: T = read::read_fields(fields)?;
     if changed.own_id() != current.own_id() {
         return Err(Error::invalid("slug", "names the thing and cannot be changed"));
     }

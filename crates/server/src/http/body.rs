@@ -10,6 +10,7 @@ use axum::extract::{FromRequest, Request};
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, header};
 use http_body_util::BodyExt;
+use sederunt_core::json::Json;
 use sederunt_core::store::IdemKey;
 use sederunt_core::strict::read;
 use sederunt_core::{Error, json, limits};
@@ -31,6 +32,12 @@ const DISCARDED_BYTES_MAX: usize = 4 * limits::BODY_BYTES_MAX;
 pub struct Text {
     pub text: String,
     pub key: Option<IdemKey>,
+}
+
+impl Text {
+    pub fn json(&self) -> Json {
+        Json::stored(self.text.as_str())
+    }
 }
 
 /// A request's body, read as `T`.

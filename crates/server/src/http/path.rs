@@ -3,6 +3,8 @@
 use axum::RequestPartsExt;
 use axum::extract::{FromRequestParts, RawPathParams};
 use http::request::Parts;
+use sederunt_core::ids::check_name;
+use sederunt_core::work::queue::Bucket;
 use sederunt_core::{CredentialId, Error, SessionId, TenantId, UserId};
 
 use super::error::Refused;
@@ -33,9 +35,16 @@ impl Named for (TenantId, CredentialId) {
     }
 }
 
+impl Named for Bucket {
+    fn read<'a>(mut names: impl Iterator<Item = &'a str>) -> Option<Self> {
+        Self::parse(names.next()?)
+    }
+}
+
+/// A name of anything else: what no name can be is the name of nothing.
 impl Named for String {
     fn read<'a>(mut names: impl Iterator<Item = &'a str>) -> Option<Self> {
-        names.next().map(str::to_owned)
+        names.next().filter(|name| check_name("id", name).is_ok()).map(str::to_owned)
     }
 }
 

@@ -134,6 +134,11 @@ impl Pairs {
         self.parsed(&["cursor"], "must be a `next_cursor` of this list", ListCursor::parse)
     }
 
+    /// Where a list that is counted through goes on.
+    pub fn row_cursor(&mut self) -> Result<Option<i64>, Error> {
+        self.parsed(&["cursor"], "must be a `next_cursor` of this list", |text| text.parse().ok())
+    }
+
     pub fn finish(self) -> Result<(), Error> {
         match self.0.into_iter().next() {
             None => Ok(()),

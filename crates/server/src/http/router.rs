@@ -2,12 +2,16 @@
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
+use axum::routing::{get, post};
 use sederunt_core::Error;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::error::Refused;
-use super::routes::{events, keys, meta, search, sessions, shares, streams, tenants, users, work};
+use super::routes::{
+    agents, approvals, bundle, criteria, entities, events, keys, meta, search, sessions, shares, streams,
+    tasks, tenants, today, users, work,
+};
 use super::{App, gate, spec};
 
 /// The routes and what is documented of them.
@@ -34,6 +38,26 @@ pub fn documented() -> OpenApiRouter<App> {
         .routes(routes!(work::fail))
         .routes(routes!(work::pause))
         .routes(routes!(work::delta))
+        .routes(routes!(tasks::create, tasks::list))
+        .routes(routes!(tasks::get, tasks::patch))
+        .routes(routes!(tasks::trigger))
+        .routes(routes!(tasks::status))
+        .routes(routes!(agents::create, agents::list))
+        .routes(routes!(agents::get, agents::patch))
+        .routes(routes!(entities::create, entities::list))
+        .routes(routes!(entities::get, entities::patch))
+        .routes(routes!(entities::sessions))
+        .routes(routes!(criteria::create, criteria::list))
+        .routes(routes!(criteria::get, criteria::patch))
+        .routes(routes!(bundle::export, bundle::import))
+        .routes(routes!(approvals::list))
+        .routes(routes!(approvals::get))
+        .routes(routes!(approvals::decide))
+        .routes(routes!(approvals::decide_by_action))
+        .routes(routes!(approvals::human_complete))
+        .routes(routes!(approvals::elicitation_reply))
+        .routes(routes!(today::counts))
+        .routes(routes!(today::bucket))
         .routes(routes!(keys::create, keys::list))
         .routes(routes!(keys::revoke))
         .routes(routes!(users::create, users::list))
@@ -51,10 +75,20 @@ pub fn documented() -> OpenApiRouter<App> {
         .routes(routes!(meta::home))
 }
 
+/// The routes of tasks under their other name.
+fn actions() -> Router<App> {
+    Router::new()
+        .route(spec::ACTIONS, post(tasks::create).get(tasks::list))
+        .route("/api/actions/{id}", get(tasks::get).patch(tasks::patch))
+        .route("/api/actions/{id}/trigger", post(tasks::trigger))
+        .route("/api/actions/{id}/status", get(tasks::status))
+}
+
 /// The routes behind their gate.
 pub fn router(app: App) -> Router {
     let (routes, _) = documented().split_for_parts();
     routes
+        .merge(actions())
         .fallback(async || Refused::from(Error::NotFound))
         .method_not_allowed_fallback(async || Refused::Method)
         .layer(from_fn_with_state(app.clone(), gate::gate))

@@ -126,8 +126,8 @@ const SHARED: [Shared; 11] = [
     },
     Shared {
         status: 422,
-        description: "A field, parameter or header does not fit: `invalid` (`field`), or \
-            `idempotency_mismatch`",
+        description: "A field, parameter or header does not fit: `invalid` (`field`), `idempotency_mismatch`, \
+            `output_invalid` (`details.complaints`) or `hard_blocked` (`details.dimension`, `details.option`)",
         header: None,
         met_by: |_| true,
     },
@@ -147,10 +147,13 @@ const SHARED: [Shared; 11] = [
 ];
 
 /// The shapes of answers. In them every field is always there, if only as null.
-const ANSWERS: [&str; 24] = [
-    "Appended", "Claim", "Claimed", "Claims", "CreatedKey", "Event", "EventPage", "Health", "Heartbeat",
-    "Hit", "Hits", "Key", "KeyList", "Session", "SessionList", "SessionState", "Share", "SharedSession",
-    "SharedState", "Source", "Tenant", "TenantList", "User", "UserList",
+const ANSWERS: [&str; 44] = [
+    "Agent", "AgentList", "Appended", "Approval", "ApprovalList", "Brief", "Claim", "Claimed", "Claims",
+    "CreatedKey", "CriteriaSet", "CriteriaSetList", "Denial", "Entity", "EntityList", "EntitySession",
+    "EntitySessionList", "Event", "EventPage", "Health", "Heartbeat", "Hit", "Hits", "Imported", "Key",
+    "KeyList", "QueueCounts", "QueueItem", "QueueList", "Resume", "Session", "SessionList", "SessionState",
+    "Share", "SharedSession", "SharedState", "Source", "Task", "TaskList", "TaskStanding", "Tenant",
+    "TenantList", "User", "UserList",
 ];
 
 /// The one field that an answer leaves out: only the holder of a claim is told to stop.
@@ -167,8 +170,29 @@ fn require_all(name: &str, schema: &mut RefOr<Schema>) {
     }
 }
 
+/// A task is also called an action: every route of one is a route of the other.
+pub const TASKS: &str = "/api/tasks";
+pub const ACTIONS: &str = "/api/actions";
+
+/// Describes the routes of tasks under their other name.
+fn describe_actions(document: &mut OpenApi) {
+    let paths = &mut document.paths.paths;
+    let tasks: Vec<_> = paths
+        .iter()
+        .filter_map(|(path, item)| Some((format!("{ACTIONS}{}", path.strip_prefix(TASKS)?), item.clone())))
+        .collect();
+    for (path, mut item) in tasks {
+        for operation in [&mut item.get, &mut item.post, &mut item.patch].into_iter().flatten() {
+            operation.operation_id = operation.operation_id.take().map(|id| id.replace("task", "action"));
+            operation.description = Some(format!("The same as under `{TASKS}`."));
+        }
+        paths.insert(path, item);
+    }
+}
+
 /// Adds what holds for all routes alike, so that no route has to say it.
 fn complete(document: &mut OpenApi) {
+    describe_actions(document);
     if let Some(components) = &mut document.components {
         for name in ANSWERS {
             if let Some(schema) = components.schemas.get_mut(name) {
@@ -267,7 +291,7 @@ mod tests {
     #[test]
     fn every_operation_has_a_name_a_sentence_and_its_refusals() {
         let operations = operations();
-        assert!(operations.len() >= 41, "{}", operations.len());
+        assert!(operations.len() >= 71, "{}", operations.len());
         let mut names = std::collections::HashSet::new();
         for (path, verb, operation) in &operations {
             assert!(names.insert(operation["operationId"].as_str().unwrap().to_owned()), "{verb} {path}");
@@ -286,6 +310,18 @@ mod tests {
                 assert_eq!(schema, "#/components/schemas/Envelope", "{verb} {path} {status}");
             }
         }
+    }
+
+    #[test]
+    fn every_route_of_a_task_is_a_route_of_an_action() {
+        let operations = operations();
+        let under = |prefix: &str| -> Vec<(String, String)> {
+            let own = operations.iter().filter(|(path, ..)| !path.ends_with("/tool-approval"));
+            own.filter_map(|(path, verb, _)| Some((path.strip_prefix(prefix)?.to_owned(), verb.clone())))
+                .collect()
+        };
+        assert_eq!(under(TASKS), under(ACTIONS));
+        assert_eq!(under(TASKS).len(), 6);
     }
 
     #[test]

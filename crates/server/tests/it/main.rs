@@ -8,11 +8,13 @@
 mod house;
 mod issuer;
 
+mod approvals;
 mod bad_input;
 mod events;
 mod hints;
 mod idempotency;
 mod keys;
+mod library;
 mod local;
 mod logs;
 mod meta;
@@ -22,7 +24,9 @@ mod sessions;
 mod shares;
 mod shutdown;
 mod stream;
+mod tasks;
 mod tenants;
+mod today;
 mod tokens;
 mod users;
 mod work;

@@ -1,14 +1,15 @@
-//! `sessions ls|show|tail|export|retry|rm`.
+//! `sessions ls|show|tail|export|retry|answer|done|rm`.
 
 mod export;
 mod tail;
 
+use sederunt::Json;
 use serde_json::Value;
 
-use super::Scene;
+use super::{Scene, json_of};
 use crate::args::{ListSessions, Sessions};
 use crate::exit::Result;
-use crate::output::{Column, column, note, plain, time};
+use crate::output::{Column, column, plain, time};
 use crate::reach::{Ask, Missing, Reach, SessionFilter};
 
 const COLUMNS: &[Column] = &[
@@ -20,7 +21,7 @@ const COLUMNS: &[Column] = &[
     column("TITLE", title),
 ];
 
-const FIELDS: &[Column] = &[
+pub(super) const FIELDS: &[Column] = &[
     column("id", |session| plain(&session["id"])),
     column("tenant", |session| plain(&session["tenant_id"])),
     column("type", |session| plain(&session["session_type"])),
@@ -66,6 +67,19 @@ pub async fn run(scene: &Scene, command: Sessions) -> Result<()> {
             let session = scene.ask(Missing::Refuse, Ask::Retry { id }).await?;
             scene.out.thing(&session, FIELDS)
         }
+        Sessions::Answer { id, text, value } => {
+            let reply = match (value, text) {
+                (Some(value), _) => json_of("--value", &value)?,
+                (None, text) => Json::of(&text.unwrap_or_default())?,
+            };
+            let session = scene.ask(Missing::Refuse, Ask::Reply { id, reply }).await?;
+            scene.out.thing(&session, FIELDS)
+        }
+        Sessions::Done { id, result, text } => {
+            let result = result.map(|text| json_of("--result", &text)).transpose()?;
+            let session = scene.ask(Missing::Refuse, Ask::HumanComplete { id, result, text }).await?;
+            scene.out.thing(&session, FIELDS)
+        }
         Sessions::Rm { ids } => remove(scene, &ids).await,
     }
 }
@@ -87,14 +101,7 @@ async fn list(scene: &Scene, wish: ListSessions) -> Result<()> {
         cursor: wish.cursor,
     };
     let page = scene.ask(Missing::Refuse, Ask::Sessions(filter)).await?;
-    if scene.out.is_json() {
-        return scene.out.value(&page);
-    }
-    scene.out.list(page["items"].as_array().map_or(&[], Vec::as_slice), COLUMNS)?;
-    if let Some(cursor) = page["next_cursor"].as_str() {
-        note(format!("There are more: go on with --cursor {cursor}"));
-    }
-    Ok(())
+    scene.page(&page, COLUMNS)
 }
 
 /// Deletes one after the other; the first refusal ends it.

@@ -11,7 +11,7 @@ use super::super::Scene;
 use super::line_of;
 use crate::exit::{Exit, Failure, Result};
 use crate::output::note;
-use crate::reach::{Missing, Reach, event_json, path};
+use crate::reach::{Missing, Reach, path};
 
 /// The pause before a stream that was cut is taken up again.
 const AGAIN_AFTER: Duration = Duration::from_millis(200);
@@ -81,7 +81,8 @@ fn print(scene: &Scene, event: &str) -> Result<u64> {
 }
 
 fn event_text(event: &Event) -> Result<String> {
-    serde_json::to_string(&event_json(event)).map_err(|error| sederunt::Error::internal(error).into())
+    serde_json::to_string(&wire::event::Event::from(event))
+        .map_err(|error| sederunt::Error::internal(error).into())
 }
 
 fn ended() -> Failure {

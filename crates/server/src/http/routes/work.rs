@@ -23,7 +23,8 @@ use crate::http::{App, Phase};
 /// Claim work
 ///
 /// Hands out pending sessions, each to one worker: highest priority first, then oldest. Waits for one
-/// if asked to; answers with none when there is none.
+/// if asked to; answers with none when there is none. Each comes with what the worker has to know, and
+/// with what a person decided since the last run paused.
 #[utoipa::path(
     post, path = "/api/claims", operation_id = "claim", tag = "work", request_body = ClaimRequest,
     responses((status = 200, description = "What was handed out", body = Claims), Conflict)
@@ -42,7 +43,7 @@ pub async fn claim(
         let claimed = app.engine.claim(&caller.actor, ClaimOf { wait, ..request.clone() }, input.key).await?;
         let leaving = *app.phase.borrow() > Phase::Serving;
         if !claimed.is_empty() || leaving || Instant::now() >= until {
-            return Ok(Json(claimed.into()));
+            return Ok(Json(Claims::briefed(&app.engine, claimed).await?));
         }
     }
 }
@@ -67,6 +68,10 @@ pub async fn heartbeat(
 }
 
 /// Complete a run
+///
+/// A result that does not keep its contract is 422 `output_invalid` with what is wrong with it
+/// (`details.complaints`): once, and the claim stays yours for a repair. If a person looks at outputs
+/// of this task, the session waits for that person.
 #[utoipa::path(
     post, path = "/api/sessions/{id}/complete", operation_id = "complete", tag = "work",
     params(("id" = String, Path, description = "The session")), request_body = Complete,

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use sederunt_core::engine::{Append as CoreAppend, DraftEvent as CoreDraft};
-use sederunt_core::event::EventQuery;
+use sederunt_core::event::{self as core, EventQuery};
 use sederunt_core::json::Json;
 use sederunt_core::{Error, Timestamp, limits};
 use serde::{Deserialize, Serialize};
@@ -48,6 +48,29 @@ pub struct Event {
     pub author: Option<String>,
     #[schema(value_type = String, format = DateTime)]
     pub at: Timestamp,
+}
+
+impl From<&core::Event> for Event {
+    fn from(event: &core::Event) -> Self {
+        let text = |text: &Option<Box<str>>| text.as_deref().map(str::to_owned);
+        Self {
+            session_id: event.session_id.to_string(),
+            sequence: event.sequence,
+            kind: event.kind.as_str().to_owned(),
+            role: match event.kind.role() {
+                core::EventRole::User => EventRole::User,
+                core::EventRole::Agent => EventRole::Agent,
+                core::EventRole::System => EventRole::System,
+            },
+            content: event.content.clone().map(Raw),
+            metadata: event.metadata.clone().map(Raw),
+            subthread_id: text(&event.subthread_id),
+            external_event_id: text(&event.external_event_id),
+            turn: event.turn,
+            author: text(&event.author),
+            at: event.at,
+        }
+    }
 }
 
 /// Events to append: all of them, in this order, or none.

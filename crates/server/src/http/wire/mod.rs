@@ -3,12 +3,16 @@
 //! These are not the product's own types: a field may be renamed there without a client noticing,
 //! and nothing of the product reaches a client unless it is written down here.
 
+pub mod approval;
 pub mod error;
 pub mod event;
+pub mod library;
 pub mod people;
 pub mod search;
 pub mod session;
 pub mod state;
+pub mod task;
+pub mod today;
 pub mod work;
 
 use sederunt_core::json::Json;

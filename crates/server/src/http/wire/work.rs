@@ -1,13 +1,19 @@
 //! Claims and settlements on the wire.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use sederunt_core::engine::{self, Engine};
+use sederunt_core::library;
+use sederunt_core::library::task::RunLimits as CoreLimits;
 use sederunt_core::session::SessionType as CoreType;
-use sederunt_core::work::{self as core, Pause, Settle};
-use sederunt_core::{Timestamp, limits};
+use sederunt_core::work::output::Output as CoreOutput;
+use sederunt_core::work::{self as core, Pause, Settle, run};
+use sederunt_core::{Error, Timestamp, limits};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::library::{Agent, Entity, Kept, Output, RunLimits};
 use super::session::{Session, SessionType};
 use super::{Count, Raw};
 
@@ -51,31 +57,128 @@ impl ClaimRequest {
 }
 
 /// The sessions that were handed out; none when there was no work.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Claims {
     pub claims: Vec<Claimed>,
 }
 
 /// A session that was handed out. Every further call about it carries the epoch.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Claimed {
     pub session: Session,
     pub epoch: u64,
     #[schema(value_type = String, format = DateTime)]
     pub lease_until: Timestamp,
+    /// What a person said since the last run paused; null if nobody did.
+    pub resume: Option<Resume>,
+    /// What a worker has to know to begin; null for a session of no task and no agent.
+    pub brief: Option<Brief>,
     /// Answers that came while nobody held the session, oldest first.
     pub pending_answers: Vec<Raw>,
 }
 
-impl From<Vec<core::Claimed>> for Claims {
-    fn from(claimed: Vec<core::Claimed>) -> Self {
-        let claims = claimed.into_iter().map(|claimed| Claimed {
-            session: claimed.session.into(),
-            epoch: claimed.epoch,
-            lease_until: claimed.lease_until,
-            pending_answers: Vec::new(),
-        });
-        Self { claims: claims.collect() }
+impl Claims {
+    /// What was handed out, each with its brief.
+    pub async fn briefed(engine: &Engine, claimed: Vec<core::Claimed>) -> Result<Self, Error> {
+        let mut claims = Vec::with_capacity(claimed.len());
+        for claimed in claimed {
+            let details = &claimed.session.details;
+            let brief = if details.run.is_some() || details.agent_slug.is_some() {
+                Some(engine.brief(&claimed).await?)
+            } else {
+                None
+            };
+            claims.push(Claimed {
+                session: claimed.session.into(),
+                epoch: claimed.epoch,
+                lease_until: claimed.lease_until,
+                resume: brief.as_ref().and_then(|brief| brief.run.resume.clone()).map(Into::into),
+                brief: brief.map(Into::into),
+                pending_answers: Vec::new(),
+            });
+        }
+        Ok(Self { claims })
+    }
+}
+
+/// How a run goes on after a person spoke.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Resume {
+    pub approval_id: String,
+    /// `approve`, `deny` or `answer`.
+    pub decision: String,
+    /// The call that was paused, as it was made.
+    #[schema(value_type = Raw, required = false)]
+    pub tool_call: Option<Raw>,
+    /// The arguments to use, edited or not.
+    #[schema(value_type = Raw, required = false)]
+    pub args: Option<Raw>,
+    /// Of the call with these arguments: nothing else is to be carried out.
+    pub digest: Option<String>,
+    #[schema(value_type = Raw, required = false)]
+    pub reply: Option<Raw>,
+    pub reason: Option<String>,
+}
+
+impl From<run::Resume> for Resume {
+    fn from(resume: run::Resume) -> Self {
+        Self {
+            approval_id: resume.approval_id,
+            decision: resume.decision,
+            tool_call: resume.tool_call.map(Raw),
+            args: resume.args.map(Raw),
+            digest: resume.digest,
+            reply: resume.reply.map(Raw),
+            reason: resume.reason,
+        }
+    }
+}
+
+/// What a worker has to know to begin.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Brief {
+    pub task_slug: Option<String>,
+    pub description: Option<String>,
+    /// What the run must bring forth.
+    #[schema(value_type = Option<Output>)]
+    pub output: Option<CoreOutput>,
+    #[schema(value_type = RunLimits)]
+    pub limits: CoreLimits,
+    /// Outputs of this session that were denied, oldest first.
+    pub denials: Vec<Denial>,
+    /// Results of the steps that this one depends on, by their keys.
+    #[schema(value_type = Object)]
+    pub results: BTreeMap<String, Raw>,
+    #[schema(value_type = Option<Agent>)]
+    pub agent: Option<Kept<library::Agent>>,
+    #[schema(value_type = Option<Entity>)]
+    pub entity: Option<Kept<library::Entity>>,
+}
+
+/// An output that a person did not want.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Denial {
+    pub by: String,
+    pub reason: Option<String>,
+}
+
+impl From<engine::Brief> for Brief {
+    fn from(brief: engine::Brief) -> Self {
+        let run = brief.run;
+        Self {
+            task_slug: run.task_slug,
+            description: run.description,
+            output: run.output,
+            limits: run.limits,
+            denials: run
+                .denials
+                .into_iter()
+                .map(|denial| Denial { by: denial.by, reason: denial.reason })
+                .collect(),
+            results: brief.results.into_iter().map(|(key, result)| (key, Raw(result))).collect(),
+            agent: brief.agent.map(Into::into),
+            entity: brief.entity.map(Into::into),
+        }
     }
 }
 
@@ -187,9 +290,9 @@ pub enum YieldKind {
 }
 
 impl Yield {
-    pub fn into_core(self) -> Result<(u64, Settle), sederunt_core::Error> {
+    pub fn into_core(self) -> Result<(u64, Settle), Error> {
         let misplaced = |field: &'static str, kind: &str| {
-            sederunt_core::Error::invalid(field, format!("goes with `kind: {kind}` alone"))
+            Error::invalid(field, format!("goes with `kind: {kind}` alone"))
         };
         if self.tool_call.is_some() && self.kind != YieldKind::Tool {
             return Err(misplaced("tool_call", "tool"));

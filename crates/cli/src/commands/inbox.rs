@@ -1,0 +1,153 @@
+//! `inbox`, `approve` and `deny`: what waits for a person.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use sederunt::Timestamp;
+use serde_json::Value;
+
+use super::{Scene, json_of};
+use crate::args::{Approve, Deny, Inbox, InboxOne};
+use crate::exit::Result;
+use crate::output::{Column, column, plain, time, visible};
+use crate::reach::{Ask, Decision, Missing};
+
+const COLUMNS: &[Column] = &[
+    column("ID", |approval| plain(&approval["id"])),
+    column("KIND", |approval| plain(&approval["kind"])),
+    column("STATE", |approval| plain(&approval["state"])),
+    column("WHAT", what),
+    column("TASK", |approval| plain(&approval["task_id"])),
+    column("ASSIGNED TO", |approval| plain(&approval["assigned_to"])),
+    column("AGE", |approval| age(&approval["created_at"])),
+    column("EXPIRES", |approval| time(&approval["expires_at"])),
+];
+
+const FIELDS: &[Column] = &[
+    column("id", |approval| plain(&approval["id"])),
+    column("kind", |approval| plain(&approval["kind"])),
+    column("state", |approval| plain(&approval["state"])),
+    column("session", |approval| plain(&approval["session_id"])),
+    column("task", |approval| plain(&approval["task_id"])),
+    column("assigned to", |approval| plain(&approval["assigned_to"])),
+    column("score", |approval| plain(&approval["score"])),
+    column("flags", |approval| plain(&approval["flags"])),
+    column("digest", |approval| plain(&approval["digest"])),
+    column("created", |approval| time(&approval["created_at"])),
+    column("expires", |approval| time(&approval["expires_at"])),
+    column("decided by", |approval| plain(&approval["decided_by"])),
+    column("decided", |approval| time(&approval["decided_at"])),
+    column("reason", |approval| plain(&approval["reason"])),
+];
+
+pub async fn run(scene: &Scene, wish: Inbox) -> Result<()> {
+    if let Some(InboxOne::Show { id }) = wish.one {
+        let approval = scene.ask(Missing::Refuse, Ask::Approval { id }).await?;
+        return show(scene, &approval);
+    }
+    let state = (!wish.all).then_some("pending");
+    let ask = Ask::Approvals { state, limit: wish.page.limit, cursor: wish.page.cursor };
+    scene.page(&scene.ask(Missing::Refuse, ask).await?, COLUMNS)
+}
+
+pub async fn approve(scene: &Scene, wish: Approve) -> Result<()> {
+    let decision = Decision {
+        approve: true,
+        modified_args: wish.args.map(|text| json_of("--args", &text)).transpose()?,
+        modified_output: wish.output.map(|text| json_of("--output", &text)).transpose()?,
+        reason: wish.reason,
+        digest: wish.digest,
+    };
+    decide(scene, wish.id, decision).await
+}
+
+pub async fn deny(scene: &Scene, wish: Deny) -> Result<()> {
+    let decision = Decision {
+        approve: false,
+        modified_args: None,
+        modified_output: None,
+        reason: wish.reason,
+        digest: wish.digest,
+    };
+    decide(scene, wish.id, decision).await
+}
+
+async fn decide(scene: &Scene, id: String, decision: Decision) -> Result<()> {
+    let approval = scene.ask(Missing::Refuse, Ask::Decide { id, decision }).await?;
+    show(scene, &approval)
+}
+
+/// Everything of one approval; what was staged stands over several lines.
+fn show(scene: &Scene, approval: &Value) -> Result<()> {
+    scene.out.thing(approval, FIELDS)?;
+    if scene.out.is_json() {
+        return Ok(());
+    }
+    for field in ["staged", "edited"] {
+        if !approval[field].is_null() {
+            scene.out.line(format!("{field}:"))?;
+            for line in format!("{:#}", approval[field]).lines() {
+                scene.out.line(format!("  {}", visible(line)))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What it is about, in a few words.
+pub fn what(approval: &Value) -> String {
+    let staged = &approval["staged"];
+    match approval["kind"].as_str() {
+        Some("tool") => plain(&staged["name"]),
+        Some("question") => plain(&staged["text"]),
+        _ => match staged {
+            Value::Object(fields) => fields.keys().cloned().collect::<Vec<_>>().join(", "),
+            Value::Array(items) => format!("{} entities", items.len()),
+            other => plain(other),
+        },
+    }
+}
+
+/// How long ago something was, in its largest unit.
+fn age(at: &Value) -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let then = at.as_str().and_then(|text| Timestamp::parse(text).ok()).map_or(0, Timestamp::as_micros);
+    since(now.saturating_sub(Duration::from_micros(u64::try_from(then).unwrap_or(0))))
+}
+
+fn since(span: Duration) -> String {
+    let seconds = span.as_secs();
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3600 => format!("{}m", seconds / 60),
+        3600..86_400 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_age_is_told_in_its_largest_unit() {
+        for (seconds, told) in [(0, "0s"), (59, "59s"), (60, "1m"), (7_199, "1h"), (200_000, "2d")] {
+            assert_eq!(since(Duration::from_secs(seconds)), told);
+        }
+    }
+
+    #[test]
+    fn what_waits_is_told_in_a_few_words() {
+        for (approval, told) in [
+            (json!({"kind": "tool", "staged": {"name": "send_mail", "args": {}}}), "send_mail"),
+            (json!({"kind": "question", "staged": {"text": "Which one?"}}), "Which one?"),
+            (json!({"kind": "output", "staged": {"rain": true, "wind": 4}}), "rain, wind"),
+            (json!({"kind": "output", "staged": [{}, {}]}), "2 entities"),
+            (json!({"kind": "output", "staged": "a text"}), "a text"),
+            (json!({"kind": "broken", "staged": null}), ""),
+        ] {
+            assert_eq!(what(&approval), told);
+        }
+    }
+}

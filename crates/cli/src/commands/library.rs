@@ -1,0 +1,135 @@
+//! `agents`, `entities` and `criteria`: each `ls|show|create|edit`.
+
+use serde_json::Value;
+
+use super::{Scene, json_in, tasks};
+use crate::args::{Agents, Criteria, Entities, PageOf};
+use crate::exit::Result;
+use crate::output::{Column, column, plain, time};
+use crate::reach::{Ask, Missing, Noun};
+
+const AGENTS: &[Column] = &[
+    column("SLUG", |agent| plain(&agent["slug"])),
+    column("MODEL", |agent| plain(&agent["model"])),
+    column("TOOLS", tools),
+    column("UPDATED", |agent| time(&agent["updated_at"])),
+    column("NAME", |agent| plain(&agent["name"])),
+];
+
+const AGENT: &[Column] = &[
+    column("slug", |agent| plain(&agent["slug"])),
+    column("name", |agent| plain(&agent["name"])),
+    column("model", |agent| plain(&agent["model"])),
+    column("instructions", |agent| plain(&agent["instructions"])),
+    column("tools", tools),
+    column("limits", |agent| tasks::limits(&agent["limits"])),
+    column("version", |agent| plain(&agent["version"])),
+    column("created by", |agent| plain(&agent["created_by"])),
+    column("created", |agent| time(&agent["created_at"])),
+    column("updated", |agent| time(&agent["updated_at"])),
+];
+
+const ENTITIES: &[Column] = &[
+    column("ID", |entity| plain(&entity["id"])),
+    column("TYPE", |entity| plain(&entity["type_slug"])),
+    column("UPDATED", |entity| time(&entity["updated_at"])),
+    column("TITLE", |entity| plain(&entity["title"])),
+];
+
+const ENTITY: &[Column] = &[
+    column("id", |entity| plain(&entity["id"])),
+    column("type", |entity| plain(&entity["type_slug"])),
+    column("title", |entity| plain(&entity["title"])),
+    column("fields", |entity| plain(&entity["fields"])),
+    column("version", |entity| plain(&entity["version"])),
+    column("created by", |entity| plain(&entity["created_by"])),
+    column("created", |entity| time(&entity["created_at"])),
+    column("updated", |entity| time(&entity["updated_at"])),
+];
+
+const SETS: &[Column] = &[
+    column("ID", |set| plain(&set["id"])),
+    column("DIMENSIONS", dimensions),
+    column("UPDATED", |set| time(&set["updated_at"])),
+    column("NAME", |set| plain(&set["name"])),
+];
+
+const SET: &[Column] = &[
+    column("id", |set| plain(&set["id"])),
+    column("name", |set| plain(&set["name"])),
+    column("dimensions", dimensions),
+    column("version", |set| plain(&set["version"])),
+    column("created by", |set| plain(&set["created_by"])),
+    column("created", |set| time(&set["created_at"])),
+    column("updated", |set| time(&set["updated_at"])),
+];
+
+pub async fn agents(scene: &Scene, command: Agents) -> Result<()> {
+    const NOUN: Noun = Noun::Agent;
+    match command {
+        Agents::Ls(page) => list(scene, NOUN, Vec::new(), page, AGENTS).await,
+        Agents::Show { slug } => show(scene, NOUN, slug, AGENT).await,
+        Agents::Create { file } => create(scene, NOUN, &file, AGENT).await,
+        Agents::Edit { slug, file } => edit(scene, NOUN, slug, &file, AGENT).await,
+    }
+}
+
+pub async fn entities(scene: &Scene, command: Entities) -> Result<()> {
+    const NOUN: Noun = Noun::Entity;
+    match command {
+        Entities::Ls { type_slug, page } => {
+            let filters = type_slug.map(|slug| ("type_slug", slug)).into_iter().collect();
+            list(scene, NOUN, filters, page, ENTITIES).await
+        }
+        Entities::Show { id } => show(scene, NOUN, id, ENTITY).await,
+        Entities::Create { file } => create(scene, NOUN, &file, ENTITY).await,
+        Entities::Edit { id, file } => edit(scene, NOUN, id, &file, ENTITY).await,
+    }
+}
+
+pub async fn criteria(scene: &Scene, command: Criteria) -> Result<()> {
+    const NOUN: Noun = Noun::CriteriaSet;
+    match command {
+        Criteria::Ls(page) => list(scene, NOUN, Vec::new(), page, SETS).await,
+        Criteria::Show { id } => show(scene, NOUN, id, SET).await,
+        Criteria::Create { file } => create(scene, NOUN, &file, SET).await,
+        Criteria::Edit { id, file } => edit(scene, NOUN, id, &file, SET).await,
+    }
+}
+
+async fn list(
+    scene: &Scene,
+    noun: Noun,
+    filters: Vec<(&'static str, String)>,
+    page: PageOf,
+    columns: &[Column],
+) -> Result<()> {
+    let ask = Ask::Definitions { noun, filters, limit: page.limit, cursor: page.cursor };
+    scene.page(&scene.ask(Missing::Refuse, ask).await?, columns)
+}
+
+async fn show(scene: &Scene, noun: Noun, name: String, fields: &[Column]) -> Result<()> {
+    let found = scene.ask(Missing::Refuse, Ask::Definition { noun, name }).await?;
+    scene.out.thing(&found, fields)
+}
+
+async fn create(scene: &Scene, noun: Noun, file: &str, fields: &[Column]) -> Result<()> {
+    let made = scene.ask(Missing::Make, Ask::Define { noun, body: json_in(file)? }).await?;
+    scene.out.thing(&made, fields)
+}
+
+async fn edit(scene: &Scene, noun: Noun, name: String, file: &str, fields: &[Column]) -> Result<()> {
+    let changed = scene.ask(Missing::Refuse, Ask::Redefine { noun, name, patch: json_in(file)? }).await?;
+    scene.out.thing(&changed, fields)
+}
+
+fn tools(agent: &Value) -> String {
+    let each = agent["tools"].as_array().into_iter().flatten();
+    let name = |tool: &Value| plain(if tool["type"] == "mcp" { &tool["server"] } else { &tool["name"] });
+    each.map(name).collect::<Vec<_>>().join(", ")
+}
+
+fn dimensions(set: &Value) -> String {
+    let each = set["dimensions"].as_array().into_iter().flatten();
+    each.map(|dimension| plain(&dimension["slug"])).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,117 @@
+//! `tasks ls|show|create|edit|trigger|status|pause|resume`.
+
+use serde_json::Value;
+use serde_json::json;
+
+use super::{Scene, json_in, json_of, sessions};
+use crate::args::{ListTasks, Tasks};
+use crate::exit::Result;
+use crate::output::{Column, column, plain, time};
+use crate::reach::{Ask, Missing, Noun};
+
+const COLUMNS: &[Column] = &[
+    column("SLUG", |task| plain(&task["slug"])),
+    column("STATUS", |task| plain(&task["status"])),
+    column("AGENT", |task| plain(&task["agent_slug"])),
+    column("ASSIGNED TO", |task| plain(&task["assigned_to"])),
+    column("STEPS", steps),
+    column("APPROVAL", |task| if task["requires_approval"] == true { "yes".into() } else { String::new() }),
+    column("UPDATED", |task| time(&task["updated_at"])),
+    column("NAME", |task| plain(&task["name"])),
+];
+
+const FIELDS: &[Column] = &[
+    column("id", |task| plain(&task["id"])),
+    column("slug", |task| plain(&task["slug"])),
+    column("name", |task| plain(&task["name"])),
+    column("status", |task| plain(&task["status"])),
+    column("description", |task| plain(&task["description"])),
+    column("agent", |task| plain(&task["agent_slug"])),
+    column("assigned to", |task| plain(&task["assigned_to"])),
+    column("entity", |task| plain(&task["entity_id"])),
+    column("input", |task| plain(&task["input"])),
+    column("steps", steps),
+    column("output", |task| plain(&task["output"])),
+    column(
+        "needs approval",
+        |task| if task["requires_approval"] == true { "yes".into() } else { String::new() },
+    ),
+    column("criteria sets", |task| plain(&task["criteria_set_ids"])),
+    column("approval", |task| plain(&task["approval"])),
+    column("limits", |task| limits(&task["limits"])),
+    column("on child failure", |task| plain(&task["on_child_failure"])),
+    column("priority", |task| plain(&task["priority"])),
+    column("version", |task| plain(&task["version"])),
+    column("created by", |task| plain(&task["created_by"])),
+    column("created", |task| time(&task["created_at"])),
+    column("updated", |task| time(&task["updated_at"])),
+];
+
+const STANDING: &[Column] = &[
+    column("task", |standing| plain(&standing["task_slug"])),
+    column("task is", |standing| plain(&standing["task_status"])),
+    column("session", |standing| plain(&standing["session"]["id"])),
+    column("status", |standing| plain(&standing["status"])),
+    column("took ms", |standing| plain(&standing["duration_ms"])),
+    column("error", |standing| plain(&standing["error_message"])),
+    column("result", |standing| plain(&standing["session"]["result"])),
+    column("last event", |standing| {
+        let last = standing["events"].as_array().and_then(|events| events.last());
+        last.map(|event| format!("{} {}", time(&event["at"]), plain(&event["type"]))).unwrap_or_default()
+    }),
+];
+
+pub async fn run(scene: &Scene, command: Tasks) -> Result<()> {
+    let change = |task: String, status: &str| -> Result<Ask> {
+        let patch = json_of("status", &json!({ "status": status }).to_string())?;
+        Ok(Ask::Redefine { noun: Noun::Task, name: task, patch })
+    };
+    let (missing, ask) = match command {
+        Tasks::Ls(wish) => return list(scene, wish).await,
+        Tasks::Trigger { task, input } => {
+            let input = input.map(|text| json_of("--input", &text)).transpose()?;
+            let session = scene.ask(Missing::Refuse, Ask::Trigger { task, input }).await?;
+            return scene.out.thing(&session, sessions::FIELDS);
+        }
+        Tasks::Status { task } => {
+            let standing = scene.ask(Missing::Refuse, Ask::TaskStatus { task }).await?;
+            return scene.out.thing(&standing, STANDING);
+        }
+        Tasks::Show { task } => (Missing::Refuse, Ask::Definition { noun: Noun::Task, name: task }),
+        Tasks::Create { file } => (Missing::Make, Ask::Define { noun: Noun::Task, body: json_in(&file)? }),
+        Tasks::Edit { task, file } => {
+            (Missing::Refuse, Ask::Redefine { noun: Noun::Task, name: task, patch: json_in(&file)? })
+        }
+        Tasks::Pause { task } => (Missing::Refuse, change(task, "paused")?),
+        Tasks::Resume { task } => (Missing::Refuse, change(task, "active")?),
+    };
+    let task = scene.ask(missing, ask).await?;
+    scene.out.thing(&task, FIELDS)
+}
+
+async fn list(scene: &Scene, wish: ListTasks) -> Result<()> {
+    let filters = [
+        ("status", wish.status),
+        ("agent_slug", wish.agent),
+        ("assigned_to", wish.assigned_to),
+        ("entity_id", wish.entity),
+    ];
+    let ask = Ask::Definitions {
+        noun: Noun::Task,
+        filters: filters.into_iter().filter_map(|(name, value)| Some((name, value?))).collect(),
+        limit: wish.page.limit,
+        cursor: wish.page.cursor,
+    };
+    scene.page(&scene.ask(Missing::Refuse, ask).await?, COLUMNS)
+}
+
+fn steps(task: &Value) -> String {
+    let each = task["steps"].as_array().into_iter().flatten();
+    each.map(|step| plain(&step["key"])).collect::<Vec<_>>().join(", ")
+}
+
+/// Only the limits that are set.
+pub fn limits(limits: &Value) -> String {
+    let each = limits.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
+    each.map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ")
+}

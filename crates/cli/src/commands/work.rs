@@ -1,0 +1,61 @@
+//! `work counts|ls`: the queue of whoever asks.
+
+use serde_json::Value;
+
+use super::{Scene, inbox};
+use crate::args::Work;
+use crate::exit::Result;
+use crate::output::{Column, column, plain, time};
+use crate::reach::{Ask, Missing};
+
+const COUNTS: &[Column] = &[
+    column("needs me", |counts| plain(&counts["needs_me"])),
+    column("running", |counts| plain(&counts["running"])),
+    column("delegatable", |counts| plain(&counts["delegatable"])),
+    column("failed", |counts| plain(&counts["failed"])),
+    column("done today", |counts| plain(&counts["done_today"])),
+];
+
+const COLUMNS: &[Column] = &[
+    column("KIND", |line| plain(&line["kind"])),
+    column("ID", |line| plain(&subject(line)["id"])),
+    column("STATUS", |line| {
+        plain(&subject(line)[if line["kind"] == "approval" { "state" } else { "status" }])
+    }),
+    column("CHANGED", |line| {
+        time(if line["task"].is_null() {
+            &line["session"]["last_activity_at"]
+        } else {
+            &line["task"]["updated_at"]
+        })
+    }),
+    column("WHAT", what),
+];
+
+pub async fn run(scene: &Scene, command: Work) -> Result<()> {
+    match command {
+        Work::Counts { tz } => {
+            let counts = scene.ask(Missing::Refuse, Ask::QueueCounts { zone: tz }).await?;
+            scene.out.thing(&counts, COUNTS)
+        }
+        Work::Ls { bucket, tz, page } => {
+            let ask = Ask::Queue { bucket, zone: tz, limit: page.limit, cursor: page.cursor };
+            scene.page(&scene.ask(Missing::Refuse, ask).await?, COLUMNS)
+        }
+    }
+}
+
+/// What a line is about.
+fn subject(line: &Value) -> &Value {
+    &line[line["kind"].as_str().unwrap_or("session")]
+}
+
+fn what(line: &Value) -> String {
+    match line["kind"].as_str() {
+        Some("approval") => {
+            format!("{}: {}", plain(&line["session"]["title"]), inbox::what(&line["approval"]))
+        }
+        Some("task") => plain(&line["task"]["name"]),
+        _ => plain(&line["session"]["title"]),
+    }
+}

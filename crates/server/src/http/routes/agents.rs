@@ -1,0 +1,82 @@
+//! Agents: define, list, read, change.
+
+use axum::Json;
+use axum::extract::State;
+use http::StatusCode;
+use sederunt_core::library::{self, read};
+
+use super::Conflict;
+use crate::http::App;
+use crate::http::auth::Caller;
+use crate::http::body::Text;
+use crate::http::error::Result;
+use crate::http::path::At;
+use crate::http::query::Asked;
+use crate::http::wire::library::{
+    Agent, AgentList, DocsAsked, DocsQuery, Kept, KeptList, NewAgent, PatchAgent,
+};
+
+/// Define an agent
+///
+/// Its slug is its id.
+#[utoipa::path(
+    post, path = "/api/agents", operation_id = "create_agent", tag = "library", request_body = NewAgent,
+    responses((status = 201, description = "Defined", body = Agent), Conflict)
+)]
+pub async fn create(
+    State(app): State<App>,
+    caller: Caller,
+    text: Text,
+) -> Result<(StatusCode, Json<Kept<library::Agent>>)> {
+    let (id, wish) = read(&text.json())?;
+    let made = app.engine.define(&caller.actor, id.as_deref(), wish, text.key).await?;
+    Ok((StatusCode::CREATED, Json(made.into())))
+}
+
+/// List agents
+#[utoipa::path(
+    get, path = "/api/agents", operation_id = "list_agents", tag = "library", params(DocsAsked),
+    responses((status = 200, description = "A page, newest first", body = AgentList))
+)]
+pub async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Asked(asked): Asked<DocsQuery>,
+) -> Result<Json<KeptList<library::Agent>>> {
+    let page = app.engine.definitions(&caller.actor, asked.facets, asked.after, asked.limit).await?;
+    Ok(Json(page.into()))
+}
+
+/// Read an agent
+#[utoipa::path(
+    get, path = "/api/agents/{id}", operation_id = "get_agent", tag = "library",
+    params(("id" = String, Path, description = "The agent's slug")),
+    responses((status = 200, description = "The agent", body = Agent))
+)]
+pub async fn get(
+    State(app): State<App>,
+    caller: Caller,
+    At(id): At<String>,
+    Asked(()): Asked<()>,
+) -> Result<Json<Kept<library::Agent>>> {
+    let found = app.engine.definition(&caller.actor, &id).await?;
+    Ok(Json(found.into()))
+}
+
+/// Change an agent
+///
+/// Given fields replace, `null` clears. Runs that were started before keep what they were started with.
+#[utoipa::path(
+    patch, path = "/api/agents/{id}", operation_id = "patch_agent", tag = "library",
+    params(("id" = String, Path, description = "The agent's slug")), request_body = PatchAgent,
+    responses((status = 200, description = "Changed", body = Agent), Conflict)
+)]
+pub async fn patch(
+    State(app): State<App>,
+    caller: Caller,
+    At(id): At<String>,
+    text: Text,
+) -> Result<Json<Kept<library::Agent>>> {
+    let changed = app.engine.redefine(&caller.actor, &id, &text.json(), text.key).await?;
+    Ok(Json(changed.into()))
+}

@@ -1,0 +1,122 @@
+//! What waits for a person: list it, decide it, answer it.
+
+use axum::Json;
+use axum::extract::State;
+use sederunt_core::SessionId;
+
+use super::Conflict;
+use crate::http::App;
+use crate::http::auth::Caller;
+use crate::http::body::Input;
+use crate::http::error::Result;
+use crate::http::path::At;
+use crate::http::query::Asked;
+use crate::http::wire::approval::{
+    Approval, ApprovalList, ApprovalsAsked, ApprovalsQuery, Decide, ElicitationReply, HumanComplete,
+};
+use crate::http::wire::session::Session;
+
+/// List approvals
+///
+/// Those that the caller may decide: an owner all of the tenant, a member those assigned to it.
+#[utoipa::path(
+    get, path = "/api/approvals", operation_id = "list_approvals", tag = "approvals", params(ApprovalsAsked),
+    responses((status = 200, description = "A page, newest first", body = ApprovalList))
+)]
+pub async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Asked(asked): Asked<ApprovalsQuery>,
+) -> Result<Json<ApprovalList>> {
+    Ok(Json(app.engine.approvals(&caller.actor, asked.mine, asked.query).await?.into()))
+}
+
+/// Read an approval
+#[utoipa::path(
+    get, path = "/api/approvals/{id}", operation_id = "get_approval", tag = "approvals",
+    params(("id" = String, Path, description = "The approval")),
+    responses((status = 200, description = "The approval", body = Approval))
+)]
+pub async fn get(
+    State(app): State<App>,
+    caller: Caller,
+    At(id): At<String>,
+    Asked(()): Asked<()>,
+) -> Result<Json<Approval>> {
+    Ok(Json(app.engine.approval(&caller.actor, &id).await?.into()))
+}
+
+/// Decide
+///
+/// The decision, what it writes, the session and whatever waits for it change together. The same
+/// decision again changes nothing; the opposite one is 409 `already_decided`. An edit that chooses what
+/// must never be written is 422 `hard_blocked` and leaves the approval pending. A question is answered
+/// by `human-complete` or `elicitation-reply`, or denied here.
+#[utoipa::path(
+    post, path = "/api/approvals/{id}/decide", operation_id = "decide", tag = "approvals",
+    params(("id" = String, Path, description = "The approval")), request_body = Decide,
+    responses((status = 200, description = "Decided", body = Approval), Conflict)
+)]
+pub async fn decide(
+    State(app): State<App>,
+    caller: Caller,
+    At(id): At<String>,
+    input: Input<Decide>,
+) -> Result<Json<Approval>> {
+    Ok(Json(app.engine.decide(&caller.actor, &id, input.body.into(), input.key).await?.into()))
+}
+
+/// Decide on an action
+///
+/// The same with an approval's id, or with the id or slug of a task that has exactly one pending; more
+/// are 409 `several_pending`.
+#[utoipa::path(
+    post, path = "/api/actions/{id}/tool-approval", operation_id = "decide_by_action", tag = "approvals",
+    params(("id" = String, Path, description = "The approval, or its task")), request_body = Decide,
+    responses((status = 200, description = "Decided", body = Approval), Conflict)
+)]
+pub async fn decide_by_action(
+    State(app): State<App>,
+    caller: Caller,
+    At(id): At<String>,
+    input: Input<Decide>,
+) -> Result<Json<Approval>> {
+    let meant = app.engine.approval_or_only_of_task(&caller.actor, &id).await?;
+    Ok(Json(app.engine.decide(&caller.actor, &meant.id, input.body.into(), input.key).await?.into()))
+}
+
+/// Complete a person's step
+///
+/// What does not keep the step's contract is 422 `output_invalid`, and the step goes on waiting.
+#[utoipa::path(
+    post, path = "/api/sessions/{id}/human-complete", operation_id = "human_complete", tag = "approvals",
+    params(("id" = String, Path, description = "The session")), request_body = Option<HumanComplete>,
+    responses((status = 200, description = "Completed", body = Session), Conflict)
+)]
+pub async fn human_complete(
+    State(app): State<App>,
+    caller: Caller,
+    At(id): At<SessionId>,
+    input: Input<HumanComplete>,
+) -> Result<Json<Session>> {
+    let HumanComplete { result, text } = input.body;
+    let result = result.map(|raw| raw.0);
+    Ok(Json(app.engine.human_complete(&caller.actor, &id, result, text, input.key).await?.into()))
+}
+
+/// Answer the question of a run
+///
+/// The run is queued again and goes on with the answer.
+#[utoipa::path(
+    post, path = "/api/sessions/{id}/elicitation-reply", operation_id = "elicitation_reply", tag = "approvals",
+    params(("id" = String, Path, description = "The session")), request_body = ElicitationReply,
+    responses((status = 200, description = "Answered", body = Session), Conflict)
+)]
+pub async fn elicitation_reply(
+    State(app): State<App>,
+    caller: Caller,
+    At(id): At<SessionId>,
+    input: Input<ElicitationReply>,
+) -> Result<Json<Session>> {
+    Ok(Json(app.engine.reply(&caller.actor, &id, input.body.reply.0, input.key).await?.into()))
+}

@@ -1,0 +1,40 @@
+//! All definitions of the caller's tenant at once.
+
+use axum::Json;
+use axum::extract::State;
+use sederunt_core::library;
+
+use super::Conflict;
+use crate::http::App;
+use crate::http::auth::Caller;
+use crate::http::body::Text;
+use crate::http::error::Result;
+use crate::http::query::Asked;
+use crate::http::wire::library::{Bundle, Imported};
+
+/// Export all definitions
+#[utoipa::path(
+    get, path = "/api/bundle", operation_id = "export_bundle", tag = "library",
+    responses((status = 200, description = "Every definition with every field", body = Bundle))
+)]
+pub async fn export(
+    State(app): State<App>,
+    caller: Caller,
+    Asked(()): Asked<()>,
+) -> Result<Json<library::Bundle>> {
+    Ok(Json(app.engine.bundle(&caller.actor).await?))
+}
+
+/// Import definitions
+///
+/// Whole or not at all. What has the id of something here replaces it; what is here and not in the
+/// bundle stays.
+#[utoipa::path(
+    post, path = "/api/bundle", operation_id = "import_bundle", tag = "library", request_body = Bundle,
+    responses((status = 200, description = "Taken in", body = Imported), Conflict)
+)]
+pub async fn import(State(app): State<App>, caller: Caller, text: Text) -> Result<Json<Imported>> {
+    let bundle = library::Bundle::read(&text.json())?;
+    let imported = app.engine.import(&caller.actor, bundle, text.key).await?;
+    Ok(Json(Imported { imported }))
+}

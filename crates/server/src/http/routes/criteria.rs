@@ -1,0 +1,80 @@
+//! Criteria sets: define, list, read, change.
+
+use axum::Json;
+use axum::extract::State;
+use http::StatusCode;
+use sederunt_core::library::{self, read};
+
+use super::Conflict;
+use crate::http::App;
+use crate::http::auth::Caller;
+use crate::http::body::Text;
+use crate::http::error::Result;
+use crate::http::path::At;
+use crate::http::query::Asked;
+use crate::http::wire::library::{
+    CriteriaSet, CriteriaSetList, DocsAsked, DocsQuery, Kept, KeptList, NewCriteriaSet, PatchCriteriaSet,
+};
+
+/// Define a criteria set
+#[utoipa::path(
+    post, path = "/api/criteria-sets", operation_id = "create_criteria_set", tag = "library", request_body = NewCriteriaSet,
+    responses((status = 201, description = "Defined", body = CriteriaSet), Conflict)
+)]
+pub async fn create(
+    State(app): State<App>,
+    caller: Caller,
+    text: Text,
+) -> Result<(StatusCode, Json<Kept<library::CriteriaSet>>)> {
+    let (id, wish) = read(&text.json())?;
+    let made = app.engine.define(&caller.actor, id.as_deref(), wish, text.key).await?;
+    Ok((StatusCode::CREATED, Json(made.into())))
+}
+
+/// List criteria sets
+#[utoipa::path(
+    get, path = "/api/criteria-sets", operation_id = "list_criteria_sets", tag = "library", params(DocsAsked),
+    responses((status = 200, description = "A page, newest first", body = CriteriaSetList))
+)]
+pub async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Asked(asked): Asked<DocsQuery>,
+) -> Result<Json<KeptList<library::CriteriaSet>>> {
+    let page = app.engine.definitions(&caller.actor, asked.facets, asked.after, asked.limit).await?;
+    Ok(Json(page.into()))
+}
+
+/// Read a criteria set
+#[utoipa::path(
+    get, path = "/api/criteria-sets/{id}", operation_id = "get_criteria_set", tag = "library",
+    params(("id" = String, Path, description = "The criteria set")),
+    responses((status = 200, description = "The criteria set", body = CriteriaSet))
+)]
+pub async fn get(
+    State(app): State<App>,
+    caller: Caller,
+    At(id): At<String>,
+    Asked(()): Asked<()>,
+) -> Result<Json<Kept<library::CriteriaSet>>> {
+    let found = app.engine.definition(&caller.actor, &id).await?;
+    Ok(Json(found.into()))
+}
+
+/// Change a criteria set
+///
+/// Given fields replace, `null` clears. Runs that were started before keep what they were started with.
+#[utoipa::path(
+    patch, path = "/api/criteria-sets/{id}", operation_id = "patch_criteria_set", tag = "library",
+    params(("id" = String, Path, description = "The criteria set")), request_body = PatchCriteriaSet,
+    responses((status = 200, description = "Changed", body = CriteriaSet), Conflict)
+)]
+pub async fn patch(
+    State(app): State<App>,
+    caller: Caller,
+    At(id): At<String>,
+    text: Text,
+) -> Result<Json<Kept<library::CriteriaSet>>> {
+    let changed = app.engine.redefine(&caller.actor, &id, &text.json(), text.key).await?;
+    Ok(Json(changed.into()))
+}

@@ -1,0 +1,98 @@
+//! Entities: define, list, read, change, and see the sessions that were about them.
+
+use axum::Json;
+use axum::extract::State;
+use http::StatusCode;
+use sederunt_core::library::{self, read};
+
+use super::Conflict;
+use crate::http::App;
+use crate::http::auth::Caller;
+use crate::http::body::Text;
+use crate::http::error::Result;
+use crate::http::path::At;
+use crate::http::query::Asked;
+use crate::http::wire::library::{
+    EntitiesAsked, EntitiesQuery, Entity, EntityList, Kept, KeptList, NewEntity, PatchEntity,
+};
+use crate::http::wire::task::{EntitySessionList, EntitySessionsAsked, EntitySessionsQuery};
+
+/// Define an entity
+#[utoipa::path(
+    post, path = "/api/entities", operation_id = "create_entity", tag = "library", request_body = NewEntity,
+    responses((status = 201, description = "Defined", body = Entity), Conflict)
+)]
+pub async fn create(
+    State(app): State<App>,
+    caller: Caller,
+    text: Text,
+) -> Result<(StatusCode, Json<Kept<library::Entity>>)> {
+    let (id, wish) = read(&text.json())?;
+    let made = app.engine.define(&caller.actor, id.as_deref(), wish, text.key).await?;
+    Ok((StatusCode::CREATED, Json(made.into())))
+}
+
+/// List entities
+#[utoipa::path(
+    get, path = "/api/entities", operation_id = "list_entities", tag = "library", params(EntitiesAsked),
+    responses((status = 200, description = "A page, newest first", body = EntityList))
+)]
+pub async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Asked(EntitiesQuery(asked)): Asked<EntitiesQuery>,
+) -> Result<Json<KeptList<library::Entity>>> {
+    let page = app.engine.definitions(&caller.actor, asked.facets, asked.after, asked.limit).await?;
+    Ok(Json(page.into()))
+}
+
+/// Read an entity
+#[utoipa::path(
+    get, path = "/api/entities/{id}", operation_id = "get_entity", tag = "library",
+    params(("id" = String, Path, description = "The entity")),
+    responses((status = 200, description = "The entity", body = Entity))
+)]
+pub async fn get(
+    State(app): State<App>,
+    caller: Caller,
+    At(id): At<String>,
+    Asked(()): Asked<()>,
+) -> Result<Json<Kept<library::Entity>>> {
+    let found = app.engine.definition(&caller.actor, &id).await?;
+    Ok(Json(found.into()))
+}
+
+/// Change an entity
+///
+/// Given fields replace, `null` clears. Runs that were started before keep what they were started with.
+#[utoipa::path(
+    patch, path = "/api/entities/{id}", operation_id = "patch_entity", tag = "library",
+    params(("id" = String, Path, description = "The entity")), request_body = PatchEntity,
+    responses((status = 200, description = "Changed", body = Entity), Conflict)
+)]
+pub async fn patch(
+    State(app): State<App>,
+    caller: Caller,
+    At(id): At<String>,
+    text: Text,
+) -> Result<Json<Kept<library::Entity>>> {
+    let changed = app.engine.redefine(&caller.actor, &id, &text.json(), text.key).await?;
+    Ok(Json(changed.into()))
+}
+
+/// List the sessions that were about an entity
+#[utoipa::path(
+    get, path = "/api/entities/{id}/sessions", operation_id = "list_entity_sessions", tag = "library",
+    params(("id" = String, Path, description = "The entity"), EntitySessionsAsked),
+    responses((status = 200, description = "A page, newest activity first", body = EntitySessionList))
+)]
+pub async fn sessions(
+    State(app): State<App>,
+    caller: Caller,
+    At(id): At<String>,
+    Asked(asked): Asked<EntitySessionsQuery>,
+) -> Result<Json<EntitySessionList>> {
+    let EntitySessionsQuery { parents_only, after, limit } = asked;
+    let page = app.engine.entity_sessions(&caller.actor, &id, parents_only, after, limit).await?;
+    Ok(Json(page.into()))
+}

@@ -1,0 +1,123 @@
+//! Tasks: define, list, read, change, start, and see where they stand.
+
+use axum::Json;
+use axum::extract::State;
+use http::StatusCode;
+use sederunt_core::library::{self, read};
+
+use super::Conflict;
+use crate::http::App;
+use crate::http::auth::Caller;
+use crate::http::body::{Input, Text};
+use crate::http::error::Result;
+use crate::http::path::At;
+use crate::http::query::Asked;
+use crate::http::wire::library::{
+    Kept, KeptList, NewTask, PatchTask, Task, TaskList, TasksAsked, TasksQuery,
+};
+use crate::http::wire::session::Session;
+use crate::http::wire::task::{TaskStanding, Trigger};
+
+/// Define a task
+///
+/// Members define tasks of their own; what a task names must be there.
+#[utoipa::path(
+    post, path = "/api/tasks", operation_id = "create_task", tag = "library", request_body = NewTask,
+    responses((status = 201, description = "Defined", body = Task), Conflict)
+)]
+pub async fn create(
+    State(app): State<App>,
+    caller: Caller,
+    text: Text,
+) -> Result<(StatusCode, Json<Kept<library::Task>>)> {
+    let (id, wish) = read(&text.json())?;
+    let made = app.engine.define(&caller.actor, id.as_deref(), wish, text.key).await?;
+    Ok((StatusCode::CREATED, Json(made.into())))
+}
+
+/// List tasks
+///
+/// Members see what they made and what is assigned to them.
+#[utoipa::path(
+    get, path = "/api/tasks", operation_id = "list_tasks", tag = "library", params(TasksAsked),
+    responses((status = 200, description = "A page, newest first", body = TaskList))
+)]
+pub async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Asked(TasksQuery(asked)): Asked<TasksQuery>,
+) -> Result<Json<KeptList<library::Task>>> {
+    let page = app.engine.definitions(&caller.actor, asked.facets, asked.after, asked.limit).await?;
+    Ok(Json(page.into()))
+}
+
+/// Read a task
+#[utoipa::path(
+    get, path = "/api/tasks/{id}", operation_id = "get_task", tag = "library",
+    params(("id" = String, Path, description = "The task's id or slug")),
+    responses((status = 200, description = "The task", body = Task))
+)]
+pub async fn get(
+    State(app): State<App>,
+    caller: Caller,
+    At(id): At<String>,
+    Asked(()): Asked<()>,
+) -> Result<Json<Kept<library::Task>>> {
+    let found = app.engine.definition(&caller.actor, &id).await?;
+    Ok(Json(found.into()))
+}
+
+/// Change a task
+///
+/// Given fields replace, `null` clears. Runs that were started before keep what they were started with.
+#[utoipa::path(
+    patch, path = "/api/tasks/{id}", operation_id = "patch_task", tag = "library",
+    params(("id" = String, Path, description = "The task's id or slug")), request_body = PatchTask,
+    responses((status = 200, description = "Changed", body = Task), Conflict)
+)]
+pub async fn patch(
+    State(app): State<App>,
+    caller: Caller,
+    At(id): At<String>,
+    text: Text,
+) -> Result<Json<Kept<library::Task>>> {
+    let changed = app.engine.redefine(&caller.actor, &id, &text.json(), text.key).await?;
+    Ok(Json(changed.into()))
+}
+
+/// Start a task
+///
+/// Makes a pending session; with steps, a parent with a child for each. A person's part waits in that
+/// person's inbox.
+#[utoipa::path(
+    post, path = "/api/tasks/{id}/trigger", operation_id = "trigger_task", tag = "library",
+    params(("id" = String, Path, description = "The task's id or slug")), request_body = Option<Trigger>,
+    responses((status = 201, description = "The session that stands for the run", body = Session), Conflict)
+)]
+pub async fn trigger(
+    State(app): State<App>,
+    caller: Caller,
+    At(id): At<String>,
+    input: Input<Trigger>,
+) -> Result<(StatusCode, Json<Session>)> {
+    let wish = input.body.input.map(|raw| raw.0);
+    let session = app.engine.trigger(&caller.actor, &id, wish, input.key).await?;
+    Ok((StatusCode::CREATED, Json(session.into())))
+}
+
+/// Read where a task stands
+///
+/// Its newest run, how long that took, what went wrong, and the newest events.
+#[utoipa::path(
+    get, path = "/api/tasks/{id}/status", operation_id = "get_task_status", tag = "library",
+    params(("id" = String, Path, description = "The task's id or slug")),
+    responses((status = 200, description = "Where it stands", body = TaskStanding))
+)]
+pub async fn status(
+    State(app): State<App>,
+    caller: Caller,
+    At(id): At<String>,
+    Asked(()): Asked<()>,
+) -> Result<Json<TaskStanding>> {
+    Ok(Json(app.engine.task_standing(&caller.actor, &id).await?.into()))
+}

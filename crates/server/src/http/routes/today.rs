@@ -1,0 +1,50 @@
+//! The caller's work queue.
+
+use axum::Json;
+use axum::extract::State;
+use sederunt_core::work::queue::Bucket;
+
+use crate::http::App;
+use crate::http::auth::Caller;
+use crate::http::error::Result;
+use crate::http::path::At;
+use crate::http::query::Asked;
+use crate::http::wire::today::{BucketAsked, BucketQuery, QueueCounts, QueueList, ZoneAsked, ZoneQuery};
+
+/// Count the work queue
+///
+/// What is on the caller's tasks: those it made or is assigned to. A credential without a user counts
+/// every task of the tenant.
+#[utoipa::path(
+    get, path = "/api/today/work-queue-counts", operation_id = "count_work_queue", tag = "approvals",
+    params(ZoneAsked),
+    responses((status = 200, description = "How many lines each bucket has", body = QueueCounts))
+)]
+pub async fn counts(
+    State(app): State<App>,
+    caller: Caller,
+    Asked(ZoneQuery(zone)): Asked<ZoneQuery>,
+) -> Result<Json<QueueCounts>> {
+    Ok(Json(app.engine.queue_counts(&caller.actor, zone.as_deref()).await?.into()))
+}
+
+/// List a bucket of the work queue
+#[utoipa::path(
+    get, path = "/api/today/{bucket}", operation_id = "list_work_queue", tag = "approvals",
+    params(
+        ("bucket" = String, Path,
+            description = "`needs_me`, `running`, `delegatable`, `failed` or `done_today`"),
+        BucketAsked
+    ),
+    responses((status = 200, description = "A page, newest first", body = QueueList))
+)]
+pub async fn bucket(
+    State(app): State<App>,
+    caller: Caller,
+    At(bucket): At<Bucket>,
+    Asked(asked): Asked<BucketQuery>,
+) -> Result<Json<QueueList>> {
+    let BucketQuery { zone, after, limit } = asked;
+    let page = app.engine.queue(&caller.actor, bucket, zone.as_deref(), after, limit).await?;
+    Ok(Json(page.into()))
+}

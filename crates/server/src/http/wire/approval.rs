@@ -1,0 +1,207 @@
+//! Approvals and answers on the wire.
+
+use sederunt_core::approval::decide::{self, Decision as CoreDecision};
+use sederunt_core::approval::{self as core, ApprovalQuery, State as CoreState};
+use sederunt_core::library::task::OnExpiry as CoreOnExpiry;
+use sederunt_core::session::query::Page;
+use sederunt_core::{Error, SessionId, Timestamp};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::{Raw, words};
+use crate::http::query::{Ask, Pairs};
+
+words!(
+    /// What waits. `broken` cannot be read, and is never carried out.
+    ApprovalKind = core::Kind { Tool, Output, Promotion, Question, Broken }
+);
+words!(
+    /// Where an approval stands; `cancelled`: its session went another way.
+    ApprovalState = CoreState { Pending, Approved, Denied, Expired, Cancelled }
+);
+words!(
+    /// What a person says.
+    Decision = CoreDecision { Approve, Deny }
+);
+words!(
+    /// What silence means.
+    OnSilence = CoreOnExpiry { Expire, Deny }
+);
+
+/// Something that waits for a person, or did.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Approval {
+    pub id: String,
+    pub kind: ApprovalKind,
+    pub session_id: String,
+    pub task_id: Option<String>,
+    pub state: ApprovalState,
+    /// A tool call `{id, name, args}`, values to write, or a question `{text, schema?}`.
+    #[schema(value_type = Raw, required = false)]
+    pub staged: Option<Raw>,
+    /// The mean of the chosen options' scores.
+    pub score: Option<f64>,
+    pub flags: Vec<String>,
+    /// Of what may be carried out: an edit has a new one.
+    pub digest: String,
+    pub assigned_to: Option<String>,
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub expires_at: Option<Timestamp>,
+    pub on_expiry: OnSilence,
+    pub decided_by: Option<String>,
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub decided_at: Option<Timestamp>,
+    pub decision: Option<Decision>,
+    /// What was carried out instead of what was staged, or the answer to a question.
+    #[schema(value_type = Raw, required = false)]
+    pub edited: Option<Raw>,
+    pub reason: Option<String>,
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: Timestamp,
+}
+
+impl From<core::Approval> for Approval {
+    fn from(approval: core::Approval) -> Self {
+        let core::Approval { id, kind, session, task_id, state, assigned_to, expires_at, created_at, .. } =
+            approval;
+        let body = approval.body;
+        Self {
+            id: id.into(),
+            kind: kind.into(),
+            session_id: session.to_string(),
+            task_id: task_id.map(Into::into),
+            state: state.into(),
+            staged: body.staged.map(Raw),
+            score: body.score,
+            flags: body.flags,
+            digest: body.digest,
+            assigned_to: assigned_to.map(|user| user.to_string()),
+            expires_at,
+            on_expiry: body.on_expiry.into(),
+            decided_by: approval.decided_by.map(Into::into),
+            decided_at: approval.decided_at,
+            decision: match state {
+                CoreState::Approved => Some(Decision::Approve),
+                CoreState::Denied => Some(Decision::Deny),
+                CoreState::Pending | CoreState::Expired | CoreState::Cancelled => None,
+            },
+            edited: body.edited.map(Raw),
+            reason: body.reason,
+            created_at,
+        }
+    }
+}
+
+/// A page of approvals, newest first.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct ApprovalList {
+    pub items: Vec<Approval>,
+    /// Pass it as `cursor` for the next page; null at the end.
+    pub next_cursor: Option<String>,
+}
+
+impl From<Page<core::Approval, i64>> for ApprovalList {
+    fn from(page: Page<core::Approval, i64>) -> Self {
+        Self {
+            items: page.items.into_iter().map(Into::into).collect(),
+            next_cursor: page.next.map(|next| next.to_string()),
+        }
+    }
+}
+
+/// Filters of a list of approvals; all that are given must hold.
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "stands in the document only; `ApprovalsQuery` is what is read")]
+pub struct ApprovalsAsked {
+    #[param(inline)]
+    state: Option<ApprovalState>,
+    /// Narrows an owner's view to its own and those that nobody was named for.
+    mine: Option<bool>,
+    #[param(min_length = 1, max_length = 200)]
+    session_id: Option<String>,
+    task_id: Option<String>,
+    #[param(minimum = 1, maximum = 1000, default = 100)]
+    limit: Option<i64>,
+    /// A `next_cursor` of this list.
+    #[param(pattern = "^-?[0-9]{1,18}$")]
+    cursor: Option<String>,
+}
+
+/// The filters of a list of approvals, read.
+#[derive(Debug)]
+pub struct ApprovalsQuery {
+    pub mine: bool,
+    pub query: ApprovalQuery,
+}
+
+impl Ask for ApprovalsQuery {
+    fn read(pairs: &mut Pairs) -> Result<Self, Error> {
+        let rule = "must be pending, approved, denied, expired or cancelled";
+        Ok(Self {
+            mine: pairs.flag(&["mine"])?.unwrap_or(false),
+            query: ApprovalQuery {
+                state: pairs.parsed(&["state"], rule, CoreState::parse)?,
+                session: pairs.parsed(&["session_id", "sessionId"], "is no id of a session", |text| {
+                    SessionId::parse(text).ok()
+                })?,
+                task_id: pairs.text(&["task_id", "taskId"])?,
+                assigned_to: None,
+                after: pairs.row_cursor()?,
+                limit: pairs.limit()?,
+            },
+        })
+    }
+}
+
+/// A decision.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"decision": "approve"}))]
+pub struct Decide {
+    pub decision: Decision,
+    /// Arguments to use instead, of those that were staged; with a tool call alone.
+    #[serde(alias = "modifiedArgs")]
+    #[schema(value_type = Raw, required = false)]
+    pub modified_args: Option<Raw>,
+    /// Values to write instead, of those that were staged; with an output alone.
+    #[serde(alias = "modifiedOutput")]
+    #[schema(value_type = Raw, required = false)]
+    pub modified_output: Option<Raw>,
+    #[schema(max_length = 2000)]
+    pub reason: Option<String>,
+    /// Of what you saw: deciding on anything else is 409 `stale_base`.
+    pub digest: Option<String>,
+}
+
+impl From<Decide> for decide::Decide {
+    fn from(wish: Decide) -> Self {
+        Self {
+            decision: wish.decision.into(),
+            modified_args: wish.modified_args.map(|raw| raw.0),
+            modified_output: wish.modified_output.map(|raw| raw.0),
+            reason: wish.reason,
+            digest: wish.digest,
+        }
+    }
+}
+
+/// A person's step that is done.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"result": {"checked": true}}))]
+pub struct HumanComplete {
+    /// It must keep the step's output contract.
+    #[schema(value_type = Raw, required = false)]
+    pub result: Option<Raw>,
+    pub text: Option<String>,
+}
+
+/// The answer to a question that a run asked.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"reply": "Yes, before Friday."}))]
+pub struct ElicitationReply {
+    /// It must fit the question's schema, if it has one.
+    pub reply: Raw,
+}

@@ -1,0 +1,336 @@
+//! Tasks, agents, entities, criteria sets and bundles on the wire.
+//!
+//! What is written and read here are the product's own definitions; [`shapes`] says so in the document.
+
+mod shapes;
+
+use std::borrow::Cow;
+
+use sederunt_core::library::{self, Defined};
+use sederunt_core::session::query::Page;
+use sederunt_core::{Error, Timestamp};
+use serde::Serialize;
+use utoipa::openapi::schema::{AdditionalProperties, ObjectBuilder, Type};
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{IntoParams, PartialSchema, ToSchema};
+
+pub use shapes::{
+    Agent, AgentLimits, AgentList, ApprovalTerms, Bundle, Choice, CriteriaSet, CriteriaSetList, Dimension,
+    Entity, EntityList, FieldMap, OnChildFailure, OnExpiry, Output, OutputType, RunLimits, Step, Task,
+    TaskList, TaskStatus, Tool, ToolType,
+};
+
+use crate::http::query::{Ask, Pairs};
+
+/// A definition with what the store knows of it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Kept<T> {
+    pub id: String,
+    #[serde(flatten)]
+    pub value: T,
+    pub version: u64,
+    pub created_by: Option<String>,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+}
+
+impl<T> From<Defined<T>> for Kept<T> {
+    fn from(defined: Defined<T>) -> Self {
+        Self {
+            id: defined.id.into(),
+            value: defined.value,
+            version: defined.version,
+            created_by: defined.created_by.map(|user| user.to_string()),
+            created_at: defined.created_at,
+            updated_at: defined.updated_at,
+        }
+    }
+}
+
+/// A page of definitions, newest first.
+#[derive(Clone, Debug, Serialize)]
+pub struct KeptList<T> {
+    pub items: Vec<Kept<T>>,
+    pub next_cursor: Option<String>,
+}
+
+impl<T> From<Page<Defined<T>, i64>> for KeptList<T> {
+    fn from(page: Page<Defined<T>, i64>) -> Self {
+        Self {
+            items: page.items.into_iter().map(Into::into).collect(),
+            next_cursor: page.next.map(|next| next.to_string()),
+        }
+    }
+}
+
+/// What came of an import.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+pub struct Imported {
+    /// How many definitions the bundle held.
+    pub imported: usize,
+}
+
+/// Fields that the server alone writes.
+const SERVERS_OWN: [&str; 4] = ["version", "created_by", "created_at", "updated_at"];
+
+/// The shapes of requests follow from those of answers: a new thing may leave out what has a default,
+/// a change may leave out everything, and nobody writes what is the server's own.
+macro_rules! requests {
+    ($($new:ident, $patch:ident of $answer:ident needs $needs:expr, has $id:expr;)+) => {$(
+        #[derive(Debug)]
+        pub struct $new;
+
+        impl PartialSchema for $new {
+            fn schema() -> RefOr<Schema> {
+                request($answer::schema(), $id, &$needs)
+            }
+        }
+
+        impl ToSchema for $new {
+            fn name() -> Cow<'static, str> {
+                stringify!($new).into()
+            }
+
+            fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+                $answer::schemas(schemas);
+            }
+        }
+
+        #[derive(Debug)]
+        pub struct $patch;
+
+        impl PartialSchema for $patch {
+            fn schema() -> RefOr<Schema> {
+                change(request($answer::schema(), &[], &[]), &$needs)
+            }
+        }
+
+        impl ToSchema for $patch {
+            fn name() -> Cow<'static, str> {
+                stringify!($patch).into()
+            }
+
+            fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+                $answer::schemas(schemas);
+            }
+        }
+    )+};
+}
+requests! {
+    NewTask, PatchTask of Task needs ["slug", "name"], has &["id", "criteria_set_id"];
+    NewAgent, PatchAgent of Agent needs ["slug", "name"], has &[];
+    NewEntity, PatchEntity of Entity needs ["type_slug"], has &["id"];
+    NewCriteriaSet, PatchCriteriaSet of CriteriaSet needs ["name"], has &["id"];
+}
+
+fn request(answer: RefOr<Schema>, names: &[&str], needs: &[&str]) -> RefOr<Schema> {
+    let RefOr::T(Schema::Object(mut object)) = answer else { return answer };
+    for own in SERVERS_OWN.iter().chain(&["id"]) {
+        object.properties.remove(*own);
+    }
+    for name in names {
+        let text = ObjectBuilder::new().schema_type(Type::String).min_length(Some(1)).max_length(Some(200));
+        object.properties.insert((*name).to_owned(), text.into());
+    }
+    object.required = needs.iter().map(|name| (*name).to_owned()).collect();
+    object.additional_properties = Some(Box::new(AdditionalProperties::FreeForm(false)));
+    RefOr::T(Schema::Object(object))
+}
+
+/// In a change nothing is needed, and the example leaves out what cannot be changed.
+fn change(schema: RefOr<Schema>, needs: &[&str]) -> RefOr<Schema> {
+    let RefOr::T(Schema::Object(mut object)) = schema else { return schema };
+    object.description = Some("What to change; what is left out stays, `null` clears.".to_owned());
+    if let Some(serde_json::Value::Object(example)) = &mut object.example {
+        example.retain(|name, _| needs.last() == Some(&name.as_str()));
+    }
+    RefOr::T(Schema::Object(object))
+}
+
+/// Filters of a list of tasks.
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "stands in the document only; `TasksQuery` is what is read")]
+pub struct TasksAsked {
+    #[param(inline)]
+    status: Option<TaskStatus>,
+    agent_slug: Option<String>,
+    assigned_to: Option<String>,
+    created_by: Option<String>,
+    entity_id: Option<String>,
+    #[param(minimum = 1, maximum = 1000, default = 100)]
+    limit: Option<i64>,
+    /// A `next_cursor` of this list.
+    #[param(pattern = "^-?[0-9]{1,18}$")]
+    cursor: Option<String>,
+}
+
+/// Filters of a list of entities.
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "stands in the document only; `EntitiesQuery` is what is read")]
+pub struct EntitiesAsked {
+    type_slug: Option<String>,
+    #[param(minimum = 1, maximum = 1000, default = 100)]
+    limit: Option<i64>,
+    /// A `next_cursor` of this list.
+    #[param(pattern = "^-?[0-9]{1,18}$")]
+    cursor: Option<String>,
+}
+
+/// A page of a list that is counted through.
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "stands in the document only; `DocsQuery` is what is read")]
+pub struct DocsAsked {
+    #[param(minimum = 1, maximum = 1000, default = 100)]
+    limit: Option<i64>,
+    /// A `next_cursor` of this list.
+    #[param(pattern = "^-?[0-9]{1,18}$")]
+    cursor: Option<String>,
+}
+
+/// The filters of a list of definitions, read.
+#[derive(Debug)]
+pub struct DocsQuery {
+    pub facets: Vec<(&'static str, String)>,
+    pub after: Option<i64>,
+    pub limit: usize,
+}
+
+impl DocsQuery {
+    fn of(pairs: &mut Pairs, facets: Vec<(&'static str, String)>) -> Result<Self, Error> {
+        Ok(Self { facets, after: pairs.row_cursor()?, limit: pairs.limit()? })
+    }
+}
+
+impl Ask for DocsQuery {
+    fn read(pairs: &mut Pairs) -> Result<Self, Error> {
+        Self::of(pairs, Vec::new())
+    }
+}
+
+#[derive(Debug)]
+pub struct TasksQuery(pub DocsQuery);
+
+impl Ask for TasksQuery {
+    fn read(pairs: &mut Pairs) -> Result<Self, Error> {
+        let rule = "must be active, paused, done or archived";
+        let status = pairs.parsed(&["status"], rule, |text| {
+            ["active", "paused", "done", "archived"].contains(&text).then(|| text.to_owned())
+        })?;
+        let given = [
+            ("status", status),
+            ("agent_slug", pairs.text(&["agent_slug"])?),
+            (library::ASSIGNED_TO, pairs.text(&["assigned_to"])?),
+            (library::MADE_BY, pairs.text(&["created_by"])?),
+            ("entity_id", pairs.text(&["entity_id", "entityId"])?),
+        ];
+        let facets = given.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
+        DocsQuery::of(pairs, facets).map(Self)
+    }
+}
+
+#[derive(Debug)]
+pub struct EntitiesQuery(pub DocsQuery);
+
+impl Ask for EntitiesQuery {
+    fn read(pairs: &mut Pairs) -> Result<Self, Error> {
+        let kind = pairs.text(&["type_slug", "entity_type", "entityType"])?;
+        DocsQuery::of(pairs, kind.map(|kind| ("type_slug", kind)).into_iter().collect()).map(Self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sederunt_core::json::Json;
+    use sederunt_core::library::Definition;
+    use serde_json::Value;
+
+    use super::*;
+
+    const FULL: &str = r#"{
+        "tasks": [{"id": "t", "slug": "t", "name": "T", "status": "paused", "description": "d", "agent_slug": "a",
+            "assigned_to": "u", "entity_id": "e", "input": {"k": 1},
+            "steps": [{"key": "s", "name": "n", "agent_slug": "a", "assigned_to": null, "input": 1, "depends_on": [],
+                "output": {"type": "text"}}],
+            "output": {"type": "entity", "schema": {}, "fields": ["a"], "entity_type": "x", "relation": "r"},
+            "requires_approval": true, "criteria_set_ids": ["c"],
+            "approval": {"expires_in_s": 60, "on_expiry": "deny"},
+            "limits": {"steps": 1, "tokens": 1, "cost_micros": 1, "wall_ms": 1},
+            "on_child_failure": "continue", "priority": 1}],
+        "agents": [{"slug": "a", "name": "A", "instructions": "i", "model": "m",
+            "tools": [{"type": "http", "name": "t", "url": "https://x", "schema": {}},
+                {"type": "mcp", "server": "s"}, {"type": "builtin", "name": "request_input"}],
+            "limits": {"steps": 1, "tokens": 1, "cost_micros": 1, "wall_ms": 1, "concurrency": 1,
+                "context_tokens": 1}}],
+        "entities": [{"id": "e", "type_slug": "x", "title": "t", "fields": {"k": 1}}],
+        "criteria_sets": [{"id": "c", "name": "C", "dimensions": [{"slug": "d", "name": "n", "type": "select",
+            "options": [{"value": "v", "label": "l", "score": 1, "flag": true}],
+            "option_styles": {"v": {"hard_block": true}}}]}]
+    }"#;
+
+    fn names(value: &Value) -> Vec<String> {
+        let mut names: Vec<String> = value.as_object().unwrap().keys().cloned().collect();
+        names.sort();
+        names
+    }
+
+    fn documented<S: PartialSchema>() -> Vec<String> {
+        names(&serde_json::to_value(S::schema()).unwrap()["properties"])
+    }
+
+    fn kept<T: Definition>(value: T) -> Value {
+        let kept = Kept {
+            id: "x".into(),
+            value,
+            version: 1,
+            created_by: None,
+            created_at: Timestamp::default(),
+            updated_at: Timestamp::default(),
+        };
+        serde_json::from_str(&serde_json::to_string(&kept).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn what_is_documented_is_what_is_written() {
+        let bundle = library::Bundle::read(&Json::parse(FULL.as_bytes()).unwrap()).unwrap();
+        let task = kept(bundle.tasks[0].value.clone());
+        let agent = kept(bundle.agents[0].clone());
+        let set = kept(bundle.criteria_sets[0].value.clone());
+        let dimension = &set["dimensions"][0];
+        let table: [(&str, Vec<String>, Vec<String>); 11] = [
+            ("task", names(&task), documented::<Task>()),
+            ("step", names(&task["steps"][0]), documented::<Step>()),
+            ("output", names(&task["output"]), documented::<Output>()),
+            ("approval", names(&task["approval"]), documented::<ApprovalTerms>()),
+            ("limits", names(&task["limits"]), documented::<RunLimits>()),
+            ("agent", names(&agent), documented::<Agent>()),
+            ("agent limits", names(&agent["limits"]), documented::<AgentLimits>()),
+            ("entity", names(&kept(bundle.entities[0].value.clone())), documented::<Entity>()),
+            ("criteria set", names(&set), documented::<CriteriaSet>()),
+            ("dimension", names(dimension), documented::<Dimension>()),
+            ("option", names(&dimension["options"][0]), documented::<Choice>()),
+        ];
+        for (what, written, documented) in table {
+            assert_eq!(written, documented, "{what}");
+        }
+        let tools = agent["tools"].as_array().unwrap();
+        let mut of_tools: Vec<String> = tools.iter().flat_map(names).collect();
+        of_tools.sort();
+        of_tools.dedup();
+        assert_eq!(of_tools, documented::<Tool>());
+        let whole = serde_json::from_str(Json::of(&bundle).unwrap().as_str()).unwrap();
+        assert_eq!(names(&whole), documented::<Bundle>());
+    }
+
+    #[test]
+    fn nobody_writes_what_is_the_servers_own() {
+        for own in SERVERS_OWN {
+            assert!(!documented::<NewTask>().contains(&own.to_owned()), "{own}");
+            assert!(!documented::<PatchTask>().contains(&own.to_owned()), "{own}");
+        }
+        assert!(documented::<NewTask>().contains(&"id".to_owned()));
+        assert!(!documented::<NewAgent>().contains(&"id".to_owned()));
+    }
+}

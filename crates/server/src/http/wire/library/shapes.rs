@@ -1,0 +1,347 @@
+//! What definitions look like, for the document alone: what is written and read are the product's own
+//! types, field by field, and a test holds the two together.
+
+use std::collections::BTreeMap;
+
+use sederunt_core::Timestamp;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::{NewAgent, NewCriteriaSet, NewEntity, NewTask};
+use crate::http::wire::Raw;
+
+/// Something to be done, as often as it is triggered.
+#[derive(Debug, ToSchema)]
+#[schema(example = json!({"slug": "weather-report", "name": "Report the weather", "agent_slug": "external",
+    "output": {"type": "text"}, "requires_approval": true}))]
+#[expect(dead_code, reason = "stands in the document only")]
+pub struct Task {
+    #[schema(min_length = 1, max_length = 200)]
+    id: String,
+    /// Unique among tasks; stands for the id wherever a task is named.
+    #[schema(min_length = 1, max_length = 200)]
+    slug: String,
+    #[schema(min_length = 1, max_length = 200)]
+    name: String,
+    /// Only active tasks are started.
+    status: TaskStatus,
+    #[schema(max_length = 2000)]
+    description: Option<String>,
+    /// Who does it: a defined agent, `eliza` or `external`.
+    #[schema(min_length = 1, max_length = 200)]
+    agent_slug: Option<String>,
+    /// Who decides and answers; without an agent, who does it.
+    #[schema(min_length = 1, max_length = 200)]
+    assigned_to: Option<String>,
+    /// What it is about, and where its output is written.
+    #[schema(min_length = 1, max_length = 200)]
+    entity_id: Option<String>,
+    /// What every run is given; the input of a trigger is laid over it.
+    #[schema(value_type = Raw, required = false)]
+    input: Option<Raw>,
+    /// With steps a run is a parent with a child for each.
+    #[schema(max_items = 100)]
+    steps: Vec<Step>,
+    output: Option<Output>,
+    /// A person looks at the output before it is written.
+    requires_approval: bool,
+    /// The first of them judges what is staged. `criteria_set_id` stands for a list of one.
+    #[schema(max_items = 10)]
+    criteria_set_ids: Vec<String>,
+    approval: Option<ApprovalTerms>,
+    limits: RunLimits,
+    on_child_failure: OnChildFailure,
+    #[schema(minimum = -1000, maximum = 1000)]
+    priority: i32,
+    version: u64,
+    created_by: Option<String>,
+    #[schema(value_type = String, format = DateTime)]
+    created_at: Timestamp,
+    #[schema(value_type = String, format = DateTime)]
+    updated_at: Timestamp,
+}
+
+#[derive(Debug, ToSchema)]
+#[schema(rename_all = "snake_case")]
+pub enum TaskStatus {
+    Active,
+    Paused,
+    Done,
+    Archived,
+}
+
+/// One step of a task: an agent's, or a person's.
+#[derive(Debug, ToSchema)]
+#[expect(dead_code, reason = "stands in the document only")]
+pub struct Step {
+    #[schema(min_length = 1, max_length = 200)]
+    key: String,
+    name: Option<String>,
+    #[schema(min_length = 1, max_length = 200)]
+    agent_slug: Option<String>,
+    #[schema(min_length = 1, max_length = 200)]
+    assigned_to: Option<String>,
+    #[schema(value_type = Raw, required = false)]
+    input: Option<Raw>,
+    /// Keys of the steps that must have completed.
+    #[schema(required = false)]
+    depends_on: Vec<String>,
+    output: Option<Output>,
+}
+
+/// What a run must bring forth.
+#[derive(Debug, ToSchema)]
+#[expect(dead_code, reason = "stands in the document only")]
+pub struct Output {
+    #[schema(rename = "type")]
+    kind: OutputType,
+    /// JSON Schema of the result, at most 64 KiB.
+    #[schema(value_type = Raw, required = false)]
+    schema: Option<Raw>,
+    /// Which values of the result become which fields; left out, all of them by their own names.
+    fields: Option<FieldMap>,
+    /// The type of entities that are made.
+    #[schema(min_length = 1, max_length = 200)]
+    entity_type: Option<String>,
+    /// The field of the session's entity that lists what was made for it.
+    #[schema(min_length = 1, max_length = 200)]
+    relation: Option<String>,
+}
+
+#[derive(Debug, ToSchema)]
+#[schema(rename_all = "kebab-case")]
+pub enum OutputType {
+    None,
+    Text,
+    Entity,
+    Entities,
+    RelationEntity,
+}
+
+/// Names of values, or fields with the path of their value (`a.b` or `/a/b`).
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(untagged)]
+pub enum FieldMap {
+    Names(Vec<String>),
+    Paths(BTreeMap<String, String>),
+}
+
+/// How long a decision may take, and what silence means. Silence never approves.
+#[derive(Debug, ToSchema)]
+#[expect(dead_code, reason = "stands in the document only")]
+pub struct ApprovalTerms {
+    #[schema(minimum = 1, maximum = 31_536_000)]
+    expires_in_s: u64,
+    #[schema(required = false)]
+    on_expiry: OnExpiry,
+}
+
+#[derive(Debug, ToSchema)]
+#[schema(rename_all = "snake_case")]
+pub enum OnExpiry {
+    Expire,
+    Deny,
+}
+
+#[derive(Debug, ToSchema)]
+#[schema(rename_all = "snake_case")]
+pub enum OnChildFailure {
+    FailParent,
+    Continue,
+}
+
+/// What one run may use up; null is no limit beyond the server's own.
+#[derive(Debug, ToSchema)]
+#[expect(dead_code, reason = "stands in the document only")]
+pub struct RunLimits {
+    steps: Option<u64>,
+    tokens: Option<u64>,
+    cost_micros: Option<u64>,
+    wall_ms: Option<u64>,
+}
+
+/// A doer of tasks.
+#[derive(Debug, ToSchema)]
+#[schema(example = json!({"slug": "scribe", "name": "Scribe", "instructions": "Write plainly."}))]
+#[expect(dead_code, reason = "stands in the document only")]
+pub struct Agent {
+    /// The slug.
+    #[schema(min_length = 1, max_length = 200)]
+    id: String,
+    #[schema(min_length = 1, max_length = 200)]
+    slug: String,
+    #[schema(max_length = 200)]
+    name: String,
+    /// At most 64 KiB.
+    instructions: Option<String>,
+    /// `eliza`, `external`, or a model that the server's configuration knows; null is its default.
+    #[schema(min_length = 1, max_length = 200)]
+    model: Option<String>,
+    #[schema(max_items = 64)]
+    tools: Vec<Tool>,
+    limits: AgentLimits,
+    version: u64,
+    created_by: Option<String>,
+    #[schema(value_type = String, format = DateTime)]
+    created_at: Timestamp,
+    #[schema(value_type = String, format = DateTime)]
+    updated_at: Timestamp,
+}
+
+/// What one run of an agent may use, and how many of them at once.
+#[derive(Debug, ToSchema)]
+#[expect(dead_code, reason = "stands in the document only")]
+pub struct AgentLimits {
+    steps: Option<u64>,
+    tokens: Option<u64>,
+    cost_micros: Option<u64>,
+    wall_ms: Option<u64>,
+    #[schema(minimum = 1)]
+    concurrency: Option<u32>,
+    context_tokens: Option<u64>,
+}
+
+/// Something that an agent may call: `type` is `http`, `mcp` or `builtin`, and the other fields follow
+/// from it.
+#[derive(Debug, ToSchema)]
+#[schema(as = Tool)]
+#[expect(dead_code, reason = "stands in the document only")]
+pub struct Tool {
+    #[schema(rename = "type")]
+    kind: ToolType,
+    /// Of an HTTP tool, or `request_input` or `request_feedback`.
+    #[schema(required = false, nullable = false)]
+    name: Option<String>,
+    description: Option<String>,
+    /// JSON Schema of the arguments of an HTTP tool.
+    #[schema(value_type = Raw, required = false)]
+    schema: Option<Raw>,
+    #[schema(required = false, nullable = false)]
+    url: Option<String>,
+    /// GET, POST, PUT, PATCH or DELETE.
+    #[schema(required = false, nullable = false)]
+    method: Option<String>,
+    /// `secret:NAME` stands for a secret of the server's configuration.
+    #[schema(required = false, nullable = false)]
+    headers: Option<BTreeMap<String, String>>,
+    /// Whether a person is asked first; of an MCP server, for which of its tools.
+    #[schema(value_type = Raw, required = false)]
+    requires_confirmation: Option<Raw>,
+    timeout_ms: Option<u64>,
+    /// An MCP server that the server's configuration declares.
+    #[schema(required = false, nullable = false)]
+    server: Option<String>,
+    /// Which of its tools; none named is all.
+    #[schema(required = false, nullable = false)]
+    allow: Option<Vec<String>>,
+}
+
+#[derive(Debug, ToSchema)]
+#[schema(rename_all = "snake_case")]
+pub enum ToolType {
+    Http,
+    Mcp,
+    Builtin,
+}
+
+/// A thing that work is about and that its results are written back to.
+#[derive(Debug, ToSchema)]
+#[schema(example = json!({"type_slug": "city", "title": "Oban", "fields": {"rain": null}}))]
+#[expect(dead_code, reason = "stands in the document only")]
+pub struct Entity {
+    #[schema(min_length = 1, max_length = 200)]
+    id: String,
+    #[schema(min_length = 1, max_length = 200)]
+    type_slug: String,
+    #[schema(max_length = 200)]
+    title: Option<String>,
+    #[schema(value_type = Object)]
+    fields: Raw,
+    version: u64,
+    created_by: Option<String>,
+    #[schema(value_type = String, format = DateTime)]
+    created_at: Timestamp,
+    #[schema(value_type = String, format = DateTime)]
+    updated_at: Timestamp,
+}
+
+/// The dimensions by which what an agent wants to write is judged.
+#[derive(Debug, ToSchema)]
+#[schema(example = json!({"name": "Tone", "dimensions": [{"slug": "tone", "type": "select",
+    "options": [{"value": "kind", "score": 1}, {"value": "cruel", "score": 0}],
+    "option_styles": {"cruel": {"hard_block": true}}}]}))]
+#[expect(dead_code, reason = "stands in the document only")]
+pub struct CriteriaSet {
+    #[schema(min_length = 1, max_length = 200)]
+    id: String,
+    #[schema(max_length = 200)]
+    name: String,
+    #[schema(max_items = 100)]
+    dimensions: Vec<Dimension>,
+    version: u64,
+    created_by: Option<String>,
+    #[schema(value_type = String, format = DateTime)]
+    created_at: Timestamp,
+    #[schema(value_type = String, format = DateTime)]
+    updated_at: Timestamp,
+}
+
+/// One field to look at. Only selections are judged.
+#[derive(Debug, ToSchema)]
+#[expect(dead_code, reason = "stands in the document only")]
+pub struct Dimension {
+    #[schema(min_length = 1, max_length = 200)]
+    slug: String,
+    name: Option<String>,
+    #[schema(rename = "type", required = false, default = "select")]
+    kind: String,
+    #[schema(required = false, max_items = 100)]
+    options: Vec<Choice>,
+    /// How options are shown, kept whole; `hard_block` is the one word in it that decides.
+    #[schema(value_type = BTreeMap<String, Object>, required = false)]
+    option_styles: BTreeMap<String, Raw>,
+}
+
+#[derive(Debug, ToSchema)]
+#[expect(dead_code, reason = "stands in the document only")]
+pub struct Choice {
+    #[schema(min_length = 1, max_length = 200)]
+    value: String,
+    label: Option<String>,
+    score: Option<f64>,
+    /// `true`, or a text that names the flag which choosing this raises.
+    #[schema(value_type = Raw, required = false)]
+    flag: Option<Raw>,
+}
+
+/// Every definition of a tenant, with every field.
+#[derive(Debug, ToSchema)]
+#[schema(example = json!({"version": 1, "entities": [{"id": "0198c5d2-0000-7000-8000-000000000001",
+    "type_slug": "city", "title": "Oban"}]}))]
+#[expect(dead_code, reason = "stands in the document only")]
+pub struct Bundle {
+    /// The shape of this document; left out, the newest.
+    #[schema(required = false, minimum = 1, maximum = 1)]
+    version: u32,
+    #[schema(required = false)]
+    agents: Vec<NewAgent>,
+    #[schema(required = false)]
+    criteria_sets: Vec<NewCriteriaSet>,
+    #[schema(required = false)]
+    entities: Vec<NewEntity>,
+    #[schema(required = false)]
+    tasks: Vec<NewTask>,
+}
+
+macro_rules! lists {
+    ($($name:ident of $item:ident),+) => {$(
+        #[derive(Debug, ToSchema)]
+        #[expect(dead_code, reason = "stands in the document only")]
+        pub struct $name {
+            items: Vec<$item>,
+            /// Pass it as `cursor` for the next page; null at the end.
+            next_cursor: Option<String>,
+        }
+    )+};
+}
+lists!(TaskList of Task, AgentList of Agent, EntityList of Entity, CriteriaSetList of CriteriaSet);

@@ -1,0 +1,162 @@
+//! Runs of tasks on the wire: starting one, where it stands, and the runs that were about an entity.
+
+use sederunt_core::engine::{self, TaskStanding as CoreStanding};
+use sederunt_core::session::query::{ListCursor, Page};
+use sederunt_core::work::output::Output as CoreOutput;
+use sederunt_core::{Error, Timestamp};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::Raw;
+use super::event::Event;
+use super::library::{Output, TaskStatus};
+use super::session::{Session, Status};
+use crate::http::query::{Ask, Pairs};
+
+/// A task to be started.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"input": {"city": "Oban"}}))]
+pub struct Trigger {
+    /// Laid over the task's own input, field by field. At most 256 KiB.
+    #[schema(value_type = Raw, required = false)]
+    pub input: Option<Raw>,
+}
+
+/// Where a task's newest run stands.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct TaskStanding {
+    pub task_id: String,
+    pub task_slug: String,
+    pub task_name: String,
+    #[schema(value_type = TaskStatus)]
+    pub task_status: &'static str,
+    /// The newest run that you may see; null before there is one.
+    pub session: Option<Session>,
+    pub status: Option<Status>,
+    /// How long it took, or has been running.
+    pub duration_ms: Option<i64>,
+    pub error_message: Option<String>,
+    /// The newest events of that run, oldest first.
+    pub events: Vec<Event>,
+}
+
+impl From<CoreStanding> for TaskStanding {
+    fn from(standing: CoreStanding) -> Self {
+        let task = standing.task;
+        let session = standing.session.map(Session::from);
+        Self {
+            task_id: task.id.into(),
+            task_slug: task.value.slug,
+            task_name: task.value.name,
+            task_status: task.value.status.as_str(),
+            status: session.as_ref().map(|session| session.status),
+            error_message: session.as_ref().and_then(|session| session.error_message.clone()),
+            session,
+            duration_ms: standing.duration_ms,
+            events: standing.events.iter().map(Event::from).collect(),
+        }
+    }
+}
+
+/// A session that was about an entity.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct EntitySession {
+    pub id: String,
+    pub task_id: Option<String>,
+    pub task_slug: Option<String>,
+    pub task_name: Option<String>,
+    /// The task's output contract, as it is now.
+    #[schema(value_type = Option<Output>)]
+    pub task_output_config: Option<CoreOutput>,
+    pub status: Status,
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub started_at: Option<Timestamp>,
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub completed_at: Option<Timestamp>,
+    pub duration_ms: Option<i64>,
+    pub parent_id: Option<String>,
+    pub error_message: Option<String>,
+    pub child_count: usize,
+}
+
+impl From<engine::EntitySession> for EntitySession {
+    fn from(row: engine::EntitySession) -> Self {
+        let details = row.session.details;
+        let (task_slug, task_name, task_output_config) = match row.task {
+            Some(task) => (Some(task.value.slug), Some(task.value.name), task.value.output),
+            None => (None, None, None),
+        };
+        Self {
+            id: row.session.id.to_string(),
+            task_id: details.task_id.map(Into::into),
+            task_slug,
+            task_name,
+            task_output_config,
+            status: row.session.head.status.into(),
+            started_at: details.started_at,
+            completed_at: details.completed_at,
+            duration_ms: row.duration_ms,
+            parent_id: details.parent_id.map(|id| id.to_string()),
+            error_message: details.error_message.map(Into::into),
+            child_count: row.child_count,
+        }
+    }
+}
+
+/// A page of them, newest activity first.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct EntitySessionList {
+    pub items: Vec<EntitySession>,
+    /// Pass it as `cursor` for the next page; null at the end.
+    pub next_cursor: Option<String>,
+}
+
+impl From<Page<engine::EntitySession>> for EntitySessionList {
+    fn from(page: Page<engine::EntitySession>) -> Self {
+        Self {
+            items: page.items.into_iter().map(Into::into).collect(),
+            next_cursor: page.next.map(|cursor| cursor.to_string()),
+        }
+    }
+}
+
+/// Rows of an entity's sessions on one page when the caller names no limit, and at most.
+const ROWS_DEFAULT: usize = 20;
+const ROWS_MAX: usize = 100;
+
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "stands in the document only; `EntitySessionsQuery` is what is read")]
+pub struct EntitySessionsAsked {
+    /// Only sessions without a parent.
+    parents_only: Option<bool>,
+    /// More than 100 is 100.
+    #[param(minimum = 1, default = 20)]
+    limit: Option<u64>,
+    /// A `next_cursor` of this list.
+    #[param(pattern = "^-?[0-9]{1,18}\\.-?[0-9]{1,18}$")]
+    cursor: Option<String>,
+}
+
+#[derive(Debug)]
+pub struct EntitySessionsQuery {
+    pub parents_only: bool,
+    pub after: Option<ListCursor>,
+    pub limit: usize,
+}
+
+impl Ask for EntitySessionsQuery {
+    fn read(pairs: &mut Pairs) -> Result<Self, Error> {
+        let limit = match pairs.number(&["limit"])? {
+            None => ROWS_DEFAULT,
+            Some(0) => return Err(Error::invalid("limit", "must be at least 1")),
+            Some(limit) => usize::try_from(limit).unwrap_or(ROWS_MAX).min(ROWS_MAX),
+        };
+        Ok(Self {
+            parents_only: pairs.flag(&["parents_only", "parentsOnly"])?.unwrap_or(false),
+            after: pairs.list_cursor()?,
+            limit,
+        })
+    }
+}

@@ -1,0 +1,130 @@
+//! A person's work queue on the wire.
+
+use sederunt_core::Error;
+use sederunt_core::engine::Waiting;
+use sederunt_core::library as core;
+use sederunt_core::session::query::Page;
+use sederunt_core::work::queue::QueueCounts as CoreCounts;
+use serde::Serialize;
+use utoipa::{IntoParams, ToSchema};
+
+use super::approval::Approval;
+use super::library::{Kept, Task};
+use super::session::Session;
+use crate::http::query::{Ask, Pairs};
+
+/// How many lines each bucket has.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+pub struct QueueCounts {
+    /// Approvals assigned to me, and sessions on my tasks that wait for a person.
+    pub needs_me: u64,
+    /// Running or pending sessions on my tasks.
+    pub running: u64,
+    /// My active tasks with an agent and nothing running or pending.
+    pub delegatable: u64,
+    /// Failing sessions on my tasks, last changed less than a day ago.
+    pub failed: u64,
+    /// Sessions on my tasks that completed since my midnight.
+    pub done_today: u64,
+}
+
+impl From<CoreCounts> for QueueCounts {
+    fn from(counts: CoreCounts) -> Self {
+        let CoreCounts { needs_me, running, delegatable, failed, done_today } = counts;
+        Self { needs_me, running, delegatable, failed, done_today }
+    }
+}
+
+/// One line of a bucket: an approval with its session, a session, or a task.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct QueueItem {
+    pub kind: QueueItemKind,
+    pub approval: Option<Approval>,
+    pub session: Option<Session>,
+    #[schema(value_type = Option<Task>)]
+    pub task: Option<Kept<core::Task>>,
+}
+
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum QueueItemKind {
+    Approval,
+    Session,
+    Task,
+}
+
+impl From<Waiting> for QueueItem {
+    fn from(waiting: Waiting) -> Self {
+        let (kind, approval, session, task) = match waiting {
+            Waiting::Approval(approval, session) => {
+                (QueueItemKind::Approval, Some((*approval).into()), Some((*session).into()), None)
+            }
+            Waiting::Session(session) => (QueueItemKind::Session, None, Some((*session).into()), None),
+            Waiting::Task(task) => (QueueItemKind::Task, None, None, Some((*task).into())),
+        };
+        Self { kind, approval, session, task }
+    }
+}
+
+/// A page of a bucket, newest first.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct QueueList {
+    pub items: Vec<QueueItem>,
+    /// Pass it as `cursor` for the next page; null at the end.
+    pub next_cursor: Option<String>,
+}
+
+impl From<Page<Waiting, i64>> for QueueList {
+    fn from(page: Page<Waiting, i64>) -> Self {
+        Self {
+            items: page.items.into_iter().map(Into::into).collect(),
+            next_cursor: page.next.map(|next| next.to_string()),
+        }
+    }
+}
+
+/// Whose midnight.
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "stands in the document only; `ZoneQuery` is what is read")]
+pub struct ZoneAsked {
+    /// A time zone; left out, UTC.
+    #[param(example = "Europe/London")]
+    tz: Option<String>,
+}
+
+#[derive(Debug)]
+pub struct ZoneQuery(pub Option<String>);
+
+impl Ask for ZoneQuery {
+    fn read(pairs: &mut Pairs) -> Result<Self, Error> {
+        Ok(Self(pairs.text(&["tz"])?))
+    }
+}
+
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "stands in the document only; `BucketQuery` is what is read")]
+pub struct BucketAsked {
+    /// A time zone; left out, UTC.
+    #[param(example = "Europe/London")]
+    tz: Option<String>,
+    #[param(minimum = 1, maximum = 1000, default = 100)]
+    limit: Option<i64>,
+    /// A `next_cursor` of this list.
+    #[param(pattern = "^-?[0-9]{1,18}$")]
+    cursor: Option<String>,
+}
+
+#[derive(Debug)]
+pub struct BucketQuery {
+    pub zone: Option<String>,
+    pub after: Option<i64>,
+    pub limit: usize,
+}
+
+impl Ask for BucketQuery {
+    fn read(pairs: &mut Pairs) -> Result<Self, Error> {
+        Ok(Self { zone: pairs.text(&["tz"])?, after: pairs.row_cursor()?, limit: pairs.limit()? })
+    }
+}

@@ -1,0 +1,278 @@
+//! /api/approvals, and what a decision does
+
+use std::time::Duration;
+
+use sederunt_core::access::Role;
+use serde_json::{Value, json};
+
+use crate::house::{Ground, Guest, House, on_every_store};
+use crate::tasks::{ENTITY, claim, complete, judged, stage, trigger};
+
+on_every_store!(
+    an_output_is_edited_approved_and_written_back,
+    an_output_that_must_not_be_written_fails_its_run,
+    a_tool_call_resumes_with_the_edited_arguments,
+    a_denied_output_is_tried_again_and_the_third_fails,
+    a_question_is_answered_by_its_assignee,
+    several_pending_must_be_named_one_by_one,
+    silence_never_approves,
+    only_the_assignee_and_owners_see_what_waits,
+);
+
+/// Starts the judged task and brings its output before its assignee.
+async fn staged(owner: &Guest<'_>, worker: &Guest<'_>, result: Value) -> (String, Value) {
+    let session = trigger(owner, "report").await;
+    let claimed = claim(worker).await;
+    let parked = complete(worker, &claimed, result).await.expect(200).body;
+    assert_eq!(parked["status"], "waiting_human");
+    (session.clone(), only_of(owner, &session).await)
+}
+
+/// The one pending approval of a session.
+async fn only_of(owner: &Guest<'_>, session: &str) -> Value {
+    let list =
+        owner.get(&format!("/api/approvals?state=pending&session_id={session}")).await.expect(200).body;
+    assert_eq!(list["items"].as_array().unwrap().len(), 1, "{list}");
+    list["items"][0].clone()
+}
+
+fn decide(approval: &Value) -> String {
+    format!("/api/approvals/{}/decide", approval["id"].as_str().unwrap())
+}
+
+async fn an_output_is_edited_approved_and_written_back(ground: Ground) {
+    let house = House::keyed(ground).await;
+    let (owner, worker) = (house.key(Role::Owner, "").await, house.key(Role::Worker, "").await);
+    let ada = house.key(Role::Member, "ada").await;
+    stage(&owner).await;
+    let task = owner.post("/api/tasks", judged()).await.expect(201).id();
+    let values = json!({"summary": "It rains.", "tone": "blunt"});
+    let (session, _) = staged(&owner, &worker, values.clone()).await;
+
+    let inbox = ada.get("/api/approvals?state=pending&mine=true").await.expect(200).body;
+    let approval = inbox["items"][0].clone();
+    assert_eq!((&approval["kind"], &approval["staged"]), (&json!("output"), &values));
+    assert_eq!((&approval["score"], &approval["flags"]), (&json!(0.4), &json!(["tone:blunt"])));
+    assert_eq!((&approval["session_id"], &approval["task_id"]), (&json!(session), &json!(task)));
+    assert_eq!((&approval["assigned_to"], &approval["decision"]), (&json!("ada"), &json!(null)));
+    let one = format!("/api/approvals/{}", approval["id"].as_str().unwrap());
+    assert_eq!(ada.get(&one).await.expect(200).body, approval);
+
+    let path = decide(&approval);
+    let edit = |edit: Value| json!({"decision": "approve", "modifiedOutput": edit});
+    for (body, field) in [
+        (edit(json!({"mood": "fine"})), "modified_output.mood"),
+        (edit(json!({"tone": "rude"})), "modified_output.tone"),
+        (json!({"decision": "approve", "modified_args": {}}), "modified_args"),
+        (json!({"decision": "perhaps"}), "decision"),
+        (json!({"decision": "approve", "why": 1}), "why"),
+    ] {
+        let refused = ada.post(&path, body.clone()).await.refused(422, "invalid");
+        assert_eq!(refused.body["error"]["field"], field, "{body}");
+    }
+    let blocked = ada.post(&path, edit(json!({"tone": "cruel"}))).await.refused(422, "hard_blocked");
+    assert_eq!(blocked.body["error"]["details"], json!({"dimension": "tone", "option": "cruel"}));
+    let stale = json!({"decision": "approve", "digest": "0".repeat(64)});
+    ada.post(&path, stale).await.refused(409, "stale_base");
+    assert_eq!(ada.get(&one).await.expect(200).body, approval, "nothing was decided yet");
+
+    let wish = json!({"decision": "approve", "modified_output": {"tone": "kind"}, "reason": "softer",
+        "digest": approval["digest"]});
+    let decided = ada.post(&path, wish.clone()).await.expect(200).body;
+    assert_eq!((&decided["state"], &decided["decided_by"]), (&json!("approved"), &json!("ada")));
+    assert_eq!((&decided["decision"], &decided["reason"]), (&json!("approve"), &json!("softer")));
+    assert_eq!(decided["edited"], json!({"summary": "It rains.", "tone": "kind"}));
+    assert_eq!(decided["score"], 1.0);
+    assert_ne!(decided["digest"], approval["digest"], "what was edited has a digest of its own");
+    let ended = owner.get(&format!("/api/sessions/{session}")).await.expect(200).body;
+    assert_eq!((&ended["status"], &ended["result"]), (&json!("completed"), &decided["edited"]));
+    let entity = ada.get(&format!("/api/entities/{ENTITY}")).await.expect(200).body;
+    assert_eq!(entity["fields"], json!({"people": 8490, "summary": "It rains.", "tone": "kind"}));
+
+    assert_eq!(ada.post(&path, json!({"decision": "approve"})).await.expect(200).body, decided);
+    let other = owner.post(&path, json!({"decision": "deny"})).await.refused(409, "already_decided");
+    assert_eq!(other.body["error"]["details"], json!({"decision": "approve", "decided_by": "ada"}));
+    let log =
+        owner.get(&format!("/api/sessions/{session}/events?types=user.output_approval")).await.expect(200);
+    assert_eq!(log.body["events"].as_array().unwrap().len(), 1);
+    assert_eq!(log.body["events"][0]["metadata"]["edited"], true);
+}
+
+async fn an_output_that_must_not_be_written_fails_its_run(ground: Ground) {
+    let house = House::local(ground).await;
+    let owner = house.anyone();
+    stage(&owner).await;
+    owner.post("/api/tasks", judged()).await.expect(201);
+    trigger(&owner, "report").await;
+    let claimed = claim(&owner).await;
+    let ended = complete(&owner, &claimed, json!({"summary": "x", "tone": "cruel"})).await.expect(200).body;
+    assert_eq!(ended["status"], "failed");
+    assert_eq!(owner.get("/api/approvals").await.expect(200).body["items"], json!([]));
+}
+
+/// Starts the task and pauses its run for a tool call.
+async fn paused_at_a_tool(owner: &Guest<'_>, task: &str) -> (String, Value) {
+    let session = trigger(owner, task).await;
+    let claimed = claim(owner).await;
+    let call = json!({"id": "c1", "name": "send_mail", "args": {"to": "all", "text": "Hello"}});
+    let body = json!({"epoch": claimed["epoch"], "kind": "tool", "tool_call": call});
+    let parked = owner.post(&format!("/api/sessions/{session}/yield"), body).await.expect(200).body;
+    assert_eq!(parked["status"], "awaiting_tool");
+    (session.clone(), only_of(owner, &session).await)
+}
+
+async fn a_tool_call_resumes_with_the_edited_arguments(ground: Ground) {
+    let house = House::local(ground).await;
+    let owner = house.anyone();
+    owner
+        .post("/api/tasks", json!({"slug": "mail", "name": "Mail", "agent_slug": "eliza"}))
+        .await
+        .expect(201);
+    let (session, approval) = paused_at_a_tool(&owner, "mail").await;
+    assert_eq!((&approval["kind"], &approval["expires_at"]), (&json!("tool"), &json!(null)));
+    let path = "/api/actions/mail/tool-approval";
+    let wrong = json!({"decision": "approve", "modified_args": {"cc": "x"}});
+    let refused = owner.post(path, wrong).await.refused(422, "invalid");
+    assert_eq!(refused.body["error"]["field"], "modified_args.cc");
+    let keyed = owner.clone().with("idempotency-key", "k-1");
+    let wish = json!({"decision": "approve", "modifiedArgs": {"to": "ada"}});
+    let decided = keyed.post(path, wish).await.expect(200).body;
+    assert_eq!(decided["edited"], json!({"to": "ada", "text": "Hello"}));
+    let claimed = claim(&owner).await;
+    assert_eq!(claimed["session"]["id"], json!(session));
+    let resume = &claimed["resume"];
+    assert_eq!((&resume["approval_id"], &resume["decision"]), (&approval["id"], &json!("approve")));
+    assert_eq!((&resume["args"], &resume["digest"]), (&decided["edited"], &decided["digest"]));
+    assert_eq!(resume["tool_call"]["args"]["to"], "all", "the call as it was made");
+    owner
+        .post("/api/actions/mail/tool-approval", json!({"decision": "deny"}))
+        .await
+        .refused(404, "not_found");
+
+    let epoch = &claimed["epoch"];
+    let again =
+        json!({"epoch": epoch, "kind": "tool", "tool_call": {"id": "c2", "name": "send_mail", "args": {}}});
+    owner.post(&format!("/api/sessions/{session}/yield"), again).await.expect(200);
+    let second = only_of(&owner, &session).await;
+    let by_id = format!("/api/actions/{}/tool-approval", second["id"].as_str().unwrap());
+    owner.post(&by_id, json!({"decision": "deny", "reason": "not now"})).await.expect(200);
+    let resume = &claim(&owner).await["resume"];
+    assert_eq!((&resume["decision"], &resume["reason"]), (&json!("deny"), &json!("not now")));
+    assert_eq!(resume["args"], json!(null));
+}
+
+async fn a_denied_output_is_tried_again_and_the_third_fails(ground: Ground) {
+    let house = House::local(ground).await;
+    let owner = house.anyone();
+    stage(&owner).await;
+    owner.post("/api/tasks", judged()).await.expect(201);
+    let session = trigger(&owner, "report").await;
+    for round in 0..3 {
+        let claimed = claim(&owner).await;
+        assert_eq!(claimed["session"]["id"], json!(session));
+        let denials = claimed["brief"]["denials"].as_array().unwrap();
+        assert_eq!(denials.len(), round);
+        assert!(denials.iter().all(|denial| denial["reason"] == "too short"));
+        complete(&owner, &claimed, json!({"summary": "x", "tone": "kind"})).await.expect(200);
+        let approval = only_of(&owner, &session).await;
+        let no = json!({"decision": "deny", "reason": "too short"});
+        assert_eq!(owner.post(&decide(&approval), no).await.expect(200).body["state"], "denied");
+    }
+    let ended = owner.get(&format!("/api/sessions/{session}")).await.expect(200).body;
+    assert_eq!((&ended["status"], &ended["end_reason"]), (&json!("failed"), &json!("denied")));
+    assert!(ended["error_message"].as_str().unwrap().contains("too short"));
+    let entity = owner.get(&format!("/api/entities/{ENTITY}")).await.expect(200).body;
+    assert_eq!(entity["fields"], json!({"people": 8490}), "nothing was written");
+}
+
+async fn a_question_is_answered_by_its_assignee(ground: Ground) {
+    let house = House::keyed(ground).await;
+    let (owner, worker) = (house.key(Role::Owner, "").await, house.key(Role::Worker, "").await);
+    let (ada, bob) = (house.key(Role::Member, "ada").await, house.key(Role::Member, "bob").await);
+    let task = json!({"slug": "ask", "name": "Ask", "agent_slug": "eliza", "assigned_to": "ada"});
+    owner.post("/api/tasks", task).await.expect(201);
+    let session = trigger(&owner, "ask").await;
+    let claimed = claim(&worker).await;
+    let question = json!({"text": "How many?", "schema": {"type": "integer"}});
+    let body = json!({"epoch": claimed["epoch"], "kind": "human", "question": question});
+    worker.post(&format!("/api/sessions/{session}/yield"), body).await.expect(200);
+    let approval = only_of(&owner, &session).await;
+    assert_eq!((&approval["kind"], &approval["staged"]), (&json!("question"), &question));
+    let path = format!("/api/sessions/{session}/elicitation-reply");
+    bob.post(&path, json!({"reply": 3})).await.refused(404, "not_found");
+    ada.post(&decide(&approval), json!({"decision": "approve"})).await.refused(422, "invalid");
+    for wrong in [json!({"reply": "three"}), json!({}), json!({"reply": 3, "x": 1})] {
+        ada.post(&path, wrong).await.refused(422, "invalid");
+    }
+    ada.post(&format!("/api/sessions/{session}/human-complete"), json!({})).await.refused(422, "invalid");
+    assert_eq!(ada.post(&path, json!({"reply": 3})).await.expect(200).body["status"], "pending");
+    let resume = &claim(&worker).await["resume"];
+    assert_eq!((&resume["decision"], &resume["reply"]), (&json!("answer"), &json!(3)));
+    ada.post(&path, json!({"reply": 4})).await.expect(409);
+}
+
+async fn several_pending_must_be_named_one_by_one(ground: Ground) {
+    let house = House::local(ground).await;
+    let owner = house.anyone();
+    owner
+        .post("/api/tasks", json!({"slug": "mail", "name": "Mail", "agent_slug": "eliza"}))
+        .await
+        .expect(201);
+    let (_, first) = paused_at_a_tool(&owner, "mail").await;
+    paused_at_a_tool(&owner, "mail").await;
+    let yes = json!({"decision": "approve"});
+    owner.post("/api/actions/mail/tool-approval", yes.clone()).await.refused(409, "several_pending");
+    owner.post(&decide(&first), yes.clone()).await.expect(200);
+    owner.post("/api/actions/mail/tool-approval", yes).await.expect(200);
+    let pages = owner.get("/api/approvals?limit=1").await.expect(200).body;
+    let next = format!("/api/approvals?limit=1&cursor={}", pages["next_cursor"].as_str().unwrap());
+    assert_eq!(owner.get(&next).await.expect(200).body["items"][0]["id"], first["id"], "newest first");
+}
+
+async fn silence_never_approves(ground: Ground) {
+    let house = House::local(ground).await;
+    let owner = house.anyone();
+    stage(&owner).await;
+    let mut task = judged();
+    task["approval"] = json!({"expires_in_s": 60});
+    owner.post("/api/tasks", task).await.expect(201);
+    let (session, approval) = staged(&owner, &owner, json!({"summary": "x", "tone": "kind"})).await;
+    house.clock.advance(Duration::from_secs(61));
+    let path = format!("/api/approvals/{}", approval["id"].as_str().unwrap());
+    let look = async {
+        while owner.get(&path).await.body["state"] != "expired" {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    crate::house::within(look).await;
+    assert_eq!(owner.get(&format!("/api/sessions/{session}")).await.expect(200).body["status"], "expired");
+    owner.post(&decide(&approval), json!({"decision": "approve"})).await.refused(409, "already_decided");
+    let entity = owner.get(&format!("/api/entities/{ENTITY}")).await.expect(200).body;
+    assert_eq!(entity["fields"], json!({"people": 8490}));
+}
+
+async fn only_the_assignee_and_owners_see_what_waits(ground: Ground) {
+    let house = House::keyed(ground).await;
+    let (owner, worker) = (house.key(Role::Owner, "").await, house.key(Role::Worker, "").await);
+    let (ada, bob) = (house.key(Role::Member, "ada").await, house.key(Role::Member, "bob").await);
+    let guest = house.key(Role::Guest, "eve").await;
+    stage(&owner).await;
+    owner.post("/api/tasks", judged()).await.expect(201);
+    let (_, approval) = staged(&owner, &worker, json!({"summary": "x", "tone": "kind"})).await;
+    let one = format!("/api/approvals/{}", approval["id"].as_str().unwrap());
+    let yes = json!({"decision": "approve"});
+    for stranger in [&bob, &guest, &worker] {
+        let hidden = stranger.get(&one).await.refused(404, "not_found").body;
+        let missing = stranger.get("/api/approvals/nothing").await.refused(404, "not_found").body;
+        assert_eq!(hidden["error"]["message"], missing["error"]["message"]);
+        stranger.post(&decide(&approval), yes.clone()).await.refused(404, "not_found");
+    }
+    assert_eq!(bob.get("/api/approvals").await.expect(200).body["items"], json!([]));
+    guest.get("/api/approvals").await.refused(403, "denied");
+    worker.get("/api/approvals").await.refused(403, "denied");
+    for query in ["state=lost", "limit=0", "cursor=x", "session_id=a%2Fb", "nonsense=1"] {
+        owner.get(&format!("/api/approvals?{query}")).await.refused(422, "invalid");
+    }
+    assert_eq!(ada.get("/api/approvals?mine=true").await.expect(200).body["items"][0]["id"], approval["id"]);
+    ada.post(&decide(&approval), yes).await.expect(200);
+}
