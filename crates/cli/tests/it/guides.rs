@@ -18,7 +18,7 @@ fn the_first_task_runs_as_the_guide_says() {
     let world = World::new();
     let server = world.serve(&[]);
     let guide = commands("first-task.md").replace("http://localhost:7070", &server.url);
-    assert!(guide.contains("/api/claims") && guide.contains("/decide"), "{guide}");
+    assert!(guide.contains("post claims") && guide.contains("/decide"), "{guide}");
     let script = format!("set -eu\n{guide}");
     let mut shell = Command::new("bash");
     shell.args(["-c", &script]).current_dir(world.directory.path()).stdin(Stdio::null());
