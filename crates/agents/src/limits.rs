@@ -50,6 +50,6 @@ pub const TOOL_TRIES_MAX: u32 = 3;
 /// The wait before the second try; the third waits twice as long.
 pub const TOOL_TRY_WAIT: Duration = Duration::from_millis(200);
 /// How often an idle worker looks for work although nobody woke it.
-pub const WORK_LOOK_AGAIN: Duration = Duration::from_secs(2);
+pub const WORK_LOOK_AGAIN: Duration = Duration::from_secs(10);
 /// How often a worker looks for new tenants.
 pub const TENANTS_LOOK_AGAIN: Duration = Duration::from_secs(2);

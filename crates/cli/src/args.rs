@@ -124,6 +124,12 @@ pub struct Serve {
     /// How to write the log [default: text]
     #[arg(long, value_name = "FORMAT", value_parser = ["text", "json"])]
     pub log: Option<String>,
+    /// Runs that this server works on at once; 0 leaves all work to others [default: 4]
+    #[arg(long, value_name = "N")]
+    pub workers: Option<String>,
+    /// The model of agents that name none: eliza, openai:MODEL, anthropic:MODEL or scripted:FILE [default: eliza]
+    #[arg(long, value_name = "MODEL")]
+    pub model: Option<String>,
     /// Fill an empty store with sessions to look at, and keep some of them moving
     #[arg(long)]
     pub demo: bool,
@@ -362,6 +368,8 @@ impl Cli {
             add("auth", "--auth", &serve.auth);
             add("public_url", "--public-url", &serve.public_url);
             add("log", "--log", &serve.log);
+            add("workers", "--workers", &serve.workers);
+            add("model", "--model", &serve.model);
         }
         flags
     }

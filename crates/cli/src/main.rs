@@ -1,6 +1,7 @@
 //! The binary `sederunt`: arguments, configuration, wiring, exit codes. What the product does
 //! stands in `sederunt-core`; this crate reads what people write and writes what people read.
 
+mod agents;
 mod args;
 mod commands;
 mod config;

@@ -9,6 +9,7 @@ use sederunt_server::{Auth, ConfigError, JwtConfig, JwtKeys, Rate, Rates, Server
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
+use crate::agents::Workers;
 use crate::commands::Scene;
 use crate::config::{AuthKind, Config, Jwt, LogFormat};
 use crate::demo;
@@ -53,6 +54,7 @@ async fn serve(scene: &Scene, store: &Sederunt, mut config: ServerConfig, demo: 
     if let Some(directory) = directory {
         beside::announce(directory, &Running { url: url.clone(), pid: std::process::id() })?;
     }
+    let workers = Workers::start(store.engine(), &scene.config)?;
     let demo = demo.then(|| tokio::spawn(demo::run(store.engine().clone())));
     tracing::info!(target: "sederunt", %url, store = %scene.config.store.0, "serving");
     match scene.out.line(format!("listening on {url}")) {
@@ -61,6 +63,9 @@ async fn serve(scene: &Scene, store: &Sederunt, mut config: ServerConfig, demo: 
         Err(failure) => return Err(failure),
     }
     server.run(signals.stop(directory.map(Path::to_owned))).await;
+    if let Some(workers) = workers {
+        workers.stop(scene.config.shutdown.drain.0).await;
+    }
     if let Some(demo) = demo {
         demo.abort();
         let _ = demo.await;

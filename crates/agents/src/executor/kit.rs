@@ -8,10 +8,10 @@ use sederunt_core::json::Json;
 use sederunt_core::library::agent::{HttpTool as HttpDefinition, McpTools, Tool as Definition};
 
 use crate::limits;
-use crate::model::eliza::Eliza;
+use crate::model::Model;
+use crate::model::choice::{Choice, Providers};
 use crate::model::price::Prices;
 use crate::model::retry::{Policy, Retrying};
-use crate::model::{Model, Settings as Provider, anthropic, openai};
 use crate::outbound::Outbound;
 use crate::tool::http::{HttpTool, Secrets, Settings as HttpSettings};
 use crate::tool::{BadTool, Confirm, Error as ToolError, ToolSpec, Toolbox, mcp};
@@ -24,10 +24,8 @@ const EXTERNAL: &str = "external";
 pub struct Kit {
     /// The model of agents that name none.
     pub default_model: String,
-    /// Providers of `openai:…` models, by the name before the colon.
-    pub openai: BTreeMap<String, Provider>,
-    pub anthropic: BTreeMap<String, Provider>,
-    /// Models under names of their own, such as scripts.
+    pub providers: Providers,
+    /// Models that the configuration names, such as scripts. No agent opens a file by itself.
     pub named: BTreeMap<String, Arc<dyn Model>>,
     pub prices: Prices,
     /// What each tenant's tools may use.
@@ -61,8 +59,7 @@ impl Kit {
     pub fn plain(outbound: Outbound) -> Self {
         Self {
             default_model: "eliza".to_owned(),
-            openai: BTreeMap::new(),
-            anthropic: BTreeMap::new(),
+            providers: Providers::default(),
             named: BTreeMap::new(),
             prices: Prices::default(),
             means: BTreeMap::new(),
@@ -85,20 +82,11 @@ impl Kit {
         if let Some(model) = self.named.get(name) {
             return Ok(self.patient(model.clone()));
         }
-        if name == "eliza" {
-            return Ok(Arc::new(Eliza));
-        }
         let unknown = || Unfit::NoModel(name.to_owned());
-        let (provider, model) = name.split_once(':').ok_or_else(unknown)?;
-        if let Some(settings) = self.openai.get(provider) {
-            let settings = Provider { model: model.to_owned(), ..settings.clone() };
-            return Ok(self.patient(Arc::new(openai::OpenAi::new(&settings).map_err(|_| unknown())?)));
+        match name.parse::<Choice>().map_err(|_| unknown())? {
+            Choice::Scripted(_) => Err(unknown()),
+            choice => choice.open(&self.providers).map(|model| self.patient(model)).map_err(|_| unknown()),
         }
-        if let Some(settings) = self.anthropic.get(provider) {
-            let settings = Provider { model: model.to_owned(), ..settings.clone() };
-            return Ok(self.patient(Arc::new(anthropic::Anthropic::new(&settings).map_err(|_| unknown())?)));
-        }
-        Err(unknown())
     }
 
     fn patient(&self, model: Arc<dyn Model>) -> Arc<dyn Model> {

@@ -110,7 +110,7 @@ pub fn what(approval: &Value) -> String {
 /// How long ago something was, in its largest unit.
 fn age(at: &Value) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let then = at.as_str().and_then(|text| Timestamp::parse(text).ok()).map_or(0, Timestamp::as_micros);
+    let then = at.as_str().and_then(Timestamp::parse).map_or(0, Timestamp::as_micros);
     since(now.saturating_sub(Duration::from_micros(u64::try_from(then).unwrap_or(0))))
 }
 

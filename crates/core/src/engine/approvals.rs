@@ -1,5 +1,7 @@
 //! Commands on what waits for a person: list it, decide it, answer it.
 
+use uuid::Uuid;
+
 use super::sessions::check_limit;
 use super::{Decided, Engine, Settled};
 use crate::access::{Actor, Role};
@@ -12,7 +14,7 @@ use crate::library::entity::Entity;
 use crate::library::{Defined, Kind, Task};
 use crate::session::Session;
 use crate::session::query::Page;
-use crate::store::{Change, IdemKey, Record};
+use crate::store::{Change, IdemKey, Note, Record};
 use crate::time::Timestamp;
 use crate::work::output::OutputType;
 use crate::work::run::Run;
@@ -44,7 +46,7 @@ impl Engine {
     }
 
     /// The approval of this id, or the only pending one of the task of this id.
-    pub async fn approval_or_only_of_task(&self, actor: &Actor, id: &str) -> Result<Approval> {
+    async fn approval_or_only_of_task(&self, actor: &Actor, id: &str) -> Result<Approval> {
         match self.approval(actor, id).await {
             Err(Error::NotFound) => {}
             found => return found,
@@ -64,6 +66,28 @@ impl Engine {
         }
     }
 
+    /// Decides on an approval by its id, or by that of its task. A repeat is about the approval that the
+    /// first call meant, whatever waits by now.
+    pub async fn decide_for(
+        &self,
+        actor: &Actor,
+        id: &str,
+        wish: Decide,
+        key: Option<IdemKey>,
+    ) -> Result<Approval> {
+        let before = match key {
+            Some(key) => self.store.recall(&actor.tenant, key).await?.and_then(|replay| replay.note),
+            None => None,
+        };
+        match before {
+            Some(Note(decided)) => self.approval(actor, &decided.to_string()).await,
+            None => {
+                let meant = self.approval_or_only_of_task(actor, id).await?;
+                self.decide(actor, &meant.id, wish, key).await
+            }
+        }
+    }
+
     /// Decides: the audit event, the write-back, the approval, the session and whatever waits for it
     /// change together. The same decision again changes nothing.
     pub async fn decide(
@@ -73,6 +97,7 @@ impl Engine {
         wish: Decide,
         key: Option<IdemKey>,
     ) -> Result<Approval> {
+        let key = key.map(|key| IdemKey { note: Uuid::parse_str(id).ok().map(Note), ..key });
         let done = self
             .settle_on(|| {
                 Box::pin(async {

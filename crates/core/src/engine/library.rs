@@ -34,12 +34,16 @@ impl Engine {
     ) -> Result<Defined<T>> {
         check_configures(actor, T::KIND)?;
         let drawn = Uuid::now_v7();
-        let id: Box<str> = match wish.own_id().or(id) {
-            Some(id) => {
+        let id: Box<str> = match (wish.own_id(), id) {
+            (Some(slug), _) => {
+                check_name("slug", slug)?;
+                slug.into()
+            }
+            (None, Some(id)) => {
                 check_name("id", id)?;
                 id.into()
             }
-            None => drawn.to_string().into(),
+            (None, None) => drawn.to_string().into(),
         };
         let made = Defined {
             id,

@@ -136,7 +136,7 @@ async fn a_tool_call_resumes_with_the_edited_arguments(ground: Ground) {
     assert_eq!(refused.body["error"]["field"], "modified_args.cc");
     let keyed = owner.clone().with("idempotency-key", "k-1");
     let wish = json!({"decision": "approve", "modifiedArgs": {"to": "ada"}});
-    let decided = keyed.post(path, wish).await.expect(200).body;
+    let decided = keyed.post(path, wish.clone()).await.expect(200).body;
     assert_eq!(decided["edited"], json!({"to": "ada", "text": "Hello"}));
     let claimed = claim(&owner).await;
     assert_eq!(claimed["session"]["id"], json!(session));
@@ -154,6 +154,12 @@ async fn a_tool_call_resumes_with_the_edited_arguments(ground: Ground) {
         json!({"epoch": epoch, "kind": "tool", "tool_call": {"id": "c2", "name": "send_mail", "args": {}}});
     owner.post(&format!("/api/sessions/{session}/yield"), again).await.expect(200);
     let second = only_of(&owner, &session).await;
+    assert_eq!(
+        keyed.post(path, wish).await.expect(200).body,
+        decided,
+        "a repeat is not about what waits now"
+    );
+    assert_eq!(only_of(&owner, &session).await, second);
     let by_id = format!("/api/actions/{}/tool-approval", second["id"].as_str().unwrap());
     owner.post(&by_id, json!({"decision": "deny", "reason": "not now"})).await.expect(200);
     let resume = &claim(&owner).await["resume"];

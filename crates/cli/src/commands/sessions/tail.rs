@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use sederunt::{Actor, Event, Sederunt, SessionId, StreamItem};
 use sederunt_server::client::Client;
+use sederunt_server::wire;
 use serde_json::Value;
 
 use super::super::Scene;

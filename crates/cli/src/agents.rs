@@ -1,0 +1,238 @@
+//! What the built-in workers are given: models, prices, and what each tenant's tools may use. Most of it stands in
+//! a file of its own, since it names secrets and commands, which no request may do.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use figment::Figment;
+use figment::providers::{Format, Toml};
+use sederunt_agents::executor::kit::{Kit, Means};
+use sederunt_agents::executor::{Executor, Settings};
+use sederunt_agents::model::choice::{Choice, Provider};
+use sederunt_agents::model::price::{Price, Prices};
+use sederunt_agents::outbound::{Allow, Outbound};
+use sederunt_agents::tool::mcp;
+use sederunt_core::engine::Engine;
+use sederunt_core::ids::TenantId;
+use serde::Deserialize;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::config::Config;
+use crate::exit::{Failure, Result};
+
+/// The file that `agents_file` names.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct AgentsFile {
+    openai: Where,
+    anthropic: Where,
+    /// Scripts by the name under which agents use them, as `scripted:NAME`.
+    scripts: BTreeMap<String, PathBuf>,
+    /// Prices by model, `*` at the end stands for the rest.
+    prices: BTreeMap<String, PriceOf>,
+    /// Hosts and networks that tools may reach although they are not on the public internet.
+    allow: Vec<String>,
+    tenants: BTreeMap<String, TenantMeans>,
+}
+
+/// A provider: its address, and the file that holds its key.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Where {
+    base_url: Option<String>,
+    key_file: Option<PathBuf>,
+}
+
+/// Per million tokens, in the currency of the bill.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PriceOf {
+    input: f64,
+    output: f64,
+    cached: Option<f64>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct TenantMeans {
+    /// Secrets by name: the files that hold them.
+    secrets: BTreeMap<String, PathBuf>,
+    mcp: BTreeMap<String, McpServer>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[derive(Default)]
+struct McpServer {
+    command: Option<String>,
+    args: Vec<String>,
+    env: BTreeMap<String, String>,
+    url: Option<String>,
+    headers: BTreeMap<String, String>,
+}
+
+/// The built-in workers while they run.
+pub struct Workers {
+    leave: watch::Sender<bool>,
+    serving: JoinHandle<()>,
+}
+
+impl Workers {
+    /// Starts them; none when the configuration asks for none.
+    pub fn start(engine: &Engine, config: &Config) -> Result<Option<Self>> {
+        if config.workers == 0 {
+            return Ok(None);
+        }
+        let settings = Settings {
+            worker: format!("sederunt-{}", std::process::id()),
+            runs_max: config.workers,
+            lease: config.work.lease.0,
+        };
+        let executor = Executor::new(engine.clone(), Arc::new(kit(config)?), settings);
+        let (leave, leaving) = watch::channel(false);
+        Ok(Some(Self { leave, serving: tokio::spawn(async move { executor.serve(leaving).await }) }))
+    }
+
+    /// Lets them finish what they have begun, for so long; what is left then is taken over after its lease.
+    pub async fn stop(self, patience: std::time::Duration) {
+        let _ = self.leave.send(true);
+        let mut serving = self.serving;
+        if tokio::time::timeout(patience, &mut serving).await.is_err() {
+            serving.abort();
+            let _ = serving.await;
+        }
+    }
+}
+
+fn kit(config: &Config) -> Result<Kit> {
+    let (file, base) = match &config.agents_file {
+        Some(path) => (read(path)?, path.parent().unwrap_or(Path::new("."))),
+        None => (AgentsFile::default(), Path::new(".")),
+    };
+    let allow = Allow::parse(file.allow.iter().map(String::as_str)).map_err(wrong)?;
+    let outbound = Outbound::new(allow).map_err(wrong)?;
+    let mut kit = Kit::plain(outbound.clone());
+    for (given, provider) in
+        [(&file.openai, &mut kit.providers.openai), (&file.anthropic, &mut kit.providers.anthropic)]
+    {
+        let Provider { base_url, key } = provider;
+        if let Some(url) = &given.base_url {
+            base_url.clone_from(url);
+        }
+        if let Some(path) = &given.key_file {
+            *key = Some(secret(&base.join(path))?);
+        }
+    }
+    for (name, path) in &file.scripts {
+        let script = Choice::Scripted(base.join(path)).open(&kit.providers).map_err(wrong)?;
+        kit.named.insert(format!("scripted:{name}"), script);
+    }
+    kit.prices = Prices::new(file.prices.iter().map(|(model, price)| (model.clone(), price.in_micros())));
+    for (tenant, given) in &file.tenants {
+        let mut means = Means::default();
+        for (name, path) in &given.secrets {
+            means.secrets.insert(name.clone(), secret(&base.join(path))?);
+        }
+        for (name, server) in &given.mcp {
+            let settings = mcp::Settings::new(name, server.transport(name)?);
+            let server = mcp::Server::new(settings, &means.secrets, &outbound).map_err(wrong)?;
+            means.servers.insert(name.clone(), server);
+        }
+        kit.means.insert(TenantId::parse(tenant).map_err(wrong)?, means);
+    }
+    match config.model.parse::<Choice>().map_err(wrong)? {
+        Choice::Scripted(path) => {
+            let script = Choice::Scripted(path).open(&kit.providers).map_err(wrong)?;
+            kit.named.insert(config.model.clone(), script);
+        }
+        choice => drop(choice.open(&kit.providers).map_err(wrong)?),
+    }
+    kit.default_model.clone_from(&config.model);
+    Ok(kit)
+}
+
+fn read(path: &Path) -> Result<AgentsFile> {
+    if !path.is_file() {
+        return Err(Failure::usage(format!("the file {} cannot be read", path.display())));
+    }
+    Figment::from(Toml::file_exact(path)).extract().map_err(wrong)
+}
+
+fn secret(path: &Path) -> Result<secrecy::SecretString> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Failure::usage(format!("the file {} cannot be read: {error}", path.display())))?;
+    Ok(text.trim().to_owned().into())
+}
+
+fn wrong(error: impl std::fmt::Display) -> Failure {
+    Failure::usage(format!("the agents' configuration cannot be used: {error}"))
+}
+
+impl PriceOf {
+    fn in_micros(&self) -> Price {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a price is a small positive number")]
+        let micros = |price: f64| (price * 1e6).round() as u64;
+        Price {
+            input_micros: micros(self.input),
+            output_micros: micros(self.output),
+            cached_micros: self.cached.map(micros),
+        }
+    }
+}
+
+impl McpServer {
+    fn transport(&self, name: &str) -> Result<mcp::Transport> {
+        let pairs = |map: &BTreeMap<String, String>| map.clone().into_iter().collect();
+        match (&self.command, &self.url) {
+            (Some(command), None) => Ok(mcp::Transport::Stdio {
+                command: command.clone(),
+                args: self.args.clone(),
+                env: pairs(&self.env),
+            }),
+            (None, Some(url)) => Ok(mcp::Transport::Http { url: url.clone(), headers: pairs(&self.headers) }),
+            _ => Err(wrong(format!("the MCP server `{name}` needs a `command` or a `url`, and not both"))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_agents_file_is_read_whole_and_nothing_unknown_is_taken() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("agents.toml");
+        std::fs::write(dir.path().join("key"), "s3cret\n").unwrap();
+        std::fs::write(dir.path().join("script.json"), r#"{"steps":[{"say":"hi"}]}"#).unwrap();
+        let good = r#"
+            allow = ["127.0.0.1"]
+            [openai]
+            base_url = "http://127.0.0.1:1/v1"
+            key_file = "key"
+            [scripts]
+            hello = "script.json"
+            [prices."openai:*"]
+            input = 2.5
+            output = 10
+            [tenants.default.secrets]
+            crm = "key"
+            [tenants.default.mcp.files]
+            command = "true"
+            [tenants.default.mcp.search]
+            url = "http://127.0.0.1:1/mcp"
+            headers = { Authorization = "Bearer ${crm}" }
+        "#;
+        std::fs::write(&path, good).unwrap();
+        let file = read(&path).unwrap();
+        assert_eq!(file.prices["openai:*"].in_micros().input_micros, 2_500_000);
+        assert_eq!(file.tenants["default"].mcp.len(), 2);
+        for bad in ["unknown = 1", "[openai]\nkey = \"in the open\"", "[tenants.default]\nsecret = 1"] {
+            std::fs::write(&path, bad).unwrap();
+            assert!(read(&path).is_err(), "{bad}");
+        }
+        assert!(read(&dir.path().join("none.toml")).is_err());
+    }
+}
