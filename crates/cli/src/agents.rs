@@ -172,7 +172,11 @@ fn wrong(error: impl std::fmt::Display) -> Failure {
 
 impl PriceOf {
     fn in_micros(&self) -> Price {
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a price is a small positive number")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a price is a small positive number"
+        )]
         let micros = |price: f64| (price * 1e6).round() as u64;
         Price {
             input_micros: micros(self.input),

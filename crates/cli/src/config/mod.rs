@@ -57,8 +57,15 @@ pub const SETTINGS: &[Setting] = &[
     optional("jwt.issuer", "the `iss` that tokens must have"),
     optional("jwt.audience", "the `aud` that tokens must have"),
     setting("workers", "4", "runs that this server works on at once; 0 leaves all work to others"),
-    setting("model", "eliza", "the model of agents that name none: `eliza`, `openai:…`, `anthropic:…`, `scripted:FILE`"),
-    optional("agents_file", "the file with providers, prices, scripts, and each tenant's secrets and MCP servers"),
+    setting(
+        "model",
+        "eliza",
+        "the model of agents that name none: `eliza`, `openai:…`, `anthropic:…`, `scripted:FILE`",
+    ),
+    optional(
+        "agents_file",
+        "the file with providers, prices, scripts, and each tenant's secrets and MCP servers",
+    ),
     setting("work.lease", "30s", "how long a claim holds without a heartbeat"),
     setting("work.max_attempts", "3", "runs of a session before a lost lease fails it"),
     setting("work.sweep_every", "1s", "how often lost leases and passed deadlines are looked for"),
