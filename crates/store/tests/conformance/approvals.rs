@@ -45,7 +45,7 @@ pub fn an_approval(name: &str, session: &str) -> Approval {
 
 fn closing(name: &str, state: State) -> Record {
     let body = Body { reason: Some("because".into()), ..an_approval(name, "s").body };
-    Record::CloseApproval { id: name.into(), state, decided_by: Some("ann".into()), body: Box::new(body) }
+    Record::CloseApproval { id: name.into(), state, decided_by: Some("ann".into()), body: Some(Box::new(body)) }
 }
 
 fn all() -> ApprovalQuery {
@@ -136,7 +136,7 @@ async fn an_approval_is_closed_once(store: &TestStore) {
             created_at,
             decided_by: Some("ann".into()),
             decided_at: Some(closed),
-            body: *body,
+            body: *body.unwrap(),
             ..an_approval(name, "s")
         };
         assert_eq!(store.asked(name).await, Some(expected.clone()));
@@ -155,7 +155,7 @@ async fn an_approval_is_closed_once(store: &TestStore) {
         id: "f".into(),
         state: State::Expired,
         decided_by: None,
-        body: Box::new(an_approval("f", "s").body),
+        body: Some(Box::new(an_approval("f", "s").body)),
     };
     store.ask(an_approval("f", "s")).await;
     store.record(nobody).await;
