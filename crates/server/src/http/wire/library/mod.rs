@@ -1,6 +1,6 @@
 //! Tasks, agents, entities, criteria sets and bundles on the wire.
 //!
-//! What is written and read here are the product's own definitions; [`shapes`] says so in the document.
+//! What is written and read here are the product's own definitions; `shapes` says so in the document.
 
 mod shapes;
 
