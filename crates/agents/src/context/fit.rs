@@ -49,18 +49,18 @@ impl Part {
     }
 }
 
-/// The parts as one text within the room: the least worth is shortened first, and dropped when little is left
-/// of it.
-pub(super) fn surroundings(mut parts: Vec<Part>, room: usize) -> Option<String> {
+/// The parts as one text within the room, and the kinds that are in it: the least worth is shortened first, and
+/// dropped when little is left of it.
+pub(super) fn surroundings(mut parts: Vec<Part>, room: usize) -> (Option<String>, Vec<Kind>) {
     loop {
         let text = parts.iter().map(Part::written).collect::<Vec<_>>().join("\n\n");
         let over = (MESSAGE_OVERHEAD + tokens(&text)).saturating_sub(room);
-        if over == 0 || parts.is_empty() {
-            return (!text.is_empty()).then_some(text);
-        }
-        let least = (0..parts.len()).min_by_key(|at| parts[*at].worth())?;
-        if !shorten(&mut parts[least].text, over) {
-            parts.remove(least);
+        let least = (0..parts.len()).min_by_key(|at| parts[*at].worth());
+        match least {
+            None => return (None, Vec::new()),
+            Some(_) if over == 0 => return (Some(text), parts.iter().filter_map(|part| part.kind).collect()),
+            Some(least) if !shorten(&mut parts[least].text, over) => drop(parts.remove(least)),
+            Some(_) => {}
         }
     }
 }

@@ -45,6 +45,8 @@ pub struct Built {
     /// What the request is estimated at.
     pub tokens: usize,
     pub messages_cut: usize,
+    /// What surrounds the transcript in it, so that it can be recorded what a model was shown.
+    pub shown: Vec<Kind>,
 }
 
 /// The stable prefix and the tools leave no room for anything else.
@@ -84,7 +86,7 @@ pub fn build(input: &Input, budget: usize) -> Result<Built, BudgetTooSmall> {
     let mut turns = transcript::mend(&input.transcript);
     turns.iter_mut().for_each(fit::neutralise);
     let wanted: usize = turns.iter().map(fit::cost).sum();
-    let surroundings = fit::surroundings(parts(input), room.saturating_sub(wanted).max(room / 2));
+    let (surroundings, shown) = fit::surroundings(parts(input), room.saturating_sub(wanted).max(room / 2));
     let room =
         room - surroundings.as_ref().map_or(0, |text| estimate::MESSAGE_OVERHEAD + estimate::tokens(text));
     let cut = fit::turns(&mut turns, room);
@@ -106,7 +108,7 @@ pub fn build(input: &Input, budget: usize) -> Result<Built, BudgetTooSmall> {
         request.messages.push(Message::user(GO_ON));
     }
     request.replies_cut = cut.replies;
-    Ok(Built { tokens: estimate::request(&request), messages_cut: cut.messages, request })
+    Ok(Built { tokens: estimate::request(&request), messages_cut: cut.messages, shown, request })
 }
 
 fn prefix(instructions: &str, workspace: &str) -> String {

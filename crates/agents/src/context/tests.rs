@@ -52,6 +52,8 @@ fn everything_has_its_place_and_the_prefix_is_always_the_same() {
     assert!(places.is_sorted(), "{text}");
     assert_eq!(built.request.messages[1..], [user("one"), Message::assistant("1"), user("two")]);
     assert_eq!(built.messages_cut, 0);
+    let kinds = [Kind::Input, Kind::Entity, Kind::Memory, Kind::Lessons, Kind::Denials, Kind::Activity];
+    assert_eq!(built.shown, kinds);
     assert_eq!(built.tokens, estimate::request(&built.request));
 
     let changed = Input { memory: vec!["hates tea".to_owned()], transcript: Vec::new(), ..full() };
@@ -158,6 +160,7 @@ fn what_surrounds_the_transcript_gives_way_from_the_least() {
     let built = build(&input, 1_600).unwrap();
     let text = built.request.messages[0].text();
     assert!(text.contains("Sort the mail.") && text.contains("too long"));
+    assert_eq!(built.shown, [Kind::Memory, Kind::Denials]);
     assert!(!text.contains("\"activity\"") && text.contains("mmm") && text.contains("[cut]"), "{text}");
     assert!(built.tokens <= 1_600);
 }

@@ -36,7 +36,6 @@ impl Turn {
 /// The same turns, valid. Turns in which nothing is left are gone.
 pub fn mend(turns: &[Turn]) -> Vec<Turn> {
     let flat: Vec<&Message> = turns.iter().flat_map(|turn| &turn.messages).collect();
-    let mut used = HashSet::new();
     let mut at = 0;
     let mended = turns.iter().map(|turn| {
         let mut messages = Vec::new();
@@ -49,7 +48,7 @@ pub fn mend(turns: &[Turn]) -> Vec<Turn> {
                 Message::Assistant { text, calls } => {
                     let calls = distinct(calls);
                     messages.push(Message::Assistant { text: text.clone(), calls: calls.clone() });
-                    messages.extend(calls.iter().map(|call| result_of(call, &flat, at, &mut used)));
+                    messages.extend(calls.iter().map(|call| result_of(call, &flat[at..])));
                 }
                 Message::ToolResult { .. } => {}
             }
@@ -65,23 +64,17 @@ fn distinct(calls: &[ToolCall]) -> Vec<ToolCall> {
     calls.iter().filter(|call| seen.insert(call.id.as_str())).cloned().collect()
 }
 
-/// The first result of a call after it was made, each result being taken once.
-fn result_of(call: &ToolCall, flat: &[&Message], from: usize, used: &mut HashSet<usize>) -> Message {
-    let later = flat.iter().enumerate().skip(from);
-    let mut later = later.take_while(|(_, message)| {
-        // The same id called again: what follows belongs to that call.
-        !matches!(message, Message::Assistant { calls, .. } if calls.iter().any(|again| again.id == call.id))
-    });
-    let found = later.find(|(place, message)| {
-        !used.contains(place) && matches!(message, Message::ToolResult { call_id, .. } if *call_id == call.id)
-    });
-    let (content, is_error) = match found {
-        Some((place, Message::ToolResult { content, is_error, .. })) => {
-            used.insert(place);
-            (content.clone(), *is_error)
+/// The first result of a call among what came later. Where the same id is called again, what follows belongs to
+/// that call.
+fn result_of(call: &ToolCall, later: &[&Message]) -> Message {
+    let is_again = |message: &&&Message| matches!(message, Message::Assistant { calls, .. } if calls.iter().any(|again| again.id == call.id));
+    let found = later.iter().take_while(|message| !is_again(message)).find_map(|message| match message {
+        Message::ToolResult { call_id, content, is_error, .. } if *call_id == call.id => {
+            Some((content.clone(), *is_error))
         }
-        _ => (OUTCOME_UNKNOWN.to_owned(), true),
-    };
+        _ => None,
+    });
+    let (content, is_error) = found.unwrap_or_else(|| (OUTCOME_UNKNOWN.to_owned(), true));
     Message::ToolResult { call_id: call.id.clone(), name: call.name.clone(), content, is_error }
 }
 
