@@ -147,6 +147,9 @@ fn kit(config: &Config) -> Result<Kit> {
             let script = Choice::Scripted(path).open(&kit.providers).map_err(wrong)?;
             kit.named.insert(config.model.clone(), script);
         }
+        choice if !kit.providers.serve(&choice) => {
+            return Err(wrong(format!("`{}` needs a key: set one in `agents_file`", config.model)));
+        }
         choice => drop(choice.open(&kit.providers).map_err(wrong)?),
     }
     kit.default_model.clone_from(&config.model);

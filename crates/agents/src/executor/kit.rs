@@ -85,6 +85,7 @@ impl Kit {
         let unknown = || Unfit::NoModel(name.to_owned());
         match name.parse::<Choice>().map_err(|_| unknown())? {
             Choice::Scripted(_) => Err(unknown()),
+            choice if !self.providers.serve(&choice) => Err(unknown()),
             choice => choice.open(&self.providers).map(|model| self.patient(model)).map_err(|_| unknown()),
         }
     }

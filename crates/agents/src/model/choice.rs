@@ -60,6 +60,20 @@ pub struct Providers {
     pub idle: Duration,
 }
 
+impl Providers {
+    /// Whether there is any use in asking for this model: a public provider answers nobody without a key.
+    pub fn serve(&self, choice: &Choice) -> bool {
+        let public = Self::default();
+        let usable =
+            |here: &Provider, there: &Provider| here.key.is_some() || here.base_url != there.base_url;
+        match choice {
+            Choice::Eliza | Choice::Scripted(_) => true,
+            Choice::OpenAi(_) => usable(&self.openai, &public.openai),
+            Choice::Anthropic(_) => usable(&self.anthropic, &public.anthropic),
+        }
+    }
+}
+
 impl Default for Providers {
     /// The providers' own addresses, without keys.
     fn default() -> Self {

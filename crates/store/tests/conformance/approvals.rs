@@ -45,7 +45,12 @@ pub fn an_approval(name: &str, session: &str) -> Approval {
 
 fn closing(name: &str, state: State) -> Record {
     let body = Body { reason: Some("because".into()), ..an_approval(name, "s").body };
-    Record::CloseApproval { id: name.into(), state, decided_by: Some("ann".into()), body: Some(Box::new(body)) }
+    Record::CloseApproval {
+        id: name.into(),
+        state,
+        decided_by: Some("ann".into()),
+        body: Some(Box::new(body)),
+    }
 }
 
 fn all() -> ApprovalQuery {
