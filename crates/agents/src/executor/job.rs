@@ -323,7 +323,7 @@ impl Job {
     /// Puts a reply into the log as it was given, before anything is done about it.
     async fn say(&self, work: &mut Work, reply: &Reply) -> Step<()> {
         let step = work.spent.steps;
-        let mut usage = Some(serde_json::to_value(reply.usage).map_err(|error| Error::internal(error))?);
+        let mut usage = Some(serde_json::to_value(reply.usage).map_err(Error::internal)?);
         let mut metadata = |mut fields: serde_json::Value| {
             fields["step"] = step.into();
             if let Some(usage) = usage.take() {

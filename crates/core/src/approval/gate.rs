@@ -136,7 +136,8 @@ mod tests {
 
     #[test]
     fn the_gate_scores_flags_and_blocks() {
-        let table: [(&str, Option<f64>, &[&str], Option<(&str, &str)>); 9] = [
+        type Row<'a> = (&'a str, Option<f64>, &'a [&'a str], Option<(&'a str, &'a str)>);
+        let table: [Row<'_>; 9] = [
             (r#"{"tone":"kind","risk":"low","note":"x"}"#, Some(1.0), &[], None),
             (r#"{"tone":"curt","risk":"low"}"#, Some(0.75), &["tone:curt"], None),
             (r#"{"tone":"kind","risk":"high"}"#, Some(0.5), &["needs a lawyer"], None),

@@ -178,7 +178,8 @@ mod tests {
                 Child { key: "c", depends_on: &on_both, status: c },
             ]
         };
-        let table: [(Status, Status, Status, OnChildFailure, &[usize], &[usize], Option<Status>); 8] = [
+        type Row<'a> = (Status, Status, Status, OnChildFailure, &'a [usize], &'a [usize], Option<Status>);
+        let table: [Row<'_>; 8] = [
             (Pending, Draft, Draft, OnChildFailure::FailParent, &[], &[], None),
             (Completed, Draft, Draft, OnChildFailure::FailParent, &[1], &[], None),
             (Completed, Running, Draft, OnChildFailure::FailParent, &[], &[], None),
