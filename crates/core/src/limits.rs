@@ -112,7 +112,7 @@ pub const RUN_BYTES_MAX: usize = 256 * 1024;
 /// Readers of one log that are woken one by one; more are a crowd, and woken in waves.
 pub const CROWD_READERS: usize = 64;
 /// A wave that has not gone round a crowd by then is not waited for.
-pub const CROWD_WAVE_MAX: Duration = Duration::from_millis(100);
+pub const CROWD_WAVE_MAX: Duration = Duration::from_millis(20);
 /// Events that a wave may carry without a pause after it.
 pub const CROWD_EVENTS: usize = 4;
 /// Pause after a wave of more, for every reader: a fraction of what waking it costs.

@@ -31,8 +31,6 @@ struct Square {
     /// Events since the last wave.
     news: AtomicUsize,
     told: Notify,
-    /// Readers that wait: the others are busy, perhaps with a slow connection, and look by themselves.
-    waiting: AtomicUsize,
     /// Readers that the wave has still to reach before it counts as gone round.
     unreached: AtomicUsize,
     gone_round: Notify,
@@ -47,7 +45,6 @@ impl Default for Square {
             wake: watch::Sender::new(0),
             news: AtomicUsize::new(0),
             told: Notify::new(),
-            waiting: AtomicUsize::new(0),
             unreached: AtomicUsize::new(0),
             gone_round: Notify::new(),
         }
@@ -78,13 +75,15 @@ impl Bell {
         receiver
     }
 
-    /// Waits as a reader until somebody rings.
-    pub(super) async fn wait(&self, wake: &mut watch::Receiver<u64>) {
-        let _waiting = Waiting::on(&self.square);
-        if wake.changed().await.is_err() {
-            std::future::pending::<()>().await;
+    /// Notes that a reader was woken.
+    pub(super) fn reached(&self) {
+        if self.crier.get().is_some() {
+            let one_less = |left: usize| left.checked_sub(1);
+            let left = self.square.unreached.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less);
+            if left == Ok(1) {
+                self.square.gone_round.notify_one();
+            }
         }
-        self.square.reached();
     }
 
     pub(super) fn readers(&self) -> usize {
@@ -95,29 +94,6 @@ impl Bell {
 impl Square {
     fn wake(&self) {
         self.wake.send_modify(|count| *count += 1);
-    }
-
-    fn reached(&self) {
-        let one_less = |left: usize| left.checked_sub(1);
-        if self.unreached.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less) == Ok(1) {
-            self.gone_round.notify_one();
-        }
-    }
-}
-
-/// Counts a reader among those who wait, for as long as it does.
-struct Waiting<'a>(&'a AtomicUsize);
-
-impl<'a> Waiting<'a> {
-    fn on(square: &'a Square) -> Self {
-        square.waiting.fetch_add(1, Ordering::Relaxed);
-        Self(&square.waiting)
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -131,14 +107,13 @@ async fn cry(square: Arc<Square>) {
     loop {
         square.told.notified().await;
         let events = square.news.swap(0, Ordering::Relaxed);
-        let waiting = square.waiting.load(Ordering::Relaxed);
-        square.unreached.store(waiting - waiting / 8, Ordering::Relaxed);
+        let readers = square.wake.receiver_count();
+        // A few may be busy with a slow connection: nobody waits for those.
+        square.unreached.store(readers - readers / 8, Ordering::Relaxed);
         square.wake();
-        if waiting > 0 {
-            let _ = timeout(limits::CROWD_WAVE_MAX, square.gone_round.notified()).await;
-        }
+        let _ = timeout(limits::CROWD_WAVE_MAX, square.gone_round.notified()).await;
         if events > limits::CROWD_EVENTS {
-            sleep(pause(square.wake.receiver_count())).await;
+            sleep(pause(readers)).await;
         }
     }
 }
@@ -151,38 +126,23 @@ fn pause(readers: usize) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use std::pin::Pin;
-    use std::task::{Context, Waker};
-
-    use tokio::task::yield_now;
     use tokio::time::Instant;
 
     use super::*;
 
-    type Waits<'a> = Vec<Pin<Box<dyn Future<Output = ()> + 'a>>>;
-
+    /// A bell with as many readers.
     fn crowd(readers: usize) -> (Bell, Vec<watch::Receiver<u64>>) {
         let bell = Bell::default();
         let readers = (0..readers).map(|_| bell.subscribe()).collect();
         (bell, readers)
     }
 
-    fn waits<'a>(bell: &'a Bell, readers: &'a mut [watch::Receiver<u64>]) -> Waits<'a> {
-        readers
-            .iter_mut()
-            .map(|reader| -> Pin<Box<dyn Future<Output = ()>>> { Box::pin(bell.wait(reader)) })
-            .collect()
-    }
-
-    /// Lets readers look whether they were woken, and counts those that were.
-    async fn look(waits: &mut [Pin<Box<dyn Future<Output = ()> + '_>>]) -> usize {
-        let mut woken = 0;
-        for wait in waits {
-            // Every task may do only so much at a time.
-            yield_now().await;
-            woken += usize::from(wait.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready());
+    /// Waits until all were woken, and has as many of them say so.
+    async fn woken(bell: &Bell, readers: &mut [watch::Receiver<u64>], reached: usize) {
+        for reader in readers {
+            reader.changed().await.unwrap();
         }
-        woken
+        (0..reached).for_each(|_| bell.reached());
     }
 
     #[test]
@@ -197,47 +157,33 @@ mod tests {
         let (bell, mut readers) = crowd(limits::CROWD_READERS + 1);
         let began = Instant::now();
         for _ in 0..3 {
-            let mut waits = waits(&bell, &mut readers);
-            assert_eq!(look(&mut waits).await, 0);
             bell.ring(1);
-            yield_now().await;
-            assert_eq!(look(&mut waits).await, limits::CROWD_READERS + 1);
+            woken(&bell, &mut readers, limits::CROWD_READERS + 1).await;
         }
         assert_eq!(began.elapsed(), Duration::ZERO);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_next_wave_starts_when_nearly_all_who_waited_were_reached() {
+    async fn the_next_wave_starts_when_nearly_all_were_reached() {
         let (bell, mut readers) = crowd(80);
-        let mut busy = bell.subscribe();
-        let mut waits = waits(&bell, &mut readers);
-        look(&mut waits).await;
         bell.ring(1);
-        busy.changed().await.unwrap();
+        woken(&bell, &mut readers, 69).await;
         bell.ring(1);
-        assert_eq!(look(&mut waits[..69]).await, 69);
-        yield_now().await;
-        assert!(!busy.has_changed().unwrap(), "one too few");
-        assert_eq!(look(&mut waits[69..70]).await, 1);
-        let began = Instant::now();
-        busy.changed().await.unwrap();
-        assert_eq!(began.elapsed(), Duration::ZERO);
+        tokio::task::yield_now().await;
+        assert!(!readers[0].has_changed().unwrap(), "one too few");
+        bell.reached();
+        woken(&bell, &mut readers, 0).await;
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_wave_that_does_not_go_round_is_not_waited_for() {
-        for (waiting, waited) in [(0, Duration::ZERO), (80, limits::CROWD_WAVE_MAX)] {
-            let (bell, mut readers) = crowd(80);
-            let mut busy = bell.subscribe();
-            let mut waits = waits(&bell, &mut readers);
-            look(&mut waits[..waiting]).await;
-            let began = Instant::now();
-            for _ in 0..2 {
-                bell.ring(1);
-                busy.changed().await.unwrap();
-            }
-            assert_eq!(began.elapsed(), waited, "{waiting} readers wait");
-        }
+        let (bell, mut readers) = crowd(80);
+        let began = Instant::now();
+        bell.ring(1);
+        woken(&bell, &mut readers, 0).await;
+        bell.ring(1);
+        woken(&bell, &mut readers, 0).await;
+        assert_eq!(began.elapsed(), limits::CROWD_WAVE_MAX);
     }
 
     #[tokio::test(start_paused = true)]
@@ -247,9 +193,9 @@ mod tests {
             let (bell, mut readers) = crowd(1_000);
             let began = Instant::now();
             bell.ring(events);
-            readers[0].changed().await.unwrap();
+            woken(&bell, &mut readers, 1_000).await;
             bell.ring(1);
-            readers[0].changed().await.unwrap();
+            woken(&bell, &mut readers, 1_000).await;
             assert_eq!(began.elapsed(), paused, "{events} events");
         }
         assert_eq!(pause(1_000), Duration::from_millis(2));

@@ -283,9 +283,11 @@ impl Reader {
 
     /// Waits until there may be something new.
     pub async fn wait(&mut self) {
-        match &self.channel {
-            Some(channel) => channel.bell.wait(&mut self.wake).await,
-            None => std::future::pending().await,
+        if self.wake.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+        if let Some(channel) = &self.channel {
+            channel.bell.reached();
         }
     }
 }
