@@ -107,18 +107,6 @@ pub const DECIDE_ROUNDS_MAX: usize = 8;
 pub const RING_FRAMES_MAX: usize = 256;
 /// Bytes of those frames.
 pub const RING_BYTES_MAX: usize = 1024 * 1024;
-/// Bytes of the frames that a subscriber is handed at once, about: a slow one holds as much.
-pub const RUN_BYTES_MAX: usize = 256 * 1024;
-/// Readers of one log that are woken one by one; more are a crowd, and woken in waves.
-pub const CROWD_READERS: usize = 64;
-/// A wave that has not gone round a crowd by then is not waited for.
-pub const CROWD_WAVE_MAX: Duration = Duration::from_millis(20);
-/// Events that a wave may carry without a pause after it.
-pub const CROWD_EVENTS: usize = 4;
-/// Pause after a wave of more, for every reader: a fraction of what waking it costs.
-pub const CROWD_PAUSE_PER_READER: Duration = Duration::from_micros(2);
-/// No crowd is left alone for longer.
-pub const CROWD_PAUSE_MAX: Duration = Duration::from_millis(10);
 /// Text of one unfinished reply that late readers are given.
 pub const DELTA_TEXT_BYTES_MAX: usize = 256 * 1024;
 /// Hints kept per tenant for streams that resume.

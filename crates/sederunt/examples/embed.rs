@@ -29,7 +29,7 @@ pub async fn main() -> Result<()> {
     'follow: loop {
         match log.next().await? {
             StreamItem::Frames(frames) => {
-                for frame in frames.iter() {
+                for frame in frames {
                     let event = &frame.event;
                     println!(
                         "{} {} {}",

@@ -13,13 +13,13 @@ use crate::ids::{Incarnation, SessionId};
 use crate::limits;
 use crate::live::hints::Batch;
 use crate::live::reply::Shown;
-use crate::live::{Delta, Frame, HintReader, Next, Reader, Run};
+use crate::live::{Delta, Frame, HintReader, Next, Reader};
 
 /// What a log stream says next.
 #[derive(Debug)]
 pub enum StreamItem {
     /// Events after everything said so far, in order.
-    Frames(Arc<Run>),
+    Frames(Vec<Arc<Frame>>),
     /// Rows were removed: the log goes on at this sequence.
     Gap { first: u64 },
     /// The backlog is through; from here on it is live.
@@ -102,10 +102,10 @@ impl LogStream {
                 return Ok(item);
             }
             match self.reader.look() {
-                Next::Frames(run) => {
-                    let run = self.shown(run);
-                    if !run.is_empty() {
-                        return Ok(StreamItem::Frames(run));
+                Next::Frames(frames) => {
+                    let frames = self.shown(frames);
+                    if !frames.is_empty() {
+                        return Ok(StreamItem::Frames(frames));
                     }
                 }
                 Next::ReadStore => self.read_store().await?,
@@ -160,18 +160,17 @@ impl LogStream {
     }
 
     fn queue(&mut self, frames: Vec<Arc<Frame>>) {
-        let run = self.shown(Run::new(frames));
-        if !run.is_empty() {
-            self.queued.push_back(StreamItem::Frames(run));
+        let frames = self.shown(frames);
+        if !frames.is_empty() {
+            self.queued.push_back(StreamItem::Frames(frames));
         }
     }
 
-    fn shown(&self, run: Arc<Run>) -> Arc<Run> {
-        let shown = |frame: &&Arc<Frame>| SHARED_TYPES.contains(&frame.event.kind.as_str());
-        if self.actor.role == Role::Share && !run.iter().all(|frame| shown(&frame)) {
-            return Run::new(run.iter().filter(shown).cloned().collect());
+    fn shown(&self, mut frames: Vec<Arc<Frame>>) -> Vec<Arc<Frame>> {
+        if self.actor.role == Role::Share {
+            frames.retain(|frame| SHARED_TYPES.contains(&frame.event.kind.as_str()));
         }
-        run
+        frames
     }
 }
 

@@ -4,7 +4,6 @@
 //! hint streams wait on. Holds nothing that a restart would miss: a log is read from the store
 //! whenever the ring in memory does not reach back far enough.
 
-mod bell;
 pub mod hints;
 pub mod reply;
 pub mod ring;
@@ -16,7 +15,7 @@ use tokio::sync::watch;
 
 pub use hints::{Hint, HintReader};
 pub use reply::Delta;
-pub use ring::{Frame, Next, Reader, Run};
+pub use ring::{Frame, Next, Reader};
 
 use crate::ids::{Incarnation, SessionId, TenantId};
 use crate::session::Status;

@@ -5,14 +5,12 @@
 //! that is lost here is never lost to a reader.
 
 use std::collections::VecDeque;
-use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use super::bell::Bell;
 use super::{Hub, reply};
 use crate::event::Event;
 use crate::ids::Incarnation;
@@ -36,45 +34,11 @@ impl Frame {
     }
 }
 
-/// Frames that follow each other, put together once for all readers that stand at the same place.
-#[derive(Debug)]
-pub struct Run {
-    frames: Vec<Arc<Frame>>,
-    wire: OnceLock<Bytes>,
-}
-
-impl Run {
-    pub fn new(frames: Vec<Arc<Frame>>) -> Arc<Self> {
-        Arc::new(Self { frames, wire: OnceLock::new() })
-    }
-
-    /// The encoded form of all of them; the first reader that needs it pays for it.
-    pub fn wire(&self, encode: impl FnOnce(&[Arc<Frame>]) -> Bytes) -> Bytes {
-        self.wire.get_or_init(|| encode(&self.frames)).clone()
-    }
-
-    fn spans(&self, after: u64, upto: u64) -> bool {
-        self.first().is_some_and(|frame| frame.event.sequence == after + 1) && self.end() == Some(upto)
-    }
-
-    fn end(&self) -> Option<u64> {
-        self.last().map(|frame| frame.event.sequence)
-    }
-}
-
-impl Deref for Run {
-    type Target = [Arc<Frame>];
-
-    fn deref(&self) -> &Self::Target {
-        &self.frames
-    }
-}
-
 /// One log that somebody listens to.
 #[derive(Debug)]
 pub struct Channel {
     ring: Mutex<Ring>,
-    bell: Bell,
+    wake: watch::Sender<u64>,
 }
 
 #[derive(Debug, Default)]
@@ -85,8 +49,6 @@ struct Ring {
     mark: u64,
     frames: VecDeque<Arc<Frame>>,
     bytes: usize,
-    /// What was handed out last, for others who stand where that reader stood.
-    handed: Option<Arc<Run>>,
     /// Nothing was ever published here: the mark says nothing yet.
     fresh: bool,
     /// Notifications may have been lost since a reader last looked at the store.
@@ -96,7 +58,7 @@ struct Ring {
 
 impl Default for Channel {
     fn default() -> Self {
-        Self { ring: Mutex::new(Ring { fresh: true, ..Ring::default() }), bell: Bell::default() }
+        Self { ring: Mutex::new(Ring { fresh: true, ..Ring::default() }), wake: watch::Sender::new(0) }
     }
 }
 
@@ -109,7 +71,7 @@ impl Channel {
             }
             ring.raise(last_sequence);
         }
-        self.bell.ring(events.len());
+        self.nudge();
     }
 
     pub(super) fn raise(&self, last_sequence: u64) {
@@ -128,7 +90,7 @@ impl Channel {
     }
 
     pub(super) fn nudge(&self) {
-        self.bell.ring(0);
+        self.wake.send_modify(|count| *count += 1);
     }
 
     pub(super) fn mark(&self) -> u64 {
@@ -136,7 +98,7 @@ impl Channel {
     }
 
     pub(super) fn readers(&self) -> usize {
-        self.bell.readers()
+        self.wake.receiver_count()
     }
 }
 
@@ -175,29 +137,9 @@ impl Ring {
 
     fn clear(&mut self, upto: u64) {
         self.frames.clear();
-        self.handed = None;
         self.bytes = 0;
         self.base = upto;
         self.mark = upto;
-    }
-
-    /// The frames after a cursor that is not below the base, as many as go out at once.
-    fn run(&mut self, cursor: u64, readers: usize) -> Arc<Run> {
-        if let Some(run) = &self.handed
-            && run.spans(cursor, self.mark)
-        {
-            return run.clone();
-        }
-        let skip = usize::try_from(cursor - self.base).unwrap_or(usize::MAX);
-        let mut bytes = 0;
-        let some = self.frames.iter().skip(skip).take_while(|frame| {
-            let fits = bytes < limits::RUN_BYTES_MAX;
-            bytes += frame.event.bytes();
-            fits
-        });
-        let run = Run::new(some.cloned().collect());
-        self.handed = (readers > 1).then(|| run.clone());
-        run
     }
 }
 
@@ -205,7 +147,7 @@ impl Ring {
 #[derive(Debug)]
 pub enum Next {
     /// The events after the cursor, in order, without a gap.
-    Frames(Arc<Run>),
+    Frames(Vec<Arc<Frame>>),
     /// The ring does not reach back to the cursor: read the store.
     ReadStore,
     /// More of the unfinished reply.
@@ -232,7 +174,7 @@ pub struct Reader {
 
 impl Reader {
     pub(super) fn new(hub: Arc<Hub>, incarnation: Incarnation, channel: Arc<Channel>, cursor: u64) -> Self {
-        let wake = channel.bell.subscribe();
+        let wake = channel.wake.subscribe();
         let doubts_seen = channel.ring.lock().doubts;
         Self {
             hub,
@@ -255,7 +197,7 @@ impl Reader {
         self.wake.borrow_and_update();
         let Some(channel) = &self.channel else { return Next::Deleted };
         {
-            let mut ring = channel.ring.lock();
+            let ring = channel.ring.lock();
             if ring.deleted {
                 return Next::Deleted;
             }
@@ -267,9 +209,10 @@ impl Reader {
                 if self.cursor < ring.base {
                     return Next::ReadStore;
                 }
-                let run = ring.run(self.cursor, channel.readers());
-                self.cursor = run.end().unwrap_or(ring.mark);
-                return Next::Frames(run);
+                let skip = usize::try_from(self.cursor - ring.base).unwrap_or(usize::MAX);
+                let frames: Vec<_> = ring.frames.iter().skip(skip).cloned().collect();
+                self.cursor = ring.mark;
+                return Next::Frames(frames);
             }
         }
         self.hub.reply_since(self.incarnation, &mut self.reply_seen).map_or(Next::Wait, Next::Reply)
@@ -285,9 +228,6 @@ impl Reader {
     pub async fn wait(&mut self) {
         if self.wake.changed().await.is_err() {
             std::future::pending::<()>().await;
-        }
-        if let Some(channel) = &self.channel {
-            channel.bell.reached();
         }
     }
 }
@@ -305,7 +245,6 @@ mod tests {
     use super::*;
     use crate::event::EventType;
     use crate::ids::SessionId;
-    use crate::json::Json;
     use crate::time::Timestamp;
 
     fn event(sequence: u64) -> Arc<Event> {
@@ -350,41 +289,6 @@ mod tests {
         publish(&hub, 6..=6);
         assert_eq!(sequences(reader.look()), [4, 5, 6]);
         assert!(matches!(reader.look(), Next::Wait));
-    }
-
-    #[test]
-    fn readers_at_the_same_place_share_what_they_are_handed() {
-        let hub = Arc::new(Hub::default());
-        let [mut first, mut second, mut behind] = [3, 3, 2].map(|at| caught_up(&hub, at));
-        publish(&hub, 3..=5);
-        let handed = [first.look(), second.look(), behind.look()].map(|next| match next {
-            Next::Frames(run) => run,
-            other => panic!("expected frames, got {other:?}"),
-        });
-        assert!(Arc::ptr_eq(&handed[0], &handed[1]));
-        assert_eq!(handed.map(|run| run.len()), [2, 2, 3]);
-        publish(&hub, 6..=6);
-        for reader in [&mut first, &mut second, &mut behind] {
-            assert_eq!(sequences(reader.look()), [6]);
-        }
-    }
-
-    #[test]
-    fn a_reader_far_behind_is_handed_a_part_at_a_time() {
-        let hub = Arc::new(Hub::default());
-        let mut reader = caught_up(&hub, 0);
-        let large = Json::stored(format!("{:?}", "x".repeat(limits::RUN_BYTES_MAX / 4)));
-        let events: Vec<_> = (1..=6)
-            .map(|sequence| Arc::new(Event { content: Some(large.clone()), ..(*event(sequence)).clone() }))
-            .collect();
-        hub.logs.get(&Incarnation(uuid::Uuid::nil())).unwrap().publish(&events, 6);
-        let mut seen = Vec::new();
-        while reader.cursor() < 6 {
-            let some = sequences(reader.look());
-            assert!(some.len() <= 4);
-            seen.extend(some);
-        }
-        assert_eq!(seen, [1, 2, 3, 4, 5, 6]);
     }
 
     #[test]

@@ -11,13 +11,13 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::Response;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures_util::Stream;
 use http::{HeaderValue, header};
 use sederunt_core::access::Role;
 use sederunt_core::engine::{HintStream, LogStream, StreamItem};
+use sederunt_core::live::Frame;
 use sederunt_core::live::hints::Batch;
-use sederunt_core::live::{Frame, Run};
 use sederunt_core::{Error, limits};
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
@@ -30,7 +30,7 @@ use crate::metrics::OpenStream;
 
 /// Frames are put together up to about this size, so that a long backlog does not stand in memory
 /// twice.
-const CHUNK_BYTES: usize = limits::RUN_BYTES_MAX;
+const CHUNK_BYTES: usize = 256 * 1024;
 
 const READY: Bytes = Bytes::from_static(b"event: ready\ndata: {}\n\n");
 const HEARTBEAT: Bytes = Bytes::from_static(b":\n\n");
@@ -55,12 +55,8 @@ pub fn log(app: App, caller: Caller, mut log: LogStream) -> impl Stream<Item = R
         let mut phase = app.phase.clone();
         let mut pulse = Pulse::new(&caller, app.heartbeat);
         loop {
-            // What the log says is looked at first: it is what nearly every wake is about. A stream
-            // that always has more to say still ends and beats in time.
-            let owed = *phase.borrow() > Phase::Serving || pulse.is_due();
             let item = tokio::select! {
                 biased;
-                item = log.next(), if !owed => item,
                 () = leaving(&mut phase) => {
                     yield Ok(GOING_AWAY);
                     return;
@@ -75,10 +71,11 @@ pub fn log(app: App, caller: Caller, mut log: LogStream) -> impl Stream<Item = R
                     }
                     continue;
                 }
+                item = log.next() => item,
             };
             match item {
-                Ok(StreamItem::Frames(run)) => {
-                    for chunk in chunks(run, view) {
+                Ok(StreamItem::Frames(frames)) => {
+                    for chunk in chunks(frames, view) {
                         yield Ok(chunk);
                     }
                 }
@@ -159,36 +156,23 @@ fn ended(looked: Result<(), Error>) -> bool {
     !matches!(looked, Ok(()) | Err(Error::Unavailable(_) | Error::Internal(_)))
 }
 
-/// The frames as chunks: one, unless they are very many. What others read too was put together once
-/// for all of them; what was read for this stream alone is written straight into its chunks.
-fn chunks(run: Arc<Run>, view: View) -> impl Iterator<Item = Bytes> {
-    let shared = view == View::Full && Arc::strong_count(&run) > 1;
-    let mut sent = 0;
+/// The frames as chunks: one, unless they are very many. A frame that others read too was encoded
+/// once for all of them; one that was read for this stream alone is written straight into its chunk.
+fn chunks(frames: Vec<Arc<Frame>>, view: View) -> impl Iterator<Item = Bytes> {
+    let mut frames = frames.into_iter().peekable();
     std::iter::from_fn(move || {
-        let rest = run.get(sent..).filter(|rest| !rest.is_empty())?;
-        if shared {
-            sent = run.len();
-            return Some(run.wire(|frames| joined(frames, view, usize::MAX).0));
+        let first = frames.next()?;
+        if frames.peek().is_none() {
+            return Some(wire(&first, view));
         }
-        let (chunk, taken) = joined(rest, view, CHUNK_BYTES);
-        sent += taken;
-        Some(chunk)
+        let mut chunk = BytesMut::from(&wire(&first, view)[..]);
+        while chunk.len() < CHUNK_BYTES
+            && let Some(frame) = frames.next()
+        {
+            chunk.extend_from_slice(&wire(&frame, view));
+        }
+        Some(chunk.freeze())
     })
-}
-
-/// The first frames as one chunk of about this size at most, and how many they are.
-fn joined(frames: &[Arc<Frame>], view: View, bytes_max: usize) -> (Bytes, usize) {
-    if let [only] = frames {
-        return (wire(only, view), 1);
-    }
-    let mut chunk = Vec::new();
-    for (taken, frame) in frames.iter().enumerate() {
-        if chunk.len() >= bytes_max {
-            return (chunk.into(), taken);
-        }
-        chunk.extend_from_slice(&wire(frame, view));
-    }
-    (chunk.into(), frames.len())
 }
 
 fn wire(frame: &Arc<Frame>, view: View) -> Bytes {
@@ -226,7 +210,6 @@ fn hint_chunk(batch: &Batch, topics: Topics) -> Bytes {
 /// When to look again and when to show a sign of life.
 struct Pulse {
     ticks: tokio::time::Interval,
-    next_tick: Instant,
     revocable: bool,
     heartbeat: Duration,
     next_heartbeat: Instant,
@@ -249,17 +232,11 @@ impl Pulse {
         let now = Instant::now();
         let mut ticks = interval_at(now + every, every);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Self { ticks, next_tick: now + every, revocable: false, heartbeat, next_heartbeat: now + heartbeat }
-    }
-
-    fn is_due(&self) -> bool {
-        Instant::now() >= self.next_tick
+        Self { ticks, revocable: false, heartbeat, next_heartbeat: now + heartbeat }
     }
 
     async fn next(&mut self) -> Beat {
         let now = self.ticks.tick().await;
-        // Counted from now and not from when the tick was due: it is never before the tick itself.
-        self.next_tick = Instant::now() + self.ticks.period();
         let heartbeat = now >= self.next_heartbeat;
         if heartbeat {
             self.next_heartbeat = now + self.heartbeat;
@@ -297,32 +274,11 @@ mod tests {
         let frames: Vec<_> = (1..=50).map(frame).collect();
         let expected: Vec<u8> =
             frames.iter().flat_map(|frame| encode::frame(&frame.event, View::Full).to_vec()).collect();
-        let run = Run::new(frames);
-        let others = [run.clone(), run.clone()];
-        for run in others {
-            let sent: Vec<Bytes> = chunks(run, View::Full).collect();
-            assert_eq!(sent, [expected.clone()]);
-        }
-        assert_eq!(chunks(run, View::Full).collect::<Vec<_>>(), [expected]);
-    }
-
-    #[test]
-    fn a_long_backlog_is_cut_into_chunks() {
-        let many = Run::new((1..=1000).map(frame).collect());
-        let expected: Vec<u8> =
-            many.iter().flat_map(|frame| encode::frame(&frame.event, View::Full).to_vec()).collect();
-        let sent: Vec<Bytes> = chunks(many, View::Full).collect();
-        assert!(sent.len() > 1 && sent.iter().all(|chunk| chunk.len() < CHUNK_BYTES + 2000));
-        assert_eq!(sent.concat(), expected);
-    }
-
-    #[test]
-    fn readers_at_the_same_place_are_sent_the_same_bytes() {
-        let run = Run::new((1..=3).map(frame).collect());
-        let sent = |view| chunks(run.clone(), view).next().unwrap();
-        assert_eq!(sent(View::Full).as_ptr(), sent(View::Full).as_ptr());
-        assert_ne!(sent(View::Full).as_ptr(), sent(View::Shared).as_ptr());
-        assert!(!sent(View::Shared).is_empty());
+        let sent: Vec<Bytes> = chunks(frames.clone(), View::Full).collect();
+        assert_eq!(sent.len(), 1);
+        assert_eq!(sent[0], expected);
+        let many: Vec<_> = (1..=1000).map(frame).collect();
+        assert!(chunks(many, View::Full).all(|chunk| chunk.len() < CHUNK_BYTES + 2000));
     }
 
     #[test]

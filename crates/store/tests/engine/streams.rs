@@ -26,7 +26,7 @@ async fn follow(stream: &mut LogStream, from: u64, to: u64) {
     let mut expected = from;
     while expected <= to {
         if let StreamItem::Frames(frames) = next(stream).await {
-            for frame in frames.iter() {
+            for frame in frames {
                 assert_eq!(frame.event.sequence, expected);
                 expected += 1;
             }

@@ -40,7 +40,7 @@ async fn in_store(
     loop {
         match log.next().await? {
             StreamItem::Frames(frames) => {
-                for frame in frames.iter() {
+                for frame in frames {
                     print(scene, &event_text(&frame.event)?)?;
                 }
             }
