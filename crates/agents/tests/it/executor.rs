@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use sederunt_agents::executor::kit::Means;
 use sederunt_agents::executor::{Executor, Kit, Settings};
-use sederunt_agents::model::Model;
 use sederunt_agents::model::price::{Price, Prices};
 use sederunt_agents::model::scripted::Scripted;
+use sederunt_agents::model::{self, Delta, Heard, Model, Reply, Request, Stop, Usage};
 use sederunt_agents::outbound::{Allow, Outbound};
 use sederunt_core::access::Actor;
 use sederunt_core::approval::decide::{Decide, Decision};
@@ -517,27 +518,54 @@ async fn an_agent_that_this_server_cannot_be_fails_and_an_external_one_is_left_a
     assert_eq!(world.session(&elsewhere).await.head.status, Status::Pending);
 }
 
+/// A model that stops in the middle of its reply until it is told to go on.
+#[derive(Debug, Default)]
+struct Slow {
+    go_on: tokio::sync::Notify,
+}
+
+impl Model for Slow {
+    fn run<'a>(&'a self, _: &'a Request, heard: Heard<'a>) -> BoxFuture<'a, Result<Reply, model::Error>> {
+        Box::pin(async move {
+            heard(Delta::Text("One, ".to_owned()));
+            self.go_on.notified().await;
+            heard(Delta::Text("two.".to_owned()));
+            Ok(Reply {
+                text: "One, two.".to_owned(),
+                thinking: String::new(),
+                calls: Vec::new(),
+                usage: Usage::default(),
+                stop: Stop::End,
+            })
+        })
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_being_said_is_streamed_before_it_is_logged() {
     let mut world = World::new();
-    world.script("talker", r#"[{"say":["One, ","two, ","three."]}]"#);
+    let model = Arc::new(Slow::default());
+    world.scripts.insert("scripted:talker".to_owned(), model.clone());
     world.agent("talker", "[]").await;
     let id = world.trigger("talker", "").await;
     let mut stream = world.engine.stream(world.owner.clone(), &id, None).await.unwrap();
     let executor = world.executor(LEASE);
     let (leave, leaving) = watch::channel(false);
     let serving = tokio::spawn(async move { executor.serve(leaving).await });
-    let mut said = String::new();
-    tokio::time::timeout(SOON, async {
-        while world.session(&id).await.head.status != Status::Completed || said.is_empty() {
+    let said = tokio::time::timeout(SOON, async {
+        loop {
             if let StreamItem::Reply(shown) = stream.next().await.unwrap() {
-                said.push_str(&shown.text);
+                return shown.text;
             }
         }
     })
     .await
     .unwrap();
-    assert!("One, two, three.".starts_with(&said) && !said.is_empty(), "{said:?}");
+    assert_eq!(said, "One, ");
+    assert!(!world.story(&id).await.contains("message"), "it is not in the log yet");
+    model.go_on.notify_one();
+    world.until(&id, Status::Completed).await;
+    assert_eq!(world.story(&id).await, "message(One, two.)");
     leave.send(true).unwrap();
     tokio::time::timeout(SOON, serving).await.unwrap().unwrap();
 }

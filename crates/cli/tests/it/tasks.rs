@@ -47,7 +47,8 @@ fn staged(world: &World, url: &str, result: &Value) -> (String, String) {
 #[test]
 fn work_is_defined_started_and_approved_beside_a_server() {
     let world = World::new();
-    let server = world.serve(&[]);
+    // The work is done by hand here.
+    let server = world.serve(&["--workers", "0"]);
     stage(&world);
     let (session, approval) =
         staged(&world, &server.url, &json!({"summary": "It \u{9b}rains.", "tone": "kind"}));

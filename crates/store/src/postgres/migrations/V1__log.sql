@@ -62,6 +62,8 @@ CREATE INDEX heads_status ON session_heads (tk, status, active_minute, sk);
 CREATE INDEX heads_type ON session_heads (tk, session_type, active_minute, sk);
 CREATE INDEX heads_holder ON session_heads (tk, holder, active_minute, sk) WHERE holder IS NOT NULL;
 CREATE INDEX heads_task ON session_heads (tk, task_id, active_minute, sk) WHERE task_id IS NOT NULL;
+-- What runs, waits and ends on a task.
+CREATE INDEX heads_work ON session_heads (tk, task_id, status, active_minute) WHERE task_id IS NOT NULL;
 CREATE INDEX heads_entity ON session_heads (tk, entity_id, active_minute, sk) WHERE entity_id IS NOT NULL;
 CREATE INDEX heads_claimed_by ON session_heads (tk, claim_credential) WHERE claim_credential IS NOT NULL;
 CREATE INDEX heads_pending ON session_heads (tk, session_type, priority DESC, sk) WHERE status = 'pending';

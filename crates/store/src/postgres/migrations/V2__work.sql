@@ -1,8 +1,6 @@
 -- What people define before anything runs, and what waits for them while it does.
 
 ALTER TABLE sessions ADD COLUMN run text;
--- What runs, waits and ends on a task.
-CREATE INDEX heads_work ON session_heads (tk, task_id, status, active_minute) WHERE task_id IS NOT NULL;
 
 -- Numbers (n) order lists, newest first, and are never reused.
 CREATE TABLE docs (

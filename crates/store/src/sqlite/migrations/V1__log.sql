@@ -83,6 +83,8 @@ CREATE INDEX sessions_by_type ON sessions (tk, session_type, inactive, active_mi
 CREATE INDEX sessions_by_status ON sessions (tk, status, inactive, active_minute);
 CREATE INDEX sessions_by_user ON sessions (tk, user_id, active_minute) WHERE user_id IS NOT NULL;
 CREATE INDEX sessions_by_task ON sessions (tk, task_id, active_minute) WHERE task_id IS NOT NULL;
+-- What runs, waits and ends on a task.
+CREATE INDEX sessions_by_work ON sessions (tk, task_id, status, active_minute) WHERE task_id IS NOT NULL;
 CREATE INDEX sessions_by_entity ON sessions (tk, entity_id, active_minute) WHERE entity_id IS NOT NULL;
 CREATE INDEX sessions_by_parent ON sessions (tk, parent_id, active_minute) WHERE parent_id IS NOT NULL;
 
