@@ -1,11 +1,12 @@
 //! Something to look at: an empty store filled with sessions of every type and status, and a small
 //! worker that keeps a log moving.
 //!
-//! Everything it makes carries `{"demo": true}` in its metadata, and it touches nothing that does
-//! not. It is a caller like any other: public calls of the engine, one claim at a time.
+//! Every session it opens carries `{"demo": true}` in its metadata, every definition an id that
+//! begins with `demo-`, and it touches nothing else. It is a caller like any other: public calls of the engine, one claim at a time.
 
 mod fill;
 mod stories;
+mod tasks;
 mod telling;
 
 use std::collections::VecDeque;
@@ -62,6 +63,7 @@ async fn prepare(engine: &Engine, me: &Arc<Actor>) -> Result<bool> {
     let ours = SessionQuery { metadata: vec![("demo".into(), "true".into())], ..any.clone() };
     if engine.sessions(me, any).await?.items.is_empty() {
         fill::fill(engine, me).await?;
+        tasks::define_and_start(engine, me).await?;
         return Ok(true);
     }
     Ok(!engine.sessions(me, ours).await?.items.is_empty())

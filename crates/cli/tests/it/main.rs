@@ -16,4 +16,5 @@ mod serve;
 mod sessions;
 mod tasks;
 mod whole;
+mod worker;
 mod world;
