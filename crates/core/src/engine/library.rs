@@ -131,7 +131,11 @@ impl Engine {
             .await?;
         match done {
             Settled::Nothing(defined) => Ok(defined),
-            Settled::Done(_) => self.definition(actor, name).await,
+            Settled::Done(_) => {
+                // A task that is active again, or an agent that may do more.
+                self.hub.wake_workers(&actor.tenant);
+                self.definition(actor, name).await
+            }
         }
     }
 

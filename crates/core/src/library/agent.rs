@@ -125,6 +125,9 @@ fn post() -> String {
     "POST".to_owned()
 }
 
+/// The facet by which claims know an agent's limit.
+pub const CONCURRENCY: &str = "concurrency";
+
 /// The tools that need nothing outside.
 pub const BUILTINS: [&str; 2] = ["request_input", "request_feedback"];
 
@@ -161,7 +164,7 @@ impl Definition for Agent {
     }
 
     fn facets(&self) -> Vec<(&'static str, Box<str>)> {
-        Vec::new()
+        self.limits.concurrency.iter().map(|most| (CONCURRENCY, most.to_string().into())).collect()
     }
 }
 

@@ -88,7 +88,8 @@ pub const MADE_BY: &str = "created_by";
 pub const ASSIGNED_TO: &str = "assigned_to";
 
 /// Every facet that a definition has.
-const FACETS: [&str; 6] = [MADE_BY, ASSIGNED_TO, "status", "agent_slug", "entity_id", "type_slug"];
+const FACETS: [&str; 7] =
+    [MADE_BY, ASSIGNED_TO, agent::CONCURRENCY, "status", "agent_slug", "entity_id", "type_slug"];
 
 /// A stored facet's name; `None` if this version does not know it.
 pub fn facet(name: &str) -> Option<&'static str> {

@@ -60,7 +60,8 @@ impl Hub {
     }
 
     fn hint(&self, hint: Hint) {
-        if hint.status == Status::Pending
+        // New work, or the end of a run: an agent that may only have so many has room for another.
+        if hint.status != Status::Running
             && hint.row_changed
             && !self.work.is_empty()
             && let Some(waiters) = self.work.get(&hint.tenant)
@@ -71,6 +72,13 @@ impl Hub {
             && let Some(channel) = self.hints.get(&hint.tenant)
         {
             channel.publish(hint);
+        }
+    }
+
+    /// Wakes whoever waits for work in a tenant: there may be some that no session told of.
+    pub fn wake_workers(&self, tenant: &TenantId) {
+        if let Some(waiters) = self.work.get(tenant) {
+            waiters.send_modify(|count| *count += 1);
         }
     }
 

@@ -15,6 +15,7 @@ use sederunt_core::{Event, Result};
 use super::commit::Stop;
 use super::fault::Fault;
 use super::keys::{self, Found};
+use super::library;
 use super::rows::{Columns, Keyed};
 use super::sessions::whole;
 use super::tx::{ANSWER_MAX, Base, Param, Scope, Tx, hash64, int};
@@ -74,13 +75,22 @@ async fn hand_out(base: &Base, tx: &Tx, tk: i32, order: &ClaimOrder) -> Result<H
         }
     }
     let begin = OptionFuture::from(order.key.is_none().then(|| tx.begin()));
-    let (begun, sks) = join(begin, lock(tx, tk, order)).await;
+    let (begun, sks) = join(begin, lock(tx, tk, order, &[])).await;
     begun.transpose()?;
-    let sks = sks?;
-    // Read again in a later snapshot than the one in which they were found.
-    let (now, sessions) = join(tx.clock(base), load(tx, tk, &order.tenant, &sks)).await;
-    let (now, mut sessions) = (now?, sessions?);
+    let mut sks = sks?;
+    let mut sifted = Sifted::default();
+    let now = loop {
+        // Read again in a later snapshot than the one in which they were found.
+        let (now, sessions) = join(tx.clock(base), load(tx, tk, &order.tenant, &sks)).await;
+        let (now, sessions) = (now?, sessions?);
+        if !sifted.take(tx, tk, sessions).await? || sifted.kept.len() >= order.limit {
+            break now;
+        }
+        sks = lock(tx, tk, order, &sifted.full).await?;
+    };
+    let mut sessions = sifted.kept;
     sessions.sort_by_key(|session| (-session.value.head.priority, session.sk));
+    sessions.truncate(order.limit);
 
     let mut hand_out = HandOut::new(order, now).map_err(Fault::from)?;
     let mut logs = Vec::with_capacity(sessions.len());
@@ -141,18 +151,93 @@ async fn load(tx: &Tx, tk: i32, tenant: &TenantId, sks: &[i64]) -> Result<Vec<Ke
     Ok(sessions)
 }
 
-/// Locks the sessions to hand out.
-async fn lock(tx: &Tx, tk: i32, order: &ClaimOrder) -> Result<Vec<i64>, Stop> {
+/// What may be handed out of what was found.
+#[derive(Default)]
+struct Sifted {
+    kept: Vec<Keyed<Session>>,
+    /// How many more runs agents may have, of those that somebody limits.
+    rooms: Vec<(String, i64)>,
+    /// Agents whose limit is known, or known not to be.
+    asked: Vec<String>,
+    /// Agents that have all the runs they may: they are passed over.
+    full: Vec<String>,
+}
+
+impl Sifted {
+    /// Keeps what may be handed out. Whatever waits for a task that is not active is set aside, once, until the task
+    /// is active again. Whether it pays to look for more.
+    async fn take(&mut self, tx: &Tx, tk: i32, mut found: Vec<Keyed<Session>>) -> Result<bool, Stop> {
+        found.retain(|one| !self.kept.iter().any(|kept| kept.sk == one.sk));
+        found.sort_by_key(|session| (-session.value.head.priority, session.sk));
+        let held = held(tx, tk, &found).await?;
+        let mut again = !held.is_empty();
+        found.retain(|session| !held.contains(&session.sk));
+        let agents = found.iter().filter_map(|session| session.value.details.agent_slug.as_deref());
+        let unknown = once_each(agents.filter(|agent| !self.asked.iter().any(|asked| asked == agent)));
+        if !unknown.is_empty() {
+            self.rooms.extend(library::rooms(tx, tk, &unknown).await?);
+            self.asked.extend(unknown.into_iter().map(str::to_owned));
+        }
+        for session in found {
+            let agent = session.value.details.agent_slug.as_deref();
+            match self.rooms.iter_mut().find(|(limited, _)| Some(limited.as_str()) == agent) {
+                Some((limited, left)) if *left <= 0 => {
+                    if !self.full.contains(limited) {
+                        self.full.push(limited.clone());
+                        again = true;
+                    }
+                }
+                room => {
+                    if let Some((_, left)) = room {
+                        *left -= 1;
+                    }
+                    self.kept.push(session);
+                }
+            }
+        }
+        Ok(again)
+    }
+}
+
+/// Sets aside what waits for a task that is not active.
+async fn held(tx: &Tx, tk: i32, found: &[Keyed<Session>]) -> Result<Vec<i64>, Stop> {
+    let tasks = once_each(found.iter().filter_map(|session| session.value.details.task_id.as_deref()));
+    if tasks.is_empty() {
+        return Ok(Vec::new());
+    }
+    let inactive = library::inactive(tx, tk, &tasks).await?;
+    let waits = |session: &Keyed<Session>| {
+        let task = session.value.details.task_id.as_deref();
+        task.is_some_and(|task| inactive.iter().any(|other| other == task))
+    };
+    let held: Vec<i64> = found.iter().filter(|one| waits(one)).map(|one| one.sk).collect();
+    if !held.is_empty() {
+        let sql = "UPDATE session_heads SET held = true WHERE tk = $1 AND sk = ANY ($2)";
+        tx.execute(sql, &[&tk, &held]).await?;
+    }
+    Ok(held)
+}
+
+/// Locks the sessions to hand out, none of these agents'.
+async fn lock(tx: &Tx, tk: i32, order: &ClaimOrder, full: &[String]) -> Result<Vec<i64>, Stop> {
     let wanted = int(order.limit as u64);
     let types = once_each(order.session_types.iter().map(|kind| kind.as_str()));
-    let agents = once_each(order.agent_slugs.iter().map(String::as_str));
+    let named = order.agent_slugs.iter().filter(|agent| !full.contains(agent));
+    let agents = once_each(named.map(String::as_str));
+    if agents.is_empty() && !order.agent_slugs.is_empty() {
+        return Ok(Vec::new());
+    }
     if types.len() * agents.len().max(1) > QUEUES_MERGED_MAX {
         return merge(tx, tk, &types, &agents, wanted).await;
     }
     let words = types.iter().chain(&agents);
-    let params: Vec<Param<'_>> =
+    let mut params: Vec<Param<'_>> =
         [&tk as Param<'_>, &wanted].into_iter().chain(words.map(|word| word as _)).collect();
-    let rows = tx.query(&lock_from(types.len(), agents.len()), &params).await?;
+    let passes_over = agents.is_empty() && !full.is_empty();
+    if passes_over {
+        params.push(&full);
+    }
+    let rows = tx.query(&lock_from(types.len(), agents.len(), passes_over), &params).await?;
     Ok(rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?)
 }
 
@@ -166,9 +251,14 @@ fn once_each<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
 
 /// Walks the queues of so many types and agents side by side, the best of all first, and locks until enough are
 /// held. Each queue is a stretch of an index in its order, which the planner only sees if every one says so.
-fn lock_from(types: usize, agents: usize) -> String {
+fn lock_from(types: usize, agents: usize, passes_over: bool) -> String {
     let first_agent = 3 + types;
-    let of_type = (3..first_agent).map(|kind| format!("session_type = ${kind}"));
+    let others = if passes_over {
+        format!(" AND (agent_slug IS NULL OR agent_slug <> ALL (${first_agent}))")
+    } else {
+        String::new()
+    };
+    let of_type = (3..first_agent).map(|kind| format!("session_type = ${kind}{others}"));
     let queues: Vec<String> = if agents == 0 {
         of_type.collect()
     } else {
@@ -179,7 +269,7 @@ fn lock_from(types: usize, agents: usize) -> String {
     };
     if let [only] = &queues[..] {
         return format!(
-            "SELECT sk FROM session_heads WHERE tk = $1 AND status = 'pending' AND {only}
+            "SELECT sk FROM session_heads WHERE tk = $1 AND status = 'pending' AND NOT held AND {only}
              ORDER BY priority DESC, sk LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED"
         );
     }
@@ -187,7 +277,7 @@ fn lock_from(types: usize, agents: usize) -> String {
         .iter()
         .map(|queue| {
             format!(
-                "(SELECT sk, priority FROM session_heads WHERE tk = $1 AND status = 'pending' AND {queue}
+                "(SELECT sk, priority FROM session_heads WHERE tk = $1 AND status = 'pending' AND NOT held AND {queue}
                   ORDER BY priority DESC, sk)"
             )
         })
@@ -196,7 +286,7 @@ fn lock_from(types: usize, agents: usize) -> String {
     // that another claim was quicker to take.
     format!(
         "SELECT h.sk FROM (SELECT sk FROM ({}) q ORDER BY priority DESC, sk) q CROSS JOIN LATERAL (
-             SELECT sk FROM session_heads WHERE tk = $1 AND sk = q.sk AND status = 'pending'
+             SELECT sk FROM session_heads WHERE tk = $1 AND sk = q.sk AND status = 'pending' AND NOT held
              FOR NO KEY UPDATE SKIP LOCKED) h
          LIMIT $2",
         queues.join(" UNION ALL ")
@@ -208,17 +298,18 @@ fn lock_from(types: usize, agents: usize) -> String {
 async fn merge(tx: &Tx, tk: i32, types: &[&str], agents: &[&str], wanted: i64) -> Result<Vec<i64>, Stop> {
     let probe = if agents.is_empty() {
         "SELECT c.sk, c.priority FROM unnest($2::text[]) AS t (session_type) CROSS JOIN LATERAL (
-             SELECT sk, priority FROM session_heads WHERE tk = $1 AND status = 'pending'
+             SELECT sk, priority FROM session_heads WHERE tk = $1 AND status = 'pending' AND NOT held
                  AND session_type = t.session_type AND $3::text[] IS NOT NULL
              ORDER BY priority DESC, sk LIMIT $4) c"
     } else {
         "SELECT c.sk, c.priority FROM unnest($2::text[]) AS t (session_type) CROSS JOIN unnest($3::text[]) AS a (slug)
          CROSS JOIN LATERAL (
-             SELECT sk, priority FROM session_heads WHERE tk = $1 AND status = 'pending'
+             SELECT sk, priority FROM session_heads WHERE tk = $1 AND status = 'pending' AND NOT held
                  AND session_type = t.session_type AND agent_slug = a.slug
              ORDER BY priority DESC, sk LIMIT $4) c"
     };
-    let lock = "SELECT sk FROM session_heads WHERE tk = $1 AND sk = ANY ($2) AND status = 'pending'
+    let lock =
+        "SELECT sk FROM session_heads WHERE tk = $1 AND sk = ANY ($2) AND status = 'pending' AND NOT held
          ORDER BY priority DESC, sk LIMIT $3 FOR NO KEY UPDATE SKIP LOCKED";
     let mut window = wanted;
     let mut held: Vec<i64> = Vec::new();

@@ -111,6 +111,11 @@ pub(super) async fn put(tx: &Tx, tk: i32, doc: &Doc, expects: Option<u64>, now: 
     let sql = "INSERT INTO doc_facets (tk, kind, key, value, n)
          SELECT $1, $2, u.key, u.value, $5 FROM unnest($3::text[], $4::text[]) AS u (key, value) ON CONFLICT DO NOTHING";
     tx.execute(sql, &[&tk, &kind, &keys, &values, &n]).await?;
+    if doc.kind == Kind::Task && expects.is_some() && doc.facets.contains(&("status", "active".into())) {
+        // What waited for it may be handed out again.
+        let sql = "UPDATE session_heads SET held = false WHERE tk = $1 AND task_id = $2 AND held";
+        tx.execute(sql, &[&tk, &id]).await?;
+    }
     Ok(true)
 }
 
@@ -135,4 +140,39 @@ pub(super) async fn merge(tx: &Tx, tk: i32, from: &str, into: &str) -> Result<()
     let forgotten = format!("DELETE FROM doc_facets WHERE tk = $1 AND {of_people} AND value = $2");
     tx.execute(&forgotten, &[&tk, &from]).await?;
     Ok(())
+}
+
+/// Those of these tasks whose sessions may not run. A task that is not defined here forbids nothing.
+pub(super) async fn inactive(tx: &Tx, tk: i32, tasks: &[&str]) -> Result<Vec<String>> {
+    let sql = "SELECT d.id FROM docs d JOIN doc_facets f ON f.tk = d.tk AND f.n = d.n
+         WHERE d.tk = $1 AND d.kind = 'task' AND d.id = ANY ($2) AND f.key = 'status' AND f.value <> 'active'";
+    let rows = tx.query(sql, &[&tk, &tasks]).await?;
+    Ok(rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?)
+}
+
+/// How many more runs those of these agents may have that somebody limits. Locks their rows: of two claims for the
+/// same agent the second counts the first.
+pub(super) async fn rooms(tx: &Tx, tk: i32, agents: &[&str]) -> Result<Vec<(String, i64)>> {
+    let sql = "SELECT d.id, f.value FROM docs d JOIN doc_facets f ON f.tk = d.tk AND f.n = d.n
+         WHERE d.tk = $1 AND d.kind = 'agent' AND d.id = ANY ($2) AND f.key = 'concurrency'
+         ORDER BY d.n FOR NO KEY UPDATE OF d";
+    let mut rooms: Vec<(String, i64)> = Vec::new();
+    for row in tx.query(sql, &[&tk, &agents]).await? {
+        let most: &str = row.try_get(1)?;
+        rooms.push((row.try_get(0)?, most.parse().unwrap_or(i64::MAX)));
+    }
+    if rooms.is_empty() {
+        return Ok(rooms);
+    }
+    let limited: Vec<&str> = rooms.iter().map(|(agent, _)| agent.as_str()).collect();
+    let sql = "SELECT agent_slug, count(*) FROM session_heads
+         WHERE tk = $1 AND status = 'running' AND agent_slug = ANY ($2) GROUP BY agent_slug";
+    let running = tx.query(sql, &[&tk, &limited]).await?;
+    for row in running {
+        let (agent, count): (&str, i64) = (row.try_get(0)?, row.try_get(1)?);
+        if let Some((_, left)) = rooms.iter_mut().find(|(limited, _)| limited == agent) {
+            *left -= count;
+        }
+    }
+    Ok(rooms)
 }

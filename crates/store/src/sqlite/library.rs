@@ -161,7 +161,43 @@ pub(super) fn put(
         )?
         .execute(params![tk, doc.kind.as_str(), key, value, n])?;
     }
+    if doc.kind == Kind::Task && expects.is_some() && is_active(db, tk, &doc.id)? {
+        // What waited for it may be handed out again.
+        db.prepare_cached(
+            "UPDATE session_heads SET held = 0 WHERE held = 1 AND sk IN \
+             (SELECT sk FROM sessions WHERE tk = ?1 AND task_id = ?2 AND status = 'pending')",
+        )?
+        .execute(params![tk, doc.id])?;
+    }
     Ok(())
+}
+
+/// Whether a task's sessions may run. A task that is not defined here forbids nothing.
+pub(super) fn is_active(db: &Connection, tk: i64, task: &str) -> rusqlite::Result<bool> {
+    let mut other = db.prepare_cached(
+        "SELECT 1 FROM docs d JOIN doc_facets f ON f.n = d.n WHERE d.tk = ?1 AND d.kind = 'task' AND d.id = ?2 \
+         AND f.key = 'status' AND f.value <> 'active'",
+    )?;
+    other.exists(params![tk, task]).map(|other| !other)
+}
+
+/// How many more runs an agent may have at once; `None` if nobody limits it.
+pub(super) fn room_of(db: &Connection, tk: i64, agent: &str) -> rusqlite::Result<Option<i64>> {
+    let most: Option<String> = db
+        .prepare_cached(
+            "SELECT f.value FROM docs d JOIN doc_facets f ON f.n = d.n WHERE d.tk = ?1 AND d.kind = 'agent' \
+             AND d.id = ?2 AND f.key = 'concurrency'",
+        )?
+        .query_row(params![tk, agent], |row| row.get(0))
+        .optional()?;
+    let Some(most) = most.and_then(|most| most.parse::<i64>().ok()) else { return Ok(None) };
+    let running: i64 = db
+        .prepare_cached(
+            "SELECT count(*) FROM session_heads INDEXED BY running_by_agent \
+             WHERE tk = ?1 AND agent_slug = ?2 AND status = 'running' AND agent_slug IS NOT NULL",
+        )?
+        .query_row(params![tk, agent], |row| row.get(0))?;
+    Ok(Some(most - running))
 }
 
 /// Hands over what one user has made or is assigned to. The version moves, so that nobody who has read the

@@ -9,7 +9,7 @@ use sederunt_core::library::{Agent, Bundle, CriteriaSet, Entity, Task};
 use sederunt_core::session::{Session, Status};
 use sederunt_core::strict;
 use sederunt_core::work::run::Run;
-use sederunt_core::work::{Claimed, Settle};
+use sederunt_core::work::{ClaimRequest, Claimed, Settle};
 use sederunt_core::{Actor, Role};
 
 use crate::on_both_stores;
@@ -35,6 +35,8 @@ on_both_stores!(
     a_bundle_carries_every_field,
     what_a_run_uses_adds_up_over_its_attempts,
     the_standing_of_a_task_is_that_of_its_newest_run,
+    the_sessions_of_a_paused_task_wait_and_others_go_first,
+    an_agent_has_no_more_runs_at_once_than_it_may,
 );
 
 pub fn json(text: &str) -> Json {
@@ -542,4 +544,69 @@ async fn the_standing_of_a_task_is_that_of_its_newest_run(world: &World) {
     assert_eq!(session.details.error_message.as_deref(), Some("it broke"));
     assert!(standing.duration_ms.unwrap() >= 3_000);
     assert_eq!(standing.events.last().unwrap().kind.as_str(), "session.status_change");
+}
+
+async fn the_sessions_of_a_paused_task_wait_and_others_go_first(world: &World) {
+    let worker = world.worker("w");
+    let paused = define_task(world, r#"{"slug":"p","name":"P","agent_slug":"eliza","priority":9}"#).await;
+    define_task(world, r#"{"slug":"o","name":"O","agent_slug":"eliza"}"#).await;
+    for _ in 0..5 {
+        trigger(world, "p").await;
+    }
+    let other = trigger(world, "o").await;
+    let set = async |status: &str| {
+        let patch = json(&format!(r#"{{"status":"{status}"}}"#));
+        world.engine.redefine::<Task>(&world.owner(), &paused, &patch, None).await.unwrap();
+    };
+    set("paused").await;
+    assert_eq!(take(world, &worker).await.session.id, other.id);
+    let by_agent = || ClaimRequest { agent_slugs: vec!["eliza".into()], ..request() };
+    assert!(world.claim(&worker).await.is_empty());
+    assert!(world.engine.claim(&worker, by_agent(), None).await.unwrap().is_empty());
+    // A worker that waits is woken when the task goes on.
+    let waiting = ClaimRequest { wait: Duration::from_secs(20), ..by_agent() };
+    let (claims, ()) = tokio::join!(world.engine.claim(&worker, waiting, None), set("active"));
+    assert_eq!(claims.unwrap().len(), 1);
+    let rest = ClaimRequest { limit: 10, ..request() };
+    assert_eq!(world.engine.claim(&worker, rest, None).await.unwrap().len(), 4);
+}
+
+async fn an_agent_has_no_more_runs_at_once_than_it_may(world: &World) {
+    let worker = world.worker("w");
+    let agent: Agent = strict::read(r#"{"slug":"one","name":"One","limits":{"concurrency":2}}"#).unwrap();
+    world.engine.define(&world.owner(), None, agent, None).await.unwrap();
+    define_task(world, r#"{"slug":"t","name":"T","agent_slug":"one","priority":5}"#).await;
+    define_task(world, r#"{"slug":"o","name":"O","agent_slug":"eliza"}"#).await;
+    for _ in 0..4 {
+        trigger(world, "t").await;
+    }
+    trigger(world, "o").await;
+    let many = |agents: &[&str]| ClaimRequest {
+        limit: 10,
+        agent_slugs: agents.iter().map(|agent| (*agent).to_owned()).collect(),
+        ..request()
+    };
+    // Several at once ask for the same: two of them are handed out, and the one of another agent.
+    let (a, b, c) = tokio::join!(
+        world.engine.claim(&worker, many(&["one"]), None),
+        world.engine.claim(&worker, many(&[]), None),
+        world.engine.claim(&worker, many(&["one", "eliza"]), None),
+    );
+    let mut held: Vec<Claimed> = [a, b, c].into_iter().flat_map(Result::unwrap).collect();
+    held.extend(world.engine.claim(&worker, many(&[]), None).await.unwrap());
+    let of = |held: &[Claimed], agent: &str| {
+        held.iter().filter(|claim| claim.session.details.agent_slug.as_deref() == Some(agent)).count()
+    };
+    assert_eq!((of(&held, "one"), of(&held, "eliza")), (2, 1));
+    // An end makes room, and wakes who waits for it.
+    let first = held.iter().find(|claim| claim.session.details.agent_slug.as_deref() == Some("one")).unwrap();
+    let waiting = ClaimRequest { wait: Duration::from_secs(20), ..many(&["one"]) };
+    let (claims, done) =
+        tokio::join!(world.engine.claim(&worker, waiting, None), complete(world, &worker, first, "1"));
+    done.unwrap();
+    assert_eq!(claims.unwrap().len(), 1);
+    // A higher limit lets the last one go.
+    let patch = json(r#"{"limits":{"concurrency":9}}"#);
+    world.engine.redefine::<Agent>(&world.owner(), "one", &patch, None).await.unwrap();
+    assert_eq!(world.engine.claim(&worker, many(&[]), None).await.unwrap().len(), 1);
 }

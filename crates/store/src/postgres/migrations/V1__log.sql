@@ -52,6 +52,8 @@ CREATE TABLE session_heads (
     entity_id        text COLLATE "C",
     -- Of the wide half too, but a claim writes it.
     started_at       bigint,
+    -- Pending, but its task is not active: set aside by the first claim that meets it.
+    held             boolean NOT NULL DEFAULT false,
     PRIMARY KEY (tk, sk),
     UNIQUE (tk, id)
 ) WITH (fillfactor = 80);
@@ -66,9 +68,11 @@ CREATE INDEX heads_task ON session_heads (tk, task_id, active_minute, sk) WHERE 
 CREATE INDEX heads_work ON session_heads (tk, task_id, status, active_minute) WHERE task_id IS NOT NULL;
 CREATE INDEX heads_entity ON session_heads (tk, entity_id, active_minute, sk) WHERE entity_id IS NOT NULL;
 CREATE INDEX heads_claimed_by ON session_heads (tk, claim_credential) WHERE claim_credential IS NOT NULL;
-CREATE INDEX heads_pending ON session_heads (tk, session_type, priority DESC, sk) WHERE status = 'pending';
+CREATE INDEX heads_pending ON session_heads (tk, session_type, priority DESC, sk) WHERE status = 'pending' AND NOT held;
 CREATE INDEX heads_pending_agent ON session_heads (tk, session_type, agent_slug, priority DESC, sk)
-    WHERE status = 'pending';
+    WHERE status = 'pending' AND NOT held;
+-- What counts against an agent's limit.
+CREATE INDEX heads_running ON session_heads (tk, agent_slug) WHERE status = 'running' AND agent_slug IS NOT NULL;
 -- The sweeper looks at all tenants at once.
 CREATE INDEX heads_lease ON session_heads (lease_until) WHERE lease_until IS NOT NULL;
 CREATE INDEX heads_deadline ON session_heads (deadline_at) WHERE deadline_at IS NOT NULL;

@@ -36,14 +36,18 @@ CREATE TABLE session_heads (
     -- Of the wide half, but a claim looks for the one and writes the other.
     agent_slug TEXT,
     started_at INTEGER,
+    -- Pending, but its task is not active: set aside by the first claim that meets it.
+    held INTEGER NOT NULL DEFAULT 0,
     -- The last sequence that lies in other sessions' logs (see session_ranges); 0 unless it is a fork.
     prefix_to INTEGER NOT NULL,
     UNIQUE (tk, id)
 );
 CREATE INDEX pending_by_type ON session_heads (tk, session_type, priority DESC, sk)
-    WHERE status = 'pending';
+    WHERE status = 'pending' AND held = 0;
 CREATE INDEX pending_by_agent ON session_heads (tk, session_type, agent_slug, priority DESC, sk)
-    WHERE status = 'pending' AND agent_slug IS NOT NULL;
+    WHERE status = 'pending' AND held = 0 AND agent_slug IS NOT NULL;
+-- What counts against an agent's limit.
+CREATE INDEX running_by_agent ON session_heads (tk, agent_slug) WHERE status = 'running' AND agent_slug IS NOT NULL;
 CREATE INDEX leases ON session_heads (lease_until) WHERE lease_until IS NOT NULL;
 CREATE INDEX deadlines ON session_heads (deadline_at) WHERE deadline_at IS NOT NULL;
 

@@ -21,12 +21,12 @@ async fn claims_lists_and_sweeps_walk_their_indexes_without_sorting() {
     };
     for (sql, index) in [
         (
-            "SELECT priority, sk FROM session_heads WHERE status = 'pending' AND tk = 1 AND session_type = 'agent' \
+            "SELECT priority, sk FROM session_heads WHERE status = 'pending' AND held = 0 AND tk = 1 AND session_type = 'agent' \
              ORDER BY priority DESC, sk LIMIT 5",
             "pending_by_type",
         ),
         (
-            "SELECT priority, sk FROM session_heads WHERE status = 'pending' AND tk = 1 AND session_type = 'agent' \
+            "SELECT priority, sk FROM session_heads WHERE status = 'pending' AND held = 0 AND tk = 1 AND session_type = 'agent' \
              AND agent_slug = 'a' ORDER BY priority DESC, sk LIMIT 5",
             "pending_by_agent",
         ),
