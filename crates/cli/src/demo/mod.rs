@@ -170,7 +170,9 @@ mod tests {
         let titles: HashSet<_> =
             sessions.iter().filter_map(|session| session.details.title.clone()).collect();
         assert_eq!(titles.len(), sessions.len(), "each is about something else");
-        assert!(sessions.iter().all(|session| session.details.metadata.as_str().contains(r#""demo":true"#)));
+        let mut opened = sessions.iter().filter(|session| session.details.task_id.is_none());
+        assert!(opened.all(|session| session.details.metadata.as_str().contains(r#""demo":true"#)));
+        assert!(sessions.iter().any(|session| session.details.task_id.as_deref() == Some("demo-report")));
 
         let before = sessions.len();
         assert!(prepare(&store, &me).await.unwrap(), "a demo that was filled before goes on");

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use sederunt::{Actor, Engine, Json, Result};
 use sederunt_core::library::Bundle;
-use sederunt_core::strict;
 use serde_json::json;
 
 pub async fn define_and_start(engine: &Engine, me: &Arc<Actor>) -> Result<()> {
@@ -63,7 +62,7 @@ pub async fn define_and_start(engine: &Engine, me: &Arc<Actor>) -> Result<()> {
             },
         ],
     });
-    let bundle: Bundle = strict::read(Json::of(&definitions)?.as_str())?;
+    let bundle = Bundle::read(&Json::of(&definitions)?)?;
     engine.import(me, bundle, None).await?;
     for task in ["demo-report", "demo-publish"] {
         engine.trigger(me, task, None, None).await?;

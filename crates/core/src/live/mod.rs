@@ -61,7 +61,10 @@ impl Hub {
 
     fn hint(&self, hint: Hint) {
         // New work, or the end of a run: an agent that may only have so many has room for another.
-        if hint.status != Status::Running
+        let work_or_room = hint.status == Status::Pending
+            || hint.status.is_terminal()
+            || matches!(hint.status, Status::WaitingHuman | Status::AwaitingTool);
+        if work_or_room
             && hint.row_changed
             && !self.work.is_empty()
             && let Some(waiters) = self.work.get(&hint.tenant)
