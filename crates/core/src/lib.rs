@@ -19,6 +19,7 @@ pub mod people;
 pub mod session;
 pub mod store;
 pub mod strict;
+pub mod talk;
 pub mod time;
 pub mod work;
 

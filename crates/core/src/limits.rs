@@ -124,3 +124,14 @@ pub const REVOCATION_REACHES: Duration = Duration::from_secs(5);
 pub const GROUP_MAX: usize = 512;
 /// Changes waiting for the writer; beyond it callers are told to come back.
 pub const WRITE_QUEUE_MAX: usize = 8_192;
+
+/// Silence after which a sitting has expired.
+pub const SITTING_IDLE_AFTER: Duration = Duration::from_secs(20 * 60);
+/// What one turn may change of a conversation's state; with the words around it, it must fit into metadata.
+pub const TURN_DELTA_BYTES_MAX: usize = 12 * 1024;
+/// Messages that may wait for a turn; beyond it callers are told that the session is busy.
+pub const TURN_QUEUE_MAX: usize = 32;
+/// The newest messages that a turn reads: what came before is in the summary or forgotten.
+pub const TURN_HISTORY_MAX: usize = 40;
+/// How long a caller waits for a turn that runs before it is told that the session is busy.
+pub const TURN_WAIT_MAX: Duration = Duration::from_secs(30);

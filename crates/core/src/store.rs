@@ -14,12 +14,17 @@ use crate::access::{Role, within_prefix};
 use crate::approval::{self, Approval, ApprovalQuery};
 use crate::error::{Conflict, Error, Result};
 use crate::event::{Appended, Event, EventPage, EventQuery, Kinds, NewEvent};
+use crate::feedback::Rating;
 use crate::ids::{CredentialId, Incarnation, SessionId, TenantId, UserId};
 use crate::json::Json;
 use crate::library::{self, Doc, DocQuery};
 use crate::people::{Audit, FoundKey, Identity, Key, SecretHash, Share, Tenant, User};
 use crate::session::query::{Page, SessionQuery};
-use crate::session::{DescriptionSource, Details, Head, Session, Status};
+use crate::memory::{self, Memory, Owner};
+use crate::safety::record::CrisisRecord;
+use crate::session::row::Turn;
+use crate::session::{Claim, DescriptionSource, Details, Head, Session, Status};
+use crate::talk::Talk;
 use crate::time::Timestamp;
 use crate::work::queue::{Bucket, QueueCounts, QueueItem, QueueOf};
 use crate::work::{ClaimOrder, Claimed};
@@ -74,6 +79,47 @@ pub trait Store: Send + Sync + std::fmt::Debug {
         tenant: &'a TenantId,
         query: ApprovalQuery,
     ) -> BoxFuture<'a, Result<Page<Approval, i64>>>;
+
+    /// A session with what it has beside its row; a session without any has a blank one.
+    fn talk<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: &'a SessionId,
+    ) -> BoxFuture<'a, Result<Option<(Session, Talk)>>>;
+    /// Open sittings of all tenants that were last active before this, the longest silent first.
+    fn silent_sittings(&self, active_before: Timestamp, limit: usize) -> BoxFuture<'_, Result<Vec<Due>>>;
+    /// Idle sessions of all tenants with messages that wait for a turn.
+    fn waiting_turns(&self, limit: usize) -> BoxFuture<'_, Result<Vec<Due>>>;
+
+    /// What is remembered of somebody, newest first; everything acknowledged before the call is seen.
+    fn memories<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        query: MemoryQuery,
+    ) -> BoxFuture<'a, Result<Page<Memory, i64>>>;
+    fn memory<'a>(&'a self, tenant: &'a TenantId, id: &'a str) -> BoxFuture<'a, Result<Option<Memory>>>;
+    /// Ratings and crises that are kept of a tenant, or of one session by its opaque id.
+    fn records_kept<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        opaque: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<RecordsKept>>;
+    /// The ratings of a session, oldest first.
+    fn ratings<'a>(&'a self, tenant: &'a TenantId, opaque: &'a str) -> BoxFuture<'a, Result<Vec<Rating>>>;
+    /// Crises detected from `from` to before `to`, oldest first.
+    fn crises<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        from: Timestamp,
+        to: Timestamp,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<CrisisRecord>>>;
+    /// Forgets ratings of all tenants recorded before the day of `before` (UTC), bytes and all. Returns how many.
+    fn purge_ratings(&self, before: Timestamp) -> BoxFuture<'_, Result<u64>>;
+    /// Forgets crises of all tenants detected before the day of `before`, except those that are held.
+    fn purge_crises(&self, before: Timestamp, now: Timestamp) -> BoxFuture<'_, Result<u64>>;
+    /// A secret of this installation, made with it: ids that must not be guessed are keyed with it.
+    fn installation_key(&self) -> BoxFuture<'_, Result<[u8; 32]>>;
 
     /// How many lines each bucket of somebody's work queue has: one round trip.
     fn queue_counts<'a>(&'a self, tenant: &'a TenantId, of: QueueOf) -> BoxFuture<'a, Result<QueueCounts>>;
@@ -231,6 +277,8 @@ pub struct Fork {
 pub enum Write {
     Append(Vec<NewEvent>),
     Update(Box<Update>),
+    /// What a talk session has beside its row, written whole; [`Talk::land`] first, with the events of this part.
+    Talk(Box<Talk>),
     /// Removes the session with its log.
     Delete,
 }
@@ -245,6 +293,8 @@ pub struct Update {
     /// Counts runs anew, after a human touched the session.
     pub attempts: Option<u32>,
     pub inactive: Option<bool>,
+    /// Opens the turn of this message, which is in the log already.
+    pub turn: Option<u64>,
     pub title: Option<Option<Box<str>>>,
     pub description: Option<(Option<Box<str>>, Option<DescriptionSource>)>,
     pub metadata: Option<Json>,
@@ -285,7 +335,18 @@ impl Update {
                     claim.lease_until = now.plus(*lease);
                 }
             }
+            Some(ClaimChange::Take { worker, credential, lease }) => {
+                head.epoch += 1;
+                head.claim = Some(Claim {
+                    worker: worker.clone(),
+                    credential: credential.clone(),
+                    lease_until: now.plus(*lease),
+                });
+            }
             None => {}
+        }
+        if let Some(sequence) = self.turn {
+            head.turn = Some(Turn { sequence, answered: false });
         }
         if let Some(stop) = self.stop_requested {
             head.stop_requested = stop;
@@ -312,6 +373,12 @@ impl Update {
 pub enum ClaimChange {
     Release,
     Renew(Duration),
+    /// Holds the session under a new epoch: a turn of talk, which nobody has to queue for.
+    Take {
+        worker: Box<str>,
+        credential: CredentialId,
+        lease: Duration,
+    },
 }
 
 /// The conditions under which a part was decided. `None` and `false` ask nothing.
@@ -476,6 +543,20 @@ pub enum Record {
         /// `None` leaves what was staged as it is.
         body: Option<Box<approval::Body>>,
     },
+    /// Writes a memory whole, new or not: the last word stands.
+    PutMemory(Box<Memory>),
+    DropMemory {
+        id: Box<str>,
+    },
+    /// Kept apart from what was said, and with no word of it.
+    AddRating(Box<Rating>),
+    AddCrisis(Box<CrisisRecord>),
+    /// Keeps a crisis from being purged until then, for a reason that is a code.
+    HoldCrisis {
+        id: Box<str>,
+        until: Timestamp,
+        reason: Box<str>,
+    },
     AddKey {
         key: Key,
         hash: SecretHash,
@@ -571,6 +652,28 @@ impl From<Conflict> for Refusal {
 pub struct Due {
     pub tenant: TenantId,
     pub session: SessionId,
+}
+
+/// Which memories to read.
+#[derive(Clone, Debug)]
+pub struct MemoryQuery {
+    pub owner: Owner,
+    pub kind: Option<memory::Kind>,
+    /// Any of these, best match first, instead of newest first; then `after` is not used.
+    pub words: Vec<String>,
+    /// Created at or after this.
+    pub since: Option<Timestamp>,
+    /// Also what another memory has taken the place of.
+    pub dormant: bool,
+    pub after: Option<i64>,
+    pub limit: usize,
+}
+
+/// How many records there are beside what was said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecordsKept {
+    pub ratings: u64,
+    pub crises: u64,
 }
 
 /// Words to find, and in whose eyes.

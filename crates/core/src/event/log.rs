@@ -94,6 +94,11 @@ pub struct Cold {
 fn turn_of(head: &mut Head, event: &NewEvent, sequence: u64) -> Option<u64> {
     match event.kind.as_str() {
         "user.message" => {
+            // What comes while a turn of talk runs has a turn of its own, later.
+            let runs = head.is_talk && head.claim.is_some() && head.turn.is_some_and(|turn| !turn.answered);
+            if runs {
+                return Some(sequence);
+            }
             head.turn = Some(Turn { sequence, answered: false });
             Some(sequence)
         }

@@ -34,6 +34,7 @@ pub const REQUIRED: &[(&str, &[(&str, Shape)])] = &[
     ("session.status_change", &[("from", Shape::Text), ("to", Shape::Text)]),
     ("session.claimed", &[("worker", Shape::Text), ("epoch", Shape::Number)]),
     ("session.error", &[("code", Shape::Text), ("message", Shape::Text)]),
+    ("session.turn", &[("outcome", Shape::Text)]),
     ("session.waiting_approval", &[("approval_id", Shape::Text), ("kind", Shape::Text)]),
     ("session.context_injected", &[("kind", Shape::Text), ("ids", Shape::List)]),
     (

@@ -1,0 +1,196 @@
+//! The talk room: turns, sittings and the state that a conversation carries.
+//!
+//! Owns the row that a talk session has beside its own ([`Talk`]), the reducers ([`state`]) and the pure
+//! decisions: what a message does ([`turn`]), and how a sitting opens and ends ([`sitting`]). Refuses to know
+//! what is said: models, recall and safety are above and beside it.
+//!
+//! A turn holds its session by a claim like any worker's, with an epoch and a lease, so a process that dies in
+//! the middle of one loses the right to end it, and whoever comes next goes on.
+
+pub mod sitting;
+pub mod state;
+pub mod turn;
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::event::Appended;
+use crate::limits;
+use crate::memory::Owner;
+use crate::memory::candidate::Buffer;
+use crate::time::Timestamp;
+
+pub use state::Fields;
+
+/// What a talk session has beside its row: bounded, so a turn costs the same however many came before it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Talk {
+    /// The open sitting.
+    pub sitting: Option<Sitting>,
+    /// Sittings so far; also the number of the newest.
+    #[serde(default)]
+    pub sittings: u64,
+    /// The sitting that ended last.
+    pub ended: Option<Ended>,
+    /// Messages that wait for a turn, in the order in which they get one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub queue: Vec<Queued>,
+    /// The last turn died, and nobody has said anything since.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub interrupted: bool,
+    #[serde(default, skip_serializing_if = "Fields::is_empty")]
+    pub state: Fields,
+    /// Turns that have changed the state.
+    #[serde(default)]
+    pub turns: u64,
+}
+
+/// One stretch of talk, from its first turn to its end.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sitting {
+    pub number: u64,
+    /// Set by the store, as `active_at` and `first` are: see [`Talk::land`].
+    pub opened_at: Option<Timestamp>,
+    pub active_at: Option<Timestamp>,
+    /// The sequence of the event that opened it.
+    pub first: Option<u64>,
+    /// Turns that were answered in it.
+    pub turns: u64,
+    /// Whose memory it reads and feeds.
+    pub owner: Owner,
+    /// The user that ratings name.
+    pub user: Option<String>,
+    /// The highest level of crisis met in it.
+    #[serde(default)]
+    pub crisis_max: u8,
+    #[serde(default)]
+    pub rated: bool,
+    #[serde(default)]
+    pub buffer: Buffer,
+}
+
+/// A sitting that is over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ended {
+    pub number: u64,
+    pub turns: u64,
+    pub user: Option<String>,
+    pub rated: bool,
+    /// Closed without a trace: nothing is made of it later, and it cannot be rated.
+    pub discarded: bool,
+}
+
+/// A message that waits for its turn.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Queued {
+    /// Set by the store when the message lands.
+    pub sequence: Option<u64>,
+    /// The running turn may take it up at its next step.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub steers: bool,
+    #[serde(default, skip_serializing_if = "Tier::is_fast")]
+    pub tier: Tier,
+}
+
+/// Which model answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Tier {
+    #[default]
+    Fast,
+    Quality,
+}
+
+impl Tier {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Fast => "fast",
+            Self::Quality => "quality",
+        }
+    }
+
+    pub fn parse(text: &str) -> Result<Self> {
+        [Self::Fast, Self::Quality]
+            .into_iter()
+            .find(|tier| tier.as_str() == text)
+            .ok_or_else(|| Error::invalid("response_model_tier", "must be fast or quality"))
+    }
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks with a reference")]
+    const fn is_fast(&self) -> bool {
+        matches!(self, Self::Fast)
+    }
+}
+
+/// Times that an operator may set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Silence after which a sitting has expired.
+    pub idle_after: Duration,
+    /// How long a turn may be silent before it counts as dead.
+    pub lease: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { idle_after: limits::SITTING_IDLE_AFTER, lease: limits::LEASE_DEFAULT }
+    }
+}
+
+/// How a conversation stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Liveness {
+    /// No sitting is open.
+    Absent,
+    Active,
+    /// Silent for too long, and not ended yet.
+    Expired,
+    /// The last turn died.
+    Interrupted,
+}
+
+impl Liveness {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Absent => "absent",
+            Self::Active => "active",
+            Self::Expired => "expired",
+            Self::Interrupted => "interrupted",
+        }
+    }
+}
+
+impl Talk {
+    /// Fills in what is known only under the lock of the write: sequences and the time. Both stores call this,
+    /// after the events of the same change have got their numbers.
+    pub fn land(&mut self, appended: &[Appended], now: Timestamp) {
+        let first = |kind: &str| {
+            appended.iter().find_map(|slot| match slot {
+                Appended::New(event) if event.kind.as_str() == kind => Some(event.sequence),
+                _ => None,
+            })
+        };
+        if let Some(sitting) = &mut self.sitting {
+            sitting.opened_at.get_or_insert(now);
+            sitting.active_at = Some(now);
+            if sitting.first.is_none() {
+                sitting.first = first("session.sitting_started");
+            }
+        }
+        if let Some(queued) = self.queue.iter_mut().find(|queued| queued.sequence.is_none()) {
+            queued.sequence = first("user.message");
+        }
+    }
+
+    /// When the open sitting was last active.
+    pub fn active_at(&self) -> Option<Timestamp> {
+        self.sitting.as_ref().and_then(|sitting| sitting.active_at)
+    }
+
+    /// The first message that waits for a turn.
+    pub fn waiting(&self) -> Option<u64> {
+        self.queue.first().and_then(|queued| queued.sequence)
+    }
+}

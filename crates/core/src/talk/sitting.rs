@@ -1,0 +1,80 @@
+//! How a sitting ends: by somebody's wish, by silence, or discarded. All pure.
+
+use serde_json::json;
+
+use super::turn::{self, Plan};
+use super::{Ended, Fields, Settings, Talk};
+use crate::error::{Conflict, Result};
+use crate::event::{EventType, NewEvent};
+use crate::json::Json;
+use crate::session::decide::Step;
+use crate::session::Session;
+use crate::store::{Record, Update};
+use crate::time::Timestamp;
+
+/// Why a sitting ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EndReason {
+    /// Somebody said so.
+    Asked,
+    /// Nobody said anything for too long.
+    Silence,
+    /// The process went down.
+    Shutdown,
+    /// Somebody wants nothing of it kept.
+    Discarded,
+}
+
+impl EndReason {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Asked => "asked",
+            Self::Silence => "silence",
+            Self::Shutdown => "shutdown",
+            Self::Discarded => "discarded",
+        }
+    }
+}
+
+/// Whether the open sitting has been silent for too long.
+pub fn has_expired(talk: &Talk, now: Timestamp, settings: &Settings) -> bool {
+    talk.active_at().is_some_and(|active| active.plus(settings.idle_after) <= now)
+}
+
+/// Closes the open sitting with what was made of it. `None` when there is none.
+pub fn end(
+    session: &Session,
+    talk: &Talk,
+    why: EndReason,
+    arc: Option<&str>,
+    records: Vec<Record>,
+    now: Timestamp,
+) -> Result<Option<Plan>> {
+    let Some(open) = &talk.sitting else { return Ok(None) };
+    if turn::runs(session, now) {
+        return Err(Conflict::SessionBusy.into());
+    }
+    let discarded = why == EndReason::Discarded;
+    let change = Fields::default().with("exercise_state", serde_json::Value::Null);
+    let mut after = talk.clone();
+    after.sitting = None;
+    after.ended = Some(Ended {
+        number: open.number,
+        turns: open.turns,
+        user: open.user.clone(),
+        rated: open.rated,
+        discarded,
+    });
+    after.state.touch(&change);
+    let metadata = Json::of(&json!({
+        "sitting": open.number,
+        "reason": why.as_str(),
+        "turn_count": open.turns,
+        "arc_id": arc,
+        "state": change,
+    }))?;
+    let event = NewEvent::engine(EventType::known("session.sitting_ended"), Some(metadata));
+    let records = if discarded { Vec::new() } else { records };
+    let step = Step { events: vec![event], records, ..Step::of(Update::default()) };
+    Ok(Some(Plan { step, talk: after }))
+}

@@ -1,0 +1,243 @@
+//! What a conversation carries from turn to turn: fields, each with a declared reducer.
+//!
+//! A turn says only what it changed. The change stands in the log, in the event that closes the turn, and the
+//! fold of all changes is the state, so any state of the past can be read and the kept one can be proven. What
+//! was said (`history`, `transcript`) is the log itself and is kept nowhere else.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::error::{Error, Result};
+use crate::event::Event;
+use crate::limits;
+
+/// How a field takes a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reducer {
+    /// Grows with every turn: the log's own lines.
+    Append,
+    /// Key by key; `null` removes a key, and `null` in place of the object empties the field.
+    Merge,
+    /// Describes one turn, and is gone with the next one unless it is said again.
+    Overwrite,
+}
+
+/// Every field of the state.
+pub const FIELDS: &[(&str, Reducer)] = &[
+    ("history", Reducer::Append),
+    ("transcript", Reducer::Append),
+    ("session_progress", Reducer::Merge),
+    ("session_memory", Reducer::Merge),
+    ("procedural_profile", Reducer::Merge),
+    ("exercise_state", Reducer::Merge),
+    ("memory_control", Reducer::Merge),
+    ("diagnostics", Reducer::Merge),
+    ("crisis", Reducer::Overwrite),
+    ("crisis_audit", Reducer::Overwrite),
+    ("route", Reducer::Overwrite),
+    ("response_text", Reducer::Overwrite),
+    ("response_style", Reducer::Overwrite),
+    ("therapeutic_approach", Reducer::Overwrite),
+    ("lookups", Reducer::Overwrite),
+];
+
+/// Turns between two that carry the whole state: reading a state of the past goes back no further.
+pub const WHOLE_EVERY: u64 = 64;
+
+fn reducer(field: &str) -> Option<Reducer> {
+    FIELDS.iter().find(|(name, _)| *name == field).map(|(_, reducer)| *reducer)
+}
+
+/// The fields that are not the log itself, or a change of them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Fields(Map<String, Value>);
+
+impl Fields {
+    pub fn get(&self, field: &str) -> Option<&Value> {
+        self.0.get(field)
+    }
+
+    /// A value inside a merged field.
+    pub fn at(&self, field: &str, key: &str) -> Option<&Value> {
+        self.0.get(field)?.get(key)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Says something in a change. A later word on the same merged field adds to an earlier one.
+    #[must_use]
+    pub fn with(mut self, field: &'static str, value: Value) -> Self {
+        match (reducer(field), self.0.get_mut(field), value) {
+            (Some(Reducer::Merge), Some(Value::Object(kept)), Value::Object(more)) => kept.extend(more),
+            (_, _, value) => {
+                self.0.insert(field.to_owned(), value);
+            }
+        }
+        self
+    }
+
+    /// Refuses a change that names what is no field, belongs to the log, or is too large to stand in it.
+    pub fn check(&self) -> Result<()> {
+        for (field, value) in &self.0 {
+            match reducer(field) {
+                Some(Reducer::Merge) if value.is_object() || value.is_null() => {}
+                Some(Reducer::Overwrite) => {}
+                _ => return Err(Error::internal(format!("`{field}` cannot be changed like this"))),
+            }
+        }
+        let bytes = serde_json::to_vec(&self.0).map_err(Error::internal)?.len();
+        if bytes > limits::TURN_DELTA_BYTES_MAX {
+            return Err(Error::TooLarge { what: "change of state", limit: limits::TURN_DELTA_BYTES_MAX });
+        }
+        Ok(())
+    }
+
+    /// Takes the change of one turn.
+    pub fn apply(&mut self, change: &Self) {
+        self.0.retain(|field, _| reducer(field) != Some(Reducer::Overwrite));
+        self.touch(change);
+    }
+
+    /// Takes a change that is no turn's: what describes the last turn stays.
+    pub fn touch(&mut self, change: &Self) {
+        for (field, value) in &change.0 {
+            match (reducer(field), value) {
+                (Some(Reducer::Merge), Value::Object(more)) => {
+                    let kept = self.0.entry(field.clone()).or_insert_with(|| Value::Object(Map::new()));
+                    if let Value::Object(kept) = kept {
+                        for (key, value) in more {
+                            match value {
+                                Value::Null => drop(kept.remove(key)),
+                                value => drop(kept.insert(key.clone(), value.clone())),
+                            }
+                        }
+                        if kept.is_empty() {
+                            self.0.remove(field);
+                        }
+                    }
+                }
+                (Some(Reducer::Append), _) | (None, _) => {}
+                (_, Value::Null) => drop(self.0.remove(field)),
+                (_, value) => drop(self.0.insert(field.clone(), value.clone())),
+            }
+        }
+    }
+}
+
+/// What an event says about the state.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Said {
+    /// The change, or the whole state.
+    #[serde(default, skip_serializing_if = "Fields::is_empty")]
+    pub state: Fields,
+    /// `state` is all of it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub whole: bool,
+}
+
+/// Takes one event into a state. Only the engine writes events that say anything about it.
+pub fn take(state: &mut Fields, event: &Event) {
+    let turn = match event.kind.as_str() {
+        "session.turn" => true,
+        "session.sitting_started" | "session.sitting_ended" => false,
+        _ => return,
+    };
+    let Some(said) = event.metadata.as_ref().and_then(|metadata| metadata.read::<Said>().ok()) else { return };
+    if said.whole {
+        *state = said.state;
+    } else if turn {
+        state.apply(&said.state);
+    } else {
+        state.touch(&said.state);
+    }
+}
+
+/// Whether an event carries the whole state, so that nothing before it has to be read.
+pub fn is_whole(event: &Event) -> bool {
+    event.kind.as_str() == "session.turn"
+        && event.metadata.as_ref().and_then(|metadata| metadata.read::<Said>().ok()).is_some_and(|said| said.whole)
+}
+
+/// The types of event that say something about the state.
+pub const SAYING: [&str; 3] = ["session.turn", "session.sitting_started", "session.sitting_ended"];
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn fields(value: &Value) -> Fields {
+        serde_json::from_value(value.clone()).unwrap()
+    }
+
+    #[test]
+    fn each_field_takes_a_change_by_its_reducer() {
+        let cases = [
+            ("merges key by key", json!({"diagnostics": {"a": 1}}), json!({"diagnostics": {"b": 2}}), json!({"diagnostics": {"a": 1, "b": 2}})),
+            ("null removes a key", json!({"exercise_state": {"step": 1, "kind": "x"}}), json!({"exercise_state": {"step": null}}), json!({"exercise_state": {"kind": "x"}})),
+            ("null empties a merged field", json!({"exercise_state": {"step": 1}}), json!({"exercise_state": null}), json!({})),
+            ("what describes a turn goes with the next", json!({"route": "crisis", "crisis": {"level": 2}}), json!({"route": "talk"}), json!({"route": "talk"})),
+            ("what was said is the log's", json!({}), json!({"history": ["x"], "unknown": 1}), json!({})),
+        ];
+        for (name, before, change, after) in cases {
+            let mut state = fields(&before);
+            state.apply(&fields(&change));
+            assert_eq!(state, fields(&after), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_change_between_turns_leaves_what_the_last_turn_said() {
+        let mut state = fields(&json!({"route": "talk", "exercise_state": {"step": 2}}));
+        state.touch(&fields(&json!({"exercise_state": null})));
+        assert_eq!(state, fields(&json!({"route": "talk"})));
+    }
+
+    #[test]
+    fn a_change_is_refused_when_it_names_no_field_or_is_too_large() {
+        for bad in [json!({"history": []}), json!({"hello": 1}), json!({"diagnostics": 1})] {
+            assert!(fields(&bad).check().is_err(), "{bad}");
+        }
+        let sized = |n: usize| fields(&json!({"route": "x".repeat(n - r#"{"route":""}"#.len())}));
+        assert!(sized(limits::TURN_DELTA_BYTES_MAX).check().is_ok());
+        assert_eq!(sized(limits::TURN_DELTA_BYTES_MAX + 1).check().unwrap_err().code(), "too_large");
+    }
+
+    fn change() -> impl Strategy<Value = Fields> {
+        let key = prop::sample::select(vec!["a", "b", "c"]);
+        let value = prop_oneof![Just(Value::Null), any::<u8>().prop_map(Value::from)];
+        let object = prop::collection::btree_map(key, value.clone(), 0..3)
+            .prop_map(|map| Value::Object(map.into_iter().map(|(k, v)| (k.to_owned(), v)).collect()));
+        let merged = prop::sample::select(vec!["diagnostics", "exercise_state", "session_memory"]);
+        let overwritten = prop::sample::select(vec!["route", "crisis"]);
+        (prop::collection::vec((merged, prop_oneof![object, Just(Value::Null)]), 0..3), prop::option::of((overwritten, value)))
+            .prop_map(|(merged, overwritten)| {
+                merged.into_iter().chain(overwritten).fold(Fields::default(), |all, (field, value)| all.with(field, value))
+            })
+    }
+
+    proptest! {
+        #[test]
+        fn a_whole_state_in_between_changes_nothing(changes in prop::collection::vec(change(), 1..20), at in any::<prop::sample::Index>()) {
+            let mut straight = Fields::default();
+            for change in &changes {
+                straight.apply(change);
+            }
+            let at = at.index(changes.len());
+            let mut before = Fields::default();
+            for change in &changes[..=at] {
+                before.apply(change);
+            }
+            let mut resumed = before;
+            for change in &changes[at + 1..] {
+                resumed.apply(change);
+            }
+            prop_assert_eq!(straight, resumed);
+        }
+    }
+}

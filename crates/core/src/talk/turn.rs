@@ -1,0 +1,324 @@
+//! What a message does to a conversation: it starts a turn, waits for one, or is only kept. All pure.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::state::{self, Fields};
+use super::{Liveness, Queued, Settings, Sitting, Talk, Tier, sitting};
+use crate::error::{Conflict, Error, Result};
+use crate::event::{EventType, NewEvent};
+use crate::ids::CredentialId;
+use crate::json::Json;
+use crate::limits;
+use crate::memory::Owner;
+use crate::memory::candidate::Buffer;
+use crate::session::decide::{Step, move_to};
+use crate::session::status::Authority;
+use crate::session::{Session, Status};
+use crate::store::{ClaimChange, Record, Update};
+use crate::time::Timestamp;
+
+/// What happens to a message that comes while a turn runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnBusy {
+    /// It waits for its turn.
+    #[default]
+    Queue,
+    /// It is refused.
+    Reject,
+    /// The running turn stops, what it has said is kept, and this one is next.
+    Interrupt,
+    /// The running turn hears it at its next step.
+    Steer,
+}
+
+impl OnBusy {
+    pub fn parse(text: &str) -> Result<Self> {
+        match text {
+            "queue" => Ok(Self::Queue),
+            "reject" => Ok(Self::Reject),
+            "interrupt" => Ok(Self::Interrupt),
+            "steer" => Ok(Self::Steer),
+            _ => Err(Error::invalid("on_busy", "must be queue, reject, interrupt or steer")),
+        }
+    }
+}
+
+/// A message that wants an answer.
+#[derive(Clone, Debug)]
+pub struct Message {
+    pub event: NewEvent,
+    pub on_busy: OnBusy,
+    pub tier: Tier,
+    /// Whose memory a new sitting reads and feeds.
+    pub owner: Owner,
+    /// The user that ratings of a new sitting name.
+    pub user: Option<String>,
+}
+
+/// Who runs turns here, and for how long without a sign of life.
+#[derive(Clone, Debug)]
+pub struct Hold {
+    pub worker: Box<str>,
+    pub credential: CredentialId,
+    pub lease: Duration,
+}
+
+/// A step of a session, with the row beside it.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub step: Step,
+    pub talk: Talk,
+}
+
+/// What a message comes to.
+#[derive(Debug)]
+pub enum Begin {
+    /// Its turn runs now.
+    Started(Box<Plan>),
+    /// It waits; somebody must see to it that the queue is worked off.
+    Queued(Box<Plan>),
+    /// The open sitting has expired: it is to be ended first.
+    EndFirst,
+}
+
+/// How a turn ended.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    pub kind: OutcomeKind,
+    /// What is kept of it in the log, in order.
+    pub events: Vec<NewEvent>,
+    pub change: Fields,
+    pub buffer: Buffer,
+    pub crisis: u8,
+    pub records: Vec<Record>,
+    pub usage: Option<Json>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutcomeKind {
+    Answered,
+    /// Somebody wanted it to stop; what was said until then is kept.
+    Stopped,
+    Failed,
+}
+
+impl OutcomeKind {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Answered => "answered",
+            Self::Stopped => "stopped",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// How a conversation stands.
+pub fn liveness(session: &Session, talk: &Talk, now: Timestamp, settings: &Settings) -> Liveness {
+    if talk.interrupted || died(session, now) {
+        Liveness::Interrupted
+    } else if talk.sitting.is_none() {
+        Liveness::Absent
+    } else if sitting::has_expired(talk, now, settings) && !runs(session, now) {
+        Liveness::Expired
+    } else {
+        Liveness::Active
+    }
+}
+
+/// Whether a turn runs and is alive, as far as anybody can know.
+pub fn runs(session: &Session, now: Timestamp) -> bool {
+    session.head.claim.as_ref().is_some_and(|claim| claim.lease_until > now)
+}
+
+/// Whether a turn was begun and whoever ran it is gone.
+fn died(session: &Session, now: Timestamp) -> bool {
+    session.head.status == Status::Running && session.head.claim.is_some() && !runs(session, now)
+}
+
+/// A message arrives.
+pub fn begin(
+    session: &Session,
+    talk: &Talk,
+    message: Message,
+    hold: &Hold,
+    now: Timestamp,
+    settings: &Settings,
+) -> Result<Begin> {
+    if !session.head.is_talk {
+        return Err(Error::invalid("session_id", "is no conversation: append events to it instead"));
+    }
+    let head = &session.head;
+    let waits = matches!(head.status, Status::WaitingHuman | Status::AwaitingTool);
+    let busy = runs(session, now) || waits || (head.status == Status::Running && head.claim.is_none());
+    if busy {
+        return queued(session, talk, message).map(|plan| Begin::Queued(Box::new(plan)));
+    }
+    if sitting::has_expired(talk, now, settings) {
+        return Ok(Begin::EndFirst);
+    }
+    let (events, mut after) = closed_if_dead(session, talk, now)?;
+    if !after.queue.is_empty() {
+        let mut plan = queued(session, &after, Message { on_busy: OnBusy::Queue, ..message })?;
+        plan.step.events.splice(0..0, events);
+        return Ok(Begin::Queued(Box::new(plan)));
+    }
+    let opening = open_sitting(&mut after, &message.owner, message.user.as_deref())?;
+    let mut step = start(session, hold)?;
+    let moved = std::mem::take(&mut step.events);
+    step.events = events.into_iter().chain(opening).chain([message.event]).chain(moved).collect();
+    Ok(Begin::Started(Box::new(Plan { step, talk: after })))
+}
+
+/// The first message that waits gets its turn, if nothing runs.
+pub fn next(
+    session: &Session,
+    talk: &Talk,
+    hold: &Hold,
+    now: Timestamp,
+    settings: &Settings,
+) -> Result<Option<Begin>> {
+    let free = session.head.status == Status::Idle || died(session, now);
+    let Some(queued) = talk.queue.first().filter(|_| free) else { return Ok(None) };
+    if sitting::has_expired(talk, now, settings) {
+        return Ok(Some(Begin::EndFirst));
+    }
+    let (events, mut after) = closed_if_dead(session, talk, now)?;
+    let sequence = queued.sequence;
+    after.queue.remove(0);
+    let owner = after.sitting.as_ref().map_or_else(|| Owner::session(&session.id), |open| open.owner.clone());
+    let opening = open_sitting(&mut after, &owner, None)?;
+    let mut step = start(session, hold)?;
+    step.update.turn = sequence;
+    step.events.splice(0..0, events.into_iter().chain(opening));
+    Ok(Some(Begin::Started(Box::new(Plan { step, talk: after }))))
+}
+
+/// A turn ends, and with it the right to say anything in it.
+pub fn finish(session: &Session, talk: &Talk, outcome: Outcome) -> Result<Plan> {
+    outcome.change.check()?;
+    let mut talk = talk.clone();
+    let turn = session.head.turn.map(|turn| turn.sequence);
+    let answered = outcome.kind == OutcomeKind::Answered;
+    if let Some(open) = &mut talk.sitting {
+        open.turns += u64::from(answered);
+        open.crisis_max = open.crisis_max.max(outcome.crisis);
+        open.buffer = outcome.buffer;
+    }
+    let change = outcome.change.with("session_progress", json!({"turn_count": talk.turns + 1}));
+    talk.state.apply(&change);
+    talk.turns += 1;
+    let whole = talk.turns.is_multiple_of(state::WHOLE_EVERY);
+    let said = state::Said { state: if whole { talk.state.clone() } else { change }, whole };
+    let mut step = move_to(session, Status::Idle, Authority::ClaimHolder, reason_of(outcome.kind))?;
+    let moved = std::mem::take(&mut step.events);
+    let closing = closing(turn, outcome.kind.as_str(), Some(&said))?;
+    step.events = outcome.events.into_iter().chain([closing]).chain(moved).collect();
+    step.records = outcome.records;
+    step.update.usage = outcome.usage;
+    Ok(Plan { step, talk })
+}
+
+const fn reason_of(kind: OutcomeKind) -> Option<&'static str> {
+    match kind {
+        OutcomeKind::Answered => None,
+        OutcomeKind::Stopped => Some("stopped"),
+        OutcomeKind::Failed => Some("failed"),
+    }
+}
+
+/// A turn whose runner is gone is closed in the log; the conversation is free again.
+pub fn interrupted(session: &Session, talk: &Talk) -> Result<Plan> {
+    let mut step = move_to(session, Status::Idle, Authority::Engine, Some("interrupted"))?;
+    step.events.insert(0, closing(session.head.turn.map(|turn| turn.sequence), "interrupted", None)?);
+    Ok(Plan { step, talk: Talk { interrupted: true, ..talk.clone() } })
+}
+
+/// What must be said before a new turn, when the last one died.
+fn closed_if_dead(session: &Session, talk: &Talk, now: Timestamp) -> Result<(Vec<NewEvent>, Talk)> {
+    let mut after = talk.clone();
+    after.interrupted = false;
+    if !died(session, now) {
+        return Ok((Vec::new(), after));
+    }
+    Ok((interrupted(session, talk)?.step.events, after))
+}
+
+/// The claim under which the turn runs, and the move that goes with it.
+fn start(session: &Session, hold: &Hold) -> Result<Step> {
+    let mut idle = session.clone();
+    if idle.head.status == Status::Running {
+        idle.head.status = Status::Idle;
+        idle.head.claim = None;
+    }
+    let mut step = move_to(&idle, Status::Running, Authority::Engine, None)?;
+    step.update = Update {
+        claim: Some(ClaimChange::Take {
+            worker: hold.worker.clone(),
+            credential: hold.credential.clone(),
+            lease: hold.lease,
+        }),
+        stop_requested: session.head.stop_requested.then_some(false),
+        inactive: session.head.inactive.then_some(false),
+        ..step.update
+    };
+    Ok(step)
+}
+
+fn queued(session: &Session, talk: &Talk, message: Message) -> Result<Plan> {
+    if message.on_busy == OnBusy::Reject || talk.queue.len() >= limits::TURN_QUEUE_MAX {
+        return Err(Conflict::SessionBusy.into());
+    }
+    let mut talk = talk.clone();
+    let waiting =
+        Queued { sequence: None, steers: message.on_busy == OnBusy::Steer, tier: message.tier };
+    let interrupts = message.on_busy == OnBusy::Interrupt && session.head.claim.is_some();
+    let place = if interrupts { 0 } else { talk.queue.len() };
+    talk.queue.insert(place, waiting);
+    let update = Update {
+        stop_requested: interrupts.then_some(true),
+        inactive: session.head.inactive.then_some(false),
+        ..Update::default()
+    };
+    Ok(Plan { step: Step { events: vec![message.event], ..Step::of(update) }, talk })
+}
+
+/// The first turn opens a sitting. Guidance that an earlier one had begun does not go on in a new one.
+fn open_sitting(talk: &mut Talk, owner: &Owner, user: Option<&str>) -> Result<Option<NewEvent>> {
+    if talk.sitting.is_some() {
+        return Ok(None);
+    }
+    talk.sittings += 1;
+    talk.sitting = Some(Sitting {
+        number: talk.sittings,
+        opened_at: None,
+        active_at: None,
+        first: None,
+        turns: 0,
+        owner: owner.clone(),
+        user: user.map(str::to_owned),
+        crisis_max: 0,
+        rated: false,
+        buffer: Buffer::default(),
+    });
+    let change = Fields::default().with("exercise_state", serde_json::Value::Null);
+    talk.state.touch(&change);
+    let metadata = Json::of(&json!({"sitting": talk.sittings, "state": change}))?;
+    Ok(Some(NewEvent::engine(EventType::known("session.sitting_started"), Some(metadata))))
+}
+
+/// The event that closes a turn and says what it changed.
+fn closing(turn: Option<u64>, outcome: &str, said: Option<&state::Said>) -> Result<NewEvent> {
+    let mut metadata = json!({"turn": turn, "outcome": outcome});
+    if let Some(said) = said
+        && let serde_json::Value::Object(said) = serde_json::to_value(said).map_err(Error::internal)?
+        && let Some(metadata) = metadata.as_object_mut()
+    {
+        metadata.extend(said);
+    }
+    Ok(NewEvent::engine(EventType::known("session.turn"), Some(Json::of(&metadata)?)))
+}
+
+#[cfg(test)]
+mod tests;
