@@ -77,6 +77,8 @@ pub enum Conflict {
     TaskNotActive { status: &'static str },
     #[error("several decisions wait; name one of them by its id")]
     SeveralPending,
+    #[error("no sitting of this session has ended yet, or none that can be rated")]
+    NothingEnded,
 }
 
 impl Conflict {
@@ -95,6 +97,7 @@ impl Conflict {
             Self::AlreadyDecided { .. } => "already_decided",
             Self::TaskNotActive { .. } => "task_not_active",
             Self::SeveralPending => "several_pending",
+            Self::NothingEnded => "nothing_ended",
         }
     }
 }

@@ -135,3 +135,20 @@ pub const TURN_QUEUE_MAX: usize = 32;
 pub const TURN_HISTORY_MAX: usize = 40;
 /// How long a caller waits for a turn that runs before it is told that the session is busy.
 pub const TURN_WAIT_MAX: Duration = Duration::from_secs(30);
+
+/// Active rules of one profile: all of them go into every prompt.
+pub const RULES_MAX: usize = 20;
+/// Archived rules that a profile still shows.
+pub const ARCHIVED_RULES_MAX: usize = 100;
+/// Quotes that a rule keeps as its evidence.
+pub const RULE_QUOTES_MAX: usize = 3;
+/// Candidates that a sitting holds; they are stored with it at every turn.
+pub const CANDIDATES_MAX: usize = 200;
+/// Approaches that a sitting counts.
+pub const APPROACHES_MAX: usize = 32;
+/// The name of a tool in the crisis log.
+pub const TOOL_NAME_BYTES_MAX: usize = 64;
+/// How long the crisis log is kept.
+pub const CRISIS_KEPT: Duration = Duration::from_secs(90 * 24 * 3600);
+/// How long ratings are kept: longer, since they are looked at over quarters.
+pub const RATINGS_KEPT: Duration = Duration::from_secs(180 * 24 * 3600);

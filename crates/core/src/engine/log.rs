@@ -91,7 +91,7 @@ impl Engine {
         })
     }
 
-    async fn events_at(&self, actor: &Actor, id: &SessionId, sequences: &[u64]) -> Result<Vec<Arc<Event>>> {
+    pub(super) async fn events_at(&self, actor: &Actor, id: &SessionId, sequences: &[u64]) -> Result<Vec<Arc<Event>>> {
         let mut events: Vec<Arc<Event>> = Vec::with_capacity(sequences.len());
         let mut page: Vec<Arc<Event>> = Vec::new();
         for &sequence in sequences {
@@ -135,7 +135,7 @@ impl Engine {
     }
 }
 
-fn check_batch(actor: &Actor, drafts: Vec<DraftEvent>) -> Result<Vec<NewEvent>> {
+pub(super) fn check_batch(actor: &Actor, drafts: Vec<DraftEvent>) -> Result<Vec<NewEvent>> {
     if drafts.is_empty() {
         return Err(Error::invalid("events", "must name at least one event"));
     }

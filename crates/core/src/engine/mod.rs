@@ -14,6 +14,7 @@ mod queue;
 mod sessions;
 mod stream;
 mod sweep;
+mod talk;
 mod tasks;
 mod work;
 
@@ -30,6 +31,7 @@ pub use queue::Waiting;
 pub use sessions::Opened;
 pub use stream::{HintStream, LogStream, StreamItem};
 pub use sweep::Swept;
+pub use talk::{Begun, Fate, Finished, NextTurn, Post, Posted, Standing};
 pub use tasks::{EntitySession, TaskStanding, duration_of};
 pub use work::Brief;
 
@@ -47,11 +49,20 @@ use crate::store::{Change, Committed, Guard, IdemKey, On, Part, Refusal, Store, 
 pub struct Settings {
     pub lease: Duration,
     pub attempts_max: u32,
+    pub talk: crate::talk::Settings,
+    /// Sessions are named by the hash of their id alone in records that must not lead back to them, as older
+    /// exports have it.
+    pub plain_opaque_ids: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { lease: limits::LEASE_DEFAULT, attempts_max: limits::ATTEMPTS_MAX }
+        Self {
+            lease: limits::LEASE_DEFAULT,
+            attempts_max: limits::ATTEMPTS_MAX,
+            talk: crate::talk::Settings::default(),
+            plain_opaque_ids: false,
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 //! answer that came in between wins.
 
 use super::Engine;
+use super::talk::planned_change;
 use crate::approval;
 use crate::error::Result;
 use crate::limits;
@@ -10,6 +11,7 @@ use crate::session::Session;
 use crate::session::decide::{Step, move_to};
 use crate::session::status::Authority;
 use crate::store::{Due, Refusal, Update};
+use crate::talk;
 use crate::time::Timestamp;
 use crate::work;
 
@@ -63,7 +65,7 @@ impl Engine {
     }
 
     async fn sweep_one(&self, due: &Due, now: Timestamp, silent_since: Timestamp) -> Result<Option<Reason>> {
-        let Some(session) = self.store.session(&due.tenant, &due.session).await? else { return Ok(None) };
+        let Some((session, talk)) = self.store.talk(&due.tenant, &due.session).await? else { return Ok(None) };
         let Some((reason, step)) = decide(&session, now, silent_since, self.settings.attempts_max)? else {
             return Ok(None);
         };
@@ -72,6 +74,9 @@ impl Engine {
                 Some(settled) => self.settled(&session, settled).await?,
                 None => self.stepped(&session, step).await?,
             },
+            (Reason::Lapsed, _) if session.head.is_talk => {
+                planned_change(&session, &talk::turn::interrupted(&session, &talk)?)
+            }
             _ => self.stepped(&session, step).await?,
         };
         if let Some(own) = change.parts.first_mut() {

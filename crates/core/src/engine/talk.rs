@@ -12,12 +12,13 @@ use super::{Decided, Engine, Settled};
 use crate::access::{self, Actor, Role, Verb};
 use crate::error::{Conflict, Error, Result};
 use crate::event::{Appended, Event, EventQuery};
-use crate::feedback::{Label, Modality, Rating, RatingSource};
-use crate::ids::{Incarnation, SessionId, TenantId, check_name};
+use crate::feedback::{Label, Modality, RATING_SCHEMA_VERSION, Rating, RatingSource};
+use crate::ids::{Incarnation, SessionId, TenantId, UserId};
 use crate::json::Json;
 use crate::limits;
 use crate::live::Delta;
 use crate::memory::Owner;
+use crate::safety::opaque::Opaque;
 use crate::session::{MemoryMode, Session};
 use crate::store::{
     Change, ClaimChange, Committed, Due, Fence, Guard, IdemKey, On, Part, Record, Refusal, Update, Write,
@@ -389,7 +390,7 @@ impl Engine {
         source: RatingSource,
         modality: Modality,
     ) -> Result<bool> {
-        let opaque_key = self.store.installation_key().await?;
+        let opaque = self.opaque().await?;
         let done = self
             .settle_on(|| {
                 Box::pin(async {
@@ -406,10 +407,18 @@ impl Engine {
                     if std::mem::replace(rated, true) {
                         return Ok(Decided::Nothing(()));
                     }
-                    let session_id_opaque = self.settings.opaque_ids.of(&opaque_key, &actor.tenant, &session.id);
                     let incognito = session.details.memory_mode == MemoryMode::Incognito;
-                    let user = user.filter(|_| !incognito);
-                    let rating = Rating::new(session_id_opaque, user, now, label, turns, source, modality);
+                    let rating = Rating {
+                        id: uuid::Uuid::new_v4(),
+                        session_id_opaque: opaque.of(&actor.tenant, session.id.as_str()),
+                        user_id_or_null: user.filter(|_| !incognito).map(UserId::stored),
+                        recorded_at: now,
+                        label,
+                        turn_count_at_end: turns,
+                        source,
+                        modality,
+                        schema_version: RATING_SCHEMA_VERSION,
+                    };
                     let part = Part {
                         on: On::Session(session.id.clone()),
                         guard: Guard::seen(&session),
@@ -423,6 +432,14 @@ impl Engine {
             })
             .await?;
         Ok(matches!(done, Settled::Done(_)))
+    }
+
+    /// How this installation names sessions in records that must not lead back to them.
+    pub async fn opaque(&self) -> Result<Opaque> {
+        match self.settings.plain_opaque_ids {
+            true => Ok(Opaque::Sha256),
+            false => self.store.installation_key().await.map(Opaque::Keyed),
+        }
     }
 
     /// Sittings of all tenants that have been silent for too long.
@@ -464,8 +481,7 @@ pub(super) fn owner_of(actor: &Actor, session: &Session, named: Option<&str>) ->
     }
     let user = match (named, &actor.user) {
         (Some(named), None) if actor.role == Role::Owner => {
-            check_name("user_id", named)?;
-            Some(crate::ids::UserId::parse(named)?)
+            Some(UserId::parse(named)?)
         }
         (Some(named), Some(user)) if named == user.as_str() => Some(user.clone()),
         (Some(_), _) => {
@@ -488,10 +504,11 @@ fn join(actor: &Actor, session: &Session, plan: &mut Plan) {
 
 pub(super) fn planned_change(session: &Session, plan: &Plan) -> Change {
     let Plan { step, talk } = plan.clone();
-    let mut writes = smallvec![Write::Update(Box::new(step.update))];
-    if !step.events.is_empty() {
-        writes.push(Write::Append(step.events));
-    }
+    // A turn that was waited for is open before anything is said in it; otherwise what is said opens it.
+    let opens = step.update.turn.is_some();
+    let (update, events) = (Write::Update(Box::new(step.update)), Write::Append(step.events));
+    let mut writes = if opens { smallvec![update, events] } else { smallvec![events, update] };
+    writes.retain(|write| !matches!(write, Write::Append(events) if events.is_empty()));
     writes.push(Write::Talk(Box::new(talk)));
     let part = Part { on: On::Session(session.id.clone()), guard: Guard::seen(session), writes };
     let mut change = Change::new(session.tenant.clone()).part(part);

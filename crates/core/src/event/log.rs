@@ -38,7 +38,7 @@ pub fn advance(
         }
         let sequence = head.last_sequence + 1;
         head.last_sequence = sequence;
-        let turn = turn_of(head, &event, sequence);
+        let turn = turn_of(head, &event, sequence, now);
         let event = Event {
             session_id: session.clone(),
             sequence,
@@ -91,12 +91,12 @@ pub struct Cold {
     pub deadline_changed: bool,
 }
 
-fn turn_of(head: &mut Head, event: &NewEvent, sequence: u64) -> Option<u64> {
+fn turn_of(head: &mut Head, event: &NewEvent, sequence: u64, now: Timestamp) -> Option<u64> {
     match event.kind.as_str() {
         "user.message" => {
             // What comes while a turn of talk runs has a turn of its own, later.
-            let runs = head.is_talk && head.claim.is_some() && head.turn.is_some_and(|turn| !turn.answered);
-            if runs {
+            let held = head.claim.as_ref().is_some_and(|claim| claim.lease_until > now);
+            if head.is_talk && held && head.turn.is_some_and(|turn| !turn.answered) {
                 return Some(sequence);
             }
             head.turn = Some(Turn { sequence, answered: false });

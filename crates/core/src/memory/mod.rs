@@ -1,0 +1,460 @@
+//! The memory room: what is kept of the talk with a person beyond the transcript. Three kinds: a
+//! *fact* (subject, predicate, object), an *arc* (what one sitting was about) and one *profile* of
+//! standing rules per owner. Owns the types and every decision about them, all of them pure. It
+//! refuses to keep anything without the sequences it came from, and to know a store or a model.
+//!
+//! A turn walks through the commands in [`control`], recall and extraction; what was found waits in a
+//! the prompt?) and [`extract`] (what might be worth keeping?); what was found waits in a
+//! [`candidate::Buffer`] until the sitting ends, when [`promote`], [`reconcile`] and [`summary`]
+//! decide what becomes of it.
+
+pub mod candidate;
+pub mod control;
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use sha2::Digest as _;
+
+use crate::error::{Error, Result};
+use crate::ids::{SessionId, UserId};
+use crate::json::Json;
+use crate::limits;
+use crate::time::Timestamp;
+
+/// Whose memory it is: a person's, or that of a session nobody is known in. The tag keeps a user
+/// and a session of the same name apart.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct Owner(Arc<str>);
+
+impl Owner {
+    pub fn user(id: &UserId) -> Self {
+        Self(format!("user:{id}").into())
+    }
+
+    pub fn session(id: &SessionId) -> Self {
+        Self(format!("session:{id}").into())
+    }
+
+    /// Wraps text that a store wrote.
+    pub fn stored(text: impl Into<Arc<str>>) -> Self {
+        Self(text.into())
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for Owner {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
+        String::deserialize(from).map(Self::stored)
+    }
+}
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", &self.0)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    Fact,
+    Arc,
+    Profile,
+}
+
+impl Kind {
+    pub const ALL: [Self; 3] = [Self::Fact, Self::Arc, Self::Profile];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Fact => "fact",
+            Self::Arc => "arc",
+            Self::Profile => "profile",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == text)
+    }
+}
+
+/// One thing that is remembered.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Memory {
+    pub id: String,
+    pub owner: Owner,
+    pub body: Body,
+    pub created_at: Timestamp,
+    pub last_referenced_at: Timestamp,
+    /// Since when it is no longer brought up: something newer took its place.
+    pub dormant_at: Option<Timestamp>,
+}
+
+impl Memory {
+    pub fn kind(&self) -> Kind {
+        self.body.kind()
+    }
+
+    pub fn is_active(&self) -> bool {
+        self.dormant_at.is_none()
+    }
+
+    /// The words that full-text search sees.
+    pub fn text(&self) -> String {
+        self.body.text()
+    }
+
+    pub fn fact(&self) -> Option<&Fact> {
+        match &self.body {
+            Body::Fact(fact) => Some(fact),
+            Body::Arc(_) | Body::Profile(_) => None,
+        }
+    }
+
+    pub fn arc(&self) -> Option<&StoryArc> {
+        match &self.body {
+            Body::Arc(arc) => Some(arc),
+            Body::Fact(_) | Body::Profile(_) => None,
+        }
+    }
+
+    pub fn profile(&self) -> Option<&Profile> {
+        match &self.body {
+            Body::Profile(profile) => Some(profile),
+            Body::Fact(_) | Body::Arc(_) => None,
+        }
+    }
+}
+
+/// What is remembered, by its kind.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Body {
+    Fact(Fact),
+    Arc(StoryArc),
+    Profile(Profile),
+}
+
+impl Body {
+    pub const fn kind(&self) -> Kind {
+        match self {
+            Self::Fact(_) => Kind::Fact,
+            Self::Arc(_) => Kind::Arc,
+            Self::Profile(_) => Kind::Profile,
+        }
+    }
+
+    pub fn json(&self) -> Result<Json> {
+        Json::of(self)
+    }
+
+    /// Reads what [`Body::json`] wrote.
+    pub fn stored(text: &str) -> Result<Self> {
+        serde_json::from_str(text).map_err(Error::internal)
+    }
+
+    pub fn text(&self) -> String {
+        match self {
+            Self::Fact(fact) => format!("{} {}", fact.sentence(), fact.quote),
+            Self::Arc(arc) => {
+                let lists = [&arc.themes, &arc.open_loops, &arc.resolved_threads];
+                let mut text = arc.summary.clone();
+                for line in lists.into_iter().flatten() {
+                    text.push('\n');
+                    text.push_str(line);
+                }
+                text
+            }
+            Self::Profile(profile) => {
+                profile.rules.iter().map(|rule| rule.text.as_str()).collect::<Vec<_>>().join("\n")
+            }
+        }
+    }
+}
+
+/// Where a memory came from: every one names the events that it rests on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Source {
+    pub session: String,
+    pub sequences: Vec<u64>,
+}
+
+impl Source {
+    /// Adds sequences of one session to a list of sources, each once and in order.
+    pub fn add(sources: &mut Vec<Self>, session: &str, sequences: impl IntoIterator<Item = u64>) {
+        let at = sources.iter().position(|source| source.session == session).unwrap_or_else(|| {
+            sources.push(Self { session: session.to_owned(), sequences: Vec::new() });
+            sources.len() - 1
+        });
+        let known = &mut sources[at].sequences;
+        known.extend(sequences);
+        known.sort_unstable();
+        known.dedup();
+    }
+}
+
+/// What a fact is about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Category {
+    Identity,
+    Place,
+    Work,
+    Relation,
+    Preference,
+    Health,
+    Possession,
+    /// What a person believes about themselves.
+    Belief,
+    #[default]
+    #[serde(other)]
+    Other,
+}
+
+/// The subject of facts about the person who talks.
+pub const SELF: &str = "user";
+
+/// Something that holds beyond the sitting in which it was said.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Fact {
+    pub subject: String,
+    /// A snake_case word, such as `lives_in`; which ones hold only one object, [`reconcile`] knows.
+    pub predicate: String,
+    pub object: String,
+    /// The sentence that it was read from.
+    pub quote: String,
+    #[serde(default)]
+    pub category: Category,
+    pub confidence: f32,
+    pub sources: Vec<Source>,
+    /// How often it was said again.
+    #[serde(default)]
+    pub support: u32,
+    pub superseded_by: Option<String>,
+}
+
+impl Fact {
+    /// Subject, predicate and object as one line.
+    pub fn sentence(&self) -> String {
+        format!("{} {} {}", self.subject, self.predicate.replace('_', " "), self.object)
+    }
+}
+
+/// What one sitting was about.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StoryArc {
+    pub session: String,
+    pub started_at: Timestamp,
+    pub ended_at: Timestamp,
+    pub turn_count: u32,
+    pub themes: Vec<String>,
+    pub summary: String,
+    pub mood_opened: String,
+    pub mood_closed: String,
+    #[serde(default)]
+    pub open_loops: Vec<String>,
+    #[serde(default)]
+    pub resolved_threads: Vec<String>,
+    pub approach: Option<String>,
+    /// Computed from the turns, never taken from a model.
+    #[serde(default)]
+    pub crisis_level_max: u8,
+    pub sources: Vec<Source>,
+}
+
+/// How a person wants to be talked to. Its rules always apply.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Profile {
+    /// Active rules, oldest first.
+    pub rules: Vec<Rule>,
+    pub archived_rules: Vec<Rule>,
+    /// Off: the past is not brought up unasked.
+    pub recall_enabled: bool,
+}
+
+impl Profile {
+    /// Takes a rule in. Beyond the limit the oldest one is archived.
+    pub fn add(&mut self, rule: Rule) {
+        self.rules.push(rule);
+        while self.rules.len() > limits::RULES_MAX {
+            self.archived_rules.push(self.rules.remove(0));
+        }
+        let spare = self.archived_rules.len().saturating_sub(limits::ARCHIVED_RULES_MAX);
+        self.archived_rules.drain(..spare);
+    }
+
+    /// Takes a rule out for good; whether there was one.
+    pub fn remove(&mut self, id: &str) -> bool {
+        let before = self.rules.len() + self.archived_rules.len();
+        self.rules.retain(|rule| rule.id != id);
+        self.archived_rules.retain(|rule| rule.id != id);
+        self.rules.len() + self.archived_rules.len() < before
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Rule {
+    pub id: String,
+    pub text: String,
+    pub confidence: f32,
+    pub quotes: Vec<String>,
+    pub sources: Vec<Source>,
+}
+
+/// The id of the one profile that an owner has.
+pub fn profile_id(owner: &Owner) -> String {
+    derived_id(&["profile", owner.as_str()])
+}
+
+/// An id that follows from what it names, so that a promotion that is carried out twice writes the
+/// same row twice.
+pub fn derived_id(parts: &[&str]) -> String {
+    let mut hash = sha2::Sha256::new();
+    for part in parts {
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part.as_bytes());
+    }
+    let mut bytes = [0u8; 16];
+    bytes.copy_from_slice(&hash.finalize()[..16]);
+    uuid::Builder::from_custom_bytes(bytes).into_uuid().to_string()
+}
+
+/// The first characters of a text, cut at a word where that costs little, with an ellipsis.
+pub(crate) fn clip(text: &str, chars_max: usize) -> String {
+    let text = text.trim();
+    if text.chars().nth(chars_max).is_none() {
+        return text.to_owned();
+    }
+    let head: String = text.chars().take(chars_max.saturating_sub(1)).collect();
+    let kept = match head.rfind(char::is_whitespace) {
+        Some(at) if at * 2 > head.len() => &head[..at],
+        _ => &head,
+    };
+    format!("{}…", kept.trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source() -> Vec<Source> {
+        vec![Source { session: "s".into(), sequences: vec![3] }]
+    }
+
+    fn rule(n: usize) -> Rule {
+        Rule {
+            id: n.to_string(),
+            text: format!("rule {n}"),
+            confidence: 0.5,
+            quotes: vec![],
+            sources: source(),
+        }
+    }
+
+    #[test]
+    fn a_user_and_a_session_of_one_name_own_different_memories() {
+        let user = Owner::user(&UserId::stored("a"));
+        let session = Owner::session(&SessionId::stored("a"));
+        assert_ne!(user, session);
+        assert_ne!(profile_id(&user), profile_id(&session));
+        assert_eq!(profile_id(&user), profile_id(&Owner::stored("user:a")));
+        assert!(uuid::Uuid::parse_str(&profile_id(&user)).is_ok());
+    }
+
+    #[test]
+    fn ids_do_not_depend_on_where_one_part_ends() {
+        assert_ne!(derived_id(&["ab", "c"]), derived_id(&["a", "bc"]));
+    }
+
+    #[test]
+    fn every_body_is_read_back_as_it_was_written() {
+        let fact = Fact {
+            subject: SELF.into(),
+            predicate: "lives_in".into(),
+            object: "Graz".into(),
+            quote: "I live in Graz.".into(),
+            category: Category::Place,
+            confidence: 0.9,
+            sources: source(),
+            support: 2,
+            superseded_by: None,
+        };
+        let arc = StoryArc {
+            session: "s".into(),
+            started_at: Timestamp::from_micros(1),
+            ended_at: Timestamp::from_micros(2),
+            turn_count: 3,
+            themes: vec!["work".into()],
+            summary: "Talked about work.".into(),
+            mood_opened: "tense".into(),
+            mood_closed: "calm".into(),
+            open_loops: vec!["call the landlord".into()],
+            resolved_threads: vec![],
+            approach: None,
+            crisis_level_max: 1,
+            sources: source(),
+        };
+        let profile = Profile { rules: vec![rule(1)], archived_rules: vec![], recall_enabled: true };
+        for body in [Body::Fact(fact), Body::Arc(arc), Body::Profile(profile)] {
+            let json = body.json().unwrap();
+            assert_eq!(Body::stored(json.as_str()).unwrap(), body);
+            assert!(json.as_str().contains(&format!("\"kind\":\"{}\"", body.kind().as_str())));
+            assert_eq!(Kind::parse(body.kind().as_str()), Some(body.kind()));
+            assert!(!body.text().is_empty());
+        }
+    }
+
+    #[test]
+    fn an_unknown_category_reads_as_other_and_recall_is_off_unless_asked_for() {
+        let fact = r#"{"kind":"fact","subject":"user","predicate":"p","object":"o","quote":"q",
+            "category":"astrology","confidence":1,"sources":[],"superseded_by":null}"#;
+        assert!(matches!(Body::stored(fact).unwrap(), Body::Fact(fact) if fact.category == Category::Other));
+        assert!(
+            matches!(Body::stored(r#"{"kind":"profile"}"#).unwrap(), Body::Profile(p) if !p.recall_enabled)
+        );
+    }
+
+    #[test]
+    fn the_rule_beyond_the_limit_archives_the_oldest() {
+        let mut profile = Profile::default();
+        for n in 0..=limits::RULES_MAX {
+            profile.add(rule(n));
+        }
+        assert_eq!(profile.rules.len(), limits::RULES_MAX);
+        assert_eq!(profile.rules[0].id, "1");
+        assert_eq!(profile.archived_rules[0].id, "0");
+        for n in 0..=limits::ARCHIVED_RULES_MAX {
+            profile.add(rule(1000 + n));
+        }
+        assert_eq!(profile.archived_rules.len(), limits::ARCHIVED_RULES_MAX);
+        assert!(profile.remove("1050") && !profile.remove("1050"));
+    }
+
+    #[test]
+    fn sources_name_each_sequence_once() {
+        let mut sources = source();
+        Source::add(&mut sources, "s", [5, 3, 4]);
+        Source::add(&mut sources, "t", [1]);
+        assert_eq!(sources[0].sequences, [3, 4, 5]);
+        assert_eq!(sources[1], Source { session: "t".into(), sequences: vec![1] });
+    }
+
+    #[test]
+    fn long_text_is_cut_at_a_word() {
+        assert_eq!(clip("short", 5), "short");
+        assert_eq!(clip("one two three four", 12), "one two…");
+        assert_eq!(clip(&"x".repeat(9), 4), "xxx…");
+    }
+}
