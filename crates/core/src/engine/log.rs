@@ -91,7 +91,12 @@ impl Engine {
         })
     }
 
-    pub(super) async fn events_at(&self, actor: &Actor, id: &SessionId, sequences: &[u64]) -> Result<Vec<Arc<Event>>> {
+    pub(super) async fn events_at(
+        &self,
+        actor: &Actor,
+        id: &SessionId,
+        sequences: &[u64],
+    ) -> Result<Vec<Arc<Event>>> {
         let mut events: Vec<Arc<Event>> = Vec::with_capacity(sequences.len());
         let mut page: Vec<Arc<Event>> = Vec::new();
         for &sequence in sequences {

@@ -65,7 +65,9 @@ impl Engine {
     }
 
     async fn sweep_one(&self, due: &Due, now: Timestamp, silent_since: Timestamp) -> Result<Option<Reason>> {
-        let Some((session, talk)) = self.store.talk(&due.tenant, &due.session).await? else { return Ok(None) };
+        let Some((session, talk)) = self.store.talk(&due.tenant, &due.session).await? else {
+            return Ok(None);
+        };
         let Some((reason, step)) = decide(&session, now, silent_since, self.settings.attempts_max)? else {
             return Ok(None);
         };

@@ -122,7 +122,8 @@ impl Engine {
             external_event_id: wish.external_event_id.clone(),
             ..DraftEvent::default()
         };
-        let event = check_batch(actor, vec![draft])?.pop().ok_or_else(|| Error::internal("a draft is gone"))?;
+        let event =
+            check_batch(actor, vec![draft])?.pop().ok_or_else(|| Error::internal("a draft is gone"))?;
         let planned = parking_lot::Mutex::new(None);
         let done = self
             .settle_on(|| {
@@ -168,7 +169,15 @@ impl Engine {
         };
         let fate = if starts {
             let (epoch, turn) = (session.head.epoch, message.sequence);
-            Fate::Started(Box::new(Begun { session, talk, epoch, turn, opened, tier: wish.tier, hold: hold.clone() }))
+            Fate::Started(Box::new(Begun {
+                session,
+                talk,
+                epoch,
+                turn,
+                opened,
+                tier: wish.tier,
+                hold: hold.clone(),
+            }))
         } else {
             Fate::Waits
         };
@@ -177,7 +186,12 @@ impl Engine {
 
     /// Opens the turn of the first message that waits, if nothing runs. `Err(SessionBusy)` never: nothing to do
     /// is `None`.
-    pub async fn next_turn(&self, tenant: &TenantId, id: &SessionId, hold: &Hold) -> Result<Option<NextTurn>> {
+    pub async fn next_turn(
+        &self,
+        tenant: &TenantId,
+        id: &SessionId,
+        hold: &Hold,
+    ) -> Result<Option<NextTurn>> {
         let planned = parking_lot::Mutex::new(None);
         let done = self
             .settle_on(|| {
@@ -211,7 +225,15 @@ impl Engine {
         let (session, talk, _) = landed(session, talk, *done)?;
         let turn = session.head.turn.map_or(0, |turn| turn.sequence);
         let epoch = session.head.epoch;
-        Ok(Some(NextTurn::Begun(Box::new(Begun { session, talk, epoch, turn, opened, tier, hold: hold.clone() }))))
+        Ok(Some(NextTurn::Begun(Box::new(Begun {
+            session,
+            talk,
+            epoch,
+            turn,
+            opened,
+            tier,
+            hold: hold.clone(),
+        }))))
     }
 
     /// Closes a turn with everything that it leaves. Fenced when it was too slow to live.
@@ -219,7 +241,8 @@ impl Engine {
         let mut seen = (begun.session.clone(), begun.talk.clone());
         for round in 0..limits::DECIDE_ROUNDS_MAX {
             if round > 0 {
-                let found = self.store.talk(begun.tenant(), &begun.session.id).await?.ok_or(Error::NotFound)?;
+                let found =
+                    self.store.talk(begun.tenant(), &begun.session.id).await?.ok_or(Error::NotFound)?;
                 if found.0.head.incarnation != begun.incarnation() || found.0.head.epoch != begun.epoch {
                     return Err(Conflict::Fenced.into());
                 }
@@ -229,7 +252,8 @@ impl Engine {
             let plan = turn::finish(session, talk, outcome.clone())?;
             let mut change = planned_change(session, &plan);
             if let Some(part) = change.parts.first_mut() {
-                part.guard.fence = Some(Fence { credential: begun.hold.credential.clone(), epoch: begun.epoch });
+                part.guard.fence =
+                    Some(Fence { credential: begun.hold.credential.clone(), epoch: begun.epoch });
             }
             match self.store.commit(change).await {
                 Ok(done) => {
@@ -275,7 +299,8 @@ impl Engine {
             Box::pin(async {
                 let (session, mut talk) =
                     self.store.talk(begun.tenant(), &begun.session.id).await?.ok_or(Error::NotFound)?;
-                talk.queue.retain(|queued| !queued.sequence.is_some_and(|sequence| taken.contains(&sequence)));
+                talk.queue
+                    .retain(|queued| !queued.sequence.is_some_and(|sequence| taken.contains(&sequence)));
                 let part = Part {
                     on: On::Session(session.id.clone()),
                     guard: Guard {
@@ -474,18 +499,22 @@ pub enum NextTurn {
 ///
 /// In groups it is the session's own. A caller without a user (local mode) may name one; anybody else is who the
 /// credential says.
-pub(super) fn owner_of(actor: &Actor, session: &Session, named: Option<&str>) -> Result<(Owner, Option<String>)> {
+pub(super) fn owner_of(
+    actor: &Actor,
+    session: &Session,
+    named: Option<&str>,
+) -> Result<(Owner, Option<String>)> {
     let own = || (Owner::session(&session.id), None);
     if session.details.memory_mode == MemoryMode::Incognito || session.head.is_group {
         return Ok(own());
     }
     let user = match (named, &actor.user) {
-        (Some(named), None) if actor.role == Role::Owner => {
-            Some(UserId::parse(named)?)
-        }
+        (Some(named), None) if actor.role == Role::Owner => Some(UserId::parse(named)?),
         (Some(named), Some(user)) if named == user.as_str() => Some(user.clone()),
         (Some(_), _) => {
-            return Err(Error::denied("this credential does not speak for another user; leave `user_id` out"));
+            return Err(Error::denied(
+                "this credential does not speak for another user; leave `user_id` out",
+            ));
         }
         (None, user) => user.clone(),
     };

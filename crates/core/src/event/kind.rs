@@ -12,8 +12,8 @@ pub const KNOWN: &[&str] = &[
     "user.output_approval", "agent.message", "agent.tool_call", "agent.tool_result", "agent.thinking",
     "session.created", "session.claimed", "session.status_change", "session.error", "session.completed",
     "session.context_injected", "session.waiting_approval", "session.introspection",
-    "session.sitting_started", "session.sitting_ended", "session.turn", "tool.session_started", "tool.field_changed",
-    "tool.invocation_started", "tool.invocation_completed", "tool.invocation_failed",
+    "session.sitting_started", "session.sitting_ended", "session.turn", "tool.session_started",
+    "tool.field_changed", "tool.invocation_started", "tool.invocation_completed", "tool.invocation_failed",
     "tool.composition_step.started", "tool.composition_step.completed", "human.navigate",
     "human.entity_view", "human.marker", "human.task_switch", "external.event", "state.patch",
 ];

@@ -27,6 +27,7 @@ pub struct Hub {
     logs: DashMap<Incarnation, Arc<ring::Channel>>,
     hints: DashMap<TenantId, Arc<hints::Channel>>,
     work: DashMap<TenantId, watch::Sender<u64>>,
+    rows: DashMap<Incarnation, watch::Sender<u64>>,
     replies: reply::Replies,
 }
 
@@ -43,6 +44,9 @@ impl Hub {
                     channel.delete();
                 }
             }
+            if notice.row_changed {
+                self.row_changed(notice.incarnation);
+            }
             self.hint(Hint::of(notice));
         }
     }
@@ -56,7 +60,24 @@ impl Hub {
                 channel.raise(last_sequence);
             }
         }
+        if hint.row_changed {
+            self.row_changed(incarnation);
+        }
         self.hint(hint);
+    }
+
+    fn row_changed(&self, incarnation: Incarnation) {
+        if !self.rows.is_empty()
+            && let Some(watched) = self.rows.get(&incarnation)
+        {
+            watched.send_modify(|count| *count += 1);
+        }
+    }
+
+    /// Watches a session's row: whoever runs it learns at once that somebody wants something of it.
+    pub fn watch_row(self: &Arc<Self>, incarnation: Incarnation) -> RowWatch {
+        let changes = self.rows.entry(incarnation).or_default().subscribe();
+        RowWatch { hub: self.clone(), incarnation, changes }
     }
 
     fn hint(&self, hint: Hint) {
@@ -92,6 +113,9 @@ impl Hub {
         }
         for waiters in &self.work {
             waiters.send_modify(|count| *count += 1);
+        }
+        for watched in &self.rows {
+            watched.send_modify(|count| *count += 1);
         }
         for channel in &self.hints {
             channel.reset();
@@ -154,6 +178,29 @@ impl Hub {
     /// Who a delta belongs to, for streams that show it.
     fn reply_since(&self, incarnation: Incarnation, seen: &mut reply::Seen) -> Option<reply::Shown> {
         self.replies.since(incarnation, seen)
+    }
+}
+
+/// Tells of changes of one session's row, for as long as it is kept.
+#[derive(Debug)]
+pub struct RowWatch {
+    hub: Arc<Hub>,
+    incarnation: Incarnation,
+    changes: watch::Receiver<u64>,
+}
+
+impl RowWatch {
+    /// Waits for the next change.
+    pub async fn changed(&mut self) {
+        if self.changes.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+impl Drop for RowWatch {
+    fn drop(&mut self) {
+        self.hub.rows.remove_if(&self.incarnation, |_, watched| watched.receiver_count() <= 1);
     }
 }
 

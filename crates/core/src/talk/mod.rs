@@ -7,6 +7,7 @@
 //! A turn holds its session by a claim like any worker's, with an epoch and a lease, so a process that dies in
 //! the middle of one loses the right to end it, and whoever comes next goes on.
 
+pub mod exercise;
 pub mod sitting;
 pub mod state;
 pub mod turn;

@@ -7,8 +7,8 @@ use super::{Ended, Fields, Settings, Talk};
 use crate::error::{Conflict, Result};
 use crate::event::{EventType, NewEvent};
 use crate::json::Json;
-use crate::session::decide::Step;
 use crate::session::Session;
+use crate::session::decide::Step;
 use crate::store::{Record, Update};
 use crate::time::Timestamp;
 

@@ -145,7 +145,9 @@ pub fn take(state: &mut Fields, event: &Event) {
         "session.sitting_started" | "session.sitting_ended" => false,
         _ => return,
     };
-    let Some(said) = event.metadata.as_ref().and_then(|metadata| metadata.read::<Said>().ok()) else { return };
+    let Some(said) = event.metadata.as_ref().and_then(|metadata| metadata.read::<Said>().ok()) else {
+        return;
+    };
     if said.whole {
         *state = said.state;
     } else if turn {
@@ -158,7 +160,11 @@ pub fn take(state: &mut Fields, event: &Event) {
 /// Whether an event carries the whole state, so that nothing before it has to be read.
 pub fn is_whole(event: &Event) -> bool {
     event.kind.as_str() == "session.turn"
-        && event.metadata.as_ref().and_then(|metadata| metadata.read::<Said>().ok()).is_some_and(|said| said.whole)
+        && event
+            .metadata
+            .as_ref()
+            .and_then(|metadata| metadata.read::<Said>().ok())
+            .is_some_and(|said| said.whole)
 }
 
 /// The types of event that say something about the state.
@@ -178,10 +184,30 @@ mod tests {
     #[test]
     fn each_field_takes_a_change_by_its_reducer() {
         let cases = [
-            ("merges key by key", json!({"diagnostics": {"a": 1}}), json!({"diagnostics": {"b": 2}}), json!({"diagnostics": {"a": 1, "b": 2}})),
-            ("null removes a key", json!({"exercise_state": {"step": 1, "kind": "x"}}), json!({"exercise_state": {"step": null}}), json!({"exercise_state": {"kind": "x"}})),
-            ("null empties a merged field", json!({"exercise_state": {"step": 1}}), json!({"exercise_state": null}), json!({})),
-            ("what describes a turn goes with the next", json!({"route": "crisis", "crisis": {"level": 2}}), json!({"route": "talk"}), json!({"route": "talk"})),
+            (
+                "merges key by key",
+                json!({"diagnostics": {"a": 1}}),
+                json!({"diagnostics": {"b": 2}}),
+                json!({"diagnostics": {"a": 1, "b": 2}}),
+            ),
+            (
+                "null removes a key",
+                json!({"exercise_state": {"step": 1, "kind": "x"}}),
+                json!({"exercise_state": {"step": null}}),
+                json!({"exercise_state": {"kind": "x"}}),
+            ),
+            (
+                "null empties a merged field",
+                json!({"exercise_state": {"step": 1}}),
+                json!({"exercise_state": null}),
+                json!({}),
+            ),
+            (
+                "what describes a turn goes with the next",
+                json!({"route": "crisis", "crisis": {"level": 2}}),
+                json!({"route": "talk"}),
+                json!({"route": "talk"}),
+            ),
             ("what was said is the log's", json!({}), json!({"history": ["x"], "unknown": 1}), json!({})),
         ];
         for (name, before, change, after) in cases {
@@ -215,29 +241,54 @@ mod tests {
             .prop_map(|map| Value::Object(map.into_iter().map(|(k, v)| (k.to_owned(), v)).collect()));
         let merged = prop::sample::select(vec!["diagnostics", "exercise_state", "session_memory"]);
         let overwritten = prop::sample::select(vec!["route", "crisis"]);
-        (prop::collection::vec((merged, prop_oneof![object, Just(Value::Null)]), 0..3), prop::option::of((overwritten, value)))
+        (
+            prop::collection::vec((merged, prop_oneof![object, Just(Value::Null)]), 0..3),
+            prop::option::of((overwritten, value)),
+        )
             .prop_map(|(merged, overwritten)| {
-                merged.into_iter().chain(overwritten).fold(Fields::default(), |all, (field, value)| all.with(field, value))
+                merged
+                    .into_iter()
+                    .chain(overwritten)
+                    .fold(Fields::default(), |all, (field, value)| all.with(field, value))
             })
+    }
+
+    fn event(sequence: u64, said: &Said) -> Event {
+        Event {
+            session_id: crate::ids::SessionId::stored("s"),
+            sequence,
+            kind: crate::event::EventType::known("session.turn"),
+            content: None,
+            metadata: Some(crate::json::Json::of(said).unwrap()),
+            subthread_id: None,
+            external_event_id: None,
+            turn: None,
+            author: None,
+            at: crate::time::Timestamp::default(),
+        }
     }
 
     proptest! {
         #[test]
-        fn a_whole_state_in_between_changes_nothing(changes in prop::collection::vec(change(), 1..20), at in any::<prop::sample::Index>()) {
-            let mut straight = Fields::default();
-            for change in &changes {
-                straight.apply(change);
-            }
+        fn a_log_read_from_a_whole_state_on_tells_the_same_as_all_of_it(
+            changes in prop::collection::vec(change(), 1..20),
+            at in any::<prop::sample::Index>(),
+        ) {
             let at = at.index(changes.len());
-            let mut before = Fields::default();
-            for change in &changes[..=at] {
-                before.apply(change);
+            let mut kept = Fields::default();
+            let mut log = Vec::new();
+            for (n, change) in changes.iter().enumerate() {
+                kept.apply(change);
+                let whole = n == at;
+                let state = if whole { kept.clone() } else { change.clone() };
+                log.push(event(n as u64 + 1, &Said { state, whole }));
             }
-            let mut resumed = before;
-            for change in &changes[at + 1..] {
-                resumed.apply(change);
+            for from in [0, at] {
+                let mut folded = Fields::default();
+                log[from..].iter().for_each(|event| take(&mut folded, event));
+                prop_assert_eq!(&folded, &kept, "from {}", from);
             }
-            prop_assert_eq!(straight, resumed);
+            prop_assert_eq!(log.iter().position(is_whole), Some(at));
         }
     }
 }

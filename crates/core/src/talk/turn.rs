@@ -271,8 +271,7 @@ fn queued(session: &Session, talk: &Talk, message: Message) -> Result<Plan> {
         return Err(Conflict::SessionBusy.into());
     }
     let mut talk = talk.clone();
-    let waiting =
-        Queued { sequence: None, steers: message.on_busy == OnBusy::Steer, tier: message.tier };
+    let waiting = Queued { sequence: None, steers: message.on_busy == OnBusy::Steer, tier: message.tier };
     let interrupts = message.on_busy == OnBusy::Interrupt && session.head.claim.is_some();
     let place = if interrupts { 0 } else { talk.queue.len() };
     talk.queue.insert(place, waiting);

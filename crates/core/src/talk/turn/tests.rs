@@ -1,0 +1,244 @@
+use serde_json::Value;
+
+use super::*;
+use crate::event::{Appended, advance};
+use crate::session::SessionType;
+use crate::session::decide::tests::session_in;
+use crate::session::row::{Claim, Turn};
+
+const NOW: Timestamp = Timestamp::from_micros(100_000_000);
+const SETTINGS: Settings = Settings { idle_after: Duration::from_secs(60), lease: Duration::from_secs(30) };
+
+fn hold() -> Hold {
+    Hold { worker: "w".into(), credential: CredentialId::stored("c"), lease: SETTINGS.lease }
+}
+
+fn talking(status: Status) -> Session {
+    let mut session = session_in(status);
+    session.head.is_talk = true;
+    session.head.session_type = SessionType::Mixed;
+    session
+}
+
+/// A session in which a turn runs, with this much of its lease left.
+fn running(left: i64) -> Session {
+    let mut session = talking(Status::Running);
+    session.head.turn = Some(Turn { sequence: 3, answered: false });
+    session.head.last_sequence = 4;
+    session.head.claim = Some(Claim {
+        worker: "w".into(),
+        credential: CredentialId::stored("c"),
+        lease_until: Timestamp::from_micros(NOW.as_micros() + left),
+    });
+    session
+}
+
+fn message(on_busy: OnBusy) -> Message {
+    let content = Json::stored(r#"[{"type":"text","text":"hi"}]"#);
+    let event =
+        NewEvent { content: Some(content), ..NewEvent::engine(EventType::known("user.message"), None) };
+    Message { event, on_busy, tier: Tier::Fast, owner: Owner::stored("session:s"), user: None }
+}
+
+fn sat(active: i64) -> Talk {
+    let mut talk = Talk::default();
+    let _ = open_sitting(&mut talk, &Owner::stored("user:u"), Some("u")).unwrap();
+    if let Some(open) = &mut talk.sitting {
+        open.active_at = Some(Timestamp::from_micros(NOW.as_micros() - active));
+    }
+    talk
+}
+
+fn begun(session: &Session, talk: &Talk, on_busy: OnBusy) -> Result<Begin> {
+    begin(session, talk, message(on_busy), &hold(), NOW, &SETTINGS)
+}
+
+fn kinds(step: &Step) -> Vec<&str> {
+    step.events.iter().map(|event| event.kind.as_str()).collect()
+}
+
+#[test]
+fn the_first_message_opens_a_sitting_and_its_turn() {
+    let Begin::Started(plan) = begun(&talking(Status::Idle), &Talk::default(), OnBusy::Queue).unwrap() else {
+        panic!("it did not start")
+    };
+    assert_eq!(kinds(&plan.step), ["session.sitting_started", "user.message", "session.status_change"]);
+    assert_eq!(plan.step.update.status, Some(Status::Running));
+    assert!(matches!(plan.step.update.claim, Some(ClaimChange::Take { .. })));
+    let open = plan.talk.sitting.unwrap();
+    assert_eq!((open.number, open.turns, open.owner.as_str()), (1, 0, "session:s"));
+}
+
+#[test]
+fn a_sitting_stays_open_and_keeps_its_owner() {
+    let Begin::Started(plan) = begun(&talking(Status::Idle), &sat(1), OnBusy::Queue).unwrap() else {
+        panic!("it did not start")
+    };
+    assert_eq!(kinds(&plan.step), ["user.message", "session.status_change"]);
+    assert_eq!(plan.talk.sitting.unwrap().owner.as_str(), "user:u");
+}
+
+#[test]
+fn a_message_while_a_turn_runs_does_what_it_asks_for() {
+    for (on_busy, place, stops, steers) in [
+        (OnBusy::Queue, 1, None, false),
+        (OnBusy::Interrupt, 0, Some(true), false),
+        (OnBusy::Steer, 1, None, true),
+    ] {
+        let mut talk = sat(1);
+        talk.queue.push(Queued { sequence: Some(4), steers: false, tier: Tier::Fast });
+        let Begin::Queued(plan) = begun(&running(1), &talk, on_busy).unwrap() else { panic!("{on_busy:?}") };
+        assert_eq!(kinds(&plan.step), ["user.message"], "{on_busy:?}");
+        assert_eq!(
+            plan.talk.queue[place],
+            Queued { sequence: None, steers, tier: Tier::Fast },
+            "{on_busy:?}"
+        );
+        assert_eq!((plan.step.update.stop_requested, plan.step.update.status), (stops, None), "{on_busy:?}");
+    }
+    let refused = begun(&running(1), &sat(1), OnBusy::Reject).unwrap_err();
+    assert_eq!(refused.code(), "session_busy");
+    let mut full = sat(1);
+    full.queue =
+        vec![Queued { sequence: Some(4), steers: false, tier: Tier::Fast }; limits::TURN_QUEUE_MAX - 1];
+    assert!(begun(&running(1), &full, OnBusy::Queue).is_ok());
+    full.queue.push(full.queue[0].clone());
+    assert_eq!(begun(&running(1), &full, OnBusy::Queue).unwrap_err().code(), "session_busy");
+}
+
+#[test]
+fn a_message_waits_while_a_person_is_asked_something() {
+    for status in [Status::WaitingHuman, Status::AwaitingTool] {
+        assert!(matches!(begun(&talking(status), &sat(1), OnBusy::Queue), Ok(Begin::Queued(_))), "{status}");
+    }
+}
+
+#[test]
+fn a_dead_turn_is_closed_in_the_log_and_the_next_one_works() {
+    let Begin::Started(plan) = begun(&running(0), &sat(1), OnBusy::Reject).unwrap() else {
+        panic!("it did not start")
+    };
+    assert_eq!(
+        kinds(&plan.step),
+        ["session.turn", "session.status_change", "user.message", "session.status_change"]
+    );
+    let closed = plan.step.events[0].metadata.as_ref().unwrap().value();
+    assert_eq!((closed["turn"].as_u64(), closed["outcome"].as_str()), (Some(3), Some("interrupted")));
+    assert!(!plan.talk.interrupted);
+}
+
+#[test]
+fn a_sitting_that_was_silent_for_too_long_is_ended_first() {
+    let silent = 60_000_000;
+    assert!(matches!(begun(&talking(Status::Idle), &sat(silent), OnBusy::Queue), Ok(Begin::EndFirst)));
+    assert!(matches!(begun(&talking(Status::Idle), &sat(silent - 1), OnBusy::Queue), Ok(Begin::Started(_))));
+}
+
+#[test]
+fn what_waits_gets_its_turn_when_nothing_runs() {
+    let mut talk = sat(1);
+    assert!(next(&talking(Status::Idle), &talk, &hold(), NOW, &SETTINGS).unwrap().is_none());
+    talk.queue.push(Queued { sequence: Some(7), steers: true, tier: Tier::Quality });
+    assert!(next(&running(1), &talk, &hold(), NOW, &SETTINGS).unwrap().is_none());
+    for (name, session) in [("idle", talking(Status::Idle)), ("dead", running(0))] {
+        let Some(Begin::Started(plan)) = next(&session, &talk, &hold(), NOW, &SETTINGS).unwrap() else {
+            panic!("{name}")
+        };
+        assert_eq!(plan.step.update.turn, Some(7), "{name}");
+        assert!(plan.talk.queue.is_empty(), "{name}");
+    }
+}
+
+#[test]
+fn the_end_of_a_turn_keeps_its_change_and_the_whole_state_now_and_then() {
+    let outcome = || Outcome {
+        kind: OutcomeKind::Answered,
+        events: Vec::new(),
+        change: Fields::default().with("route", "talk".into()),
+        buffer: Buffer::default(),
+        crisis: 2,
+        records: Vec::new(),
+        usage: None,
+    };
+    let mut talk = sat(1);
+    for turn in 1..=state::WHOLE_EVERY {
+        let plan = finish(&running(1), &talk, outcome()).unwrap();
+        assert_eq!(kinds(&plan.step), ["session.turn", "session.status_change"]);
+        let said = plan.step.events[0].metadata.as_ref().unwrap().value();
+        assert_eq!(said["whole"], if turn == state::WHOLE_EVERY { Value::Bool(true) } else { Value::Null });
+        assert_eq!(said["state"]["session_progress"]["turn_count"], turn);
+        assert_eq!(said["turn"], 3);
+        talk = plan.talk;
+    }
+    let open = talk.sitting.as_ref().unwrap();
+    assert_eq!((open.turns, open.crisis_max), (state::WHOLE_EVERY, 2));
+    assert_eq!(talk.state.get("route"), Some(&Value::from("talk")));
+}
+
+#[test]
+fn a_message_that_waits_does_not_take_over_the_running_turn() {
+    let mut session = running(1);
+    let (appended, _) =
+        advance(&session.id, &mut session.head, vec![message(OnBusy::Queue).event], NOW, |_| None);
+    let [Appended::New(waiting)] = &appended[..] else { panic!("it was not kept") };
+    assert_eq!((waiting.sequence, waiting.turn), (5, Some(5)));
+    assert_eq!(session.head.turn.unwrap().sequence, 3);
+    let mut dead = running(0);
+    advance(&dead.id, &mut dead.head, vec![message(OnBusy::Queue).event], NOW, |_| None);
+    assert_eq!(dead.head.turn.unwrap().sequence, 5);
+}
+
+#[test]
+fn a_row_knows_its_sequences_and_times_once_it_has_landed() {
+    let mut session = talking(Status::Idle);
+    let Begin::Started(plan) = begun(&session, &Talk::default(), OnBusy::Queue).unwrap() else {
+        panic!("it did not start")
+    };
+    let mut talk = plan.talk;
+    talk.queue.push(Queued { sequence: None, steers: false, tier: Tier::Fast });
+    let (appended, _) = advance(&session.id, &mut session.head, plan.step.events, NOW, |_| None);
+    talk.land(&appended, NOW);
+    let first = appended[0].sequence();
+    let open = talk.sitting.clone().unwrap();
+    assert_eq!((open.first, open.opened_at, open.active_at), (Some(first), Some(NOW), Some(NOW)));
+    assert_eq!(talk.waiting(), Some(first + 1));
+    let later = NOW.plus(Duration::from_secs(1));
+    talk.land(&[], later);
+    assert_eq!((talk.sitting.unwrap().opened_at, talk.queue[0].sequence), (Some(NOW), Some(first + 1)));
+}
+
+#[test]
+fn a_conversation_stands_as_its_rows_say() {
+    let silent = 60_000_000;
+    let cases = [
+        ("nothing said", talking(Status::Idle), Talk::default(), Liveness::Absent),
+        ("in the middle", running(1), sat(silent), Liveness::Active),
+        ("just now", talking(Status::Idle), sat(1), Liveness::Active),
+        ("long ago", talking(Status::Idle), sat(silent), Liveness::Expired),
+        ("its runner is gone", running(0), sat(1), Liveness::Interrupted),
+        (
+            "its runner was gone",
+            talking(Status::Idle),
+            Talk { interrupted: true, ..sat(1) },
+            Liveness::Interrupted,
+        ),
+    ];
+    for (name, session, talk, expected) in cases {
+        assert_eq!(liveness(&session, &talk, NOW, &SETTINGS), expected, "{name}");
+    }
+}
+
+#[test]
+fn a_sitting_ends_once_and_not_under_a_running_turn() {
+    let end = |session: &Session, talk: &Talk, why| sitting::end(session, talk, why, None, Vec::new(), NOW);
+    use sitting::EndReason::{Asked, Discarded, Silence};
+    assert!(end(&talking(Status::Idle), &Talk::default(), Asked).unwrap().is_none());
+    assert_eq!(end(&running(1), &sat(1), Silence).unwrap_err().code(), "session_busy");
+    for (why, discarded) in [(Asked, false), (Silence, false), (Discarded, true)] {
+        let plan = end(&talking(Status::Idle), &sat(1), why).unwrap().unwrap();
+        assert_eq!(kinds(&plan.step), ["session.sitting_ended"]);
+        let ended = plan.talk.ended.clone().unwrap();
+        assert_eq!((ended.number, ended.discarded, ended.rated), (1, discarded, false));
+        assert!(end(&talking(Status::Idle), &plan.talk, why).unwrap().is_none());
+    }
+}
