@@ -53,3 +53,14 @@ pub const TOOL_TRY_WAIT: Duration = Duration::from_millis(200);
 pub const WORK_LOOK_AGAIN: Duration = Duration::from_secs(10);
 /// How often a worker looks for new tenants.
 pub const TENANTS_LOOK_AGAIN: Duration = Duration::from_secs(2);
+
+/// How long a caller waits for the reply to a message whose turn runs elsewhere, or later.
+pub const REPLY_WAIT_MAX: Duration = Duration::from_secs(600);
+/// Sittings and waiting messages that one round of the keeper looks at.
+pub const KEEP_ROWS_MAX: usize = 1_000;
+/// Messages of a sitting that its summary and what is kept of it are made from: the newest.
+pub const SITTING_MESSAGES_MAX: usize = 400;
+/// How often somebody who waits for a turn to end looks although nobody woke them.
+pub const ROW_LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// What a spoken conversation is told of its past, in characters.
+pub const VOICE_MEMORY_CHARS_MAX: usize = 2_000;

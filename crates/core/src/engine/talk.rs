@@ -339,6 +339,36 @@ impl Engine {
         Ok(events)
     }
 
+    /// The message that a turn answers.
+    pub async fn said_at(&self, begun: &Begun) -> Result<Event> {
+        self.message_at(&begun.session, begun.turn).await
+    }
+
+    /// One message of a conversation.
+    pub async fn message_at(&self, session: &Session, sequence: u64) -> Result<Event> {
+        let query = EventQuery { after: sequence - 1, limit: 1, ..EventQuery::default() };
+        let page = self.store.events(&session.tenant, &session.id, query).await?;
+        page.events.into_iter().find(|event| event.sequence == sequence).ok_or(Error::NotFound)
+    }
+
+    /// The newest messages from a sequence on, oldest first.
+    pub async fn said_since(
+        &self,
+        session: &Session,
+        first: Option<u64>,
+        limit: usize,
+    ) -> Result<Vec<Event>> {
+        let mut said = self.said_before(session, session.head.last_sequence + 1, limit).await?;
+        said.retain(|event| event.sequence >= first.unwrap_or(0));
+        Ok(said)
+    }
+
+    /// Whether the open sitting of a conversation has been silent for too long.
+    pub async fn is_silent(&self, session: &Session, talk: &Talk) -> Result<bool> {
+        let now = self.store.now().await?;
+        Ok(sitting::has_expired(talk, now, &self.settings.talk) && !turn::runs(session, now))
+    }
+
     /// How a conversation stands.
     pub async fn standing(&self, actor: &Actor, id: &SessionId) -> Result<Standing> {
         let (session, talk) = self.conversation(actor, Verb::Read, id).await?;

@@ -1,0 +1,72 @@
+//! The keeper of conversations: ends sittings that fell silent, and goes on with messages whose turn nobody runs.
+//! It looks only at what a store says is due, and everything is decided again under the guard, so any number of
+//! nodes may keep the same store.
+
+use sederunt_core::Error;
+use sederunt_core::talk::sitting::EndReason;
+
+use super::Talker;
+use super::end::Ending;
+use crate::limits;
+
+/// What one round did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Kept {
+    pub checked: usize,
+    pub ended: usize,
+    /// Somebody was quicker, or spoke again.
+    pub skipped: usize,
+    /// Could not be summarised now; the next round tries again.
+    pub failed: usize,
+    /// Messages that got a turn.
+    pub resumed: usize,
+}
+
+impl Talker {
+    /// Ends what fell silent and resumes what waits.
+    pub async fn keep(&self) -> Result<Kept, Error> {
+        let mut kept = Kept::default();
+        for due in self.engine.silent_sittings(limits::KEEP_ROWS_MAX).await? {
+            kept.checked += 1;
+            match self.end_due(&due, EndReason::Silence).await {
+                Ok(Ending::Ended(_)) => kept.ended += 1,
+                Ok(Ending::Nothing) => kept.skipped += 1,
+                Ok(Ending::Failed(_)) => kept.failed += 1,
+                Err(Error::Conflict(_) | Error::NotFound) => kept.skipped += 1,
+                Err(error) => return Err(error),
+            }
+        }
+        for due in self.engine.waiting_turns(limits::KEEP_ROWS_MAX).await? {
+            kept.resumed += 1;
+            self.spawn(|this| async move { this.work_off(&due.tenant, &due.session).await });
+        }
+        Ok(kept)
+    }
+
+    /// Ends every open sitting of this store, as far as the time allows: the process goes down.
+    pub async fn end_all(&self, patience: std::time::Duration) -> Result<Kept, Error> {
+        let mut kept = Kept::default();
+        let all = async {
+            let far = self.engine.store().now().await?.plus(std::time::Duration::from_secs(1));
+            loop {
+                let due = self.engine.store().silent_sittings(far, limits::KEEP_ROWS_MAX).await?;
+                let before = kept.ended;
+                for due in &due {
+                    kept.checked += 1;
+                    match self.end_due(due, EndReason::Shutdown).await {
+                        Ok(Ending::Ended(_)) => kept.ended += 1,
+                        Ok(Ending::Nothing) => kept.skipped += 1,
+                        Ok(Ending::Failed(_)) | Err(_) => kept.failed += 1,
+                    }
+                }
+                if kept.ended == before {
+                    return Ok(());
+                }
+            }
+        };
+        match tokio::time::timeout(patience, all).await {
+            Ok(Err(error)) => Err(error),
+            Ok(Ok(())) | Err(_) => Ok(kept),
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! Conversations: what happens between a message and its reply, and when a sitting ends.
+//!
+//! This room owns the pipeline with its named stages ([`pipeline`]), the run of one turn from its claim to its
+//! close (`turn`), the one way in which sittings end ([`end`]), spoken turns ([`voice`]), and the keeper that ends
+//! what fell silent and goes on with what waits ([`keeper`]). It keeps nothing that the log does not hold: whatever
+//! a process has begun when it dies, the next one closes, and goes on.
+
+pub mod end;
+pub mod keeper;
+mod memory;
+pub mod pipeline;
+pub mod reply;
+mod turn;
+pub mod voice;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sederunt_core::access::Actor;
+use sederunt_core::engine::{Engine, Fate, NextTurn, Post, StreamItem};
+use sederunt_core::event::Event;
+use sederunt_core::ids::{CredentialId, SessionId, TenantId};
+use sederunt_core::safety;
+use sederunt_core::store::IdemKey;
+use sederunt_core::talk::sitting::EndReason;
+use sederunt_core::talk::turn::Hold;
+use sederunt_core::{Error, limits as core_limits};
+use tokio::sync::{mpsc, watch};
+
+pub use reply::Reply;
+
+use crate::executor::Kit;
+
+/// How conversations are held here.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// The model that answers when `quality` is asked for; the default one otherwise.
+    pub response_model: Option<String>,
+    pub safety: safety::Settings,
+    /// Whether the default model judges what was said before the lexicon does.
+    pub classify: bool,
+    /// What conversations without an agent are told.
+    pub instructions: String,
+}
+
+/// Holds conversations. Cheap to clone; all clones are one.
+#[derive(Clone, Debug)]
+pub struct Talker {
+    engine: Engine,
+    kit: Arc<Kit>,
+    settings: Arc<Settings>,
+    hold: Hold,
+    /// Turns that run here.
+    running: watch::Sender<usize>,
+}
+
+/// What is heard of a turn while it runs.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Progress {
+    Stage { stage: &'static str, detail: Option<String> },
+    Chunk(String),
+}
+
+/// A message that was taken in.
+#[derive(Debug)]
+pub struct Taken {
+    pub session: SessionId,
+    pub message: Arc<Event>,
+    /// What is heard of its turn; closed when the turn is over. A turn that waits is not heard here.
+    pub progress: mpsc::UnboundedReceiver<Progress>,
+    /// The turn's end, where it runs here.
+    end: Option<tokio::sync::oneshot::Receiver<Result<Reply, Error>>>,
+}
+
+impl Talker {
+    pub fn new(engine: Engine, kit: Arc<Kit>, settings: Settings) -> Self {
+        let hold = Hold {
+            worker: "talk".into(),
+            credential: CredentialId::stored(format!("talker:{}", sederunt_core::ids::random_hex::<8>())),
+            lease: engine.settings().talk.lease,
+        };
+        Self { engine, kit, settings: Arc::new(settings), hold, running: watch::Sender::new(0) }
+    }
+
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Takes a message in and starts its turn, which goes on whether or not anybody waits for it.
+    pub async fn post(
+        &self,
+        actor: &Arc<Actor>,
+        id: &SessionId,
+        wish: Post,
+        key: Option<IdemKey>,
+    ) -> Result<Taken, Error> {
+        for _ in 0..core_limits::DECIDE_ROUNDS_MAX {
+            let posted = self.engine.post(actor, id, wish.clone(), &self.hold, key).await?;
+            let (heard, progress) = mpsc::unbounded_channel();
+            let end = match posted.fate {
+                Fate::EndFirst => {
+                    self.end_expired(&actor.tenant, id).await?;
+                    continue;
+                }
+                Fate::Started(begun) => {
+                    let (tell, end) = tokio::sync::oneshot::channel();
+                    let message = posted.message.clone();
+                    self.spawn(|this| async move {
+                        let done = this.run_turn(&begun, &message, &heard).await;
+                        drop(heard);
+                        let (tenant, id) = (begun.tenant().clone(), begun.session.id.clone());
+                        let goes_on = done.is_ok();
+                        let _ = tell.send(done);
+                        if goes_on {
+                            this.work_off(&tenant, &id).await;
+                        }
+                    });
+                    Some(end)
+                }
+                Fate::Waits => {
+                    let (tenant, id) = (actor.tenant.clone(), id.clone());
+                    self.spawn(|this| async move { this.work_off(&tenant, &id).await });
+                    None
+                }
+                Fate::Repeated => None,
+            };
+            return Ok(Taken { session: posted.session, message: posted.message, progress, end });
+        }
+        Err(sederunt_core::Conflict::SessionBusy.into())
+    }
+
+    /// Waits for the reply to a message, wherever its turn runs.
+    pub async fn reply_to(&self, actor: &Arc<Actor>, mut taken: Taken) -> Result<Reply, Error> {
+        if let Some(end) = taken.end.take() {
+            return end.await.unwrap_or_else(|_| Err(Error::internal("a turn ended without a word")));
+        }
+        let turn = taken.message.sequence;
+        let mut stream = self.engine.stream(actor.clone(), &taken.session, Some(turn)).await?;
+        let mut events: Vec<Arc<Event>> = Vec::new();
+        let wait = async {
+            loop {
+                match stream.next().await? {
+                    StreamItem::Frames(frames) => {
+                        let of_turn = frames.iter().filter(|frame| reply::is_of(&frame.event, turn));
+                        events.extend(of_turn.map(|frame| frame.event.clone()));
+                        if let Some(reply) = Reply::read(&events, turn) {
+                            return reply;
+                        }
+                    }
+                    StreamItem::Ended => return Err(Error::NotFound),
+                    StreamItem::Gap { .. } | StreamItem::Ready | StreamItem::Reply(_) => {}
+                }
+            }
+        };
+        tokio::time::timeout(crate::limits::REPLY_WAIT_MAX, wait)
+            .await
+            .unwrap_or_else(|_| Err(sederunt_core::Conflict::SessionBusy.into()))
+    }
+
+    /// Runs whatever waits in a conversation, one turn after the other, until nothing does.
+    async fn work_off(&self, tenant: &TenantId, id: &SessionId) {
+        let (heard, _) = mpsc::unbounded_channel();
+        loop {
+            let next = match self.engine.next_turn(tenant, id, &self.hold).await {
+                Ok(Some(NextTurn::Begun(begun))) => begun,
+                Ok(Some(NextTurn::EndFirst)) => match self.end_expired(tenant, id).await {
+                    Ok(()) => continue,
+                    Err(error) => return report(id, &error),
+                },
+                Ok(None) => return,
+                Err(error) => return report(id, &error),
+            };
+            let message = match self.engine.said_at(&next).await {
+                Ok(message) => message,
+                Err(error) => return report(id, &error),
+            };
+            if let Err(error) = self.run_turn(&next, &message, &heard).await {
+                report(id, &error);
+            }
+        }
+    }
+
+    async fn end_expired(&self, tenant: &TenantId, id: &SessionId) -> Result<(), Error> {
+        let due = sederunt_core::store::Due { tenant: tenant.clone(), session: id.clone() };
+        self.end_due(&due, EndReason::Silence).await.map(drop)
+    }
+
+    fn spawn<F>(&self, work: impl FnOnce(Self) -> F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let counted = Counted::new(&self.running);
+        let work = work(self.clone());
+        tokio::spawn(async move {
+            work.await;
+            drop(counted);
+        });
+    }
+
+    /// Waits until no turn runs here any more, but not for longer than this.
+    pub async fn drain(&self, patience: Duration) {
+        let mut running = self.running.subscribe();
+        let _ = tokio::time::timeout(patience, running.wait_for(|running| *running == 0)).await;
+    }
+}
+
+/// Counts one running turn for as long as it lives, however it ends.
+struct Counted(watch::Sender<usize>);
+
+impl Counted {
+    fn new(running: &watch::Sender<usize>) -> Self {
+        running.send_modify(|count| *count += 1);
+        Self(running.clone())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.send_modify(|count| *count -= 1);
+    }
+}
+
+fn report(session: &SessionId, error: &Error) {
+    if error.code() != "fenced" {
+        tracing::warn!(target: "sederunt::talk", %session, code = error.code(), "a turn could not be run");
+    }
+}

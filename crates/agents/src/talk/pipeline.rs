@@ -1,0 +1,481 @@
+//! What happens between a message and its reply, in named stages: safety, control, recall, route, respond, extract,
+//! finalize. Each is timed, and the times are part of the turn's diagnostics.
+//!
+//! The same stages serve a persistent turn and a stateless one ([`Talker::run_agent`]), which has no past, no memory
+//! and leaves nothing.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use sederunt_core::Error;
+use sederunt_core::engine::Begun;
+use sederunt_core::event::Event;
+use sederunt_core::library::{Agent, Defined, Kind};
+use sederunt_core::memory::candidate::Buffer;
+use sederunt_core::memory::extract;
+use sederunt_core::safety::{self, Crisis, Level, response};
+use sederunt_core::store::Record;
+use sederunt_core::talk::exercise::{self, Ongoing};
+use sederunt_core::talk::{Fields, Tier};
+use sederunt_core::{Session, limits as core_limits};
+use serde_json::{Value, json};
+
+use super::memory::{Memories, Recalled};
+use super::turn::Listener;
+use super::{Talker, crisis};
+use crate::context::{self, Input, Turn};
+use crate::executor::kit::context_budget;
+use crate::model::{self, Delta, Message, Model, Request, Usage};
+
+/// Where a turn goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Route {
+    Crisis,
+    Memory,
+    Exercise,
+    Closing,
+    Talk,
+}
+
+impl Route {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Crisis => "crisis",
+            Self::Memory => "memory",
+            Self::Exercise => "exercise",
+            Self::Closing => "closing",
+            Self::Talk => "talk",
+        }
+    }
+
+    const fn style(self) -> &'static str {
+        match self {
+            Self::Crisis => "crisis",
+            Self::Memory => "plain",
+            Self::Exercise => "guiding",
+            Self::Closing => "closing",
+            Self::Talk => "conversational",
+        }
+    }
+}
+
+/// What a reply suggests to the surface. Nothing that is said ends a sitting by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SessionAction {
+    None,
+    SuggestEndSession,
+}
+
+impl SessionAction {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::SuggestEndSession => "suggest_end_session",
+        }
+    }
+}
+
+/// An answer with everything that it leaves.
+#[derive(Debug)]
+pub struct Answer {
+    pub text: String,
+    /// What the model had said before it was steered elsewhere.
+    pub before: Vec<String>,
+    pub action: SessionAction,
+    pub crisis: Crisis,
+    pub change: Fields,
+    pub buffer: Buffer,
+    pub records: Vec<Record>,
+    /// What entered the prompt, by kind and ids.
+    pub injected: Vec<(&'static str, Vec<String>)>,
+    pub usage: Usage,
+}
+
+/// An answer that nothing was kept of.
+#[derive(Debug)]
+pub struct Stateless {
+    pub text: String,
+    pub route: Route,
+    pub action: SessionAction,
+    pub crisis: Crisis,
+    pub diagnostics: Value,
+    pub usage: Usage,
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub enum Failure {
+    Stopped,
+    Model(model::Error),
+    Engine(Error),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Engine(error)
+    }
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Stopped => sederunt_core::Conflict::SessionBusy.into(),
+            Failure::Model(error) => Self::unavailable(error),
+            Failure::Engine(error) => error,
+        }
+    }
+}
+
+impl Failure {
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Stopped => "stopped",
+            Self::Model(_) => "model_failed",
+            Self::Engine(error) => error.code(),
+        }
+    }
+
+    /// A sentence for the log of the session; it quotes nobody.
+    pub const fn sentence(&self) -> &'static str {
+        match self {
+            Self::Stopped => "the turn was stopped",
+            Self::Model(_) => "the model could not be reached, or did not answer",
+            Self::Engine(_) => "the turn could not be carried out",
+        }
+    }
+}
+
+/// How long each stage took.
+#[derive(Debug)]
+struct Timings {
+    since: Instant,
+    stages: serde_json::Map<String, Value>,
+}
+
+impl Timings {
+    fn start() -> Self {
+        Self { since: Instant::now(), stages: serde_json::Map::new() }
+    }
+
+    fn done(&mut self, stage: &'static str) {
+        let micros = u64::try_from(self.since.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.stages.insert(stage.to_owned(), micros.into());
+        self.since = Instant::now();
+    }
+}
+
+/// Who answers, and what it is told before anything else.
+struct Persona {
+    instructions: String,
+    model: Arc<dyn Model>,
+    model_name: String,
+    budget: usize,
+}
+
+/// What a model made of a request.
+struct Responded {
+    text: String,
+    before: Vec<String>,
+    usage: Usage,
+}
+
+impl Talker {
+    /// Answers the message of a turn.
+    pub(super) async fn answer(&self, listener: &Listener<'_>, message: &Event) -> Result<Answer, Failure> {
+        let begun = listener.begun;
+        let text = message.text().unwrap_or_default();
+        let memories = Memories::of(self, begun);
+        let mut buffer = begun.talk.sitting.as_ref().map_or_else(Buffer::default, |open| open.buffer.clone());
+        let mut records = Vec::new();
+        let mut timings = Timings::start();
+
+        listener.stage("safety", None);
+        let crisis = self.check(&text).await;
+        timings.done("safety");
+
+        listener.stage("control", None);
+        let calm = !crisis.level.is_crisis();
+        let control = if calm { memories.control(&text, begun, &mut buffer).await? } else { None };
+        let ongoing = ongoing(&begun.talk.state);
+        let guidance = (calm && control.is_none()).then(|| exercise::guide(&text, ongoing.as_ref())).flatten();
+        timings.done("control");
+
+        listener.stage("recall", None);
+        let speaks = control.is_none() && guidance.is_none() && calm;
+        let recalled = if speaks { memories.recall(&text, begun).await? } else { Recalled::default() };
+        timings.done("recall");
+
+        let farewell = calm && exercise::is_farewell(&text);
+        let route = match (&control, &guidance) {
+            _ if !calm => Route::Crisis,
+            (Some(_), _) => Route::Memory,
+            (None, Some(_)) => Route::Exercise,
+            (None, None) if farewell => Route::Closing,
+            (None, None) => Route::Talk,
+        };
+        listener.stage("route", Some(route.as_str().to_owned()));
+        timings.done("route");
+
+        listener.stage("respond", None);
+        let mut change = Fields::default();
+        let mut approach = None;
+        let mut usage = Usage::default();
+        let mut before = Vec::new();
+        let mut said = match (control, &guidance) {
+            _ if !calm => {
+                let (text, record) = crisis::answer(self, begun, &crisis, &self.settings.safety).await?;
+                records.push(Record::AddCrisis(Box::new(record)));
+                text
+            }
+            (Some(control), _) => {
+                records.extend(control.records);
+                change = change.with("memory_control", json!({"pending_action": control.pending}));
+                control.text
+            }
+            (None, Some(guidance)) => {
+                approach = guidance.ongoing.as_ref().or(ongoing.as_ref()).map(|ongoing| ongoing.approach.clone());
+                let state = match &guidance.ongoing {
+                    Some(ongoing) => serde_json::to_value(ongoing).map_err(Error::internal)?,
+                    None => Value::Null,
+                };
+                change = change.with("exercise_state", state);
+                guidance.text.to_owned()
+            }
+            (None, None) => {
+                let responded = self.respond(listener, &text, &recalled, crisis.level).await?;
+                usage = responded.usage;
+                before = responded.before;
+                responded.text
+            }
+        };
+        if crisis.level == Level::Concern && !said.is_empty() {
+            let more = format!("\n\n{}", response::CHECK_IN);
+            if listener.has_said() {
+                listener.say(&more);
+            }
+            said.push_str(&more);
+        }
+        if !listener.has_said() {
+            listener.say(&said);
+        }
+        timings.done("respond");
+
+        listener.stage("extract", None);
+        let found = if calm && route != Route::Memory { extract::extract(&text, message.sequence) } else { Vec::new() };
+        let held = found.len();
+        buffer.hold(found);
+        if let Some(approach) = &approach {
+            buffer.count_approach(approach);
+        }
+        timings.done("extract");
+
+        listener.stage("finalize", None);
+        let mut diagnostics = json!({"stages_us": timings.stages, "candidates": held, "recalled": recalled.ids().count()});
+        if let Some(path) = recalled.path() {
+            diagnostics["retrieval"] = path.into();
+        }
+        change = change
+            .with("route", route.as_str().into())
+            .with("response_style", route.style().into())
+            .with("diagnostics", diagnostics);
+        if crisis.level != Level::Calm {
+            change = change.with("crisis", crisis_field(&crisis));
+        }
+        if let Some(approach) = approach {
+            change = change.with("therapeutic_approach", approach.into());
+        }
+        if begun.talk.state.at("memory_control", "pending_action").is_some() && route != Route::Memory {
+            change = change.with("memory_control", json!({"pending_action": null}));
+        }
+        records.extend(recalled.touched(begun));
+        let action = if farewell { SessionAction::SuggestEndSession } else { SessionAction::None };
+        Ok(Answer { text: said, before, action, crisis, change, buffer, records, injected: recalled.injected(), usage })
+    }
+
+    /// Answers without a past, a memory or a trace.
+    pub async fn run_agent(
+        &self,
+        messages: Vec<Message>,
+        model: Option<&str>,
+        hear: &mut (dyn FnMut(Delta) + Send),
+    ) -> Result<Stateless, Failure> {
+        let text = match messages.last() {
+            Some(Message::User { text }) => text.clone(),
+            _ => return Err(Error::invalid("messages", "must end with what the user says").into()),
+        };
+        let mut timings = Timings::start();
+        let crisis = self.check(&text).await;
+        timings.done("safety");
+        let calm = !crisis.level.is_crisis();
+        let guidance = calm.then(|| exercise::guide(&text, None)).flatten();
+        let farewell = calm && exercise::is_farewell(&text);
+        let route = match &guidance {
+            _ if !calm => Route::Crisis,
+            Some(_) => Route::Exercise,
+            None if farewell => Route::Closing,
+            None => Route::Talk,
+        };
+        timings.done("route");
+        let mut usage = Usage::default();
+        let said = match guidance {
+            _ if !calm => response::answer(&crisis, &self.settings.safety).text,
+            Some(guidance) => guidance.text.to_owned(),
+            None => {
+                let name = self.kit.name_of(model);
+                let model = self.kit.model(name).map_err(|error| Error::invalid("model", error.to_string()))?;
+                let input = Input {
+                    instructions: self.settings.instructions.clone(),
+                    transcript: Turn::split(messages),
+                    ..Input::default()
+                };
+                let request = built(&input, context_budget(None))?;
+                let reply = model.run(&request, hear).await.map_err(Failure::Model)?;
+                usage = reply.usage;
+                reply.text
+            }
+        };
+        let said = match crisis.level {
+            Level::Concern => format!("{said}\n\n{}", response::CHECK_IN),
+            _ => said,
+        };
+        timings.done("respond");
+        let action = if farewell { SessionAction::SuggestEndSession } else { SessionAction::None };
+        let diagnostics = json!({"stages_us": timings.stages});
+        Ok(Stateless { text: said, route, action, crisis, diagnostics, usage })
+    }
+
+    /// The safety check; a model is asked only where it is configured, and its failure is not silence.
+    async fn check(&self, text: &str) -> Crisis {
+        let classified = if self.settings.classify { Some(crisis::classify(self, text).await) } else { None };
+        safety::check(text, &self.settings.safety, classified)
+    }
+
+    async fn persona(&self, session: &Session, tier: Tier) -> Result<Persona, Failure> {
+        let agent: Option<Defined<Agent>> = match &session.details.agent_slug {
+            Some(slug) => {
+                let doc = self.engine.store().doc(&session.tenant, Kind::Agent, slug).await?;
+                doc.as_ref().map(Defined::of).transpose()?
+            }
+            None => None,
+        };
+        let own = agent.as_ref().and_then(|agent| agent.value.model.as_deref());
+        let preferred = match tier {
+            Tier::Quality => self.settings.response_model.as_deref().or(own),
+            Tier::Fast => own,
+        };
+        let model_name = self.kit.name_of(preferred).to_owned();
+        let model = self.kit.model(&model_name).map_err(Error::unavailable)?;
+        let instructions =
+            agent.as_ref().map_or_else(|| self.settings.instructions.clone(), |agent| agent.value.instructions.clone());
+        let budget = context_budget(agent.as_ref().and_then(|agent| agent.value.limits.context_tokens));
+        Ok(Persona { instructions, model, model_name, budget })
+    }
+
+    /// The model speaks, and speaks again when it was steered meanwhile.
+    async fn respond(
+        &self,
+        listener: &Listener<'_>,
+        text: &str,
+        recalled: &Recalled,
+        level: Level,
+    ) -> Result<Responded, Failure> {
+        let begun = listener.begun;
+        let persona = self.persona(&begun.session, begun.tier).await?;
+        let past =
+            self.engine.said_before(&begun.session, begun.turn, core_limits::TURN_HISTORY_MAX).await?;
+        let mut messages: Vec<Message> = past.iter().filter_map(spoken).collect();
+        messages.push(Message::user(text));
+        let mut input = Input {
+            instructions: persona.instructions.clone(),
+            memory: recalled.lines(),
+            ..Input::default()
+        };
+        if level == Level::Concern {
+            input.workspace = "The person may be struggling: answer gently, and ask how they are.".to_owned();
+        }
+        let mut responded = Responded { text: String::new(), before: Vec::new(), usage: Usage::default() };
+        // A model that talks by rules alone cannot take up what it is shown, so it is said for it.
+        let opening = (persona.model_name == "eliza").then(|| recalled.opening()).flatten();
+        if let Some(opening) = &opening {
+            listener.say(opening);
+        }
+        loop {
+            input.transcript = Turn::split(messages.clone());
+            let request = built(&input, persona.budget)?;
+            let mut hear = |delta: Delta| {
+                if let Delta::Text(text) = delta {
+                    listener.say(&text);
+                }
+            };
+            let reply = persona.model.run(&request, &mut hear).await.map_err(Failure::Model)?;
+            responded.usage = add(responded.usage, self.kit.prices.cost(&persona.model_name, reply.usage));
+            responded.text = match (&opening, responded.before.is_empty()) {
+                (Some(opening), true) => format!("{opening}{}", reply.text),
+                _ => reply.text,
+            };
+            let steering = self.steering(listener).await?;
+            if steering.is_empty() {
+                return Ok(responded);
+            }
+            messages.push(Message::assistant(responded.text.clone()));
+            messages.extend(steering.into_iter().map(Message::user));
+            responded.before.push(std::mem::take(&mut responded.text));
+        }
+    }
+
+    /// What people said to steer this turn since anybody looked; it is part of the turn now.
+    async fn steering(&self, listener: &Listener<'_>) -> Result<Vec<String>, Failure> {
+        if !listener.stirred.swap(false, Ordering::Relaxed) {
+            return Ok(Vec::new());
+        }
+        let (_, sequences) = self.engine.look_at_turn(listener.begun).await?;
+        if sequences.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut texts = Vec::with_capacity(sequences.len());
+        for sequence in &sequences {
+            texts.extend(self.engine.message_at(&listener.begun.session, *sequence).await?.text());
+        }
+        self.engine.take_steering(listener.begun, &sequences).await?;
+        Ok(texts)
+    }
+}
+
+fn built(input: &Input, budget: usize) -> Result<Request, Failure> {
+    let built = context::build(input, budget).map_err(|error| Error::invalid("agent", error.to_string()))?;
+    Ok(built.request)
+}
+
+fn spoken(event: &Event) -> Option<Message> {
+    let text = event.text()?;
+    Some(match event.kind.as_str() {
+        "user.message" => Message::user(text),
+        _ => Message::assistant(text),
+    })
+}
+
+fn ongoing(state: &Fields) -> Option<Ongoing> {
+    serde_json::from_value(state.get("exercise_state")?.clone()).ok()
+}
+
+pub(super) fn crisis_field(crisis: &Crisis) -> Value {
+    json!({
+        "level": crisis.level,
+        "confidence": crisis.confidence,
+        "reason_code": crisis.reason_code,
+        "flags": crisis.flags,
+    })
+}
+
+fn add(a: Usage, b: Usage) -> Usage {
+    Usage {
+        input_tokens: a.input_tokens + b.input_tokens,
+        output_tokens: a.output_tokens + b.output_tokens,
+        cached_tokens: a.cached_tokens + b.cached_tokens,
+        cost_micros: match (a.cost_micros, b.cost_micros) {
+            (None, None) => None,
+            (a, b) => Some(a.unwrap_or(0) + b.unwrap_or(0)),
+        },
+    }
+}

@@ -1,0 +1,74 @@
+//! A reply as surfaces hand it out, read back from the log: the same for whoever ran the turn and for whoever only
+//! waited for it, on any node.
+
+use std::sync::Arc;
+
+use sederunt_core::Error;
+use sederunt_core::event::Event;
+use serde_json::{Value, json};
+
+/// What a turn came to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reply {
+    pub text: String,
+    /// What kind of answer it is: `talk`, `memory`, `exercise`, `closing` or `crisis`.
+    pub kind: String,
+    pub style: String,
+    pub approach: Option<String>,
+    /// `none`, or `suggest_end_session`. A goodbye ends nothing by itself.
+    pub session_action: String,
+    pub crisis: Value,
+    pub diagnostics: Value,
+    /// The sequence of the reply, or of the end of the turn when nothing was said.
+    pub sequence: u64,
+    /// Somebody stopped it; what was said until then is the reply.
+    pub stopped: bool,
+}
+
+/// Whether an event belongs to the answer of a turn.
+pub fn is_of(event: &Event, turn: u64) -> bool {
+    match event.kind.as_str() {
+        "agent.message" => event.turn == Some(turn),
+        "session.turn" | "session.error" => metadata(event)["turn"].as_u64().or(event.turn) == Some(turn),
+        _ => false,
+    }
+}
+
+fn metadata(event: &Event) -> Value {
+    event.metadata.as_ref().map(sederunt_core::json::Json::value).unwrap_or_default()
+}
+
+impl Reply {
+    /// Reads the reply of a turn; `None` while the turn is not over.
+    pub fn read(events: &[Arc<Event>], turn: u64) -> Option<Result<Self, Error>> {
+        let end = events.iter().find(|event| event.kind.as_str() == "session.turn" && is_of(event, turn))?;
+        let said = metadata(end);
+        let outcome = said["outcome"].as_str().unwrap_or_default();
+        let message =
+            events.iter().rfind(|event| event.kind.as_str() == "agent.message" && is_of(event, turn));
+        match outcome {
+            "answered" | "stopped" => {}
+            "interrupted" => {
+                return Some(Err(Error::unavailable("the turn was interrupted; say it again")));
+            }
+            _ => return Some(Err(Error::unavailable("the model could not be reached"))),
+        }
+        let state = &said["state"];
+        let text = |field: &str| state[field].as_str().unwrap_or_default().to_owned();
+        let own = message.map(|message| metadata(message)).unwrap_or_default();
+        Some(Ok(Self {
+            text: message.and_then(|message| message.text()).unwrap_or_default(),
+            kind: state["route"].as_str().unwrap_or("talk").to_owned(),
+            style: text("response_style"),
+            approach: state["therapeutic_approach"].as_str().map(str::to_owned),
+            session_action: own["session_action"].as_str().unwrap_or("none").to_owned(),
+            crisis: match &state["crisis"] {
+                Value::Null => json!({"level": 0, "confidence": 0.0, "reason_code": "no_signal", "flags": []}),
+                crisis => crisis.clone(),
+            },
+            diagnostics: state["diagnostics"].clone(),
+            sequence: message.map_or(end.sequence, |message| message.sequence),
+            stopped: outcome == "stopped",
+        }))
+    }
+}

@@ -1,0 +1,180 @@
+//! One turn, from its claim to its close: the pipeline runs, the lease is renewed beside it, and whoever wants it to
+//! stop is heard at once.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
+use sederunt_core::engine::Begun;
+use sederunt_core::event::{Event, EventType, NewEvent};
+use sederunt_core::json::Json;
+use sederunt_core::memory::candidate::Buffer;
+use sederunt_core::talk::Fields;
+use sederunt_core::talk::turn::{Outcome, OutcomeKind};
+use sederunt_core::{Conflict, Error};
+use serde_json::json;
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::pipeline::{Answer, Failure};
+use super::{Progress, Reply, Talker};
+
+/// Why a turn ends before it has an answer.
+enum Cut {
+    Stopped,
+    /// It is not ours any more: nothing that we write would be taken.
+    Lost,
+}
+
+/// What is known of a turn from outside its pipeline.
+pub(super) struct Listener<'a> {
+    talker: &'a Talker,
+    pub(super) begun: &'a Begun,
+    heard: &'a UnboundedSender<Progress>,
+    said: Mutex<String>,
+    /// The session's row has changed since anybody looked.
+    pub(super) stirred: AtomicBool,
+}
+
+impl Listener<'_> {
+    pub(super) fn stage(&self, stage: &'static str, detail: Option<String>) {
+        let _ = self.heard.send(Progress::Stage { stage, detail });
+    }
+
+    /// Hands a piece of the reply to everybody who listens, here and on other nodes.
+    pub(super) fn say(&self, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        self.said.lock().push_str(text);
+        self.talker.engine.say(self.begun, text);
+        let _ = self.heard.send(Progress::Chunk(text.to_owned()));
+    }
+
+    pub(super) fn has_said(&self) -> bool {
+        !self.said.lock().is_empty()
+    }
+}
+
+impl Talker {
+    pub(super) async fn run_turn(
+        &self,
+        begun: &Begun,
+        message: &Event,
+        heard: &UnboundedSender<Progress>,
+    ) -> Result<Reply, Error> {
+        let listener =
+            Listener { talker: self, begun, heard, said: Mutex::default(), stirred: AtomicBool::new(false) };
+        let answer = tokio::select! {
+            answer = self.answer(&listener, message) => answer,
+            cut = self.watch(&listener) => match cut {
+                Cut::Stopped => Err(Failure::Stopped),
+                Cut::Lost => return Err(Conflict::Fenced.into()),
+            },
+        };
+        let said = listener.said.into_inner();
+        let outcome = match answer {
+            Ok(answer) => answered(begun, answer)?,
+            Err(failure) => cut_short(begun, &failure, &said)?,
+        };
+        let finished = self.engine.finish_turn(begun, outcome).await?;
+        Reply::read(&finished.events, begun.turn)
+            .unwrap_or_else(|| Err(Error::internal("a turn was closed without a word")))
+    }
+
+    /// Renews the lease and looks up when the row changes. A store that cannot be reached is asked again: the lease
+    /// itself decides.
+    async fn watch(&self, listener: &Listener<'_>) -> Cut {
+        let begun = listener.begun;
+        let mut row = self.engine.hub().watch_row(begun.incarnation());
+        let mut beat = tokio::time::interval(self.hold.lease / 3);
+        beat.tick().await;
+        loop {
+            let looked = tokio::select! {
+                () = row.changed() => {
+                    listener.stirred.store(true, Ordering::Relaxed);
+                    self.engine.look_at_turn(begun).await.map(|(stop, _)| stop)
+                }
+                _ = beat.tick() => self.engine.renew_turn(begun).await,
+            };
+            match looked {
+                Ok(true) => return Cut::Stopped,
+                Ok(false) | Err(Error::Unavailable(_) | Error::RateLimited(_)) => {}
+                Err(_) => return Cut::Lost,
+            }
+        }
+    }
+}
+
+fn answered(begun: &Begun, answer: Answer) -> Result<Outcome, Error> {
+    let mut events = Vec::new();
+    for (kind, ids) in &answer.injected {
+        let metadata = Json::of(&json!({"kind": kind, "ids": ids}))?;
+        events.push(NewEvent::engine(EventType::known("session.context_injected"), Some(metadata)));
+    }
+    for text in &answer.before {
+        events.push(message(text, json!({}))?);
+    }
+    events.push(message(&answer.text, json!({"session_action": answer.action.as_str()}))?);
+    Ok(Outcome {
+        kind: OutcomeKind::Answered,
+        events,
+        change: answer.change,
+        buffer: answer.buffer,
+        crisis: answer.crisis.level.number(),
+        records: answer.records,
+        usage: added_up(begun, &answer.usage)?,
+    })
+}
+
+/// What is kept of a turn that has no answer: what was said until then, and why there is no more.
+fn cut_short(begun: &Begun, failure: &Failure, said: &str) -> Result<Outcome, Error> {
+    let mut events = Vec::new();
+    let kind = match failure {
+        Failure::Stopped => OutcomeKind::Stopped,
+        Failure::Model(_) | Failure::Engine(_) => OutcomeKind::Failed,
+    };
+    if !said.trim().is_empty() {
+        events.push(message(said, json!({"interrupted": true}))?);
+    }
+    if kind == OutcomeKind::Failed {
+        let metadata = Json::of(&json!({"code": failure.code(), "message": failure.sentence(), "turn": begun.turn}))?;
+        events.push(NewEvent::engine(EventType::known("session.error"), Some(metadata)));
+    }
+    let buffer = begun.talk.sitting.as_ref().map_or_else(Buffer::default, |open| open.buffer.clone());
+    Ok(Outcome {
+        kind,
+        events,
+        change: Fields::default().with("route", kind.as_str().into()),
+        buffer,
+        crisis: 0,
+        records: Vec::new(),
+        usage: None,
+    })
+}
+
+fn message(text: &str, metadata: serde_json::Value) -> Result<NewEvent, Error> {
+    let content = Json::of(&json!([{"type": "text", "text": text}]))?;
+    let metadata = metadata.as_object().is_some_and(|fields| !fields.is_empty()).then(|| Json::of(&metadata));
+    Ok(NewEvent {
+        content: Some(content),
+        ..NewEvent::engine(EventType::known("agent.message"), metadata.transpose()?)
+    })
+}
+
+/// A session's usage counts all of its turns.
+fn added_up(begun: &Begun, used: &crate::model::Usage) -> Result<Option<Json>, Error> {
+    if *used == crate::model::Usage::default() {
+        return Ok(None);
+    }
+    let before: crate::model::Usage =
+        begun.session.details.usage.as_ref().and_then(|usage| usage.read().ok()).unwrap_or_default();
+    let sum = crate::model::Usage {
+        input_tokens: before.input_tokens.saturating_add(used.input_tokens),
+        output_tokens: before.output_tokens.saturating_add(used.output_tokens),
+        cached_tokens: before.cached_tokens.saturating_add(used.cached_tokens),
+        cost_micros: match (before.cost_micros, used.cost_micros) {
+            (None, None) => None,
+            (before, used) => Some(before.unwrap_or(0).saturating_add(used.unwrap_or(0))),
+        },
+    };
+    Json::of(&sum).map(Some)
+}
