@@ -4,6 +4,8 @@
 //! [`Guard`] under which it was decided. [`Guard::check`] is pure and lives here, so that no store
 //! can judge differently. Stores hold SQL and row mapping; every rule stands above them.
 
+pub mod private;
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -45,6 +45,11 @@ impl Owner {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// The session whose memory it is, if it is a session's.
+    pub fn session_id(&self) -> Option<SessionId> {
+        self.0.strip_prefix("session:").map(SessionId::stored)
+    }
 }
 
 impl<'de> Deserialize<'de> for Owner {
