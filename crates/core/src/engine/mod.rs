@@ -33,7 +33,7 @@ pub use queue::Waiting;
 pub use sessions::Opened;
 pub use stream::{HintStream, LogStream, StreamItem};
 pub use sweep::Swept;
-pub use talk::{Begun, Fate, Finished, NextTurn, Post, Posted, Standing};
+pub use talk::{Begun, Fate, Finished, NextTurn, Post, Posted, Recorded, Spoken, Standing};
 pub use tasks::{EntitySession, TaskStanding, duration_of};
 pub use work::Brief;
 

@@ -89,6 +89,24 @@ impl Begun {
     }
 }
 
+/// What somebody said in a turn that took place elsewhere.
+#[derive(Clone, Debug)]
+pub struct Spoken {
+    pub content: Json,
+    /// By which a repeat is known.
+    pub external_id: String,
+    pub user: Option<String>,
+}
+
+/// A turn that was written down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Recorded {
+    /// The sequence of what was said.
+    pub sequence: u64,
+    /// It had been written down before.
+    pub repeated: bool,
+}
+
 /// A turn that has ended.
 #[derive(Debug)]
 pub struct Finished {
@@ -266,6 +284,60 @@ impl Engine {
             }
         }
         Err(Conflict::SessionBusy.into())
+    }
+
+    /// Writes down a turn that took place elsewhere. `None`: the open sitting has expired and is to be ended first.
+    /// The same key again changes nothing.
+    pub async fn record_turn(
+        &self,
+        actor: &Actor,
+        id: &SessionId,
+        said: Spoken,
+        outcome: Outcome,
+        key: IdemKey,
+    ) -> Result<Option<Recorded>> {
+        let draft = DraftEvent {
+            kind: "user.message".to_owned(),
+            content: Some(said.content),
+            external_event_id: Some(said.external_id),
+            ..DraftEvent::default()
+        };
+        let event =
+            check_batch(actor, vec![draft])?.pop().ok_or_else(|| Error::internal("a draft is gone"))?;
+        let done = self
+            .settle_on(|| {
+                Box::pin(async {
+                    let (session, talk) = self.conversation(actor, Verb::Write, id).await?;
+                    let now = self.store.now().await?;
+                    let (owner, user) = owner_of(actor, &session, said.user.as_deref())?;
+                    let asked = Message {
+                        event: event.clone(),
+                        on_busy: OnBusy::Reject,
+                        tier: Tier::Fast,
+                        owner,
+                        user,
+                    };
+                    let settings = &self.settings.talk;
+                    match turn::record(&session, &talk, asked, outcome.clone(), now, settings)? {
+                        Begin::Started(mut plan) | Begin::Queued(mut plan) => {
+                            join(actor, &session, &mut plan);
+                            Ok(Decided::Change(Box::new(planned_change(&session, &plan).keyed(Some(key)))))
+                        }
+                        Begin::EndFirst => Ok(Decided::Nothing(())),
+                    }
+                })
+            })
+            .await;
+        let Settled::Done(done) = self.or_replayed(actor, Some(key), done).await? else { return Ok(None) };
+        let (sequences, repeated) = match &done.replay {
+            Some(replay) => (replay.sequences.clone(), true),
+            None => (
+                done.parts.iter().flat_map(|part| part.appended.iter().map(Appended::sequence)).collect(),
+                false,
+            ),
+        };
+        let message = self.message_among(actor, id, &sequences).await?;
+        Ok(Some(Recorded { sequence: message.sequence, repeated }))
     }
 
     /// A sign of life from a turn, and whether somebody wants it to stop.
