@@ -5,6 +5,8 @@
 //! what fell silent and goes on with what waits ([`keeper`]). It keeps nothing that the log does not hold: whatever
 //! a process has begun when it dies, the next one closes, and goes on.
 
+pub mod checkpoint;
+mod crisis;
 pub mod end;
 pub mod keeper;
 mod memory;

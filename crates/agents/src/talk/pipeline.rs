@@ -288,7 +288,7 @@ impl Talker {
         if begun.talk.state.at("memory_control", "pending_action").is_some() && route != Route::Memory {
             change = change.with("memory_control", json!({"pending_action": null}));
         }
-        records.extend(recalled.touched(begun));
+        records.extend(recalled.touched());
         let action = if farewell { SessionAction::SuggestEndSession } else { SessionAction::None };
         Ok(Answer { text: said, before, action, crisis, change, buffer, records, injected: recalled.injected(), usage })
     }
