@@ -144,6 +144,19 @@ pub const OBJECT_CHARS_MAX: usize = 200;
 /// Sessions that a memory names as its sources, and sequences of each.
 pub const SOURCES_MAX: usize = 20;
 pub const SOURCE_SEQUENCES_MAX: usize = 50;
+/// Facts and arcs that a turn recalls: enough to be useful, few enough to leave the prompt to the talk.
+pub const RECALLED_FACTS_MAX: usize = 5;
+pub const RECALLED_ARCS_MAX: usize = 2;
+/// One recalled memory in a prompt, in characters: a whole summary fits.
+pub const RECALLED_LINE_CHARS_MAX: usize = 800;
+/// What an arc says of a sitting.
+pub const SUMMARY_CHARS_MAX: usize = 600;
+pub const THEMES_MAX: usize = 3;
+/// A mood or a theme, in characters.
+pub const MOOD_CHARS_MAX: usize = 40;
+/// Open loops of an arc, and resolved threads; and one of them in characters.
+pub const THREADS_MAX: usize = 5;
+pub const THREAD_CHARS_MAX: usize = 200;
 /// Approaches that a sitting counts.
 pub const APPROACHES_MAX: usize = 32;
 /// Hits that a person chooses among before one is deleted.

@@ -15,7 +15,10 @@ pub mod extract;
 mod forms;
 pub mod phrase;
 pub mod promote;
+pub mod recall;
 pub mod reconcile;
+pub mod summary;
+mod themes;
 pub mod words;
 
 use std::fmt;
@@ -360,6 +363,15 @@ pub(crate) fn clip(text: &str, chars_max: usize) -> String {
         _ => &head,
     };
     format!("{}…", kept.trim_end())
+}
+
+/// A model's answer without the code fence that it may stand in.
+pub(crate) fn unfenced(text: &str) -> &str {
+    let text = text.trim();
+    let Some(inside) = text.strip_prefix("```").and_then(|rest| rest.strip_suffix("```")) else {
+        return text;
+    };
+    inside.strip_prefix("json").unwrap_or(inside).trim()
 }
 
 #[cfg(test)]

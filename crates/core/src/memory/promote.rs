@@ -166,11 +166,7 @@ pub(super) fn alike(a: &Set, b: &Set) -> bool {
 
 /// "Never" and "always" share all other words.
 pub(super) fn negates(text: &str) -> bool {
-    const NEGATIONS: &[&str] = &[
-        "never", "not", "no", "dont", "stop", "without", "nie", "niemals", "nicht", "kein", "keine",
-        "keinen", "ne", "pas", "jamais", "nunca", "non", "mai", "nao", "niet", "nooit", "geen",
-    ];
-    Spoken::of(text).words.iter().any(|word| NEGATIONS.contains(&&*word.text))
+    Spoken::of(text).words.iter().any(|word| words::is_negation(&word.text))
 }
 
 fn is_known_from_before(cluster: &Cluster<'_>, sitting: &Sitting<'_>) -> bool {

@@ -86,6 +86,15 @@ pub(crate) fn is_stop_word(folded: &str) -> bool {
     STOP.contains(folded)
 }
 
+pub(crate) fn is_negation(folded: &str) -> bool {
+    const NEGATIONS: &[&str] = &[
+        "never", "not", "no", "dont", "doesnt", "didnt", "isnt", "arent", "wasnt", "wont", "cant", "cannot",
+        "stop", "without", "nie", "niemals", "nicht", "kein", "keine", "keinen", "ne", "pas", "jamais",
+        "nunca", "non", "mai", "nao", "niet", "nooit", "geen",
+    ];
+    NEGATIONS.contains(&folded)
+}
+
 fn keep(words: &mut Vec<String>, word: &mut String) {
     let lone_letter = word.chars().nth(1).is_none() && !word.chars().all(char::is_numeric);
     if !word.is_empty() && !lone_letter && !is_stop_word(word) {
