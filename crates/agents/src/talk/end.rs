@@ -57,7 +57,7 @@ impl Talker {
             return Ok(Ending::Nothing);
         }
         if let (Some(label), false) = (wish.rating, wish.discard)
-            && let Err(error) = self.engine.rate(actor, id, label, wish.source, wish.modality).await
+            && let Err(error) = self.engine.rate_open(actor, id, label, wish.source, wish.modality).await
         {
             tracing::warn!(target: "sederunt::talk", session = %session.id, code = error.code(), "a rating was not kept");
         }
@@ -117,10 +117,11 @@ impl Talker {
 
     /// What was said in short: by the model where there is one, by rules otherwise. `None`: too thin to say anything.
     async fn summarise(&self, said: &[Event]) -> Result<Option<Summary>, Error> {
-        let lines: Vec<(bool, String)> = said
+        let texts: Vec<(bool, String)> = said
             .iter()
             .filter_map(|event| Some((event.kind.as_str() == "user.message", event.text()?)))
             .collect();
+        let lines: Vec<(bool, &str)> = texts.iter().map(|(user, text)| (*user, text.as_str())).collect();
         let by_rules = summary::summarise(&lines);
         let name = self.kit.name_of(None);
         if name == "eliza" || by_rules.is_none() {
@@ -137,7 +138,11 @@ impl Talker {
             ..Request::default()
         };
         let reply = model.run(&request, &mut |_| {}).await.map_err(Error::unavailable)?;
-        summary::read(&reply.text).map(Some)
+        match summary::read(&reply.text) {
+            summary::Answer::Told(summary) => Ok(Some(summary)),
+            summary::Answer::Declined => Ok(None),
+            summary::Answer::Unreadable => Err(Error::unavailable("the model's summary cannot be read")),
+        }
     }
 }
 
