@@ -23,7 +23,10 @@ impl Talker {
     /// Looks back over a conversation. Nothing new since the last time: nothing is done.
     pub async fn checkpoint(&self, actor: &Arc<Actor>, id: &SessionId) -> Result<Checkpoint, Error> {
         let (session, talk) = self.engine.conversation(actor, Verb::Write, id).await?;
-        let said = self.engine.said_since(&session, Some(talk.looked_back_to + 1), limits::SITTING_MESSAGES_MAX).await?;
+        let said = self
+            .engine
+            .said_since(&session, Some(talk.looked_back_to + 1), limits::SITTING_MESSAGES_MAX)
+            .await?;
         let Some(last) = said.last().map(|event| event.sequence) else { return Ok(Checkpoint::default()) };
         let mut chars = 0;
         let read: Vec<_> = said
@@ -35,8 +38,11 @@ impl Talker {
                 chars <= limits::LOOK_BACK_CHARS_MAX
             })
             .collect();
-        let lines: Vec<(bool, &str)> =
-            read.iter().rev().map(|(event, text)| (event.kind.as_str() == "user.message", text.as_str())).collect();
+        let lines: Vec<(bool, &str)> = read
+            .iter()
+            .rev()
+            .map(|(event, text)| (event.kind.as_str() == "user.message", text.as_str()))
+            .collect();
         let found = read
             .iter()
             .rev()

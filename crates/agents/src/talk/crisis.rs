@@ -20,7 +20,8 @@ pub(super) async fn answer(
     settings: &Settings,
 ) -> Result<(String, CrisisRecord), Error> {
     let answer = response::answer(crisis, settings);
-    let mut record = record(talker, begun.session.tenant.clone(), &begun.session, crisis, user_of(begun)).await?;
+    let mut record =
+        record(talker, begun.session.tenant.clone(), &begun.session, crisis, user_of(begun)).await?;
     record.response_node_completed = true;
     record.resource_lookup_status = answer.lookup;
     record.resource_count = u32::try_from(answer.resources).unwrap_or(u32::MAX);

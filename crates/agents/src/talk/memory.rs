@@ -160,7 +160,12 @@ impl<'a> Memories<'a> {
         }
         if begun.opened {
             let latest = self.find(Kind::Arc, Vec::new(), 1).await?;
-            memories.extend(latest.into_iter().filter(|arc| !memories.iter().any(|known| known.id == arc.id)).collect::<Vec<_>>());
+            memories.extend(
+                latest
+                    .into_iter()
+                    .filter(|arc| !memories.iter().any(|known| known.id == arc.id))
+                    .collect::<Vec<_>>(),
+            );
         }
         let occasion = Occasion { message: text, first_turn: begun.opened, now };
         Ok(Recalled { picked: recall::recall(&occasion, &memories, &[]), now })
@@ -251,7 +256,11 @@ impl<'a> Memories<'a> {
     pub(super) async fn rules_text(&self) -> Result<String, Error> {
         let profile = self.profile().await?;
         let picked = Picked {
-            rules: profile.as_ref().and_then(Memory::profile).map(|one| one.rules.clone()).unwrap_or_default(),
+            rules: profile
+                .as_ref()
+                .and_then(Memory::profile)
+                .map(|one| one.rules.clone())
+                .unwrap_or_default(),
             ..Picked::default()
         };
         let mut text = picked.text(limits::VOICE_MEMORY_CHARS_MAX);

@@ -198,7 +198,8 @@ impl Talker {
         let calm = !crisis.level.is_crisis();
         let control = if calm { memories.control(&text, begun, &mut buffer).await? } else { None };
         let ongoing = ongoing(&begun.talk.state);
-        let guidance = (calm && control.is_none()).then(|| exercise::guide(&text, ongoing.as_ref())).flatten();
+        let guidance =
+            (calm && control.is_none()).then(|| exercise::guide(&text, ongoing.as_ref())).flatten();
         timings.done("control");
 
         listener.stage("recall", None);
@@ -234,7 +235,8 @@ impl Talker {
                 control.text
             }
             (None, Some(guidance)) => {
-                approach = guidance.ongoing.as_ref().or(ongoing.as_ref()).map(|ongoing| ongoing.approach.clone());
+                approach =
+                    guidance.ongoing.as_ref().or(ongoing.as_ref()).map(|ongoing| ongoing.approach.clone());
                 let state = match &guidance.ongoing {
                     Some(ongoing) => serde_json::to_value(ongoing).map_err(Error::internal)?,
                     None => Value::Null,
@@ -262,7 +264,11 @@ impl Talker {
         timings.done("respond");
 
         listener.stage("extract", None);
-        let found = if calm && route != Route::Memory { extract::extract(&text, message.sequence) } else { Vec::new() };
+        let found = if calm && route != Route::Memory {
+            extract::extract(&text, message.sequence)
+        } else {
+            Vec::new()
+        };
         let held = found.len();
         buffer.hold(found);
         if let Some(approach) = &approach {
@@ -271,7 +277,8 @@ impl Talker {
         timings.done("extract");
 
         listener.stage("finalize", None);
-        let mut diagnostics = json!({"stages_us": timings.stages, "candidates": held, "recalled": recalled.ids().count()});
+        let mut diagnostics =
+            json!({"stages_us": timings.stages, "candidates": held, "recalled": recalled.ids().count()});
         if let Some(path) = recalled.path() {
             diagnostics["retrieval"] = path.into();
         }
@@ -290,7 +297,17 @@ impl Talker {
         }
         records.extend(recalled.touched());
         let action = if farewell { SessionAction::SuggestEndSession } else { SessionAction::None };
-        Ok(Answer { text: said, before, action, crisis, change, buffer, records, injected: recalled.injected(), usage })
+        Ok(Answer {
+            text: said,
+            before,
+            action,
+            crisis,
+            change,
+            buffer,
+            records,
+            injected: recalled.injected(),
+            usage,
+        })
     }
 
     /// Answers without a past, a memory or a trace.
@@ -323,7 +340,8 @@ impl Talker {
             Some(guidance) => guidance.text.to_owned(),
             None => {
                 let name = self.kit.name_of(model);
-                let model = self.kit.model(name).map_err(|error| Error::invalid("model", error.to_string()))?;
+                let model =
+                    self.kit.model(name).map_err(|error| Error::invalid("model", error.to_string()))?;
                 let input = Input {
                     instructions: self.settings.instructions.clone(),
                     transcript: Turn::split(messages),
@@ -366,8 +384,9 @@ impl Talker {
         };
         let model_name = self.kit.name_of(preferred).to_owned();
         let model = self.kit.model(&model_name).map_err(Error::unavailable)?;
-        let instructions =
-            agent.as_ref().map_or_else(|| self.settings.instructions.clone(), |agent| agent.value.instructions.clone());
+        let instructions = agent
+            .as_ref()
+            .map_or_else(|| self.settings.instructions.clone(), |agent| agent.value.instructions.clone());
         let budget = context_budget(agent.as_ref().and_then(|agent| agent.value.limits.context_tokens));
         Ok(Persona { instructions, model, model_name, budget })
     }
@@ -382,8 +401,7 @@ impl Talker {
     ) -> Result<Responded, Failure> {
         let begun = listener.begun;
         let persona = self.persona(&begun.session, begun.tier).await?;
-        let past =
-            self.engine.said_before(&begun.session, begun.turn, core_limits::TURN_HISTORY_MAX).await?;
+        let past = self.engine.said_before(&begun.session, begun.turn, core_limits::TURN_HISTORY_MAX).await?;
         let mut messages: Vec<Message> = past.iter().filter_map(spoken).collect();
         messages.push(Message::user(text));
         let mut input = Input {

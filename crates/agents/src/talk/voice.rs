@@ -88,7 +88,8 @@ impl Talker {
             if found.level.is_crisis() {
                 let user = said.user.clone().or_else(|| actor.user.as_ref().map(ToString::to_string));
                 let mut record =
-                    crisis::record(self, session.tenant.clone(), &session, &found, user.map(UserId::stored)).await?;
+                    crisis::record(self, session.tenant.clone(), &session, &found, user.map(UserId::stored))
+                        .await?;
                 record.event_type = CrisisEvent::VoiceMissedCrisis;
                 records.push(Record::AddCrisis(Box::new(record)));
             }

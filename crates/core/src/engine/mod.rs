@@ -27,7 +27,7 @@ use futures_util::future::BoxFuture;
 pub use credential::{Credential, TokenClaims};
 pub use library::BUILT_IN_AGENTS;
 pub use log::{Append, AppendDone, DraftEvent};
-pub use memory::MemoryStatus;
+pub use memory::{MemoryStatus, Purged};
 pub use people::{CreatedKey, NewKey, NewShare, NewUser, Operator, UserPatch};
 pub use queue::Waiting;
 pub use sessions::Opened;

@@ -714,7 +714,11 @@ fn look_back(
     let mut after = talk.clone();
     if let Some(open) = &mut after.sitting {
         let held = |one: &&Candidate| {
-            !open.buffer.candidates.iter().any(|known| (&known.what, known.sequence) == (&one.what, one.sequence))
+            !open
+                .buffer
+                .candidates
+                .iter()
+                .any(|known| (&known.what, known.sequence) == (&one.what, one.sequence))
         };
         let new: Vec<Candidate> = found.iter().filter(held).cloned().collect();
         if !new.is_empty() && !open.buffer.emptied {

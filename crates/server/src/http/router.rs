@@ -9,8 +9,8 @@ use utoipa_axum::routes;
 
 use super::error::Refused;
 use super::routes::{
-    agents, approvals, bundle, chat, criteria, entities, events, keys, memory, messages, meta, search, sessions,
-    shares, streams, tasks, tenants, threads, today, users, voice, work,
+    agents, approvals, bundle, chat, criteria, entities, events, keys, memory, messages, meta, search,
+    sessions, shares, streams, tasks, tenants, threads, today, users, voice, work,
 };
 use super::{App, gate, spec};
 

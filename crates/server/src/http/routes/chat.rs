@@ -31,8 +31,7 @@ pub async fn turn(
     sederunt_core::access::check_general(&caller.actor, sederunt_core::access::Verb::Write)?;
     let model = input.body.model.clone();
     let messages = input.body.messages()?;
-    let answer =
-        app.talker.run_agent(messages, model.as_deref(), &mut |_| {}).await.map_err(Error::from)?;
+    let answer = app.talker.run_agent(messages, model.as_deref(), &mut |_| {}).await.map_err(Error::from)?;
     Ok(Json(answer.try_into()?))
 }
 

@@ -144,7 +144,9 @@ pub async fn recall(
     let thread = asked
         .thread_id
         .as_deref()
-        .map(|text| SessionId::parse(text).map_err(|_| Error::invalid("thread_id", "is no id of a conversation")))
+        .map(|text| {
+            SessionId::parse(text).map_err(|_| Error::invalid("thread_id", "is no id of a conversation"))
+        })
         .transpose()?;
     let whose = Whose { thread, user: asked.user_id };
     let owner = owner(&app, &caller, &whose).await?;

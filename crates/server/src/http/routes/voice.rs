@@ -89,11 +89,7 @@ pub async fn tools(
     post, path = "/api/voice/end", operation_id = "voice_end", tag = "talk", request_body = VoiceEnd,
     responses((status = 200, description = "How it ended", body = EndDone), Conflict)
 )]
-pub async fn end(
-    State(app): State<App>,
-    caller: Caller,
-    input: Input<VoiceEnd>,
-) -> Result<Json<EndDone>> {
+pub async fn end(State(app): State<App>, caller: Caller, input: Input<VoiceEnd>) -> Result<Json<EndDone>> {
     let asked = input.body;
     let id = thread(&asked.thread_id)?;
     let wish = EndWish {
