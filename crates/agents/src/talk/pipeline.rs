@@ -9,7 +9,6 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use sederunt_core::Error;
-use sederunt_core::engine::Begun;
 use sederunt_core::event::Event;
 use sederunt_core::library::{Agent, Defined, Kind};
 use sederunt_core::memory::candidate::Buffer;
@@ -49,7 +48,7 @@ impl Route {
         }
     }
 
-    const fn style(self) -> &'static str {
+    pub const fn style(self) -> &'static str {
         match self {
             Self::Crisis => "crisis",
             Self::Memory => "plain",
@@ -386,7 +385,8 @@ impl Talker {
         let model = self.kit.model(&model_name).map_err(Error::unavailable)?;
         let instructions = agent
             .as_ref()
-            .map_or_else(|| self.settings.instructions.clone(), |agent| agent.value.instructions.clone());
+            .and_then(|agent| agent.value.instructions.clone())
+            .unwrap_or_else(|| self.settings.instructions.clone());
         let budget = context_budget(agent.as_ref().and_then(|agent| agent.value.limits.context_tokens));
         Ok(Persona { instructions, model, model_name, budget })
     }

@@ -377,7 +377,7 @@ pub(crate) fn clip(text: &str, chars_max: usize) -> String {
 }
 
 /// A model's answer without the code fence that it may stand in.
-pub(crate) fn unfenced(text: &str) -> &str {
+pub fn unfenced(text: &str) -> &str {
     let text = text.trim();
     let Some(inside) = text.strip_prefix("```").and_then(|rest| rest.strip_suffix("```")) else {
         return text;

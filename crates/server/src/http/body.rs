@@ -98,7 +98,7 @@ pub struct InputAsked<T, A> {
     pub key: Option<IdemKey>,
 }
 
-impl<T: for<'de> Deserialize<'de>, A: Ask, S: Sync> FromRequest<S> for InputAsked<T, A> {
+impl<T: for<'de> Deserialize<'de>, A: Ask + Send, S: Sync> FromRequest<S> for InputAsked<T, A> {
     type Rejection = Refused;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Refused> {

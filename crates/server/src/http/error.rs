@@ -81,7 +81,7 @@ impl Refused {
         }
     }
 
-    fn message(&self) -> String {
+    pub fn message(&self) -> String {
         match self {
             Self::Core(Error::Invalid { message, field }) => format!("`{field}` {message}"),
             Self::Core(error) => error.to_string(),

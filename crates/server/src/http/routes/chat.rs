@@ -99,7 +99,7 @@ async fn serve(app: App, caller: Caller, mut socket: WebSocket) {
     let (code, reason) = match answer(&app, &caller, &mut socket).await {
         Ok(()) => (1000, String::new()),
         Err(refused) => {
-            let (code, message) = (refused.code(), refused.sentence());
+            let (code, message) = (refused.code(), refused.message());
             let frame = json!({"type": "error", "code": code, "message": message});
             let _ = socket.send(Message::text(frame.to_string())).await;
             let close = if refused.status().is_server_error() { 1011 } else { 1008 };

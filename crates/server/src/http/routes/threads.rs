@@ -73,7 +73,7 @@ pub async fn list(
     let query = SessionQuery {
         inactive: Some(false),
         after: asked.after,
-        ..SessionQuery::of(Types::One(SessionType::Mixed), asked.limit)
+        ..SessionQuery::of(Types::Only(SessionType::Mixed), asked.limit)
     };
     let page = app.engine.sessions(&caller.actor, query).await?;
     Ok(Json(ThreadList {
