@@ -176,6 +176,8 @@ pub const DELETE_OPTIONS_MAX: usize = 5;
 pub const KNOWN_LISTED_MAX: usize = 20;
 /// A memory as one line of talk, in characters.
 pub const LABEL_CHARS_MAX: usize = 120;
+/// Phrases of one message that the crisis lexicon weighs, the gravest first.
+pub const CRISIS_HITS_MAX: usize = 1_000;
 /// The name of a tool in the crisis log.
 pub const TOOL_NAME_BYTES_MAX: usize = 64;
 /// How long the crisis log is kept.
