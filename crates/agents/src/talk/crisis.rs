@@ -4,9 +4,8 @@ use sederunt_core::Error;
 use sederunt_core::engine::Begun;
 use sederunt_core::ids::UserId;
 use sederunt_core::safety::record::CrisisRecord;
-use sederunt_core::safety::{Classification, Crisis, Level, ReasonCode, Settings, response};
+use sederunt_core::safety::{Classification, Crisis, response};
 use sederunt_core::session::MemoryMode;
-use serde::Deserialize;
 
 use super::Talker;
 use crate::context::untrusted;
@@ -17,14 +16,14 @@ pub(super) async fn answer(
     talker: &Talker,
     begun: &Begun,
     crisis: &Crisis,
-    settings: &Settings,
+    region: Option<&str>,
 ) -> Result<(String, CrisisRecord), Error> {
-    let answer = response::answer(crisis, settings);
+    let answer = response::respond(crisis.level, crisis.reason_code, region);
     let mut record =
         record(talker, begun.session.tenant.clone(), &begun.session, crisis, user_of(begun)).await?;
     record.response_node_completed = true;
-    record.resource_lookup_status = answer.lookup;
-    record.resource_count = u32::try_from(answer.resources).unwrap_or(u32::MAX);
+    record.resource_lookup_status = answer.resources.status;
+    record.resource_count = u32::try_from(answer.resources.places.len()).unwrap_or(u32::MAX);
     Ok((answer.text, record))
 }
 
@@ -49,31 +48,15 @@ pub(super) async fn record(
 
 /// What the default model makes of a message. Anything but its form is a failure, and the lexicon speaks.
 pub(super) async fn classify(talker: &Talker, text: &str) -> Classification {
-    #[derive(Deserialize)]
-    struct Judged {
-        level: u8,
-        #[serde(default)]
-        confidence: f32,
-        #[serde(default)]
-        reason_code: Option<ReasonCode>,
-    }
     let Ok(model) = talker.kit.model(talker.kit.name_of(None)) else { return Classification::Failed };
     let request = Request {
         instructions: JUDGE.to_owned(),
         messages: vec![Message::user(untrusted::block(untrusted::Kind::Message, text))],
         ..Request::default()
     };
-    let Ok(reply) = model.run(&request, &mut |_| {}).await else { return Classification::Failed };
-    let Ok(judged) = serde_json::from_str::<Judged>(sederunt_core::memory::unfenced(&reply.text)) else {
-        return Classification::Failed;
-    };
-    match Level::of(judged.level) {
-        Some(level) => Classification::Made {
-            level,
-            confidence: judged.confidence.clamp(0.0, 1.0),
-            reason_code: judged.reason_code.unwrap_or(ReasonCode::Unspecified),
-        },
-        None => Classification::Failed,
+    match model.run(&request, &mut |_| {}).await {
+        Ok(reply) => Classification::read(&reply.text),
+        Err(_) => Classification::Failed,
     }
 }
 

@@ -224,7 +224,8 @@ impl Talker {
         let mut before = Vec::new();
         let mut said = match (control, &guidance) {
             _ if !calm => {
-                let (text, record) = crisis::answer(self, begun, &crisis, &self.settings.safety).await?;
+                let (text, record) =
+                    crisis::answer(self, begun, &crisis, self.settings.safety.region.as_deref()).await?;
                 records.push(Record::AddCrisis(Box::new(record)));
                 text
             }
@@ -251,7 +252,7 @@ impl Talker {
             }
         };
         if crisis.level == Level::Concern && !said.is_empty() {
-            let more = format!("\n\n{}", response::CHECK_IN);
+            let more = format!("\n\n{}", response::check_in(crisis.reason_code));
             if listener.has_said() {
                 listener.say(&more);
             }
@@ -335,7 +336,10 @@ impl Talker {
         timings.done("route");
         let mut usage = Usage::default();
         let said = match guidance {
-            _ if !calm => response::answer(&crisis, &self.settings.safety).text,
+            _ if !calm => {
+                let region = self.settings.safety.region.as_deref();
+                response::respond(crisis.level, crisis.reason_code, region).text
+            }
             Some(guidance) => guidance.text.to_owned(),
             None => {
                 let name = self.kit.name_of(model);
@@ -353,7 +357,7 @@ impl Talker {
             }
         };
         let said = match crisis.level {
-            Level::Concern => format!("{said}\n\n{}", response::CHECK_IN),
+            Level::Concern => format!("{said}\n\n{}", response::check_in(crisis.reason_code)),
             _ => said,
         };
         timings.done("respond");
