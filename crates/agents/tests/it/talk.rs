@@ -57,7 +57,7 @@ impl Model for Gated {
             let _ = self.begun.send(request.clone());
             self.leave.acquire().await.unwrap().forget();
             if self.fails {
-                return Err(model::Error::Protocol("nothing that can be read".to_owned()));
+                return Err(model::Error::TooLong);
             }
             let said = request.messages.last().map(|message| message.text().to_owned()).unwrap_or_default();
             heard(Delta::Text(said.clone()));
@@ -107,7 +107,7 @@ impl World {
         let mut kit = Kit::plain(Outbound::new(Allow::default()).unwrap());
         kit.named = named;
         kit.default_model = default_model.to_owned();
-        kit.retries.tries_max = 1;
+        kit.retries.attempts_max = 1;
         let talker = Talker::new(engine.clone(), Arc::new(kit), Settings::default());
         Self { engine, clock, me: Arc::new(Actor::local(SourceKind::Api)), talker }
     }
