@@ -181,7 +181,7 @@ impl Config {
         if self.work.sweep_every.0.is_zero() {
             return Err(Failure::usage("`work.sweep_every` must be longer than nothing"));
         }
-        Ok(Settings { lease, attempts_max: self.work.max_attempts })
+        Ok(Settings { lease, attempts_max: self.work.max_attempts, ..Settings::default() })
     }
 
     /// How the store is opened.

@@ -116,6 +116,7 @@ impl Refused {
                 | Conflict::GroupSession
                 | Conflict::StaleBase
                 | Conflict::SeveralPending
+                | Conflict::NothingEnded
                 | Conflict::AlreadyExists => None,
                 Conflict::AlreadyDecided { decision, decided_by } => {
                     Some(json!({ "decision": decision, "decided_by": decided_by }))
