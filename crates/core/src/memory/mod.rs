@@ -105,7 +105,7 @@ impl Kind {
 }
 
 /// One thing that is remembered.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Memory {
     pub id: String,
     pub owner: Owner,
