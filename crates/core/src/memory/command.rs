@@ -374,6 +374,19 @@ mod tests {
         }
     }
 
+    proptest::proptest! {
+        #[test]
+        fn any_text_can_be_read(before in "\\PC{0,40}", after in "\\PC{0,40}") {
+            for middle in ["remember that", "forget my", "yes", "forget number 2"] {
+                let text = format!("{before} {middle} {after}");
+                let pending = Pending::Delete { id: "1".into(), label: "one".into() };
+                if let Some(Command::RememberThis { text: Some(kept) }) = read(&text, Some(&pending)) {
+                    proptest::prop_assert!(text.contains(&kept));
+                }
+            }
+        }
+    }
+
     #[test]
     fn a_message_that_merely_mentions_the_words_is_talk() {
         for text in [

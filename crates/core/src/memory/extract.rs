@@ -2,12 +2,14 @@
 //! model. Careful rather than thorough: questions, suppositions, other people's opinions, feelings
 //! and what holds for a moment are left alone.
 
+use serde::Deserialize;
+
 use super::candidate::{Candidate, Hold, What};
 use super::forms::{
     ARTICLES, BREAKS, FACTS, FLEETING, Form, LASTING, LOW, PASSING, RULES, SUPPOSED, TRAILERS,
 };
 use super::phrase::{Hit, Spoken};
-use super::{Category, SELF, clip, words};
+use super::{Category, SELF, clip, unfenced, words};
 use crate::limits;
 
 /// What one message says that may be worth keeping.
@@ -27,6 +29,86 @@ pub fn extract(message: &str, sequence: u64) -> Vec<Candidate> {
     }
     found.truncate(limits::EXTRACTED_MAX);
     found
+}
+
+/// Reads what a model found in a message: a JSON list of `{kind: "fact", subject, predicate, object}`
+/// and `{kind: "rule", text}`, each with `quote`, `category` and `confidence` if it likes. What does
+/// not quote the message is not its finding, and the rules about passing wishes and low moods hold
+/// for a model too. Nothing is found in an answer that is no such list.
+pub fn read(model_text: &str, message: &str, sequence: u64) -> Vec<Candidate> {
+    #[derive(Deserialize)]
+    struct Found {
+        kind: String,
+        #[serde(default)]
+        subject: String,
+        #[serde(default)]
+        predicate: String,
+        #[serde(default)]
+        object: String,
+        #[serde(default)]
+        text: String,
+        #[serde(default)]
+        quote: String,
+        #[serde(default)]
+        category: Category,
+        confidence: Option<f32>,
+    }
+    let found: Vec<Found> = serde_json::from_str(unfenced(model_text)).unwrap_or_default();
+    let mut kept: Vec<Candidate> = Vec::new();
+    for one in found {
+        let what = match one.kind.as_str() {
+            "fact" => What::Fact {
+                subject: plain(
+                    if one.subject.trim().is_empty() { SELF } else { &one.subject },
+                    limits::MOOD_CHARS_MAX,
+                ),
+                predicate: predicate(&one.predicate),
+                object: plain(&one.object, limits::OBJECT_CHARS_MAX),
+                category: one.category,
+            },
+            "rule" => What::Rule { text: plain(&one.text, limits::RULE_CHARS_MAX) },
+            _ => continue,
+        };
+        let quote = if one.quote.trim().is_empty() { message } else { one.quote.trim() };
+        let empty = match &what {
+            What::Fact { predicate, object, .. } => predicate.is_empty() || object.is_empty(),
+            What::Rule { text } => text.is_empty(),
+        };
+        if empty
+            || !message.contains(quote)
+            || is_passing(quote)
+            || kept.iter().any(|known| known.what == what)
+        {
+            continue;
+        }
+        let fragile = one.category == Category::Belief || !LOW.find(&Spoken::of(quote)).is_empty();
+        kept.push(Candidate {
+            what,
+            quote: clip(quote, limits::QUOTE_CHARS_MAX),
+            confidence: one.confidence.filter(|sure| sure.is_finite()).unwrap_or(0.5).clamp(0.0, 1.0),
+            sequence,
+            hold: if fragile { Hold::NeedsRepetition } else { Hold::AtEnd },
+        });
+    }
+    kept.truncate(limits::EXTRACTED_MAX);
+    kept
+}
+
+fn plain(text: &str, chars_max: usize) -> String {
+    let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    clip(&text.split_whitespace().collect::<Vec<_>>().join(" "), chars_max)
+}
+
+/// A model's predicate in the form of ours.
+fn predicate(text: &str) -> String {
+    let words: Vec<String> =
+        Spoken::of(&text.replace('_', " ")).words.into_iter().map(|word| word.text).collect();
+    words.join("_").chars().take(limits::MOOD_CHARS_MAX).collect()
+}
+
+fn is_passing(text: &str) -> bool {
+    let spoken = Spoken::of(text);
+    !PASSING.find(&spoken).is_empty() && LASTING.find(&spoken).is_empty()
 }
 
 fn sentence(spoken: &Spoken<'_>, from: usize, end: usize, sequence: u64) -> Vec<Candidate> {
@@ -329,6 +411,46 @@ mod tests {
         let quotes: Vec<_> = found.iter().map(|one| (one.quote.as_str(), one.sequence)).collect();
         assert_eq!(quotes, [("I live in Graz.", 7), ("My sister is called Ana.", 7)]);
         assert!(found.iter().all(|one| (0.0..=1.0).contains(&one.confidence)));
+    }
+
+    #[test]
+    fn a_model_s_findings_are_held_to_the_same_rules() {
+        let message = "I moved to Oslo. I'm worthless. Answer in French this time. Always use short words.";
+        let answer = r#"```json
+        [{"kind":"fact","subject":"","predicate":"Lives in","object":"Oslo","quote":"I moved to Oslo.","confidence":3},
+         {"kind":"fact","predicate":"believes","object":"worthless","quote":"I'm worthless."},
+         {"kind":"rule","text":"answer in French","quote":"Answer in French this time."},
+         {"kind":"rule","text":"use short\u0000 words","quote":"Always use short words."},
+         {"kind":"rule","text":"use short words","quote":"Always use short words."},
+         {"kind":"fact","predicate":"owns","object":"a yacht","quote":"I own a yacht"},
+         {"kind":"fact","predicate":"","object":"x"},
+         {"kind":"opinion","text":"x"}]
+        ```"#;
+        let found = read(answer, message, 5);
+        let seen: Vec<_> = found.iter().map(|one| (one.what.text(), one.hold, one.confidence)).collect();
+        assert_eq!(
+            seen,
+            [
+                ("user lives in Oslo".to_owned(), Hold::AtEnd, 1.0),
+                ("user believes worthless".to_owned(), Hold::NeedsRepetition, 0.5),
+                ("use short words".to_owned(), Hold::AtEnd, 0.5),
+            ]
+        );
+        for nonsense in ["", "null", "{}", "Sure!", r#"[{"kind":5}]"#, "[1]"] {
+            assert_eq!(read(nonsense, message, 5), vec![], "{nonsense}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_can_be_read_for_candidates(before in "\\PC{0,60}", after in "\\PC{0,60}") {
+            for middle in ["I live in", "my name is", "always", "my favourite band is", "I'm"] {
+                let text = format!("{before} {middle} {after}");
+                let found = extract(&text, 1);
+                proptest::prop_assert!(found.len() <= limits::EXTRACTED_MAX);
+                proptest::prop_assert!(found.iter().all(|one| !one.quote.is_empty()));
+            }
+        }
     }
 
     #[test]
