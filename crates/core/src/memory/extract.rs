@@ -113,7 +113,8 @@ fn is_passing(text: &str) -> bool {
 
 fn sentence(spoken: &Spoken<'_>, from: usize, end: usize, sequence: u64) -> Vec<Candidate> {
     let asks = spoken.text[spoken.words[end - 1].end..].trim_start().starts_with('?');
-    if asks || (stands(&PASSING, spoken, from, end) && !stands(&LASTING, spoken, from, end)) {
+    let requested = REQUESTS.contains(&&*spoken.words[from].text);
+    if (asks && !requested) || (stands(&PASSING, spoken, from, end) && !stands(&LASTING, spoken, from, end)) {
         return Vec::new();
     }
     let quote = clip(spoken.sentence_around(from), limits::QUOTE_CHARS_MAX);
@@ -121,6 +122,9 @@ fn sentence(spoken: &Spoken<'_>, from: usize, end: usize, sequence: u64) -> Vec<
         |what, confidence, hold| Candidate { what, quote: quote.clone(), confidence, sequence, hold };
     if let Some((text, confidence)) = rule(spoken, from, end) {
         return vec![candidate(What::Rule { text }, confidence, Hold::AtEnd)];
+    }
+    if asks {
+        return Vec::new();
     }
     let mut found = Vec::new();
     let mut at = from;
@@ -132,7 +136,7 @@ fn sentence(spoken: &Spoken<'_>, from: usize, end: usize, sequence: u64) -> Vec<
                 found.push(candidate(what, LOW_CONFIDENCE, Hold::NeedsRepetition));
             }
             at = low.end;
-        } else if let Some(hit) = FACTS.find_at(spoken, at).into_iter().next() {
+        } else if let Some(hit) = fact_form(spoken, at) {
             if let Some(object) = object(spoken, &hit).filter(|_| !supposed) {
                 let Form { subject, predicate, category, confidence, .. } = *hit.what;
                 let what = fact(subject.unwrap_or(SELF), predicate, object, category);
@@ -152,6 +156,9 @@ fn sentence(spoken: &Spoken<'_>, from: usize, end: usize, sequence: u64) -> Vec<
     found
 }
 
+/// Openings that make a question a request.
+const REQUESTS: &[&str] =
+    &["can", "could", "would", "will", "kannst", "konntest", "peux", "pourrais", "puedes", "podrias", "puoi"];
 const LOW_CONFIDENCE: f32 = 0.4;
 const FAVOURITE_CONFIDENCE: f32 = 0.8;
 const AGE_CONFIDENCE: f32 = 0.85;
@@ -201,7 +208,9 @@ fn object(spoken: &Spoken<'_>, hit: &Hit<'_, Form>) -> Option<String> {
         let own = matches!(hit.what.predicate, "is") && !ARTICLES.contains(&&*last.text);
         return own.then(|| spoken.text[last.start..last.end].to_owned());
     }
-    let mut from = hit.end;
+    // "Two" in "I have two" is part of what one has.
+    let counts = COUNTS.contains(&&*spoken.words[hit.end - 1].text);
+    let mut from = hit.end - usize::from(counts);
     while from < limit && ARTICLES.contains(&&*spoken.words[from].text) {
         from += 1;
     }
@@ -218,10 +227,24 @@ fn object(spoken: &Spoken<'_>, hit: &Hit<'_, Form>) -> Option<String> {
         to -= 1;
     }
     let said = spoken.between(from, to);
+    // One moves to the back of a queue as well; a town has a name.
+    let moved = spoken.slice(hit.at, hit.end).any(|word| word == "moved");
+    let unnamed = moved && !said.starts_with(char::is_uppercase);
+    if unnamed || spoken.slice(from, to).next().is_some_and(words::is_negation) {
+        return None;
+    }
     let meaning = words::set(said);
     let fleeting = meaning.iter().any(|word| FLEETING.contains(&&**word));
     (!meaning.is_empty() && !fleeting).then(|| clip(said, limits::OBJECT_CHARS_MAX))
 }
+
+/// The longest form that opens here; a comma inside it makes it another sentence ("no, como …").
+fn fact_form<'t>(spoken: &Spoken<'_>, at: usize) -> Option<Hit<'t, Form>> {
+    let whole = |hit: &Hit<'_, Form>| spoken.words[hit.at].clause == spoken.words[hit.end - 1].clause;
+    FACTS.find_at(spoken, at).into_iter().find(whole)
+}
+
+const COUNTS: &[&str] = &["two", "three", "four", "zwei", "deux", "dos"];
 
 /// "My favourite band is …": every kind of thing has its own favourite.
 fn favourite(spoken: &Spoken<'_>, at: usize, end: usize) -> Option<(What, usize)> {
@@ -318,6 +341,12 @@ mod tests {
             ("I'm a carpenter", SELF, "is", "carpenter"),
             ("I'm 34 years old", SELF, "age", "34"),
             ("My favourite band is Neu", SELF, "favourite_band", "Neu"),
+            ("I don't eat meat", SELF, "avoids", "meat"),
+            ("My friends call me Sam", SELF, "name", "Sam"),
+            ("I work in a bank", SELF, "works_at", "bank"),
+            ("I have two kids", SELF, "has", "two kids"),
+            ("I've got a new car", SELF, "has", "new car"),
+            ("I moved to Lisbon last year", SELF, "lives_in", "Lisbon"),
             ("My birthday is on 3 May", SELF, "birthday", "3 May"),
             ("Ich heiße Jörg", SELF, "name", "Jörg"),
             ("Seit drei Jahren wohne ich in Köln.", SELF, "lives_in", "Köln"),
@@ -351,7 +380,9 @@ mod tests {
             "I like that", "I like it when it rains", "I'd like a coffee", "I have a question",
             "I have a bad feeling about this", "I feel sad and tired", "I am a bit tired", "I am sad",
             "Ich habe eine Frage", "J'ai un problème", "Tengo una pregunta", "I hate my life",
-            "Just for now I prefer tea", "Today I like tea", "What is my name?", "", "…",
+            "Just for now I prefer tea", "Today I like tea", "What is my name?", "My name is not important",
+            "I really like how you explain things", "I have a lot to do", "I moved to the back of the queue",
+            "", "…",
         ] {
             assert_eq!(extract(text, 1), vec![], "{text}");
         }
@@ -369,6 +400,8 @@ mod tests {
             ("Answer in a friendly tone", Some("Answer in a friendly tone")),
             ("Keep it short", Some("Keep it short")),
             ("Bitte immer auf Deutsch antworten", Some("immer auf Deutsch antworten")),
+            ("Can you always answer in French?", Some("always answer in French")),
+            ("Do you always answer in French?", None),
             ("Nenn mich Jo", Some("Nenn mich Jo")),
             ("Réponds-moi en français", Some("Réponds-moi en français")),
             ("Llámame Pepe, por favor", Some("Llámame Pepe, por favor")),
