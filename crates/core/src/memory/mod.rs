@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_do_not_depend_on_where_one_part_ends() {
+    fn the_parts_of_an_id_do_not_run_together() {
         assert_ne!(derived_id(&["ab", "c"]), derived_id(&["a", "bc"]));
     }
 
