@@ -8,6 +8,7 @@
 //! - [`tool`]: one trait, and what speaks it (HTTP, MCP), with every argument and result checked;
 //! - [`outbound`]: the guard that every address given by a tenant passes before anything is sent to it;
 //! - [`executor`]: the worker that runs tasks with all of these;
+//! - [`talk`]: conversations, from a message to its reply and from a sitting to its end;
 //! - [`context`]: how a transcript and everything around it become a request within a budget. Pure.
 
 pub mod context;
@@ -15,4 +16,5 @@ pub mod executor;
 pub mod limits;
 pub mod model;
 pub mod outbound;
+pub mod talk;
 pub mod tool;

@@ -64,3 +64,11 @@ pub const SITTING_MESSAGES_MAX: usize = 400;
 pub const ROW_LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// What a spoken conversation is told of its past, in characters.
 pub const VOICE_MEMORY_CHARS_MAX: usize = 2_000;
+/// Memories of each kind that a store is asked for before the best few are picked.
+pub const RECALL_CANDIDATES: usize = 20;
+/// Facts that share a word with a new one, and are compared with it.
+pub const KNOWN_LIKE_MAX: usize = 50;
+/// How long a memory counts as used without being noted again.
+pub const REFERENCED_GRAIN: Duration = Duration::from_secs(24 * 3600);
+/// What one look back over a session reads, in characters.
+pub const LOOK_BACK_CHARS_MAX: usize = 32_000;

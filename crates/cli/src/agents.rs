@@ -12,6 +12,7 @@ use sederunt_agents::executor::{Executor, Settings};
 use sederunt_agents::model::choice::{Choice, Provider};
 use sederunt_agents::model::price::{Price, Prices};
 use sederunt_agents::outbound::{Allow, Outbound};
+use sederunt_agents::talk::{self, Talker};
 use sederunt_agents::tool::mcp;
 use sederunt_core::engine::Engine;
 use sederunt_core::ids::TenantId;
@@ -81,7 +82,7 @@ pub struct Workers {
 
 impl Workers {
     /// Starts them; none when the configuration asks for none.
-    pub fn start(engine: &Engine, config: &Config) -> Result<Option<Self>> {
+    pub fn start(engine: &Engine, kit: Arc<Kit>, config: &Config) -> Result<Option<Self>> {
         if config.workers == 0 {
             return Ok(None);
         }
@@ -90,7 +91,7 @@ impl Workers {
             runs_max: config.workers,
             lease: config.work.lease.0,
         };
-        let executor = Executor::new(engine.clone(), Arc::new(kit(config)?), settings);
+        let executor = Executor::new(engine.clone(), kit, settings);
         let (leave, leaving) = watch::channel(false);
         Ok(Some(Self { leave, serving: tokio::spawn(async move { executor.serve(leaving).await }) }))
     }
@@ -106,7 +107,42 @@ impl Workers {
     }
 }
 
-fn kit(config: &Config) -> Result<Kit> {
+/// Who holds conversations.
+pub fn talker(engine: &Engine, kit: Arc<Kit>, config: &Config) -> Result<Talker> {
+    let safety = match &config.safety_file {
+        Some(path) => {
+            let text = text_of(path)?;
+            Figment::from(Toml::string(&text))
+                .extract()
+                .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?
+        }
+        None => sederunt_core::safety::Settings::default(),
+    };
+    let instructions = match &config.instructions_file {
+        Some(path) => text_of(path)?,
+        None => TOLD.to_owned(),
+    };
+    if let Some(model) = &config.response_model {
+        kit.model(model).map_err(|error| Failure::usage(format!("`response_model`: {error}")))?;
+    }
+    let settings = talk::Settings {
+        response_model: config.response_model.clone(),
+        safety,
+        classify: config.safety.classify,
+        instructions,
+    };
+    Ok(Talker::new(engine.clone(), kit, settings))
+}
+
+fn text_of(path: &Path) -> Result<String> {
+    std::fs::read_to_string(path)
+        .map_err(|error| Failure::usage(format!("the file {} cannot be read: {error}", path.display())))
+}
+
+/// What conversations are told where nothing else is said.
+const TOLD: &str = "You talk with one person. Be warm, brief and honest; ask rather than assume.";
+
+pub fn kit(config: &Config) -> Result<Kit> {
     let (file, base) = match &config.agents_file {
         Some(path) => (read(path)?, path.parent().unwrap_or(Path::new("."))),
         None => (AgentsFile::default(), Path::new(".")),

@@ -130,6 +130,9 @@ pub struct Serve {
     /// The model of agents that name none: eliza, openai:MODEL, anthropic:MODEL or scripted:FILE [default: eliza]
     #[arg(long, value_name = "MODEL")]
     pub model: Option<String>,
+    /// The model that answers in conversations when `quality` is asked for
+    #[arg(long, value_name = "MODEL")]
+    pub response_model: Option<String>,
     /// Fill an empty store with sessions to look at, and keep some of them moving
     #[arg(long)]
     pub demo: bool,
@@ -370,6 +373,7 @@ impl Cli {
             add("log", "--log", &serve.log);
             add("workers", "--workers", &serve.workers);
             add("model", "--model", &serve.model);
+            add("response_model", "--response-model", &serve.response_model);
         }
         flags
     }

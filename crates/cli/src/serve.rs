@@ -2,14 +2,15 @@
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use sederunt::Sederunt;
+use sederunt::{Place, Sederunt};
 use sederunt_core::people::SecretHash;
 use sederunt_server::{Auth, ConfigError, JwtConfig, JwtKeys, Rate, Rates, Server, ServerConfig};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
-use crate::agents::Workers;
+use crate::agents::{self, Workers};
 use crate::commands::Scene;
 use crate::config::{AuthKind, Config, Jwt, LogFormat};
 use crate::demo;
@@ -49,12 +50,14 @@ async fn serve(scene: &Scene, store: &Sederunt, mut config: ServerConfig, demo: 
         (None, None) => None,
     };
     config.operator_key_hash = key.as_deref().map(SecretHash::of);
+    let kit = Arc::new(agents::kit(&scene.config)?);
+    config.talker = Some(agents::talker(store.engine(), kit.clone(), &scene.config)?);
     let server = Server::bind(store.engine().clone(), config).await.map_err(refused)?;
     let url = format!("http://{}", server.local_addr());
     if let Some(directory) = directory {
         beside::announce(directory, &Running { url: url.clone(), pid: std::process::id() })?;
     }
-    let workers = Workers::start(store.engine(), &scene.config)?;
+    let workers = Workers::start(store.engine(), kit, &scene.config)?;
     let demo = demo.then(|| tokio::spawn(demo::run(store.engine().clone())));
     tracing::info!(target: "sederunt", %url, store = %scene.config.store.0, "serving");
     match scene.out.line(format!("listening on {url}")) {
@@ -120,6 +123,12 @@ fn server_config(config: &Config) -> Result<ServerConfig> {
             failures_per_peer: Rate::new(rates.failures_per_second, rates.failures_burst),
         },
         sweep_every: config.work.sweep_every.0,
+        keep_every: config.talk.sweep_every.0,
+        // A node of many leaves sittings to the others; a store of its own has nobody else.
+        finalize_max: match config.store.0 {
+            Place::Postgres(_) => std::time::Duration::ZERO,
+            Place::Directory(_) | Place::Memory => config.talk.finalize_on_shutdown.0,
+        },
         drain_max: config.shutdown.drain.0,
         ..ServerConfig::default()
     })
@@ -162,6 +171,7 @@ fn refused(error: ConfigError) -> Failure {
         ConfigError::OpenToStrangers(_)
         | ConfigError::PublicWithoutAuth(_)
         | ConfigError::PublicUrl(_)
+        | ConfigError::Outbound(_)
         | ConfigError::Jwt(_) => Failure::usage(error.to_string()),
         ConfigError::Listen(..) => Failure::new(Exit::Error, "io", error.to_string())
             .hint("choose another address with --listen, or stop what listens there"),

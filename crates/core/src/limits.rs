@@ -144,8 +144,40 @@ pub const ARCHIVED_RULES_MAX: usize = 100;
 pub const RULE_QUOTES_MAX: usize = 3;
 /// Candidates that a sitting holds; they are stored with it at every turn.
 pub const CANDIDATES_MAX: usize = 200;
+/// Candidates that one message may yield.
+pub const EXTRACTED_MAX: usize = 8;
+/// Characters of a message that are read for candidates; people say who they are early.
+pub const EXTRACT_CHARS_MAX: usize = 8_000;
+/// A quote, a rule and the object of a fact, in characters: each is a line of a prompt.
+pub const QUOTE_CHARS_MAX: usize = 300;
+pub const RULE_CHARS_MAX: usize = 300;
+pub const OBJECT_CHARS_MAX: usize = 200;
+/// Sessions that a memory names as its sources, and sequences of each.
+pub const SOURCES_MAX: usize = 20;
+pub const SOURCE_SEQUENCES_MAX: usize = 50;
+/// Facts and arcs that a turn recalls: enough to be useful, few enough to leave the prompt to the talk.
+pub const RECALLED_FACTS_MAX: usize = 5;
+pub const RECALLED_ARCS_MAX: usize = 2;
+/// One recalled memory in a prompt, in characters: a whole summary fits.
+pub const RECALLED_LINE_CHARS_MAX: usize = 800;
+/// What an arc says of a sitting.
+pub const SUMMARY_CHARS_MAX: usize = 600;
+pub const THEMES_MAX: usize = 3;
+/// A mood or a theme, in characters.
+pub const MOOD_CHARS_MAX: usize = 40;
+/// Open loops of an arc, and resolved threads; and one of them in characters.
+pub const THREADS_MAX: usize = 5;
+pub const THREAD_CHARS_MAX: usize = 200;
 /// Approaches that a sitting counts.
 pub const APPROACHES_MAX: usize = 32;
+/// Hits that a person chooses among before one is deleted.
+pub const DELETE_OPTIONS_MAX: usize = 5;
+/// Memories that are listed when a person asks what is known.
+pub const KNOWN_LISTED_MAX: usize = 20;
+/// A memory as one line of talk, in characters.
+pub const LABEL_CHARS_MAX: usize = 120;
+/// Phrases of one message that the crisis lexicon weighs, the gravest first.
+pub const CRISIS_HITS_MAX: usize = 1_000;
 /// The name of a tool in the crisis log.
 pub const TOOL_NAME_BYTES_MAX: usize = 64;
 /// How long the crisis log is kept.

@@ -4,6 +4,8 @@
 //! [`Guard`] under which it was decided. [`Guard::check`] is pure and lives here, so that no store
 //! can judge differently. Stores hold SQL and row mapping; every rule stands above them.
 
+pub mod private;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +22,7 @@ use crate::json::Json;
 use crate::library::{self, Doc, DocQuery};
 use crate::memory::{self, Memory, Owner};
 use crate::people::{Audit, FoundKey, Identity, Key, SecretHash, Share, Tenant, User};
+use crate::safety::codes::HoldReason;
 use crate::safety::record::CrisisRecord;
 use crate::session::query::{Page, SessionQuery};
 use crate::session::row::Turn;
@@ -545,17 +548,19 @@ pub enum Record {
     },
     /// Writes a memory whole, new or not: the last word stands.
     PutMemory(Box<Memory>),
+    /// One that is not there is no error.
     DropMemory {
         id: Box<str>,
     },
-    /// Kept apart from what was said, and with no word of it.
+    /// Kept apart from what was said, and with no word of it. One whose id is there already stays as it is.
     AddRating(Box<Rating>),
+    /// As a rating is.
     AddCrisis(Box<CrisisRecord>),
-    /// Keeps a crisis from being purged until then, for a reason that is a code.
+    /// Keeps a crisis from being purged until then at least; one that is not there is `NotFound`.
     HoldCrisis {
         id: Box<str>,
         until: Timestamp,
-        reason: Box<str>,
+        reason: HoldReason,
     },
     AddKey {
         key: Key,

@@ -54,7 +54,9 @@ pub use sederunt_core::session::{MemoryMode, Session, SessionType, SourceKind, S
 pub use sederunt_core::store::{Hit, IdemKey, Vitals};
 pub use sederunt_core::time::Timestamp;
 pub use sederunt_core::work::{ClaimRequest, Claimed, Heartbeat, Pause, Settle};
-pub use sederunt_core::{approval, event, library, limits, live, session, store, work};
+pub use sederunt_core::{
+    approval, event, feedback, library, limits, live, memory, safety, session, store, talk, work,
+};
 
 /// The examples of the front page compile.
 #[cfg(doctest)]

@@ -58,6 +58,7 @@ impl Sederunt {
     pub async fn open(place: &Place, options: Options) -> Result<Self> {
         let hub = Arc::new(Hub::default());
         let (settings, clock) = (options.settings, options.clock);
+        let private = clock.clone();
         let in_files = |place| SqliteOptions { place, clock: clock.clone(), hub: hub.clone() };
         let store: Arc<dyn Store> = match place {
             Place::Directory(path) => SqliteStore::open(in_files(sqlite::Place::Directory(path.clone())))?,
@@ -74,7 +75,12 @@ impl Sederunt {
                 PostgresStore::open(options).await?
             }
         };
-        Ok(Self { engine: Engine::new(store, hub, settings) })
+        let private = SqliteStore::open(SqliteOptions {
+            place: sqlite::Place::Memory,
+            clock: private,
+            hub: hub.clone(),
+        })?;
+        Ok(Self { engine: Engine::new(store, hub, settings).with_private(private) })
     }
 
     /// The engine, to be cloned into tasks.

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use metrics_exporter_prometheus::PrometheusHandle;
+use sederunt_agents::talk::Talker;
 use sederunt_core::limits;
 use sederunt_core::people::SecretHash;
 
@@ -137,6 +138,12 @@ pub struct ServerConfig {
     pub rates: Rates,
     pub streams: StreamTimes,
     pub sweep_every: Duration,
+    /// Who holds conversations; without one the built-in talker does.
+    pub talker: Option<Talker>,
+    /// How often sittings that fell silent are looked for.
+    pub keep_every: Duration,
+    /// How long ending open sittings may take when the server stops; zero leaves them open.
+    pub finalize_max: Duration,
     /// How long open requests may go on after the server was told to stop.
     pub drain_max: Duration,
     /// What `/metrics` prints.
@@ -153,6 +160,9 @@ impl Default for ServerConfig {
             rates: Rates::default(),
             streams: StreamTimes::default(),
             sweep_every: Duration::from_secs(1),
+            talker: None,
+            keep_every: Duration::from_secs(30),
+            finalize_max: Duration::ZERO,
             drain_max: Duration::from_secs(10),
             metrics: None,
         }
@@ -170,6 +180,8 @@ pub enum ConfigError {
     PublicUrl(String),
     #[error("the JWT keys cannot be used: {0}")]
     Jwt(String),
+    #[error("the network cannot be used: {0}")]
+    Outbound(String),
     #[error("cannot listen on {0}: {1}")]
     Listen(SocketAddr, #[source] std::io::Error),
 }

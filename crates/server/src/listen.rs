@@ -64,6 +64,7 @@ impl Server {
         let Self { listener, app, config, phase, .. } = self;
         let stall_max = config.streams.stall_max;
         let workers = workers::start(&app, &config);
+        let talker = app.talker.clone();
         let router = http::router(app);
         // Every connection holds a sender: when the last is gone, all connections are.
         let (open, mut all_closed) = mpsc::channel::<Infallible>(1);
@@ -93,7 +94,13 @@ impl Server {
             phase.send_replace(Phase::Closed);
             all_closed.recv().await;
         }
+        talker.drain(config.drain_max).await;
         workers.stop().await;
+        if !config.finalize_max.is_zero()
+            && let Err(error) = talker.end_all(config.finalize_max).await
+        {
+            tracing::warn!(target: "sederunt::talk", code = error.code(), "open sittings were not ended");
+        }
     }
 }
 
@@ -120,7 +127,8 @@ async fn serve(
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_READ_MAX)
         .max_buf_size(CONNECTION_BUFFER_BYTES)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades();
     tokio::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => Some(ended),

@@ -18,6 +18,7 @@ const STREAMS: &str = "sederunt_streams_open";
 const LOGS: &str = "sederunt_logs_listened_to";
 const READERS: &str = "sederunt_log_readers";
 const SWEPT: &str = "sederunt_swept_total";
+const KEPT: &str = "sederunt_talk_kept_total";
 
 const BUCKETS_S: [f64; 12] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0];
 
@@ -75,6 +76,7 @@ impl Measures {
         describe_gauge!(LOGS, "Logs that somebody listens to");
         describe_gauge!(READERS, "Readers of those logs");
         describe_counter!(SWEPT, "Sessions settled by the sweeper, by reason");
+        describe_counter!(KEPT, "Sittings and waiting messages dealt with by the keeper, by outcome");
         Self::default()
     }
 
@@ -131,5 +133,11 @@ pub fn audience(logs: usize, readers: usize) {
 pub fn swept(reason: &'static str, sessions: usize) {
     if sessions > 0 {
         counter!(SWEPT, "reason" => reason).increment(sessions as u64);
+    }
+}
+
+pub fn kept(outcome: &'static str, count: usize) {
+    if count > 0 {
+        counter!(KEPT, "outcome" => outcome).increment(count as u64);
     }
 }

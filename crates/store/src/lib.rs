@@ -6,8 +6,26 @@
 mod narrow;
 pub mod postgres;
 mod queue;
+mod recall;
 pub mod sqlite;
 mod words;
+
+use std::time::Duration;
+
+use sederunt_core::Timestamp;
+use sederunt_core::feedback::retention_cutoff;
+
+/// The day of an instant in UTC, as `2026-11-16`.
+fn day(at: Timestamp) -> String {
+    let mut text = at.to_string();
+    text.truncate(text.find('T').unwrap_or(text.len()));
+    text
+}
+
+/// The first instant of a day in UTC.
+fn day_start(at: Timestamp) -> Timestamp {
+    retention_cutoff(at, Duration::ZERO)
+}
 
 /// The piece of a text around the first of these words, on one line, as search hits show it.
 pub fn snippet(text: &str, words: &[String]) -> String {
@@ -35,6 +53,11 @@ pub fn snippet(text: &str, words: &[String]) -> String {
     }
     piece
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test says what it expects by failing")]
+#[path = "../tests/conformance/kept.rs"]
+mod kept;
 
 #[cfg(test)]
 mod tests {

@@ -151,6 +151,6 @@ async fn offer(toolbox: &mut Toolbox, means: &Means, wanted: &McpTools) -> Resul
 }
 
 /// How much a model is given when its agent sets nothing.
-pub(super) fn context_budget(agent: Option<u64>) -> usize {
+pub(crate) fn context_budget(agent: Option<u64>) -> usize {
     agent.and_then(|tokens| usize::try_from(tokens).ok()).unwrap_or(limits::CONTEXT_TOKENS_DEFAULT)
 }

@@ -5,6 +5,8 @@
 //! what fell silent and goes on with what waits ([`keeper`]). It keeps nothing that the log does not hold: whatever
 //! a process has begun when it dies, the next one closes, and goes on.
 
+pub mod checkpoint;
+mod crisis;
 pub mod end;
 pub mod keeper;
 mod memory;
@@ -21,10 +23,12 @@ use sederunt_core::engine::{Engine, Fate, NextTurn, Post, StreamItem};
 use sederunt_core::event::Event;
 use sederunt_core::ids::{CredentialId, SessionId, TenantId};
 use sederunt_core::safety;
+use sederunt_core::session::decide::OpenSession;
+use sederunt_core::session::{MemoryMode, SessionType};
 use sederunt_core::store::IdemKey;
 use sederunt_core::talk::sitting::EndReason;
 use sederunt_core::talk::turn::Hold;
-use sederunt_core::{Error, limits as core_limits};
+use sederunt_core::{Conflict, Error, limits as core_limits};
 use tokio::sync::{mpsc, watch};
 
 pub use reply::Reply;
@@ -86,6 +90,32 @@ impl Talker {
         &self.engine
     }
 
+    /// The conversation of this name, opened where there is none yet.
+    pub async fn open(
+        &self,
+        actor: &Arc<Actor>,
+        thread: &str,
+        mode: Option<MemoryMode>,
+    ) -> Result<SessionId, Error> {
+        let id = SessionId::parse(thread).map_err(|error| match error {
+            Error::Invalid { message, .. } => Error::invalid("thread_id", message),
+            other => other,
+        })?;
+        match self.engine.session(actor, &id).await {
+            Ok(session) if mode.is_none_or(|mode| mode == session.details.memory_mode) => return Ok(id),
+            Ok(_) => return Err(Conflict::TypeMismatch { field: "memory_mode" }.into()),
+            Err(Error::NotFound) => {}
+            Err(error) => return Err(error),
+        }
+        let wish = OpenSession {
+            id: Some(thread.to_owned()),
+            session_type: Some(SessionType::Mixed),
+            memory_mode: mode,
+            ..OpenSession::default()
+        };
+        self.engine.open(actor, wish, None).await.map(|opened| opened.session.id)
+    }
+
     /// Takes a message in and starts its turn, which goes on whether or not anybody waits for it.
     pub async fn post(
         &self,
@@ -126,7 +156,7 @@ impl Talker {
             };
             return Ok(Taken { session: posted.session, message: posted.message, progress, end });
         }
-        Err(sederunt_core::Conflict::SessionBusy.into())
+        Err(Conflict::SessionBusy.into())
     }
 
     /// Waits for the reply to a message, wherever its turn runs.
@@ -154,7 +184,7 @@ impl Talker {
         };
         tokio::time::timeout(crate::limits::REPLY_WAIT_MAX, wait)
             .await
-            .unwrap_or_else(|_| Err(sederunt_core::Conflict::SessionBusy.into()))
+            .unwrap_or_else(|_| Err(Conflict::SessionBusy.into()))
     }
 
     /// Runs whatever waits in a conversation, one turn after the other, until nothing does.

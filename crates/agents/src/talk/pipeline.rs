@@ -9,7 +9,6 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use sederunt_core::Error;
-use sederunt_core::engine::Begun;
 use sederunt_core::event::Event;
 use sederunt_core::library::{Agent, Defined, Kind};
 use sederunt_core::memory::candidate::Buffer;
@@ -49,7 +48,7 @@ impl Route {
         }
     }
 
-    const fn style(self) -> &'static str {
+    pub const fn style(self) -> &'static str {
         match self {
             Self::Crisis => "crisis",
             Self::Memory => "plain",
@@ -198,7 +197,8 @@ impl Talker {
         let calm = !crisis.level.is_crisis();
         let control = if calm { memories.control(&text, begun, &mut buffer).await? } else { None };
         let ongoing = ongoing(&begun.talk.state);
-        let guidance = (calm && control.is_none()).then(|| exercise::guide(&text, ongoing.as_ref())).flatten();
+        let guidance =
+            (calm && control.is_none()).then(|| exercise::guide(&text, ongoing.as_ref())).flatten();
         timings.done("control");
 
         listener.stage("recall", None);
@@ -224,7 +224,8 @@ impl Talker {
         let mut before = Vec::new();
         let mut said = match (control, &guidance) {
             _ if !calm => {
-                let (text, record) = crisis::answer(self, begun, &crisis, &self.settings.safety).await?;
+                let (text, record) =
+                    crisis::answer(self, begun, &crisis, self.settings.safety.region.as_deref()).await?;
                 records.push(Record::AddCrisis(Box::new(record)));
                 text
             }
@@ -234,7 +235,8 @@ impl Talker {
                 control.text
             }
             (None, Some(guidance)) => {
-                approach = guidance.ongoing.as_ref().or(ongoing.as_ref()).map(|ongoing| ongoing.approach.clone());
+                approach =
+                    guidance.ongoing.as_ref().or(ongoing.as_ref()).map(|ongoing| ongoing.approach.clone());
                 let state = match &guidance.ongoing {
                     Some(ongoing) => serde_json::to_value(ongoing).map_err(Error::internal)?,
                     None => Value::Null,
@@ -250,7 +252,7 @@ impl Talker {
             }
         };
         if crisis.level == Level::Concern && !said.is_empty() {
-            let more = format!("\n\n{}", response::CHECK_IN);
+            let more = format!("\n\n{}", response::check_in(crisis.reason_code));
             if listener.has_said() {
                 listener.say(&more);
             }
@@ -262,7 +264,11 @@ impl Talker {
         timings.done("respond");
 
         listener.stage("extract", None);
-        let found = if calm && route != Route::Memory { extract::extract(&text, message.sequence) } else { Vec::new() };
+        let found = if calm && route != Route::Memory {
+            extract::extract(&text, message.sequence)
+        } else {
+            Vec::new()
+        };
         let held = found.len();
         buffer.hold(found);
         if let Some(approach) = &approach {
@@ -271,7 +277,8 @@ impl Talker {
         timings.done("extract");
 
         listener.stage("finalize", None);
-        let mut diagnostics = json!({"stages_us": timings.stages, "candidates": held, "recalled": recalled.ids().count()});
+        let mut diagnostics =
+            json!({"stages_us": timings.stages, "candidates": held, "recalled": recalled.ids().count()});
         if let Some(path) = recalled.path() {
             diagnostics["retrieval"] = path.into();
         }
@@ -288,9 +295,19 @@ impl Talker {
         if begun.talk.state.at("memory_control", "pending_action").is_some() && route != Route::Memory {
             change = change.with("memory_control", json!({"pending_action": null}));
         }
-        records.extend(recalled.touched(begun));
+        records.extend(recalled.touched());
         let action = if farewell { SessionAction::SuggestEndSession } else { SessionAction::None };
-        Ok(Answer { text: said, before, action, crisis, change, buffer, records, injected: recalled.injected(), usage })
+        Ok(Answer {
+            text: said,
+            before,
+            action,
+            crisis,
+            change,
+            buffer,
+            records,
+            injected: recalled.injected(),
+            usage,
+        })
     }
 
     /// Answers without a past, a memory or a trace.
@@ -319,11 +336,15 @@ impl Talker {
         timings.done("route");
         let mut usage = Usage::default();
         let said = match guidance {
-            _ if !calm => response::answer(&crisis, &self.settings.safety).text,
+            _ if !calm => {
+                let region = self.settings.safety.region.as_deref();
+                response::respond(crisis.level, crisis.reason_code, region).text
+            }
             Some(guidance) => guidance.text.to_owned(),
             None => {
                 let name = self.kit.name_of(model);
-                let model = self.kit.model(name).map_err(|error| Error::invalid("model", error.to_string()))?;
+                let model =
+                    self.kit.model(name).map_err(|error| Error::invalid("model", error.to_string()))?;
                 let input = Input {
                     instructions: self.settings.instructions.clone(),
                     transcript: Turn::split(messages),
@@ -336,7 +357,7 @@ impl Talker {
             }
         };
         let said = match crisis.level {
-            Level::Concern => format!("{said}\n\n{}", response::CHECK_IN),
+            Level::Concern => format!("{said}\n\n{}", response::check_in(crisis.reason_code)),
             _ => said,
         };
         timings.done("respond");
@@ -366,8 +387,10 @@ impl Talker {
         };
         let model_name = self.kit.name_of(preferred).to_owned();
         let model = self.kit.model(&model_name).map_err(Error::unavailable)?;
-        let instructions =
-            agent.as_ref().map_or_else(|| self.settings.instructions.clone(), |agent| agent.value.instructions.clone());
+        let instructions = agent
+            .as_ref()
+            .and_then(|agent| agent.value.instructions.clone())
+            .unwrap_or_else(|| self.settings.instructions.clone());
         let budget = context_budget(agent.as_ref().and_then(|agent| agent.value.limits.context_tokens));
         Ok(Persona { instructions, model, model_name, budget })
     }
@@ -382,8 +405,7 @@ impl Talker {
     ) -> Result<Responded, Failure> {
         let begun = listener.begun;
         let persona = self.persona(&begun.session, begun.tier).await?;
-        let past =
-            self.engine.said_before(&begun.session, begun.turn, core_limits::TURN_HISTORY_MAX).await?;
+        let past = self.engine.said_before(&begun.session, begun.turn, core_limits::TURN_HISTORY_MAX).await?;
         let mut messages: Vec<Message> = past.iter().filter_map(spoken).collect();
         messages.push(Message::user(text));
         let mut input = Input {

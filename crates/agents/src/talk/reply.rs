@@ -63,7 +63,9 @@ impl Reply {
             approach: state["therapeutic_approach"].as_str().map(str::to_owned),
             session_action: own["session_action"].as_str().unwrap_or("none").to_owned(),
             crisis: match &state["crisis"] {
-                Value::Null => json!({"level": 0, "confidence": 0.0, "reason_code": "no_signal", "flags": []}),
+                Value::Null => {
+                    json!({"level": 0, "confidence": 0.0, "reason_code": "no_signal", "flags": []})
+                }
                 crisis => crisis.clone(),
             },
             diagnostics: state["diagnostics"].clone(),

@@ -136,7 +136,8 @@ fn cut_short(begun: &Begun, failure: &Failure, said: &str) -> Result<Outcome, Er
         events.push(message(said, json!({"interrupted": true}))?);
     }
     if kind == OutcomeKind::Failed {
-        let metadata = Json::of(&json!({"code": failure.code(), "message": failure.sentence(), "turn": begun.turn}))?;
+        let metadata =
+            Json::of(&json!({"code": failure.code(), "message": failure.sentence(), "turn": begun.turn}))?;
         events.push(NewEvent::engine(EventType::known("session.error"), Some(metadata)));
     }
     let buffer = begun.talk.sitting.as_ref().map_or_else(Buffer::default, |open| open.buffer.clone());

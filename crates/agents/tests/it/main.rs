@@ -6,4 +6,5 @@ mod executor;
 mod http_tools;
 mod mcp;
 mod models;
+mod talk;
 mod wire;

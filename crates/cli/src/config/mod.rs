@@ -66,6 +66,19 @@ pub const SETTINGS: &[Setting] = &[
         "agents_file",
         "the file with providers, prices, scripts, and each tenant's secrets and MCP servers",
     ),
+    optional("response_model", "the model that answers when `quality` is asked for"),
+    optional("instructions_file", "the file with what conversations without an agent are told"),
+    setting("talk.idle_after", "20m", "silence after which a sitting is ended"),
+    setting("talk.sweep_every", "30s", "how often sittings that fell silent are looked for"),
+    setting(
+        "talk.finalize_on_shutdown",
+        "10s",
+        "how long ending open sittings may take when an embedded server stops; `0s` leaves them open",
+    ),
+    setting("talk.lease", "30s", "how long a turn may be silent before another node goes on"),
+    optional("safety_file", "the file with safe words, phrases and the region of the crisis response (TOML)"),
+    setting("safety.classify", "false", "whether the model judges what is said before the lexicon does"),
+    setting("opaque_ids", "hmac", "how ratings and the crisis log name sessions: `hmac` or `sha256`"),
     setting("work.lease", "30s", "how long a claim holds without a heartbeat"),
     setting("work.max_attempts", "3", "runs of a session before a lost lease fails it"),
     setting("work.sweep_every", "1s", "how often lost leases and passed deadlines are looked for"),
@@ -94,6 +107,12 @@ pub struct Config {
     pub workers: usize,
     pub model: String,
     pub agents_file: Option<PathBuf>,
+    pub response_model: Option<String>,
+    pub instructions_file: Option<PathBuf>,
+    pub talk: Talk,
+    pub safety_file: Option<PathBuf>,
+    pub safety: Safety,
+    pub opaque_ids: OpaqueIds,
     pub work: Work,
     pub rates: Rates,
     pub shutdown: Shutdown,
@@ -122,6 +141,26 @@ pub struct Jwt {
     pub jwks_url: Option<String>,
     pub issuer: Option<String>,
     pub audience: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub struct Talk {
+    pub idle_after: Span,
+    pub sweep_every: Span,
+    pub finalize_on_shutdown: Span,
+    pub lease: Span,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub struct Safety {
+    pub classify: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OpaqueIds {
+    Hmac,
+    Sha256,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -171,9 +210,18 @@ impl<'de> Deserialize<'de> for StorePlace {
 impl Config {
     /// What the engine is told.
     pub fn settings(&self) -> Result<Settings> {
-        let lease = self.work.lease.0;
-        if !(sederunt::limits::LEASE_MIN..=sederunt::limits::LEASE_MAX).contains(&lease) {
-            return Err(Failure::usage("`work.lease` must be 100ms to 10m"));
+        let leases = sederunt::limits::LEASE_MIN..=sederunt::limits::LEASE_MAX;
+        for (name, lease) in [("work.lease", self.work.lease.0), ("talk.lease", self.talk.lease.0)] {
+            if !leases.contains(&lease) {
+                return Err(Failure::usage(format!("`{name}` must be 100ms to 10m")));
+            }
+        }
+        for (name, span) in
+            [("talk.idle_after", self.talk.idle_after), ("talk.sweep_every", self.talk.sweep_every)]
+        {
+            if span.0.is_zero() {
+                return Err(Failure::usage(format!("`{name}` must be longer than nothing")));
+            }
         }
         if self.work.max_attempts == 0 {
             return Err(Failure::usage("`work.max_attempts` must be at least 1"));
@@ -181,7 +229,12 @@ impl Config {
         if self.work.sweep_every.0.is_zero() {
             return Err(Failure::usage("`work.sweep_every` must be longer than nothing"));
         }
-        Ok(Settings { lease, attempts_max: self.work.max_attempts })
+        Ok(Settings {
+            lease: self.work.lease.0,
+            attempts_max: self.work.max_attempts,
+            talk: sederunt::talk::Settings { idle_after: self.talk.idle_after.0, lease: self.talk.lease.0 },
+            plain_opaque_ids: self.opaque_ids == OpaqueIds::Sha256,
+        })
     }
 
     /// How the store is opened.

@@ -22,7 +22,9 @@ impl Schema {
     }
 
     fn drop_it(&self) {
-        self.execute(&format!("DROP SCHEMA IF EXISTS {} CASCADE", self.name));
+        let all =
+            ["", "_memory", "_crisis", "_feedback"].map(|apart| format!("{}{apart}", self.name)).join(", ");
+        self.execute(&format!("DROP SCHEMA IF EXISTS {all} CASCADE"));
     }
 
     fn execute(&self, sql: &str) {

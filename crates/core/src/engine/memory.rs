@@ -2,10 +2,14 @@
 //! deleting takes a confirming turn instead; see [`crate::memory::control`].
 
 use super::Engine;
+use std::time::Duration;
+
 use super::talk::owner_of;
 use crate::access::{Actor, Role, Verb};
 use crate::error::{Error, Result};
+use crate::feedback::retention_cutoff;
 use crate::ids::{SessionId, UserId};
+use crate::limits;
 use crate::memory::{Body, Kind, Memory, Owner, Profile, profile_id};
 use crate::session::query::Page;
 use crate::store::{Change, MemoryQuery, Record};
@@ -20,6 +24,13 @@ pub struct MemoryStatus {
     /// Of the conversation, or of the tenant where none is named.
     pub session_feedback_count: u64,
     pub crisis_log_count: u64,
+}
+
+/// How many records were forgotten.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Purged {
+    pub ratings: u64,
+    pub crises: u64,
 }
 
 impl Engine {
@@ -124,6 +135,17 @@ impl Engine {
         self.commit(change).await.map(drop)
     }
 
+    /// Forgets ratings and crises, of all tenants, that are older than this; by default than they are kept. A hold
+    /// keeps a crisis.
+    pub async fn purge_records(&self, ratings: Option<Duration>, crises: Option<Duration>) -> Result<Purged> {
+        let now = self.store.now().await?;
+        let cut = |kept: Option<Duration>, default| retention_cutoff(now, kept.unwrap_or(default));
+        Ok(Purged {
+            ratings: self.store.purge_ratings(cut(ratings, limits::RATINGS_KEPT)).await?,
+            crises: self.store.purge_crises(cut(crises, limits::CRISIS_KEPT), now).await?,
+        })
+    }
+
     /// How much is remembered, and how many records there are beside it.
     pub async fn memory_status(
         &self,
@@ -135,7 +157,7 @@ impl Engine {
             let mut count = 0;
             let mut after = None;
             loop {
-                let page = self.memories(actor, owner, kind, after, crate::limits::PAGE_ROWS_MAX).await?;
+                let page = self.memories(actor, owner, kind, after, limits::PAGE_ROWS_MAX).await?;
                 count += page.items.len();
                 match page.next {
                     Some(next) => after = Some(next),

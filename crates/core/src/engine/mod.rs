@@ -27,13 +27,13 @@ use futures_util::future::BoxFuture;
 pub use credential::{Credential, TokenClaims};
 pub use library::BUILT_IN_AGENTS;
 pub use log::{Append, AppendDone, DraftEvent};
-pub use memory::MemoryStatus;
+pub use memory::{MemoryStatus, Purged};
 pub use people::{CreatedKey, NewKey, NewShare, NewUser, Operator, UserPatch};
 pub use queue::Waiting;
 pub use sessions::Opened;
 pub use stream::{HintStream, LogStream, StreamItem};
 pub use sweep::Swept;
-pub use talk::{Begun, Fate, Finished, NextTurn, Post, Posted, Standing};
+pub use talk::{Begun, Fate, Finished, NextTurn, Post, Posted, Recorded, Spoken, Standing};
 pub use tasks::{EntitySession, TaskStanding, duration_of};
 pub use work::Brief;
 
@@ -44,6 +44,7 @@ use crate::limits;
 use crate::live::Hub;
 use crate::session::Session;
 use crate::session::decide::Step;
+use crate::store::private::Apart;
 use crate::store::{Change, Committed, Guard, IdemKey, On, Part, Refusal, Store, Write};
 
 /// Times and counts that an operator may set.
@@ -74,12 +75,20 @@ pub struct Engine {
     store: Arc<dyn Store>,
     hub: Arc<Hub>,
     settings: Settings,
+    /// Whether sessions may be opened that leave no trace.
+    private: bool,
 }
 
 impl Engine {
     /// Puts the rules over a store. The hub must be the one that the store publishes into.
     pub fn new(store: Arc<dyn Store>, hub: Arc<Hub>, settings: Settings) -> Self {
-        Self { store, hub, settings }
+        Self { store, hub, settings, private: false }
+    }
+
+    /// Keeps incognito sessions in a store of their own, which must publish into the same hub.
+    #[must_use]
+    pub fn with_private(self, private: Arc<dyn Store>) -> Self {
+        Self { store: Arc::new(Apart::new(self.store, private)), private: true, ..self }
     }
 
     pub fn store(&self) -> &Arc<dyn Store> {

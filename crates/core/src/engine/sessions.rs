@@ -12,7 +12,7 @@ use crate::people::Audit;
 use crate::session::decide::{self, OpenSession, PatchSession, Transition};
 use crate::session::query::{Eyes, ListCursor, Page, SessionQuery, Types};
 use crate::session::status::Authority;
-use crate::session::{Session, State};
+use crate::session::{MemoryMode, Session, State};
 use crate::store::{Change, Guard, Hit, IdemKey, NewSession, Note, On, Part, SearchQuery, Write};
 use crate::work;
 
@@ -31,6 +31,12 @@ impl Engine {
         }
         if actor.role == Role::Channel && wish.id.is_none() {
             return Err(Error::invalid("id", "a channel key names the session under its own prefix"));
+        }
+        if wish.memory_mode == Some(MemoryMode::Incognito) && !self.private {
+            return Err(Error::invalid(
+                "memory_mode",
+                "this server writes everything that it is given to disk; it opens no incognito sessions",
+            ));
         }
         let drawn = Uuid::now_v7();
         let id = match &wish.id {

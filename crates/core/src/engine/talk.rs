@@ -11,15 +11,17 @@ use super::log::{DraftEvent, check_batch};
 use super::{Decided, Engine, Settled};
 use crate::access::{self, Actor, Role, Verb};
 use crate::error::{Conflict, Error, Result};
-use crate::event::{Appended, Event, EventQuery};
+use crate::event::{Appended, Event, EventQuery, EventType, NewEvent};
 use crate::feedback::{Label, Modality, RATING_SCHEMA_VERSION, Rating, RatingSource};
 use crate::ids::{Incarnation, SessionId, TenantId, UserId};
 use crate::json::Json;
 use crate::limits;
 use crate::live::Delta;
 use crate::memory::Owner;
+use crate::memory::candidate::Candidate;
 use crate::safety::opaque::Opaque;
-use crate::session::{MemoryMode, Session};
+use crate::session::decide::Step;
+use crate::session::{DescriptionSource, MemoryMode, Session};
 use crate::store::{
     Change, ClaimChange, Committed, Due, Fence, Guard, IdemKey, On, Part, Record, Refusal, Update, Write,
 };
@@ -87,6 +89,24 @@ impl Begun {
     pub fn owner(&self) -> Owner {
         self.talk.sitting.as_ref().map_or_else(|| Owner::session(&self.session.id), |open| open.owner.clone())
     }
+}
+
+/// What somebody said in a turn that took place elsewhere.
+#[derive(Clone, Debug)]
+pub struct Spoken {
+    pub content: Json,
+    /// By which a repeat is known.
+    pub external_id: String,
+    pub user: Option<String>,
+}
+
+/// A turn that was written down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Recorded {
+    /// The sequence of what was said.
+    pub sequence: u64,
+    /// It had been written down before.
+    pub repeated: bool,
 }
 
 /// A turn that has ended.
@@ -268,6 +288,60 @@ impl Engine {
         Err(Conflict::SessionBusy.into())
     }
 
+    /// Writes down a turn that took place elsewhere. `None`: the open sitting has expired and is to be ended first.
+    /// The same key again changes nothing.
+    pub async fn record_turn(
+        &self,
+        actor: &Actor,
+        id: &SessionId,
+        said: Spoken,
+        outcome: Outcome,
+        key: IdemKey,
+    ) -> Result<Option<Recorded>> {
+        let draft = DraftEvent {
+            kind: "user.message".to_owned(),
+            content: Some(said.content),
+            external_event_id: Some(said.external_id),
+            ..DraftEvent::default()
+        };
+        let event =
+            check_batch(actor, vec![draft])?.pop().ok_or_else(|| Error::internal("a draft is gone"))?;
+        let done = self
+            .settle_on(|| {
+                Box::pin(async {
+                    let (session, talk) = self.conversation(actor, Verb::Write, id).await?;
+                    let now = self.store.now().await?;
+                    let (owner, user) = owner_of(actor, &session, said.user.as_deref())?;
+                    let asked = Message {
+                        event: event.clone(),
+                        on_busy: OnBusy::Reject,
+                        tier: Tier::Fast,
+                        owner,
+                        user,
+                    };
+                    let settings = &self.settings.talk;
+                    match turn::record(&session, &talk, asked, outcome.clone(), now, settings)? {
+                        Begin::Started(mut plan) | Begin::Queued(mut plan) => {
+                            join(actor, &session, &mut plan);
+                            Ok(Decided::Change(Box::new(planned_change(&session, &plan).keyed(Some(key)))))
+                        }
+                        Begin::EndFirst => Ok(Decided::Nothing(())),
+                    }
+                })
+            })
+            .await;
+        let Settled::Done(done) = self.or_replayed(actor, Some(key), done).await? else { return Ok(None) };
+        let (sequences, repeated) = match &done.replay {
+            Some(replay) => (replay.sequences.clone(), true),
+            None => (
+                done.parts.iter().flat_map(|part| part.appended.iter().map(Appended::sequence)).collect(),
+                false,
+            ),
+        };
+        let message = self.message_among(actor, id, &sequences).await?;
+        Ok(Some(Recorded { sequence: message.sequence, repeated }))
+    }
+
     /// A sign of life from a turn, and whether somebody wants it to stop.
     pub async fn renew_turn(&self, begun: &Begun) -> Result<bool> {
         let update = Update { claim: Some(ClaimChange::Renew(begun.hold.lease)), ..Update::default() };
@@ -301,15 +375,12 @@ impl Engine {
                     self.store.talk(begun.tenant(), &begun.session.id).await?.ok_or(Error::NotFound)?;
                 talk.queue
                     .retain(|queued| !queued.sequence.is_some_and(|sequence| taken.contains(&sequence)));
-                let part = Part {
-                    on: On::Session(session.id.clone()),
-                    guard: Guard {
-                        fence: Some(Fence { credential: begun.hold.credential.clone(), epoch: begun.epoch }),
-                        ..Guard::seen(&session)
-                    },
-                    writes: smallvec![Write::Update(Box::default()), Write::Talk(Box::new(talk))],
-                };
-                Ok(Decided::<()>::Change(Box::new(Change::new(begun.tenant().clone()).part(part))))
+                let mut change = beside(&session, talk);
+                if let Some(part) = change.parts.first_mut() {
+                    part.guard.fence =
+                        Some(Fence { credential: begun.hold.credential.clone(), epoch: begun.epoch });
+                }
+                Ok(Decided::<()>::Change(Box::new(change)))
             })
         })
         .await
@@ -435,9 +506,8 @@ impl Engine {
         }
     }
 
-    /// Rates the sitting that is open, or else the one that ended last. The first rating stands: `false` says
-    /// that there was one.
-    pub async fn rate(
+    /// Rates the sitting that is open. The first rating stands: `false` says that there was one.
+    pub async fn rate_open(
         &self,
         actor: &Actor,
         id: &SessionId,
@@ -445,19 +515,44 @@ impl Engine {
         source: RatingSource,
         modality: Modality,
     ) -> Result<bool> {
+        self.rate(actor, id, (label, source, modality), |talk| {
+            let open = talk.sitting.as_mut()?;
+            Some((&mut open.rated, open.turns, open.user.clone()))
+        })
+        .await
+    }
+
+    /// Rates the sitting that ended last. Before any has ended there is nothing to rate.
+    pub async fn rate_ended(
+        &self,
+        actor: &Actor,
+        id: &SessionId,
+        label: Label,
+        source: RatingSource,
+        modality: Modality,
+    ) -> Result<bool> {
+        self.rate(actor, id, (label, source, modality), |talk| {
+            let ended = talk.ended.as_mut().filter(|ended| !ended.discarded)?;
+            Some((&mut ended.rated, ended.turns, ended.user.clone()))
+        })
+        .await
+    }
+
+    async fn rate(
+        &self,
+        actor: &Actor,
+        id: &SessionId,
+        (label, source, modality): (Label, RatingSource, Modality),
+        of: impl Fn(&mut Talk) -> Option<(&mut bool, u64, Option<String>)> + Sync,
+    ) -> Result<bool> {
         let opaque = self.opaque().await?;
         let done = self
             .settle_on(|| {
                 Box::pin(async {
-                    let (session, talk) = self.conversation(actor, Verb::Write, id).await?;
+                    let (session, mut talk) = self.conversation(actor, Verb::Write, id).await?;
                     let now = self.store.now().await?;
-                    let mut after = talk.clone();
-                    let (rated, turns, user) = match (&mut after.sitting, &mut after.ended) {
-                        (Some(open), _) => (&mut open.rated, open.turns, open.user.clone()),
-                        (None, Some(ended)) if !ended.discarded => {
-                            (&mut ended.rated, ended.turns, ended.user.clone())
-                        }
-                        _ => return Err(Conflict::NothingEnded.into()),
+                    let Some((rated, turns, user)) = of(&mut talk) else {
+                        return Err(Conflict::NothingEnded.into());
                     };
                     if std::mem::replace(rated, true) {
                         return Ok(Decided::Nothing(()));
@@ -474,19 +569,41 @@ impl Engine {
                         modality,
                         schema_version: RATING_SCHEMA_VERSION,
                     };
-                    let part = Part {
-                        on: On::Session(session.id.clone()),
-                        guard: Guard::seen(&session),
-                        writes: smallvec![Write::Update(Box::default()), Write::Talk(Box::new(after))],
-                    };
-                    let change = Change::new(actor.tenant.clone())
-                        .part(part)
-                        .record(Record::AddRating(Box::new(rating)));
+                    let change = beside(&session, talk).record(Record::AddRating(Box::new(rating)));
                     Ok(Decided::Change(Box::new(change)))
                 })
             })
             .await?;
         Ok(matches!(done, Settled::Done(_)))
+    }
+
+    /// Keeps what looking back over a conversation has found, up to a message. Says what was written.
+    pub async fn look_back(
+        &self,
+        actor: &Actor,
+        id: &SessionId,
+        to: u64,
+        found: Vec<Candidate>,
+        description: Option<String>,
+    ) -> Result<Vec<&'static str>> {
+        let wrote = parking_lot::Mutex::new(Vec::new());
+        self.settle_on(|| {
+            Box::pin(async {
+                let (session, talk) = self.conversation(actor, Verb::Write, id).await?;
+                let now = self.store.now().await?;
+                if turn::runs(&session, now) {
+                    return Err(Conflict::SessionBusy.into());
+                }
+                if talk.looked_back_to >= to {
+                    return Ok(Decided::Nothing(()));
+                }
+                let plan = look_back(&session, &talk, to, &found, description.as_deref())?;
+                *wrote.lock() = plan.1;
+                Ok(Decided::Change(Box::new(planned_change(&session, &plan.0))))
+            })
+        })
+        .await?;
+        Ok(wrote.into_inner())
     }
 
     /// How this installation names sessions in records that must not lead back to them.
@@ -575,6 +692,58 @@ pub(super) fn planned_change(session: &Session, plan: &Plan) -> Change {
     change
 }
 
+/// A change of the row beside a session, and of nothing else.
+fn beside(session: &Session, talk: Talk) -> Change {
+    let part = Part {
+        on: On::Session(session.id.clone()),
+        guard: Guard::seen(session),
+        writes: smallvec![Write::Update(Box::default()), Write::Talk(Box::new(talk))],
+    };
+    Change::new(session.tenant.clone()).part(part)
+}
+
+/// What looking back leaves: new candidates, a description where no person wrote one, and a line in the log.
+fn look_back(
+    session: &Session,
+    talk: &Talk,
+    to: u64,
+    found: &[Candidate],
+    description: Option<&str>,
+) -> Result<(Plan, Vec<&'static str>)> {
+    let mut wrote = Vec::new();
+    let mut after = talk.clone();
+    if let Some(open) = &mut after.sitting {
+        let held = |one: &&Candidate| {
+            !open
+                .buffer
+                .candidates
+                .iter()
+                .any(|known| (&known.what, known.sequence) == (&one.what, one.sequence))
+        };
+        let new: Vec<Candidate> = found.iter().filter(held).cloned().collect();
+        if !new.is_empty() && !open.buffer.emptied {
+            wrote.push("candidates");
+            open.buffer.hold(new);
+        }
+    }
+    let mut update = Update::default();
+    if let Some(text) = description
+        && session.details.description_source != Some(DescriptionSource::User)
+        && session.details.description.as_deref() != Some(text)
+    {
+        let text: String = text.chars().take(limits::DESCRIPTION_CHARS_MAX).collect();
+        update.description = Some((Some(text.into()), Some(DescriptionSource::Introspection)));
+        wrote.push("description");
+    }
+    let metadata = Json::of(&serde_json::json!({
+        "reason": "manual", "from_sequence": talk.looked_back_to + 1, "to_sequence": to,
+    }))?;
+    after.looked_back_to = to;
+    let event = NewEvent::engine(EventType::known("session.introspection"), Some(metadata));
+    let step = Step { events: vec![event], ..Step::of(update) };
+    Ok((Plan { step, talk: after }, wrote))
+}
+
 /// The session and its talk as they stand after a commit.
 fn landed(mut session: Session, mut talk: Talk, done: Committed) -> Result<(Session, Talk, Vec<Appended>)> {
     let part = done.parts.into_iter().next().ok_or_else(|| Error::internal("a commit lost its part"))?;
@@ -595,7 +764,7 @@ fn new_event(slot: Appended) -> Option<Arc<Event>> {
 }
 
 /// The message of a post that kept nothing yet.
-fn unkept(id: &SessionId, event: crate::event::NewEvent) -> Event {
+fn unkept(id: &SessionId, event: NewEvent) -> Event {
     Event {
         session_id: id.clone(),
         sequence: 0,

@@ -3,6 +3,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::{Body, Memory, clip};
+use crate::limits;
+
 /// What a user's message asks of the memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
@@ -80,4 +83,231 @@ pub enum Reply {
     RecallIsOff,
     /// The session keeps no memory at all.
     NoMemoryHere,
+}
+
+/// What becomes of a command. `matches` are the hits of a query, or, for an ordinal and for "what do
+/// you know", the owner's memories in the order in which they are listed. A turn that does not
+/// answer what is pending lets it lapse: nothing is ever deleted by a yes to something else.
+pub fn decide(pending: Option<&Pending>, command: Option<&Command>, matches: &[Target]) -> Outcome {
+    let Some(command) = command else { return Outcome::default() };
+    match (command, pending) {
+        (Command::Confirm, Some(Pending::Delete { id, label })) => Outcome {
+            reply: Some(Reply::Deleted { label: label.clone() }),
+            pending: None,
+            delete: Some(id.clone()),
+        },
+        (Command::Confirm, Some(Pending::Options { targets })) => choose(targets),
+        (Command::Choose(n), Some(Pending::Options { targets })) => match nth(targets, *n) {
+            Some(target) => ask(target),
+            None => Outcome {
+                reply: Some(Reply::NoSuchNumber { count: targets.len() }),
+                pending: pending.cloned(),
+                delete: None,
+            },
+        },
+        (Command::Cancel, Some(_)) => say(Reply::Kept),
+        (Command::Confirm | Command::Cancel | Command::Choose(_), _) => Outcome::default(),
+        (Command::Forget(Which::Query(_)), _) => match matches {
+            [] => say(Reply::NoMatch),
+            [one] => ask(one),
+            several => choose(&several[..several.len().min(limits::DELETE_OPTIONS_MAX)]),
+        },
+        (Command::Forget(Which::Ordinal(n)), _) => match nth(matches, *n) {
+            Some(target) => ask(target),
+            None => say(Reply::NoSuchNumber { count: matches.len().min(limits::KNOWN_LISTED_MAX) }),
+        },
+        (Command::RememberThis { text: Some(_) }, _) => say(Reply::Remembered),
+        (Command::RememberThis { text: None }, _) => say(Reply::NothingToRemember),
+        (Command::DontSave, _) => say(Reply::NotSaving),
+        (Command::WhatDoYouKnow, _) if matches.is_empty() => say(Reply::NothingKnown),
+        (Command::WhatDoYouKnow, _) => say(Reply::Known(labels(matches, limits::KNOWN_LISTED_MAX))),
+        (Command::RecallOn, _) => say(Reply::RecallIsOn),
+        (Command::RecallOff, _) => say(Reply::RecallIsOff),
+    }
+}
+
+/// What a command comes to in a session that keeps no memory.
+pub fn without_memory(command: Option<&Command>) -> Outcome {
+    command.map_or_else(Outcome::default, |_| say(Reply::NoMemoryHere))
+}
+
+fn say(reply: Reply) -> Outcome {
+    Outcome { reply: Some(reply), ..Outcome::default() }
+}
+
+fn ask(target: &Target) -> Outcome {
+    Outcome {
+        reply: Some(Reply::ConfirmDelete { label: target.label.clone() }),
+        pending: Some(Pending::Delete { id: target.id.clone(), label: target.label.clone() }),
+        delete: None,
+    }
+}
+
+fn choose(targets: &[Target]) -> Outcome {
+    Outcome {
+        reply: Some(Reply::ChooseOne { labels: labels(targets, targets.len()) }),
+        pending: Some(Pending::Options { targets: targets.to_vec() }),
+        delete: None,
+    }
+}
+
+fn labels(targets: &[Target], max: usize) -> Vec<String> {
+    targets.iter().take(max).map(|target| target.label.clone()).collect()
+}
+
+/// The n-th, from 1.
+fn nth(targets: &[Target], n: usize) -> Option<&Target> {
+    n.checked_sub(1).and_then(|place| targets.get(place))
+}
+
+impl Target {
+    /// A memory as it is listed and asked about. A profile is not deleted by talk.
+    pub fn of(memory: &Memory) -> Option<Self> {
+        let label = match &memory.body {
+            Body::Fact(fact) => fact.label(),
+            Body::Arc(arc) => clip(&arc.summary, limits::LABEL_CHARS_MAX),
+            Body::Profile(_) => return None,
+        };
+        Some(Self { id: memory.id.clone(), label })
+    }
+}
+
+impl Reply {
+    /// The sentence that a person reads.
+    pub fn text(&self) -> String {
+        match self {
+            Self::Remembered => "I will remember that.".into(),
+            Self::NothingToRemember => "What shall I remember? Say “remember that …”.".into(),
+            Self::NotSaving => "Nothing from this conversation will be remembered.".into(),
+            Self::Known(labels) => {
+                format!(
+                    "This is what I remember:\n{}\nSay “forget number …” to delete one.",
+                    numbered(labels)
+                )
+            }
+            Self::NothingKnown => "I remember nothing about you.".into(),
+            Self::NoMatch => {
+                "I found nothing like that. Ask “what do you know about me?” to see what I remember.".into()
+            }
+            Self::NoSuchNumber { count: 0 } => "There is nothing to choose from.".into(),
+            Self::NoSuchNumber { count } => format!("There is no such number; choose 1 to {count}."),
+            Self::ConfirmDelete { label } => format!("Delete “{label}”? Yes or no."),
+            Self::ChooseOne { labels } => format!("Which one do you mean?\n{}", numbered(labels)),
+            Self::Deleted { label } => format!("“{label}” is deleted."),
+            Self::Kept => "Nothing was deleted.".into(),
+            Self::RecallIsOn => "I may bring up what I remember.".into(),
+            Self::RecallIsOff => "I will not bring up the past unless you ask.".into(),
+            Self::NoMemoryHere => "This conversation keeps no memory.".into(),
+        }
+    }
+}
+
+fn numbered(labels: &[String]) -> String {
+    let lines: Vec<_> = labels.iter().enumerate().map(|(n, label)| format!("{}. {label}", n + 1)).collect();
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(n: usize) -> Target {
+        Target { id: format!("id{n}"), label: format!("memory {n}") }
+    }
+
+    fn forget() -> Command {
+        Command::Forget(Which::Query("tea".into()))
+    }
+
+    #[test]
+    fn one_hit_is_deleted_in_two_turns() {
+        let asked = decide(None, Some(&forget()), &[target(1)]);
+        assert_eq!(asked.reply, Some(Reply::ConfirmDelete { label: "memory 1".into() }));
+        assert_eq!(asked.delete, None);
+        let done = decide(asked.pending.as_ref(), Some(&Command::Confirm), &[]);
+        assert_eq!((done.delete.as_deref(), done.pending), (Some("id1"), None));
+    }
+
+    #[test]
+    fn several_hits_are_deleted_in_three_turns_and_at_most_five_are_offered() {
+        let hits: Vec<_> = (1..=limits::DELETE_OPTIONS_MAX + 1).map(target).collect();
+        let listed = decide(None, Some(&forget()), &hits);
+        let Some(Pending::Options { targets }) = &listed.pending else { panic!("{listed:?}") };
+        assert_eq!(targets.len(), limits::DELETE_OPTIONS_MAX);
+        let missed = decide(listed.pending.as_ref(), Some(&Command::Choose(6)), &[]);
+        assert_eq!(missed.reply, Some(Reply::NoSuchNumber { count: limits::DELETE_OPTIONS_MAX }));
+        assert_eq!(missed.pending, listed.pending);
+        let asked = decide(missed.pending.as_ref(), Some(&Command::Choose(2)), &[]);
+        assert_eq!(asked.pending, Some(Pending::Delete { id: "id2".into(), label: "memory 2".into() }));
+        assert_eq!(asked.delete, None);
+        let done = decide(asked.pending.as_ref(), Some(&Command::Confirm), &[]);
+        assert_eq!(done.delete.as_deref(), Some("id2"));
+    }
+
+    #[test]
+    fn nothing_is_deleted_without_a_yes_to_that_very_question() {
+        let delete = Pending::Delete { id: "id1".into(), label: "memory 1".into() };
+        let options = Pending::Options { targets: vec![target(1), target(2)] };
+        let commands = [
+            None,
+            Some(Command::Cancel),
+            Some(Command::Choose(1)),
+            Some(Command::DontSave),
+            Some(Command::WhatDoYouKnow),
+            Some(forget()),
+            Some(Command::Forget(Which::Ordinal(1))),
+            Some(Command::RememberThis { text: None }),
+            Some(Command::RecallOn),
+        ];
+        for command in &commands {
+            for pending in [None, Some(&delete), Some(&options)] {
+                let outcome = decide(pending, command.as_ref(), &[target(3)]);
+                assert_eq!(outcome.delete, None, "{pending:?} {command:?}");
+            }
+        }
+        assert_eq!(decide(Some(&delete), None, &[]), Outcome::default(), "an unanswered question lapses");
+        assert_eq!(decide(None, Some(&Command::Confirm), &[]), Outcome::default());
+        let again = decide(Some(&options), Some(&Command::Confirm), &[]);
+        assert_eq!((again.delete, again.pending), (None, Some(options)), "a yes to a list asks again");
+    }
+
+    #[test]
+    fn an_ordinal_counts_the_listing_from_one() {
+        let listing = [target(1), target(2)];
+        for (n, id) in [(0, None), (1, Some("id1")), (2, Some("id2")), (3, None)] {
+            let outcome = decide(None, Some(&Command::Forget(Which::Ordinal(n))), &listing);
+            let asked = match outcome.pending {
+                Some(Pending::Delete { id, .. }) => Some(id),
+                _ => None,
+            };
+            assert_eq!(asked.as_deref(), id, "{n}");
+        }
+    }
+
+    #[test]
+    fn what_is_known_is_listed_up_to_the_limit() {
+        let all: Vec<_> = (1..=limits::KNOWN_LISTED_MAX + 1).map(target).collect();
+        match decide(None, Some(&Command::WhatDoYouKnow), &all).reply {
+            Some(Reply::Known(labels)) => assert_eq!(labels.len(), limits::KNOWN_LISTED_MAX),
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(decide(None, Some(&Command::WhatDoYouKnow), &[]).reply, Some(Reply::NothingKnown));
+    }
+
+    #[test]
+    fn a_session_without_memory_says_so_and_only_to_commands() {
+        assert_eq!(without_memory(Some(&Command::DontSave)).reply, Some(Reply::NoMemoryHere));
+        assert_eq!(without_memory(None), Outcome::default());
+    }
+
+    #[test]
+    fn what_is_pending_is_read_back_as_it_was_written() {
+        for pending in [
+            Pending::Delete { id: "a".into(), label: "b".into() },
+            Pending::Options { targets: vec![target(1)] },
+        ] {
+            let text = serde_json::to_string(&pending).unwrap();
+            assert_eq!(serde_json::from_str::<Pending>(&text).unwrap(), pending);
+        }
+    }
 }

@@ -3,13 +3,23 @@
 //! standing rules per owner. Owns the types and every decision about them, all of them pure. It
 //! refuses to keep anything without the sequences it came from, and to know a store or a model.
 //!
-//! A turn walks through the commands in [`control`], recall and extraction; what was found waits in a
+//! A turn walks through [`command`] and [`control`] (is this said to the memory?), [`recall`] (what belongs in
 //! the prompt?) and [`extract`] (what might be worth keeping?); what was found waits in a
 //! [`candidate::Buffer`] until the sitting ends, when [`promote`], [`reconcile`] and [`summary`]
 //! decide what becomes of it.
 
 pub mod candidate;
+pub mod command;
 pub mod control;
+pub mod extract;
+mod forms;
+pub mod phrase;
+pub mod promote;
+pub mod recall;
+pub mod reconcile;
+pub mod summary;
+mod themes;
+pub mod words;
 
 use std::fmt;
 use std::sync::Arc;
@@ -44,6 +54,11 @@ impl Owner {
 
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// The session whose memory it is, if it is a session's.
+    pub fn session_id(&self) -> Option<SessionId> {
+        self.0.strip_prefix("session:").map(SessionId::stored)
     }
 }
 
@@ -90,7 +105,7 @@ impl Kind {
 }
 
 /// One thing that is remembered.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Memory {
     pub id: String,
     pub owner: Owner,
@@ -191,7 +206,8 @@ pub struct Source {
 }
 
 impl Source {
-    /// Adds sequences of one session to a list of sources, each once and in order.
+    /// Adds sequences of one session to a list of sources, each once and in order. Beyond the limits
+    /// the oldest go: provenance shows where to look, it is no second log.
     pub fn add(sources: &mut Vec<Self>, session: &str, sequences: impl IntoIterator<Item = u64>) {
         let at = sources.iter().position(|source| source.session == session).unwrap_or_else(|| {
             sources.push(Self { session: session.to_owned(), sequences: Vec::new() });
@@ -201,6 +217,8 @@ impl Source {
         known.extend(sequences);
         known.sort_unstable();
         known.dedup();
+        known.drain(..known.len().saturating_sub(limits::SOURCE_SEQUENCES_MAX));
+        sources.drain(..sources.len().saturating_sub(limits::SOURCES_MAX));
     }
 }
 
@@ -249,6 +267,12 @@ impl Fact {
     pub fn sentence(&self) -> String {
         format!("{} {} {}", self.subject, self.predicate.replace('_', " "), self.object)
     }
+
+    /// The line that a person is shown.
+    pub fn label(&self) -> String {
+        let words = if self.quote.is_empty() { self.sentence() } else { self.quote.clone() };
+        clip(&words, limits::LABEL_CHARS_MAX)
+    }
 }
 
 /// What one sitting was about.
@@ -289,7 +313,14 @@ impl Profile {
     pub fn add(&mut self, rule: Rule) {
         self.rules.push(rule);
         while self.rules.len() > limits::RULES_MAX {
-            self.archived_rules.push(self.rules.remove(0));
+            self.archive(0);
+        }
+    }
+
+    /// Takes an active rule out of force. Beyond the limit the oldest archived one is dropped.
+    pub fn archive(&mut self, at: usize) {
+        if at < self.rules.len() {
+            self.archived_rules.push(self.rules.remove(at));
         }
         let spare = self.archived_rules.len().saturating_sub(limits::ARCHIVED_RULES_MAX);
         self.archived_rules.drain(..spare);
@@ -343,6 +374,15 @@ pub(crate) fn clip(text: &str, chars_max: usize) -> String {
         _ => &head,
     };
     format!("{}…", kept.trim_end())
+}
+
+/// A model's answer without the code fence that it may stand in.
+pub fn unfenced(text: &str) -> &str {
+    let text = text.trim();
+    let Some(inside) = text.strip_prefix("```").and_then(|rest| rest.strip_suffix("```")) else {
+        return text;
+    };
+    inside.strip_prefix("json").unwrap_or(inside).trim()
 }
 
 #[cfg(test)]
@@ -449,6 +489,12 @@ mod tests {
         Source::add(&mut sources, "t", [1]);
         assert_eq!(sources[0].sequences, [3, 4, 5]);
         assert_eq!(sources[1], Source { session: "t".into(), sequences: vec![1] });
+        Source::add(&mut sources, "t", 0..=limits::SOURCE_SEQUENCES_MAX as u64);
+        assert_eq!(sources[1].sequences.len(), limits::SOURCE_SEQUENCES_MAX);
+        for n in 0..limits::SOURCES_MAX {
+            Source::add(&mut sources, &format!("u{n}"), [1]);
+        }
+        assert_eq!((sources.len(), sources[0].session.as_str()), (limits::SOURCES_MAX, "u0"));
     }
 
     #[test]

@@ -90,12 +90,6 @@ pub fn open(actor: &Actor, id: SessionId, wish: OpenSession) -> Result<NewSessio
         && status == Status::Idle
         && wish.task_id.is_none()
         && wish.parent_id.is_none();
-    if wish.memory_mode == Some(MemoryMode::Incognito) {
-        return Err(Error::invalid(
-            "memory_mode",
-            "this server writes everything that it is given to disk; it opens no incognito sessions",
-        ));
-    }
     for (field, text) in
         [("task_id", &wish.task_id), ("agent_slug", &wish.agent_slug), ("entity_id", &wish.entity_id)]
     {

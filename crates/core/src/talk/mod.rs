@@ -46,6 +46,9 @@ pub struct Talk {
     /// Turns that have changed the state.
     #[serde(default)]
     pub turns: u64,
+    /// The last message that looking back has read.
+    #[serde(default)]
+    pub looked_back_to: u64,
 }
 
 /// One stretch of talk, from its first turn to its end.

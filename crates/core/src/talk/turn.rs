@@ -146,9 +146,7 @@ pub fn begin(
     now: Timestamp,
     settings: &Settings,
 ) -> Result<Begin> {
-    if !session.head.is_talk {
-        return Err(Error::invalid("session_id", "is no conversation: append events to it instead"));
-    }
+    check_talk(session)?;
     let head = &session.head;
     let waits = matches!(head.status, Status::WaitingHuman | Status::AwaitingTool);
     let busy = runs(session, now) || waits || (head.status == Status::Running && head.claim.is_none());
@@ -197,27 +195,72 @@ pub fn next(
 
 /// A turn ends, and with it the right to say anything in it.
 pub fn finish(session: &Session, talk: &Talk, outcome: Outcome) -> Result<Plan> {
-    outcome.change.check()?;
     let mut talk = talk.clone();
     let turn = session.head.turn.map(|turn| turn.sequence);
-    let answered = outcome.kind == OutcomeKind::Answered;
-    if let Some(open) = &mut talk.sitting {
-        open.turns += u64::from(answered);
-        open.crisis_max = open.crisis_max.max(outcome.crisis);
-        open.buffer = outcome.buffer;
-    }
-    let change = outcome.change.with("session_progress", json!({"turn_count": talk.turns + 1}));
-    talk.state.apply(&change);
-    talk.turns += 1;
-    let whole = talk.turns.is_multiple_of(state::WHOLE_EVERY);
-    let said = state::Said { state: if whole { talk.state.clone() } else { change }, whole };
+    let closing = close(&mut talk, turn, &outcome)?;
     let mut step = move_to(session, Status::Idle, Authority::ClaimHolder, reason_of(outcome.kind))?;
     let moved = std::mem::take(&mut step.events);
-    let closing = closing(turn, outcome.kind.as_str(), Some(&said))?;
     step.events = outcome.events.into_iter().chain([closing]).chain(moved).collect();
     step.records = outcome.records;
     step.update.usage = outcome.usage;
     Ok(Plan { step, talk })
+}
+
+/// A turn that took place elsewhere, in spoken words, is written down whole.
+pub fn record(
+    session: &Session,
+    talk: &Talk,
+    asked: Message,
+    outcome: Outcome,
+    now: Timestamp,
+    settings: &Settings,
+) -> Result<Begin> {
+    check_talk(session)?;
+    if session.head.status != Status::Idle && !died(session, now) {
+        return Err(Conflict::SessionBusy.into());
+    }
+    if sitting::has_expired(talk, now, settings) {
+        return Ok(Begin::EndFirst);
+    }
+    let (dead, mut after) = closed_if_dead(session, talk, now)?;
+    let opening = open_sitting(&mut after, &asked.owner, asked.user.as_deref())?;
+    if let Some(open) = &mut after.sitting {
+        open.buffer.hold(outcome.buffer.candidates.iter().cloned());
+    }
+    let buffer = after.sitting.as_ref().map_or_else(Buffer::default, |open| open.buffer.clone());
+    let outcome = Outcome { buffer, ..outcome };
+    let closing = close(&mut after, None, &outcome)?;
+    let mut update = match dead.is_empty() {
+        true => Update::default(),
+        false => interrupted(session, talk)?.step.update,
+    };
+    update.inactive = session.head.inactive.then_some(false);
+    let events = dead.into_iter().chain(opening).chain([asked.event]).chain(outcome.events).chain([closing]);
+    let step = Step { events: events.collect(), records: outcome.records, ..Step::of(update) };
+    Ok(Begin::Started(Box::new(Plan { step, talk: after })))
+}
+
+/// Takes a turn's change into the row, and says so in the event that closes it.
+fn close(talk: &mut Talk, turn: Option<u64>, outcome: &Outcome) -> Result<NewEvent> {
+    outcome.change.check()?;
+    if let Some(open) = &mut talk.sitting {
+        open.turns += u64::from(outcome.kind == OutcomeKind::Answered);
+        open.crisis_max = open.crisis_max.max(outcome.crisis);
+        open.buffer.clone_from(&outcome.buffer);
+    }
+    let change = outcome.change.clone().with("session_progress", json!({"turn_count": talk.turns + 1}));
+    talk.state.apply(&change);
+    talk.turns += 1;
+    let whole = talk.turns.is_multiple_of(state::WHOLE_EVERY);
+    let said = state::Said { state: if whole { talk.state.clone() } else { change }, whole };
+    closing(turn, outcome.kind.as_str(), Some(&said))
+}
+
+fn check_talk(session: &Session) -> Result<()> {
+    if session.head.is_talk {
+        return Ok(());
+    }
+    Err(Error::invalid("session_id", "is no conversation: append events to it instead"))
 }
 
 const fn reason_of(kind: OutcomeKind) -> Option<&'static str> {

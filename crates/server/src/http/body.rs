@@ -8,6 +8,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::extract::{FromRequest, Request};
 use bytes::{Bytes, BytesMut};
+use http::request::Parts;
 use http::{HeaderMap, header};
 use http_body_util::BodyExt;
 use sederunt_core::json::Json;
@@ -19,7 +20,7 @@ use sha2::{Digest, Sha256};
 
 use super::auth::Caller;
 use super::error::Refused;
-use super::query::Pairs;
+use super::query::{self, Ask, Pairs};
 
 /// A body that trickles in for longer than this is given up.
 const BODY_READ_MAX: Duration = Duration::from_secs(30);
@@ -53,6 +54,12 @@ impl<S: Sync> FromRequest<S> for Text {
     async fn from_request(request: Request, _: &S) -> Result<Self, Refused> {
         let (parts, body) = request.into_parts();
         refuse_query(parts.uri.query())?;
+        Self::read(&parts, body).await
+    }
+}
+
+impl Text {
+    async fn read(parts: &Parts, body: Body) -> Result<Self, Refused> {
         let bytes =
             tokio::time::timeout(BODY_READ_MAX, take(body)).await.map_err(|_| Refused::SlowBody)??;
         let text = if bytes.is_empty() {
@@ -83,7 +90,26 @@ impl<T: for<'de> Deserialize<'de>, S: Sync> FromRequest<S> for Input<T> {
     }
 }
 
-/// Requests with a body have no parameters.
+/// A request's body, read as `T`, with parameters beside it.
+#[derive(Debug)]
+pub struct InputAsked<T, A> {
+    pub body: T,
+    pub asked: A,
+    pub key: Option<IdemKey>,
+}
+
+impl<T: for<'de> Deserialize<'de>, A: Ask + Send, S: Sync> FromRequest<S> for InputAsked<T, A> {
+    type Rejection = Refused;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Refused> {
+        let (parts, body) = request.into_parts();
+        let asked = query::read(parts.uri.query())?;
+        let Text { text, key } = Text::read(&parts, body).await?;
+        Ok(Self { body: read(&text)?, asked, key })
+    }
+}
+
+/// Other requests with a body have no parameters.
 fn refuse_query(query: Option<&str>) -> Result<(), Error> {
     let Some(query) = query else { return Ok(()) };
     let mut pairs = Pairs::parse(query)?;

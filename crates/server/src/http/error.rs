@@ -81,7 +81,7 @@ impl Refused {
         }
     }
 
-    fn message(&self) -> String {
+    pub fn message(&self) -> String {
         match self {
             Self::Core(Error::Invalid { message, field }) => format!("`{field}` {message}"),
             Self::Core(error) => error.to_string(),
@@ -116,6 +116,7 @@ impl Refused {
                 | Conflict::GroupSession
                 | Conflict::StaleBase
                 | Conflict::SeveralPending
+                | Conflict::NothingEnded
                 | Conflict::AlreadyExists => None,
                 Conflict::AlreadyDecided { decision, decided_by } => {
                     Some(json!({ "decision": decision, "decided_by": decided_by }))

@@ -25,6 +25,9 @@ use std::time::Duration;
 
 use http::HeaderValue;
 use metrics_exporter_prometheus::PrometheusHandle;
+use sederunt_agents::executor::Kit;
+use sederunt_agents::outbound::{Allow, Outbound};
+use sederunt_agents::talk::Talker;
 use sederunt_core::engine::Engine;
 use tokio::sync::watch;
 
@@ -46,6 +49,7 @@ pub struct App(Arc<Shared>);
 #[derive(Debug)]
 pub struct Shared {
     pub engine: Engine,
+    pub talker: Talker,
     pub auth: auth::Authenticator,
     pub counters: rate::Counters,
     pub measures: Measures,
@@ -86,6 +90,14 @@ impl std::ops::Deref for App {
     }
 }
 
+/// Conversations with the built-in talker: what a server has that was told of no model.
+fn plain_talker(engine: &Engine) -> Result<Talker, ConfigError> {
+    let outbound =
+        Outbound::new(Allow::default()).map_err(|error| ConfigError::Outbound(error.to_string()))?;
+    let kit = Arc::new(Kit::plain(outbound));
+    Ok(Talker::new(engine.clone(), kit, sederunt_agents::talk::Settings::default()))
+}
+
 impl App {
     pub fn new(
         engine: Engine,
@@ -101,6 +113,7 @@ impl App {
         };
         Ok(Self(Arc::new(Shared {
             auth: auth::Authenticator::new(engine.clone(), config)?,
+            talker: config.talker.clone().map_or_else(|| plain_talker(&engine), Ok)?,
             engine,
             counters: rate::Counters::new(config.rates),
             measures: Measures::new(),

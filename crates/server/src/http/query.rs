@@ -32,7 +32,7 @@ impl<A: Ask, S: Sync> FromRequestParts<S> for Asked<A> {
     }
 }
 
-fn read<A: Ask>(query: Option<&str>) -> Result<A, Error> {
+pub fn read<A: Ask>(query: Option<&str>) -> Result<A, Error> {
     let mut pairs = Pairs::parse(query.unwrap_or_default())?;
     // Every route lets a share link through to the gate, which has read it already.
     pairs.text(&["share"])?;

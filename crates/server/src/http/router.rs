@@ -9,8 +9,8 @@ use utoipa_axum::routes;
 
 use super::error::Refused;
 use super::routes::{
-    agents, approvals, bundle, criteria, entities, events, keys, meta, search, sessions, shares, streams,
-    tasks, tenants, today, users, work,
+    agents, approvals, bundle, chat, criteria, entities, events, keys, memory, messages, meta, search,
+    sessions, shares, streams, tasks, tenants, threads, today, users, voice, work,
 };
 use super::{App, gate, spec};
 
@@ -58,6 +58,30 @@ pub fn documented() -> OpenApiRouter<App> {
         .routes(routes!(approvals::elicitation_reply))
         .routes(routes!(today::counts))
         .routes(routes!(today::bucket))
+        .routes(routes!(messages::post))
+        .routes(routes!(messages::checkpoint))
+        .routes(routes!(messages::replay))
+        .routes(routes!(chat::turn))
+        .routes(routes!(chat::chat))
+        .routes(routes!(chat::stream))
+        .routes(routes!(threads::list))
+        .routes(routes!(threads::history))
+        .routes(routes!(threads::state))
+        .routes(routes!(threads::status))
+        .routes(routes!(threads::end))
+        .routes(routes!(threads::rate))
+        .routes(routes!(memory::status))
+        .routes(routes!(memory::facts))
+        .routes(routes!(memory::forget_fact))
+        .routes(routes!(memory::arcs))
+        .routes(routes!(memory::forget_arc))
+        .routes(routes!(memory::rules))
+        .routes(routes!(memory::forget_rule))
+        .routes(routes!(memory::recall))
+        .routes(routes!(voice::session))
+        .routes(routes!(voice::turn))
+        .routes(routes!(voice::tools))
+        .routes(routes!(voice::end))
         .routes(routes!(keys::create, keys::list))
         .routes(routes!(keys::revoke))
         .routes(routes!(users::create, users::list))
@@ -84,11 +108,17 @@ fn actions() -> Router<App> {
         .route("/api/actions/{id}/status", get(tasks::status))
 }
 
+/// The end of a sitting under its older name.
+fn older_names() -> Router<App> {
+    Router::new().route("/threads/{id}/end", post(threads::end))
+}
+
 /// The routes behind their gate.
 pub fn router(app: App) -> Router {
     let (routes, _) = documented().split_for_parts();
     routes
         .merge(actions())
+        .merge(older_names())
         .fallback(async || Refused::from(Error::NotFound))
         .method_not_allowed_fallback(async || Refused::Method)
         .layer(from_fn_with_state(app.clone(), gate::gate))

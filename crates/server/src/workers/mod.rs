@@ -1,5 +1,6 @@
-//! What runs beside the requests: the sweeper, and the upkeep of keys, counters and figures.
+//! What runs beside the requests: the sweeper, the keeper of conversations, and the upkeep of keys, counters and figures.
 
+mod keeper;
 mod sweeper;
 mod upkeep;
 
@@ -16,6 +17,8 @@ pub struct Workers(Vec<JoinHandle<()>>);
 pub fn start(app: &App, config: &ServerConfig) -> Workers {
     Workers(vec![
         tokio::spawn(sweeper::run(app.engine.clone(), config.sweep_every)),
+        tokio::spawn(keeper::run(app.talker.clone(), config.keep_every)),
+        tokio::spawn(upkeep::forget_records(app.engine.clone())),
         tokio::spawn(upkeep::forget_keys(app.engine.clone())),
         tokio::spawn(upkeep::forget_quiet_callers(app.clone())),
         tokio::spawn(upkeep::fold_figures(config.metrics.clone())),

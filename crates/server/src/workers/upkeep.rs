@@ -10,6 +10,8 @@ use crate::http::{App, FORGET_EVERY};
 
 /// Idempotency keys are kept for a day; an hour more does no harm.
 const FORGET_KEYS_EVERY: Duration = Duration::from_secs(3600);
+/// Ratings and crises go by whole days.
+const FORGET_RECORDS_EVERY: Duration = Duration::from_secs(24 * 3600);
 /// Recorded times pile up until they are folded into their buckets.
 const FOLD_EVERY: Duration = Duration::from_secs(5);
 
@@ -19,6 +21,17 @@ pub async fn forget_keys(engine: Engine) {
         ticks.tick().await;
         if let Err(error) = engine.purge_idempotency_keys().await {
             tracing::warn!(target: "sederunt::upkeep", code = error.code(), %error, "old keys were not forgotten");
+        }
+    }
+}
+
+/// Ratings and crises that have served their time. Nothing that writes them ever removes any.
+pub async fn forget_records(engine: Engine) {
+    let mut ticks = interval(FORGET_RECORDS_EVERY);
+    loop {
+        ticks.tick().await;
+        if let Err(error) = engine.purge_records(None, None).await {
+            tracing::warn!(target: "sederunt::upkeep", code = error.code(), %error, "old records were not forgotten");
         }
     }
 }

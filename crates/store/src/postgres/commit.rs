@@ -13,6 +13,7 @@ use sederunt_core::session::Head;
 use sederunt_core::store::{
     Change, Committed, NewSession, Notice, On, Part, PartDone, Refusal, Replay, Update, Write,
 };
+use sederunt_core::talk::Talk;
 use sederunt_core::time::Timestamp;
 use smallvec::SmallVec;
 
@@ -22,6 +23,7 @@ use super::keys::{self, Found};
 use super::records;
 use super::rows::{Columns, HEAD, Keyed, new_events};
 use super::sessions::{self, Fresh, Range};
+use super::talk;
 use super::tx::{ANSWER_MAX, Base, CLOCK, Param, Scope, Tx, count, hash64, int};
 use super::writes::{Broken, EventRows, FallbackRows, KeyRows, StateRows, Writes, cells};
 
@@ -290,6 +292,7 @@ struct Place {
     fresh: Option<Fresh>,
     events: Vec<Arc<Event>>,
     description: Option<Box<str>>,
+    talk: Option<Box<Talk>>,
     deleted: bool,
 }
 
@@ -327,7 +330,8 @@ async fn take_place(
             (sk, &new.id, head, Some(Fresh { details, participants, ranges }))
         }
     };
-    Ok(Place { sk, id: id.clone(), head, fresh, events: Vec::new(), description: None, deleted: false })
+    let (id, events) = (id.clone(), Vec::new());
+    Ok(Place { sk, id, head, fresh, events, description: None, talk: None, deleted: false })
 }
 
 fn judge(part: &Part, place: &mut Place, asides: &Asides, now: Timestamp) -> Result<PartDone, Stop> {
@@ -357,6 +361,11 @@ fn judge(part: &Part, place: &mut Place, asides: &Asides, now: Timestamp) -> Res
                 if update.description.is_some() {
                     place.description = None;
                 }
+            }
+            Write::Talk(talk) => {
+                let mut talk = talk.clone();
+                talk.land(&appended, now);
+                place.talk = Some(talk);
             }
             Write::Delete => place.deleted = true,
         }
@@ -398,6 +407,9 @@ impl Sheet {
             }
             for update in updates(part) {
                 sessions::update(tk, place.sk, update, now, &mut writes);
+            }
+            if let Some(talk) = &place.talk {
+                talk::write(tk, place.sk, talk, &mut writes)?;
             }
             if let Some(text) = &place.description {
                 descriptions.push(tk, place.sk, text);
@@ -460,6 +472,6 @@ impl Sheet {
 fn updates(part: &Part) -> impl Iterator<Item = &Update> {
     part.writes.iter().filter_map(|write| match write {
         Write::Update(update) => Some(&**update),
-        Write::Append(_) | Write::Delete => None,
+        Write::Append(_) | Write::Talk(_) | Write::Delete => None,
     })
 }

@@ -53,6 +53,11 @@ impl Role {
     }
 }
 
+/// The schema of a store, and those beside it of what is kept apart.
+pub(super) fn schemas(schema: &str) -> [String; 4] {
+    ["", "_memory", "_crisis", "_feedback"].map(|apart| format!("{schema}{apart}"))
+}
+
 /// A database, and how to reach it.
 #[derive(Clone)]
 pub(super) struct Address {
@@ -97,7 +102,7 @@ impl Address {
         format!(
             "SET search_path TO {}; SET statement_timeout TO {}; SET standard_conforming_strings TO on; \
              SET idle_in_transaction_session_timeout TO {}; ",
-            self.schema,
+            schemas(&self.schema).join(", "),
             STATEMENT_MAX.as_millis(),
             (STATEMENT_MAX * 2).as_millis()
         )

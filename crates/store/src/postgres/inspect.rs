@@ -3,7 +3,7 @@
 
 use sederunt_core::{Result, Timestamp};
 
-use super::connect::{Address, Role};
+use super::connect::{Address, Role, schemas};
 use super::fault::Fault;
 
 /// What was found.
@@ -25,7 +25,7 @@ pub struct Inspection {
 }
 
 /// Tables that hold nothing of any tenant.
-const OPEN_TABLES: [&str; 1] = ["schema_history"];
+const OPEN_TABLES: [&str; 2] = ["schema_history", "installation"];
 
 /// Looks at a database.
 pub async fn inspect(url: &str, schema: &str) -> Result<Inspection> {
@@ -64,12 +64,12 @@ async fn look(address: &Address) -> Result<Inspection, Fault> {
         }
         found.push(name);
     }
-    let schema: &str = &address.schema;
     let tables = client
         .query(
-            "SELECT relname::text, relrowsecurity AND relforcerowsecurity FROM pg_class \
-             WHERE relnamespace = to_regnamespace($1) AND relkind IN ('r', 'p') AND relname <> ALL ($2)",
-            &[&schema, &OPEN_TABLES.as_slice()],
+            "SELECT c.relname::text, c.relrowsecurity AND c.relforcerowsecurity \
+             FROM pg_class c JOIN pg_namespace s ON s.oid = c.relnamespace \
+             WHERE s.nspname = ANY ($1) AND c.relkind IN ('r', 'p') AND c.relname <> ALL ($2)",
+            &[&schemas(&address.schema).as_slice(), &OPEN_TABLES.as_slice()],
         )
         .await?;
     let mut tables_unbound = Vec::new();

@@ -9,8 +9,11 @@ use super::fault::{Fault, Result};
 use super::tx::hash64;
 
 /// Every step, in order; the position is the version. A released step is never edited.
-const STEPS: &[(&str, &str)] =
-    &[("log", include_str!("migrations/V1__log.sql")), ("work", include_str!("migrations/V2__work.sql"))];
+const STEPS: &[(&str, &str)] = &[
+    ("log", include_str!("migrations/V1__log.sql")),
+    ("work", include_str!("migrations/V2__work.sql")),
+    ("talk", include_str!("migrations/V3__talk.sql")),
+];
 
 /// The version that this program writes.
 pub(super) const VERSION: u32 = STEPS.len() as u32;
@@ -45,7 +48,7 @@ pub(super) async fn bring_up(address: &Address) -> Result<()> {
                 return Err(newer(found).into());
             }
             if found < i64::from(version) {
-                client.batch_execute(sql).await?;
+                client.batch_execute(&sql.replace("{schema}", schema)).await?;
                 client.execute("INSERT INTO schema_history VALUES ($1, $2)", &[&version, name]).await?;
             }
             client.batch_execute("COMMIT").await?;

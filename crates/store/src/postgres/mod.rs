@@ -10,6 +10,7 @@ mod claim;
 mod commit;
 mod connect;
 pub mod copy;
+mod crises;
 mod events;
 mod fault;
 mod index;
@@ -17,15 +18,18 @@ pub mod inspect;
 mod keys;
 mod lanes;
 mod library;
+mod memories;
 mod migrate;
 mod people;
 mod queue;
+mod ratings;
 mod records;
 mod rows;
 mod search;
 mod sessions;
 mod spread;
 mod sweep;
+mod talk;
 mod tenants;
 #[cfg(test)]
 mod tests;
@@ -41,15 +45,20 @@ use parking_lot::Mutex;
 use sederunt_core::approval::{Approval, ApprovalQuery};
 use sederunt_core::clock::SystemClock;
 use sederunt_core::event::{EventPage, EventQuery};
+use sederunt_core::feedback::Rating;
 use sederunt_core::ids::{SessionId, TenantId, UserId};
 use sederunt_core::library::{Doc, DocQuery, Kind};
 use sederunt_core::live::{Delta, Hub};
+use sederunt_core::memory::Memory;
 use sederunt_core::people::{Audit, FoundKey, Identity, Key, SecretHash, Share, Tenant, User};
+use sederunt_core::safety::record::CrisisRecord;
 use sederunt_core::session::Session;
 use sederunt_core::session::query::{Page, SessionQuery};
 use sederunt_core::store::{
-    AuditLine, Change, Committed, Due, Hit, IdemKey, Refusal, Replay, SearchQuery, Store, Vitals, Write,
+    AuditLine, Change, Committed, Due, Hit, IdemKey, MemoryQuery, RecordsKept, Refusal, Replay, SearchQuery,
+    Store, Vitals, Write,
 };
+use sederunt_core::talk::Talk;
 use sederunt_core::time::Timestamp;
 use sederunt_core::work::queue::{Bucket, QueueCounts, QueueItem, QueueOf};
 use sederunt_core::work::{ClaimOrder, Claimed};
@@ -154,7 +163,7 @@ impl PostgresStore {
         });
         let human = change.parts.iter().flat_map(|part| &part.writes).any(|write| match write {
             Write::Append(events) => events.iter().any(|event| event.kind.as_str().starts_with("human.")),
-            Write::Update(_) | Write::Delete => false,
+            Write::Update(_) | Write::Talk(_) | Write::Delete => false,
         });
         change.is_plain_append() && !shared && !human
     }
@@ -286,6 +295,68 @@ impl Store for PostgresStore {
         query: ApprovalQuery,
     ) -> BoxFuture<'a, Result<Page<Approval, i64>>> {
         read(approvals::approvals(&self.base, tenant, query))
+    }
+
+    fn talk<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: &'a SessionId,
+    ) -> BoxFuture<'a, Result<Option<(Session, Talk)>>> {
+        read(talk::talk(&self.base, tenant, id))
+    }
+
+    fn silent_sittings(&self, active_before: Timestamp, limit: usize) -> BoxFuture<'_, Result<Vec<Due>>> {
+        read(talk::silent(&self.base, active_before, limit))
+    }
+
+    fn waiting_turns(&self, limit: usize) -> BoxFuture<'_, Result<Vec<Due>>> {
+        read(talk::waiting(&self.base, limit))
+    }
+
+    fn memories<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        query: MemoryQuery,
+    ) -> BoxFuture<'a, Result<Page<Memory, i64>>> {
+        read(memories::memories(&self.base, tenant, query))
+    }
+
+    fn memory<'a>(&'a self, tenant: &'a TenantId, id: &'a str) -> BoxFuture<'a, Result<Option<Memory>>> {
+        read(memories::memory(&self.base, tenant, id))
+    }
+
+    fn records_kept<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        opaque: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<RecordsKept>> {
+        read(ratings::kept(&self.base, tenant, opaque))
+    }
+
+    fn ratings<'a>(&'a self, tenant: &'a TenantId, opaque: &'a str) -> BoxFuture<'a, Result<Vec<Rating>>> {
+        read(ratings::ratings(&self.base, tenant, opaque))
+    }
+
+    fn crises<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        from: Timestamp,
+        to: Timestamp,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<CrisisRecord>>> {
+        read(crises::crises(&self.base, tenant, from, to, limit))
+    }
+
+    fn purge_ratings(&self, before: Timestamp) -> BoxFuture<'_, Result<u64>> {
+        read(ratings::purge(&self.base, before))
+    }
+
+    fn purge_crises(&self, before: Timestamp, now: Timestamp) -> BoxFuture<'_, Result<u64>> {
+        read(crises::purge(&self.base, before, now))
+    }
+
+    fn installation_key(&self) -> BoxFuture<'_, Result<[u8; 32]>> {
+        read(talk::installation_key(&self.base))
     }
 
     fn queue_counts<'a>(&'a self, tenant: &'a TenantId, of: QueueOf) -> BoxFuture<'a, Result<QueueCounts>> {

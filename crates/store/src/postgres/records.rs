@@ -11,7 +11,7 @@ use sederunt_core::time::Timestamp;
 use super::commit::Stop;
 use super::fault::{Fault, Result};
 use super::tx::Tx;
-use super::{approvals, library};
+use super::{approvals, crises, library, memories, ratings};
 
 const STALE: Stop = Stop::Refused(Refusal::Stale);
 
@@ -26,6 +26,11 @@ pub(super) async fn write(tx: &Tx, tk: i32, record: &Record, now: Timestamp) -> 
                 approvals::close(tx, tk, id, *state, decided_by.as_deref(), body.as_deref(), now).await?;
             return closed.then_some(()).ok_or(STALE);
         }
+        Record::PutMemory(memory) => return Ok(memories::put(tx, tk, memory).await?),
+        Record::DropMemory { id } => return Ok(memories::remove(tx, tk, id).await?),
+        Record::AddRating(rating) => return Ok(ratings::add(tx, tk, rating).await?),
+        Record::AddCrisis(crisis) => return Ok(crises::add(tx, tk, crisis).await?),
+        Record::HoldCrisis { id, until, reason } => crises::hold(tx, tk, id, *until, *reason).await?,
         Record::AddApproval(approval) => approvals::add(tx, tk, approval, now).await?,
         Record::AddKey { key, hash } => {
             let sql = "INSERT INTO api_keys (tk, id, hash, user_id, role, prefix, act_as, created_at, expires_at, revoked_at)

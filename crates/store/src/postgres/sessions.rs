@@ -17,8 +17,13 @@ use super::writes::{Writes, cells};
 
 /// The whole row of a session.
 pub(super) fn whole(rest: &str) -> String {
+    whole_with("", rest)
+}
+
+/// The same with more columns, each after a comma.
+pub(super) fn whole_with(more: &str, rest: &str) -> String {
     format!(
-        "SELECT {HEAD}, h.preview, {DETAILS} FROM session_heads h JOIN sessions s ON s.tk = h.tk AND s.sk = h.sk {rest}"
+        "SELECT {HEAD}, h.preview, {DETAILS}{more} FROM session_heads h JOIN sessions s ON s.tk = h.tk AND s.sk = h.sk {rest}"
     )
 }
 
@@ -449,6 +454,7 @@ pub(super) async fn delete(tx: &Tx, tk: i32, sk: i64) -> Result<()> {
         "DELETE FROM session_metadata WHERE tk = $1 AND sk = $2",
         "DELETE FROM shares WHERE tk = $1 AND sk = $2",
         "DELETE FROM approvals WHERE tk = $1 AND sk = $2",
+        "DELETE FROM talks WHERE tk = $1 AND sk = $2",
         "DELETE FROM search_docs WHERE tk = $1 AND sk = $2",
         "DELETE FROM search_done WHERE tk = $1 AND sk = $2",
         "DELETE FROM sessions WHERE tk = $1 AND sk = $2",

@@ -4,6 +4,7 @@ use sederunt_core::ids::{SessionId, TenantId};
 use sederunt_core::store::{Due, Vitals};
 use sederunt_core::time::Timestamp;
 
+use super::connect::schemas;
 use super::fault::Result;
 use super::migrate;
 use super::tx::{Base, CLOCK, Scope, count, int, within};
@@ -81,9 +82,10 @@ pub(super) async fn ready(base: &Base) -> Result<()> {
 pub(super) async fn vitals(base: &Base) -> Result<Vitals> {
     let sql = "SELECT current_setting('server_version'), (SELECT max(version) FROM schema_history),
              (SELECT count(*) FROM session_heads), (SELECT coalesce(sum(last_sequence), 0)::bigint FROM session_heads),
-             (SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c
-              WHERE c.relnamespace = $1::text::regnamespace AND c.relkind = 'r')";
-    let rows = base.read(Scope::All, sql, &[&&*base.schema]).await?;
+             (SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint
+              FROM pg_class c JOIN pg_namespace s ON s.oid = c.relnamespace
+              WHERE s.nspname = ANY ($1) AND c.relkind = 'r')";
+    let rows = base.read(Scope::All, sql, &[&schemas(&base.schema).as_slice()]).await?;
     let mut vitals = Vitals { kind: "postgres", schema_version: migrate::VERSION, ..Vitals::default() };
     if let Some(row) = rows.first() {
         vitals.server_version = row.try_get(0)?;

@@ -6,18 +6,19 @@ use sederunt_core::event::{Appended, NewEvent};
 use sederunt_core::ids::{SessionId, TenantId};
 use sederunt_core::session::DescriptionSource;
 use sederunt_core::store::{
-    Change, ClaimChange, Committed, IdemKey, NewSession, Notice, On, Part, PartDone, Record, Refusal, Update,
-    Write,
+    Change, Committed, IdemKey, NewSession, Notice, On, Part, PartDone, Record, Refusal, Update, Write,
 };
+use sederunt_core::talk::Talk;
 use sederunt_core::{Error, Timestamp};
 use smallvec::SmallVec;
 
+use super::errands::Errand;
 use super::fault::{Trouble, refuse};
 use super::heads::{self, Found, Moved};
 use super::idempotency::{self, Done, Used};
 use super::indexer::Mark;
 use super::writer::Ledger;
-use super::{events, logs, outbox, records, sessions};
+use super::{events, logs, outbox, records, sessions, talk};
 
 type Checked<T> = Result<T, Trouble<Refusal>>;
 
@@ -130,12 +131,16 @@ fn write(
             match write {
                 Write::Append(events) => work.append(ledger, id, events, now)?,
                 Write::Update(update) => work.update(ledger.db, tk, update, now)?,
+                Write::Talk(talk) => work.talk(ledger.db, tk, talk, now)?,
                 Write::Delete => work.delete(ledger.db, tk)?,
             }
         }
         parts.push(work.finish(ledger, tk, &change.tenant, id)?);
     }
     records::write(ledger.db, tk, change, now)?;
+    for errand in change.records.iter().filter_map(Errand::of) {
+        ledger.leave(tk, &errand)?;
+    }
     if change.records.iter().any(|record| matches!(record, Record::MergeUser { .. })) {
         ledger.forget_heads();
     }
@@ -234,15 +239,22 @@ impl Work {
         let advances = update.advances_version();
         self.moved.row |= advances;
         self.moved.status |= self.found.head.status != before;
-        self.moved.claim |= matches!(update.claim, Some(ClaimChange::Release | ClaimChange::Renew(_)));
+        self.moved.claim |= update.claim.is_some();
         self.moved.deadline |= update.deadline.is_some();
         self.row_changed |= advances;
-        self.moved.tail |= update.description.is_some();
+        self.moved.tail |= update.description.is_some() || update.turn.is_some();
         if update.title.is_some() || update.description.is_some() {
             self.words_changed = true;
             outbox::add(db, self.found.sk)?;
         }
         sessions::update(db, tk, self.found.sk, update, &self.found.head, now)
+    }
+
+    /// What was appended before it in this part has its numbers by now.
+    fn talk(&self, db: &Connection, tk: i64, talk: &Talk, now: Timestamp) -> rusqlite::Result<()> {
+        let mut talk = talk.clone();
+        talk.land(&self.appended, now);
+        talk::write(db, tk, self.found.sk, &talk)
     }
 
     fn delete(&mut self, db: &Connection, tk: i64) -> rusqlite::Result<()> {

@@ -47,3 +47,13 @@ pub(super) fn unknown_word(word: &str) -> rusqlite::Error {
         format!("`{word}` is not a word that this version stores").into(),
     )
 }
+
+/// A value that cannot be written as JSON.
+pub(super) fn unwritable(error: serde_json::Error) -> rusqlite::Error {
+    rusqlite::Error::ToSqlConversionFailure(error.into())
+}
+
+/// Stored JSON that this binary cannot read.
+pub(super) fn unreadable(error: serde_json::Error) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, error.into())
+}

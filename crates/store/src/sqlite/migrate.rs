@@ -6,9 +6,15 @@ use sederunt_core::{Error, Result};
 
 use super::fault::report;
 
-pub(super) const THREADS: &[&str] =
-    &[include_str!("migrations/V1__log.sql"), include_str!("migrations/V2__work.sql")];
+pub(super) const THREADS: &[&str] = &[
+    include_str!("migrations/V1__log.sql"),
+    include_str!("migrations/V2__work.sql"),
+    include_str!("migrations/V3__talk.sql"),
+];
 pub(super) const SEARCH: &[&str] = &[include_str!("migrations/search/V1__words.sql")];
+pub(super) const MEMORY: &[&str] = &[include_str!("migrations/memory/V1__memories.sql")];
+pub(super) const CRISIS: &[&str] = &[include_str!("migrations/crisis/V1__crisis_log.sql")];
+pub(super) const FEEDBACK: &[&str] = &[include_str!("migrations/feedback/V1__session_feedback.sql")];
 
 /// Brings a file to the newest schema; refuses one that a newer binary wrote.
 pub(super) fn migrate(db: &mut Connection, steps: &[&str]) -> Result<()> {

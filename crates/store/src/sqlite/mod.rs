@@ -3,10 +3,13 @@
 //!
 //! Start with `apply` (what a change does), `writer` (how it is committed) and `migrations/`.
 
+mod annex;
 mod apply;
 mod approvals;
 mod backup;
 mod claims;
+mod crises;
+mod errands;
 mod events;
 mod fault;
 mod heads;
@@ -15,17 +18,20 @@ mod indexer;
 mod library;
 mod list;
 mod logs;
+mod memories;
 mod migrate;
 mod numbers;
 mod open;
 mod outbox;
 mod people;
 mod queue;
+mod ratings;
 mod readers;
 mod records;
 mod search;
 mod sessions;
 mod sweep;
+mod talk;
 mod tenants;
 mod writer;
 
@@ -42,21 +48,28 @@ use parking_lot::Mutex;
 use sederunt_core::approval::{Approval, ApprovalQuery};
 use sederunt_core::clock::{Clock, SystemClock};
 use sederunt_core::event::{EventPage, EventQuery};
+use sederunt_core::feedback::Rating;
 use sederunt_core::library::{Doc, DocQuery, Kind};
 use sederunt_core::live::{Delta, Hub};
+use sederunt_core::memory::Memory;
 use sederunt_core::people::{Audit, FoundKey, Identity, Key, SecretHash, Share, Tenant, User};
+use sederunt_core::safety::record::CrisisRecord;
 use sederunt_core::session::query::{Page, SessionQuery};
 use sederunt_core::store::{
-    AuditLine, Change, Committed, Due, Hit, IdemKey, Refusal, Replay, SearchQuery, Store, Vitals,
+    AuditLine, Change, Committed, Due, Hit, IdemKey, MemoryQuery, Record, RecordsKept, Refusal, Replay,
+    SearchQuery, Store, Vitals,
 };
+use sederunt_core::talk::Talk;
 use sederunt_core::work::queue::{Bucket, QueueCounts, QueueItem, QueueOf};
 use sederunt_core::work::{ClaimOrder, Claimed};
 use sederunt_core::{Error, Result, Session, SessionId, TenantId, Timestamp, UserId, limits};
 
+use annex::Annex;
+use errands::Errand;
 use fault::report;
 use indexer::Dirty;
-use open::Files;
 pub use open::Place;
+use open::{Files, Side};
 use readers::Readers;
 use writer::{Surroundings, Writer};
 
@@ -76,6 +89,7 @@ pub struct SqliteStore {
     readers: Arc<Readers>,
     writer: Arc<Writer>,
     dirty: Arc<Dirty>,
+    annex: Arc<Annex>,
     indexer: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -86,11 +100,19 @@ impl SqliteStore {
         let files = Arc::new(Files::open(&place)?);
         tenants::finish_removals(&mut files.threads().map_err(report)?).map_err(report)?;
         let dirty = Arc::new(Dirty::default());
-        let around = Surroundings { files: files.clone(), clock: clock.clone(), hub, dirty: dirty.clone() };
+        let annex = Arc::new(Annex::open(files.clone())?);
+        let around = Surroundings {
+            files: files.clone(),
+            clock: clock.clone(),
+            hub,
+            dirty: dirty.clone(),
+            annex: annex.clone(),
+        };
         let writer = Arc::new(Writer::start(around)?);
+        annex.keep_up(&writer);
         let indexer = indexer::start(files.clone(), clock.clone(), dirty.clone(), Arc::downgrade(&writer))?;
         let readers = Readers::new(files.clone());
-        Ok(Arc::new(Self { files, clock, readers, writer, dirty, indexer: Mutex::new(Some(indexer)) }))
+        Ok(Arc::new(Self { files, clock, readers, writer, dirty, annex, indexer: Mutex::new(Some(indexer)) }))
     }
 
     /// Copies the store, as it is now, into a fresh directory while it stays in use. `progress` is
@@ -102,6 +124,64 @@ impl SqliteStore {
     /// Makes a store in a fresh directory from what [`SqliteStore::backup`] wrote.
     pub fn restore(from: &Path, to: &Path) -> Result<()> {
         backup::restore(from, to)
+    }
+
+    /// Waits until the other files hold everything that was acknowledged before this call.
+    async fn carried_over(&self) -> Result<()> {
+        if !self.annex.is_behind() {
+            return Ok(());
+        }
+        let (annex, writer) = (self.annex.clone(), self.writer.clone());
+        tokio::task::spawn_blocking(move || annex.catch_up(&writer)).await.map_err(Error::internal)?
+    }
+
+    /// Reads something of a tenant from another file.
+    async fn beside<T: Default + Send + 'static>(
+        &self,
+        tenant: &TenantId,
+        read: impl FnOnce(&rusqlite::Connection, i64) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T> {
+        self.carried_over().await?;
+        let tenant = tenant.clone();
+        self.readers
+            .far(move |db| {
+                let page = db.unchecked_transaction().map_err(report)?;
+                let Some(tk) = tenants::key_of(&page, &tenant).map_err(report)? else {
+                    return Ok(T::default());
+                };
+                read(&page, tk).map_err(report)
+            })
+            .await
+    }
+
+    async fn purge(
+        &self,
+        side: Side,
+        delete: impl FnOnce(&rusqlite::Connection) -> rusqlite::Result<usize> + Send + 'static,
+    ) -> Result<u64> {
+        self.carried_over().await?;
+        let done = self.annex.done_to();
+        let crossed_out: Result<()> =
+            self.writer.ask(move |ledger| Ok(errands::remove_to(ledger.db, done)?)).await;
+        crossed_out?;
+        let annex = self.annex.clone();
+        tokio::task::spawn_blocking(move || annex.purge(side, delete)).await.map_err(Error::internal)?
+    }
+
+    /// Whoever holds a crisis must learn that there is none, and it is not in the file that a commit looks into.
+    async fn check_held(&self, change: &Change) -> Result<(), Refusal> {
+        for record in &change.records {
+            let Record::HoldCrisis { id, .. } = record else { continue };
+            self.carried_over().await?;
+            let added = change
+                .records
+                .iter()
+                .any(|other| matches!(other, Record::AddCrisis(crisis) if crisis.id.to_string() == **id));
+            if !added && !self.near(|db| crises::exists(db, &change.tenant, id)).await? {
+                return Err(Error::NotFound.into());
+            }
+        }
+        Ok(())
     }
 
     /// Reads one thing here and now.
@@ -122,7 +202,18 @@ impl Store for SqliteStore {
     }
 
     fn commit(&self, change: Change) -> BoxFuture<'_, Result<Committed, Refusal>> {
-        self.writer.ask(move |ledger| apply::commit(ledger, &change)).boxed()
+        let leaves_errands = change.records.iter().any(Errand::comes_of);
+        if !leaves_errands {
+            return self.writer.ask(move |ledger| apply::commit(ledger, &change)).boxed();
+        }
+        async move {
+            self.check_held(&change).await?;
+            let done = self.writer.ask(move |ledger| apply::commit(ledger, &change)).await;
+            let (annex, writer) = (self.annex.clone(), self.writer.clone());
+            tokio::task::spawn_blocking(move || annex.keep_up(&writer));
+            done
+        }
+        .boxed()
     }
 
     fn recall<'a>(&'a self, tenant: &'a TenantId, key: IdemKey) -> BoxFuture<'a, Result<Option<Replay>>> {
@@ -237,6 +328,85 @@ impl Store for SqliteStore {
             .boxed()
     }
 
+    fn talk<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: &'a SessionId,
+    ) -> BoxFuture<'a, Result<Option<(Session, Talk)>>> {
+        self.near(move |db| talk::by_id(&*db.unchecked_transaction()?, tenant, id)).boxed()
+    }
+
+    fn silent_sittings(&self, active_before: Timestamp, limit: usize) -> BoxFuture<'_, Result<Vec<Due>>> {
+        self.readers.far(move |db| talk::silent(db, active_before, limit).map_err(report)).boxed()
+    }
+
+    fn waiting_turns(&self, limit: usize) -> BoxFuture<'_, Result<Vec<Due>>> {
+        self.readers.far(move |db| talk::waiting(db, limit).map_err(report)).boxed()
+    }
+
+    fn memories<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        query: MemoryQuery,
+    ) -> BoxFuture<'a, Result<Page<Memory, i64>>> {
+        async move {
+            let page =
+                self.beside(tenant, move |db, tk| memories::memories(db, tk, &query).map(Some)).await?;
+            Ok(page.unwrap_or(no_page()))
+        }
+        .boxed()
+    }
+
+    fn memory<'a>(&'a self, tenant: &'a TenantId, id: &'a str) -> BoxFuture<'a, Result<Option<Memory>>> {
+        async move {
+            self.carried_over().await?;
+            self.near(move |db| memories::memory(db, tenant, id)).await
+        }
+        .boxed()
+    }
+
+    fn records_kept<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        opaque: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<RecordsKept>> {
+        let opaque = opaque.map(str::to_owned);
+        self.beside(tenant, move |db, tk| {
+            Ok(RecordsKept {
+                ratings: ratings::count(db, tk, opaque.as_deref())?,
+                crises: crises::count(db, tk, opaque.as_deref())?,
+            })
+        })
+        .boxed()
+    }
+
+    fn ratings<'a>(&'a self, tenant: &'a TenantId, opaque: &'a str) -> BoxFuture<'a, Result<Vec<Rating>>> {
+        let opaque = opaque.to_owned();
+        self.beside(tenant, move |db, tk| ratings::ratings(db, tk, &opaque)).boxed()
+    }
+
+    fn crises<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        from: Timestamp,
+        to: Timestamp,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<CrisisRecord>>> {
+        self.beside(tenant, move |db, tk| crises::crises(db, tk, from, to, limit)).boxed()
+    }
+
+    fn purge_ratings(&self, before: Timestamp) -> BoxFuture<'_, Result<u64>> {
+        self.purge(Side::Feedback, move |db| ratings::purge(db, before)).boxed()
+    }
+
+    fn purge_crises(&self, before: Timestamp, now: Timestamp) -> BoxFuture<'_, Result<u64>> {
+        self.purge(Side::Crisis, move |db| crises::purge(db, before, now)).boxed()
+    }
+
+    fn installation_key(&self) -> BoxFuture<'_, Result<[u8; 32]>> {
+        self.near(talk::installation_key).boxed()
+    }
+
     fn queue_counts<'a>(&'a self, tenant: &'a TenantId, of: QueueOf) -> BoxFuture<'a, Result<QueueCounts>> {
         let tenant = tenant.clone();
         self.readers
@@ -339,7 +509,7 @@ impl Store for SqliteStore {
             loop {
                 let was = id.clone();
                 if self.writer.ask(move |ledger| tenants::remove_step(ledger, tk, &was)).await? {
-                    return Ok(());
+                    return self.carried_over().await;
                 }
             }
         }
@@ -388,6 +558,9 @@ impl Store for SqliteStore {
 
     fn close(&self) -> BoxFuture<'_, ()> {
         async move {
+            if let Err(error) = self.carried_over().await {
+                tracing::warn!(%error, "what belongs in other files was left for the next start");
+            }
             self.writer.close().await;
             self.dirty.close();
             let indexer = self.indexer.lock().take();
@@ -395,6 +568,7 @@ impl Store for SqliteStore {
                 let _ = tokio::task::spawn_blocking(move || indexer.join()).await;
             }
             self.readers.close();
+            self.annex.close();
             self.files.unlock();
         }
         .boxed()

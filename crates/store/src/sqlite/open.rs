@@ -33,11 +33,50 @@ pub enum Place {
     Memory,
 }
 
+/// A file with a retention of its own, beside `threads` and what is derived from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    Memory,
+    Crisis,
+    Feedback,
+}
+
+impl Side {
+    pub(super) const ALL: [Self; 3] = [Self::Memory, Self::Crisis, Self::Feedback];
+
+    /// What readers call it.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Crisis => "crisis",
+            Self::Feedback => "feedback",
+        }
+    }
+
+    pub(super) const fn file(self) -> &'static str {
+        match self {
+            Self::Memory => "memory.sqlite3",
+            Self::Crisis => "crisis.sqlite3",
+            Self::Feedback => "session_feedback.sqlite3",
+        }
+    }
+
+    pub(super) const fn steps(self) -> &'static [&'static str] {
+        match self {
+            Self::Memory => migrate::MEMORY,
+            Self::Crisis => migrate::CRISIS,
+            Self::Feedback => migrate::FEEDBACK,
+        }
+    }
+}
+
 /// The databases of one open store.
 #[derive(Debug)]
 pub(super) struct Files {
     threads: String,
     search: String,
+    /// In the order of [`Side::ALL`].
+    sides: [String; 3],
     directory: Option<PathBuf>,
     /// In memory, connections share one cache in which a reader would meet half a commit or a
     /// lock that nobody waits for: there, readers and the writer take turns.
@@ -62,8 +101,14 @@ impl Files {
         migrate::migrate(&mut threads, migrate::THREADS)?;
         let mut search = files.search_or_a_new_one().map_err(report)?;
         migrate::migrate(&mut search, migrate::SEARCH)?;
+        let mut anchors = vec![threads, search];
+        for side in Side::ALL {
+            let mut db = files.side(side).map_err(report)?;
+            migrate::migrate(&mut db, side.steps())?;
+            anchors.push(db);
+        }
         if files.directory.is_none() {
-            files.anchors = Mutex::new(vec![threads, search]);
+            files.anchors = Mutex::new(anchors);
         }
         Ok(files)
     }
@@ -82,6 +127,7 @@ impl Files {
         Ok(Self {
             threads: path("threads.sqlite3")?,
             search: path("search.sqlite3")?,
+            sides: [path(Side::Memory.file())?, path(Side::Crisis.file())?, path(Side::Feedback.file())?],
             directory: Some(directory),
             turns: None,
             anchors: Mutex::default(),
@@ -94,6 +140,7 @@ impl Files {
         Self {
             threads: format!("file:threads-{name}?mode=memory&cache=shared"),
             search: format!("file:search-{name}?mode=memory&cache=shared"),
+            sides: Side::ALL.map(|side| format!("file:{}-{name}?mode=memory&cache=shared", side.name())),
             directory: None,
             turns: Some(RwLock::new(())),
             anchors: Mutex::default(),
@@ -139,10 +186,20 @@ impl Files {
         }
     }
 
-    /// A connection that only reads, with the words beside the threads.
+    /// A connection that writes to another file. What is in there has left the outbox: it must not be lost either.
+    pub(super) fn side(&self, side: Side) -> rusqlite::Result<Connection> {
+        let db = self.connect(&self.sides[side as usize])?;
+        db.pragma_update(None, "synchronous", "FULL")?;
+        Ok(db)
+    }
+
+    /// A connection that only reads, with every other file beside the threads.
     pub(super) fn reader(&self) -> rusqlite::Result<Connection> {
         let db = self.connect(&self.threads)?;
         db.execute("ATTACH ?1 AS search", [&self.search])?;
+        for (side, path) in Side::ALL.into_iter().zip(&self.sides) {
+            db.execute(&format!("ATTACH ?1 AS {}", side.name()), [path])?;
+        }
         db.pragma_update(None, "query_only", "ON")?;
         Ok(db)
     }

@@ -23,8 +23,16 @@ macro_rules! columns {
     };
 }
 
-/// A whole session with what only the store knows of it.
 pub(super) fn by_id(db: &Connection, tenant: &TenantId, id: &SessionId) -> rusqlite::Result<Option<Session>> {
+    Ok(keyed_by_id(db, tenant, id)?.map(|(_, session)| session))
+}
+
+/// A whole session under its surrogate.
+pub(super) fn keyed_by_id(
+    db: &Connection,
+    tenant: &TenantId,
+    id: &SessionId,
+) -> rusqlite::Result<Option<(i64, Session)>> {
     const SQL: &str = concat!(
         "SELECT ",
         heads::columns!(),
@@ -39,7 +47,9 @@ pub(super) fn by_id(db: &Connection, tenant: &TenantId, id: &SessionId) -> rusql
         .prepare_cached(SQL)?
         .query_row([tenant.as_str(), id.as_str()], |row| Ok((heads::read(row)?, details(row)?)))
         .optional()?;
-    found.map(|(found, details)| complete(db, tenant.clone(), id.clone(), found, details)).transpose()
+    found
+        .map(|(found, details)| Ok((found.sk, complete(db, tenant.clone(), id.clone(), found, details)?)))
+        .transpose()
 }
 
 /// A session by its surrogate, for pages of them.
@@ -317,6 +327,7 @@ pub(super) fn delete(db: &Connection, tk: i64, sk: i64) -> rusqlite::Result<()> 
     db.prepare_cached("DELETE FROM approvals WHERE sk = ?1")?.execute([sk])?;
     db.prepare_cached("DELETE FROM session_details WHERE sk = ?1")?.execute([sk])?;
     db.prepare_cached("DELETE FROM sessions WHERE sk = ?1")?.execute([sk])?;
+    db.prepare_cached("DELETE FROM talks WHERE sk = ?1")?.execute([sk])?;
     db.prepare_cached("DELETE FROM session_tails WHERE sk = ?1")?.execute([sk])?;
     db.prepare_cached("DELETE FROM session_heads WHERE sk = ?1")?.execute([sk])?;
     Ok(())

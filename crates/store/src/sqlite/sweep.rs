@@ -65,10 +65,9 @@ pub(super) fn vitals(db: &Connection) -> rusqlite::Result<Vitals> {
             "SELECT coalesce(sum(l.last_sequence - h.prefix_to), 0) FROM ",
             heads::tables!()
         ))?,
-        bytes: number(
-            "SELECT page_count * page_size FROM pragma_page_count('main'), pragma_page_size('main')",
-        )? + number(
-            "SELECT page_count * page_size FROM pragma_page_count('search'), pragma_page_size('search')",
-        )?,
+        bytes: ["main", "search", "memory", "crisis", "feedback"].iter().try_fold(0, |sum, file| {
+            let sql = "SELECT page_count * page_size FROM pragma_page_count(?1), pragma_page_size(?1)";
+            db.query_row(sql, [file], |row| row.get::<_, i64>(0)).map(|bytes| sum + bytes.cast_unsigned())
+        })?,
     })
 }

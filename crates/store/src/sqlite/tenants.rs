@@ -7,6 +7,7 @@ use sederunt_core::session::Status;
 use sederunt_core::store::Notice;
 use sederunt_core::{Conflict, Error, Timestamp};
 
+use super::errands::{self, Errand};
 use super::fault::{Trouble, refuse};
 use super::indexer::Mark;
 use super::records::write_audit;
@@ -131,6 +132,9 @@ pub(super) fn remove_some(db: &Connection, tk: i64) -> rusqlite::Result<Vec<Gone
 pub(super) fn remove_step(ledger: &mut Ledger<'_>, tk: i64, was: &TenantId) -> Result<bool, Trouble<Error>> {
     let gone = remove_some(ledger.db, tk)?;
     let last = gone.is_empty();
+    if last {
+        ledger.leave(tk, &Errand::DropTenant)?;
+    }
     for Gone { id, incarnation, last_sequence } in gone {
         ledger.announce(Notice {
             tenant: was.clone(),
@@ -153,6 +157,9 @@ pub(super) fn finish_removals(db: &mut Connection) -> rusqlite::Result<()> {
         loop {
             let step = db.transaction()?;
             let last = remove_some(&step, tk)?.is_empty();
+            if last {
+                errands::add(&step, tk, &Errand::DropTenant)?;
+            }
             step.commit()?;
             if last {
                 break;

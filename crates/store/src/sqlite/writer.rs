@@ -18,6 +18,8 @@ use sederunt_core::store::Notice;
 use sederunt_core::{Error, Result, SessionId, TenantId, Timestamp, limits};
 use tokio::sync::oneshot;
 
+use super::annex::Annex;
+use super::errands::{self, Errand};
 use super::fault::{Trouble, report};
 use super::heads::{self, Found};
 use super::indexer::{Dirty, Mark};
@@ -43,6 +45,7 @@ pub(super) struct Surroundings {
     pub clock: Arc<SystemClock>,
     pub hub: Arc<Hub>,
     pub dirty: Arc<Dirty>,
+    pub annex: Arc<Annex>,
 }
 
 impl Writer {
@@ -193,6 +196,8 @@ impl<'a> Hot<'a> {
 struct Notes {
     notices: Vec<Notice>,
     marks: Vec<Mark>,
+    /// The last errand that the group left.
+    errand: i64,
     bytes: usize,
 }
 
@@ -200,6 +205,7 @@ impl Notes {
     fn clear(&mut self) {
         self.notices.clear();
         self.marks.clear();
+        self.errand = 0;
         self.bytes = 0;
     }
 }
@@ -270,6 +276,12 @@ impl Ledger<'_> {
 
     pub(super) fn mark(&mut self, mark: Mark) {
         self.notes.marks.push(mark);
+    }
+
+    /// Leaves something to be written into another file.
+    pub(super) fn leave(&mut self, tk: i64, errand: &Errand) -> rusqlite::Result<()> {
+        self.notes.errand = errands::add(self.db, tk, errand)?;
+        Ok(())
     }
 }
 
@@ -393,6 +405,7 @@ impl Desk {
         }
         self.around.hub.committed(&self.notes.notices);
         self.around.dirty.add(self.notes.marks.drain(..));
+        self.around.annex.left(self.notes.errand);
         self.notes.clear();
         for task in group.drain(..) {
             task.acknowledge();

@@ -196,7 +196,8 @@ fn postgres_url() -> String {
 async fn drop_schema(url: &str, name: &str) {
     let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
     let connection = tokio::spawn(connection);
-    client.batch_execute(&format!("DROP SCHEMA IF EXISTS \"{name}\" CASCADE")).await.unwrap();
+    let all = ["", "_memory", "_crisis", "_feedback"].map(|apart| format!("\"{name}{apart}\"")).join(", ");
+    client.batch_execute(&format!("DROP SCHEMA IF EXISTS {all} CASCADE")).await.unwrap();
     drop(client);
     connection.await.unwrap().unwrap();
 }

@@ -7,12 +7,16 @@ pub mod approval;
 pub mod error;
 pub mod event;
 pub mod library;
+pub mod memory;
 pub mod people;
 pub mod search;
 pub mod session;
 pub mod state;
+pub mod talk;
 pub mod task;
+pub mod thread;
 pub mod today;
+pub mod voice;
 pub mod work;
 
 use sederunt_core::json::Json;

@@ -32,7 +32,10 @@ use sederunt_core::time::Timestamp;
 use smallvec::smallvec;
 use tokio_postgres::{Client, NoTls};
 
+use super::connect::schemas;
+use super::migrate::VERSION;
 use super::{PostgresOptions, PostgresStore};
+use crate::kept;
 
 /// No wait in these tests needs longer than this unless something is lost.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -106,14 +109,15 @@ async fn with_store_at(url: String, test: impl AsyncFnOnce(&Scene)) {
 }
 
 async fn drop_schema(schema: &str) {
-    admin("public").await.batch_execute(&format!("DROP SCHEMA IF EXISTS {schema} CASCADE")).await.unwrap();
+    let all = schemas(schema).join(", ");
+    admin("public").await.batch_execute(&format!("DROP SCHEMA IF EXISTS {all} CASCADE")).await.unwrap();
 }
 
 /// A connection as the superuser, who passes every wall.
 async fn admin(schema: &str) -> Client {
     let (client, connection) = tokio_postgres::connect(&url(), NoTls).await.unwrap();
     tokio::spawn(connection);
-    client.batch_execute(&format!("SET search_path TO {schema}")).await.unwrap();
+    client.batch_execute(&format!("SET search_path TO {}", schemas(schema).join(", "))).await.unwrap();
     client
 }
 

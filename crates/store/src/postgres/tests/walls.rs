@@ -6,13 +6,14 @@ use tokio_postgres::error::SqlState;
 
 use super::*;
 
-const TENANT_TABLES: [&str; 19] = [
+const TENANT_TABLES: [&str; 24] = [
     "session_heads", "sessions", "participants", "session_metadata", "events", "external_ids",
     "session_ranges", "idempotency", "users", "identities", "api_keys", "shares", "audit", "search_docs",
-    "search_done", "tenants", "docs", "doc_facets", "approvals",
+    "search_done", "tenants", "docs", "doc_facets", "approvals", "talks", "memories", "memory_words",
+    "crisis_log", "session_feedback",
 ];
 
-/// Two tenants with a session, an event, a key and a trail each.
+/// Two tenants with a session, an event, a key, a trail and everything beside it each.
 async fn two_tenants(scene: &Scene) -> (i32, i32) {
     let mut tks = Vec::new();
     for (n, name) in ["ours", "theirs"].into_iter().enumerate() {
@@ -24,6 +25,17 @@ async fn two_tenants(scene: &Scene) -> (i32, i32) {
         scene.commit(Change::new(tenant(name)).record(a_key(name, n))).await.unwrap();
         let defined = Change::new(tenant(name)).record(putting("d", &[("status", "active")]));
         scene.commit(defined.record(asking("a", "s", None))).await.unwrap();
+        let talk = Part {
+            on: On::Session(id("s")),
+            guard: Guard::default(),
+            writes: smallvec![Write::Talk(Box::new(kept::seated()))],
+        };
+        let beside = Change::new(tenant(name))
+            .part(talk)
+            .record(Record::PutMemory(Box::new(kept::fact("m", "ann", "tea"))))
+            .record(Record::AddRating(Box::new(kept::rating(1, "opaque", "2026-01-01T00:00:00Z"))))
+            .record(Record::AddCrisis(Box::new(kept::crisis(1, "opaque", "2026-01-01T00:00:00Z"))));
+        scene.commit(beside).await.unwrap();
     }
     scene.index_now().await.unwrap();
     (tks[0], tks[1])
@@ -161,6 +173,7 @@ async fn the_scan_role_sees_keys_and_states_alone() {
         let seen =
             "SELECT tk, sk, status, priority, lease_until, deadline_at, last_sequence FROM session_heads";
         assert_eq!(under(&admin, "sederunt_scan", &[], seen).await, Ok(2));
+        assert_eq!(under(&admin, "sederunt_scan", &[], "SELECT active_at FROM talks").await, Ok(2));
         for hidden in [
             "SELECT holder FROM session_heads",
             "SELECT preview FROM session_heads",
@@ -173,6 +186,12 @@ async fn the_scan_role_sees_keys_and_states_alone() {
             "SELECT 1 FROM docs",
             "SELECT 1 FROM doc_facets",
             "SELECT 1 FROM approvals",
+            "SELECT body FROM talks",
+            "SELECT value FROM crisis_log",
+            "SELECT id, session_id_opaque FROM session_feedback",
+            "DELETE FROM session_feedback",
+            &format!("SELECT 1 FROM {}_memory.memories", scene.schema),
+            &format!("SELECT 1 FROM {}_memory.memory_words", scene.schema),
             "UPDATE session_heads SET status = 'idle'",
             "DELETE FROM idempotency",
             "DELETE FROM tenants",
@@ -231,10 +250,11 @@ async fn every_table_of_a_tenant_is_walled_and_no_role_may_pass() {
         let admin = scene.admin().await;
         let rows = admin
             .query(
-                "SELECT c.relname::text, c.relrowsecurity AND c.relforcerowsecurity FROM pg_class c
-                 WHERE c.relnamespace = $1::text::regnamespace AND c.relkind = 'r'
+                "SELECT c.relname::text, c.relrowsecurity AND c.relforcerowsecurity
+                 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+                 WHERE n.nspname = ANY ($1) AND c.relkind = 'r'
                      AND EXISTS (SELECT 1 FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'tk')",
-                &[&scene.schema],
+                &[&schemas(&scene.schema).as_slice()],
             )
             .await
             .unwrap();

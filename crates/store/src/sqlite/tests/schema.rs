@@ -20,6 +20,7 @@ fn take_back(directory: &TempDir) {
     let file = rusqlite::Connection::open(directory.path().join("store/threads.sqlite3")).unwrap();
     file.execute_batch(
         "DROP TABLE approvals; DROP TABLE doc_facets; DROP TABLE docs; ALTER TABLE session_details DROP COLUMN run; \
+         DROP TABLE talks; DROP TABLE talk_outbox; DROP TABLE installation; \
          PRAGMA user_version = 1",
     )
     .unwrap();

@@ -1,0 +1,330 @@
+//! What a conversation reads of the memory and leaves in it. The rules are core's; this room only fetches what they
+//! need and turns what they decide into records.
+
+use sederunt_core::engine::{Begun, Engine};
+use sederunt_core::event::Event;
+use sederunt_core::ids::TenantId;
+use sederunt_core::memory::candidate::Buffer;
+use sederunt_core::memory::control::{self, Command, Pending, Target, Which};
+use sederunt_core::memory::promote::{self, Promoted, Sitting as Evidence, Turn};
+use sederunt_core::memory::recall::{self, Occasion, Recalled as Picked};
+use sederunt_core::memory::summary::{Frame, Summary};
+use sederunt_core::memory::{Body, Kind, Memory, Owner, command, derived_id, profile_id, reconcile, words};
+use sederunt_core::store::{MemoryQuery, Record};
+use sederunt_core::talk::Sitting;
+use sederunt_core::{Error, Session, Timestamp, limits as core_limits};
+
+use super::Talker;
+use crate::limits;
+
+/// The memory of one owner, as one conversation sees it.
+pub(super) struct Memories<'a> {
+    engine: &'a Engine,
+    tenant: &'a TenantId,
+    session: &'a Session,
+    owner: Owner,
+}
+
+/// What a command to the memory came to.
+pub(super) struct Controlled {
+    pub text: String,
+    pub pending: Option<Pending>,
+    pub records: Vec<Record>,
+}
+
+/// What a sitting leaves.
+#[derive(Default)]
+pub(super) struct Kept {
+    pub arc: Option<String>,
+    pub records: Vec<Record>,
+}
+
+/// What entered a prompt.
+#[derive(Default)]
+pub(super) struct Recalled {
+    picked: Picked,
+    now: Timestamp,
+}
+
+impl<'a> Memories<'a> {
+    pub(super) fn of(talker: &'a Talker, begun: &'a Begun) -> Self {
+        Self { engine: &talker.engine, tenant: begun.tenant(), session: &begun.session, owner: begun.owner() }
+    }
+
+    pub(super) fn new(talker: &'a Talker, session: &'a Session, open: &Sitting) -> Self {
+        Self { engine: &talker.engine, tenant: &session.tenant, session, owner: open.owner.clone() }
+    }
+
+    pub(super) fn owned(talker: &'a Talker, session: &'a Session, owner: Owner) -> Self {
+        Self { engine: &talker.engine, tenant: &session.tenant, session, owner }
+    }
+
+    async fn profile(&self) -> Result<Option<Memory>, Error> {
+        self.engine.store().memory(self.tenant, &profile_id(&self.owner)).await
+    }
+
+    async fn find(&self, kind: Kind, words: Vec<String>, limit: usize) -> Result<Vec<Memory>, Error> {
+        let query = MemoryQuery {
+            owner: self.owner.clone(),
+            kind: Some(kind),
+            words,
+            since: None,
+            dormant: false,
+            after: None,
+            limit,
+        };
+        Ok(self.engine.store().memories(self.tenant, query).await?.items)
+    }
+
+    /// Facts and arcs as they are listed: by words where there are any, newest first otherwise.
+    async fn listed(&self, query: &str) -> Result<Vec<Memory>, Error> {
+        let words: Vec<String> = words::set(query).into_iter().collect();
+        let mut found = self.find(Kind::Fact, words.clone(), core_limits::KNOWN_LISTED_MAX).await?;
+        found.extend(self.find(Kind::Arc, words.clone(), core_limits::RECALLED_ARCS_MAX).await?);
+        if !words.is_empty() {
+            let hits: Vec<String> =
+                recall::rank(query, &found).into_iter().map(|memory| memory.id.clone()).collect();
+            found.retain(|memory| hits.contains(&memory.id));
+        }
+        Ok(found)
+    }
+
+    /// Carries out a command to the memory, if the message is one.
+    pub(super) async fn control(
+        &self,
+        text: &str,
+        begun: &Begun,
+        buffer: &mut Buffer,
+    ) -> Result<Option<Controlled>, Error> {
+        let pending: Option<Pending> = begun
+            .talk
+            .state
+            .at("memory_control", "pending_action")
+            .and_then(|pending| serde_json::from_value(pending.clone()).ok());
+        let Some(mut command) = command::read(text, pending.as_ref()) else { return Ok(None) };
+        let mut turn = begun.turn;
+        if command == (Command::RememberThis { text: None })
+            && let Some(said) = self.last_said(begun).await?
+        {
+            turn = said.sequence;
+            command = Command::RememberThis { text: said.text() };
+        }
+        let matches = match &command {
+            Command::WhatDoYouKnow | Command::Forget(Which::Ordinal(_)) => self.listed("").await?,
+            Command::Forget(Which::Query(query)) => self.listed(query).await?,
+            _ => Vec::new(),
+        };
+        let targets: Vec<Target> = matches.iter().filter_map(Target::of).collect();
+        let outcome = control::decide(pending.as_ref(), Some(&command), &targets);
+        let Some(reply) = outcome.reply else { return Ok(None) };
+        let now = self.engine.store().now().await?;
+        let mut records = Vec::new();
+        match &command {
+            Command::RememberThis { text: Some(text) } => {
+                let promoted = promote::remember(text, &self.owner, self.session.id.as_str(), turn);
+                records.extend(self.reconciled(promoted, now).await?);
+            }
+            Command::DontSave => buffer.empty(),
+            Command::RecallOn | Command::RecallOff => {
+                let on = command == Command::RecallOn;
+                let profile = self.profile().await?;
+                let changed = reconcile::with_recall(&self.owner, profile.as_ref(), on, now);
+                records.extend(changed.map(|memory| Record::PutMemory(Box::new(memory))));
+            }
+            _ => {}
+        }
+        if let Some(id) = outcome.delete {
+            // The turn that asked may be long ago: it must still be this owner's.
+            let found = self.engine.store().memory(self.tenant, &id).await?;
+            if found.is_some_and(|memory| memory.owner == self.owner) {
+                records.push(Record::DropMemory { id: id.into() });
+            }
+        }
+        Ok(Some(Controlled { text: reply.text(), pending: outcome.pending, records }))
+    }
+
+    /// What the user said before this turn.
+    async fn last_said(&self, begun: &Begun) -> Result<Option<Event>, Error> {
+        let before = self.engine.said_before(self.session, begun.turn, 4).await?;
+        Ok(before.into_iter().rfind(|event| event.kind.as_str() == "user.message"))
+    }
+
+    /// What belongs into the prompt of a turn.
+    pub(super) async fn recall(&self, text: &str, begun: &Begun) -> Result<Recalled, Error> {
+        let now = begun.session.head.last_at;
+        let words: Vec<String> = words::set(text).into_iter().collect();
+        let mut memories: Vec<Memory> = self.profile().await?.into_iter().collect();
+        if !words.is_empty() {
+            memories.extend(self.find(Kind::Fact, words.clone(), limits::RECALL_CANDIDATES).await?);
+            memories.extend(self.find(Kind::Arc, words, limits::RECALL_CANDIDATES).await?);
+        }
+        if begun.opened {
+            let latest = self.find(Kind::Arc, Vec::new(), 1).await?;
+            memories.extend(
+                latest
+                    .into_iter()
+                    .filter(|arc| !memories.iter().any(|known| known.id == arc.id))
+                    .collect::<Vec<_>>(),
+            );
+        }
+        let occasion = Occasion { message: text, first_turn: begun.opened, now };
+        Ok(Recalled { picked: recall::recall(&occasion, &memories, &[]), now })
+    }
+
+    /// What a sitting leaves: its arc, and what was said often enough to be kept.
+    pub(super) async fn harvest(
+        &self,
+        open: &Sitting,
+        said: &[Event],
+        summary: Option<&Summary>,
+    ) -> Result<Kept, Error> {
+        let now = self.engine.store().now().await?;
+        let mine: Vec<(u64, String)> = said
+            .iter()
+            .filter(|event| event.kind.as_str() == "user.message")
+            .filter_map(|event| Some((event.sequence, event.text()?)))
+            .collect();
+        let mut kept = Kept::default();
+        if let Some(summary) = summary {
+            let number = open.number.to_string();
+            let id = derived_id(&["arc", &self.session.head.incarnation.0.to_string(), &number]);
+            let frame = Frame {
+                session: self.session.id.to_string(),
+                started_at: open.opened_at.unwrap_or(now),
+                ended_at: open.active_at.unwrap_or(now),
+                turn_count: u32::try_from(open.turns).unwrap_or(u32::MAX),
+                approach: open.buffer.main_approach().map(str::to_owned),
+                crisis_level_max: open.crisis_max,
+                sequences: mine.iter().map(|(sequence, _)| *sequence).collect(),
+            };
+            let arc = Memory {
+                id: id.clone(),
+                owner: self.owner.clone(),
+                body: Body::Arc(summary.clone().into_arc(frame)),
+                created_at: now,
+                last_referenced_at: now,
+                dormant_at: None,
+            };
+            kept.arc = Some(id);
+            kept.records.push(Record::PutMemory(Box::new(arc)));
+        }
+        if open.buffer.candidates.is_empty() {
+            return Ok(kept);
+        }
+        let turns: Vec<Turn<'_>> =
+            mine.iter().map(|(sequence, text)| Turn { sequence: *sequence, text }).collect();
+        let texts: Vec<String> =
+            open.buffer.candidates.iter().map(|candidate| candidate.what.text()).collect();
+        let known = self.known_like(&texts).await?;
+        let evidence = Evidence {
+            owner: &self.owner,
+            session: self.session.id.as_str(),
+            turns: &turns,
+            memories: &known,
+            earlier: &[],
+        };
+        let promoted = promote::promote(&open.buffer, &evidence);
+        kept.records.extend(self.reconciled(promoted, now).await?);
+        Ok(kept)
+    }
+
+    /// The owner's facts that share a word with any of these, and the profile.
+    async fn known_like(&self, texts: &[String]) -> Result<Vec<Memory>, Error> {
+        let mut known: Vec<Memory> = self.profile().await?.into_iter().collect();
+        for text in texts {
+            let words: Vec<String> = words::set(text).into_iter().collect();
+            if words.is_empty() {
+                continue;
+            }
+            for memory in self.find(Kind::Fact, words, limits::KNOWN_LIKE_MAX).await? {
+                if !known.iter().any(|one| one.id == memory.id) {
+                    known.push(memory);
+                }
+            }
+        }
+        Ok(known)
+    }
+
+    async fn reconciled(&self, promoted: Promoted, now: Timestamp) -> Result<Vec<Record>, Error> {
+        let texts: Vec<String> = promoted.facts.iter().map(|fact| fact.sentence()).collect();
+        let known = self.known_like(&texts).await?;
+        let put = reconcile::reconcile(&self.owner, promoted, &known, now);
+        Ok(put.into_iter().map(|memory| Record::PutMemory(Box::new(memory))).collect())
+    }
+
+    /// What a spoken conversation is told of its person: how they want to be talked to, and nothing else unasked.
+    pub(super) async fn rules_text(&self) -> Result<String, Error> {
+        let profile = self.profile().await?;
+        let picked = Picked {
+            rules: profile
+                .as_ref()
+                .and_then(Memory::profile)
+                .map(|one| one.rules.clone())
+                .unwrap_or_default(),
+            ..Picked::default()
+        };
+        let mut text = picked.text(limits::VOICE_MEMORY_CHARS_MAX);
+        let on = profile.as_ref().and_then(Memory::profile).is_some_and(|profile| profile.recall_enabled);
+        if !on && !text.is_empty() {
+            let note = "\nDo not bring up the past unless the person does.";
+            if text.chars().count() + note.chars().count() <= limits::VOICE_MEMORY_CHARS_MAX {
+                text.push_str(note);
+            }
+        }
+        Ok(text)
+    }
+
+    /// What is remembered about something that somebody asks for in so many words.
+    pub(super) async fn asked_for(&self, query: &str) -> Result<Vec<String>, Error> {
+        let found = self.listed(query).await?;
+        Ok(found.iter().filter_map(Target::of).map(|target| target.label).collect())
+    }
+}
+
+impl Recalled {
+    pub(super) fn lines(&self) -> Vec<String> {
+        self.picked.lines()
+    }
+
+    pub(super) fn ids(&self) -> impl Iterator<Item = &str> {
+        self.picked.memories().map(|memory| memory.id.as_str())
+    }
+
+    /// What says of the last sitting that it took place, where a model cannot say it by itself.
+    pub(super) fn opening(&self) -> Option<String> {
+        let arc = self.picked.catch_up.as_ref().and_then(Memory::arc)?;
+        if arc.themes.is_empty() {
+            return None;
+        }
+        Some(format!("Last time we talked about {}. ", arc.themes.join(", ")))
+    }
+
+    /// How it was found.
+    pub(super) fn path(&self) -> Option<&'static str> {
+        (self.picked.memories().next().is_some()).then_some("lexical")
+    }
+
+    /// What the log says of it.
+    pub(super) fn injected(&self) -> Vec<(&'static str, Vec<String>)> {
+        let mut said = Vec::new();
+        let ids: Vec<String> = self.ids().map(str::to_owned).collect();
+        if !ids.is_empty() {
+            said.push(("memory", ids));
+        }
+        if !self.picked.rules.is_empty() {
+            said.push(("rules", self.picked.rules.iter().map(|rule| rule.id.clone()).collect()));
+        }
+        said
+    }
+
+    /// Notes that these were used, at most once a day each: a turn is not worth a write for every memory it reads.
+    pub(super) fn touched(&self) -> Vec<Record> {
+        self.picked
+            .memories()
+            .filter(|memory| memory.last_referenced_at.plus(limits::REFERENCED_GRAIN) <= self.now)
+            .map(|memory| {
+                Record::PutMemory(Box::new(Memory { last_referenced_at: self.now, ..memory.clone() }))
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,399 @@
+//! Decides at the end of a sitting which of its candidates become memories. Alike candidates speak
+//! as one; what was said once is kept only if an earlier sitting knows of it; and a person who asked
+//! not to be remembered is not.
+
+use super::candidate::{Buffer, Candidate, Hold, What};
+use super::command;
+use super::control::{Command, Which};
+use super::extract::extract;
+use super::phrase::Spoken;
+use super::words::{self, Set};
+use super::{Category, Fact, Memory, Owner, Rule, SELF, Source, clip, derived_id};
+use crate::limits;
+
+/// What the decision rests on beside the buffer.
+#[derive(Clone, Copy, Debug)]
+pub struct Sitting<'a> {
+    pub owner: &'a Owner,
+    pub session: &'a str,
+    /// The user's messages of this sitting, in order.
+    pub turns: &'a [Turn<'a>],
+    /// What the owner's memory holds from before.
+    pub memories: &'a [Memory],
+    /// What the user said in earlier sittings, as far as it is at hand.
+    pub earlier: &'a [&'a str],
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Turn<'a> {
+    pub sequence: u64,
+    pub text: &'a str,
+}
+
+/// What is to be kept; [`super::reconcile`] fits it into what is known.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Promoted {
+    pub facts: Vec<Fact>,
+    pub rules: Vec<Rule>,
+}
+
+/// Alike words: half of all, or this many.
+const ALIKE_JACCARD_MIN: f32 = 0.5;
+const ALIKE_SHARED_MIN: usize = 3;
+/// Turns that carry a memory by themselves, and a rule beyond doubt.
+const SUPPORT_MIN: usize = 2;
+const SUPPORT_SURE: usize = 3;
+const CONFIDENCE_SURE: f32 = 0.95;
+const CONFIDENCE_PER_TURN: f32 = 0.05;
+
+pub fn promote(buffer: &Buffer, sitting: &Sitting<'_>) -> Promoted {
+    let commands: Vec<Command> =
+        sitting.turns.iter().filter_map(|turn| command::read(turn.text, None)).collect();
+    if buffer.emptied || commands.contains(&Command::DontSave) {
+        return Promoted::default();
+    }
+    let turns: Vec<Set> = sitting.turns.iter().map(|turn| words::set(turn.text)).collect();
+    let mut promoted = Promoted::default();
+    for cluster in clusters(&buffer.candidates) {
+        if commands.iter().any(|command| cluster.is_unwanted(command)) {
+            continue;
+        }
+        let stated = cluster.sequences().len();
+        let mentioned = turns.iter().filter(|turn| mentions(turn, &cluster.object)).count();
+        let known = || is_known_from_before(&cluster, sitting);
+        match &cluster.best().what {
+            What::Fact { .. } => {
+                // A low view of oneself counts only where it was stated, not where it was spoken of.
+                let support = if cluster.needs_repetition() { stated } else { stated.max(mentioned) };
+                if support >= SUPPORT_MIN || (support == 1 && known()) {
+                    promoted.facts.extend(cluster.fact(sitting, support));
+                }
+            }
+            What::Rule { text } => {
+                let support = stated.max(mentioned);
+                if support >= SUPPORT_MIN {
+                    promoted.rules.push(cluster.rule(sitting, text, support));
+                }
+            }
+        }
+    }
+    let rules = &promoted.rules;
+    promoted.facts.retain(|fact| !rules.iter().any(|rule| guides_the_same(fact, rule)));
+    promoted
+}
+
+/// Makes memories of what a person asked to be remembered, at once: the facts and rules that it
+/// states, or else the words themselves.
+pub fn remember(text: &str, owner: &Owner, session: &str, sequence: u64) -> Promoted {
+    let mut candidates = extract(text, sequence);
+    for candidate in &mut candidates {
+        candidate.confidence = 1.0;
+        candidate.hold = Hold::AtEnd;
+    }
+    if candidates.is_empty() {
+        candidates.push(Candidate {
+            what: What::Fact {
+                subject: SELF.into(),
+                predicate: NOTED.into(),
+                object: clip(text, limits::OBJECT_CHARS_MAX),
+                category: Category::Other,
+            },
+            quote: clip(text, limits::QUOTE_CHARS_MAX),
+            confidence: 1.0,
+            sequence,
+            hold: Hold::AtEnd,
+        });
+    }
+    let sitting = Sitting { owner, session, turns: &[], memories: &[], earlier: &[] };
+    let mut promoted = Promoted::default();
+    for cluster in clusters(&candidates) {
+        match &cluster.best().what {
+            What::Fact { .. } => promoted.facts.extend(cluster.fact(&sitting, 1)),
+            What::Rule { text } => promoted.rules.push(cluster.rule(&sitting, text, 1)),
+        }
+    }
+    promoted
+}
+
+/// The predicate of what was asked to be remembered in words that no rule reads.
+const NOTED: &str = "noted";
+
+/// Candidates that say the same.
+struct Cluster<'a> {
+    members: Vec<&'a Candidate>,
+    all: Set,
+    object: Set,
+}
+
+fn clusters(candidates: &[Candidate]) -> Vec<Cluster<'_>> {
+    let mut clusters: Vec<Cluster<'_>> = Vec::new();
+    for candidate in candidates {
+        let (all, object) = (words::set(&candidate.what.text()), object_words(&candidate.what));
+        let home = clusters.iter().position(|cluster| {
+            same_matter(&cluster.members[0].what, &candidate.what) && cluster.is_alike(&all, &object)
+        });
+        match home {
+            Some(at) => clusters[at].members.push(candidate),
+            None => clusters.push(Cluster { members: vec![candidate], all, object }),
+        }
+    }
+    clusters
+}
+
+fn same_matter(a: &What, b: &What) -> bool {
+    match (a, b) {
+        (What::Fact { subject: a, .. }, What::Fact { subject: b, .. }) => a == b,
+        (What::Rule { text: a }, What::Rule { text: b }) => negates(a) == negates(b),
+        (What::Fact { .. }, What::Rule { .. }) | (What::Rule { .. }, What::Fact { .. }) => false,
+    }
+}
+
+fn object_words(what: &What) -> Set {
+    match what {
+        What::Fact { object, .. } => words::set(object),
+        What::Rule { text } => words::set(text),
+    }
+}
+
+/// Whether the words of a turn name all of an object, or two of its words.
+fn mentions(turn: &Set, object: &Set) -> bool {
+    !object.is_empty() && (object.is_subset(turn) || words::shared(turn, object) >= 2)
+}
+
+pub(super) fn alike(a: &Set, b: &Set) -> bool {
+    words::jaccard(a, b) >= ALIKE_JACCARD_MIN || words::shared(a, b) >= ALIKE_SHARED_MIN
+}
+
+/// "Never" and "always" share all other words.
+pub(super) fn negates(text: &str) -> bool {
+    Spoken::of(text).words.iter().any(|word| words::is_negation(&word.text))
+}
+
+fn is_known_from_before(cluster: &Cluster<'_>, sitting: &Sitting<'_>) -> bool {
+    let in_memory =
+        sitting.memories.iter().any(|memory| mentions(&words::set(&memory.text()), &cluster.object));
+    in_memory || sitting.earlier.iter().any(|text| mentions(&words::set(text), &cluster.object))
+}
+
+/// A preference about how to be answered is said better by the rule.
+fn guides_the_same(fact: &Fact, rule: &Rule) -> bool {
+    fact.category == Category::Preference && mentions(&words::set(&rule.text), &words::set(&fact.object))
+}
+
+impl<'a> Cluster<'a> {
+    fn is_alike(&self, all: &Set, object: &Set) -> bool {
+        alike(&self.all, all) && words::shared(&self.object, object) > 0
+    }
+
+    fn best(&self) -> &'a Candidate {
+        let first = self.members[0];
+        self.members
+            .iter()
+            .fold(first, |best, one| if one.confidence >= best.confidence { one } else { best })
+    }
+
+    fn needs_repetition(&self) -> bool {
+        self.members.iter().any(|one| one.hold == Hold::NeedsRepetition)
+    }
+
+    fn sequences(&self) -> Vec<u64> {
+        let mut sequences: Vec<u64> = self.members.iter().map(|one| one.sequence).collect();
+        sequences.sort_unstable();
+        sequences.dedup();
+        sequences
+    }
+
+    /// The person asked, later on, to forget just this.
+    fn is_unwanted(&self, command: &Command) -> bool {
+        match command {
+            Command::Forget(Which::Query(query)) => {
+                let query = words::set(query);
+                query.iter().any(|word| EVERYTHING.contains(&&**word)) || mentions(&query, &self.object)
+            }
+            _ => false,
+        }
+    }
+
+    fn sources(&self, sitting: &Sitting<'_>) -> Vec<Source> {
+        let mut sources = Vec::new();
+        Source::add(&mut sources, sitting.session, self.sequences());
+        sources
+    }
+
+    fn confidence(&self, support: usize) -> f32 {
+        (self.best().confidence + CONFIDENCE_PER_TURN * (support.saturating_sub(1)) as f32).clamp(0.0, 1.0)
+    }
+
+    fn fact(&self, sitting: &Sitting<'_>, support: usize) -> Option<Fact> {
+        let best = self.best();
+        let What::Fact { subject, predicate, object, category } = &best.what else { return None };
+        Some(Fact {
+            subject: subject.clone(),
+            predicate: predicate.clone(),
+            object: object.clone(),
+            quote: best.quote.clone(),
+            category: *category,
+            confidence: self.confidence(support),
+            sources: self.sources(sitting),
+            support: u32::try_from(support).unwrap_or(u32::MAX),
+            superseded_by: None,
+        })
+    }
+
+    fn rule(&self, sitting: &Sitting<'_>, text: &str, support: usize) -> Rule {
+        let mut quotes: Vec<String> = Vec::new();
+        for quote in self.members.iter().map(|one| &one.quote) {
+            if quotes.len() < limits::RULE_QUOTES_MAX && !quotes.contains(quote) {
+                quotes.push(quote.clone());
+            }
+        }
+        let sure = support >= SUPPORT_SURE;
+        let said: Vec<String> = words::set(text).into_iter().collect();
+        Rule {
+            id: derived_id(&["rule", sitting.owner.as_str(), &said.join(" ")]),
+            text: text.to_owned(),
+            confidence: if sure { CONFIDENCE_SURE } else { self.confidence(support).min(CONFIDENCE_SURE) },
+            quotes,
+            sources: self.sources(sitting),
+        }
+    }
+}
+
+const EVERYTHING: &[&str] = &["everything", "alles", "tout", "todo", "tutto", "tudo"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::Body;
+    use crate::time::Timestamp;
+
+    /// Holds what the turns say and promotes it.
+    fn end(turns: &[&str], memories: &[Memory], earlier: &[&str]) -> Promoted {
+        let owner = Owner::stored("user:a");
+        let turns: Vec<_> =
+            turns.iter().enumerate().map(|(n, text)| Turn { sequence: n as u64 + 1, text }).collect();
+        let mut buffer = Buffer::default();
+        for turn in &turns {
+            buffer.hold(extract(turn.text, turn.sequence));
+        }
+        promote(&buffer, &Sitting { owner: &owner, session: "s", turns: &turns, memories, earlier })
+    }
+
+    fn objects(promoted: &Promoted) -> Vec<&str> {
+        promoted.facts.iter().map(|fact| fact.object.as_str()).collect()
+    }
+
+    fn fact(predicate: &str, object: &str) -> Memory {
+        let fact = remember("x y z", &Owner::stored("user:a"), "old", 1).facts.remove(0);
+        let fact = Fact { predicate: predicate.into(), object: object.into(), quote: String::new(), ..fact };
+        Memory {
+            id: "m".into(),
+            owner: Owner::stored("user:a"),
+            body: Body::Fact(fact),
+            created_at: Timestamp::default(),
+            last_referenced_at: Timestamp::default(),
+            dormant_at: None,
+        }
+    }
+
+    #[test]
+    fn support_decides_what_is_kept() {
+        type Row<'a> = (&'a str, &'a [&'a str], &'a [&'a str], &'a [&'a str]);
+        let table: [Row<'_>; 12] = [
+            ("said once", &["I live in Graz", "Nice weather"], &[], &[]),
+            ("said twice", &["I live in Graz", "As I said, I live in Graz"], &[], &["Graz"]),
+            ("said twice in one turn", &["I live in Graz. Yes, I live in Graz."], &[], &[]),
+            ("said and mentioned", &["I live in Graz", "Graz is so hot in summer"], &[], &["Graz"]),
+            ("two of its words", &["I love old green tea", "green tea helps"], &[], &["old green tea"]),
+            ("one of its words", &["I love old green tea", "a green door"], &[], &[]),
+            ("known from before", &["I live in Graz"], &["How is Graz today?"], &["Graz"]),
+            ("unknown from before", &["I live in Graz"], &["How is Wien today?"], &[]),
+            ("a low said once", &["I am worthless", "I feel worthless you say"], &[], &[]),
+            ("a low said twice", &["I am worthless", "Really, I'm useless"], &[], &["worthless"]),
+            ("a low known before", &["I am worthless"], &["they call me worthless"], &["worthless"]),
+            ("nothing said", &[], &["I live in Graz"], &[]),
+        ];
+        for (name, turns, earlier, kept) in table {
+            assert_eq!(objects(&end(turns, &[], earlier)), kept, "{name}");
+        }
+    }
+
+    #[test]
+    fn an_existing_memory_is_support_from_an_earlier_sitting() {
+        let known = [fact("likes", "green tea")];
+        assert_eq!(objects(&end(&["I love green tea"], &known, &[])), ["green tea"]);
+        assert!(end(&["I love black coffee"], &known, &[]).facts.is_empty());
+    }
+
+    #[test]
+    fn rules_need_two_turns_and_are_sure_at_three() {
+        let rule = "Please always answer in short sentences";
+        assert!(end(&[rule, "ok"], &[], &[rule]).rules.is_empty());
+        let twice = end(&[rule, "Always answer in short sentences!"], &[], &[]);
+        assert_eq!(twice.rules.len(), 1);
+        assert!(twice.rules[0].confidence < CONFIDENCE_SURE);
+        assert_eq!(twice.rules[0].sources[0].sequences, [1, 2]);
+        let often: Vec<_> = (0..5).map(|n| format!("{rule}{}", "!".repeat(n))).collect();
+        let often = end(&often.iter().map(String::as_str).collect::<Vec<_>>(), &[], &[]);
+        assert_eq!(often.rules[0].confidence, CONFIDENCE_SURE);
+        assert_eq!(often.rules[0].quotes.len(), limits::RULE_QUOTES_MAX);
+    }
+
+    #[test]
+    fn a_turn_that_asked_not_to_save_drops_everything() {
+        let turns = ["I live in Graz", "I live in Graz", "Don't save this"];
+        assert_eq!(end(&turns, &[], &[]), Promoted::default());
+        let mut buffer = Buffer::default();
+        buffer.hold(extract(turns[0], 1));
+        buffer.emptied = true;
+        let owner = Owner::stored("user:a");
+        let sitting = Sitting { owner: &owner, session: "s", turns: &[], memories: &[], earlier: &["Graz"] };
+        assert_eq!(promote(&buffer, &sitting), Promoted::default());
+    }
+
+    #[test]
+    fn what_the_person_asked_to_forget_is_not_promoted() {
+        let turns =
+            ["I live in Graz", "I live in Graz, I love tea", "I love tea", "Forget that I live in Graz"];
+        assert_eq!(objects(&end(&turns, &[], &[])), ["tea"]);
+        let turns = ["I live in Graz", "I live in Graz", "Forget everything"];
+        assert_eq!(end(&turns, &[], &[]), Promoted::default());
+    }
+
+    #[test]
+    fn unlike_candidates_stay_apart_and_alike_ones_are_one() {
+        let turns = [
+            "I live in Graz", "I live in Graz", "My sister lives in Graz", "My sister lives in Graz",
+            "I hate tea",
+        ];
+        let promoted = end(&turns, &[], &[]);
+        let subjects: Vec<_> = promoted.facts.iter().map(|fact| fact.subject.as_str()).collect();
+        assert_eq!(subjects, [SELF, "sister"]);
+        assert_eq!(promoted.facts[0].sources, [Source { session: "s".into(), sequences: vec![1, 2] }]);
+    }
+
+    #[test]
+    fn a_preference_yields_to_the_rule_that_says_the_same() {
+        let turns = [
+            "I prefer short sentences", "I prefer short sentences", "Always use short sentences",
+            "Always use short sentences",
+        ];
+        let promoted = end(&turns, &[], &[]);
+        assert_eq!((promoted.facts.len(), promoted.rules.len()), (0, 1));
+    }
+
+    #[test]
+    fn what_is_asked_to_be_remembered_is_kept_at_once() {
+        let owner = Owner::stored("user:a");
+        let kept = |text| remember(text, &owner, "s", 9);
+        let read = kept("I live in Graz").facts;
+        assert_eq!((read[0].predicate.as_str(), read[0].object.as_str()), ("lives_in", "Graz"));
+        assert_eq!(read[0].sources, [Source { session: "s".into(), sequences: vec![9] }]);
+        let plain = kept("the key is under the mat").facts;
+        assert_eq!(
+            (plain[0].predicate.as_str(), plain[0].object.as_str()),
+            (NOTED, "the key is under the mat")
+        );
+        assert_eq!(kept("always answer in German").rules.len(), 1);
+    }
+}

@@ -1,0 +1,149 @@
+//! Talk: a turn that is kept, one that is not, and one that is heard while it is said.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
+use axum::response::Response;
+use sederunt_agents::talk::Progress;
+use sederunt_core::engine::Post;
+use sederunt_core::{Error, SessionId, limits};
+use serde_json::json;
+
+use super::Conflict;
+use crate::http::App;
+use crate::http::auth::Caller;
+use crate::http::body::Input;
+use crate::http::error::{Refused, Result};
+use crate::http::wire::talk::{ChatRequest, ChatResponse, TurnRequest};
+
+/// Run a turn that leaves nothing
+#[utoipa::path(
+    post, path = "/api/turn", operation_id = "turn", tag = "talk", request_body = TurnRequest,
+    responses((status = 200, description = "The answer", body = ChatResponse))
+)]
+pub async fn turn(
+    State(app): State<App>,
+    caller: Caller,
+    input: Input<TurnRequest>,
+) -> Result<Json<ChatResponse>> {
+    sederunt_core::access::check_general(&caller.actor, sederunt_core::access::Verb::Write)?;
+    let model = input.body.model.clone();
+    let messages = input.body.messages()?;
+    let answer = app.talker.run_agent(messages, model.as_deref(), &mut |_| {}).await.map_err(Error::from)?;
+    Ok(Json(answer.try_into()?))
+}
+
+/// Talk
+///
+/// Keeps the message, answers it, and keeps the answer. The conversation is opened with its first
+/// message. While another turn runs, this one waits for it. A repeat under the same `Idempotency-Key`
+/// waits for the first one's turn.
+#[utoipa::path(
+    post, path = "/api/chat", operation_id = "chat", tag = "talk", request_body = ChatRequest,
+    responses((status = 200, description = "The answer", body = ChatResponse), Conflict)
+)]
+pub async fn chat(
+    State(app): State<App>,
+    caller: Caller,
+    input: Input<ChatRequest>,
+) -> Result<Json<ChatResponse>> {
+    let taken = {
+        let (id, post) = open(&app, &caller, &input.body).await?;
+        app.talker.post(&caller.actor, &id, post, input.key).await?
+    };
+    Ok(Json(app.talker.reply_to(&caller.actor, taken).await?.try_into()?))
+}
+
+/// The conversation that a request names, and what it says in it.
+async fn open(app: &App, caller: &Caller, request: &ChatRequest) -> Result<(SessionId, Post)> {
+    let content = request.content()?;
+    let mode = request.memory_mode.map(Into::into);
+    let id = app.talker.open(&caller.actor, &request.thread_id, mode).await?;
+    let post = Post {
+        content,
+        external_event_id: None,
+        on_busy: sederunt_core::talk::turn::OnBusy::default(),
+        tier: request.response_model_tier.map(Into::into).unwrap_or_default(),
+        user: request.user_id.clone(),
+    };
+    Ok((id, post))
+}
+
+/// Talk, and hear the answer while it is said
+///
+/// A WebSocket. Send one request as JSON, shaped as for `chat`; frames come back:
+/// `{"type":"status","stage","detail"}`, `{"type":"chunk","text"}`, `{"type":"done","response"}` or
+/// `{"type":"error","code","message"}`. It closes with 1000 after the answer, 1008 for a conflict or bad
+/// input, 1011 for a failure. Whoever hangs up does not stop the turn.
+#[utoipa::path(
+    get, path = "/api/chat/stream", operation_id = "chat_stream", tag = "talk",
+    responses(
+        (status = 101, description = "The connection becomes a WebSocket"),
+        (status = 426, description = "This is a WebSocket: ask for an upgrade")
+    )
+)]
+pub async fn stream(State(app): State<App>, caller: Caller, upgrade: WebSocketUpgrade) -> Response {
+    upgrade
+        .max_message_size(limits::BODY_BYTES_MAX)
+        .on_upgrade(move |socket| async move { serve(app, caller, socket).await })
+}
+
+/// How long a client may take to say what it wants.
+const REQUEST_WAIT_MAX: Duration = Duration::from_secs(30);
+/// The longest reason that a close may carry.
+const REASON_BYTES_MAX: usize = 120;
+
+async fn serve(app: App, caller: Caller, mut socket: WebSocket) {
+    let (code, reason) = match answer(&app, &caller, &mut socket).await {
+        Ok(()) => (1000, String::new()),
+        Err(refused) => {
+            let (code, message) = (refused.code(), refused.message());
+            let frame = json!({"type": "error", "code": code, "message": message});
+            let _ = socket.send(Message::text(frame.to_string())).await;
+            let close = if refused.status().is_server_error() { 1011 } else { 1008 };
+            (close, code.chars().take(REASON_BYTES_MAX).collect())
+        }
+    };
+    let _ = socket.send(Message::Close(Some(CloseFrame { code, reason: reason.into() }))).await;
+}
+
+async fn answer(app: &App, caller: &Caller, socket: &mut WebSocket) -> Result<()> {
+    let request = request(socket).await?;
+    let (id, post) = open(app, caller, &request).await?;
+    let mut taken = app.talker.post(&caller.actor, &id, post, None).await?;
+    while let Some(progress) = taken.progress.recv().await {
+        let frame = match progress {
+            Progress::Stage { stage, detail } => json!({"type": "status", "stage": stage, "detail": detail}),
+            Progress::Chunk(text) => json!({"type": "chunk", "text": text}),
+        };
+        // The turn goes on without a listener.
+        if socket.send(Message::text(frame.to_string())).await.is_err() {
+            return Ok(());
+        }
+    }
+    let reply = app.talker.reply_to(&caller.actor, taken).await?;
+    let response = ChatResponse::try_from(reply)?;
+    let frame = json!({"type": "done", "response": response});
+    let _ = socket.send(Message::text(frame.to_string())).await;
+    Ok(())
+}
+
+/// The one request of a connection.
+async fn request(socket: &mut WebSocket) -> Result<ChatRequest> {
+    let text = tokio::time::timeout(REQUEST_WAIT_MAX, async {
+        while let Some(message) = socket.recv().await {
+            match message {
+                Ok(Message::Text(text)) => return Ok(text),
+                Ok(Message::Ping(_) | Message::Pong(_)) => {}
+                Ok(Message::Binary(_) | Message::Close(_)) | Err(_) => break,
+            }
+        }
+        Err(Refused::from(Error::BadJson("send one request as text".to_owned())))
+    })
+    .await
+    .map_err(|_| Refused::SlowBody)??;
+    let canonical = sederunt_core::json::canonical(text.as_bytes())?;
+    Ok(sederunt_core::strict::read(&canonical)?)
+}

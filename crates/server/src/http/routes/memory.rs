@@ -1,0 +1,155 @@
+//! What is remembered of somebody: look at it, delete it, let it be brought up or not.
+
+use axum::Json;
+use axum::extract::State;
+use http::StatusCode;
+use sederunt_core::memory::{Kind, Owner};
+use sederunt_core::{Error, SessionId};
+
+use crate::http::App;
+use crate::http::auth::Caller;
+use crate::http::body::Input;
+use crate::http::error::Result;
+use crate::http::path::At;
+use crate::http::query::Asked;
+use crate::http::wire::memory::{
+    ArcList, FactList, MemoryStatus, RecallDone, RecallRequest, RuleList, Whose, WhoseAsked, WhosePage,
+    WhosePageAsked,
+};
+
+async fn owner(app: &App, caller: &Caller, whose: &Whose) -> Result<Owner> {
+    Ok(app.engine.memory_owner(&caller.actor, whose.thread.as_ref(), whose.user.as_deref()).await?)
+}
+
+/// Ask how much is remembered
+#[utoipa::path(
+    get, path = "/api/memory/status", operation_id = "memory_status", tag = "memory", params(WhoseAsked),
+    responses((status = 200, description = "How much", body = MemoryStatus))
+)]
+pub async fn status(
+    State(app): State<App>,
+    caller: Caller,
+    Asked(whose): Asked<Whose>,
+) -> Result<Json<MemoryStatus>> {
+    let owner = owner(&app, &caller, &whose).await?;
+    Ok(Json(app.engine.memory_status(&caller.actor, &owner, whose.thread.as_ref()).await?.into()))
+}
+
+/// List facts
+#[utoipa::path(
+    get, path = "/api/memory/facts", operation_id = "list_facts", tag = "memory", params(WhosePageAsked),
+    responses((status = 200, description = "A page, newest first", body = FactList))
+)]
+pub async fn facts(
+    State(app): State<App>,
+    caller: Caller,
+    Asked(asked): Asked<WhosePage>,
+) -> Result<Json<FactList>> {
+    let owner = owner(&app, &caller, &asked.whose).await?;
+    let page = app.engine.memories(&caller.actor, &owner, Kind::Fact, asked.after, asked.limit).await?;
+    Ok(Json(page.into()))
+}
+
+/// Forget a fact
+#[utoipa::path(
+    delete, path = "/api/memory/facts/{id}", operation_id = "forget_fact", tag = "memory",
+    params(("id" = String, Path, description = "The fact"), WhoseAsked),
+    responses((status = 204, description = "Forgotten"))
+)]
+pub async fn forget_fact(
+    State(app): State<App>,
+    caller: Caller,
+    At(id): At<String>,
+    Asked(whose): Asked<Whose>,
+) -> Result<StatusCode> {
+    let owner = owner(&app, &caller, &whose).await?;
+    app.engine.forget(&caller.actor, &owner, Kind::Fact, &id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// List arcs
+#[utoipa::path(
+    get, path = "/api/memory/arcs", operation_id = "list_arcs", tag = "memory", params(WhosePageAsked),
+    responses((status = 200, description = "A page, newest first", body = ArcList))
+)]
+pub async fn arcs(
+    State(app): State<App>,
+    caller: Caller,
+    Asked(asked): Asked<WhosePage>,
+) -> Result<Json<ArcList>> {
+    let owner = owner(&app, &caller, &asked.whose).await?;
+    let page = app.engine.memories(&caller.actor, &owner, Kind::Arc, asked.after, asked.limit).await?;
+    Ok(Json(page.into()))
+}
+
+/// Forget an arc
+#[utoipa::path(
+    delete, path = "/api/memory/arcs/{id}", operation_id = "forget_arc", tag = "memory",
+    params(("id" = String, Path, description = "The arc"), WhoseAsked),
+    responses((status = 204, description = "Forgotten"))
+)]
+pub async fn forget_arc(
+    State(app): State<App>,
+    caller: Caller,
+    At(id): At<String>,
+    Asked(whose): Asked<Whose>,
+) -> Result<StatusCode> {
+    let owner = owner(&app, &caller, &whose).await?;
+    app.engine.forget(&caller.actor, &owner, Kind::Arc, &id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// List rules
+#[utoipa::path(
+    get, path = "/api/memory/rules", operation_id = "list_rules", tag = "memory", params(WhoseAsked),
+    responses((status = 200, description = "The rules, oldest first", body = RuleList))
+)]
+pub async fn rules(
+    State(app): State<App>,
+    caller: Caller,
+    Asked(whose): Asked<Whose>,
+) -> Result<Json<RuleList>> {
+    let owner = owner(&app, &caller, &whose).await?;
+    Ok(Json(app.engine.profile(&caller.actor, &owner).await?.into()))
+}
+
+/// Forget a rule
+#[utoipa::path(
+    delete, path = "/api/memory/rules/{id}", operation_id = "forget_rule", tag = "memory",
+    params(("id" = String, Path, description = "The rule"), WhoseAsked),
+    responses((status = 204, description = "Forgotten"))
+)]
+pub async fn forget_rule(
+    State(app): State<App>,
+    caller: Caller,
+    At(id): At<String>,
+    Asked(whose): Asked<Whose>,
+) -> Result<StatusCode> {
+    let owner = owner(&app, &caller, &whose).await?;
+    app.engine.forget_rule(&caller.actor, &owner, &id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Let the past be brought up, or not
+#[utoipa::path(
+    patch, path = "/api/memory/recall", operation_id = "set_recall", tag = "memory", request_body = RecallRequest,
+    responses((status = 200, description = "As it is now", body = RecallDone))
+)]
+pub async fn recall(
+    State(app): State<App>,
+    caller: Caller,
+    input: Input<RecallRequest>,
+) -> Result<Json<RecallDone>> {
+    let asked = input.body;
+    let thread = asked
+        .thread_id
+        .as_deref()
+        .map(|text| {
+            SessionId::parse(text).map_err(|_| Error::invalid("thread_id", "is no id of a conversation"))
+        })
+        .transpose()?;
+    let whose = Whose { thread, user: asked.user_id };
+    let owner = owner(&app, &caller, &whose).await?;
+    app.engine.set_recall(&caller.actor, &owner, asked.enabled).await?;
+    Ok(Json(RecallDone { enabled: asked.enabled }))
+}

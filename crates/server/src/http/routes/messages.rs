@@ -1,0 +1,153 @@
+//! Messages in sessions, and looking back over what was said.
+
+use axum::Json;
+use axum::extract::State;
+use http::StatusCode;
+use sederunt_core::engine::{Append, DraftEvent, Post};
+use sederunt_core::{Error, SessionId};
+use utoipa::IntoParams;
+
+use super::Conflict;
+use crate::http::App;
+use crate::http::auth::Caller;
+use crate::http::body::{Input, InputAsked};
+use crate::http::error::Result;
+use crate::http::path::At;
+use crate::http::query::{Ask, Asked, Pairs};
+use crate::http::wire::talk::{CheckpointDone, CheckpointRequest, MessageDone, MessageRequest, Replay};
+use crate::http::wire::{Count, Raw};
+
+/// Whether to wait.
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "stands in the document only; `Wait` is what is read")]
+pub struct WaitAsked {
+    /// Answer with the reply, not before it is there.
+    wait: Option<bool>,
+}
+
+#[derive(Debug)]
+pub struct Wait(bool);
+
+impl Ask for Wait {
+    fn read(pairs: &mut Pairs) -> Result<Self, Error> {
+        Ok(Self(pairs.flag(&["wait"])?.unwrap_or(false)))
+    }
+}
+
+/// Post a message
+///
+/// Into a conversation: its turn starts, or waits for the one that runs, as `on_busy` says. With
+/// `append_only` it is kept and shown, and nobody answers.
+#[utoipa::path(
+    post, path = "/api/sessions/{id}/messages", operation_id = "post_message", tag = "talk",
+    params(("id" = String, Path, description = "The session"), WaitAsked), request_body = MessageRequest,
+    responses(
+        (status = 202, description = "Kept; the answer comes through the log", body = MessageDone),
+        (status = 200, description = "Kept, and answered where that was waited for", body = MessageDone),
+        Conflict
+    )
+)]
+pub async fn post(
+    State(app): State<App>,
+    caller: Caller,
+    At(id): At<SessionId>,
+    input: InputAsked<MessageRequest, Wait>,
+) -> Result<(StatusCode, Json<MessageDone>)> {
+    let content = input.body.content()?;
+    let done = |sequence: u64, triggered| MessageDone {
+        session_id: id.to_string(),
+        message_id: format!("{id}#{sequence}"),
+        sequence: Count(sequence),
+        triggered,
+        reply: None,
+    };
+    if input.body.append_only.unwrap_or(false) {
+        let draft =
+            DraftEvent { kind: "user.message".to_owned(), content: Some(content), ..DraftEvent::default() };
+        let wish = Append { events: vec![draft], ..Append::default() };
+        let appended = app.engine.append(&caller.actor, &id, wish, input.key).await?;
+        return Ok((StatusCode::OK, Json(done(appended.last_sequence, false))));
+    }
+    let wish = Post {
+        content,
+        external_event_id: None,
+        on_busy: input.body.on_busy.map(Into::into).unwrap_or_default(),
+        tier: sederunt_core::talk::Tier::default(),
+        user: None,
+    };
+    let taken = app.talker.post(&caller.actor, &id, wish, input.key).await?;
+    let mut answer = done(taken.message.sequence, true);
+    if !input.asked.0 {
+        return Ok((StatusCode::ACCEPTED, Json(answer)));
+    }
+    answer.reply = Some(app.talker.reply_to(&caller.actor, taken).await?.try_into()?);
+    Ok((StatusCode::OK, Json(answer)))
+}
+
+/// Look back over a session
+///
+/// What was said since the last time is read for what is worth remembering, and the session gets a
+/// description unless a person wrote one. Nothing new: nothing is done.
+#[utoipa::path(
+    post, path = "/api/sessions/{id}/checkpoint", operation_id = "checkpoint", tag = "talk",
+    params(("id" = String, Path, description = "The session")), request_body = Option<CheckpointRequest>,
+    responses((status = 200, description = "What it came to", body = CheckpointDone), Conflict)
+)]
+pub async fn checkpoint(
+    State(app): State<App>,
+    caller: Caller,
+    At(id): At<SessionId>,
+    input: Input<CheckpointRequest>,
+) -> Result<Json<CheckpointDone>> {
+    if input.body.reason.as_deref().is_some_and(|reason| reason != "manual") {
+        return Err(Error::invalid("reason", "must be manual").into());
+    }
+    let done = app.talker.checkpoint(&caller.actor, &id).await?;
+    Ok(Json(CheckpointDone {
+        ran: done.ran,
+        events_read: Count(done.events_read),
+        wrote: done.wrote.into_iter().map(str::to_owned).collect(),
+    }))
+}
+
+/// How far to read.
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "stands in the document only; `UpTo` is what is read")]
+pub struct UpToAsked {
+    /// The state after this sequence; the newest otherwise.
+    at_sequence: Option<i64>,
+}
+
+#[derive(Debug)]
+pub struct UpTo(pub Option<u64>);
+
+impl Ask for UpTo {
+    fn read(pairs: &mut Pairs) -> Result<Self, Error> {
+        Ok(Self(pairs.number(&["at_sequence", "atSequence"])?))
+    }
+}
+
+/// Read a conversation's state from its log
+///
+/// At any sequence. For the newest one the answer says whether the kept state is the same.
+#[utoipa::path(
+    get, path = "/api/sessions/{id}/replay", operation_id = "replay", tag = "talk",
+    params(("id" = String, Path, description = "The session"), UpToAsked),
+    responses((status = 200, description = "The state", body = Replay))
+)]
+pub async fn replay(
+    State(app): State<App>,
+    caller: Caller,
+    At(id): At<SessionId>,
+    Asked(UpTo(at)): Asked<UpTo>,
+) -> Result<Json<Replay>> {
+    let standing = app.engine.standing(&caller.actor, &id).await?;
+    let last = standing.session.head.last_sequence;
+    let sequence = at.unwrap_or(last).min(last);
+    let state = app.engine.state_at(&caller.actor, &id, sequence).await?;
+    let matches = (sequence == last).then(|| state == standing.talk.state);
+    let state = Raw(sederunt_core::json::Json::of(&state)?);
+    Ok(Json(Replay { session_id: id.to_string(), sequence: Count(sequence), state, matches }))
+}

@@ -1,0 +1,231 @@
+//! Conversations: list them, look into them, end and rate their sittings.
+
+use axum::Json;
+use axum::extract::State;
+use sederunt_agents::talk::end::EndWish;
+use sederunt_core::access::Verb;
+use sederunt_core::feedback::{Modality, RatingSource};
+use sederunt_core::session::SessionType;
+use sederunt_core::session::query::{ListCursor, SessionQuery, Types};
+use sederunt_core::{Error, SessionId};
+use utoipa::IntoParams;
+
+use super::Conflict;
+use super::messages::{UpTo, UpToAsked};
+use crate::http::App;
+use crate::http::auth::Caller;
+use crate::http::body::Input;
+use crate::http::error::Result;
+use crate::http::path::At;
+use crate::http::query::{Ask, Asked, Pairs};
+use crate::http::wire::thread::{
+    EndDone, EndRequest, History, RateDone, RateRequest, ThreadList, ThreadState, ThreadStatus, check_mode,
+};
+use crate::http::wire::{Count, Raw};
+
+/// A page of conversations.
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "stands in the document only; `Threads` is what is read")]
+pub struct ThreadsAsked {
+    #[param(minimum = 1, maximum = 100, default = 20)]
+    limit: Option<i64>,
+    /// A `next_cursor` of this list.
+    cursor: Option<String>,
+}
+
+#[derive(Debug)]
+pub struct Threads {
+    limit: usize,
+    after: Option<ListCursor>,
+}
+
+const THREADS_DEFAULT: usize = 20;
+const THREADS_MAX: usize = 100;
+
+/// A page size within the bounds of what people scroll through.
+fn few(pairs: &mut Pairs) -> Result<usize, Error> {
+    let rule = format!("must be 1 to {THREADS_MAX}");
+    let limit = pairs.parsed(&["limit"], &rule, |text| {
+        text.parse().ok().filter(|limit| (1..=THREADS_MAX).contains(limit))
+    })?;
+    Ok(limit.unwrap_or(THREADS_DEFAULT))
+}
+
+impl Ask for Threads {
+    fn read(pairs: &mut Pairs) -> Result<Self, Error> {
+        Ok(Self { limit: few(pairs)?, after: pairs.list_cursor()? })
+    }
+}
+
+/// List conversations
+///
+/// Newest first. Incognito ones are in no list.
+#[utoipa::path(
+    get, path = "/api/threads", operation_id = "list_threads", tag = "talk", params(ThreadsAsked),
+    responses((status = 200, description = "A page", body = ThreadList))
+)]
+pub async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Asked(asked): Asked<Threads>,
+) -> Result<Json<ThreadList>> {
+    let query = SessionQuery {
+        inactive: Some(false),
+        after: asked.after,
+        ..SessionQuery::of(Types::Only(SessionType::Mixed), asked.limit)
+    };
+    let page = app.engine.sessions(&caller.actor, query).await?;
+    Ok(Json(ThreadList {
+        items: page.items.into_iter().filter(|session| session.head.is_talk).map(Into::into).collect(),
+        next_cursor: page.next.map(|next| next.to_string()),
+    }))
+}
+
+/// How much of a history.
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "stands in the document only; `Newest` is what is read")]
+pub struct NewestAsked {
+    /// So many of the newest.
+    #[param(minimum = 1, maximum = 1000, default = 100)]
+    limit: Option<i64>,
+}
+
+#[derive(Debug)]
+pub struct Newest(usize);
+
+impl Ask for Newest {
+    fn read(pairs: &mut Pairs) -> Result<Self, Error> {
+        pairs.limit().map(Self)
+    }
+}
+
+/// Read what was said
+///
+/// The newest part, oldest first; nothing for a conversation that has not begun.
+#[utoipa::path(
+    get, path = "/api/threads/{id}/history", operation_id = "thread_history", tag = "talk",
+    params(("id" = String, Path, description = "The conversation"), NewestAsked),
+    responses((status = 200, description = "What was said", body = History))
+)]
+pub async fn history(
+    State(app): State<App>,
+    caller: Caller,
+    At(id): At<SessionId>,
+    Asked(Newest(limit)): Asked<Newest>,
+) -> Result<Json<History>> {
+    let session = match app.engine.session(&caller.actor, &id).await {
+        Ok(session) => session,
+        Err(Error::NotFound) => return Ok(Json(History { items: Vec::new() })),
+        Err(error) => return Err(error.into()),
+    };
+    let said = app.engine.said_since(&session, None, limit).await?;
+    Ok(Json(History { items: said.into_iter().map(Into::into).collect() }))
+}
+
+/// Look into a conversation
+#[utoipa::path(
+    get, path = "/api/threads/{id}/state", operation_id = "thread_state", tag = "talk",
+    params(("id" = String, Path, description = "The conversation"), UpToAsked),
+    responses((status = 200, description = "Its state", body = ThreadState))
+)]
+pub async fn state(
+    State(app): State<App>,
+    caller: Caller,
+    At(id): At<SessionId>,
+    Asked(UpTo(at)): Asked<UpTo>,
+) -> Result<Json<ThreadState>> {
+    let standing = app.engine.standing(&caller.actor, &id).await?;
+    let last = standing.session.head.last_sequence;
+    let (sequence, state) = match at {
+        Some(at) if at < last => (at, app.engine.state_at(&caller.actor, &id, at).await?),
+        _ => (last, standing.talk.state),
+    };
+    let state = Raw(sederunt_core::json::Json::of(&state)?);
+    Ok(Json(ThreadState { thread_id: id.to_string(), sequence: Count(sequence), state }))
+}
+
+/// Ask whether a sitting is open
+#[utoipa::path(
+    get, path = "/api/threads/{id}/session-status", operation_id = "thread_status", tag = "talk",
+    params(("id" = String, Path, description = "The conversation")),
+    responses((status = 200, description = "Where it stands", body = ThreadStatus))
+)]
+pub async fn status(
+    State(app): State<App>,
+    caller: Caller,
+    At(id): At<SessionId>,
+    Asked(()): Asked<()>,
+) -> Result<Json<ThreadStatus>> {
+    match app.engine.standing(&caller.actor, &id).await {
+        Ok(standing) => Ok(Json(standing.into())),
+        Err(Error::NotFound) => Ok(Json(ThreadStatus {
+            has_active_session: false,
+            status: "absent".to_owned(),
+            sitting: None,
+            turn_count: Count(0),
+            waiting: Count(0),
+        })),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// End a sitting
+///
+/// Rates it, sums it up, keeps what is worth keeping, closes it; the conversation goes on with its next
+/// message. Waits for a turn that runs. Nothing to end is no error.
+#[utoipa::path(
+    post, path = "/api/threads/{id}/end", operation_id = "end_sitting", tag = "talk",
+    params(("id" = String, Path, description = "The conversation")), request_body = Option<EndRequest>,
+    responses((status = 200, description = "How it ended", body = EndDone), Conflict)
+)]
+pub async fn end(
+    State(app): State<App>,
+    caller: Caller,
+    At(id): At<SessionId>,
+    input: Input<Option<EndRequest>>,
+) -> Result<Json<EndDone>> {
+    let asked = input.body.unwrap_or_default();
+    let wish = EndWish {
+        rating: asked.feedback.map(Into::into),
+        source: asked.source.map_or(RatingSource::ApiEnd, Into::into),
+        modality: asked.modality.map(Into::into).unwrap_or_default(),
+        discard: asked.discard.unwrap_or(false),
+    };
+    if let Some(mode) = asked.memory_mode
+        && let Ok(session) = app.engine.session(&caller.actor, &id).await
+    {
+        check_mode(&session, Some(mode))?;
+    }
+    match app.talker.end(&caller.actor, &id, wish).await {
+        Ok(ending) => Ok(Json(ending.into())),
+        // Missing and not yours look the same, and both have nothing to end.
+        Err(Error::NotFound) => Ok(Json(EndDone::nothing())),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Rate a sitting that has ended
+///
+/// The one that ended last, or else the one that is open. The first rating stands. Before any sitting
+/// has ended it is 409 `nothing_ended`.
+#[utoipa::path(
+    post, path = "/api/threads/{id}/feedback", operation_id = "rate_sitting", tag = "talk",
+    params(("id" = String, Path, description = "The conversation")), request_body = RateRequest,
+    responses((status = 200, description = "Whether it was kept", body = RateDone), Conflict)
+)]
+pub async fn rate(
+    State(app): State<App>,
+    caller: Caller,
+    At(id): At<SessionId>,
+    input: Input<RateRequest>,
+) -> Result<Json<RateDone>> {
+    let asked = input.body;
+    let (session, _) = app.engine.conversation(&caller.actor, Verb::Write, &id).await?;
+    check_mode(&session, asked.memory_mode)?;
+    let source = asked.source.map_or(RatingSource::ApiEnd, Into::into);
+    let modality = asked.modality.map_or_else(Modality::default, Into::into);
+    let recorded = app.engine.rate_ended(&caller.actor, &id, asked.feedback.into(), source, modality).await?;
+    Ok(Json(RateDone { recorded }))
+}

@@ -1,0 +1,110 @@
+//! Spoken conversations: what a realtime model is told, what was said, what it may use, how it ends.
+
+use axum::Json;
+use axum::extract::State;
+use sederunt_agents::talk::end::EndWish;
+use sederunt_agents::talk::voice::Transcript;
+use sederunt_core::feedback::{Modality, RatingSource};
+use sederunt_core::{Error, SessionId};
+
+use super::Conflict;
+use crate::http::App;
+use crate::http::auth::Caller;
+use crate::http::body::Input;
+use crate::http::error::Result;
+use crate::http::wire::thread::EndDone;
+use crate::http::wire::voice::{
+    VoiceEnd, VoiceSession, VoiceStart, VoiceToolCall, VoiceToolDone, VoiceTurn, VoiceTurnDone,
+};
+use crate::http::wire::{Count, Raw};
+
+/// Start to talk by voice
+///
+/// The browser and the realtime provider carry the sound; this says what the model is told.
+#[utoipa::path(
+    post, path = "/api/voice/session", operation_id = "voice_session", tag = "talk", request_body = VoiceStart,
+    responses((status = 200, description = "What to tell the model", body = VoiceSession), Conflict)
+)]
+pub async fn session(
+    State(app): State<App>,
+    caller: Caller,
+    input: Input<VoiceStart>,
+) -> Result<Json<VoiceSession>> {
+    let asked = input.body;
+    let id = app.talker.open(&caller.actor, &asked.thread_id, asked.memory_mode.map(Into::into)).await?;
+    let told = app.talker.voice_session(&caller.actor, &id, asked.user_id.as_deref()).await?;
+    Ok(Json(VoiceSession {
+        thread_id: id.to_string(),
+        instructions: told.instructions,
+        tools: Raw(told.tools),
+        memory_text: told.memory_text,
+        client_secret: None,
+    }))
+}
+
+/// Write down a spoken turn
+///
+/// No model runs. The same `external_id` again changes nothing.
+#[utoipa::path(
+    post, path = "/api/voice/turn", operation_id = "voice_turn", tag = "talk", request_body = VoiceTurn,
+    responses((status = 200, description = "Written down", body = VoiceTurnDone), Conflict)
+)]
+pub async fn turn(
+    State(app): State<App>,
+    caller: Caller,
+    input: Input<VoiceTurn>,
+) -> Result<Json<VoiceTurnDone>> {
+    let asked = input.body;
+    let id = app.talker.open(&caller.actor, &asked.thread_id, asked.memory_mode.map(Into::into)).await?;
+    let transcript = Transcript {
+        user_text: asked.user_text,
+        assistant_text: asked.assistant_text,
+        external_id: asked.external_id,
+        user: asked.user_id,
+    };
+    let done = app.talker.voice_turn(&caller.actor, &id, transcript).await?;
+    Ok(Json(VoiceTurnDone { sequence: Count(done.sequence), repeated: done.repeated }))
+}
+
+/// Use a tool while talking by voice
+#[utoipa::path(
+    post, path = "/api/voice/tools", operation_id = "voice_tools", tag = "talk", request_body = VoiceToolCall,
+    responses((status = 200, description = "What it answered", body = VoiceToolDone), Conflict)
+)]
+pub async fn tools(
+    State(app): State<App>,
+    caller: Caller,
+    input: Input<VoiceToolCall>,
+) -> Result<Json<VoiceToolDone>> {
+    let asked = input.body;
+    let id = thread(&asked.thread_id)?;
+    let arguments = asked.arguments.map_or_else(sederunt_core::json::Json::empty_object, |raw| raw.0);
+    let result =
+        app.talker.voice_tool(&caller.actor, &id, asked.user_id.as_deref(), &asked.name, &arguments).await?;
+    Ok(Json(VoiceToolDone { result: Raw(result) }))
+}
+
+/// End a spoken sitting
+#[utoipa::path(
+    post, path = "/api/voice/end", operation_id = "voice_end", tag = "talk", request_body = VoiceEnd,
+    responses((status = 200, description = "How it ended", body = EndDone), Conflict)
+)]
+pub async fn end(State(app): State<App>, caller: Caller, input: Input<VoiceEnd>) -> Result<Json<EndDone>> {
+    let asked = input.body;
+    let id = thread(&asked.thread_id)?;
+    let wish = EndWish {
+        rating: asked.feedback.map(Into::into),
+        source: RatingSource::VoiceEnd,
+        modality: Modality::Voice,
+        discard: asked.discard.unwrap_or(false),
+    };
+    match app.talker.end(&caller.actor, &id, wish).await {
+        Ok(ending) => Ok(Json(ending.into())),
+        Err(Error::NotFound) => Ok(Json(EndDone::nothing())),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn thread(text: &str) -> Result<SessionId, Error> {
+    SessionId::parse(text).map_err(|_| Error::invalid("thread_id", "is no id of a conversation"))
+}

@@ -1,0 +1,269 @@
+//! What is remembered, as its owner sees it.
+
+use sederunt_core::engine::MemoryStatus as CoreStatus;
+use sederunt_core::memory::{Memory, Profile, Source};
+use sederunt_core::session::query::Page;
+use sederunt_core::{Error, SessionId, Timestamp};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::Count;
+use crate::http::query::{Ask, Pairs};
+
+/// Whose memory.
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "stands in the document only; `Whose` is what is read")]
+pub struct WhoseAsked {
+    /// A conversation: its own memory, or that of the user whose it is.
+    #[param(min_length = 1, max_length = 200)]
+    thread_id: Option<String>,
+    /// A user, where the caller may say so; the caller otherwise.
+    #[param(min_length = 1, max_length = 200)]
+    user_id: Option<String>,
+}
+
+#[derive(Debug)]
+pub struct Whose {
+    pub thread: Option<SessionId>,
+    pub user: Option<String>,
+}
+
+impl Ask for Whose {
+    fn read(pairs: &mut Pairs) -> Result<Self, Error> {
+        Ok(Self {
+            thread: pairs.parsed(&["thread_id", "threadId"], "is no id of a conversation", |text| {
+                SessionId::parse(text).ok()
+            })?,
+            user: pairs.text(&["user_id", "userId"])?,
+        })
+    }
+}
+
+/// Whose memory, and which page of it.
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "stands in the document only; `WhosePage` is what is read")]
+pub struct WhosePageAsked {
+    /// A conversation: its own memory, or that of the user whose it is.
+    #[param(min_length = 1, max_length = 200)]
+    thread_id: Option<String>,
+    /// A user, where the caller may say so; the caller otherwise.
+    #[param(min_length = 1, max_length = 200)]
+    user_id: Option<String>,
+    #[param(minimum = 1, maximum = 1000, default = 100)]
+    limit: Option<i64>,
+    /// A `next_cursor` of this list.
+    #[param(pattern = "^-?[0-9]{1,18}$")]
+    cursor: Option<String>,
+}
+
+#[derive(Debug)]
+pub struct WhosePage {
+    pub whose: Whose,
+    pub after: Option<i64>,
+    pub limit: usize,
+}
+
+impl Ask for WhosePage {
+    fn read(pairs: &mut Pairs) -> Result<Self, Error> {
+        Ok(Self { whose: Whose::read(pairs)?, after: pairs.row_cursor()?, limit: pairs.limit()? })
+    }
+}
+
+/// Where it was said.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct Provenance {
+    pub session_id: String,
+    pub sequences: Vec<Count>,
+}
+
+fn provenance(sources: &[Source]) -> Vec<Provenance> {
+    sources
+        .iter()
+        .map(|source| Provenance {
+            session_id: source.session.clone(),
+            sequences: source.sequences.iter().copied().map(Count).collect(),
+        })
+        .collect()
+}
+
+/// Something that holds beyond the sitting in which it was said.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct Fact {
+    pub id: String,
+    pub subject: String,
+    pub predicate: String,
+    pub object: String,
+    pub quote: String,
+    pub category: String,
+    pub confidence: f32,
+    pub support: u32,
+    pub sources: Vec<Provenance>,
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: Timestamp,
+    #[schema(value_type = String, format = DateTime)]
+    pub last_referenced_at: Timestamp,
+}
+
+/// A page of facts, newest first.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct FactList {
+    pub items: Vec<Fact>,
+    /// Pass it as `cursor` for the next page; null at the end.
+    pub next_cursor: Option<String>,
+}
+
+impl From<Page<Memory, i64>> for FactList {
+    fn from(page: Page<Memory, i64>) -> Self {
+        let fact = |memory: Memory| {
+            let fact = memory.fact()?.clone();
+            Some(Fact {
+                id: memory.id,
+                subject: fact.subject,
+                predicate: fact.predicate,
+                object: fact.object,
+                quote: fact.quote,
+                category: serde_json::to_value(fact.category).ok()?.as_str()?.to_owned(),
+                confidence: fact.confidence,
+                support: fact.support,
+                sources: provenance(&fact.sources),
+                created_at: memory.created_at,
+                last_referenced_at: memory.last_referenced_at,
+            })
+        };
+        Self {
+            items: page.items.into_iter().filter_map(fact).collect(),
+            next_cursor: page.next.map(|next| next.to_string()),
+        }
+    }
+}
+
+/// What one sitting was about.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct Arc {
+    pub id: String,
+    pub session_id: String,
+    pub summary: String,
+    pub themes: Vec<String>,
+    pub mood_opened: String,
+    pub mood_closed: String,
+    pub open_loops: Vec<String>,
+    pub resolved_threads: Vec<String>,
+    pub approach: Option<String>,
+    pub turn_count: u32,
+    pub sources: Vec<Provenance>,
+    #[schema(value_type = String, format = DateTime)]
+    pub started_at: Timestamp,
+    #[schema(value_type = String, format = DateTime)]
+    pub ended_at: Timestamp,
+}
+
+/// A page of arcs, newest first.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct ArcList {
+    pub items: Vec<Arc>,
+    /// Pass it as `cursor` for the next page; null at the end.
+    pub next_cursor: Option<String>,
+}
+
+impl From<Page<Memory, i64>> for ArcList {
+    fn from(page: Page<Memory, i64>) -> Self {
+        let arc = |memory: Memory| {
+            let arc = memory.arc()?.clone();
+            Some(Arc {
+                id: memory.id,
+                session_id: arc.session,
+                summary: arc.summary,
+                themes: arc.themes,
+                mood_opened: arc.mood_opened,
+                mood_closed: arc.mood_closed,
+                open_loops: arc.open_loops,
+                resolved_threads: arc.resolved_threads,
+                approach: arc.approach,
+                turn_count: arc.turn_count,
+                sources: provenance(&arc.sources),
+                started_at: arc.started_at,
+                ended_at: arc.ended_at,
+            })
+        };
+        Self {
+            items: page.items.into_iter().filter_map(arc).collect(),
+            next_cursor: page.next.map(|next| next.to_string()),
+        }
+    }
+}
+
+/// How somebody wants to be talked to.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct Rule {
+    pub id: String,
+    pub text: String,
+    pub confidence: f32,
+    pub quotes: Vec<String>,
+    pub sources: Vec<Provenance>,
+}
+
+/// The standing rules, oldest first.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct RuleList {
+    pub items: Vec<Rule>,
+    /// Off: the past is not brought up unasked. The rules apply either way.
+    pub recall_enabled: bool,
+}
+
+impl From<Profile> for RuleList {
+    fn from(profile: Profile) -> Self {
+        let items = profile.rules.into_iter().map(|rule| Rule {
+            sources: provenance(&rule.sources),
+            id: rule.id,
+            text: rule.text,
+            confidence: rule.confidence,
+            quotes: rule.quotes,
+        });
+        Self { items: items.collect(), recall_enabled: profile.recall_enabled }
+    }
+}
+
+/// How much is remembered.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct MemoryStatus {
+    pub facts: Count,
+    pub arcs: Count,
+    pub rules: Count,
+    pub recall_enabled: bool,
+    /// Ratings of this conversation, or of the tenant.
+    pub session_feedback_count: Count,
+    pub crisis_log_count: Count,
+}
+
+impl From<CoreStatus> for MemoryStatus {
+    fn from(status: CoreStatus) -> Self {
+        Self {
+            facts: Count(status.facts as u64),
+            arcs: Count(status.arcs as u64),
+            rules: Count(status.rules as u64),
+            recall_enabled: status.recall_enabled,
+            session_feedback_count: Count(status.session_feedback_count),
+            crisis_log_count: Count(status.crisis_log_count),
+        }
+    }
+}
+
+/// Whether the past may be brought up unasked.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"enabled": true, "thread_id": "cli:main"}))]
+pub struct RecallRequest {
+    pub enabled: bool,
+    #[schema(min_length = 1, max_length = 200)]
+    pub thread_id: Option<String>,
+    #[schema(min_length = 1, max_length = 200)]
+    pub user_id: Option<String>,
+}
+
+/// As it is now.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct RecallDone {
+    pub enabled: bool,
+}

@@ -1,0 +1,220 @@
+//! Conversations as their surfaces show them: lists, histories, where they stand, how they end.
+
+use sederunt_agents::talk::end::{Ending, Farewell};
+use sederunt_core::engine::Standing;
+use sederunt_core::event::Event;
+use sederunt_core::feedback::{Label as CoreLabel, Modality as CoreModality, RatingSource as CoreSource};
+use sederunt_core::session::Session;
+use sederunt_core::{Error, Timestamp};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::talk::MemoryMode;
+use super::{Count, Raw, words};
+
+words!(
+    /// Whether it helped.
+    Label = CoreLabel { Positive, Negative, Skip }
+);
+words!(
+    /// Where it was asked.
+    RatingSource = CoreSource { CliEnd, CliExit, ApiEnd, WebEnd, VoiceEnd }
+);
+words!(
+    /// How they talked.
+    Modality = CoreModality { Text, Voice }
+);
+
+/// A conversation in a list.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct Thread {
+    pub thread_id: String,
+    pub title: Option<String>,
+    pub preview: Option<String>,
+    pub turn_count: Count,
+    pub message_count: Count,
+    /// Something was said in it.
+    pub has_context: bool,
+    #[schema(value_type = String, format = DateTime)]
+    pub last_activity_at: Timestamp,
+}
+
+impl From<Session> for Thread {
+    fn from(session: Session) -> Self {
+        Self {
+            thread_id: session.id.to_string(),
+            title: session.details.title.map(Into::into),
+            preview: session.head.preview.map(Into::into),
+            turn_count: Count(session.head.turn_count),
+            message_count: Count(session.head.message_count),
+            has_context: session.head.message_count > 0,
+            last_activity_at: session.head.last_at,
+        }
+    }
+}
+
+/// Conversations, newest first.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct ThreadList {
+    pub items: Vec<Thread>,
+    /// Pass it as `cursor` for the next page; null at the end.
+    pub next_cursor: Option<String>,
+}
+
+/// One thing that was said.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct Said {
+    /// `user` or `assistant`.
+    pub role: String,
+    pub text: String,
+    pub sequence: Count,
+    #[schema(value_type = String, format = DateTime)]
+    pub at: Timestamp,
+}
+
+impl From<Event> for Said {
+    fn from(event: Event) -> Self {
+        let role = if event.kind.as_str() == "user.message" { "user" } else { "assistant" };
+        Self {
+            role: role.to_owned(),
+            text: event.text().unwrap_or_default(),
+            sequence: Count(event.sequence),
+            at: event.at,
+        }
+    }
+}
+
+/// What was said, oldest first.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct History {
+    pub items: Vec<Said>,
+}
+
+/// Where a conversation stands.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct ThreadStatus {
+    pub has_active_session: bool,
+    /// `absent`, `active`, `expired` or `interrupted`.
+    pub status: String,
+    /// The number of the open sitting, and the turns answered in it.
+    pub sitting: Option<Count>,
+    pub turn_count: Count,
+    /// Messages that wait for their turn.
+    pub waiting: Count,
+}
+
+impl From<Standing> for ThreadStatus {
+    fn from(standing: Standing) -> Self {
+        let sitting = standing.talk.sitting.as_ref();
+        Self {
+            has_active_session: sitting.is_some(),
+            status: standing.liveness.as_str().to_owned(),
+            sitting: sitting.map(|open| Count(open.number)),
+            turn_count: Count(sitting.map_or(0, |open| open.turns)),
+            waiting: Count(standing.talk.queue.len() as u64),
+        }
+    }
+}
+
+/// The inner state of a conversation, for looking into it.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct ThreadState {
+    pub thread_id: String,
+    pub sequence: Count,
+    /// The fields that turns carry on; what was said is the history.
+    pub state: Raw,
+}
+
+/// How to end a sitting. All of it may be left out.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schema(example = json!({"feedback": "positive"}))]
+pub struct EndRequest {
+    /// Whether it helped. Left out: no rating.
+    pub feedback: Option<Label>,
+    pub memory_mode: Option<MemoryMode>,
+    /// `api_end` unless said otherwise.
+    pub source: Option<RatingSource>,
+    pub modality: Option<Modality>,
+    /// Keep nothing of it: no rating, no summary, no memory.
+    pub discard: Option<bool>,
+}
+
+/// How a sitting ended.
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
+pub struct EndDone {
+    pub finalized: bool,
+    pub summary: Option<String>,
+    pub themes: Vec<String>,
+    pub mood_opened: Option<String>,
+    pub mood_closed: Option<String>,
+    pub turn_count: u64,
+    pub open_loops: Vec<String>,
+    pub resolved_threads: Vec<String>,
+    /// Why it is not finalized, or what was left out.
+    pub detail: Option<String>,
+}
+
+impl EndDone {
+    pub fn nothing() -> Self {
+        Self { detail: Some("there is no open sitting to end".to_owned()), ..Self::default() }
+    }
+}
+
+impl From<Ending> for EndDone {
+    fn from(ending: Ending) -> Self {
+        let of = |farewell: Farewell, finalized, detail: Option<&str>| {
+            let turn_count = farewell.turn_count;
+            let detail = detail.map(str::to_owned);
+            match farewell.summary {
+                Some(made) => Self {
+                    finalized,
+                    summary: Some(made.summary),
+                    themes: made.themes,
+                    mood_opened: Some(made.mood_opened),
+                    mood_closed: Some(made.mood_closed),
+                    turn_count,
+                    open_loops: made.open_loops,
+                    resolved_threads: made.resolved_threads,
+                    detail,
+                },
+                None => Self { finalized, turn_count, detail, ..Self::default() },
+            }
+        };
+        match ending {
+            Ending::Ended(farewell) if farewell.summary.is_none() => {
+                of(farewell, true, Some("there was too little to summarise, or nothing was to be kept"))
+            }
+            Ending::Ended(farewell) => of(farewell, true, None),
+            Ending::Failed(farewell) => {
+                of(farewell, false, Some("it could not be summarised now and stays open; try again later"))
+            }
+            Ending::Nothing => Self::nothing(),
+        }
+    }
+}
+
+/// A rating of the sitting that ended last.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"feedback": "negative"}))]
+pub struct RateRequest {
+    pub feedback: Label,
+    pub memory_mode: Option<MemoryMode>,
+    pub source: Option<RatingSource>,
+    pub modality: Option<Modality>,
+}
+
+/// Whether it was kept: the first rating of a sitting stands.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct RateDone {
+    pub recorded: bool,
+}
+
+/// A request may repeat the mode of its conversation; another one is a contradiction.
+pub fn check_mode(session: &Session, asked: Option<MemoryMode>) -> Result<(), Error> {
+    if asked.is_some_and(|asked| session.details.memory_mode != asked.into()) {
+        return Err(sederunt_core::Conflict::TypeMismatch { field: "memory_mode" }.into());
+    }
+    Ok(())
+}

@@ -1,0 +1,30 @@
+//! The keeper of conversations: ends what fell silent and goes on with what waits, again and again.
+
+use std::time::Duration;
+
+use sederunt_agents::talk::Talker;
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::metrics;
+
+pub async fn run(talker: Talker, every: Duration) {
+    let mut ticks = interval(every.max(Duration::from_millis(1)));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut failed = false;
+    loop {
+        ticks.tick().await;
+        match talker.keep().await {
+            Ok(kept) => {
+                failed = false;
+                metrics::kept("ended", kept.ended);
+                metrics::kept("failed", kept.failed);
+                metrics::kept("resumed", kept.resumed);
+            }
+            // A store that is away is reported once, not every time.
+            Err(error) if !std::mem::replace(&mut failed, true) => {
+                tracing::error!(target: "sederunt::talk", code = error.code(), %error, "conversations were not kept");
+            }
+            Err(_) => {}
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! What is remembered of people: rows, and the words that they are found by.
+
+use sederunt_core::error::Error;
+use sederunt_core::ids::TenantId;
+use sederunt_core::memory::{Body, Memory, Owner};
+use sederunt_core::session::query::Page;
+use sederunt_core::store::MemoryQuery;
+use sederunt_core::time::Timestamp;
+use tokio_postgres::Row;
+
+use super::fault::Result;
+use super::rows::Columns;
+use super::tx::{Base, Scope, Tx, int};
+use super::writes::{Writes, cells};
+use crate::recall::{self, Filing, HITS_MAX, Hit};
+
+const MEMORY: &str = "m.n, m.id, m.owner, m.created_at, m.last_referenced_at, m.dormant_at, m.body";
+
+fn memory_of(row: &Row) -> Result<(i64, Memory)> {
+    let mut columns = Columns::of(row);
+    let n = columns.take()?;
+    let memory = Memory {
+        id: columns.take()?,
+        owner: Owner::stored(columns.take::<&str>()?),
+        created_at: columns.time()?,
+        last_referenced_at: columns.time()?,
+        dormant_at: columns.time_if()?,
+        body: Body::stored(columns.take()?)?,
+    };
+    Ok((n, memory))
+}
+
+pub(super) async fn memory(base: &Base, tenant: &TenantId, id: &str) -> Result<Option<Memory>> {
+    let Some(tk) = base.tk(tenant).await? else { return Ok(None) };
+    let sql = format!("SELECT {MEMORY} FROM memories m WHERE m.tk = $1 AND m.id = $2");
+    let rows = base.read(Scope::Tenant(tk), &sql, &[&tk, &id]).await?;
+    rows.first().map(|row| memory_of(row).map(|(_, memory)| memory)).transpose()
+}
+
+pub(super) async fn memories(
+    base: &Base,
+    tenant: &TenantId,
+    query: MemoryQuery,
+) -> Result<Page<Memory, i64>> {
+    let Some(tk) = base.tk(tenant).await? else { return Ok(Page { items: Vec::new(), next: None }) };
+    if query.words.is_empty() { newest(base, tk, &query).await } else { matching(base, tk, &query).await }
+}
+
+/// A page, newest first. Each kind has its own order in the index, so they are merged.
+async fn newest(base: &Base, tk: i32, query: &MemoryQuery) -> Result<Page<Memory, i64>> {
+    let sql = format!(
+        "SELECT {MEMORY} FROM unnest($3::text[]) AS k (kind) CROSS JOIN LATERAL (
+             SELECT * FROM memories m WHERE m.tk = $1 AND m.owner = $2 AND m.kind = k.kind AND m.n < $4
+                 AND m.created_at >= $5 AND ($6 OR m.dormant_at IS NULL) ORDER BY m.n DESC LIMIT $7) m
+         ORDER BY m.n DESC LIMIT $7"
+    );
+    let kinds: Vec<&str> = recall::kinds(query).iter().map(|kind| kind.as_str()).collect();
+    let (before, since) = (query.after.unwrap_or(i64::MAX), since(query));
+    let one_more = int(query.limit as u64).saturating_add(1);
+    let (owner, dormant) = (query.owner.as_str(), query.dormant);
+    let rows = base
+        .read(Scope::Tenant(tk), &sql, &[&tk, &owner, &kinds, &before, &since, &dormant, &one_more])
+        .await?;
+    let mut found: Vec<(i64, Memory)> = rows.iter().map(memory_of).collect::<Result<_>>()?;
+    let more = found.len() > query.limit;
+    found.truncate(query.limit);
+    let next = found.last().map(|(n, _)| *n).filter(|_| more);
+    Ok(Page { items: found.into_iter().map(|(_, memory)| memory).collect(), next })
+}
+
+/// Those that fit the words best.
+async fn matching(base: &Base, tk: i32, query: &MemoryQuery) -> Result<Page<Memory, i64>> {
+    let words = recall::asked(query);
+    let sql = "SELECT w.at, f.n, f.times, f.length FROM unnest($2::text[]) WITH ORDINALITY AS w (word, at)
+         CROSS JOIN unnest($3::bigint[]) AS d (drawer)
+         CROSS JOIN LATERAL (SELECT m.n, m.times, m.length FROM memory_words m
+             WHERE m.tk = $1 AND m.drawer = d.drawer AND m.word = w.word ORDER BY m.n DESC LIMIT $4) f";
+    let (drawers, most) = (recall::drawers(tk.into(), query), HITS_MAX as i64 + 1);
+    let mut found: Vec<Vec<Hit>> = vec![Vec::new(); words.len()];
+    for row in base.read(Scope::Tenant(tk), sql, &[&tk, &words, &drawers, &most]).await? {
+        let at = usize::try_from(row.try_get::<_, i64>(0)? - 1).unwrap_or_default();
+        let hit = Hit { n: row.try_get(1)?, times: row.try_get(2)?, length: row.try_get(3)? };
+        if let Some(hits) = found.get_mut(at) {
+            hits.push(hit);
+        }
+    }
+    let sql = format!(
+        "SELECT {MEMORY} FROM unnest($2::bigint[]) WITH ORDINALITY AS r (n, at)
+         JOIN memories m ON m.tk = $1 AND m.n = r.n
+         WHERE m.owner = $3 AND m.created_at >= $4 ORDER BY r.at LIMIT $5"
+    );
+    let (best, limit) = (recall::best(&found), int(query.limit as u64));
+    let rows = base
+        .read(Scope::Tenant(tk), &sql, &[&tk, &best, &query.owner.as_str(), &since(query), &limit])
+        .await?;
+    let items = rows.iter().map(|row| memory_of(row).map(|(_, memory)| memory)).collect::<Result<_>>()?;
+    Ok(Page { items, next: None })
+}
+
+fn since(query: &MemoryQuery) -> i64 {
+    query.since.map_or(i64::MIN, Timestamp::as_micros)
+}
+
+/// Writes a memory whole. Its words are filed anew only if they are others.
+pub(super) async fn put(tx: &Tx, tk: i32, memory: &Memory) -> Result<()> {
+    let filing = Filing::of(tk.into(), memory);
+    let line = filing.line();
+    // The row keeps where it was filed until that was taken out: whoever writes it too waits for this one.
+    let sql = "INSERT INTO memories AS m (tk, id, owner, kind, created_at, last_referenced_at, dormant_at, body, drawer,
+             words) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0, '')
+         ON CONFLICT (tk, id) DO UPDATE SET owner = excluded.owner, kind = excluded.kind,
+             created_at = excluded.created_at, last_referenced_at = excluded.last_referenced_at,
+             dormant_at = excluded.dormant_at, body = excluded.body
+         RETURNING m.n, m.drawer, m.words";
+    let body = serde_json::to_string(&memory.body).map_err(Error::internal)?;
+    let rows = tx
+        .query(
+            sql,
+            &[
+                &tk,
+                &memory.id,
+                &memory.owner.as_str(),
+                &memory.kind().as_str(),
+                &memory.created_at.as_micros(),
+                &memory.last_referenced_at.as_micros(),
+                &memory.dormant_at.map(Timestamp::as_micros),
+                &body,
+            ],
+        )
+        .await?;
+    let row = rows.first().ok_or_else(|| Error::internal("a memory was not written"))?;
+    let (n, drawer, words): (i64, i64, &str) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+    if drawer == filing.drawer && words == line {
+        return Ok(());
+    }
+    let mut writes = Writes::default();
+    writes.give(TAKE_OUT, cells![tk, drawer, words, n]);
+    let (texts, times): (Vec<&str>, Vec<i64>) =
+        filing.words.iter().map(|(word, times)| (word.as_str(), *times)).unzip();
+    writes.give(
+        "INSERT INTO memory_words (tk, drawer, word, n, times, length)
+         SELECT $1, $2, w.word, $3, w.times, $6 FROM unnest($4::text[], $5::bigint[]) AS w (word, times)",
+        cells![tk, filing.drawer, n, texts, times, filing.length],
+    );
+    writes.give(
+        "UPDATE memories SET drawer = $3, words = $4 WHERE tk = $1 AND n = $2",
+        cells![tk, n, filing.drawer, line],
+    );
+    writes.run(tx.client()?).await
+}
+
+const TAKE_OUT: &str = "DELETE FROM memory_words WHERE tk = $1 AND drawer = $2 AND word = ANY (string_to_array($3, ' ')) AND n = $4";
+
+pub(super) async fn remove(tx: &Tx, tk: i32, id: &str) -> Result<()> {
+    let sql = "DELETE FROM memories WHERE tk = $1 AND id = $2 RETURNING drawer, words, n";
+    if let Some(row) = tx.query(sql, &[&tk, &id]).await?.first() {
+        let (drawer, words, n): (i64, &str, i64) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+        tx.execute(TAKE_OUT, &[&tk, &drawer, &words, &n]).await?;
+    }
+    Ok(())
+}

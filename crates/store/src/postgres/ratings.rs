@@ -1,0 +1,78 @@
+//! What people thought of sittings.
+
+use sederunt_core::error::Error;
+use sederunt_core::feedback::Rating;
+use sederunt_core::ids::{TenantId, UserId};
+use sederunt_core::store::RecordsKept;
+use sederunt_core::time::Timestamp;
+
+use super::fault::Result;
+use super::tx::{Base, Scope, Tx, count, int};
+use crate::day;
+
+pub(super) async fn add(tx: &Tx, tk: i32, rating: &Rating) -> Result<()> {
+    let sql = "INSERT INTO session_feedback (tk, id, session_id_opaque, user_id_or_null, recorded_at, recorded_date, label,
+             turn_count_at_end, source, schema_version, value)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) ON CONFLICT (tk, id) DO NOTHING";
+    tx.execute(
+        sql,
+        &[
+            &tk,
+            &rating.id.to_string(),
+            &rating.session_id_opaque.as_str(),
+            &rating.user_id_or_null.as_ref().map(UserId::as_str),
+            &rating.recorded_at.to_string(),
+            &day(rating.recorded_at),
+            &rating.label.as_str(),
+            &int(rating.turn_count_at_end),
+            &rating.source.as_str(),
+            &i32::try_from(rating.schema_version).unwrap_or(i32::MAX),
+            &serde_json::to_string(rating).map_err(Error::internal)?,
+        ],
+    )
+    .await
+    .map(drop)
+}
+
+pub(super) async fn ratings(base: &Base, tenant: &TenantId, opaque: &str) -> Result<Vec<Rating>> {
+    let Some(tk) = base.tk(tenant).await? else { return Ok(Vec::new()) };
+    let sql = "SELECT value FROM session_feedback WHERE tk = $1 AND session_id_opaque = $2 ORDER BY insertion_order";
+    let rows = base.read(Scope::Tenant(tk), sql, &[&tk, &opaque]).await?;
+    rows.iter().map(|row| Ok(serde_json::from_str(row.try_get(0)?).map_err(Error::internal)?)).collect()
+}
+
+/// Ratings and crises in one round trip.
+pub(super) async fn kept(base: &Base, tenant: &TenantId, opaque: Option<&str>) -> Result<RecordsKept> {
+    let Some(tk) = base.tk(tenant).await? else { return Ok(RecordsKept::default()) };
+    let rows = match opaque {
+        Some(opaque) => {
+            let sql =
+                "SELECT (SELECT count(*) FROM session_feedback WHERE tk = $1 AND session_id_opaque = $2),
+                 (SELECT count(*) FROM crisis_log WHERE tk = $1 AND session_id_opaque = $2)";
+            base.read(Scope::Tenant(tk), sql, &[&tk, &opaque]).await?
+        }
+        None => {
+            let sql = "SELECT (SELECT count(*) FROM session_feedback WHERE tk = $1),
+                 (SELECT count(*) FROM crisis_log WHERE tk = $1)";
+            base.read(Scope::Tenant(tk), sql, &[&tk]).await?
+        }
+    };
+    let Some(row) = rows.first() else { return Ok(RecordsKept::default()) };
+    Ok(RecordsKept { ratings: count(row.try_get(0)?), crises: count(row.try_get(1)?) })
+}
+
+/// Deletes what was recorded before the day of `before`. The rows leave the table here; when their bytes leave the
+/// database's files is for VACUUM, and so for whoever runs the database, to say.
+pub(super) async fn purge(base: &Base, before: Timestamp) -> Result<u64> {
+    let before = day(before);
+    let sql = "SELECT DISTINCT tk FROM session_feedback WHERE recorded_date < $1";
+    let mut gone = 0;
+    for row in base.read(Scope::All, sql, &[&before]).await? {
+        let tk: i32 = row.try_get(0)?;
+        let tx = base.begin(Scope::Tenant(tk)).await?;
+        let sql = "DELETE FROM session_feedback WHERE tk = $1 AND recorded_date < $2";
+        gone += tx.execute(sql, &[&tk, &before]).await?;
+        tx.commit().await?;
+    }
+    Ok(gone)
+}

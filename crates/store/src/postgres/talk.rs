@@ -1,0 +1,76 @@
+//! What conversations have beside their rows, and which of them somebody should look at.
+
+use sederunt_core::error::Error;
+use sederunt_core::ids::{SessionId, TenantId};
+use sederunt_core::session::Session;
+use sederunt_core::store::Due;
+use sederunt_core::talk::Talk;
+use sederunt_core::time::Timestamp;
+
+use super::fault::Result;
+use super::rows::Columns;
+use super::sessions;
+use super::tx::{Base, Param, Scope, int};
+use super::writes::{Writes, cells};
+
+/// Writes it whole; its times and sequences have landed.
+pub(super) fn write<'a>(tk: i32, sk: i64, talk: &Talk, writes: &mut Writes<'a>) -> Result<()> {
+    let body = serde_json::to_string(talk).map_err(Error::internal)?;
+    writes.give(
+        "INSERT INTO talks (tk, sk, active_at, waiting, body) VALUES ($1, $2, $3, $4, $5)
+         ON CONFLICT (tk, sk) DO UPDATE SET active_at = excluded.active_at, waiting = excluded.waiting,
+             body = excluded.body",
+        cells![tk, sk, talk.active_at().map(Timestamp::as_micros), talk.waiting().map(int), body],
+    );
+    Ok(())
+}
+
+pub(super) async fn talk(base: &Base, tenant: &TenantId, id: &SessionId) -> Result<Option<(Session, Talk)>> {
+    let Some(tk) = base.tk(tenant).await? else { return Ok(None) };
+    let sql = sessions::whole_with(
+        ", (SELECT k.body FROM talks k WHERE k.tk = h.tk AND k.sk = h.sk)",
+        "WHERE h.tk = $1 AND h.id = $2",
+    );
+    let rows = base.read(Scope::Tenant(tk), &sql, &[&tk, &id.as_str()]).await?;
+    let Some(row) = rows.first() else { return Ok(None) };
+    let mut columns = Columns::of(row);
+    let session = columns.whole(tenant)?.value;
+    let talk = columns.take::<Option<&str>>()?.map(serde_json::from_str).transpose();
+    Ok(Some((session, talk.map_err(Error::internal)?.unwrap_or_default())))
+}
+
+/// Open sittings that were last active before this, the longest silent first.
+pub(super) async fn silent(base: &Base, active_before: Timestamp, limit: usize) -> Result<Vec<Due>> {
+    let sql = "SELECT t.id, h.id FROM (SELECT tk, sk, active_at FROM talks WHERE active_at < $1
+             ORDER BY active_at LIMIT $2) k
+         JOIN session_heads h ON h.tk = k.tk AND h.sk = k.sk JOIN tenants t ON t.tk = k.tk
+         WHERE t.id IS NOT NULL ORDER BY k.active_at";
+    due(base, sql, &[&active_before.as_micros(), &int(limit as u64)]).await
+}
+
+/// Idle sessions with messages that wait for a turn.
+pub(super) async fn waiting(base: &Base, limit: usize) -> Result<Vec<Due>> {
+    let sql = "SELECT t.id, h.id FROM talks k JOIN session_heads h ON h.tk = k.tk AND h.sk = k.sk
+         JOIN tenants t ON t.tk = k.tk WHERE k.waiting IS NOT NULL AND h.status = 'idle' AND t.id IS NOT NULL LIMIT $1";
+    due(base, sql, &[&int(limit as u64)]).await
+}
+
+async fn due(base: &Base, sql: &str, params: &[Param<'_>]) -> Result<Vec<Due>> {
+    let rows = base.read(Scope::All, sql, params).await?;
+    rows.iter()
+        .map(|row| {
+            Ok(Due {
+                tenant: TenantId::stored(row.try_get::<_, &str>(0)?),
+                session: SessionId::stored(row.try_get::<_, &str>(1)?),
+            })
+        })
+        .collect()
+}
+
+/// The secret of this installation.
+pub(super) async fn installation_key(base: &Base) -> Result<[u8; 32]> {
+    let rows = base.read(Scope::All, "SELECT key FROM installation", &[]).await?;
+    let key: &[u8] =
+        rows.first().ok_or_else(|| Error::internal("the installation has no key"))?.try_get(0)?;
+    Ok(key.try_into().map_err(Error::internal)?)
+}

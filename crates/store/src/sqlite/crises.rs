@@ -1,0 +1,94 @@
+//! That crises were answered, when and how.
+
+use rusqlite::{Connection, OptionalExtension, params};
+use sederunt_core::Timestamp;
+use sederunt_core::ids::TenantId;
+use sederunt_core::safety::codes::HoldReason;
+use sederunt_core::safety::record::CrisisRecord;
+
+use super::fault::{unreadable, unwritable};
+use crate::day_start;
+
+pub(super) fn add(db: &Connection, tk: i64, crisis: &CrisisRecord) -> rusqlite::Result<()> {
+    db.prepare_cached(
+        "INSERT INTO crisis_log (tk, id, session_id_opaque, detected_at, held_until, value) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (tk, id) DO NOTHING",
+    )?
+    .execute(params![
+        tk,
+        crisis.id.to_string(),
+        crisis.session_id_opaque.as_str(),
+        crisis.detected_at.as_micros(),
+        crisis.retention_extended_until.map(Timestamp::as_micros),
+        serde_json::to_string(crisis).map_err(unwritable)?,
+    ])
+    .map(drop)
+}
+
+pub(super) fn hold(
+    db: &Connection,
+    tk: i64,
+    id: &str,
+    until: Timestamp,
+    reason: HoldReason,
+) -> rusqlite::Result<()> {
+    let found: Option<CrisisRecord> = db
+        .prepare_cached("SELECT value FROM crisis_log WHERE tk = ?1 AND id = ?2")?
+        .query_row(params![tk, id], |row| serde_json::from_str(row.get_ref(0)?.as_str()?).map_err(unreadable))
+        .optional()?;
+    let Some(mut crisis) = found else { return Ok(()) };
+    crisis.extend(until, reason);
+    db.prepare_cached("UPDATE crisis_log SET held_until = ?3, value = ?4 WHERE tk = ?1 AND id = ?2")?
+        .execute(params![
+            tk,
+            id,
+            crisis.retention_extended_until.map(Timestamp::as_micros),
+            serde_json::to_string(&crisis).map_err(unwritable)?,
+        ])
+        .map(drop)
+}
+
+pub(super) fn exists(db: &Connection, tenant: &TenantId, id: &str) -> rusqlite::Result<bool> {
+    db.prepare_cached(
+        "SELECT 1 FROM tenants t JOIN crisis_log c ON c.tk = t.tk AND c.id = ?2 WHERE t.id = ?1",
+    )?
+    .exists([tenant.as_str(), id])
+}
+
+pub(super) fn crises(
+    db: &Connection,
+    tk: i64,
+    from: Timestamp,
+    to: Timestamp,
+    limit: usize,
+) -> rusqlite::Result<Vec<CrisisRecord>> {
+    db.prepare_cached(
+        "SELECT value FROM crisis_log WHERE tk = ?1 AND detected_at >= ?2 AND detected_at < ?3 \
+         ORDER BY detected_at, insertion_order LIMIT ?4",
+    )?
+    .query_map(
+        params![tk, from.as_micros(), to.as_micros(), i64::try_from(limit).unwrap_or(i64::MAX)],
+        |row| serde_json::from_str(row.get_ref(0)?.as_str()?).map_err(unreadable),
+    )?
+    .collect()
+}
+
+pub(super) fn count(db: &Connection, tk: i64, opaque: Option<&str>) -> rusqlite::Result<u64> {
+    let (sql, asked) = match opaque {
+        Some(_) => ("SELECT count(*) FROM crisis_log WHERE tk = ?1 AND session_id_opaque = ?2", opaque),
+        None => ("SELECT count(*) FROM crisis_log WHERE tk = ?1 AND ?2 IS NULL", None),
+    };
+    db.prepare_cached(sql)?.query_row(params![tk, asked], |row| row.get(0).map(i64::cast_unsigned))
+}
+
+/// Deletes what was detected before the day of `before`, unless it is held beyond now.
+pub(super) fn purge(db: &Connection, before: Timestamp, now: Timestamp) -> rusqlite::Result<usize> {
+    db.execute(
+        "DELETE FROM crisis_log WHERE detected_at < ?1 AND (held_until IS NULL OR held_until <= ?2)",
+        [day_start(before).as_micros(), now.as_micros()],
+    )
+}
+
+pub(super) fn remove_all(db: &Connection, tk: i64) -> rusqlite::Result<()> {
+    db.execute("DELETE FROM crisis_log WHERE tk = ?1", [tk]).map(drop)
+}

@@ -1,0 +1,182 @@
+//! What is remembered of people: rows, and the words that they are found by.
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use sederunt_core::Timestamp;
+use sederunt_core::ids::TenantId;
+use sederunt_core::memory::{Body, Memory, Owner};
+use sederunt_core::session::query::Page;
+use sederunt_core::store::MemoryQuery;
+
+use super::fault::{unreadable, unwritable};
+use crate::recall::{self, Filing, HITS_MAX, Hit};
+
+const MEMORY: &str = "m.n, m.id, m.owner, m.created_at, m.last_referenced_at, m.dormant_at, m.body";
+
+fn read(row: &Row<'_>) -> rusqlite::Result<(i64, Memory)> {
+    let memory = Memory {
+        id: row.get(1)?,
+        owner: Owner::stored(row.get_ref(2)?.as_str()?),
+        created_at: Timestamp::from_micros(row.get(3)?),
+        last_referenced_at: Timestamp::from_micros(row.get(4)?),
+        dormant_at: row.get::<_, Option<i64>>(5)?.map(Timestamp::from_micros),
+        body: serde_json::from_str::<Body>(row.get_ref(6)?.as_str()?).map_err(unreadable)?,
+    };
+    Ok((row.get(0)?, memory))
+}
+
+pub(super) fn memory(db: &Connection, tenant: &TenantId, id: &str) -> rusqlite::Result<Option<Memory>> {
+    db.prepare_cached(&format!(
+        "SELECT {MEMORY} FROM tenants t JOIN memories m ON m.tk = t.tk WHERE t.id = ?1 AND m.id = ?2"
+    ))?
+    .query_row([tenant.as_str(), id], |row| read(row).map(|(_, memory)| memory))
+    .optional()
+}
+
+pub(super) fn memories(db: &Connection, tk: i64, query: &MemoryQuery) -> rusqlite::Result<Page<Memory, i64>> {
+    let words = recall::asked(query);
+    if query.words.is_empty() { newest(db, tk, query) } else { matching(db, tk, query, &words) }
+}
+
+/// A page, newest first. Each kind has its own order in the index, so they are merged here.
+fn newest(db: &Connection, tk: i64, query: &MemoryQuery) -> rusqlite::Result<Page<Memory, i64>> {
+    let mut statement = db.prepare_cached(&format!(
+        "SELECT {MEMORY} FROM memories m WHERE m.tk = ?1 AND m.owner = ?2 AND m.kind = ?3 AND m.n < ?4 \
+         AND m.created_at >= ?5 AND (?6 OR m.dormant_at IS NULL) ORDER BY m.n DESC LIMIT ?7"
+    ))?;
+    let (before, since) = (query.after.unwrap_or(i64::MAX), since(query));
+    let one_more = i64::try_from(query.limit).unwrap_or(i64::MAX).saturating_add(1);
+    let mut found: Vec<(i64, Memory)> = Vec::new();
+    for kind in recall::kinds(query) {
+        let asked = params![tk, query.owner.as_str(), kind.as_str(), before, since, query.dormant, one_more];
+        for row in statement.query_map(asked, read)? {
+            found.push(row?);
+        }
+    }
+    found.sort_unstable_by_key(|(n, _)| std::cmp::Reverse(*n));
+    let more = found.len() > query.limit;
+    found.truncate(query.limit);
+    let next = found.last().map(|(n, _)| *n).filter(|_| more);
+    Ok(Page { items: found.into_iter().map(|(_, memory)| memory).collect(), next })
+}
+
+/// Those that fit the words best.
+fn matching(
+    db: &Connection,
+    tk: i64,
+    query: &MemoryQuery,
+    words: &[String],
+) -> rusqlite::Result<Page<Memory, i64>> {
+    let mut under = db.prepare_cached(
+        "SELECT n, times, length FROM memory_words WHERE drawer = ?1 AND word = ?2 ORDER BY n DESC LIMIT ?3",
+    )?;
+    let drawers = recall::drawers(tk, query);
+    let mut found = Vec::with_capacity(words.len());
+    for word in words {
+        let mut hits = Vec::new();
+        for drawer in &drawers {
+            let rows = under.query_map(params![drawer, word, HITS_MAX as i64 + 1], |row| {
+                Ok(Hit { n: row.get(0)?, times: row.get(1)?, length: row.get(2)? })
+            })?;
+            for hit in rows {
+                hits.push(hit?);
+            }
+        }
+        found.push(hits);
+    }
+    let mut by_number = db.prepare_cached(&format!(
+        "SELECT {MEMORY} FROM memories m WHERE m.n = ?1 AND m.tk = ?2 AND m.owner = ?3 AND m.created_at >= ?4"
+    ))?;
+    let mut items = Vec::new();
+    for n in recall::best(&found) {
+        if items.len() == query.limit {
+            break;
+        }
+        let row = by_number.query_row(params![n, tk, query.owner.as_str(), since(query)], read).optional()?;
+        items.extend(row.map(|(_, memory)| memory));
+    }
+    Ok(Page { items, next: None })
+}
+
+fn since(query: &MemoryQuery) -> i64 {
+    query.since.map_or(i64::MIN, Timestamp::as_micros)
+}
+
+/// Writes a memory whole. Its words are filed anew only if they are others.
+pub(super) fn put(db: &Connection, tk: i64, memory: &Memory) -> rusqlite::Result<()> {
+    let filing = Filing::of(tk, memory);
+    let line = filing.line();
+    let before = filed(db, tk, &memory.id)?;
+    let n: i64 = db
+        .prepare_cached(
+            "INSERT INTO memories (tk, id, owner, kind, created_at, last_referenced_at, dormant_at, body, drawer, \
+             words) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) ON CONFLICT (tk, id) DO UPDATE SET \
+             owner = excluded.owner, kind = excluded.kind, created_at = excluded.created_at, \
+             last_referenced_at = excluded.last_referenced_at, dormant_at = excluded.dormant_at, \
+             body = excluded.body, drawer = excluded.drawer, words = excluded.words RETURNING n",
+        )?
+        .query_row(
+            params![
+                tk,
+                memory.id,
+                memory.owner.as_str(),
+                memory.kind().as_str(),
+                memory.created_at.as_micros(),
+                memory.last_referenced_at.as_micros(),
+                memory.dormant_at.map(Timestamp::as_micros),
+                serde_json::to_string(&memory.body).map_err(unwritable)?,
+                filing.drawer,
+                line,
+            ],
+            |row| row.get(0),
+        )?;
+    match &before {
+        Some(before) if before.drawer == filing.drawer && before.words == line => return Ok(()),
+        Some(before) => take_out(db, before)?,
+        None => {}
+    }
+    let mut file = db.prepare_cached(
+        "INSERT INTO memory_words (drawer, word, n, times, length) VALUES (?1, ?2, ?3, ?4, ?5)",
+    )?;
+    for (word, times) in &filing.words {
+        file.execute(params![filing.drawer, word, n, times, filing.length])?;
+    }
+    Ok(())
+}
+
+pub(super) fn remove(db: &Connection, tk: i64, id: &str) -> rusqlite::Result<()> {
+    let Some(before) = filed(db, tk, id)? else { return Ok(()) };
+    take_out(db, &before)?;
+    db.prepare_cached("DELETE FROM memories WHERE n = ?1")?.execute([before.n]).map(drop)
+}
+
+pub(super) fn remove_all(db: &Connection, tk: i64) -> rusqlite::Result<()> {
+    let ids: Vec<String> = db
+        .prepare_cached("SELECT id FROM memories WHERE tk = ?1")?
+        .query_map([tk], |row| row.get(0))?
+        .collect::<rusqlite::Result<_>>()?;
+    ids.iter().try_for_each(|id| remove(db, tk, id))
+}
+
+/// Where a memory is filed now.
+struct Filed {
+    n: i64,
+    drawer: i64,
+    words: String,
+}
+
+fn filed(db: &Connection, tk: i64, id: &str) -> rusqlite::Result<Option<Filed>> {
+    db.prepare_cached("SELECT n, drawer, words FROM memories WHERE tk = ?1 AND id = ?2")?
+        .query_row(params![tk, id], |row| {
+            Ok(Filed { n: row.get(0)?, drawer: row.get(1)?, words: row.get(2)? })
+        })
+        .optional()
+}
+
+fn take_out(db: &Connection, filed: &Filed) -> rusqlite::Result<()> {
+    let mut take =
+        db.prepare_cached("DELETE FROM memory_words WHERE drawer = ?1 AND word = ?2 AND n = ?3")?;
+    for word in filed.words.split_ascii_whitespace() {
+        take.execute(params![filed.drawer, word, filed.n])?;
+    }
+    Ok(())
+}

@@ -1,0 +1,31 @@
+-- What is remembered of people beyond what was said. Not derived: a lost file is lost.
+-- Tenants (tk) are those of `threads`. Times are microseconds since the epoch.
+
+-- Numbers (n) order lists, newest first, and are never reused.
+CREATE TABLE memories (
+    n INTEGER PRIMARY KEY AUTOINCREMENT,
+    tk INTEGER NOT NULL,
+    id TEXT NOT NULL,
+    owner TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    last_referenced_at INTEGER NOT NULL,
+    dormant_at INTEGER,
+    body TEXT NOT NULL,
+    -- Where it is filed, and under which words: what to take out again.
+    drawer INTEGER NOT NULL,
+    words TEXT NOT NULL,
+    UNIQUE (tk, id)
+);
+CREATE INDEX memories_by_owner ON memories (tk, owner, kind, n, created_at, dormant_at);
+
+-- Full text. A drawer is an owner's memories of one kind, so a word that everybody has is as quickly looked up as
+-- one that nobody else has, and the newest under a word can be had without the rest of them.
+CREATE TABLE memory_words (
+    drawer INTEGER NOT NULL,
+    word TEXT NOT NULL,
+    n INTEGER NOT NULL REFERENCES memories (n),
+    times INTEGER NOT NULL,
+    length INTEGER NOT NULL,
+    PRIMARY KEY (drawer, word, n)
+) WITHOUT ROWID;

@@ -1,0 +1,58 @@
+//! What people thought of sittings.
+
+use rusqlite::{Connection, params};
+use sederunt_core::Timestamp;
+use sederunt_core::feedback::Rating;
+use sederunt_core::ids::UserId;
+
+use super::fault::{unreadable, unwritable};
+use crate::day;
+
+pub(super) fn add(db: &Connection, tk: i64, rating: &Rating) -> rusqlite::Result<()> {
+    db.prepare_cached(
+        "INSERT INTO session_feedback (tk, id, session_id_opaque, user_id_or_null, recorded_at, recorded_date, label, \
+         turn_count_at_end, source, schema_version, value) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) \
+         ON CONFLICT (tk, id) DO NOTHING",
+    )?
+    .execute(params![
+        tk,
+        rating.id.to_string(),
+        rating.session_id_opaque.as_str(),
+        rating.user_id_or_null.as_ref().map(UserId::as_str),
+        rating.recorded_at.to_string(),
+        day(rating.recorded_at),
+        rating.label.as_str(),
+        rating.turn_count_at_end.cast_signed(),
+        rating.source.as_str(),
+        rating.schema_version,
+        serde_json::to_string(rating).map_err(unwritable)?,
+    ])
+    .map(drop)
+}
+
+pub(super) fn ratings(db: &Connection, tk: i64, opaque: &str) -> rusqlite::Result<Vec<Rating>> {
+    db.prepare_cached(
+        "SELECT value FROM session_feedback WHERE tk = ?1 AND session_id_opaque = ?2 ORDER BY insertion_order",
+    )?
+    .query_map(params![tk, opaque], |row| {
+        serde_json::from_str(row.get_ref(0)?.as_str()?).map_err(unreadable)
+    })?
+    .collect()
+}
+
+pub(super) fn count(db: &Connection, tk: i64, opaque: Option<&str>) -> rusqlite::Result<u64> {
+    let (sql, asked) = match opaque {
+        Some(_) => ("SELECT count(*) FROM session_feedback WHERE tk = ?1 AND session_id_opaque = ?2", opaque),
+        None => ("SELECT count(*) FROM session_feedback WHERE tk = ?1 AND ?2 IS NULL", None),
+    };
+    db.prepare_cached(sql)?.query_row(params![tk, asked], |row| row.get(0).map(i64::cast_unsigned))
+}
+
+/// Deletes what was recorded before the day of `before`.
+pub(super) fn purge(db: &Connection, before: Timestamp) -> rusqlite::Result<usize> {
+    db.execute("DELETE FROM session_feedback WHERE recorded_date < ?1", [day(before)])
+}
+
+pub(super) fn remove_all(db: &Connection, tk: i64) -> rusqlite::Result<()> {
+    db.execute("DELETE FROM session_feedback WHERE tk = ?1", [tk]).map(drop)
+}

@@ -1,0 +1,71 @@
+//! What conversations have beside their rows, and which of them somebody should look at.
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use sederunt_core::ids::{SessionId, TenantId};
+use sederunt_core::store::Due;
+use sederunt_core::talk::Talk;
+use sederunt_core::{Session, Timestamp};
+
+use super::fault::{unreadable, unwritable};
+use super::sessions;
+
+/// Writes it whole; its times and sequences have landed.
+pub(super) fn write(db: &Connection, tk: i64, sk: i64, talk: &Talk) -> rusqlite::Result<()> {
+    db.prepare_cached(
+        "INSERT INTO talks (sk, tk, active_at, waiting, body) VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (sk) DO UPDATE \
+         SET active_at = excluded.active_at, waiting = excluded.waiting, body = excluded.body",
+    )?
+    .execute(params![
+        sk,
+        tk,
+        talk.active_at().map(Timestamp::as_micros),
+        talk.waiting().map(u64::cast_signed),
+        serde_json::to_string(talk).map_err(unwritable)?,
+    ])
+    .map(drop)
+}
+
+pub(super) fn by_id(
+    db: &Connection,
+    tenant: &TenantId,
+    id: &SessionId,
+) -> rusqlite::Result<Option<(Session, Talk)>> {
+    let Some((sk, session)) = sessions::keyed_by_id(db, tenant, id)? else { return Ok(None) };
+    let talk = db
+        .prepare_cached("SELECT body FROM talks WHERE sk = ?1")?
+        .query_row([sk], |row| serde_json::from_str(row.get_ref(0)?.as_str()?).map_err(unreadable))
+        .optional()?;
+    Ok(Some((session, talk.unwrap_or_default())))
+}
+
+pub(super) const SILENT: &str = "SELECT t.id, h.id FROM talks k INDEXED BY talks_by_activity \
+     CROSS JOIN session_heads h ON h.sk = k.sk CROSS JOIN tenants t ON t.tk = h.tk \
+     WHERE k.active_at < ?1 AND t.id IS NOT NULL ORDER BY k.active_at LIMIT ?2";
+
+pub(super) const WAITING: &str = "SELECT t.id, h.id FROM talks k INDEXED BY talks_waiting \
+     CROSS JOIN session_heads h ON h.sk = k.sk CROSS JOIN tenants t ON t.tk = h.tk \
+     WHERE k.waiting IS NOT NULL AND h.status = 'idle' AND t.id IS NOT NULL LIMIT ?1";
+
+/// Open sittings that were last active before this, the longest silent first.
+pub(super) fn silent(db: &Connection, active_before: Timestamp, limit: usize) -> rusqlite::Result<Vec<Due>> {
+    db.prepare_cached(SILENT)?
+        .query_map(params![active_before.as_micros(), i64::try_from(limit).unwrap_or(i64::MAX)], due)?
+        .collect()
+}
+
+/// Idle sessions with messages that wait for a turn.
+pub(super) fn waiting(db: &Connection, limit: usize) -> rusqlite::Result<Vec<Due>> {
+    db.prepare_cached(WAITING)?.query_map([i64::try_from(limit).unwrap_or(i64::MAX)], due)?.collect()
+}
+
+fn due(row: &Row<'_>) -> rusqlite::Result<Due> {
+    Ok(Due {
+        tenant: TenantId::stored(row.get_ref(0)?.as_str()?),
+        session: SessionId::stored(row.get_ref(1)?.as_str()?),
+    })
+}
+
+/// The secret of this installation.
+pub(super) fn installation_key(db: &Connection) -> rusqlite::Result<[u8; 32]> {
+    db.prepare_cached("SELECT key FROM installation")?.query_row([], |row| row.get(0))
+}

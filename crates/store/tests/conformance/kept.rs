@@ -1,0 +1,113 @@
+//! Things that are kept beside sessions: memories, ratings, crises, and the talk of a session.
+#![allow(dead_code, reason = "shared by tests that each need some of it")]
+
+use sederunt_core::Timestamp;
+use sederunt_core::feedback::{Label, Modality, RATING_SCHEMA_VERSION, Rating, RatingSource};
+use sederunt_core::ids::UserId;
+use sederunt_core::memory::{Body, Category, Fact, Memory, Owner, SELF, StoryArc};
+use sederunt_core::safety::opaque::OpaqueId;
+use sederunt_core::safety::record::CrisisRecord;
+use sederunt_core::safety::{ClassifierPath, Crisis, Level, ReasonCode};
+use sederunt_core::talk::{Queued, Sitting, Talk, Tier};
+
+pub fn at(text: &str) -> Timestamp {
+    Timestamp::parse(text).unwrap()
+}
+
+pub fn owner(name: &str) -> Owner {
+    Owner::user(&UserId::stored(name))
+}
+
+/// Something that somebody likes.
+pub fn fact(id: &str, of: &str, object: &str) -> Memory {
+    Memory {
+        id: id.to_owned(),
+        owner: owner(of),
+        body: Body::Fact(Fact {
+            subject: SELF.to_owned(),
+            predicate: "likes".to_owned(),
+            object: object.to_owned(),
+            quote: String::new(),
+            category: Category::Preference,
+            confidence: 0.75,
+            sources: Vec::new(),
+            support: 1,
+            superseded_by: None,
+        }),
+        created_at: at("2026-11-16T08:00:00.000001Z"),
+        last_referenced_at: at("2026-11-16T08:00:00.000002Z"),
+        dormant_at: None,
+    }
+}
+
+/// What a sitting was about.
+pub fn arc(id: &str, of: &str, summary: &str, on: &str) -> Memory {
+    let body = StoryArc {
+        session: "s".to_owned(),
+        started_at: at(on),
+        ended_at: at(on),
+        turn_count: 2,
+        themes: vec!["garden".to_owned()],
+        summary: summary.to_owned(),
+        mood_opened: "calm".to_owned(),
+        mood_closed: "calm".to_owned(),
+        open_loops: Vec::new(),
+        resolved_threads: Vec::new(),
+        approach: None,
+        crisis_level_max: 0,
+        sources: Vec::new(),
+    };
+    Memory { body: Body::Arc(body), created_at: at(on), last_referenced_at: at(on), ..fact(id, of, "") }
+}
+
+pub fn rating(n: u128, opaque: &str, on: &str) -> Rating {
+    Rating {
+        id: uuid::Uuid::from_u128(n),
+        session_id_opaque: OpaqueId::stored(opaque),
+        user_id_or_null: Some(UserId::stored("ann")),
+        recorded_at: at(on),
+        label: Label::Positive,
+        turn_count_at_end: 3,
+        source: RatingSource::ApiEnd,
+        modality: Modality::Voice,
+        schema_version: RATING_SCHEMA_VERSION,
+    }
+}
+
+pub fn crisis(n: u128, opaque: &str, on: &str) -> CrisisRecord {
+    let found = Crisis {
+        level: Level::Acute,
+        confidence: 0.9,
+        reason_code: ReasonCode::ActiveIdeation,
+        flags: Vec::new(),
+        override_kind: None,
+        classifier_path: ClassifierPath::LexiconAfterFailure,
+    };
+    CrisisRecord::begin(uuid::Uuid::from_u128(n), OpaqueId::stored(opaque), None, at(on), &found)
+}
+
+/// A sitting that has just been opened: nothing of it has landed yet.
+pub fn sitting() -> Sitting {
+    Sitting {
+        number: 1,
+        opened_at: None,
+        active_at: None,
+        first: None,
+        turns: 0,
+        owner: owner("ann"),
+        user: None,
+        crisis_max: 0,
+        rated: false,
+        buffer: Default::default(),
+    }
+}
+
+/// A talk with an open sitting.
+pub fn seated() -> Talk {
+    Talk { sitting: Some(sitting()), sittings: 1, ..Talk::default() }
+}
+
+/// A message that has not landed yet.
+pub fn queued() -> Queued {
+    Queued { sequence: None, steers: false, tier: Tier::Quality }
+}
