@@ -1,5 +1,7 @@
 //! A small client of a running server, for the command line: JSON in and out, refusals as typed
-//! errors, streams line by line.
+//! errors, streams line by line, and WebSockets over the same way.
+
+mod socket;
 
 use std::time::Duration;
 
@@ -8,6 +10,7 @@ use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+pub use self::socket::{Frame, Socket};
 use crate::http::wire::error::{Envelope, Refusal};
 
 /// How long to wait for a server to take a connection.
@@ -43,6 +46,8 @@ pub enum Error {
     Strange(StatusCode),
     #[error("the connection broke off: {0}")]
     BrokenOff(#[source] reqwest::Error),
+    #[error("the conversation broke off: {0}")]
+    SocketBroke(#[source] Box<tokio_tungstenite::tungstenite::Error>),
 }
 
 impl Error {
@@ -123,7 +128,7 @@ impl Client {
     async fn send(&self, request: reqwest::RequestBuilder) -> Result<reqwest::Response, Error> {
         let response = request.send().await.map_err(Error::Unreachable)?;
         let status = response.status();
-        if status.is_success() {
+        if status.is_success() || status == StatusCode::SWITCHING_PROTOCOLS {
             return Ok(response);
         }
         let body = response.bytes().await.map_err(Error::BrokenOff)?;

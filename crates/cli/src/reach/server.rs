@@ -208,6 +208,7 @@ impl From<Error> for Failure {
                 }
             }
             Error::Strange(status) => Self::new(Exit::of_status(status.as_u16()), "http", error.to_string()),
+            Error::SocketBroke(_) => Self::unavailable(error.to_string()),
             Error::Unreachable(ref cause) | Error::BrokenOff(ref cause) => {
                 let mut deepest: &dyn std::error::Error = cause;
                 while let Some(under) = deepest.source() {

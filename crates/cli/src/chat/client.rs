@@ -1,0 +1,274 @@
+//! The calls that a chat makes: the talk routes of a server, and what their answers look like.
+
+use sederunt_server::client::{Client, Error, Frame, Pieces, Socket};
+use serde_json::{Value, json};
+
+use super::commands::{Kind, Tier};
+use super::endings::Label;
+use crate::reach::path;
+
+/// Rows that one page of a list has at most.
+const PAGE: usize = 500;
+
+/// A server to talk to, and as whom.
+#[derive(Clone, Debug)]
+pub struct Talk {
+    client: Client,
+    user: Option<String>,
+    incognito: bool,
+}
+
+/// How a sitting is to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    Keep { rating: Option<Label>, source: Source },
+    Discard { source: Source },
+}
+
+/// Where a sitting was ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    End,
+    Exit,
+}
+
+impl Source {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::End => "cli_end",
+            Self::Exit => "cli_exit",
+        }
+    }
+}
+
+/// What is heard while a reply is made.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Heard {
+    Stage {
+        stage: String,
+        detail: Option<String>,
+    },
+    Chunk(String),
+    /// The whole answer; nothing follows.
+    Done(Value),
+    /// There is no answer; nothing follows.
+    Failed {
+        code: String,
+        message: String,
+    },
+}
+
+/// A turn that is being answered.
+#[derive(Debug)]
+pub struct Turn(Socket);
+
+impl Talk {
+    /// In incognito there is no user, whoever was named.
+    pub fn new(client: Client, user: Option<String>, incognito: bool) -> Self {
+        Self { client, user: user.filter(|_| !incognito), incognito }
+    }
+
+    pub fn user(&self) -> Option<&str> {
+        self.user.as_deref()
+    }
+
+    pub fn is_incognito(&self) -> bool {
+        self.incognito
+    }
+
+    /// Says something, and listens.
+    pub async fn say(&self, thread: &str, message: &str, tier: Tier) -> Result<Turn, Error> {
+        let mut socket = self.client.socket(&path(&["chat", "stream"], &[])).await?;
+        let mut request =
+            json!({ "message": message, "thread_id": thread, "response_model_tier": tier.as_str() });
+        if let Some(user) = &self.user {
+            request["user_id"] = user.as_str().into();
+        }
+        self.mark(&mut request);
+        socket.send(request.to_string()).await?;
+        Ok(Turn(socket))
+    }
+
+    /// Stops the turn that is being answered; what was said until then is kept.
+    pub async fn stop(&self, thread: &str) -> Result<(), Error> {
+        self.client.post::<Value>(&path(&["sessions", thread, "stop"], &[]), &json!({})).await.map(drop)
+    }
+
+    pub async fn end(&self, thread: &str, end: End) -> Result<Value, Error> {
+        let mut body = match end {
+            End::Keep { rating, source } => {
+                json!({ "feedback": rating.map(Label::as_str), "source": source.as_str() })
+            }
+            End::Discard { source } => json!({ "discard": true, "source": source.as_str() }),
+        };
+        self.mark(&mut body);
+        self.client.post(&path(&["threads", thread, "end"], &[]), &body).await
+    }
+
+    /// Whether a sitting is open.
+    pub async fn is_sitting(&self, thread: &str) -> Result<bool, Error> {
+        Ok(self.standing(thread).await?["has_active_session"] == true)
+    }
+
+    pub async fn standing(&self, thread: &str) -> Result<Value, Error> {
+        self.client.get(&path(&["threads", thread, "session-status"], &[])).await
+    }
+
+    pub async fn session(&self, thread: &str) -> Result<Value, Error> {
+        self.client.get(&path(&["sessions", thread], &[])).await
+    }
+
+    pub async fn threads(&self, limit: usize) -> Result<Vec<Value>, Error> {
+        let query = [pair("limit", limit)];
+        Ok(rows(self.client.get(&path(&["threads"], &query)).await?))
+    }
+
+    /// What was said, oldest first.
+    pub async fn history(&self, thread: &str) -> Result<Vec<Value>, Error> {
+        Ok(rows(self.client.get(&path(&["threads", thread, "history"], &[])).await?))
+    }
+
+    pub async fn state(&self, thread: &str) -> Result<Value, Error> {
+        self.client.get(&path(&["threads", thread, "state"], &[])).await
+    }
+
+    pub async fn search(&self, text: &str) -> Result<Vec<Value>, Error> {
+        Ok(rows(self.client.get(&path(&["search"], &[pair("q", text)])).await?))
+    }
+
+    pub async fn export(&self, thread: &str, format: &str) -> Result<Pieces, Error> {
+        self.client.pieces(&path(&["sessions", thread, "export"], &[pair("format", format)])).await
+    }
+
+    pub async fn memory_status(&self, thread: &str) -> Result<Value, Error> {
+        self.client.get(&path(&["memory", "status"], &self.whose(thread))).await
+    }
+
+    /// Everything that is remembered of a kind, newest first.
+    pub async fn memories(&self, thread: &str, kind: Kind) -> Result<Vec<Value>, Error> {
+        let mut found = Vec::new();
+        let mut cursor: Option<String> = None;
+        loop {
+            let mut query = self.whose(thread);
+            query.push(pair("limit", PAGE));
+            query.extend(cursor.take().map(|cursor| pair("cursor", cursor)));
+            let page: Value = self.client.get(&path(&["memory", kind.many()], &query)).await?;
+            cursor = page["next_cursor"].as_str().map(str::to_owned);
+            found.extend(rows(page));
+            if cursor.is_none() {
+                return Ok(found);
+            }
+        }
+    }
+
+    pub async fn forget(&self, thread: &str, kind: Kind, id: &str) -> Result<(), Error> {
+        self.client.delete(&path(&["memory", kind.many(), id], &self.whose(thread))).await
+    }
+
+    pub async fn set_recall(&self, thread: &str, enabled: bool) -> Result<(), Error> {
+        let path = path(&["memory", "recall"], &self.whose(thread));
+        self.client.patch::<Value>(&path, &json!({ "enabled": enabled })).await.map(drop)
+    }
+
+    /// Whether the server lives, and whether it can work.
+    pub async fn health(&self) -> Result<Value, Error> {
+        self.client.get("/healthz").await
+    }
+
+    pub async fn readiness(&self) -> Result<Value, Error> {
+        self.client.get("/readyz").await
+    }
+
+    fn whose(&self, thread: &str) -> Vec<(String, String)> {
+        let user = self.user.as_deref().map(|user| pair("user_id", user));
+        [pair("thread_id", thread)].into_iter().chain(user).collect()
+    }
+
+    fn mark(&self, body: &mut Value) {
+        if self.incognito {
+            body["memory_mode"] = "incognito".into();
+        }
+    }
+}
+
+impl Turn {
+    pub async fn next(&mut self) -> Result<Heard, Error> {
+        loop {
+            match self.0.next().await? {
+                Frame::Text(text) => {
+                    if let Some(heard) = heard(&text) {
+                        return Ok(heard);
+                    }
+                }
+                Frame::Closed { reason, .. } => {
+                    let message = if reason.is_empty() {
+                        "the server ended the conversation early".to_owned()
+                    } else {
+                        reason
+                    };
+                    return Ok(Heard::Failed { code: "closed".to_owned(), message });
+                }
+            }
+        }
+    }
+}
+
+/// Reads a frame. What a later server adds is passed over.
+fn heard(text: &str) -> Option<Heard> {
+    let mut frame: Value = serde_json::from_str(text).ok()?;
+    let word = |name: &str| frame[name].as_str().map(str::to_owned);
+    match frame["type"].as_str()? {
+        "status" => Some(Heard::Stage { stage: word("stage")?, detail: word("detail") }),
+        "chunk" => Some(Heard::Chunk(word("text")?)),
+        "done" => Some(Heard::Done(frame["response"].take())),
+        "error" => Some(Heard::Failed {
+            code: word("code").unwrap_or_else(|| "error".to_owned()),
+            message: word("message").unwrap_or_else(|| "the reply could not be made".to_owned()),
+        }),
+        _ => None,
+    }
+}
+
+fn rows(mut answer: Value) -> Vec<Value> {
+    match answer["items"].take() {
+        Value::Array(rows) => rows,
+        _ => Vec::new(),
+    }
+}
+
+fn pair(name: &str, value: impl ToString) -> (String, String) {
+    (name.to_owned(), value.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_are_read_and_what_is_not_known_is_passed_over() {
+        let stage = |detail: Option<&str>| {
+            Some(Heard::Stage { stage: "route".into(), detail: detail.map(str::to_owned) })
+        };
+        for (text, expected) in [
+            (r#"{"type":"status","stage":"route","detail":"talk"}"#, stage(Some("talk"))),
+            (r#"{"type":"status","stage":"route","detail":null}"#, stage(None)),
+            (r#"{"type":"chunk","text":"Hello"}"#, Some(Heard::Chunk("Hello".into()))),
+            (r#"{"type":"done","response":{"a":1}}"#, Some(Heard::Done(json!({"a": 1})))),
+            (
+                r#"{"type":"error","code":"session_busy","message":"wait"}"#,
+                Some(Heard::Failed { code: "session_busy".into(), message: "wait".into() }),
+            ),
+            (r#"{"type":"later"}"#, None),
+            ("nonsense", None),
+        ] {
+            assert_eq!(heard(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_guest_is_nobody() {
+        let client = || Client::new("http://127.0.0.1:1", None).unwrap();
+        assert_eq!(Talk::new(client(), Some("alice".into()), true).user(), None);
+        assert_eq!(Talk::new(client(), Some("alice".into()), false).user(), Some("alice"));
+    }
+}

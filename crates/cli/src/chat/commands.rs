@@ -1,0 +1,365 @@
+//! What a person can type with a slash in front: the table of commands, and how a line is read by it. Pure.
+
+/// What a line asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    Help,
+    Status,
+    Doctor,
+    History(usize),
+    Context,
+    Search { scope: Scope, text: String },
+    Summary,
+    Export { format: &'static str, file: Option<String> },
+    Keys,
+    Memory(Memory),
+    Threads(usize),
+    Resume(String),
+    New(Option<String>),
+    Clear,
+    Mode,
+    Tier(Option<Tier>),
+    Verbosity(Option<Verbosity>),
+    Trace(Option<bool>),
+    DebugState,
+    End(Afterwards),
+    Exit,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    History,
+    Memory,
+    All,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Memory {
+    Status,
+    /// Without a kind: all of them.
+    List(Option<Kind>),
+    Recall(Option<bool>),
+    /// By position in the list that was shown last, from 1.
+    Forget(Kind, usize),
+    /// Without a kind: all of them.
+    Clear(Option<Kind>),
+}
+
+/// What is remembered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Fact,
+    Arc,
+    Rule,
+}
+
+impl Kind {
+    pub const ALL: [Self; 3] = [Self::Fact, Self::Arc, Self::Rule];
+
+    pub const fn one(self) -> &'static str {
+        match self {
+            Self::Fact => "fact",
+            Self::Arc => "arc",
+            Self::Rule => "rule",
+        }
+    }
+
+    /// Also its name in paths.
+    pub const fn many(self) -> &'static str {
+        match self {
+            Self::Fact => "facts",
+            Self::Arc => "arcs",
+            Self::Rule => "rules",
+        }
+    }
+}
+
+/// Which model answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Tier {
+    #[default]
+    Fast,
+    Quality,
+}
+
+impl Tier {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Fast => "fast",
+            Self::Quality => "quality",
+        }
+    }
+}
+
+/// How much is shown beside the words.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Verbosity {
+    /// Nothing but the words.
+    Quiet,
+    #[default]
+    Normal,
+    /// What kind of answer it was, too.
+    Full,
+}
+
+impl Verbosity {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Quiet => "quiet",
+            Self::Normal => "normal",
+            Self::Full => "full",
+        }
+    }
+}
+
+/// Where it goes on after the end of a sitting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Afterwards {
+    Leave,
+    /// In a new conversation, of this name or a drawn one.
+    New(Option<String>),
+}
+
+/// One command as people read of it.
+#[derive(Debug)]
+pub struct Entry {
+    pub name: &'static str,
+    pub alias: Option<&'static str>,
+    pub usage: &'static str,
+    pub about: &'static str,
+    /// The words that can follow, for completion.
+    pub phrases: &'static [&'static str],
+}
+
+const fn entry(
+    name: &'static str,
+    usage: &'static str,
+    about: &'static str,
+    phrases: &'static [&'static str],
+) -> Entry {
+    Entry { name, alias: None, usage, about, phrases }
+}
+
+const fn short(alias: &'static str, of: Entry) -> Entry {
+    Entry { alias: Some(alias), ..of }
+}
+
+/// Every command there is, in the order of `/help`.
+pub const COMMANDS: &[Entry] = &[
+    short("h", entry("help", "/help", "show this list", &[])),
+    short("k", entry("keys", "/keys", "show what the keys do", &[])),
+    entry("history", "/history [N]", "show the last N messages (6)", &[]),
+    short("s", entry("status", "/status", "show where this conversation stands", &[])),
+    entry("context", "/context", "show what the conversation carries along", &[]),
+    entry("summary", "/summary", "show what earlier sittings came to", &[]),
+    entry(
+        "search",
+        "/search history|memory|all TEXT",
+        "find words in this conversation, in what is remembered, or everywhere",
+        &["history", "memory", "all"],
+    ),
+    entry(
+        "export",
+        "/export md|json|txt [FILE]",
+        "write this conversation to a file, or here",
+        &["md", "json", "txt"],
+    ),
+    short(
+        "m",
+        entry(
+            "memory",
+            "/memory [status | list [facts|arcs|rules] | recall [on|off] | forget fact|arc|rule N | clear facts|arcs|rules|all]",
+            "see and delete what is remembered",
+            &[
+                "status", "list facts", "list arcs", "list rules", "recall on", "recall off", "forget fact",
+                "forget arc", "forget rule", "clear facts", "clear arcs", "clear rules", "clear all",
+            ],
+        ),
+    ),
+    short("t", entry("threads", "/threads [N]", "show the last N conversations (12)", &[])),
+    entry("resume", "/resume ID", "go on with another conversation", &[]),
+    entry("new", "/new [ID]", "go on in a new conversation; this one stays open", &[]),
+    entry("mode", "/mode", "show whether anything is kept", &[]),
+    entry("tier", "/tier [fast|quality]", "choose which model answers", &["fast", "quality"]),
+    entry(
+        "verbosity",
+        "/verbosity [quiet|normal|full]",
+        "choose how much is shown beside the words",
+        &["quiet", "normal", "full"],
+    ),
+    entry("trace", "/trace [on|off]", "show how long each stage of a reply took", &["on", "off"]),
+    entry("debug", "/debug state", "show the state of the conversation as JSON", &["state"]),
+    entry("doctor", "/doctor", "check the way to the server", &[]),
+    short("c", entry("clear", "/clear", "clear the screen; nothing is forgotten", &[])),
+    entry(
+        "end",
+        "/end [new [ID]]",
+        "end this sitting, and go on in a new conversation if you like",
+        &["new"],
+    ),
+    short("q", entry("exit", "/exit", "leave, and say whether this sitting is kept", &[])),
+    entry("quit", "/quit", "the same as /exit", &[]),
+];
+
+/// Why a line with a slash is no command.
+#[derive(Debug)]
+pub enum Misread {
+    Unknown { word: String, nearest: Option<&'static str> },
+    Usage(&'static Entry),
+}
+
+/// A line as it was meant.
+#[derive(Debug)]
+pub enum Said {
+    Nothing,
+    /// Something to be answered.
+    Message(String),
+    Command(Command),
+    Misread(Misread),
+}
+
+/// Reads a line. Two slashes in front make a message that begins with one.
+pub fn read(line: &str) -> Said {
+    let joined = line.replace("\\\n", "\n");
+    let text = joined.trim();
+    match text.strip_prefix('/') {
+        None if text.is_empty() => Said::Nothing,
+        None => Said::Message(text.to_owned()),
+        Some(literal) if literal.starts_with('/') => Said::Message(literal.to_owned()),
+        Some(command) => match parse(command) {
+            Ok(command) => Said::Command(command),
+            Err(misread) => Said::Misread(misread),
+        },
+    }
+}
+
+/// The entry that goes by this name or alias.
+pub fn find(word: &str) -> Option<&'static Entry> {
+    COMMANDS.iter().find(|entry| entry.name == word || entry.alias == Some(word))
+}
+
+fn parse(text: &str) -> Result<Command, Misread> {
+    let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+    let word = word.to_lowercase();
+    let Some(entry) = find(&word) else {
+        let nearest = nearest(&word);
+        return Err(Misread::Unknown { word, nearest });
+    };
+    let words: Vec<&str> = rest.split_whitespace().collect();
+    understood(entry.name, &words, rest.trim()).ok_or(Misread::Usage(entry))
+}
+
+fn understood(name: &str, words: &[&str], rest: &str) -> Option<Command> {
+    let id = |text: &str| Some(text.to_owned());
+    Some(match (name, words) {
+        ("help", _) => Command::Help,
+        ("status", []) => Command::Status,
+        ("doctor", []) => Command::Doctor,
+        ("history", []) => Command::History(6),
+        ("history", [n]) => Command::History(count(n)?),
+        ("context", []) => Command::Context,
+        ("search", [scope, _, ..]) => {
+            let text = rest.strip_prefix(scope)?.trim().to_owned();
+            Command::Search { scope: one_of(scope, &SCOPES)?, text }
+        }
+        ("summary", []) => Command::Summary,
+        ("export", [format]) => Command::Export { format: one_of(format, &FORMATS)?, file: None },
+        ("export", [format, _, ..]) => {
+            let file = rest.strip_prefix(format)?.trim().to_owned();
+            Command::Export { format: one_of(format, &FORMATS)?, file: Some(file) }
+        }
+        ("keys", []) => Command::Keys,
+        ("memory", words) => Command::Memory(memory(words)?),
+        ("threads", []) => Command::Threads(12),
+        ("threads", [n]) => Command::Threads(count(n)?),
+        ("resume", [thread]) => Command::Resume((*thread).to_owned()),
+        ("new", []) => Command::New(None),
+        ("new", [thread]) => Command::New(id(thread)),
+        ("clear", []) => Command::Clear,
+        ("mode", []) => Command::Mode,
+        ("tier", []) => Command::Tier(None),
+        ("tier", [tier]) => Command::Tier(Some(one_of(tier, &TIERS)?)),
+        ("verbosity", []) => Command::Verbosity(None),
+        ("verbosity", [much]) => Command::Verbosity(Some(one_of(much, &VERBOSITIES)?)),
+        ("trace", []) => Command::Trace(None),
+        ("trace", [on]) => Command::Trace(Some(one_of(on, &SWITCH)?)),
+        ("debug", ["state"]) => Command::DebugState,
+        ("end", []) => Command::End(Afterwards::Leave),
+        ("end", ["new"]) => Command::End(Afterwards::New(None)),
+        ("end", ["new", thread]) => Command::End(Afterwards::New(id(thread))),
+        ("exit" | "quit", []) => Command::Exit,
+        _ => return None,
+    })
+}
+
+fn memory(words: &[&str]) -> Option<Memory> {
+    Some(match words {
+        [] | ["status"] => Memory::Status,
+        ["list"] => Memory::List(None),
+        ["list", kind] => Memory::List(Some(kind_of(kind)?)),
+        ["recall"] => Memory::Recall(None),
+        ["recall", on] => Memory::Recall(Some(one_of(on, &SWITCH)?)),
+        ["forget", kind, n] => Memory::Forget(kind_of(kind)?, count(n)?),
+        ["clear", "all"] => Memory::Clear(None),
+        ["clear", kind] => Memory::Clear(Some(kind_of(kind)?)),
+        _ => return None,
+    })
+}
+
+const SCOPES: [(&str, Scope); 3] =
+    [("history", Scope::History), ("memory", Scope::Memory), ("all", Scope::All)];
+const FORMATS: [(&str, &str); 3] = [("md", "md"), ("json", "json"), ("txt", "txt")];
+const TIERS: [(&str, Tier); 2] = [("fast", Tier::Fast), ("quality", Tier::Quality)];
+const VERBOSITIES: [(&str, Verbosity); 3] =
+    [("quiet", Verbosity::Quiet), ("normal", Verbosity::Normal), ("full", Verbosity::Full)];
+const SWITCH: [(&str, bool); 2] = [("on", true), ("off", false)];
+
+fn one_of<T: Copy>(word: &str, choices: &[(&str, T)]) -> Option<T> {
+    choices.iter().find(|(name, _)| *name == word).map(|(_, choice)| *choice)
+}
+
+fn kind_of(word: &str) -> Option<Kind> {
+    Kind::ALL.into_iter().find(|kind| word == kind.one() || word == kind.many())
+}
+
+fn count(word: &str) -> Option<usize> {
+    word.parse().ok().filter(|n| *n > 0)
+}
+
+/// Letters that may be wrong in a word that is still recognised.
+const SLIPS_MAX: usize = 2;
+
+/// The command that was probably meant: the one it is the beginning of, or the one with the fewest letters wrong.
+fn nearest(word: &str) -> Option<&'static str> {
+    let begun = COMMANDS.iter().find(|entry| !word.is_empty() && entry.name.starts_with(word));
+    let close = || {
+        COMMANDS
+            .iter()
+            .map(|entry| (slips(word, entry.name), entry))
+            .filter(|(slips, entry)| *slips <= SLIPS_MAX && *slips < entry.name.len())
+            .min_by_key(|(slips, _)| *slips)
+            .map(|(_, entry)| entry)
+    };
+    begun.or_else(close).map(|entry| entry.name)
+}
+
+/// Letters to insert, leave out, change or swap to get from one word to the other.
+fn slips(from: &str, to: &str) -> usize {
+    let (from, to): (Vec<char>, Vec<char>) = (from.chars().collect(), to.chars().collect());
+    let mut rows: Vec<Vec<usize>> = vec![(0..=to.len()).collect()];
+    for (i, a) in from.iter().enumerate() {
+        let mut row = vec![i + 1];
+        for (j, b) in to.iter().enumerate() {
+            let mut least = (rows[i][j + 1] + 1).min(row[j] + 1).min(rows[i][j] + usize::from(a != b));
+            if i > 0 && j > 0 && from[i - 1] == *b && to[j - 1] == *a {
+                least = least.min(rows[i - 1][j - 1] + 1);
+            }
+            row.push(least);
+        }
+        rows.push(row);
+    }
+    rows[from.len()][to.len()]
+}
+
+#[cfg(test)]
+mod tests;

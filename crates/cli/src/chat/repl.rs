@@ -1,0 +1,213 @@
+//! The loop of a chat: a line is typed, something is done about it, and so on until somebody leaves.
+
+use std::future::Future;
+use std::io::BufRead;
+
+use sederunt_server::client::Error;
+use tokio::signal::unix::Signal;
+
+use super::client::Talk;
+use super::commands::{self, Afterwards, Command, Misread, Said, Tier, Verbosity};
+use super::editor::{Editor, Threads};
+use super::endings::Typed;
+use super::memory::Lists;
+use super::render::{self, Paint};
+use crate::exit::{Exit, Failure, Result};
+use crate::output::{Out, note};
+
+/// Where lines come from.
+#[derive(Debug)]
+pub enum Front {
+    Terminal(Editor),
+    /// A program, which is not asked anything.
+    Pipe,
+}
+
+/// What happens after a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    Stay,
+    Leave,
+}
+
+/// A chat that is going on.
+#[derive(Debug)]
+pub struct Repl {
+    pub talk: Talk,
+    pub thread: String,
+    pub tier: Tier,
+    pub verbosity: Verbosity,
+    pub traces: bool,
+    pub front: Front,
+    pub out: Out,
+    pub paint: Paint,
+    pub interrupts: Signal,
+    /// What completion knows.
+    pub threads: Threads,
+    /// What positions refer to.
+    pub shown: Lists,
+}
+
+const PROMPT: &str = "› ";
+
+impl Repl {
+    pub async fn run(&mut self) -> Result<()> {
+        self.greet()?;
+        loop {
+            let next = match self.line().await? {
+                Typed::Line(line) => self.take(&line).await,
+                Typed::Interrupted => {
+                    self.aside("/exit leaves, /help says what else there is").map(|()| Next::Stay)
+                }
+                Typed::End if self.is_terminal() => self.exit().await,
+                Typed::End => return Ok(()),
+            };
+            match next {
+                Ok(Next::Stay) => {}
+                Ok(Next::Leave) => return Ok(()),
+                Err(failure @ Failure::Because { .. }) if self.is_terminal() => note(failure.to_string()),
+                Err(failure) => return Err(failure),
+            }
+        }
+    }
+
+    pub fn is_terminal(&self) -> bool {
+        matches!(self.front, Front::Terminal(_))
+    }
+
+    async fn line(&self) -> Result<Typed> {
+        match &self.front {
+            Front::Terminal(editor) => editor.line(self.paint.prompt(PROMPT)).await,
+            Front::Pipe => piped_line().await,
+        }
+    }
+
+    /// Asks a person. A program is not asked.
+    pub async fn ask(&self, question: &str) -> Result<Typed> {
+        match &self.front {
+            Front::Terminal(editor) => editor.answer(self.paint.question(question)).await,
+            Front::Pipe => Ok(Typed::End),
+        }
+    }
+
+    /// Says something that is beside the point, to people only.
+    pub fn aside(&self, text: &str) -> Result<()> {
+        if self.is_terminal() { self.out.line(self.paint.dim(text)) } else { Ok(()) }
+    }
+
+    fn greet(&self) -> Result<()> {
+        let kept = if self.talk.is_incognito() { "; nothing of it is kept" } else { "" };
+        self.aside(&format!(
+            "Conversation {}{kept}. /help shows the commands, /end closes the sitting.",
+            self.thread
+        ))
+    }
+
+    async fn take(&mut self, line: &str) -> Result<Next> {
+        match commands::read(line) {
+            Said::Nothing => {}
+            Said::Message(message) => self.say(&message).await?,
+            Said::Command(command) => return self.obey(command).await,
+            Said::Misread(Misread::Unknown { word, nearest }) => {
+                let sentence = format!("there is no command /{}", crate::output::visible(&word));
+                let failure = Failure::usage(sentence);
+                return Err(match nearest {
+                    Some(nearest) => failure.hint(format!("did you mean /{nearest}?")),
+                    None => failure.hint("/help shows all of them"),
+                });
+            }
+            Said::Misread(Misread::Usage(entry)) => {
+                return Err(Failure::usage(format!("write {}", entry.usage)));
+            }
+        }
+        Ok(Next::Stay)
+    }
+
+    async fn obey(&mut self, command: Command) -> Result<Next> {
+        match command {
+            Command::Help => self.help()?,
+            Command::Keys => self.keys()?,
+            Command::Status => self.status().await?,
+            Command::Doctor => self.doctor().await?,
+            Command::History(n) => self.history(n).await?,
+            Command::Context => self.context().await?,
+            Command::Summary => self.summary().await?,
+            Command::Search { scope, text } => self.search(scope, &text).await?,
+            Command::Export { format, file } => self.export(format, file.as_deref()).await?,
+            Command::Memory(command) => self.memory(command).await?,
+            Command::Threads(n) => self.list_threads(n).await?,
+            Command::Resume(thread) => self.resume(thread).await?,
+            Command::New(thread) => self.go_on_in(thread)?,
+            Command::Clear if self.is_terminal() => render::clear(&self.out)?,
+            Command::Clear => {}
+            Command::Mode => self.mode()?,
+            Command::Tier(tier) => {
+                self.tier = tier.unwrap_or(self.tier);
+                self.aside(&format!("The {} model answers.", self.tier.as_str()))?;
+            }
+            Command::Verbosity(verbosity) => {
+                self.verbosity = verbosity.unwrap_or(self.verbosity);
+                self.aside(&format!("Verbosity is {}.", self.verbosity.as_str()))?;
+            }
+            Command::Trace(traces) => {
+                self.traces = traces.unwrap_or(!self.traces);
+                self.aside(if self.traces { "Replies are traced." } else { "Replies are not traced." })?;
+            }
+            Command::DebugState => self.debug_state().await?,
+            Command::End(afterwards) => return self.end(afterwards).await,
+            Command::Exit => return self.exit().await,
+        }
+        Ok(Next::Stay)
+    }
+
+    /// Goes on in a conversation that is new; the one before stays as it is.
+    pub fn go_on_in(&mut self, thread: Option<String>) -> Result<()> {
+        self.switch(thread.unwrap_or_else(super::drawn_thread));
+        self.aside(&format!("This is conversation {}.", self.thread))
+    }
+
+    pub fn switch(&mut self, thread: String) {
+        self.thread = thread;
+        self.shown = Lists::default();
+    }
+
+    async fn end(&mut self, afterwards: Afterwards) -> Result<Next> {
+        self.end_sitting().await?;
+        match afterwards {
+            Afterwards::Leave => self.farewell().map(|()| Next::Leave),
+            Afterwards::New(thread) => self.go_on_in(thread).map(|()| Next::Stay),
+        }
+    }
+}
+
+/// Waits for an answer, unless the person at the terminal has had enough.
+pub async fn patiently<T>(
+    interrupts: &mut Signal,
+    work: impl Future<Output = std::result::Result<T, Error>>,
+) -> Result<T> {
+    forget_interrupts(interrupts).await;
+    tokio::select! {
+        done = work => Ok(done?),
+        _ = interrupts.recv() => Err(Failure::new(Exit::Error, "interrupted", "interrupted")),
+    }
+}
+
+/// What was pressed before there was anything to interrupt means nothing.
+pub async fn forget_interrupts(interrupts: &mut Signal) {
+    let _ = tokio::time::timeout(std::time::Duration::ZERO, interrupts.recv()).await;
+}
+
+/// The next line of a program. One that ends with a backslash goes on.
+async fn piped_line() -> Result<Typed> {
+    let read = tokio::task::spawn_blocking(|| {
+        let mut line = String::new();
+        let mut stdin = std::io::stdin().lock();
+        while stdin.read_line(&mut line)? > 0 && line.ends_with("\\\n") {}
+        Ok(if line.is_empty() { Typed::End } else { Typed::Line(line) })
+    });
+    let failed = |error: std::io::Error| Failure::usage(format!("cannot read what was piped in: {error}"));
+    match read.await {
+        Ok(read) => read.map_err(failed),
+        Err(_) => Ok(Typed::End),
+    }
+}

@@ -1,0 +1,13 @@
+//! `sederunt chat`, by way of a pseudo-terminal and of pipes, against a server that answers by heart.
+
+mod commands;
+mod leaving;
+mod pipes;
+mod stub;
+mod talking;
+mod terminal;
+
+use std::time::Duration;
+
+/// Anything that takes longer is broken, also on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
