@@ -68,6 +68,16 @@ struct Work {
     spent_before: Spent,
 }
 
+impl Work {
+    /// Takes a reply into the transcript.
+    fn hear(&mut self, reply: &Reply) {
+        if !reply.text.trim().is_empty() || !reply.calls.is_empty() {
+            let (text, calls) = (reply.text.clone(), reply.calls.clone());
+            self.messages.push(Message::Assistant { text, calls });
+        }
+    }
+}
+
 impl Job {
     pub(super) fn new(
         engine: Engine,
@@ -146,11 +156,16 @@ impl Job {
 
     /// The newest part of the log, oldest first.
     async fn log(&self) -> Step<Vec<sederunt_core::Event>> {
+        // Made, claimed, running: a log that says no more than this need not be read.
+        const EVENTS_OF_A_CLAIM: u64 = 3;
         let mut events = Vec::new();
+        if self.epoch == 1 && self.claimed.session.head.last_sequence <= EVENTS_OF_A_CLAIM {
+            return Ok(events);
+        }
         let mut before = None;
         while events.len() < limits::LOG_EVENTS_READ {
             let query = EventQuery { before, newest_first: true, limit: 1000, ..EventQuery::default() };
-            let page = self.engine.read(&self.actor, &self.id, query).await?;
+            let page = self.engine.log_of(&self.claimed, query).await?;
             before = Some(page.next_after);
             events.extend(page.events);
             if !page.has_more {
@@ -214,31 +229,26 @@ impl Job {
             }
             let reply = self.ask(work).await?;
             work.spent.add(reply.usage);
-            self.say(work, &reply).await?;
-            match reply.stop {
-                Stop::Refused => {
-                    return Err(Halt::Settle(fail(
-                        "model_refused",
-                        "the model would not answer",
-                        false,
-                        Some(work),
-                    )));
-                }
-                Stop::Length => {
-                    return Err(Halt::Settle(fail(
-                        "reply_cut",
-                        "the reply was longer than allowed",
-                        false,
-                        Some(work),
-                    )));
-                }
-                Stop::End | Stop::Calls => {}
+            let words = words(work.spent.steps, &reply)?;
+            let cut = match reply.stop {
+                Stop::Refused => Some(("model_refused", "the model would not answer")),
+                Stop::Length => Some(("reply_cut", "the reply was longer than allowed")),
+                Stop::End | Stop::Calls => None,
+            };
+            if let Some((reason, error)) = cut {
+                let how = fail(reason, error, false, Some(work));
+                return Ok(self.engine.settle_saying(&self.actor, &self.id, self.epoch, how, words).await?);
             }
+            if reply.calls.is_empty() {
+                if self.finish(work, &reply, words).await? {
+                    return Ok(());
+                }
+                continue;
+            }
+            self.append(words).await?;
+            work.hear(&reply);
             for call in &reply.calls {
                 self.call(work, call, false).await?;
-            }
-            if reply.calls.is_empty() && self.finish(work, &reply.text).await? {
-                return Ok(());
             }
         }
     }
@@ -262,6 +272,10 @@ impl Job {
             while let Some(mut text) = heard.recv().await {
                 while let Ok(more) = heard.try_recv() {
                     text.push_str(&more);
+                }
+                if heard.is_closed() {
+                    // All of it has been said: the message itself is next.
+                    break;
                 }
                 // Only readers who are there now miss it if this fails; the message itself comes by the log.
                 let _ = self.engine.delta(&self.actor, &self.id, self.epoch, &text).await;
@@ -318,41 +332,6 @@ impl Job {
             output_schema: structured.map(|output| output.schema.clone().unwrap_or_else(any_object)),
             ..Input::default()
         }
-    }
-
-    /// Puts a reply into the log as it was given, before anything is done about it.
-    async fn say(&self, work: &mut Work, reply: &Reply) -> Step<()> {
-        let step = work.spent.steps;
-        let mut usage = Some(serde_json::to_value(reply.usage).map_err(Error::internal)?);
-        let mut metadata = |mut fields: serde_json::Value| {
-            fields["step"] = step.into();
-            if let Some(usage) = usage.take() {
-                fields["usage"] = usage;
-            }
-            Json::of(&fields)
-        };
-        let text = |text: &str| Json::of(&json!([{"type": "text", "text": text}]));
-        let mut events = Vec::new();
-        if !reply.thinking.trim().is_empty() {
-            events.push(event("agent.thinking", metadata(json!({}))?, Some(text(&reply.thinking)?)));
-        }
-        if !reply.text.trim().is_empty() {
-            events.push(event("agent.message", metadata(json!({}))?, Some(text(&reply.text)?)));
-        }
-        for call in &reply.calls {
-            let fields = metadata(json!({"tool_call_id": call.id, "tool_name": call.name}))?;
-            let part = Json::object([("type", &Json::stored(r#""tool-call""#)), ("args", &call.args)]);
-            events.push(event("agent.tool_call", fields, Some(Json::of(&[part])?)));
-        }
-        if events.is_empty() {
-            // An empty reply used something up too.
-            events.push(event("agent.thinking", metadata(json!({}))?, Some(text("")?)));
-        }
-        self.append(events).await?;
-        if !reply.text.trim().is_empty() || !reply.calls.is_empty() {
-            work.messages.push(Message::Assistant { text: reply.text.clone(), calls: reply.calls.clone() });
-        }
-        Ok(())
     }
 
     /// Makes a call, or parks the run until a person has said something about it.
@@ -442,8 +421,9 @@ impl Job {
         Ok(())
     }
 
-    /// Hands in the result. `false`: it has to be repaired, and the model is told how.
-    async fn finish(&self, work: &mut Work, text: &str) -> Step<bool> {
+    /// Hands in the result with the words that gave it. `false`: it has to be repaired, and the model is told how.
+    async fn finish(&self, work: &mut Work, reply: &Reply, words: Vec<DraftEvent>) -> Step<bool> {
+        let text = reply.text.as_str();
         let structured = work
             .brief
             .run
@@ -457,9 +437,10 @@ impl Job {
             None => Some(said()?),
         };
         let how = with_usage(Settle::Complete { result, text: None, usage: None }, work);
-        match self.settle(how).await {
+        match self.engine.settle_saying(&self.actor, &self.id, self.epoch, how, words).await {
             Ok(()) => Ok(true),
             Err(Error::OutputInvalid { complaints }) => {
+                work.hear(reply);
                 work.messages.push(Message::user(past::unfit(&complaints.join("; "))));
                 // What was handed in is counted; the repair begins anew.
                 work.spent_before = work.spent;
@@ -477,6 +458,36 @@ impl Job {
         }
         Ok(())
     }
+}
+
+/// A reply as it stands in the log.
+fn words(step: u64, reply: &Reply) -> Result<Vec<DraftEvent>, Error> {
+    let mut usage = Some(serde_json::to_value(reply.usage).map_err(Error::internal)?);
+    let mut metadata = |mut fields: serde_json::Value| {
+        fields["step"] = step.into();
+        if let Some(usage) = usage.take() {
+            fields["usage"] = usage;
+        }
+        Json::of(&fields)
+    };
+    let text = |text: &str| Json::of(&json!([{"type": "text", "text": text}]));
+    let mut events = Vec::new();
+    if !reply.thinking.trim().is_empty() {
+        events.push(event("agent.thinking", metadata(json!({}))?, Some(text(&reply.thinking)?)));
+    }
+    if !reply.text.trim().is_empty() {
+        events.push(event("agent.message", metadata(json!({}))?, Some(text(&reply.text)?)));
+    }
+    for call in &reply.calls {
+        let fields = metadata(json!({"tool_call_id": call.id, "tool_name": call.name}))?;
+        let part = Json::object([("type", &Json::stored(r#""tool-call""#)), ("args", &call.args)]);
+        events.push(event("agent.tool_call", fields, Some(Json::of(&[part])?)));
+    }
+    if events.is_empty() {
+        // An empty reply used something up too.
+        events.push(event("agent.thinking", metadata(json!({}))?, Some(text("")?)));
+    }
+    Ok(events)
 }
 
 fn event(kind: &str, metadata: Json, content: Option<Json>) -> DraftEvent {

@@ -92,7 +92,7 @@ impl World {
 
     async fn work_as(&self, executor: &Executor) {
         let actor = Arc::new(executor.actor(self.owner.tenant.clone()));
-        while let Some(claimed) = executor.take(&actor).await.unwrap() {
+        while let Some(claimed) = executor.take(&actor, 1).await.unwrap().pop() {
             executor.run(&actor, claimed).await;
         }
     }
@@ -225,7 +225,7 @@ async fn a_call_that_was_begun_before_a_crash_is_not_made_again() {
     let id = world.trigger("sender", "").await;
     let first = world.executor(LEASE);
     let actor = Arc::new(first.actor(world.owner.tenant.clone()));
-    let claimed = first.take(&actor).await.unwrap().unwrap();
+    let claimed = first.take(&actor, 1).await.unwrap().pop().unwrap();
     let running = tokio::spawn(async move { first.run(&actor, claimed).await });
     tokio::time::timeout(SOON, async {
         while server.asked().is_empty() {
@@ -257,11 +257,11 @@ async fn a_worker_that_lost_its_lease_writes_nothing_more() {
     let id = world.trigger("sender", "").await;
     let (first, second) = (world.executor(LEASE), world.executor(LEASE));
     let actor = Arc::new(first.actor(world.owner.tenant.clone()));
-    let claimed = first.take(&actor).await.unwrap().unwrap();
+    let claimed = first.take(&actor, 1).await.unwrap().pop().unwrap();
     world.clock.advance(LEASE + Duration::from_secs(1));
     world.engine.sweep().await.unwrap();
     let other = Arc::new(second.actor(world.owner.tenant.clone()));
-    let taken = second.take(&other).await.unwrap().unwrap();
+    let taken = second.take(&other, 1).await.unwrap().pop().unwrap();
     let before = world.log(&id).await.len();
     first.run(&actor, claimed).await;
     assert_eq!(world.log(&id).await.len(), before, "the first worker is fenced off");
@@ -474,7 +474,7 @@ async fn a_model_that_hangs_ends_with_the_wall_time_or_a_stop() {
     let again = world.engine.trigger(&world.owner, "t-slow", None, None).await.unwrap().id;
     let executor = world.executor(Duration::from_millis(300));
     let actor = Arc::new(executor.actor(world.owner.tenant.clone()));
-    let claimed = executor.take(&actor).await.unwrap().unwrap();
+    let claimed = executor.take(&actor, 1).await.unwrap().pop().unwrap();
     let running = tokio::spawn(async move { executor.run(&actor, claimed).await });
     world.engine.stop(&world.owner, &again, None).await.unwrap();
     let session = world.until(&again, Status::Abandoned).await;

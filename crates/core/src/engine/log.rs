@@ -135,7 +135,7 @@ impl Engine {
     }
 }
 
-fn check_batch(actor: &Actor, drafts: Vec<DraftEvent>) -> Result<Vec<NewEvent>> {
+pub(super) fn check_batch(actor: &Actor, drafts: Vec<DraftEvent>) -> Result<Vec<NewEvent>> {
     if drafts.is_empty() {
         return Err(Error::invalid("events", "must name at least one event"));
     }
