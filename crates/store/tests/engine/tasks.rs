@@ -74,7 +74,9 @@ pub async fn fail(world: &World, worker: &Actor, claim: &Claimed) -> Session {
 }
 
 pub async fn trigger(world: &World, task: &str) -> Session {
-    world.engine.trigger(&world.owner(), task, None, None).await.unwrap()
+    let session = world.engine.trigger(&world.owner(), task, None, None).await.unwrap();
+    assert_eq!(world.session(session.id.as_str()).await, session, "what is told is what is kept");
+    session
 }
 
 pub async fn take(world: &World, worker: &Actor) -> Claimed {
