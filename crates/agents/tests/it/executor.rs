@@ -22,6 +22,8 @@ use sederunt_core::json::Json;
 use sederunt_core::library::{Agent, Entity, Task};
 use sederunt_core::live::Hub;
 use sederunt_core::session::{Session, SourceKind, Status};
+use sederunt_core::store::{Change, Guard, On, Part, Update, Write};
+use sederunt_core::work::run::Run;
 use sederunt_core::{SessionId, strict};
 use sederunt_store::sqlite::{Place, SqliteOptions, SqliteStore};
 use tokio::sync::watch;
@@ -288,6 +290,37 @@ async fn a_tool_that_needs_leave_is_called_once_with_what_was_agreed() {
     let asked = server.asked();
     assert_eq!((asked.len(), asked[0].body.as_str()), (1, r#"{"to":"y","text":"hi"}"#));
     assert!(asked[0].head.to_lowercase().contains("sederunt-confirmed: true"));
+}
+
+#[tokio::test]
+async fn a_call_that_differs_from_what_was_agreed_is_refused() {
+    let mut world = World::new();
+    let server = Server::start(vec![]).await;
+    world.script(
+        "payer",
+        r#"[{"call":{"name":"pay","args":{"n":1}}},{"expect":"refused","say":"So be it."}]"#,
+    );
+    world.agent("payer", &tool("pay", &server.url("/pay"), r#","requires_confirmation":true"#)).await;
+    let id = world.trigger("payer", "").await;
+    world.work().await;
+    world.decide(Decision::Approve, None).await;
+
+    // Somebody reaches into the store between the approval and the call.
+    let session = world.session(&id).await;
+    let mut run = Run::of(&session);
+    run.resume.as_mut().unwrap().args = Some(json(r#"{"n":1000}"#));
+    let update = Update { run: Some(run.to_json().unwrap()), ..Update::default() };
+    let part = Part {
+        on: On::Session(id.clone()),
+        guard: Guard::seen(&session),
+        writes: [Write::Update(Box::new(update))].into_iter().collect(),
+    };
+    world.engine.store().commit(Change::new(world.owner.tenant.clone()).part(part)).await.unwrap();
+
+    world.work().await;
+    assert!(server.asked().is_empty(), "nothing is done that nobody agreed to");
+    assert_eq!(world.session(&id).await.head.status, Status::Completed);
+    assert_eq!(world.story(&id).await, "tool_call(pay) tool_result(pay: refused) message(So be it.)");
 }
 
 #[tokio::test]
