@@ -295,7 +295,7 @@ async fn a_tool_that_needs_leave_is_called_once_with_what_was_agreed() {
 #[tokio::test]
 async fn a_call_that_differs_from_what_was_agreed_is_refused() {
     let mut world = World::new();
-    let server = Server::start(vec![]).await;
+    let server = Server::start(vec![ok(r#""paid""#)]).await;
     world.script(
         "payer",
         r#"[{"call":{"name":"pay","args":{"n":1}}},{"expect":"refused","say":"So be it."}]"#,
