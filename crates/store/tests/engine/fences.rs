@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use sederunt_core::access::Actor;
 use sederunt_core::engine::Append;
 use sederunt_core::event::EventQuery;
@@ -19,6 +20,7 @@ on_both_stores!(
     an_owner_cannot_write_for_the_agent_while_a_worker_has_it,
     a_stop_reaches_the_worker_by_its_next_heartbeat_or_append,
     a_heartbeat_keeps_the_claim,
+    one_that_is_fenced_takes_no_other_along,
     last_words_and_the_end_of_a_run_land_together,
     last_words_after_a_stop_are_kept_and_the_run_is_stopped,
     last_words_keep_to_what_a_worker_may_write,
@@ -138,6 +140,25 @@ async fn a_heartbeat_keeps_the_claim(world: &World) {
         world.engine.sweep().await.unwrap();
     }
     assert_eq!(world.session("s").await.head.status, Status::Running);
+}
+
+async fn one_that_is_fenced_takes_no_other_along(world: &World) {
+    let worker = world.worker("w");
+    let mut claims = Vec::new();
+    for n in 0..24 {
+        claims.push(world.claimed(&format!("s{n}"), &worker).await);
+    }
+    // At once, so that they meet in the same commits.
+    let beats = claims.iter().enumerate().map(|(n, claim)| {
+        let epoch = if n % 3 == 0 { claim.epoch + 1 } else { claim.epoch };
+        world.engine.heartbeat(&worker, &claim.session.id, epoch, None)
+    });
+    for (n, beat) in join_all(beats).await.into_iter().enumerate() {
+        match beat {
+            Ok(_) => assert_ne!(n % 3, 0, "s{n} was renewed with another's epoch"),
+            Err(error) => assert_eq!((n % 3, error.code()), (0, "fenced"), "s{n}"),
+        }
+    }
 }
 
 async fn kinds(world: &World, id: &str) -> Vec<String> {
