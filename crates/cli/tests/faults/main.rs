@@ -11,6 +11,7 @@ mod ledger;
 
 mod claims;
 mod disk_full;
+mod executor;
 mod fencing;
 mod first_start;
 mod kill;
