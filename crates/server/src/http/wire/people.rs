@@ -9,7 +9,7 @@ use sederunt_core::{Error, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::words;
+use super::{Count, words};
 use crate::http::query::{Ask, Pairs};
 
 /// What a credential may do.
