@@ -19,4 +19,5 @@ mod postgres_restart;
 mod revocation;
 mod shutdown;
 mod streams;
+mod talk;
 mod twins;
