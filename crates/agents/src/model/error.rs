@@ -30,8 +30,6 @@ pub enum Error {
     ReplyTooLarge { limit: usize },
     #[error("the model did not answer in time ({0})")]
     TimedOut(Wait),
-    #[error("the call was cancelled")]
-    Cancelled,
     #[error(transparent)]
     Script(#[from] scripted::Error),
 }
@@ -69,7 +67,6 @@ impl Error {
             | Self::Malformed { .. }
             | Self::ReplyTooLarge { .. }
             | Self::TimedOut(Wait::Total)
-            | Self::Cancelled
             | Self::Script(_) => false,
         }
     }
@@ -95,7 +92,6 @@ impl Error {
             Self::BadArguments { .. } => "model_bad_arguments",
             Self::ReplyTooLarge { .. } => "reply_too_large",
             Self::TimedOut(_) => "model_timed_out",
-            Self::Cancelled => "cancelled",
             Self::Script(_) => "script",
         }
     }
@@ -153,7 +149,7 @@ mod tests {
         for error in [Error::Unreachable, Error::CutShort, Error::TimedOut(Wait::Idle)] {
             assert!(error.retryable(), "{error:?}");
         }
-        for error in [refused(400, None), Error::TooLong, Error::Cancelled, Error::TimedOut(Wait::Total)] {
+        for error in [refused(400, None), Error::TooLong, Error::TimedOut(Wait::Total)] {
             assert!(!error.retryable(), "{error:?}");
         }
     }

@@ -289,13 +289,11 @@ fn decide_tool(
     let final_args = edited.clone().unwrap_or(args);
     let sum = digest(Kind::Tool, &session.id, &with_args(staged, &final_args));
     let resume = Resume {
-        approval_id: approval.id.to_string(),
-        decision: Decision::Approve.as_str().to_owned(),
         tool_call: Some(staged.clone()),
         args: Some(final_args),
         digest: Some(sum.clone()),
-        reply: None,
         reason: wish.reason.clone(),
+        ..Resume::after(&approval.id, Decision::Approve.as_str())
     };
     let name = by(actor);
     let mut step = resumed(session, Run::of(session), Some(resume))?;
@@ -308,13 +306,9 @@ fn decide_tool(
 
 fn deny_tool(name: &str, session: &Session, approval: &Approval, reason: Option<&str>) -> Result<Outcome> {
     let resume = Resume {
-        approval_id: approval.id.to_string(),
-        decision: Decision::Deny.as_str().to_owned(),
         tool_call: approval.body.staged.clone(),
-        args: None,
-        digest: None,
-        reply: None,
         reason: reason.map(str::to_owned),
+        ..Resume::after(&approval.id, Decision::Deny.as_str())
     };
     let mut step = resumed(session, Run::of(session), Some(resume))?;
     step.events.insert(0, said("user.tool_confirmation", approval, Decision::Deny, false, name)?);
@@ -402,13 +396,8 @@ fn deny_question(
     let run = Run::of(session);
     let mut step = if session.details.agent_slug.is_some() {
         let resume = Resume {
-            approval_id: approval.id.to_string(),
-            decision: Decision::Deny.as_str().to_owned(),
-            tool_call: None,
-            args: None,
-            digest: None,
-            reply: None,
             reason: reason.map(str::to_owned),
+            ..Resume::after(&approval.id, Decision::Deny.as_str())
         };
         resumed(session, run, Some(resume))?
     } else {
@@ -440,15 +429,7 @@ pub fn reply(actor: &Actor, session: &Session, approval: &Approval, reply: &Json
         return Err(Error::invalid("reply", complaint));
     }
     let name = by(actor);
-    let resume = Resume {
-        approval_id: approval.id.to_string(),
-        decision: "answer".to_owned(),
-        tool_call: None,
-        args: None,
-        digest: None,
-        reply: Some(reply.clone()),
-        reason: None,
-    };
+    let resume = Resume { reply: Some(reply.clone()), ..Resume::after(&approval.id, "answer") };
     let mut step = resumed(session, Run::of(session), Some(resume))?;
     let part = match reply.read::<String>() {
         Ok(text) => json!([{"type": "text", "text": text}]),

@@ -65,6 +65,21 @@ pub struct Resume {
     pub reason: Option<String>,
 }
 
+impl Resume {
+    /// What every run is told that goes on after this approval; the rest is the decision's to add.
+    pub fn after(approval_id: &str, decision: &str) -> Self {
+        Self {
+            approval_id: approval_id.to_owned(),
+            decision: decision.to_owned(),
+            tool_call: None,
+            args: None,
+            digest: None,
+            reply: None,
+            reason: None,
+        }
+    }
+}
+
 /// An output that a person did not want.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Denial {
