@@ -29,6 +29,7 @@ on_each_store! {
     a_deleted_session_takes_its_talk_and_leaves_what_is_remembered,
     talks_of_two_tenants_never_meet;
     durable: a_talk_and_the_key_of_the_installation_outlive_the_process,
+    a_deleted_session_leaves_no_row_of_its_talk,
     a_copy_carries_talks_and_the_key_of_the_installation,
 }
 
@@ -288,6 +289,15 @@ async fn a_deleted_session_takes_its_talk_and_leaves_what_is_remembered(store: &
     store.open("s").await;
     assert_eq!(store.talking("s").await.1, Talk::default());
     assert_eq!(store.memory(&store.tenant, "m").await.unwrap(), Some(remembered));
+}
+
+async fn a_deleted_session_leaves_no_row_of_its_talk(store: &TestStore) {
+    for name in ["deleted", "kept"] {
+        store.open(name).await;
+        store.write_talk(name, seated()).await;
+    }
+    store.delete("deleted").await;
+    assert_eq!(store.rows_kept().await["talks"], 1);
 }
 
 async fn talks_of_two_tenants_never_meet(store: &TestStore) {
