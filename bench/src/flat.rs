@@ -30,6 +30,7 @@ const INDEXES: &str = "fts5UpdateMethod";
 pub enum Probe {
     Append,
     Page,
+    Turn,
 }
 
 impl Probe {
@@ -37,13 +38,14 @@ impl Probe {
         match self {
             Self::Append => "probe-append",
             Self::Page => "probe-page",
+            Self::Turn => "probe-turn",
         }
     }
 }
 
 pub fn growth(bench: &Bench) -> Result<Vec<Row>> {
     // Pages first: appends make the short session longer.
-    [(Probe::Page, "page of 10"), (Probe::Append, "append")]
+    [(Probe::Page, "page of 10"), (Probe::Append, "append"), (Probe::Turn, "turn")]
         .into_iter()
         .map(|(probe, what)| {
             let long = instructions(bench, probe, LONG)?;
@@ -114,6 +116,7 @@ async fn operate(
             let wish = Append { events: vec![subject::draft(payloads, nth)], ..Append::default() };
             engine.append(&owner, id, wish, None).await?;
         }
+        Probe::Turn => crate::talk::turn(engine, id).await?,
         Probe::Page => {
             let after = page_start(nth, last);
             let after = after.min(last - PAGE_ROWS as u64);

@@ -25,6 +25,7 @@ mod rounds;
 mod serve;
 mod sse;
 mod subject;
+mod talk;
 mod work;
 
 use std::path::Path;
@@ -37,12 +38,12 @@ use bench::Bench;
 use report::{Report, Row};
 
 /// A run that is not through by then leaves out the rest and says so.
-const RUN_MAX: Duration = Duration::from_secs(11 * 60);
+const RUN_MAX: Duration = Duration::from_secs(15 * 60);
 
 type Measure = fn(&Bench) -> Result<Vec<Row>>;
 
 /// In the order in which they run; the disk is asked again in the middle.
-const MEASURES: [(&str, Measure); 15] = [
+const MEASURES: [(&str, Measure); 16] = [
     ("appends", appends::singles),
     ("batches", appends::batches),
     ("embedded", appends::embedded),
@@ -58,6 +59,7 @@ const MEASURES: [(&str, Measure); 15] = [
     ("idle-streams", fanout::idle),
     ("delivery", delivery::both),
     ("work", work::all),
+    ("talk", talk::all),
 ];
 
 /// Measures Sederunt beside its peers and prints one table.
@@ -92,6 +94,9 @@ enum Part {
     /// Appends to a session N times, for counting instructions
     #[command(hide = true)]
     ProbeAppend { store: String, session: String, count: u64 },
+    /// Takes turns in a session N times, for counting instructions
+    #[command(hide = true)]
+    ProbeTurn { store: String, session: String, count: u64 },
     /// Reads pages of a session N times, for counting instructions
     #[command(hide = true)]
     ProbePage { store: String, session: String, count: u64 },
@@ -105,6 +110,9 @@ fn main() -> Result<()> {
         Some(Part::Serve { listen, store, .. }) => serve::serve(listen, &store),
         Some(Part::ProbeAppend { store, session, count }) => {
             flat::run(flat::Probe::Append, &store, &session, count)
+        }
+        Some(Part::ProbeTurn { store, session, count }) => {
+            flat::run(flat::Probe::Turn, &store, &session, count)
         }
         Some(Part::ProbePage { store, session, count }) => {
             flat::run(flat::Probe::Page, &store, &session, count)
@@ -173,6 +181,10 @@ fn versions(bench: &Bench) -> Vec<String> {
         bench.root.join(".venv-bench/bin/python"),
         &["-c", "from importlib.metadata import version; print(version('google-adk'))"],
     );
+    let langgraph = probe::version_of(
+        bench.root.join(".venv-bench/bin/python"),
+        &["-c", "from importlib.metadata import version; print(version('langgraph-checkpoint-sqlite'))"],
+    );
     let is_real = subject::server_program().is_ok_and(|program| program.ends_with("sederunt"));
     let served_by = if is_real { "" } else { " (served by the benchmark itself)" };
     let redis = probe::version_of("redis-server", &["--version"]);
@@ -183,6 +195,7 @@ fn versions(bench: &Bench) -> Vec<String> {
         format!("PostgreSQL {postgres}"),
         format!("Redis {redis}"),
         format!("google-adk {adk}"),
+        format!("langgraph-checkpoint-sqlite {langgraph}"),
         probe::version_of("rustc", &["--version"]),
     ]
 }

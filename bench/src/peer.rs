@@ -45,7 +45,12 @@ impl Peer {
 
     /// Lets it append for this long.
     pub fn append_for(&mut self, seconds: f64) -> Result<Sample> {
-        writeln!(self.orders, "{seconds}")?;
+        self.round(&seconds.to_string())
+    }
+
+    /// Lets it do what the line says.
+    pub fn round(&mut self, line: &str) -> Result<Sample> {
+        writeln!(self.orders, "{line}")?;
         let tally: Tally = serde_json::from_str(&self.line()?)?;
         if tally.failures > 0 {
             eprintln!("  the peer failed {} times: {}", tally.failures, tally.last_failure);

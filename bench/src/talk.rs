@@ -1,0 +1,362 @@
+//! Conversations: what keeping a turn costs beside LangGraph's checkpoints, whole turns of the built-in talker, whether
+//! a turn grows with its conversation, how soon a word is heard, what recall and the keeper cost.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use futures_util::future::BoxFuture;
+use sederunt_agents::executor::Kit;
+use sederunt_agents::model::{self, Delta, Heard, Model, Reply, Request, Stop, Usage};
+use sederunt_agents::outbound::{Allow, Outbound};
+use sederunt_agents::talk::{Progress, Settings, Talker};
+use sederunt_core::engine::{Append, Engine, Fate, Post};
+use sederunt_core::event::{EventType, NewEvent};
+use sederunt_core::ids::{CredentialId, SessionId, UserId};
+use sederunt_core::json::Json;
+use sederunt_core::memory::candidate::Buffer;
+use sederunt_core::memory::{Body, Category, Fact, Kind, Memory, Owner, SELF, Source, derived_id};
+use sederunt_core::session::SessionType;
+use sederunt_core::session::decide::{self, OpenSession};
+use sederunt_core::store::{Change, Guard, MemoryQuery, On, Part, Record, Write};
+use sederunt_core::talk::turn::{Hold, OnBusy, Outcome, OutcomeKind};
+use sederunt_core::talk::{Fields, Sitting, Talk, Tier};
+use serde_json::json;
+use tokio::task::JoinSet;
+
+use crate::bench::Bench;
+use crate::payload::{Payloads, title};
+use crate::peer::Peer;
+use crate::report::Row;
+use crate::rounds::{Latencies, Sample, interleave};
+use crate::subject::{self, Subject};
+
+/// Sessions that talk at once.
+const AT_ONCE: usize = 32;
+/// Facts of the owner whose memory is asked.
+const FACTS: usize = 10_000;
+const OPEN_SITTINGS: usize = 100_000;
+const EXPIRED: usize = 100;
+
+pub fn all(bench: &Bench) -> Result<Vec<Row>> {
+    let mut rows = turns(bench)?;
+    rows.extend(whole_turns(bench)?);
+    rows.extend(recall(bench)?);
+    Ok(rows)
+}
+
+/// The persistence part of a turn, by how much was said before.
+fn turns(bench: &Bench) -> Result<Vec<Row>> {
+    let file = bench.dir.join("langgraph.sqlite3");
+    let peer = std::cell::RefCell::new(Peer::start(&bench.root, "langgraph.py", &file)?);
+    let seconds = if bench.quick { 0.5 } else { 2.0 };
+    let mut rows = Vec::new();
+    for (history, sessions, bar) in [(10, AT_ONCE, 2.0), (500, AT_ONCE, 8.0), (10, 1, 0.6), (500, 1, 1.5)] {
+        let subject = Subject::on_disk(bench)?;
+        subject.with_engine(async |engine| fill(engine, sessions, history).await)?;
+        let [theirs, ours] = interleave(
+            bench.rounds,
+            [&mut || peer.borrow_mut().round(&format!("{seconds} {sessions} {history}")), &mut || {
+                subject.with_engine(async |engine| kept(engine, sessions, seconds).await)
+            }],
+        )?;
+        let who =
+            if sessions == 1 { "one session".to_owned() } else { format!("{sessions} sessions at once") };
+        let measure = format!("keeping a turn after {history} messages, {who} / LangGraph SqliteSaver");
+        rows.push(Row::at_least(measure, ours.per_s, theirs.per_s, "turns", bar));
+    }
+    Ok(rows)
+}
+
+fn name(n: usize) -> String {
+    format!("talk-{n}")
+}
+
+async fn fill(engine: &Engine, sessions: usize, history: usize) -> Result<()> {
+    let (owner, payloads) = (Arc::new(subject::owner()), Payloads::new());
+    for n in 0..sessions {
+        let wish = OpenSession {
+            id: Some(name(n)),
+            session_type: Some(SessionType::Mixed),
+            ..OpenSession::default()
+        };
+        let id = engine.open(&owner, wish, None).await?.session.id;
+        let events = (0..history as u64).map(|nth| subject::draft(&payloads, nth)).collect();
+        engine.append(&owner, &id, Append { events, ..Append::default() }, None).await?;
+    }
+    Ok(())
+}
+
+fn hold() -> Hold {
+    Hold { worker: "bench".into(), credential: CredentialId::stored("bench"), lease: Duration::from_secs(30) }
+}
+
+fn post(text: &str) -> Result<Post> {
+    Ok(Post {
+        content: Json::of(&json!([{"type": "text", "text": text}]))?,
+        external_event_id: None,
+        on_busy: OnBusy::Queue,
+        tier: Tier::Fast,
+        user: None,
+    })
+}
+
+/// What a turn leaves when its answer says this.
+fn outcome(text: &str) -> Result<Outcome> {
+    let content = Json::of(&json!([{"type": "text", "text": text}]))?;
+    let message =
+        NewEvent { content: Some(content), ..NewEvent::engine(EventType::known("agent.message"), None) };
+    Ok(Outcome {
+        kind: OutcomeKind::Answered,
+        events: vec![message],
+        change: Fields::default().with("route", "talk".into()).with("diagnostics", json!({"recalled": 0})),
+        buffer: Buffer::default(),
+        crisis: 0,
+        records: Vec::new(),
+        usage: None,
+    })
+}
+
+/// Turns without a model: the state is read, the message is kept, the reply is kept.
+async fn kept(engine: &Engine, sessions: usize, seconds: f64) -> Result<Sample> {
+    let until = Instant::now() + Duration::from_secs_f64(seconds);
+    let start = Instant::now();
+    let mut tasks = JoinSet::new();
+    for n in 0..sessions {
+        let engine = engine.clone();
+        tasks.spawn(async move {
+            let (owner, hold, id) = (subject::owner(), hold(), SessionId::parse(&name(n))?);
+            let text = words();
+            let mut done = 0;
+            while Instant::now() < until {
+                let posted = engine.post(&owner, &id, post(&text)?, &hold, None).await?;
+                let Fate::Started(begun) = posted.fate else { anyhow::bail!("a turn did not start") };
+                engine.finish_turn(&begun, outcome(&text)?).await?;
+                done += 1;
+            }
+            anyhow::Ok(done)
+        });
+    }
+    let mut done = 0;
+    while let Some(more) = tasks.join_next().await {
+        done += more??;
+    }
+    Ok(Sample::rate(done, start.elapsed()))
+}
+
+fn words() -> String {
+    "the quick brown fox jumps over the lazy dog ".repeat(7)[..300].to_owned()
+}
+
+/// A model that says one word and remembers when.
+#[derive(Debug, Default)]
+struct Ticking(parking_lot::Mutex<Option<Instant>>);
+
+impl Model for Ticking {
+    fn run<'a>(&'a self, _: &'a Request, heard: Heard<'a>) -> BoxFuture<'a, Result<Reply, model::Error>> {
+        Box::pin(async move {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+            *self.0.lock() = Some(Instant::now());
+            heard(Delta::Text("tick".to_owned()));
+            tokio::time::sleep(Duration::from_millis(2)).await;
+            let usage = Usage::default();
+            Ok(Reply {
+                text: "tick".to_owned(),
+                thinking: String::new(),
+                calls: Vec::new(),
+                usage,
+                stop: Stop::End,
+            })
+        })
+    }
+}
+
+/// Whole turns of the built-in talker, reported; and how soon a word is forwarded.
+fn whole_turns(bench: &Bench) -> Result<Vec<Row>> {
+    let subject = Subject::on_disk(bench)?;
+    let count = bench.some(2_000);
+    let whole = subject.with_engine(async |engine| {
+        fill(engine, AT_ONCE, 2).await?;
+        let kit = Kit::plain(Outbound::new(Allow::default())?);
+        let talker = Talker::new(engine.clone(), Arc::new(kit), Settings::default());
+        let start = Instant::now();
+        let mut tasks = JoinSet::new();
+        for n in 0..AT_ONCE {
+            let talker = talker.clone();
+            tasks.spawn(async move {
+                let (owner, id) = (Arc::new(subject::owner()), SessionId::parse(&name(n))?);
+                for nth in 0..count / AT_ONCE as u64 {
+                    let text = format!("I thought about my garden again, and about {nth} other things");
+                    let taken = talker.post(&owner, &id, post(&text)?, None).await?;
+                    talker.reply_to(&owner, taken).await?;
+                }
+                anyhow::Ok(())
+            });
+        }
+        while let Some(done) = tasks.join_next().await {
+            done??;
+        }
+        Ok(Sample::rate(count / AT_ONCE as u64 * AT_ONCE as u64, start.elapsed()))
+    })?;
+    let heard = subject.with_engine(async |engine| {
+        let ticking = Arc::new(Ticking::default());
+        let mut kit = Kit::plain(Outbound::new(Allow::default())?);
+        kit.named.insert("scripted:ticking".to_owned(), ticking.clone());
+        kit.default_model = "scripted:ticking".to_owned();
+        let talker = Talker::new(engine.clone(), Arc::new(kit), Settings::default());
+        let (owner, id) = (Arc::new(subject::owner()), SessionId::parse(&name(0))?);
+        let mut times = Latencies::default();
+        for _ in 0..bench.some(200) {
+            let mut taken = talker.post(&owner, &id, post("and then?")?, None).await?;
+            while let Some(progress) = taken.progress.recv().await {
+                if matches!(progress, Progress::Chunk(_)) {
+                    times.add(ticking.0.lock().context("nothing was said")?.elapsed());
+                }
+            }
+            talker.reply_to(&owner, taken).await?;
+        }
+        Ok(times)
+    });
+    let mut heard = heard?;
+    Ok(vec![
+        Row::beside("whole turns of eliza, 32 sessions at once", whole.per_s, f64::NAN, "turns", "–"),
+        Row::at_most("a word of the model to its listener, p50", heard.at(0.5), 0.0, "ms", 5.0),
+    ])
+}
+
+/// Recall over the facts of one owner, and the keeper over open sittings.
+fn recall(bench: &Bench) -> Result<Vec<Row>> {
+    let (facts, sittings) = (bench.some(FACTS as u64) as usize, bench.some(OPEN_SITTINGS as u64) as usize);
+    let mut rows = Vec::new();
+    for (store, subject) in
+        [("SQLite", Subject::on_disk(bench)?), ("PostgreSQL", Subject::on_postgres(bench)?)]
+    {
+        subject.with_engine(async |engine| remember(engine, facts).await)?;
+        subject.settle()?;
+        let mut times = subject.with_engine(async |engine| ask(engine, facts).await)?;
+        let measure = format!("{store}: recall over {facts} facts, p50");
+        rows.push(Row::at_most(measure, times.at(0.5), 0.0, "ms", 5.0));
+    }
+    let subject = Subject::on_disk(bench)?;
+    let took = subject.with_engine(async |engine| sweep(engine, sittings).await)?;
+    let measure = format!("finding {EXPIRED} expired among {sittings} open sittings");
+    rows.push(Row::at_most(measure, took, 0.0, "ms", 200.0));
+    Ok(rows)
+}
+
+fn asked_about() -> Owner {
+    Owner::user(&UserId::stored("bench"))
+}
+
+async fn remember(engine: &Engine, facts: usize) -> Result<()> {
+    let (tenant, now) = (subject::owner().tenant, engine.store().now().await?);
+    for first in (0..facts).step_by(200) {
+        let mut change = Change::new(tenant.clone());
+        for n in first..(first + 200).min(facts) {
+            let object = title(n);
+            let fact = Fact {
+                subject: SELF.to_owned(),
+                predicate: "likes".to_owned(),
+                object,
+                quote: format!("I like number {n}"),
+                category: Category::Preference,
+                confidence: 0.9,
+                sources: vec![Source { session: "s".to_owned(), sequences: vec![n as u64 + 1] }],
+                support: 0,
+                superseded_by: None,
+            };
+            let memory = Memory {
+                id: derived_id(&["bench", &n.to_string()]),
+                owner: asked_about(),
+                body: Body::Fact(fact),
+                created_at: now,
+                last_referenced_at: now,
+                dormant_at: None,
+            };
+            change = change.record(Record::PutMemory(Box::new(memory)));
+        }
+        engine.store().commit(change).await.map_err(|refusal| anyhow::anyhow!("{refusal:?}"))?;
+    }
+    Ok(())
+}
+
+async fn ask(engine: &Engine, facts: usize) -> Result<Latencies> {
+    let tenant = subject::owner().tenant;
+    let mut times = Latencies::default();
+    for n in 0..200 {
+        let text = title(n * 31 % facts);
+        let words = sederunt_core::memory::words::set(&text).into_iter().collect();
+        let query = MemoryQuery {
+            owner: asked_about(),
+            kind: Some(Kind::Fact),
+            words,
+            since: None,
+            dormant: false,
+            after: None,
+            limit: 20,
+        };
+        let start = Instant::now();
+        let found = engine.store().memories(&tenant, query).await?;
+        times.add(start.elapsed());
+        ensure!(!found.items.is_empty(), "nothing was recalled of {text:?}");
+    }
+    Ok(times)
+}
+
+async fn sweep(engine: &Engine, sittings: usize) -> Result<f64> {
+    open_sittings(engine, 0..EXPIRED).await?;
+    let then = engine.store().now().await?;
+    open_sittings(engine, EXPIRED..sittings).await?;
+    let mut times = Latencies::default();
+    for _ in 0..20 {
+        let start = Instant::now();
+        let due = engine.store().silent_sittings(then, 1_000).await?;
+        times.add(start.elapsed());
+        ensure!(due.len() == EXPIRED, "{} of {EXPIRED} were found", due.len());
+    }
+    Ok(times.at(0.5))
+}
+
+/// Sessions with an open sitting each, a hundred to a change.
+async fn open_sittings(engine: &Engine, numbers: std::ops::Range<usize>) -> Result<()> {
+    let owner = subject::owner();
+    let all: Vec<usize> = numbers.collect();
+    for some in all.chunks(100) {
+        let mut change = Change::new(owner.tenant.clone());
+        for &n in some {
+            let wish = subject::talk(n);
+            let id = SessionId::parse_new(&subject::name(n))?;
+            let new = decide::open(&owner, id.clone(), wish)?;
+            let events = vec![decide::created_event(&new)?];
+            let sitting = Sitting {
+                number: 1,
+                opened_at: None,
+                active_at: None,
+                first: None,
+                turns: 1,
+                owner: Owner::session(&id),
+                user: None,
+                crisis_max: 0,
+                rated: false,
+                buffer: Buffer::default(),
+            };
+            let talk = Talk { sitting: Some(sitting), sittings: 1, ..Talk::default() };
+            change = change.part(Part {
+                on: On::New(Box::new(new)),
+                guard: Guard::default(),
+                writes: [Write::Append(events), Write::Talk(Box::new(talk))].into_iter().collect(),
+            });
+        }
+        engine.store().commit(change).await.map_err(|refusal| anyhow::anyhow!("{refusal:?}"))?;
+    }
+    Ok(())
+}
+
+/// One turn without a model, for counting instructions.
+pub async fn turn(engine: &Engine, id: &SessionId) -> Result<()> {
+    let text = words();
+    let posted = engine.post(&subject::owner(), id, post(&text)?, &hold(), None).await?;
+    let Fate::Started(begun) = posted.fate else { anyhow::bail!("a turn did not start") };
+    engine.finish_turn(&begun, outcome(&text)?).await?;
+    Ok(())
+}
