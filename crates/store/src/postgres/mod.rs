@@ -1,6 +1,7 @@
 //! The seam on PostgreSQL: many stateless nodes over one database.
 //!
-//! Plain appends go through `lanes` in batches; everything else is a transaction of its own (`commit`).
+//! Plain appends go through `lanes` in batches, and claims for the same work meet in `takers`; everything else is a
+//! transaction of its own (`commit`).
 //! Row-level security is forced, and no role that this store takes may bypass it: see `migrations/V1__log.sql`.
 //! Nodes tell each other by `spread` what has happened; rows are always read from the tables.
 
@@ -17,6 +18,7 @@ pub mod inspect;
 mod keys;
 mod lanes;
 mod library;
+mod list;
 mod migrate;
 mod people;
 mod queue;
@@ -26,6 +28,7 @@ mod search;
 mod sessions;
 mod spread;
 mod sweep;
+mod takers;
 mod tenants;
 #[cfg(test)]
 mod tests;
@@ -61,6 +64,7 @@ use batch::Job;
 use connect::{Address, Role};
 use fault::Fault;
 use lanes::{LANES, Lanes};
+use takers::Takers;
 use tx::Base;
 
 /// Connections for commands and reads, when nobody says.
@@ -104,6 +108,7 @@ impl PostgresOptions {
 pub struct PostgresStore {
     base: Arc<Base>,
     lanes: Arc<Lanes>,
+    takers: Arc<Takers>,
     closing: watch::Sender<bool>,
     lane_tasks: Mutex<Vec<JoinHandle<()>>>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
@@ -138,8 +143,14 @@ impl PostgresStore {
             tokio::spawn(index::follow(base.clone(), seen)),
             tokio::spawn(finish_removals(base.clone())),
         ];
-        let store =
-            Self { base, lanes, closing, lane_tasks: Mutex::new(lane_tasks), tasks: Mutex::new(tasks) };
+        let store = Self {
+            base,
+            lanes,
+            takers: Arc::default(),
+            closing,
+            lane_tasks: Mutex::new(lane_tasks),
+            tasks: Mutex::new(tasks),
+        };
         match tokio::time::timeout(LISTEN_MAX, listening.recv()).await {
             Ok(Some(())) => Ok(Arc::new(store)),
             _ => Err(Error::unavailable("the database cannot be listened to")),
@@ -222,12 +233,7 @@ impl Store for PostgresStore {
     }
 
     fn claim(&self, order: ClaimOrder) -> BoxFuture<'_, Result<Vec<Claimed>>> {
-        async move {
-            let base = self.base.clone();
-            let task = tokio::spawn(async move { claim::claim(&base, &order).await });
-            task.await.unwrap_or_else(|error| Err(Error::internal(error)))
-        }
-        .boxed()
+        self.takers.claim(&self.base, order).boxed()
     }
 
     fn session<'a>(
@@ -243,7 +249,7 @@ impl Store for PostgresStore {
         tenant: &'a TenantId,
         query: SessionQuery,
     ) -> BoxFuture<'a, Result<Page<Session>>> {
-        read(sessions::sessions(&self.base, tenant, query))
+        read(list::sessions(&self.base, tenant, query))
     }
 
     fn events<'a>(

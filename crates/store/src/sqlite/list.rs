@@ -9,10 +9,7 @@ use sederunt_core::session::query::{Eyes, ListCursor, Page, SessionQuery, Types}
 use sederunt_core::session::{Session, SessionType, Status};
 
 use super::{search, sessions};
-
-/// A filter that leaves at most this many sessions is worked through whole and sorted; a wider one
-/// is checked while walking down the activity.
-const FEW: usize = 2_000;
+use crate::narrow::FEW;
 
 pub(super) fn page(
     db: &Connection,
