@@ -99,7 +99,7 @@ async fn index_all(base: &Base, sessions: &BTreeMap<i32, Vec<i64>>) -> Result<()
 }
 
 /// Told by what can be found alone: work that moves through its states says nothing new.
-const BEHIND: &str = "FROM session_heads h LEFT JOIN search_done d ON d.tk = h.tk AND d.sk = h.sk
+pub(super) const BEHIND: &str = "FROM session_heads h LEFT JOIN search_done d ON d.tk = h.tk AND d.sk = h.sk
      WHERE (d.sk IS NULL OR d.messages <> h.message_count OR d.version <> h.words_version)";
 /// The count of messages of a session that was not read to its end: no session has so many.
 const UNFINISHED: i64 = -1;
