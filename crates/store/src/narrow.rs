@@ -9,6 +9,10 @@ use sederunt_core::library::{ASSIGNED_TO, DocQuery, Kind, MADE_BY};
 use sederunt_core::limits;
 use sederunt_core::session::query::Page;
 
+/// A filter that leaves at most this many sessions is worked through whole and sorted; a wider one is checked while
+/// walking down the activity.
+pub(crate) const FEW: usize = 2_000;
+
 /// Rows up to which ways are compared: further only where all have so many, so that the cost of choosing follows the
 /// narrowest of them. Among wider ones the first is walked.
 const COUNTED: [i64; 3] = [50, 500, 5_000];

@@ -26,29 +26,40 @@ const QUEUES_MERGED_MAX: usize = 16;
 /// Candidates looked at for every session wanted, when there are more.
 const WINDOW_FACTOR: i64 = 4;
 
-pub(super) async fn claim(base: &Base, order: &ClaimOrder) -> Result<Vec<Claimed>> {
-    let Some(tk) = base.tk(&order.tenant).await? else { return Ok(Vec::new()) };
+/// Hands out to several orders for the same work at once, each in its turn. An order with a key comes alone.
+pub(super) async fn claim(base: &Base, orders: &[ClaimOrder]) -> Result<Vec<Vec<Claimed>>> {
+    let Some(first) = orders.first() else { return Ok(Vec::new()) };
+    let nothing = || orders.iter().map(|_| Vec::new()).collect();
+    let Some(tk) = base.tk(&first.tenant).await? else { return Ok(nothing()) };
     let outcome = tokio::time::timeout(ANSWER_MAX, async {
-        match attempt(base, tk, order).await {
-            Err(stop) if stop.invites_another_try() => attempt(base, tk, order).await,
+        match attempt(base, tk, first, orders).await {
+            Err(stop) if stop.invites_another_try() => attempt(base, tk, first, orders).await,
             outcome => outcome,
         }
     });
     match outcome.await {
         Ok(Ok(claimed)) => Ok(claimed),
         Ok(Err(Stop::Refused(Refusal::Rejected(error)))) => Err(error),
-        Ok(Err(Stop::Refused(Refusal::Stale))) => Ok(Vec::new()),
+        Ok(Err(Stop::Refused(Refusal::Stale))) => Ok(nothing()),
         Ok(Err(Stop::Broken(broken))) => Err(broken.fault.into()),
         Err(_) => Err(Fault::TimedOut.into()),
     }
 }
 
-async fn attempt(base: &Base, tk: i32, order: &ClaimOrder) -> Result<Vec<Claimed>, Stop> {
+type HandedOut = (Vec<Vec<Claimed>>, Vec<Notice>);
+
+async fn attempt(
+    base: &Base,
+    tk: i32,
+    first: &ClaimOrder,
+    orders: &[ClaimOrder],
+) -> Result<Vec<Vec<Claimed>>, Stop> {
     let tx = base.prepare(Scope::Tenant(tk)).await?;
-    match hand_out(base, &tx, tk, order).await {
-        Ok((claimed, notices, keys)) => {
+    match hand_out(base, &tx, tk, first, orders).await {
+        Ok((claimed, notices)) => {
             tx.ended();
-            base.publish(&notices, keys.into_iter().map(|sk| (tk, sk)));
+            // Nothing of it can be searched for.
+            base.publish(&notices, []);
             Ok(claimed)
         }
         Err(stop) => {
@@ -58,10 +69,14 @@ async fn attempt(base: &Base, tk: i32, order: &ClaimOrder) -> Result<Vec<Claimed
     }
 }
 
-type HandedOut = (Vec<Claimed>, Vec<Notice>, Vec<i64>);
-
-async fn hand_out(base: &Base, tx: &Tx, tk: i32, order: &ClaimOrder) -> Result<HandedOut, Stop> {
-    if let Some(key) = &order.key {
+async fn hand_out(
+    base: &Base,
+    tx: &Tx,
+    tk: i32,
+    first: &ClaimOrder,
+    orders: &[ClaimOrder],
+) -> Result<HandedOut, Stop> {
+    if let Some(key) = &first.key {
         tx.begin().await?;
         let lock = hash64(&[b"key", &tk.to_be_bytes(), &key.scope]);
         tx.query("SELECT pg_advisory_xact_lock($1)", &[&lock]).await?;
@@ -69,53 +84,65 @@ async fn hand_out(base: &Base, tx: &Tx, tk: i32, order: &ClaimOrder) -> Result<H
         if let Some(found) = known.first().map(Found::of).transpose()? {
             let now = tx.clock(base).await?;
             found.answer(key, [], now)?;
-            let held = still_held(tx, tk, order, &found.claims, now).await?;
+            let held = still_held(tx, tk, first, &found.claims, now).await?;
             tx.end().await?;
-            return Ok((held, Vec::new(), Vec::new()));
+            return Ok((vec![held], Vec::new()));
         }
     }
-    let begin = OptionFuture::from(order.key.is_none().then(|| tx.begin()));
-    let (begun, sks) = join(begin, lock(tx, tk, order, &[])).await;
+    let wanted = orders.iter().map(|order| order.limit).sum();
+    let begin = OptionFuture::from(first.key.is_none().then(|| tx.begin()));
+    let (begun, sks) = join(begin, lock(tx, tk, first, wanted, &[])).await;
     begun.transpose()?;
     let mut sks = sks?;
     let mut sifted = Sifted::default();
     let now = loop {
         // Read again in a later snapshot than the one in which they were found.
-        let (now, sessions) = join(tx.clock(base), load(tx, tk, &order.tenant, &sks)).await;
+        let (now, sessions) = join(tx.clock(base), load(tx, tk, &first.tenant, &sks)).await;
         let (now, sessions) = (now?, sessions?);
-        if !sifted.take(tx, tk, sessions).await? || sifted.kept.len() >= order.limit {
+        if !sifted.take(tx, tk, sessions).await? || sifted.kept.len() >= wanted {
             break now;
         }
-        sks = lock(tx, tk, order, &sifted.full).await?;
+        sks = lock(tx, tk, first, wanted, &sifted.full).await?;
     };
     let mut sessions = sifted.kept;
     sessions.sort_by_key(|session| (-session.value.head.priority, session.sk));
-    sessions.truncate(order.limit);
+    sessions.truncate(wanted);
 
-    let mut hand_out = HandOut::new(order, now).map_err(Fault::from)?;
     let mut logs = Vec::with_capacity(sessions.len());
-    for session in &mut sessions {
-        logs.push(hand_out.take(&mut session.value).map_err(Fault::from)?.events);
+    let mut left = &mut sessions[..];
+    let mut taken = Vec::with_capacity(orders.len());
+    for order in orders {
+        let mut hand_out = HandOut::new(order, now).map_err(Fault::from)?;
+        let (of_order, rest) = left.split_at_mut(order.limit.min(left.len()));
+        for session in &mut *of_order {
+            logs.push(hand_out.take(&mut session.value).map_err(Fault::from)?.events);
+        }
+        taken.push(of_order.len());
+        left = rest;
     }
-    write(tx, tk, order, &sessions, &logs, now).await?;
+    write(tx, tk, first, &sessions, &logs, now).await?;
 
     let mut notices = Vec::with_capacity(sessions.len());
-    let mut claimed = Vec::with_capacity(sessions.len());
-    let keys = sessions.iter().map(|session| session.sk).collect();
-    for (Keyed { value: session, .. }, events) in sessions.into_iter().zip(logs) {
-        notices.push(Notice {
-            tenant: order.tenant.clone(),
-            session: session.id.clone(),
-            incarnation: session.head.incarnation,
-            last_sequence: session.head.last_sequence,
-            events,
-            status: session.head.status,
-            row_changed: true,
-            deleted: false,
-        });
-        claimed.extend(handed(session));
+    let mut claims = Vec::with_capacity(orders.len());
+    let mut handed_out = sessions.into_iter().zip(logs);
+    for count in taken {
+        let mut claimed = Vec::with_capacity(count);
+        for (Keyed { value: session, .. }, events) in handed_out.by_ref().take(count) {
+            notices.push(Notice {
+                tenant: first.tenant.clone(),
+                session: session.id.clone(),
+                incarnation: session.head.incarnation,
+                last_sequence: session.head.last_sequence,
+                events,
+                status: session.head.status,
+                row_changed: true,
+                deleted: false,
+            });
+            claimed.extend(handed(session));
+        }
+        claims.push(claimed);
     }
-    Ok((claimed, notices, keys))
+    Ok((claims, notices))
 }
 
 fn handed(session: Session) -> Option<Claimed> {
@@ -218,9 +245,15 @@ async fn held(tx: &Tx, tk: i32, found: &[Keyed<Session>]) -> Result<Vec<i64>, St
     Ok(held)
 }
 
-/// Locks the sessions to hand out, none of these agents'.
-async fn lock(tx: &Tx, tk: i32, order: &ClaimOrder, full: &[String]) -> Result<Vec<i64>, Stop> {
-    let wanted = int(order.limit as u64);
+/// Locks so many sessions to hand out, none of these agents'.
+async fn lock(
+    tx: &Tx,
+    tk: i32,
+    order: &ClaimOrder,
+    wanted: usize,
+    full: &[String],
+) -> Result<Vec<i64>, Stop> {
+    let wanted = int(wanted as u64);
     let types = once_each(order.session_types.iter().map(|kind| kind.as_str()));
     let named = order.agent_slugs.iter().filter(|agent| !full.contains(agent));
     let agents = once_each(named.map(String::as_str));
@@ -345,14 +378,9 @@ async fn write(
 ) -> Result<(), Stop> {
     let mut events = EventRows::default();
     let mut keys = KeyRows::default();
-    let first = sessions
-        .first()
-        .and_then(|session| Some((session.value.head.status, session.value.head.claim.as_ref()?)));
-    let mut taken = first.map(|(status, claim)| TakenRows::of(tk, status, claim));
+    let mut taken = TakenRows::of(tk);
     for (session, log) in sessions.iter().zip(logs) {
-        if let Some(taken) = &mut taken {
-            taken.push(session.sk, &session.value);
-        }
+        taken.push(session.sk, &session.value);
         for event in log {
             events.push(tk, session.sk, event);
         }
@@ -363,9 +391,7 @@ async fn write(
     }
     let mut writes = Writes::default();
     events.write(&mut writes);
-    if let Some(taken) = &taken {
-        taken.write(&mut writes);
-    }
+    taken.write(&mut writes);
     keys.write(&mut writes);
     writes.run_and_commit(tx.client()?).await?;
     Ok(())

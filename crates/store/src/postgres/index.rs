@@ -98,8 +98,11 @@ async fn index_all(base: &Base, sessions: &BTreeMap<i32, Vec<i64>>) -> Result<()
     Ok(())
 }
 
-const BEHIND: &str = "FROM session_heads h LEFT JOIN search_done d ON d.tk = h.tk AND d.sk = h.sk
-     WHERE (d.sk IS NULL OR d.done_to < h.last_sequence OR d.version <> h.version)";
+/// Told by what can be found alone: work that moves through its states says nothing new.
+pub(super) const BEHIND: &str = "FROM session_heads h LEFT JOIN search_done d ON d.tk = h.tk AND d.sk = h.sk
+     WHERE (d.sk IS NULL OR d.messages <> h.message_count OR d.version <> h.words_version)";
+/// The count of messages of a session that was not read to its end: no session has so many.
+const UNFINISHED: i64 = -1;
 
 /// Indexes every session that is behind, once through.
 pub(super) async fn catch_up(base: &Base) -> Result<()> {
@@ -176,6 +179,7 @@ impl Doc {
 struct Behind {
     sk: i64,
     last: i64,
+    messages: i64,
     version: i64,
     done_to: i64,
     done_version: i64,
@@ -209,28 +213,33 @@ async fn take_up(tx: &Tx, tk: i32, sks: &[i64]) -> Result<bool> {
     write(tx, tk, &docs).await?;
     let done_sks: Vec<i64> = taken.iter().map(|behind| behind.sk).collect();
     let done_to: Vec<i64> = taken.iter().map(|behind| behind.upto).collect();
+    let finished = |behind: &Behind| if behind.upto == behind.last { behind.messages } else { UNFINISHED };
+    let messages: Vec<i64> = taken.iter().map(finished).collect();
     let versions: Vec<i64> = taken.iter().map(|behind| behind.version).collect();
-    let sql = "INSERT INTO search_done AS d (tk, sk, done_to, version)
-         SELECT $1, * FROM unnest($2::bigint[], $3::bigint[], $4::bigint[])
-         ON CONFLICT (tk, sk) DO UPDATE SET done_to = excluded.done_to, version = excluded.version";
-    tx.execute(sql, &[&tk, &done_sks, &done_to, &versions]).await?;
+    let sql = "INSERT INTO search_done AS d (tk, sk, done_to, messages, version)
+         SELECT $1, * FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[])
+         ON CONFLICT (tk, sk) DO UPDATE SET done_to = excluded.done_to, messages = excluded.messages,
+             version = excluded.version";
+    tx.execute(sql, &[&tk, &done_sks, &done_to, &messages, &versions]).await?;
     Ok(all)
 }
 
 async fn behind(tx: &Tx, tk: i32, sks: &[i64]) -> Result<Vec<Behind>> {
     let sql = format!(
-        "SELECT h.sk, h.last_sequence, h.version, coalesce(d.done_to, 0), coalesce(d.version, -1) {BEHIND}
+        "SELECT h.sk, h.last_sequence, h.message_count, h.words_version, coalesce(d.done_to, 0),
+             coalesce(d.version, -1) {BEHIND}
          AND h.tk = $1 AND h.sk = ANY ($2) ORDER BY h.sk"
     );
     let mut found = Vec::new();
     for row in tx.query(&sql, &[&tk, &sks]).await? {
-        let done_to = row.try_get(3)?;
+        let done_to = row.try_get(4)?;
         found.push(Behind {
             sk: row.try_get(0)?,
             last: row.try_get(1)?,
-            version: row.try_get(2)?,
+            messages: row.try_get(2)?,
+            version: row.try_get(3)?,
             done_to,
-            done_version: row.try_get(4)?,
+            done_version: row.try_get(5)?,
             upto: done_to,
         });
     }
@@ -247,23 +256,31 @@ async fn titles(tx: &Tx, tk: i32, taken: &[Behind]) -> Result<Vec<Doc>> {
         return Ok(docs);
     }
     let sql = "SELECT h.sk, h.last_at, concat_ws(E'\n', s.title,
-             CASE WHEN s.description_source IS DISTINCT FROM 'fallback' THEN s.description END), d.tsv::text
+             CASE WHEN s.description_source IS DISTINCT FROM 'fallback' THEN s.description END), d.sk IS NOT NULL
          FROM session_heads h JOIN sessions s ON s.tk = h.tk AND s.sk = h.sk
          LEFT JOIN search_docs d ON d.tk = h.tk AND d.sk = h.sk AND d.seq = 0
          WHERE h.tk = $1 AND h.sk = ANY ($2)";
+    let (mut known, mut words): (Vec<i64>, Vec<String>) = Default::default();
     for row in tx.query(sql, &[&tk, &changed]).await? {
         let (sk, text): (i64, &str) = (row.try_get(0)?, row.try_get(2)?);
         let doc = Doc::new(tk, sk, 0, row.try_get(1)?, text);
-        if let Some(before) = row.try_get::<_, Option<&str>>(3)? {
-            let same = "SELECT 1 WHERE array_to_tsvector(string_to_array($1, ' '))::text = $2";
-            if !tx.query(same, &[&doc.words, &before]).await?.is_empty() {
-                continue;
-            }
-            tx.execute("DELETE FROM search_docs WHERE tk = $1 AND sk = $2 AND seq = 0", &[&tk, &sk]).await?;
+        if row.try_get(3)? {
+            known.push(sk);
+            words.push(doc.words.clone());
         }
         if !text.is_empty() {
             docs.push(doc);
         }
+    }
+    if !known.is_empty() {
+        // What has the same words stays as it is.
+        let sql = "WITH now AS (SELECT * FROM unnest($2::bigint[], $3::text[]) AS u (sk, words)), gone AS (
+                 DELETE FROM search_docs d USING now WHERE d.tk = $1 AND d.sk = now.sk AND d.seq = 0
+                     AND d.tsv <> array_to_tsvector(string_to_array(now.words, ' ')) RETURNING d.sk)
+             SELECT sk FROM now WHERE sk NOT IN (SELECT sk FROM gone)";
+        let rows = tx.query(sql, &[&tk, &known, &words]).await?;
+        let same: BTreeSet<i64> = rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
+        docs.retain(|doc| !same.contains(&doc.sk));
     }
     Ok(docs)
 }

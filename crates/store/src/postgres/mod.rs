@@ -1,7 +1,7 @@
 //! The seam on PostgreSQL: many stateless nodes over one database.
 //!
-//! Plain appends go through `lanes` in batches, other small changes through `groups`; everything else is a transaction
-//! of its own (`commit`).
+//! Plain appends go through `lanes` in batches, other small changes through `groups`, and claims for the same work meet
+//! in `takers`; everything else is a transaction of its own (`commit`).
 //! Row-level security is forced, and no role that this store takes may bypass it: see `migrations/V1__log.sql`.
 //! Nodes tell each other by `spread` what has happened; rows are always read from the tables.
 
@@ -20,6 +20,7 @@ pub mod inspect;
 mod keys;
 mod lanes;
 mod library;
+mod list;
 mod memories;
 mod migrate;
 mod people;
@@ -31,6 +32,7 @@ mod search;
 mod sessions;
 mod spread;
 mod sweep;
+mod takers;
 mod talk;
 mod tenants;
 #[cfg(test)]
@@ -73,6 +75,7 @@ use connect::{Address, Role};
 use fault::Fault;
 use groups::Groups;
 use lanes::{LANES, Lanes};
+use takers::Takers;
 use tx::Base;
 
 /// Connections for commands and reads, when nobody says.
@@ -117,6 +120,7 @@ pub struct PostgresStore {
     base: Arc<Base>,
     lanes: Arc<Lanes>,
     groups: Groups,
+    takers: Arc<Takers>,
     closing: watch::Sender<bool>,
     lane_tasks: Mutex<Vec<JoinHandle<()>>>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
@@ -157,6 +161,7 @@ impl PostgresStore {
             base,
             lanes,
             groups,
+            takers: Arc::default(),
             closing,
             lane_tasks: Mutex::new(lane_tasks),
             tasks: Mutex::new(tasks),
@@ -245,12 +250,7 @@ impl Store for PostgresStore {
     }
 
     fn claim(&self, order: ClaimOrder) -> BoxFuture<'_, Result<Vec<Claimed>>> {
-        async move {
-            let base = self.base.clone();
-            let task = tokio::spawn(async move { claim::claim(&base, &order).await });
-            task.await.unwrap_or_else(|error| Err(Error::internal(error)))
-        }
-        .boxed()
+        self.takers.claim(&self.base, order).boxed()
     }
 
     fn session<'a>(
@@ -266,7 +266,7 @@ impl Store for PostgresStore {
         tenant: &'a TenantId,
         query: SessionQuery,
     ) -> BoxFuture<'a, Result<Page<Session>>> {
-        read(sessions::sessions(&self.base, tenant, query))
+        read(list::sessions(&self.base, tenant, query))
     }
 
     fn events<'a>(

@@ -8,7 +8,7 @@ use sederunt_core::session::query::Page;
 use sederunt_core::store::{Hit, SearchQuery};
 
 use super::fault::Result;
-use super::sessions::Seen;
+use super::list::Seen;
 use super::tx::{Base, Scope, count, int};
 use crate::{snippet, words};
 

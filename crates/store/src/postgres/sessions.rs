@@ -1,18 +1,14 @@
-//! Sessions: reading one, listing many, and the rows that are written beside their heads.
+//! Sessions: reading one, and the rows that are written beside their heads.
 
-use postgres_types::Type;
 use sederunt_core::ids::{SessionId, TenantId, UserId};
-use sederunt_core::limits;
-use sederunt_core::session::query::{Eyes, ListCursor, Page, SessionQuery};
 use sederunt_core::session::row::filterable;
 use sederunt_core::session::{Details, Head, Session};
 use sederunt_core::store::Update;
 use sederunt_core::time::Timestamp;
 
 use super::fault::Result;
-use super::rows::{Columns, DETAILS, HEAD, Keyed};
-use super::search;
-use super::tx::{Base, Param, Scope, Tx, hash64, int};
+use super::rows::{Columns, DETAILS, HEAD};
+use super::tx::{Base, Scope, Tx, hash64, int};
 use super::writes::{Writes, cells};
 
 /// The whole row of a session.
@@ -32,174 +28,6 @@ pub(super) async fn session(base: &Base, tenant: &TenantId, id: &SessionId) -> R
     let sql = whole("WHERE h.tk = $1 AND h.id = $2");
     let rows = base.read(Scope::Tenant(tk), &sql, &[&tk, &id.as_str()]).await?;
     rows.first().map(|row| Ok(Columns::of(row).whole(tenant)?.value)).transpose()
-}
-
-/// A question put together from its conditions.
-#[derive(Default)]
-struct Question<'a> {
-    conditions: Vec<String>,
-    params: Vec<(Param<'a>, Type)>,
-}
-
-impl<'a> Question<'a> {
-    /// Adds a condition; `$$` in it stands for the parameter.
-    fn when(&mut self, condition: &str, param: Param<'a>, kind: Type) {
-        self.params.push((param, kind));
-        self.conditions.push(condition.replace("$$", &format!("${}", self.params.len())));
-    }
-
-    fn when_text(&mut self, condition: &str, text: &'a Option<impl AsText>) {
-        if let Some(text) = text {
-            self.when(condition, text.as_param(), Type::TEXT);
-        }
-    }
-}
-
-trait AsText {
-    fn as_param(&self) -> Param<'_>;
-}
-
-impl AsText for String {
-    fn as_param(&self) -> Param<'_> {
-        self
-    }
-}
-
-impl AsText for &str {
-    fn as_param(&self) -> Param<'_> {
-        self
-    }
-}
-
-pub(super) async fn sessions(base: &Base, tenant: &TenantId, query: SessionQuery) -> Result<Page<Session>> {
-    let empty = Page { items: Vec::new(), next: None };
-    let Some(tk) = base.tk(tenant).await? else { return Ok(empty) };
-    let with_words = match &query.text {
-        Some(text) => match search::sessions_with(base, tk, text).await? {
-            Some(found) => Some(found),
-            None => return Ok(empty),
-        },
-        None => None,
-    };
-    let session_type = query.types.only().map(|kind| kind.as_str());
-    let status = query.status.map(|status| status.as_str());
-    let group: Option<Vec<&str>> = query.group.map(|set| set.iter().map(|status| status.as_str()).collect());
-    let user = query.user_id.as_ref().map(|user| user.as_str());
-    let parent = query.parent_id.as_ref().map(|parent| parent.as_str());
-    let limit = int(query.limit.clamp(1, limits::PAGE_ROWS_MAX) as u64);
-    let one_more = limit + 1;
-
-    let mut asked = Question::default();
-    asked.when("h.tk = $$", &tk, Type::INT4);
-    asked.when_text("h.session_type = $$", &session_type);
-    asked.when_text("h.status = $$", &status);
-    if let Some(group) = &group {
-        asked.when("h.status = ANY ($$)", group, Type::TEXT_ARRAY);
-    }
-    asked.when_text("s.source_kind = $$", &query.kind);
-    asked.when_text("s.source_platform = $$", &query.platform);
-    if let Some(interactive) = &query.interactive {
-        asked.when("s.source_interactive = $$", interactive, Type::BOOL);
-    }
-    asked.when_text("h.task_id = $$", &query.task_id);
-    asked.when_text("h.entity_id = $$", &query.entity_id);
-    asked.when_text("h.agent_slug = $$", &query.agent_slug);
-    asked.when_text("h.holder = $$", &user);
-    asked.when_text("s.parent_id = $$", &parent);
-    for (key, value) in &query.metadata {
-        asked.params.push((key, Type::TEXT));
-        let key_at = asked.params.len();
-        let condition = format!(
-            "EXISTS (SELECT 1 FROM session_metadata m WHERE m.tk = h.tk AND m.sk = h.sk AND m.key = ${key_at} AND m.value = $$)"
-        );
-        asked.when(&condition, value, Type::TEXT);
-    }
-    if let Some(found) = &with_words {
-        asked.when("h.sk = ANY ($$)", found, Type::INT8_ARRAY);
-    }
-    // In the text, so that the plan, which is made for any values, can go by the index that begins with it.
-    match query.inactive {
-        None => asked.conditions.push("NOT h.inactive".into()),
-        Some(true) => asked.conditions.push("h.inactive".into()),
-        Some(false) => {}
-    }
-    if query.parents_only {
-        asked.conditions.push("s.parent_id IS NULL".into());
-    }
-    let seen = Seen::of(query.seen_by.as_ref());
-    seen.narrow(&mut asked);
-    if let Some(after) = &query.after {
-        asked.params.push((&after.minute, Type::INT8));
-        let minute_at = asked.params.len();
-        asked.when(&format!("(h.active_minute, h.sk) < (${minute_at}, $$)"), &after.tie, Type::INT8);
-    }
-    // In the text, not beside it: the planner takes an unknown limit for a tenth of everything.
-    let rest = format!(
-        "WHERE {} ORDER BY h.active_minute DESC, h.sk DESC LIMIT {one_more}",
-        asked.conditions.join(" AND ")
-    );
-    let rows = base.read_once_only(Scope::Tenant(tk), &whole(&rest), &asked.params).await?;
-
-    let mut items = Vec::with_capacity(rows.len());
-    let mut last = None;
-    let more = rows.len() as i64 > limit;
-    for row in rows.iter().take(query.limit.clamp(1, limits::PAGE_ROWS_MAX)) {
-        let Keyed { sk, value, .. } = Columns::of(row).whole(tenant)?;
-        last = Some(ListCursor { minute: value.head.last_at.minute(), tie: sk });
-        items.push(value);
-    }
-    Ok(Page { items, next: last.filter(|_| more) })
-}
-
-/// Whose eyes a question is asked with, as parameters.
-pub(super) struct Seen {
-    pub(super) user: Option<String>,
-    pub(super) credential: Option<String>,
-    pub(super) prefix: Option<(String, String)>,
-}
-
-impl Seen {
-    pub(super) fn of(eyes: Option<&Eyes>) -> Self {
-        let mut seen = Self { user: None, credential: None, prefix: None };
-        match eyes {
-            None => {}
-            Some(Eyes::Participant(user)) => seen.user = Some(user.as_str().to_owned()),
-            Some(Eyes::Claims(credential)) => seen.credential = Some(credential.as_str().to_owned()),
-            // An empty prefix would show everything; nobody is to have one.
-            Some(Eyes::Prefix(prefix)) => seen.prefix = Some(span(prefix)),
-        }
-        seen
-    }
-
-    fn narrow<'a>(&'a self, asked: &mut Question<'a>) {
-        if let Some(user) = &self.user {
-            asked.params.push((user, Type::TEXT));
-            let at = asked.params.len();
-            asked.conditions.push(format!(
-                "h.sk IN (SELECT p.sk FROM participants p WHERE p.tk = $1 AND p.user_id = ${at}
-                     UNION ALL SELECT o.sk FROM session_heads o WHERE o.tk = $1 AND o.holder = ${at})"
-            ));
-        }
-        if let Some(credential) = &self.credential {
-            asked.when("h.claim_credential = $$", credential, Type::TEXT);
-        }
-        if let Some((from, to)) = &self.prefix {
-            asked.when("h.id >= $$", from, Type::TEXT);
-            asked.when("h.id < $$", to, Type::TEXT);
-        }
-    }
-}
-
-/// The ids that start with a prefix, as a half-open span in the order of bytes.
-pub(super) fn span(prefix: &str) -> (String, String) {
-    let next = prefix.char_indices().rev().find_map(|(at, last)| {
-        let next = (u32::from(last) + 1..=u32::from(char::MAX)).find_map(char::from_u32)?;
-        Some(format!("{}{next}", &prefix[..at]))
-    });
-    match next {
-        Some(next) => (prefix.to_owned(), next),
-        None => (String::new(), String::new()),
-    }
 }
 
 /// A piece of somebody's log that a session shares.
@@ -407,6 +235,12 @@ pub(super) fn update<'a>(tk: i32, sk: i64, update: &'a Update, now: Timestamp, w
                 now.as_micros(),
                 update.run.as_ref().map(|json| json.as_str()),
             ],
+        );
+    }
+    if update.title.is_some() || update.description.is_some() {
+        writes.give(
+            "UPDATE session_heads SET words_version = words_version + 1 WHERE tk = $1 AND sk = $2",
+            cells![tk, sk],
         );
     }
     if update.started {

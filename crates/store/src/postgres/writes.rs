@@ -4,7 +4,7 @@ use deadpool_postgres::Object;
 use futures_util::future::{join, join_all};
 use postgres_types::ToSql;
 use sederunt_core::event::Event;
-use sederunt_core::session::{Claim, Head, Session, Status};
+use sederunt_core::session::{Head, Session};
 use sederunt_core::store::{IdemKey, Replay};
 use sederunt_core::time::Timestamp;
 use tokio_postgres::Statement;
@@ -342,14 +342,14 @@ impl<'a> StateRows<'a> {
     }
 }
 
-/// Heads as a claim leaves them. What is the same for all of them is said once.
+/// Heads as claims leave them.
 pub(super) struct TakenRows<'a> {
     tk: i32,
-    status: &'a str,
-    worker: &'a str,
-    credential: &'a str,
-    lease_until: i64,
     sk: Vec<i64>,
+    status: Vec<&'a str>,
+    worker: Vec<Option<&'a str>>,
+    credential: Vec<Option<&'a str>>,
+    lease_until: Vec<Option<i64>>,
     version: Vec<i64>,
     epoch: Vec<i64>,
     attempts: Vec<i32>,
@@ -360,15 +360,14 @@ pub(super) struct TakenRows<'a> {
 }
 
 impl<'a> TakenRows<'a> {
-    /// Rows that were taken by the same claim.
-    pub(super) fn of(tk: i32, status: Status, claim: &'a Claim) -> Self {
+    pub(super) fn of(tk: i32) -> Self {
         Self {
             tk,
-            status: status.as_str(),
-            worker: &claim.worker,
-            credential: claim.credential.as_str(),
-            lease_until: claim.lease_until.as_micros(),
             sk: Vec::new(),
+            status: Vec::new(),
+            worker: Vec::new(),
+            credential: Vec::new(),
+            lease_until: Vec::new(),
             version: Vec::new(),
             epoch: Vec::new(),
             attempts: Vec::new(),
@@ -379,9 +378,14 @@ impl<'a> TakenRows<'a> {
         }
     }
 
-    pub(super) fn push(&mut self, sk: i64, session: &Session) {
+    pub(super) fn push(&mut self, sk: i64, session: &'a Session) {
         let head = &session.head;
+        let claim = head.claim.as_ref();
         self.sk.push(sk);
+        self.status.push(head.status.as_str());
+        self.worker.push(claim.map(|claim| &*claim.worker));
+        self.credential.push(claim.map(|claim| claim.credential.as_str()));
+        self.lease_until.push(claim.map(|claim| claim.lease_until.as_micros()));
         self.version.push(int(head.version));
         self.epoch.push(int(head.epoch));
         self.attempts.push(i32::try_from(head.attempts).unwrap_or(i32::MAX));
@@ -392,18 +396,22 @@ impl<'a> TakenRows<'a> {
     }
 
     pub(super) fn write<'w>(&'w self, writes: &mut Writes<'w>) {
+        if self.sk.is_empty() {
+            return;
+        }
         writes.add(
-            "UPDATE session_heads h SET status = $2, claim_worker = $3, claim_credential = $4, lease_until = $5,
-                 deadline_at = NULL, version = u.version, epoch = u.epoch, attempts = u.attempts,
-                 last_sequence = u.last_sequence, last_at = u.last_at, active_minute = u.active_minute,
-                 started_at = u.started_at
-             FROM (SELECT unnest($6::bigint[]) AS sk, unnest($7::bigint[]) AS version, unnest($8::bigint[]) AS epoch,
-                 unnest($9::integer[]) AS attempts, unnest($10::bigint[]) AS last_sequence,
-                 unnest($11::bigint[]) AS last_at, unnest($12::bigint[]) AS active_minute,
-                 unnest($13::bigint[]) AS started_at) u
+            "UPDATE session_heads h SET status = u.status, claim_worker = u.worker, claim_credential = u.credential,
+                 lease_until = u.lease_until, deadline_at = NULL, version = u.version, epoch = u.epoch,
+                 attempts = u.attempts, last_sequence = u.last_sequence, last_at = u.last_at,
+                 active_minute = u.active_minute, started_at = u.started_at
+             FROM (SELECT unnest($2::bigint[]) AS sk, unnest($3::text[]) AS status, unnest($4::text[]) AS worker,
+                 unnest($5::text[]) AS credential, unnest($6::bigint[]) AS lease_until,
+                 unnest($7::bigint[]) AS version, unnest($8::bigint[]) AS epoch, unnest($9::integer[]) AS attempts,
+                 unnest($10::bigint[]) AS last_sequence, unnest($11::bigint[]) AS last_at,
+                 unnest($12::bigint[]) AS active_minute, unnest($13::bigint[]) AS started_at) u
              WHERE h.tk = $1 AND h.sk = u.sk",
             [
-                &self.tk as Param<'w>, &self.status, &self.worker, &self.credential, &self.lease_until, &self.sk,
+                &self.tk as Param<'w>, &self.sk, &self.status, &self.worker, &self.credential, &self.lease_until,
                 &self.version, &self.epoch, &self.attempts, &self.last_sequence, &self.last_at,
                 &self.active_minute, &self.started_at,
             ],

@@ -40,15 +40,17 @@ fn found(db: &Connection, tk: i64, order: &ClaimOrder) -> rusqlite::Result<Vec<(
     let mut found: Vec<(i64, Session)> = Vec::with_capacity(order.limit);
     let mut rooms: BTreeMap<String, Option<i64>> = BTreeMap::new();
     let mut full: Vec<String> = Vec::new();
+    let mut rows = sessions::ByKey::of(db)?;
+    let mut inactive = db.prepare_cached(library::INACTIVE)?;
     loop {
         let mut again = false;
         for sk in oldest_pending(db, tk, order, &full)? {
             if found.len() == order.limit || found.iter().any(|(known, _)| *known == sk) {
                 continue;
             }
-            let Some(session) = sessions::by_key(db, &order.tenant, sk)? else { continue };
+            let Some(session) = rows.get(&order.tenant, sk)? else { continue };
             if let Some(task) = &session.details.task_id
-                && !library::is_active(db, tk, task)?
+                && inactive.exists(params![tk, task])?
             {
                 db.prepare_cached("UPDATE session_heads SET held = 1 WHERE sk = ?1")?.execute([sk])?;
                 again = true;
@@ -132,8 +134,9 @@ fn still_held(
     now: Timestamp,
 ) -> rusqlite::Result<Vec<Claimed>> {
     let mut held = Vec::new();
+    let mut rows = sessions::ByKey::of(db)?;
     for (sk, epoch) in taken {
-        if let Some(session) = sessions::by_key(db, &order.tenant, *sk)?
+        if let Some(session) = rows.get(&order.tenant, *sk)?
             && session.head.holds(&order.credential, *epoch, now)
         {
             held.push(as_claimed(session));

@@ -172,13 +172,12 @@ pub(super) fn put(
     Ok(())
 }
 
-/// Whether a task's sessions may run. A task that is not defined here forbids nothing.
-pub(super) fn is_active(db: &Connection, tk: i64, task: &str) -> rusqlite::Result<bool> {
-    let mut other = db.prepare_cached(
-        "SELECT 1 FROM docs d JOIN doc_facets f ON f.n = d.n WHERE d.tk = ?1 AND d.kind = 'task' AND d.id = ?2 \
-         AND f.key = 'status' AND f.value <> 'active'",
-    )?;
-    other.exists(params![tk, task]).map(|other| !other)
+/// Finds a row if a task's sessions may not run. A task that is not defined here forbids nothing.
+pub(super) const INACTIVE: &str = "SELECT 1 FROM docs d JOIN doc_facets f ON f.n = d.n WHERE d.tk = ?1 AND d.kind = 'task' AND d.id = ?2 \
+     AND f.key = 'status' AND f.value <> 'active'";
+
+fn is_active(db: &Connection, tk: i64, task: &str) -> rusqlite::Result<bool> {
+    db.prepare_cached(INACTIVE)?.exists(params![tk, task]).map(|inactive| !inactive)
 }
 
 /// How many more runs an agent may have at once; `None` if nobody limits it.

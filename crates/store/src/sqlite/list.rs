@@ -9,10 +9,7 @@ use sederunt_core::session::query::{Eyes, ListCursor, Page, SessionQuery, Types}
 use sederunt_core::session::{Session, SessionType, Status};
 
 use super::{search, sessions};
-
-/// A filter that leaves at most this many sessions is worked through whole and sorted; a wider one
-/// is checked while walking down the activity.
-const FEW: usize = 2_000;
+use crate::narrow::FEW;
 
 pub(super) fn page(
     db: &Connection,
@@ -29,8 +26,9 @@ pub(super) fn page(
     keys.truncate(limit);
     let next = keys.last().filter(|_| more).map(|(minute, tie)| ListCursor { minute: *minute, tie: *tie });
     let mut items = Vec::with_capacity(keys.len());
+    let mut rows = sessions::ByKey::of(db)?;
     for (_, sk) in keys {
-        items.extend(sessions::by_key(db, tenant, sk)?);
+        items.extend(rows.get(tenant, sk)?);
     }
     Ok(Page { items, next })
 }
@@ -69,16 +67,18 @@ impl Asked {
             Some(true) => vec![true],
             Some(false) => vec![false, true],
         };
+        let each_of = |statuses: &[Status]| -> Vec<String> {
+            statuses.iter().map(|status| format!("s.status = '{}'", status.as_str())).collect()
+        };
         let walk = match query {
-            SessionQuery { task_id: Some(_), .. } => Walk::Index("sessions_by_task"),
+            SessionQuery { task_id: Some(_), .. } => {
+                Walk::Each("sessions_by_work", each_of(statuses.as_deref().unwrap_or(&Status::ALL)))
+            }
             SessionQuery { entity_id: Some(_), .. } => Walk::Index("sessions_by_entity"),
             SessionQuery { parent_id: Some(_), .. } => Walk::Index("sessions_by_parent"),
             SessionQuery { user_id: Some(_), .. } => Walk::Index("sessions_by_user"),
             _ => match (&statuses, query.types) {
-                (Some(statuses), _) => {
-                    let each = statuses.iter().map(|status| format!("s.status = '{}'", status.as_str()));
-                    Walk::Each("sessions_by_status", each.collect())
-                }
+                (Some(statuses), _) => Walk::Each("sessions_by_status", each_of(statuses)),
                 (None, Types::Only(_)) => Walk::Each("sessions_by_type", vec!["TRUE".to_owned()]),
                 (None, Types::All) => {
                     let each =

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, Statement, params};
 use sederunt_core::Timestamp;
 use sederunt_core::ids::{SessionId, TenantId, UserId};
 use sederunt_core::json::Json;
@@ -47,41 +47,60 @@ pub(super) fn keyed_by_id(
         .prepare_cached(SQL)?
         .query_row([tenant.as_str(), id.as_str()], |row| Ok((heads::read(row)?, details(row)?)))
         .optional()?;
+    let mut participants = db.prepare_cached(PARTICIPANTS)?;
     found
-        .map(|(found, details)| Ok((found.sk, complete(db, tenant.clone(), id.clone(), found, details)?)))
+        .map(|(found, details)| {
+            let sk = found.sk;
+            Ok((sk, complete(&mut participants, tenant.clone(), id.clone(), found, details)?))
+        })
         .transpose()
 }
 
-/// A session by its surrogate, for pages of them.
-pub(super) fn by_key(db: &Connection, tenant: &TenantId, sk: i64) -> rusqlite::Result<Option<Session>> {
-    const SQL: &str = concat!(
-        "SELECT ",
-        heads::columns!(),
-        ", ",
-        columns!(),
-        ", h.id FROM ",
-        heads::tables!(),
-        " JOIN sessions s ON s.sk = h.sk JOIN session_details d ON d.sk = h.sk WHERE h.sk = ?1"
-    );
-    let found = db
-        .prepare_cached(SQL)?
-        .query_row([sk], |row| {
-            let id = SessionId::stored(row.get_ref(heads::COLUMN_COUNT + 28)?.as_str()?);
-            Ok((id, heads::read(row)?, details(row)?))
-        })
-        .optional()?;
-    found.map(|(id, found, details)| complete(db, tenant.clone(), id, found, details)).transpose()
+/// Sessions by their surrogates, for pages of them: the statements are looked up once.
+pub(super) struct ByKey<'a> {
+    row: CachedStatement<'a>,
+    participants: CachedStatement<'a>,
 }
 
+impl<'a> ByKey<'a> {
+    pub(super) fn of(db: &'a Connection) -> rusqlite::Result<Self> {
+        const SQL: &str = concat!(
+            "SELECT ",
+            heads::columns!(),
+            ", ",
+            columns!(),
+            ", h.id FROM ",
+            heads::tables!(),
+            " JOIN sessions s ON s.sk = h.sk JOIN session_details d ON d.sk = h.sk WHERE h.sk = ?1"
+        );
+        Ok(Self { row: db.prepare_cached(SQL)?, participants: db.prepare_cached(PARTICIPANTS)? })
+    }
+
+    pub(super) fn get(&mut self, tenant: &TenantId, sk: i64) -> rusqlite::Result<Option<Session>> {
+        let found = self
+            .row
+            .query_row([sk], |row| {
+                let id = SessionId::stored(row.get_ref(heads::COLUMN_COUNT + 28)?.as_str()?);
+                Ok((id, heads::read(row)?, details(row)?))
+            })
+            .optional()?;
+        let participants = &mut self.participants;
+        found
+            .map(|(id, found, details)| complete(participants, tenant.clone(), id, found, details))
+            .transpose()
+    }
+}
+
+const PARTICIPANTS: &str = "SELECT user_id FROM participants WHERE sk = ?1 ORDER BY user_id";
+
 fn complete(
-    db: &Connection,
+    participants: &mut Statement<'_>,
     tenant: TenantId,
     id: SessionId,
     found: Found,
     details: Details,
 ) -> rusqlite::Result<Session> {
-    let participants = db
-        .prepare_cached("SELECT user_id FROM participants WHERE sk = ?1 ORDER BY user_id")?
+    let participants = participants
         .query_map([found.sk], |row| Ok(UserId::stored(row.get_ref(0)?.as_str()?)))?
         .collect::<rusqlite::Result<_>>()?;
     Ok(Session { tenant, id, head: found.head, details, participants })

@@ -54,6 +54,8 @@ CREATE TABLE session_heads (
     started_at       bigint,
     -- Pending, but its task is not active: set aside by the first claim that meets it.
     held             boolean NOT NULL DEFAULT false,
+    -- Moves with the title and the description, which the search index then reads again.
+    words_version    bigint NOT NULL DEFAULT 0,
     PRIMARY KEY (tk, sk),
     UNIQUE (tk, id)
 ) WITH (fillfactor = 80);
@@ -254,12 +256,13 @@ CREATE TABLE search_docs (
 );
 CREATE INDEX search_docs_words ON search_docs USING gin (tsv);
 
--- How far the documents of a session reach, and of which row they hold the title.
+-- How far the documents of a session reach, over how many messages, and of which title.
 CREATE TABLE search_done (
-    tk      integer NOT NULL,
-    sk      bigint NOT NULL,
-    done_to bigint NOT NULL,
-    version bigint NOT NULL,
+    tk       integer NOT NULL,
+    sk       bigint NOT NULL,
+    done_to  bigint NOT NULL,
+    messages bigint NOT NULL,
+    version  bigint NOT NULL,
     PRIMARY KEY (tk, sk)
 );
 
@@ -288,7 +291,7 @@ INSERT INTO idempotency (tk, scope, sk, body, at)
 SELECT 1, decode(md5(g::text), 'hex'), g, '', g FROM generate_series(1, 200) g;
 INSERT INTO search_docs SELECT 1, 1 + g % 10, 1 + g / 10, g, array_to_tsvector(ARRAY['a', 'b' || g])
 FROM generate_series(0, 199) g;
-INSERT INTO search_done SELECT 1, g, g, 1 FROM generate_series(1, 200) g;
+INSERT INTO search_done SELECT 1, g, g, g, 1 FROM generate_series(1, 200) g;
 ANALYZE tenants, session_heads, sessions, participants, session_metadata, events, external_ids, session_ranges,
     idempotency, search_docs, search_done;
 -- Deleted, not truncated: the size of the example counts as long as there is nothing else.
@@ -356,7 +359,7 @@ GRANT SELECT, INSERT, UPDATE ON idempotency TO sederunt_append;
 CREATE POLICY scan ON session_heads FOR SELECT TO sederunt_scan USING (true);
 GRANT SELECT (
     tk, sk, id, incarnation, status, inactive, version, priority, lease_until, deadline_at, last_sequence, last_at,
-    active_minute
+    active_minute, message_count, words_version
 ) ON session_heads TO sederunt_scan;
 CREATE POLICY scan ON tenants FOR SELECT TO sederunt_scan USING (true);
 GRANT SELECT ON tenants TO sederunt_scan;

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test says what it expects by failing")]
 
 mod batches;
+mod following;
 mod losses;
 mod nodes;
 mod plans;

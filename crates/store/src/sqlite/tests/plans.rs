@@ -50,6 +50,12 @@ async fn claims_lists_and_sweeps_walk_their_indexes_without_sorting() {
         (memories::UNDER_WORD, "PRIMARY KEY (drawer=? AND word=?)"),
         (ratings::OF_SESSION, "feedback_by_session (tk=? AND session_id_opaque=?)"),
         (crises::BETWEEN, "crises_by_time (tk=? AND detected_at>? AND detected_at<?)"),
+        (
+            "SELECT active_minute, sk FROM sessions s INDEXED BY sessions_by_work WHERE s.tk = 1 AND \
+             s.task_id = 't' AND s.inactive = 0 AND s.status = 'idle' AND (s.active_minute, s.sk) < (5, 5) \
+             ORDER BY s.active_minute DESC, s.sk DESC LIMIT 5",
+            "sessions_by_work",
+        ),
     ] {
         let plan = store.plan(sql).await;
         assert!(plan.contains(index) && !plan.contains("TEMP B-TREE") && !plan.contains("SCAN"), "{plan}");

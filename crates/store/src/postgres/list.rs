@@ -1,0 +1,207 @@
+//! Lists of sessions, newest activity first. The planner knows neither the values that are asked for nor how many
+//! sessions have them: where that decides the way, it is counted first and said in the shape of the question.
+
+use postgres_types::Type;
+use sederunt_core::ids::TenantId;
+use sederunt_core::limits;
+use sederunt_core::session::Session;
+use sederunt_core::session::query::{Eyes, ListCursor, Page, SessionQuery};
+
+use super::fault::Result;
+use super::rows::{Columns, Keyed};
+use super::search;
+use super::sessions::whole;
+use super::tx::{Base, Param, Scope, int};
+use crate::narrow::FEW;
+
+/// A question put together from its conditions.
+#[derive(Default)]
+struct Question<'a> {
+    conditions: Vec<String>,
+    params: Vec<(Param<'a>, Type)>,
+}
+
+impl<'a> Question<'a> {
+    /// Adds a condition; `$$` in it stands for the parameter.
+    fn when(&mut self, condition: &str, param: Param<'a>, kind: Type) {
+        self.params.push((param, kind));
+        self.conditions.push(condition.replace("$$", &format!("${}", self.params.len())));
+    }
+
+    fn when_text(&mut self, condition: &str, text: &'a Option<impl AsText>) {
+        if let Some(text) = text {
+            self.when(condition, text.as_param(), Type::TEXT);
+        }
+    }
+}
+
+trait AsText {
+    fn as_param(&self) -> Param<'_>;
+}
+
+impl AsText for String {
+    fn as_param(&self) -> Param<'_> {
+        self
+    }
+}
+
+impl AsText for &str {
+    fn as_param(&self) -> Param<'_> {
+        self
+    }
+}
+
+pub(super) async fn sessions(base: &Base, tenant: &TenantId, query: SessionQuery) -> Result<Page<Session>> {
+    let empty = Page { items: Vec::new(), next: None };
+    let Some(tk) = base.tk(tenant).await? else { return Ok(empty) };
+    let with_words = match &query.text {
+        Some(text) => match search::sessions_with(base, tk, text).await? {
+            Some(found) => Some(found),
+            None => return Ok(empty),
+        },
+        None => None,
+    };
+    let session_type = query.types.only().map(|kind| kind.as_str());
+    let status = query.status.map(|status| status.as_str());
+    let group: Option<Vec<&str>> = query.group.map(|set| set.iter().map(|status| status.as_str()).collect());
+    let user = query.user_id.as_ref().map(|user| user.as_str());
+    let parent = query.parent_id.as_ref().map(|parent| parent.as_str());
+    let limit = int(query.limit.clamp(1, limits::PAGE_ROWS_MAX) as u64);
+    let one_more = limit + 1;
+
+    let mut asked = Question::default();
+    asked.when("h.tk = $$", &tk, Type::INT4);
+    asked.when_text("h.session_type = $$", &session_type);
+    asked.when_text("h.status = $$", &status);
+    if let Some(group) = &group {
+        asked.when("h.status = ANY ($$)", group, Type::TEXT_ARRAY);
+    }
+    asked.when_text("s.source_kind = $$", &query.kind);
+    asked.when_text("s.source_platform = $$", &query.platform);
+    if let Some(interactive) = &query.interactive {
+        asked.when("s.source_interactive = $$", interactive, Type::BOOL);
+    }
+    asked.when_text("h.task_id = $$", &query.task_id);
+    asked.when_text("h.entity_id = $$", &query.entity_id);
+    asked.when_text("h.agent_slug = $$", &query.agent_slug);
+    asked.when_text("h.holder = $$", &user);
+    asked.when_text("s.parent_id = $$", &parent);
+    let narrow = are_few(base, tk, &query.metadata).await?;
+    for ((key, value), few) in query.metadata.iter().zip(narrow) {
+        asked.params.push((key, Type::TEXT));
+        let key_at = asked.params.len();
+        let condition = if few {
+            format!(
+                "EXISTS (SELECT 1 FROM session_metadata m WHERE m.tk = h.tk AND m.sk = h.sk AND m.key = ${key_at}
+                     AND m.value = $$)"
+            )
+        } else {
+            // Not to be made a join of: asked of each session while walking down the activity.
+            format!(
+                "(SELECT m.value FROM session_metadata m WHERE m.tk = $1 AND m.sk = h.sk AND m.key = ${key_at}) = $$"
+            )
+        };
+        asked.when(&condition, value, Type::TEXT);
+    }
+    if let Some(found) = &with_words {
+        asked.when("h.sk = ANY ($$)", found, Type::INT8_ARRAY);
+    }
+    // In the text, so that the plan, which is made for any values, can go by the index that begins with it.
+    match query.inactive {
+        None => asked.conditions.push("NOT h.inactive".into()),
+        Some(true) => asked.conditions.push("h.inactive".into()),
+        Some(false) => {}
+    }
+    if query.parents_only {
+        asked.conditions.push("s.parent_id IS NULL".into());
+    }
+    let seen = Seen::of(query.seen_by.as_ref());
+    seen.narrow(&mut asked);
+    if let Some(after) = &query.after {
+        asked.params.push((&after.minute, Type::INT8));
+        let minute_at = asked.params.len();
+        asked.when(&format!("(h.active_minute, h.sk) < (${minute_at}, $$)"), &after.tie, Type::INT8);
+    }
+    // In the text, not beside it: the planner takes an unknown limit for a tenth of everything.
+    let rest = format!(
+        "WHERE {} ORDER BY h.active_minute DESC, h.sk DESC LIMIT {one_more}",
+        asked.conditions.join(" AND ")
+    );
+    let rows = base.read_once_only(Scope::Tenant(tk), &whole(&rest), &asked.params).await?;
+
+    let mut items = Vec::with_capacity(rows.len());
+    let mut last = None;
+    let more = rows.len() as i64 > limit;
+    for row in rows.iter().take(query.limit.clamp(1, limits::PAGE_ROWS_MAX)) {
+        let Keyed { sk, value, .. } = Columns::of(row).whole(tenant)?;
+        last = Some(ListCursor { minute: value.head.last_at.minute(), tie: sk });
+        items.push(value);
+    }
+    Ok(Page { items, next: last.filter(|_| more) })
+}
+
+/// Whether few sessions have each of these.
+async fn are_few(base: &Base, tk: i32, metadata: &[(String, String)]) -> Result<Vec<bool>> {
+    if metadata.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (keys, values): (Vec<&str>, Vec<&str>) =
+        metadata.iter().map(|(key, value)| (key.as_str(), value.as_str())).unzip();
+    let sql = "SELECT (SELECT count(*) FROM (SELECT FROM session_metadata m
+             WHERE m.tk = $1 AND m.key = u.key AND m.value = u.value LIMIT $4) few)
+         FROM unnest($2::text[], $3::text[]) WITH ORDINALITY AS u (key, value, nth) ORDER BY nth";
+    let one_more = int(FEW as u64 + 1);
+    let rows = base.read(Scope::Tenant(tk), sql, &[&tk, &keys, &values, &one_more]).await?;
+    rows.iter().map(|row| Ok(row.try_get::<_, i64>(0)? < one_more)).collect()
+}
+
+/// Whose eyes a question is asked with, as parameters.
+pub(super) struct Seen {
+    pub(super) user: Option<String>,
+    pub(super) credential: Option<String>,
+    pub(super) prefix: Option<(String, String)>,
+}
+
+impl Seen {
+    pub(super) fn of(eyes: Option<&Eyes>) -> Self {
+        let mut seen = Self { user: None, credential: None, prefix: None };
+        match eyes {
+            None => {}
+            Some(Eyes::Participant(user)) => seen.user = Some(user.as_str().to_owned()),
+            Some(Eyes::Claims(credential)) => seen.credential = Some(credential.as_str().to_owned()),
+            // An empty prefix would show everything; nobody is to have one.
+            Some(Eyes::Prefix(prefix)) => seen.prefix = Some(span(prefix)),
+        }
+        seen
+    }
+
+    fn narrow<'a>(&'a self, asked: &mut Question<'a>) {
+        if let Some(user) = &self.user {
+            asked.params.push((user, Type::TEXT));
+            let at = asked.params.len();
+            asked.conditions.push(format!(
+                "h.sk IN (SELECT p.sk FROM participants p WHERE p.tk = $1 AND p.user_id = ${at}
+                     UNION ALL SELECT o.sk FROM session_heads o WHERE o.tk = $1 AND o.holder = ${at})"
+            ));
+        }
+        if let Some(credential) = &self.credential {
+            asked.when("h.claim_credential = $$", credential, Type::TEXT);
+        }
+        if let Some((from, to)) = &self.prefix {
+            asked.when("h.id >= $$", from, Type::TEXT);
+            asked.when("h.id < $$", to, Type::TEXT);
+        }
+    }
+}
+
+/// The ids that start with a prefix, as a half-open span in the order of bytes.
+fn span(prefix: &str) -> (String, String) {
+    let next = prefix.char_indices().rev().find_map(|(at, last)| {
+        let next = (u32::from(last) + 1..=u32::from(char::MAX)).find_map(char::from_u32)?;
+        Some(format!("{}{next}", &prefix[..at]))
+    });
+    match next {
+        Some(next) => (prefix.to_owned(), next),
+        None => (String::new(), String::new()),
+    }
+}
