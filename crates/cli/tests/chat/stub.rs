@@ -122,7 +122,7 @@ impl Stub {
             json!({"type": "done", "response": {"response_text": text, "response_type": "talk",
                 "response_style": "conversational", "therapeutic_approach": null, "session_action": action,
                 "crisis": {"level": level, "confidence": 1.0, "reason_code": "no_signal", "flags": []},
-                "diagnostics": {"stages_us": {"safety": 100}}, "sequence": 2}})
+                "diagnostics": {"stages_us": {"safety": 100}}, "sequence": 2, "stopped": false}})
         };
         send(stage("safety", None));
         match message.as_str() {
