@@ -1,6 +1,7 @@
 //! Where the server of a chat is: the one that was named, the one that has the store open, or one that is started
 //! here for as long as the chat lasts. The chat itself cannot tell.
 
+use rustix::process::{Resource, Rlimit, setrlimit};
 use sederunt::{Place, TenantId};
 use sederunt_server::client::Client;
 use tokio::sync::oneshot;
@@ -66,6 +67,7 @@ impl Host {
         config.public_url = None;
         let mut tenant = TenantId::parse(&scene.global.tenant)?;
         if incognito {
+            leave_no_core();
             config.store = StorePlace(Place::Memory);
             config.operator_key_file = None;
             tenant = TenantId::stored("default");
@@ -90,4 +92,10 @@ impl Host {
             let _ = serving.await;
         }
     }
+}
+
+/// A crash must not write down what was said. Asking for less is always granted.
+fn leave_no_core() {
+    let none = Rlimit { current: Some(0), maximum: Some(0) };
+    let _ = setrlimit(Resource::Core, none);
 }

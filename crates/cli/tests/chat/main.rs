@@ -5,6 +5,7 @@
 mod commands;
 mod leaving;
 mod pipes;
+mod real;
 mod stub;
 mod talking;
 mod terminal;
