@@ -33,7 +33,7 @@ pub struct Listening {
 
 impl Listening {
     /// Starts it with what it logs in a file, as an operator would.
-    pub fn start(mut command: Command, log: &Path) -> Result<Self> {
+    pub fn start(command: &mut Command, log: &Path) -> Result<Self> {
         let log = OpenOptions::new().create(true).append(true).open(log)?;
         command.stderr(log);
         let start = Instant::now();

@@ -66,7 +66,7 @@ pub fn saturated(bench: &Bench) -> Result<Vec<Row>> {
             &mut || {
                 let mut command = child::command(child::this_program()?);
                 command.arg("bare-fanout");
-                let server = Listening::start(command, &bench.log())?;
+                let server = Listening::start(&mut command, &bench.log())?;
                 single_threaded()?.block_on(publish_saturated(bench, &bare(&server), events))
             },
             &mut || {

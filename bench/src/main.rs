@@ -25,6 +25,7 @@ mod rounds;
 mod serve;
 mod sse;
 mod subject;
+mod work;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -41,7 +42,7 @@ const RUN_MAX: Duration = Duration::from_secs(11 * 60);
 type Measure = fn(&Bench) -> Result<Vec<Row>>;
 
 /// In the order in which they run; the disk is asked again in the middle.
-const MEASURES: [(&str, Measure); 14] = [
+const MEASURES: [(&str, Measure); 15] = [
     ("appends", appends::singles),
     ("batches", appends::batches),
     ("embedded", appends::embedded),
@@ -56,6 +57,7 @@ const MEASURES: [(&str, Measure); 14] = [
     ("saturated", fanout::saturated),
     ("idle-streams", fanout::idle),
     ("delivery", delivery::both),
+    ("work", work::all),
 ];
 
 /// Measures Sederunt beside its peers and prints one table.

@@ -89,11 +89,14 @@ impl Subject {
 
     /// Starts the server on this store, with keys.
     pub fn serve(&self) -> Result<Node> {
-        let beside = child::this_program()?.with_file_name("sederunt");
-        let mut command =
-            if beside.is_file() { child::command(beside) } else { child::command(child::this_program()?) };
+        self.serve_with(&[])
+    }
+
+    /// The same with further arguments, which only the product's own binary knows.
+    pub fn serve_with(&self, arguments: &[&str]) -> Result<Node> {
+        let mut command = child::command(server_program()?);
         command.args(["serve", "--listen", "127.0.0.1:0", "--auth", "keys", "--store", &self.url]);
-        let listening = Listening::start(command, &self.log)?;
+        let listening = Listening::start(command.args(arguments), &self.log)?;
         let target = Target::new(listening.addr, Some(&self.key));
         Ok(Node { listening, target })
     }

@@ -4,6 +4,7 @@ pub mod fanout;
 pub mod postgres;
 pub mod redis;
 pub mod sqlite;
+pub mod work;
 
 /// What a bare claim writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

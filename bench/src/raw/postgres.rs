@@ -55,11 +55,11 @@ pub fn version(url: &str) -> Result<String> {
     runtime()?.block_on(async { Ok(connect(url).await?.query_one("SHOW server_version", &[]).await?.get(0)) })
 }
 
-fn runtime() -> Result<tokio::runtime::Runtime> {
+pub(super) fn runtime() -> Result<tokio::runtime::Runtime> {
     crate::load::single_threaded()
 }
 
-async fn connect(url: &str) -> Result<Client> {
+pub(super) async fn connect(url: &str) -> Result<Client> {
     let (client, connection) =
         tokio_postgres::connect(url, NoTls).await.context("PostgreSQL does not answer")?;
     tokio::spawn(connection);
@@ -347,6 +347,6 @@ impl Queue {
     }
 }
 
-fn now_micros() -> i64 {
+pub(super) fn now_micros() -> i64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_micros() as i64)
 }

@@ -97,6 +97,8 @@ pub enum Command {
     /// Make, suspend and delete tenants
     #[command(subcommand)]
     Tenants(Tenants),
+    /// Forget ratings and crises that are older than this; what is held stays
+    Purge(Purge),
     /// Bring the store to the schema of this version
     Migrate,
     /// Copy an SQLite store into a new directory, also while it is in use
@@ -114,6 +116,19 @@ pub enum Command {
     Openapi,
     /// Print a completion script for a shell
     Completions { shell: Shell },
+}
+
+#[derive(Debug, Args)]
+pub struct Purge {
+    /// Keep ratings for so many days
+    #[arg(long, value_name = "DAYS", default_value_t = 180, value_parser = clap::value_parser!(u32).range(1..=36_500))]
+    pub ratings: u32,
+    /// Keep the crisis log for so many days
+    #[arg(long, value_name = "DAYS", default_value_t = 90, value_parser = clap::value_parser!(u32).range(1..=36_500))]
+    pub crisis: u32,
+    /// Do it; without this it only says what it would do
+    #[arg(long)]
+    pub yes: bool,
 }
 
 #[derive(Debug, Args)]

@@ -266,6 +266,13 @@ impl NewSession {
         self.head.deadline_at = self.head.deadline_in(self.head.status).map(|after| now.plus(after));
         self.details.created_at = now;
     }
+
+    /// The session that this has become, with the head that its first events have left it.
+    pub fn made(mut self, tenant: TenantId, head: Head, at: Timestamp) -> Session {
+        self.stamp(at);
+        let Self { id, details, participants, .. } = self;
+        Session { tenant, id, head, details, participants }
+    }
 }
 
 /// The shared beginning of a fork: by reference, never copied.

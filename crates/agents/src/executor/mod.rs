@@ -95,15 +95,22 @@ impl Executor {
                 if *leaving.borrow() {
                     break false;
                 }
-                match self.take(&actor).await {
-                    Ok(Some(claimed)) => {
-                        let (this, actor) = (self.clone(), actor.clone());
-                        runs.spawn(async move {
-                            this.run(&actor, claimed).await;
-                            drop(place);
-                        });
+                // Places that have become free meanwhile are filled by the same claim.
+                let mut places = vec![place];
+                while let Ok(place) = room.clone().try_acquire_owned() {
+                    places.push(place);
+                }
+                match self.take(&actor, places.len()).await {
+                    Ok(claims) if claims.is_empty() => break true,
+                    Ok(claims) => {
+                        for (claimed, place) in claims.into_iter().zip(places) {
+                            let (this, actor) = (self.clone(), actor.clone());
+                            runs.spawn(async move {
+                                this.run(&actor, claimed).await;
+                                drop(place);
+                            });
+                        }
                     }
-                    Ok(None) => break true,
                     Err(error) => {
                         tracing::warn!(target: "sederunt::work", code = error.code(), "nothing can be claimed");
                         break true;
@@ -123,8 +130,8 @@ impl Executor {
         while runs.join_next().await.is_some() {}
     }
 
-    /// Takes one session whose agent this worker can be. Agents that somebody else runs are left alone.
-    pub async fn take(&self, actor: &Arc<Actor>) -> Result<Option<Claimed>, Error> {
+    /// Takes up to so many sessions whose agent this worker can be. Agents that somebody else runs are left alone.
+    pub async fn take(&self, actor: &Arc<Actor>, most: usize) -> Result<Vec<Claimed>, Error> {
         let mut slugs = vec!["eliza".to_owned()];
         let mut after = None;
         loop {
@@ -150,15 +157,16 @@ impl Executor {
                 worker: self.settings.worker.clone(),
                 session_types: vec![SessionType::Agent, SessionType::Mixed],
                 agent_slugs: some.to_vec(),
-                limit: 1,
+                limit: most.min(core_limits::CLAIM_BATCH_MAX),
                 lease: self.settings.lease,
                 wait: Duration::ZERO,
             };
-            if let Some(claimed) = self.engine.claim(actor, request, None).await?.pop() {
-                return Ok(Some(claimed));
+            let claims = self.engine.claim(actor, request, None).await?;
+            if !claims.is_empty() {
+                return Ok(claims);
             }
         }
-        Ok(None)
+        Ok(Vec::new())
     }
 
     /// Runs a session to its end, or until it is somebody else's.

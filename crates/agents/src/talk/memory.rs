@@ -43,6 +43,8 @@ pub(super) struct Kept {
 #[derive(Default)]
 pub(super) struct Recalled {
     picked: Picked,
+    /// Somebody has set how they want to be talked to, and with it whether the past may be brought up.
+    has_profile: bool,
     now: Timestamp,
 }
 
@@ -167,8 +169,9 @@ impl<'a> Memories<'a> {
                     .collect::<Vec<_>>(),
             );
         }
+        let has_profile = memories.iter().any(|memory| memory.profile().is_some());
         let occasion = Occasion { message: text, first_turn: begun.opened, now };
-        Ok(Recalled { picked: recall::recall(&occasion, &memories, &[]), now })
+        Ok(Recalled { picked: recall::recall(&occasion, &memories, &[]), has_profile, now })
     }
 
     /// What a sitting leaves: its arc, and what was said often enough to be kept.
@@ -290,8 +293,12 @@ impl Recalled {
         self.picked.memories().map(|memory| memory.id.as_str())
     }
 
-    /// What says of the last sitting that it took place, where a model cannot say it by itself.
+    /// What says of the last sitting that it took place, where a model cannot say it by itself. Whoever has switched
+    /// recall off hears nothing of it unasked.
     pub(super) fn opening(&self) -> Option<String> {
+        if self.has_profile && !self.picked.may_bring_up {
+            return None;
+        }
         let arc = self.picked.catch_up.as_ref().and_then(Memory::arc)?;
         if arc.themes.is_empty() {
             return None;

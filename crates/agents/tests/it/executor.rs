@@ -22,6 +22,8 @@ use sederunt_core::json::Json;
 use sederunt_core::library::{Agent, Entity, Task};
 use sederunt_core::live::Hub;
 use sederunt_core::session::{Session, SourceKind, Status};
+use sederunt_core::store::{Change, Guard, On, Part, Update, Write};
+use sederunt_core::work::run::Run;
 use sederunt_core::{SessionId, strict};
 use sederunt_store::sqlite::{Place, SqliteOptions, SqliteStore};
 use tokio::sync::watch;
@@ -92,7 +94,7 @@ impl World {
 
     async fn work_as(&self, executor: &Executor) {
         let actor = Arc::new(executor.actor(self.owner.tenant.clone()));
-        while let Some(claimed) = executor.take(&actor).await.unwrap() {
+        while let Some(claimed) = executor.take(&actor, 1).await.unwrap().pop() {
             executor.run(&actor, claimed).await;
         }
     }
@@ -225,7 +227,7 @@ async fn a_call_that_was_begun_before_a_crash_is_not_made_again() {
     let id = world.trigger("sender", "").await;
     let first = world.executor(LEASE);
     let actor = Arc::new(first.actor(world.owner.tenant.clone()));
-    let claimed = first.take(&actor).await.unwrap().unwrap();
+    let claimed = first.take(&actor, 1).await.unwrap().pop().unwrap();
     let running = tokio::spawn(async move { first.run(&actor, claimed).await });
     tokio::time::timeout(SOON, async {
         while server.asked().is_empty() {
@@ -257,11 +259,11 @@ async fn a_worker_that_lost_its_lease_writes_nothing_more() {
     let id = world.trigger("sender", "").await;
     let (first, second) = (world.executor(LEASE), world.executor(LEASE));
     let actor = Arc::new(first.actor(world.owner.tenant.clone()));
-    let claimed = first.take(&actor).await.unwrap().unwrap();
+    let claimed = first.take(&actor, 1).await.unwrap().pop().unwrap();
     world.clock.advance(LEASE + Duration::from_secs(1));
     world.engine.sweep().await.unwrap();
     let other = Arc::new(second.actor(world.owner.tenant.clone()));
-    let taken = second.take(&other).await.unwrap().unwrap();
+    let taken = second.take(&other, 1).await.unwrap().pop().unwrap();
     let before = world.log(&id).await.len();
     first.run(&actor, claimed).await;
     assert_eq!(world.log(&id).await.len(), before, "the first worker is fenced off");
@@ -288,6 +290,37 @@ async fn a_tool_that_needs_leave_is_called_once_with_what_was_agreed() {
     let asked = server.asked();
     assert_eq!((asked.len(), asked[0].body.as_str()), (1, r#"{"to":"y","text":"hi"}"#));
     assert!(asked[0].head.to_lowercase().contains("sederunt-confirmed: true"));
+}
+
+#[tokio::test]
+async fn a_call_that_differs_from_what_was_agreed_is_refused() {
+    let mut world = World::new();
+    let server = Server::start(vec![ok(r#""paid""#)]).await;
+    world.script(
+        "payer",
+        r#"[{"call":{"name":"pay","args":{"n":1}}},{"expect":"refused","say":"So be it."}]"#,
+    );
+    world.agent("payer", &tool("pay", &server.url("/pay"), r#","requires_confirmation":true"#)).await;
+    let id = world.trigger("payer", "").await;
+    world.work().await;
+    world.decide(Decision::Approve, None).await;
+
+    // Somebody reaches into the store between the approval and the call.
+    let session = world.session(&id).await;
+    let mut run = Run::of(&session);
+    run.resume.as_mut().unwrap().args = Some(json(r#"{"n":1000}"#));
+    let update = Update { run: Some(run.to_json().unwrap()), ..Update::default() };
+    let part = Part {
+        on: On::Session(id.clone()),
+        guard: Guard::seen(&session),
+        writes: [Write::Update(Box::new(update))].into_iter().collect(),
+    };
+    world.engine.store().commit(Change::new(world.owner.tenant.clone()).part(part)).await.unwrap();
+
+    world.work().await;
+    assert!(server.asked().is_empty(), "nothing is done that nobody agreed to");
+    assert_eq!(world.session(&id).await.head.status, Status::Completed);
+    assert_eq!(world.story(&id).await, "tool_call(pay) tool_result(pay: refused) message(So be it.)");
 }
 
 #[tokio::test]
@@ -474,7 +507,7 @@ async fn a_model_that_hangs_ends_with_the_wall_time_or_a_stop() {
     let again = world.engine.trigger(&world.owner, "t-slow", None, None).await.unwrap().id;
     let executor = world.executor(Duration::from_millis(300));
     let actor = Arc::new(executor.actor(world.owner.tenant.clone()));
-    let claimed = executor.take(&actor).await.unwrap().unwrap();
+    let claimed = executor.take(&actor, 1).await.unwrap().pop().unwrap();
     let running = tokio::spawn(async move { executor.run(&actor, claimed).await });
     world.engine.stop(&world.owner, &again, None).await.unwrap();
     let session = world.until(&again, Status::Abandoned).await;

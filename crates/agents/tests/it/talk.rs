@@ -505,7 +505,7 @@ async fn forgetting_in_talk_takes_a_confirming_turn() {
 async fn what_was_said_often_enough_is_kept_at_the_end_with_where_it_was_said() {
     let world = World::new();
     let first = world.say("t", "I live in Graz").await;
-    world.say("t", "It rains a lot, and I live in Graz after all").await;
+    world.say("t", "It rains a lot. I live in Graz.").await;
     world.end("t", None).await;
     let owner = world.engine.memory_owner(&world.me, Some(&SessionId::stored("t")), None).await.unwrap();
     let facts = world.engine.memories(&world.me, &owner, Kind::Fact, None, 10).await.unwrap().items;

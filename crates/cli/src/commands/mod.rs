@@ -6,6 +6,7 @@ mod config;
 mod inbox;
 mod keys;
 mod library;
+mod purge;
 mod sessions;
 mod store;
 mod tasks;
@@ -116,6 +117,7 @@ pub async fn run(cli: Cli) -> Result<()> {
         Command::Keys(command) => keys::run(&scene, command).await,
         Command::Users(command) => users::run(&scene, command).await,
         Command::Tenants(command) => tenants::run(&scene, command).await,
+        Command::Purge(wish) => purge::run(&scene, wish).await,
         Command::Migrate => store::migrate(&scene).await,
         Command::Backup { to } => store::backup(&scene, &to).await,
         Command::Restore { from } => store::restore(&scene, &from).await,

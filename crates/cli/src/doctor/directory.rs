@@ -18,6 +18,8 @@ const ROOM_WARN_BYTES: u64 = 1024 * 1024 * 1024;
 /// The write-ahead log is moved into the database at about 64 MB; several times that means that
 /// something keeps it from being moved.
 const WAL_WARN_BYTES: u64 = 512 * 1024 * 1024;
+/// Records on their way to other files; many times a busy moment's worth.
+const OUTBOX_WARN: i64 = 10_000;
 /// Older versions can corrupt a write-ahead log.
 const SQLITE_MIN: i32 = 3_051_003;
 /// Clocks of one machine do not differ by more than this without having been set back.
@@ -35,7 +37,8 @@ pub async fn look(directory: &Path, known: u32) -> Vec<Finding> {
     }
     let mut findings = vec![sqlite_version(), server(directory).await];
     findings.push(rights("directory", directory));
-    for name in ["threads.sqlite3", "search.sqlite3", "operator.key"] {
+    let names = ["threads.sqlite3", "search.sqlite3", "operator.key"];
+    for name in names.into_iter().chain(BESIDE.iter().map(|beside| beside.file)) {
         let path = directory.join(name);
         if path.exists() {
             findings.push(rights(name, &path));
@@ -44,7 +47,45 @@ pub async fn look(directory: &Path, known: u32) -> Vec<Finding> {
     findings.push(room(directory));
     findings.push(write_ahead_log(directory));
     findings.extend(inside(&threads, known));
+    findings.extend(BESIDE.iter().filter_map(|beside| beside.look(directory)));
     findings
+}
+
+/// A file beside `threads` that can be lost by itself.
+struct Beside {
+    file: &'static str,
+    what: &'static str,
+    count: &'static str,
+}
+
+const BESIDE: [Beside; 3] = [
+    Beside { file: "memory.sqlite3", what: "memories", count: "SELECT count(*) FROM memories" },
+    Beside { file: "crisis.sqlite3", what: "crises", count: "SELECT count(*) FROM crisis_log" },
+    Beside {
+        file: "session_feedback.sqlite3",
+        what: "ratings",
+        count: "SELECT count(*) FROM session_feedback",
+    },
+];
+
+impl Beside {
+    /// `None` where there is none yet: it is made with the next start.
+    fn look(&self, directory: &Path) -> Option<Finding> {
+        let path = directory.join(self.file);
+        if !path.exists() {
+            return None;
+        }
+        let counted = schema::look(&path).and_then(|db| {
+            db.query_row(self.count, [], |row| row.get::<_, i64>(0)).map_err(sederunt::Error::unavailable)
+        });
+        Some(match counted {
+            Ok(count) => Finding::ok(self.what, count.to_string()),
+            Err(error) => {
+                let says = format!("{}: {}", self.file, Failure::from(error).sentence());
+                Finding::fail(self.what, says, "restore it from a backup if it is damaged")
+            }
+        })
+    }
 }
 
 fn sqlite_version() -> Finding {
@@ -135,6 +176,7 @@ fn inside(path: &Path, known: u32) -> Vec<Finding> {
         let mut findings = vec![schema_finding(found, known)];
         if found == known {
             findings.push(Finding::ok("sessions", number("SELECT count(*) FROM session_heads")?.to_string()));
+            findings.push(outbox(number("SELECT count(*) FROM talk_outbox")?));
             let newest = number("SELECT coalesce(max(last_at), 0) FROM session_tails")?;
             findings.push(clock(Timestamp::from_micros(newest), SystemClock::default().now()));
         }
@@ -144,6 +186,19 @@ fn inside(path: &Path, known: u32) -> Vec<Finding> {
         let says = Failure::from(error).sentence().to_owned();
         vec![Finding::fail("store", says, "restore it from a backup if it is damaged")]
     })
+}
+
+/// What was committed for other files and is not in them yet. It leaves within moments, or when the store is opened.
+fn outbox(waiting: i64) -> Finding {
+    if waiting > OUTBOX_WARN {
+        let says = format!("{waiting} records wait to be written to other files");
+        return Finding::warn(
+            "outbox",
+            says,
+            "look at the server's log for what keeps them from being written",
+        );
+    }
+    Finding::ok("outbox", format!("{waiting} waiting"))
 }
 
 /// This machine's clock against the newest time in the store.

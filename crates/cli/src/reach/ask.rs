@@ -129,6 +129,10 @@ pub enum Ask {
         id: String,
         suspended: bool,
     },
+    Purge {
+        ratings_days: Option<u32>,
+        crisis_days: Option<u32>,
+    },
     DeleteTenant {
         id: String,
     },

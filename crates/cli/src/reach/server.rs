@@ -121,6 +121,10 @@ pub async fn answer(client: &Client, ask: Ask) -> Result<Value> {
         Ask::Merge { from, into } => {
             client.post(&path(&["users", &from, "merge"], &[]), &json!({ "into": into })).await?
         }
+        Ask::Purge { ratings_days, crisis_days } => {
+            let body = json!({ "ratings_days": ratings_days, "crisis_days": crisis_days });
+            client.post(&path(&["purge"], &[]), &body).await?
+        }
         Ask::Tenants => client.get(&path(&["tenants"], &[])).await?,
         Ask::CreateTenant { id } => client.post(&path(&["tenants"], &[]), &json!({ "id": id })).await?,
         Ask::SuspendTenant { id, suspended } => {

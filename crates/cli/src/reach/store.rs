@@ -142,6 +142,12 @@ pub async fn answer(store: &Sederunt, actor: &Actor, ask: Ask) -> Result<Value> 
             let user = store.merge_users(actor, &UserId::parse(&from)?, &UserId::parse(&into)?, None).await?;
             shown(&people::User::from(user))
         }
+        Ask::Purge { ratings_days, crisis_days } => {
+            let span =
+                |days: Option<u32>| days.map(|days| std::time::Duration::from_secs(u64::from(days) * 86_400));
+            let purged = store.purge_records(span(ratings_days), span(crisis_days)).await?;
+            shown(&people::Purged::from(purged))
+        }
         Ask::Tenants => {
             let tenants = store.operator().tenants().await?;
             let items: Vec<people::Tenant> = tenants.into_iter().map(Into::into).collect();

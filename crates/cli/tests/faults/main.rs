@@ -11,6 +11,7 @@ mod ledger;
 
 mod claims;
 mod disk_full;
+mod executor;
 mod fencing;
 mod first_start;
 mod kill;
@@ -18,4 +19,5 @@ mod postgres_restart;
 mod revocation;
 mod shutdown;
 mod streams;
+mod talk;
 mod twins;

@@ -15,9 +15,11 @@ fn a_sound_store_is_found_sound_with_and_without_its_server() {
     world.seed(async |store| drop(talk(store, "cli:main", 1).await));
     for server in [None, Some(world.serve(&[]))] {
         let findings = world.json(&["doctor"]);
-        for what in
-            ["sqlite", "server", "directory", "threads.sqlite3", "disk", "write-ahead log", "schema", "clock"]
-        {
+        for what in [
+            "sqlite", "server", "directory", "threads.sqlite3", "memory.sqlite3", "crisis.sqlite3",
+            "session_feedback.sqlite3", "disk", "write-ahead log", "schema", "outbox", "clock", "memories",
+            "crises", "ratings",
+        ] {
             assert_eq!(level(&findings, what), "ok", "{what}: {findings}");
         }
         drop(server);
@@ -43,6 +45,12 @@ fn what_is_wrong_is_said_with_what_to_do_and_fails() {
         (level(&findings, "operator.key"), level(&findings, "directory")),
         ("fail".into(), "warn".into())
     );
+
+    std::fs::write(world.store().join("memory.sqlite3"), b"this is no database, however long it may be")
+        .unwrap();
+    let ran = world.run(&["doctor", "--json"]);
+    let findings: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!((ran.code, level(&findings, "memories")), (1, "fail".into()));
 
     std::fs::write(world.store().join("threads.sqlite3"), b"this is no database, however long it may be")
         .unwrap();

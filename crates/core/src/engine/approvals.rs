@@ -8,7 +8,7 @@ use crate::access::{Actor, Role};
 use crate::approval::decide::{self as decisions, Decide, Outcome, check_may_decide};
 use crate::approval::{Approval, ApprovalQuery, Assigned, State};
 use crate::error::{Conflict, Error, Result};
-use crate::ids::{SessionId, TenantId};
+use crate::ids::SessionId;
 use crate::json::Json;
 use crate::library::entity::Entity;
 use crate::library::{Defined, Kind, Task};
@@ -101,8 +101,7 @@ impl Engine {
         let done = self
             .settle_on(|| {
                 Box::pin(async {
-                    let approval = self.approval(actor, id).await?;
-                    let session = self.asking(&actor.tenant, &approval).await?;
+                    let (approval, session) = self.approval_and_asking(actor, id).await?;
                     match decisions::decide(actor, &session, &approval, &wish)? {
                         Outcome::Stands => Ok(Decided::Nothing(approval)),
                         Outcome::Settled(settled) => {
@@ -180,8 +179,16 @@ impl Engine {
         self.store.approval(&session.tenant, &id).await
     }
 
-    async fn asking(&self, tenant: &TenantId, approval: &Approval) -> Result<Session> {
-        self.store.session(tenant, &approval.session).await?.ok_or(Error::NotFound)
+    /// An approval and the session that asks. Between the two reads somebody may have decided: a session that no
+    /// longer waits for what was pending tells so, and the approval is read again.
+    async fn approval_and_asking(&self, actor: &Actor, id: &str) -> Result<(Approval, Session)> {
+        let mut approval = self.approval(actor, id).await?;
+        let session = self.store.session(&actor.tenant, &approval.session).await?.ok_or(Error::NotFound)?;
+        if approval.state == State::Pending && Run::of(&session).approval_id.as_deref() != Some(&*approval.id)
+        {
+            approval = self.approval(actor, id).await?;
+        }
+        Ok((approval, session))
     }
 
     /// The change that carries out a decision.

@@ -1,5 +1,6 @@
 //! Commands on tasks: start one, see where it stands, and let a person do a person's part.
 
+use futures_util::future::try_join;
 use smallvec::smallvec;
 use uuid::Uuid;
 
@@ -49,23 +50,22 @@ impl Engine {
         input: Option<Json>,
         key: Option<IdemKey>,
     ) -> Result<Session> {
-        let task: Defined<Task> = self.definition(actor, name).await?;
+        let (task, now) = try_join(self.definition::<Task>(actor, name), self.store.now()).await?;
         check_may_trigger(actor, &task)?;
         if input.as_ref().is_some_and(|input| input.len() > limits::EVENT_BYTES_MAX) {
             return Err(Error::TooLarge { what: "input", limit: limits::EVENT_BYTES_MAX });
         }
         let criteria = self.criteria_of(actor, &task.value).await?;
-        let now = self.store.now().await?;
         let starts = trigger::trigger(&Order { actor, task: &task, input, criteria, now })?;
         self.start(actor, starts, key).await
     }
 
-    /// Makes the sessions of a run, all at once.
+    /// Makes the sessions of a run, all at once. Returns the one that stands for it.
     pub(super) async fn start(&self, actor: &Actor, starts: Starts, key: Option<IdemKey>) -> Result<Session> {
         let mut change = Change::new(actor.tenant.clone());
         let mut first = None;
         for start in starts.sessions {
-            first.get_or_insert_with(|| start.new.id.clone());
+            first.get_or_insert_with(|| start.new.clone());
             change.parts.push(Part {
                 on: On::New(Box::new(start.new)),
                 guard: Guard::default(),
@@ -74,12 +74,17 @@ impl Engine {
         }
         change.records.extend(starts.approvals.into_iter().map(|asked| Record::AddApproval(Box::new(asked))));
         let first = first.ok_or_else(|| Error::internal("a run of nothing"))?;
-        let drawn = Uuid::parse_str(first.as_str()).map_err(Error::internal)?;
+        let drawn = Uuid::parse_str(first.id.as_str()).map_err(Error::internal)?;
         let key = key.map(|key| IdemKey { note: Some(Note(drawn)), ..key });
         let done = self.commit(change.keyed(key)).await?;
-        let id = done.replay.and_then(|replay| replay.note).map_or(drawn, |note| note.0);
-        let id = SessionId::stored(id.to_string());
-        self.store.session(&actor.tenant, &id).await?.ok_or(Error::NotFound)
+        match (done.replay, done.parts.into_iter().next()) {
+            (None, Some(made)) => Ok(first.made(actor.tenant.clone(), made.head, done.at)),
+            (replay, _) => {
+                let id = replay.and_then(|replay| replay.note).map_or(drawn, |note| note.0);
+                let id = SessionId::stored(id.to_string());
+                self.store.session(&actor.tenant, &id).await?.ok_or(Error::NotFound)
+            }
+        }
     }
 
     async fn criteria_of(&self, actor: &Actor, task: &Task) -> Result<Vec<Dimension>> {

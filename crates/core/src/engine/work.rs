@@ -1,18 +1,22 @@
 //! Commands of workers: claim, heartbeat, settle. Every one carries the epoch of its claim; an old
 //! epoch, another credential or a lapsed lease is fenced off.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::try_join;
 use smallvec::smallvec;
 
-use super::{Decided, Engine, Settled};
+use super::log::check_batch;
+use super::{Decided, DraftEvent, Engine};
 use crate::access::{self, Actor, Verb};
 use crate::error::{Conflict, Error, Result};
+use crate::event::{EventPage, EventQuery, Kinds, NewEvent};
 use crate::ids::SessionId;
 use crate::json::Json;
 use crate::library::{Agent, Defined, Entity, Kind};
 use crate::session::{Session, SessionType};
-use crate::store::{Change, ClaimChange, Fence, Guard, IdemKey, On, Part, Update, Write};
+use crate::store::{AppendRule, Change, ClaimChange, Fence, Guard, IdemKey, On, Part, Update, Write};
 use crate::work::run::Run;
 use crate::work::{self, ClaimOrder, ClaimRequest, Claimed, Heartbeat, Settle};
 
@@ -56,6 +60,11 @@ impl Engine {
             }
         }
         Ok(brief)
+    }
+
+    /// A page of the log of a session that was handed out: the claim is the right to read it.
+    pub async fn log_of(&self, claimed: &Claimed, query: EventQuery) -> Result<EventPage> {
+        self.store.events(&claimed.session.tenant, &claimed.session.id, query).await
     }
 
     /// Takes up to `limit` pending sessions, waiting for one if asked to.
@@ -129,24 +138,62 @@ impl Engine {
         how: Settle,
         key: Option<IdemKey>,
     ) -> Result<Session> {
+        self.end_run(actor, id, epoch, how, None, key).await?;
+        self.store.session(&actor.tenant, id).await?.ok_or(Error::NotFound)
+    }
+
+    /// Ends a run with its last words, in one commit: nobody who takes over finds a run that has said its last word
+    /// and has not ended. As with any append, the worker may learn by it that it has to stop: then that is how it ends.
+    pub async fn settle_saying(
+        &self,
+        actor: &Arc<Actor>,
+        id: &SessionId,
+        epoch: u64,
+        how: Settle,
+        words: Vec<DraftEvent>,
+    ) -> Result<()> {
+        let events = check_batch(actor, words)?;
+        let kinds = Kinds::of(events.iter().map(|event| &event.kind));
+        let words = Words { events, rule: AppendRule { actor: actor.clone(), kinds, epoch: Some(epoch) } };
+        self.end_run(actor, id, epoch, how, Some(words), None).await
+    }
+
+    async fn end_run(
+        &self,
+        actor: &Actor,
+        id: &SessionId,
+        epoch: u64,
+        how: Settle,
+        words: Option<Words>,
+        key: Option<IdemKey>,
+    ) -> Result<()> {
         access::check_general(actor, Verb::Work)?;
         // What the worker is told when its result has to be repaired: the claim stays its own.
         let complaints = parking_lot::Mutex::new(Vec::new());
         let done = self
             .settle_on(|| {
                 Box::pin(async {
-                    let session = self.store.session(&actor.tenant, id).await?.ok_or(Error::NotFound)?;
-                    let now = self.store.now().await?;
+                    let (session, now) =
+                        try_join(self.store.session(&actor.tenant, id), self.store.now()).await?;
+                    let session = session.ok_or(Error::NotFound)?;
                     if !session.head.holds(&actor.credential, epoch, now) {
                         return Err(Conflict::Fenced.into());
                     }
-                    let ended = work::decide::settle(&session, how.clone(), self.settings.attempts_max, now)?;
+                    let how = match &words {
+                        Some(_) if session.head.stop_requested => how.clone().stopped(),
+                        _ => how.clone(),
+                    };
+                    let mut ended = work::decide::settle(&session, how, self.settings.attempts_max, now)?;
+                    if let Some(words) = &words {
+                        ended.step.events.splice(0..0, words.events.iter().cloned());
+                    }
                     let mut change = self.stepped(&session, ended.step).await?;
                     if let Some(values) = &ended.write_back {
                         change.records.extend(self.write_back(&session, values).await?);
                     }
                     if let Some(own) = change.parts.first_mut() {
                         own.guard.fence = Some(fence(actor, epoch));
+                        own.guard.append = words.as_ref().map(|words| words.rule.clone());
                     }
                     if ended.complaints.is_empty() {
                         change.key = key;
@@ -157,17 +204,19 @@ impl Engine {
                 })
             })
             .await;
-        let done = self.or_replayed(actor, key, done).await?;
+        self.or_replayed(actor, key, done).await?;
         let complaints = complaints.into_inner();
         if !complaints.is_empty() {
             return Err(Error::OutputInvalid { complaints });
         }
-        match done {
-            Settled::Nothing(()) | Settled::Done(_) => {
-                self.store.session(&actor.tenant, id).await?.ok_or(Error::NotFound)
-            }
-        }
+        Ok(())
     }
+}
+
+/// What a run says last.
+struct Words {
+    events: Vec<NewEvent>,
+    rule: AppendRule,
 }
 
 fn fence(actor: &Actor, epoch: u64) -> Fence {

@@ -59,11 +59,14 @@ fn sentence(spoken: &Spoken<'_>, from: usize, end: usize) -> Option<Command> {
             continue;
         }
         let rest = hit.end;
-        let all_trailing = spoken.slice(rest, end).all(|word| TRAILING.contains(word));
+        let all_trailing =
+            spoken.slice(rest, spoken.clause_end(rest - 1)).all(|word| TRAILING.contains(word));
+        // "Don't remember" alone is an answer about oneself.
+        let named = rest < end || spoken.words[rest - 1].text != "remember";
         return match hit.what {
             Heard::Talk => None,
             Heard::Known if all_trailing => Some(Command::WhatDoYouKnow),
-            Heard::DontSave if all_trailing => Some(Command::DontSave),
+            Heard::DontSave if all_trailing && named => Some(Command::DontSave),
             Heard::RecallOn => Some(Command::RecallOn),
             Heard::RecallOff => Some(Command::RecallOff),
             Heard::Remember { own } => Some(remember(spoken, rest - own, end)),
@@ -85,8 +88,12 @@ fn remember(spoken: &Spoken<'_>, from: usize, end: usize) -> Command {
     Command::RememberThis { text: meant.then(|| text.to_owned()) }
 }
 
-/// What is to be forgotten, if the rest of the sentence names anything.
+/// What is to be forgotten, if the rest of the sentence names anything. "Forget that, tell me …"
+/// goes on with something else.
 fn forget(spoken: &Spoken<'_>, from: usize, end: usize) -> Option<Which> {
+    if spoken.words.get(from).is_some_and(|word| word.clause != spoken.words[from - 1].clause) {
+        return None;
+    }
     let rest: Vec<&str> = spoken.slice(from, end).collect();
     let numbers: Vec<usize> = rest.iter().filter_map(|word| number(word)).collect();
     let only = rest.iter().all(|word| {
@@ -171,17 +178,18 @@ const REMEMBER_OWN: &[&str] = &[
 ];
 const DONT_SAVE: &[&str] = &[
     "don't save", "do not save", "don't store", "do not store", "don't remember", "do not remember",
-    "don't keep", "do not keep", "don't write", "never save", "off the record", "this is off the record",
-    "keep this off the record", "go private", "forget what i said", "forget what i just said",
-    "forget i said", "forget i told you", "forget this conversation", "forget this chat",
-    "forget this session", "speicher das nicht", "speichere das nicht", "speicher nichts",
-    "speichere nichts", "nicht speichern", "das nicht speichern", "merk dir das nicht", "merk dir nichts",
-    "vergiss was ich gesagt habe", "vergiss dieses gespräch", "n'enregistre pas", "ne l'enregistre pas",
-    "ne garde pas", "ne retiens pas", "ne retiens rien", "oublie ce que j'ai dit",
-    "oublie ce que je viens de dire", "oublie cette conversation", "no guardes", "no lo guardes",
-    "no recuerdes", "olvida lo que dije", "olvida lo que he dicho", "olvida esta conversación",
-    "non salvare", "non salvarlo", "não salve", "não guarde", "sla dit niet op", "sla niets op",
-    "onthoud dit niet",
+    "don't keep", "do not keep", "don't write", "never save", "i don't want you to remember",
+    "i don't want you to save", "i don't want you to keep", "ich will nicht dass du dir das merkst",
+    "off the record", "this is off the record", "keep this off the record", "go private",
+    "forget what i said", "forget what i just said", "forget i said", "forget i told you",
+    "forget this conversation", "forget this chat", "forget this session", "speicher das nicht",
+    "speichere das nicht", "speicher nichts", "speichere nichts", "nicht speichern", "das nicht speichern",
+    "merk dir das nicht", "merk dir nichts", "vergiss was ich gesagt habe", "vergiss dieses gespräch",
+    "n'enregistre pas", "ne l'enregistre pas", "ne garde pas", "ne retiens pas", "ne retiens rien",
+    "oublie ce que j'ai dit", "oublie ce que je viens de dire", "oublie cette conversation", "no guardes",
+    "no lo guardes", "no recuerdes", "olvida lo que dije", "olvida lo que he dicho",
+    "olvida esta conversación", "non salvare", "non salvarlo", "não salve", "não guarde", "sla dit niet op",
+    "sla niets op", "onthoud dit niet",
 ];
 const KNOWN: &[&str] = &[
     "what do you know about me", "what you know about me", "tell me what you know about me",
@@ -238,7 +246,8 @@ const RECALL_OFF: &[&str] = &[
 const TALK: &[&str] = &[
     "remember that time", "remember that day", "remember that night", "remember that one",
     "remember that guy", "remember that movie", "remember that song", "forget about it", "forget about that",
-    "forget about this", "don't keep me", "don't remember much",
+    "forget about this", "don't keep me", "forget my previous", "forget my last", "forget my question",
+    "don't remember much",
 ];
 
 /// Openings that leave a command a command; `true` where they ask the agent for it.
@@ -287,7 +296,7 @@ static POLITE: LazyLock<HashSet<&str>> = LazyLock::new(|| {
 });
 static TRAILING: LazyLock<HashSet<&str>> = LazyLock::new(|| {
     set(
-        "please this that it anything any of now ok okay conversation chat session message part thanks thank you \
+        "please this that it anything any say tell told we talk about of now ok okay conversation chat session message part thanks thank you \
          down for me either to memory what i said just today here from your in so bitte das dies es jetzt danke \
          nichts gesprach merci ca cela ceci rien sil te plait conversation por favor gracias esto eso nada lo \
          grazie questo per favore dit alsjeblieft",
@@ -342,6 +351,9 @@ mod tests {
             ("This is off the record.", Command::DontSave),
             ("Forget what I just said.", Command::DontSave),
             ("I'm tired. Don't save that.", Command::DontSave),
+            ("Do not save anything I say", Command::DontSave),
+            ("Off the record, I hate my boss", Command::DontSave),
+            ("I don't want you to remember this.", Command::DontSave),
             ("Speicher das nicht!", Command::DontSave),
             ("N'enregistre pas ça", Command::DontSave),
             ("No guardes esto, por favor", Command::DontSave),
@@ -374,6 +386,19 @@ mod tests {
         }
     }
 
+    proptest::proptest! {
+        #[test]
+        fn any_text_can_be_read(before in "\\PC{0,40}", after in "\\PC{0,40}") {
+            for middle in ["remember that", "forget my", "yes", "forget number 2"] {
+                let text = format!("{before} {middle} {after}");
+                let pending = Pending::Delete { id: "1".into(), label: "one".into() };
+                if let Some(Command::RememberThis { text: Some(kept) }) = read(&text, Some(&pending)) {
+                    proptest::prop_assert!(text.contains(&kept));
+                }
+            }
+        }
+    }
+
     #[test]
     fn a_message_that_merely_mentions_the_words_is_talk() {
         for text in [
@@ -382,6 +407,9 @@ mod tests {
             "Forget it.",
             "forget about it",
             "Forget him!",
+            "Forget that, tell me about Rome",
+            "Forget my previous question",
+            "Don't remember.",
             "Vergiss es",
             "Olvídalo",
             "Remember that time we went to the lake?",

@@ -2,12 +2,14 @@
 //! model. Careful rather than thorough: questions, suppositions, other people's opinions, feelings
 //! and what holds for a moment are left alone.
 
+use serde::Deserialize;
+
 use super::candidate::{Candidate, Hold, What};
 use super::forms::{
     ARTICLES, BREAKS, FACTS, FLEETING, Form, LASTING, LOW, PASSING, RULES, SUPPOSED, TRAILERS,
 };
 use super::phrase::{Hit, Spoken};
-use super::{Category, SELF, clip, words};
+use super::{Category, SELF, clip, unfenced, words};
 use crate::limits;
 
 /// What one message says that may be worth keeping.
@@ -29,9 +31,90 @@ pub fn extract(message: &str, sequence: u64) -> Vec<Candidate> {
     found
 }
 
+/// Reads what a model found in a message: a JSON list of `{kind: "fact", subject, predicate, object}`
+/// and `{kind: "rule", text}`, each with `quote`, `category` and `confidence` if it likes. What does
+/// not quote the message is not its finding, and the rules about passing wishes and low moods hold
+/// for a model too. Nothing is found in an answer that is no such list.
+pub fn read(model_text: &str, message: &str, sequence: u64) -> Vec<Candidate> {
+    #[derive(Deserialize)]
+    struct Found {
+        kind: String,
+        #[serde(default)]
+        subject: String,
+        #[serde(default)]
+        predicate: String,
+        #[serde(default)]
+        object: String,
+        #[serde(default)]
+        text: String,
+        #[serde(default)]
+        quote: String,
+        #[serde(default)]
+        category: Category,
+        confidence: Option<f32>,
+    }
+    let found: Vec<Found> = serde_json::from_str(unfenced(model_text)).unwrap_or_default();
+    let mut kept: Vec<Candidate> = Vec::new();
+    for one in found {
+        let what = match one.kind.as_str() {
+            "fact" => What::Fact {
+                subject: plain(
+                    if one.subject.trim().is_empty() { SELF } else { &one.subject },
+                    limits::MOOD_CHARS_MAX,
+                ),
+                predicate: predicate(&one.predicate),
+                object: plain(&one.object, limits::OBJECT_CHARS_MAX),
+                category: one.category,
+            },
+            "rule" => What::Rule { text: plain(&one.text, limits::RULE_CHARS_MAX) },
+            _ => continue,
+        };
+        let quote = if one.quote.trim().is_empty() { message } else { one.quote.trim() };
+        let empty = match &what {
+            What::Fact { predicate, object, .. } => predicate.is_empty() || object.is_empty(),
+            What::Rule { text } => text.is_empty(),
+        };
+        if empty
+            || !message.contains(quote)
+            || is_passing(quote)
+            || kept.iter().any(|known| known.what == what)
+        {
+            continue;
+        }
+        let fragile = one.category == Category::Belief || !LOW.find(&Spoken::of(quote)).is_empty();
+        kept.push(Candidate {
+            what,
+            quote: clip(quote, limits::QUOTE_CHARS_MAX),
+            confidence: one.confidence.filter(|sure| sure.is_finite()).unwrap_or(0.5).clamp(0.0, 1.0),
+            sequence,
+            hold: if fragile { Hold::NeedsRepetition } else { Hold::AtEnd },
+        });
+    }
+    kept.truncate(limits::EXTRACTED_MAX);
+    kept
+}
+
+fn plain(text: &str, chars_max: usize) -> String {
+    let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    clip(&text.split_whitespace().collect::<Vec<_>>().join(" "), chars_max)
+}
+
+/// A model's predicate in the form of ours.
+fn predicate(text: &str) -> String {
+    let words: Vec<String> =
+        Spoken::of(&text.replace('_', " ")).words.into_iter().map(|word| word.text).collect();
+    words.join("_").chars().take(limits::MOOD_CHARS_MAX).collect()
+}
+
+fn is_passing(text: &str) -> bool {
+    let spoken = Spoken::of(text);
+    !PASSING.find(&spoken).is_empty() && LASTING.find(&spoken).is_empty()
+}
+
 fn sentence(spoken: &Spoken<'_>, from: usize, end: usize, sequence: u64) -> Vec<Candidate> {
     let asks = spoken.text[spoken.words[end - 1].end..].trim_start().starts_with('?');
-    if asks || (stands(&PASSING, spoken, from, end) && !stands(&LASTING, spoken, from, end)) {
+    let requested = REQUESTS.contains(&&*spoken.words[from].text);
+    if (asks && !requested) || (stands(&PASSING, spoken, from, end) && !stands(&LASTING, spoken, from, end)) {
         return Vec::new();
     }
     let quote = clip(spoken.sentence_around(from), limits::QUOTE_CHARS_MAX);
@@ -39,6 +122,9 @@ fn sentence(spoken: &Spoken<'_>, from: usize, end: usize, sequence: u64) -> Vec<
         |what, confidence, hold| Candidate { what, quote: quote.clone(), confidence, sequence, hold };
     if let Some((text, confidence)) = rule(spoken, from, end) {
         return vec![candidate(What::Rule { text }, confidence, Hold::AtEnd)];
+    }
+    if asks {
+        return Vec::new();
     }
     let mut found = Vec::new();
     let mut at = from;
@@ -50,7 +136,7 @@ fn sentence(spoken: &Spoken<'_>, from: usize, end: usize, sequence: u64) -> Vec<
                 found.push(candidate(what, LOW_CONFIDENCE, Hold::NeedsRepetition));
             }
             at = low.end;
-        } else if let Some(hit) = FACTS.find_at(spoken, at).into_iter().next() {
+        } else if let Some(hit) = fact_form(spoken, at) {
             if let Some(object) = object(spoken, &hit).filter(|_| !supposed) {
                 let Form { subject, predicate, category, confidence, .. } = *hit.what;
                 let what = fact(subject.unwrap_or(SELF), predicate, object, category);
@@ -70,6 +156,9 @@ fn sentence(spoken: &Spoken<'_>, from: usize, end: usize, sequence: u64) -> Vec<
     found
 }
 
+/// Openings that make a question a request.
+const REQUESTS: &[&str] =
+    &["can", "could", "would", "will", "kannst", "konntest", "peux", "pourrais", "puedes", "podrias", "puoi"];
 const LOW_CONFIDENCE: f32 = 0.4;
 const FAVOURITE_CONFIDENCE: f32 = 0.8;
 const AGE_CONFIDENCE: f32 = 0.85;
@@ -119,7 +208,9 @@ fn object(spoken: &Spoken<'_>, hit: &Hit<'_, Form>) -> Option<String> {
         let own = matches!(hit.what.predicate, "is") && !ARTICLES.contains(&&*last.text);
         return own.then(|| spoken.text[last.start..last.end].to_owned());
     }
-    let mut from = hit.end;
+    // "Two" in "I have two" is part of what one has.
+    let counts = COUNTS.contains(&&*spoken.words[hit.end - 1].text);
+    let mut from = hit.end - usize::from(counts);
     while from < limit && ARTICLES.contains(&&*spoken.words[from].text) {
         from += 1;
     }
@@ -136,10 +227,24 @@ fn object(spoken: &Spoken<'_>, hit: &Hit<'_, Form>) -> Option<String> {
         to -= 1;
     }
     let said = spoken.between(from, to);
+    // One moves to the back of a queue as well; a town has a name.
+    let moved = spoken.slice(hit.at, hit.end).any(|word| word == "moved");
+    let unnamed = moved && !said.starts_with(char::is_uppercase);
+    if unnamed || spoken.slice(from, to).next().is_some_and(words::is_negation) {
+        return None;
+    }
     let meaning = words::set(said);
     let fleeting = meaning.iter().any(|word| FLEETING.contains(&&**word));
     (!meaning.is_empty() && !fleeting).then(|| clip(said, limits::OBJECT_CHARS_MAX))
 }
+
+/// The longest form that opens here; a comma inside it makes it another sentence ("no, como …").
+fn fact_form<'t>(spoken: &Spoken<'_>, at: usize) -> Option<Hit<'t, Form>> {
+    let whole = |hit: &Hit<'_, Form>| spoken.words[hit.at].clause == spoken.words[hit.end - 1].clause;
+    FACTS.find_at(spoken, at).into_iter().find(whole)
+}
+
+const COUNTS: &[&str] = &["two", "three", "four", "zwei", "deux", "dos"];
 
 /// "My favourite band is …": every kind of thing has its own favourite.
 fn favourite(spoken: &Spoken<'_>, at: usize, end: usize) -> Option<(What, usize)> {
@@ -236,6 +341,12 @@ mod tests {
             ("I'm a carpenter", SELF, "is", "carpenter"),
             ("I'm 34 years old", SELF, "age", "34"),
             ("My favourite band is Neu", SELF, "favourite_band", "Neu"),
+            ("I don't eat meat", SELF, "avoids", "meat"),
+            ("My friends call me Sam", SELF, "name", "Sam"),
+            ("I work in a bank", SELF, "works_at", "bank"),
+            ("I have two kids", SELF, "has", "two kids"),
+            ("I've got a new car", SELF, "has", "new car"),
+            ("I moved to Lisbon last year", SELF, "lives_in", "Lisbon"),
             ("My birthday is on 3 May", SELF, "birthday", "3 May"),
             ("Ich heiße Jörg", SELF, "name", "Jörg"),
             ("Seit drei Jahren wohne ich in Köln.", SELF, "lives_in", "Köln"),
@@ -269,7 +380,9 @@ mod tests {
             "I like that", "I like it when it rains", "I'd like a coffee", "I have a question",
             "I have a bad feeling about this", "I feel sad and tired", "I am a bit tired", "I am sad",
             "Ich habe eine Frage", "J'ai un problème", "Tengo una pregunta", "I hate my life",
-            "Just for now I prefer tea", "Today I like tea", "What is my name?", "", "…",
+            "Just for now I prefer tea", "Today I like tea", "What is my name?", "My name is not important",
+            "I really like how you explain things", "I have a lot to do", "I moved to the back of the queue",
+            "", "…",
         ] {
             assert_eq!(extract(text, 1), vec![], "{text}");
         }
@@ -287,6 +400,8 @@ mod tests {
             ("Answer in a friendly tone", Some("Answer in a friendly tone")),
             ("Keep it short", Some("Keep it short")),
             ("Bitte immer auf Deutsch antworten", Some("immer auf Deutsch antworten")),
+            ("Can you always answer in French?", Some("always answer in French")),
+            ("Do you always answer in French?", None),
             ("Nenn mich Jo", Some("Nenn mich Jo")),
             ("Réponds-moi en français", Some("Réponds-moi en français")),
             ("Llámame Pepe, por favor", Some("Llámame Pepe, por favor")),
@@ -329,6 +444,46 @@ mod tests {
         let quotes: Vec<_> = found.iter().map(|one| (one.quote.as_str(), one.sequence)).collect();
         assert_eq!(quotes, [("I live in Graz.", 7), ("My sister is called Ana.", 7)]);
         assert!(found.iter().all(|one| (0.0..=1.0).contains(&one.confidence)));
+    }
+
+    #[test]
+    fn a_model_s_findings_are_held_to_the_same_rules() {
+        let message = "I moved to Oslo. I'm worthless. Answer in French this time. Always use short words.";
+        let answer = r#"```json
+        [{"kind":"fact","subject":"","predicate":"Lives in","object":"Oslo","quote":"I moved to Oslo.","confidence":3},
+         {"kind":"fact","predicate":"believes","object":"worthless","quote":"I'm worthless."},
+         {"kind":"rule","text":"answer in French","quote":"Answer in French this time."},
+         {"kind":"rule","text":"use short\u0000 words","quote":"Always use short words."},
+         {"kind":"rule","text":"use short words","quote":"Always use short words."},
+         {"kind":"fact","predicate":"owns","object":"a yacht","quote":"I own a yacht"},
+         {"kind":"fact","predicate":"","object":"x"},
+         {"kind":"opinion","text":"x"}]
+        ```"#;
+        let found = read(answer, message, 5);
+        let seen: Vec<_> = found.iter().map(|one| (one.what.text(), one.hold, one.confidence)).collect();
+        assert_eq!(
+            seen,
+            [
+                ("user lives in Oslo".to_owned(), Hold::AtEnd, 1.0),
+                ("user believes worthless".to_owned(), Hold::NeedsRepetition, 0.5),
+                ("use short words".to_owned(), Hold::AtEnd, 0.5),
+            ]
+        );
+        for nonsense in ["", "null", "{}", "Sure!", r#"[{"kind":5}]"#, "[1]"] {
+            assert_eq!(read(nonsense, message, 5), vec![], "{nonsense}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_can_be_read_for_candidates(before in "\\PC{0,60}", after in "\\PC{0,60}") {
+            for middle in ["I live in", "my name is", "always", "my favourite band is", "I'm"] {
+                let text = format!("{before} {middle} {after}");
+                let found = extract(&text, 1);
+                proptest::prop_assert!(found.len() <= limits::EXTRACTED_MAX);
+                proptest::prop_assert!(found.iter().all(|one| !one.quote.is_empty()));
+            }
+        }
     }
 
     #[test]

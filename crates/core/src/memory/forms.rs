@@ -27,9 +27,10 @@ const OWN: &[(Form, &[&str])] = &[
     (
         form("name", Category::Identity, 0.9, 3),
         &[
-            "my name is", "my name's", "i am called", "i'm called", "ich heiße", "mein name ist",
-            "je m'appelle", "mon nom est", "mon prénom est", "me llamo", "mi nombre es", "mi chiamo",
-            "il mio nome è", "meu nome é", "me chamo", "ik heet", "mijn naam is",
+            "my name is", "my friends call me", "people call me", "everyone calls me", "i go by",
+            "my name's", "ich heiße", "mein name ist", "je m'appelle", "mon nom est", "mon prénom est",
+            "me llamo", "mi nombre es", "mi chiamo", "il mio nome è", "meu nome é", "me chamo", "ik heet",
+            "mijn naam is",
         ],
     ),
     (
@@ -66,9 +67,9 @@ const OWN: &[(Form, &[&str])] = &[
     (
         form("works_at", Category::Work, 0.8, 5),
         &[
-            "i work at", "i work for", "ich arbeite bei", "ich arbeite für", "arbeite ich bei",
-            "je travaille chez", "je travaille pour", "trabajo en", "trabajo para", "lavoro per",
-            "lavoro presso", "ik werk bij",
+            "i work at", "i work in", "ich arbeite in", "i work for", "ich arbeite bei", "ich arbeite für",
+            "arbeite ich bei", "je travaille chez", "je travaille pour", "trabajo en", "trabajo para",
+            "lavoro per", "lavoro presso", "ik werk bij",
         ],
     ),
     (
@@ -86,6 +87,14 @@ const OWN: &[(Form, &[&str])] = &[
             "i cannot stand", "ich hasse", "ich mag kein", "ich mag keine", "ich mag keinen", "je déteste",
             "je n'aime pas", "j'aime pas", "odio", "no me gusta", "no me gustan", "non mi piace",
             "não gosto de", "ik haat",
+        ],
+    ),
+    (
+        form("avoids", Category::Preference, 0.75, 3),
+        &[
+            "i don't eat", "i do not eat", "i don't drink", "i do not drink", "ich esse kein",
+            "ich esse keine", "ich trinke kein", "ich trinke keinen", "je ne mange pas de",
+            "je ne bois pas de", "no como", "no bebo",
         ],
     ),
     (
@@ -119,7 +128,7 @@ const OWN: &[(Form, &[&str])] = &[
         form("is", Category::Identity, 0.5, 3),
         &[
             "i am a", "i'm a", "i am an", "i'm an", "i am vegan", "i'm vegan", "i am vegetarian",
-            "i'm vegetarian", "ich bin lehrer", "ich bin lehrerin",
+            "i'm vegetarian",
         ],
     ),
 ];
@@ -332,8 +341,9 @@ pub(crate) const SUPPOSED: &[&str] = &[
 pub(crate) const BREAKS: &[&str] = &[
     "and", "but", "because", "since", "when", "while", "which", "who", "that", "so", "if", "where", "or",
     "although", "though", "until", "und", "aber", "weil", "wenn", "seit", "dass", "oder", "obwohl", "wo",
-    "et", "mais", "car", "parce", "quand", "qui", "depuis", "ou", "y", "pero", "porque", "cuando", "desde",
-    "que", "o", "ma", "perché", "perche", "quando", "e", "en", "maar", "omdat",
+    "et", "mais", "parce", "quand", "qui", "depuis", "ou", "y", "pero", "porque", "cuando", "desde", "que",
+    "o", "ma", "perché", "perche", "quando", "e", "en", "maar", "omdat", "last", "next", "ago", "how",
+    "what", "why", "wie", "was", "comment", "qué",
 ];
 
 /// What an object does not begin with.
@@ -360,5 +370,5 @@ pub(crate) const FLEETING: &[&str] = &[
     "termin", "idee", "gefuhl", "gefuehl", "bitte", "schlechtes", "schlechten", "angst", "moment",
     "probleme", "rendez", "question", "idee", "peu", "mauvais", "mauvaise", "problema", "pregunta", "duda",
     "cita", "poco", "mal", "domanda", "dubbio", "myself", "mich", "life", "leben", "vie", "vida", "feel",
-    "way", "sound", "hearing",
+    "way", "sound", "hearing", "lot", "back", "queue",
 ];

@@ -14,6 +14,7 @@ pub mod control;
 pub mod extract;
 mod forms;
 pub mod phrase;
+mod profile;
 pub mod promote;
 pub mod recall;
 pub mod reconcile;
@@ -32,6 +33,8 @@ use crate::ids::{SessionId, UserId};
 use crate::json::Json;
 use crate::limits;
 use crate::time::Timestamp;
+
+pub use profile::{Profile, Rule, profile_id};
 
 /// Whose memory it is: a person's, or that of a session nobody is known in. The tag keeps a user
 /// and a session of the same name apart.
@@ -125,9 +128,15 @@ impl Memory {
         self.dormant_at.is_none()
     }
 
-    /// The words that full-text search sees.
+    /// All that it says, as one text.
     pub fn text(&self) -> String {
         self.body.text()
+    }
+
+    /// What an index of words holds of it, with a space between the words: the same on every store,
+    /// whatever its own idea of a word is. A query is given to the index as [`words::set`] has it.
+    pub fn terms(&self) -> String {
+        words::meaningful(&self.text()).join(" ")
     }
 
     pub fn fact(&self) -> Option<&Fact> {
@@ -297,58 +306,6 @@ pub struct StoryArc {
     pub sources: Vec<Source>,
 }
 
-/// How a person wants to be talked to. Its rules always apply.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Profile {
-    /// Active rules, oldest first.
-    pub rules: Vec<Rule>,
-    pub archived_rules: Vec<Rule>,
-    /// Off: the past is not brought up unasked.
-    pub recall_enabled: bool,
-}
-
-impl Profile {
-    /// Takes a rule in. Beyond the limit the oldest one is archived.
-    pub fn add(&mut self, rule: Rule) {
-        self.rules.push(rule);
-        while self.rules.len() > limits::RULES_MAX {
-            self.archive(0);
-        }
-    }
-
-    /// Takes an active rule out of force. Beyond the limit the oldest archived one is dropped.
-    pub fn archive(&mut self, at: usize) {
-        if at < self.rules.len() {
-            self.archived_rules.push(self.rules.remove(at));
-        }
-        let spare = self.archived_rules.len().saturating_sub(limits::ARCHIVED_RULES_MAX);
-        self.archived_rules.drain(..spare);
-    }
-
-    /// Takes a rule out for good; whether there was one.
-    pub fn remove(&mut self, id: &str) -> bool {
-        let before = self.rules.len() + self.archived_rules.len();
-        self.rules.retain(|rule| rule.id != id);
-        self.archived_rules.retain(|rule| rule.id != id);
-        self.rules.len() + self.archived_rules.len() < before
-    }
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Rule {
-    pub id: String,
-    pub text: String,
-    pub confidence: f32,
-    pub quotes: Vec<String>,
-    pub sources: Vec<Source>,
-}
-
-/// The id of the one profile that an owner has.
-pub fn profile_id(owner: &Owner) -> String {
-    derived_id(&["profile", owner.as_str()])
-}
-
 /// An id that follows from what it names, so that a promotion that is carried out twice writes the
 /// same row twice.
 pub fn derived_id(parts: &[&str]) -> String {
@@ -414,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_do_not_depend_on_where_one_part_ends() {
+    fn the_parts_of_an_id_do_not_run_together() {
         assert_ne!(derived_id(&["ab", "c"]), derived_id(&["a", "bc"]));
     }
 
@@ -457,6 +414,21 @@ mod tests {
     }
 
     #[test]
+    fn an_index_holds_the_words_that_a_query_has() {
+        let mut memory = Memory {
+            id: "m".into(),
+            owner: Owner::stored("user:a"),
+            body: Body::Profile(Profile { rules: vec![rule(1)], ..Profile::default() }),
+            created_at: Timestamp::default(),
+            last_referenced_at: Timestamp::default(),
+            dormant_at: None,
+        };
+        let Body::Profile(profile) = &mut memory.body else { panic!("{memory:?}") };
+        profile.rules[0].text = "Antworte über 東京 in Köln".into();
+        assert_eq!(memory.terms(), "antworte uber 東 京 koln");
+    }
+
+    #[test]
     fn an_unknown_category_reads_as_other_and_recall_is_off_unless_asked_for() {
         let fact = r#"{"kind":"fact","subject":"user","predicate":"p","object":"o","quote":"q",
             "category":"astrology","confidence":1,"sources":[],"superseded_by":null}"#;
@@ -464,22 +436,6 @@ mod tests {
         assert!(
             matches!(Body::stored(r#"{"kind":"profile"}"#).unwrap(), Body::Profile(p) if !p.recall_enabled)
         );
-    }
-
-    #[test]
-    fn the_rule_beyond_the_limit_archives_the_oldest() {
-        let mut profile = Profile::default();
-        for n in 0..=limits::RULES_MAX {
-            profile.add(rule(n));
-        }
-        assert_eq!(profile.rules.len(), limits::RULES_MAX);
-        assert_eq!(profile.rules[0].id, "1");
-        assert_eq!(profile.archived_rules[0].id, "0");
-        for n in 0..=limits::ARCHIVED_RULES_MAX {
-            profile.add(rule(1000 + n));
-        }
-        assert_eq!(profile.archived_rules.len(), limits::ARCHIVED_RULES_MAX);
-        assert!(profile.remove("1050") && !profile.remove("1050"));
     }
 
     #[test]

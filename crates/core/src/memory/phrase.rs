@@ -197,6 +197,19 @@ mod tests {
         assert_eq!((spoken.clause_end(0), spoken.sentence_end(0)), (2, 3));
     }
 
+    proptest::proptest! {
+        #[test]
+        fn every_word_stands_where_it_says_in_any_text(text in "\\PC{0,200}|[a-zé'’ .?!,了\n]{0,200}") {
+            let spoken = Spoken::of(&text);
+            for (at, word) in spoken.words.iter().enumerate() {
+                proptest::prop_assert!(!text[word.start..word.end].is_empty());
+                proptest::prop_assert!(spoken.sentence_around(at).contains(&text[word.start..word.end]));
+                proptest::prop_assert!(spoken.clause_end(at) <= spoken.sentence_end(at));
+            }
+            proptest::prop_assert!(spoken.words.windows(2).all(|pair| pair[0].end <= pair[1].start));
+        }
+    }
+
     #[test]
     fn phrases_are_found_by_whole_words_within_a_sentence() {
         let phrases = Phrases::new([("kill me", 1), ("don't * like", 2), ("don't", 3)]);

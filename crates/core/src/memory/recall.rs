@@ -36,7 +36,8 @@ pub struct Recalled {
     pub may_bring_up: bool,
 }
 
-/// Picks from the owner's memories. `dense` ranks ids by likeness of meaning, the best first; it is
+/// Picks from the memories that a store found for this message, with the owner's profile and latest
+/// arc among them. `dense` ranks ids by likeness of meaning, the best first; it is
 /// empty where there are no embeddings.
 pub fn recall(occasion: &Occasion<'_>, memories: &[Memory], dense: &[String]) -> Recalled {
     let active = || memories.iter().filter(|memory| memory.is_active());

@@ -169,7 +169,7 @@ fn themes(said: &[&str]) -> Vec<String> {
     let mut themes = most_frequent(counts, 1);
     let mut again: HashMap<String, (usize, usize)> = HashMap::new();
     for (place, word) in all.into_iter().enumerate() {
-        let usable = word.chars().count() > 3
+        let usable = (4..=limits::MOOD_CHARS_MAX).contains(&word.chars().count())
             && !THEMES.contains_key(word.as_str())
             && !MOODS.contains_key(word.as_str());
         if usable {
@@ -342,6 +342,17 @@ mod tests {
         assert!((1..=limits::SUMMARY_CHARS_MAX).contains(&told.summary.chars().count()));
         assert!(told.themes.len() <= limits::THEMES_MAX && told.open_loops.len() <= limits::THREADS_MAX);
         assert!(told.open_loops.iter().all(|line| line.chars().count() <= limits::THREAD_CHARS_MAX));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_transcript_can_be_told(lines in proptest::collection::vec((proptest::bool::ANY, "\\PC{0,60}"), 0..6)) {
+            let transcript: Vec<Line<'_>> = lines.iter().map(|(who, text)| (*who, text.as_str())).collect();
+            if let Some(told) = summarise(&transcript) {
+                proptest::prop_assert!((1..=limits::SUMMARY_CHARS_MAX).contains(&told.summary.chars().count()));
+                proptest::prop_assert!(told.themes.len() <= limits::THEMES_MAX);
+            }
+        }
     }
 
     #[test]

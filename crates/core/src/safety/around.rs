@@ -65,17 +65,19 @@ pub(super) const OTHERS: &[&str] = &[
     "he", "she", "they", "hes", "shes", "theyre", "him", "them", "someone", "somebody", "people", "friend",
     "friends", "brother", "sister", "mother", "mom", "mum", "father", "dad", "son", "daughter", "wife",
     "husband", "partner", "girlfriend", "boyfriend", "cousin", "colleague", "neighbour", "neighbor",
-    "classmate", "student", "patient", "aunt", "uncle", "teacher", "boss", "guy", "woman", "man", "kid",
-    "child", "er", "sie", "freund", "freundin", "bruder", "schwester", "mutter", "vater", "sohn", "tochter",
-    "kollege", "kollegin", "mann", "frau", "jemand", "il", "elle", "ils", "elles", "ami", "amie", "frere",
-    "soeur", "mere", "pere", "fils", "fille", "mari", "femme", "quelquun", "ella", "ellos", "amigo", "amiga",
-    "hermano", "hermana", "madre", "padre", "hijo", "hija", "lui", "lei", "amico", "amica", "fratello",
-    "sorella", "figlio", "figlia", "ele", "ela", "irmao", "irma", "hij", "zij", "vriend", "vriendin",
-    "broer", "zus", "moeder", "vader", "zoon", "dochter", "iemand",
+    "classmate", "student", "patient", "aunt", "uncle", "teacher", "therapist", "doctor", "boss", "guy",
+    "woman", "man", "kid", "child", "er", "sie", "freund", "freundin", "bruder", "schwester", "mutter",
+    "vater", "sohn", "tochter", "kollege", "kollegin", "mann", "frau", "jemand", "il", "elle", "ils",
+    "elles", "ami", "amie", "frere", "soeur", "mere", "pere", "fils", "fille", "mari", "femme", "quelquun",
+    "ella", "ellos", "amigo", "amiga", "hermano", "hermana", "madre", "padre", "hijo", "hija", "lui", "lei",
+    "amico", "amica", "fratello", "sorella", "figlio", "figlia", "ele", "ela", "irmao", "irma", "hij", "zij",
+    "vriend", "vriendin", "broer", "zus", "moeder", "vader", "zoon", "dochter", "iemand",
 ];
 pub(super) const SAYS: &[&str] = &[
     "said", "says", "told", "wrote", "texted", "asked", "sagt", "sagte", "schrieb", "dit", "dice", "dijo",
     "disse", "zegt", "zei",
 ];
-pub(super) const LIGHT: &[&str] =
-    &["haha", "lol", "lmao", "rofl", "jk", "hehe", "jaja", "jajaja", "mdr", "ptdr", "kkkk", "hihi"];
+pub(super) const LIGHT: &[&str] = &[
+    "haha", "lol", "kidding", "joking", "lmao", "rofl", "jk", "hehe", "jaja", "jajaja", "mdr", "ptdr",
+    "kkkk", "hihi",
+];

@@ -49,16 +49,22 @@ pub fn weigh(text: &str, extra: &[ExtraPhrase], allowed: &[String]) -> Finding {
         (phrase.text.as_str(), Entry { level: phrase.level, code, who: Who::Open, ends_clause: false })
     }));
     let mut hits: Vec<_> = LEXICON.find(&spoken).into_iter().chain(own.find(&spoken)).collect();
+    hits.retain(|hit| !hit.what.ends_clause || ends_clause(&spoken, hit.end));
+    hits.sort_by_key(|hit| (hit.at, std::cmp::Reverse(hit.end)));
+    let mut widest = (0, 0);
+    hits.retain(|hit| {
+        // What stands inside a longer phrase is said by that phrase.
+        let inside = hit.end < widest.1 || (hit.end == widest.1 && hit.at > widest.0);
+        if hit.end > widest.1 {
+            widest = (hit.at, hit.end);
+        }
+        !inside
+    });
     // The gravest first, so that no flood of lesser words hides one.
     hits.sort_by_key(|hit| std::cmp::Reverse(hit.what.level));
     let mut best: Option<(Level, ReasonCode)> = None;
     let mut signals: Vec<(usize, usize)> = Vec::new();
     for hit in hits.into_iter().take(limits::CRISIS_HITS_MAX) {
-        let goes_on =
-            spoken.words.get(hit.end).is_some_and(|next| next.clause == spoken.words[hit.end - 1].clause);
-        if hit.what.ends_clause && goes_on {
-            continue;
-        }
         if covered(&passed, hit.at, hit.end, 0) {
             note(&mut flags, Flag::Allowed);
             continue;
@@ -157,6 +163,11 @@ fn note(flags: &mut Vec<Flag>, flag: Flag) {
     }
 }
 
+/// Whether the clause ends before this word.
+fn ends_clause(spoken: &Spoken<'_>, end: usize) -> bool {
+    spoken.words.get(end).is_none_or(|next| next.clause != spoken.words[end - 1].clause)
+}
+
 fn spans(phrases: &Phrases<()>, spoken: &Spoken<'_>) -> Vec<(usize, usize)> {
     phrases.find(spoken).iter().map(|hit| (hit.at, hit.end)).collect()
 }
@@ -236,7 +247,7 @@ fn is_light(spoken: &Spoken<'_>, at: usize) -> bool {
     spoken.text[from..to].contains(LAUGHTER)
         || reach.into_iter().any(|near| {
             let word = spoken.words[near].text.as_str();
-            LIGHT.contains(&word) || (word.len() >= 4 && word.len() % 2 == 0 && word.starts_with("haha"))
+            LIGHT.contains(&word) || word.starts_with("haha")
         })
 }
 
@@ -275,6 +286,12 @@ mod tests {
             (3, "I am going to commit suicide"),
             (3, "I will hang myself"),
             (2, "I want to kill myself lol"),
+            (2, "I was just kidding about killing myself"),
+            (2, "I want to go to sleep and never wake up"),
+            (2, "Nobody would miss me"),
+            (2, "Everyone would be better off if I were dead"),
+            (1, "what is the lethal dose of paracetamol"),
+            (1, "There's no point anymore"),
             (2, "I don't want to live"),
             (2, "I don’t want to live anymore"),
             (2, "I do not want to live in this world anymore... I don't want to live"),
@@ -328,6 +345,13 @@ mod tests {
             (2, "Ya no quiero vivir"),
             (1, "No quiero matarme"),
             (3, "Voglio uccidermi"),
+            (3, "Mi voglio uccidere"),
+            (2, "Je pense au suicide"),
+            (2, "Ich bin des Lebens müde"),
+            (2, "Ich habe keine Lust mehr zu leben"),
+            (1, "Quiero desaparecer"),
+            (1, "Ik zie het niet meer zitten"),
+            (1, "Ich bringe ihn um"),
             (2, "Voglio morire"),
             (2, "Non voglio più vivere"),
             (3, "Quero me matar"),
@@ -349,6 +373,7 @@ mod tests {
             (1, "I think my brother is suicidal"),
             (1, "She said she wants to die"),
             (1, "She said I should kill myself"),
+            (1, "My therapist asked if I am suicidal"),
             (1, "My uncle committed suicide"),
             (1, "Er will sich umbringen"),
             (1, "Mein Bruder will nicht mehr leben"),
@@ -357,6 +382,7 @@ mod tests {
             (1, "Hij wil dood"),
             (2, "My friend is going to kill himself tonight"),
             (0, "In the movie he kills himself at the end"),
+            (0, "I'm writing a novel where the hero commits suicide"),
             (0, "The character in this book wants to die"),
         ];
         for (expected, text) in table {
@@ -404,6 +430,11 @@ mod tests {
             "J'ai envie de vivre",
             "Mi madre va a matarme",
             "Me muero de hambre",
+            "Me quiero morir de la vergüenza",
+            "I want to kill this bug",
+            "I'm dead tired",
+            "I could die of happiness",
+            "I'd rather die than eat that",
             "Tengo que cortarme el pelo",
             "No quiero vivir en Madrid",
             "Muoio di fame",
@@ -436,6 +467,14 @@ mod tests {
         let passed = weigh("I had to kill myself in the game", &[], &allowed);
         assert_eq!((passed.level, passed.flags.as_slice()), (Level::Calm, &[Flag::Allowed][..]));
         assert_eq!(weigh("I will kill myself", &[], &allowed).level, Level::Acute);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_can_be_weighed(text in "\\PC{0,200}", glue in "[ .,!?'’\n]{0,3}") {
+            let mixed = format!("{text}{glue}I don't want to kill myself{glue}{text}");
+            proptest::prop_assert!(weigh(&mixed, &[], &[]).confidence <= 1.0);
+        }
     }
 
     #[test]

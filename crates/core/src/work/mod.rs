@@ -113,6 +113,20 @@ pub enum Settle {
     },
 }
 
+impl Settle {
+    /// The end of a run that was asked to stop, with what it has used up.
+    #[must_use]
+    pub fn stopped(self) -> Self {
+        let (Self::Complete { usage, .. } | Self::Fail { usage, .. } | Self::Yield { usage, .. }) = self;
+        Self::Fail {
+            error: "the session was asked to stop".to_owned(),
+            retryable: false,
+            reason: Some("stopped".to_owned()),
+            usage,
+        }
+    }
+}
+
 /// What a run waits for when it yields.
 #[derive(Clone, Debug)]
 pub enum Pause {

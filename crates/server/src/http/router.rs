@@ -92,6 +92,7 @@ pub fn documented() -> OpenApiRouter<App> {
         .routes(routes!(tenants::patch, tenants::delete))
         .routes(routes!(tenants::create_key, tenants::keys))
         .routes(routes!(tenants::revoke_key))
+        .routes(routes!(tenants::purge))
         .routes(routes!(meta::health))
         .routes(routes!(meta::ready))
         .routes(routes!(meta::figures))

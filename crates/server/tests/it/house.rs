@@ -107,12 +107,14 @@ impl House {
             }
             Ground::Postgres => postgres(&clock, &hub).await,
         };
-        let engine = Engine::new(store, hub, Settings::default());
+        let private = sqlite(Place::Memory, &clock, &hub);
+        let engine = Engine::new(store, hub, Settings::default()).with_private(private);
         let mut config = ServerConfig {
             listen: "127.0.0.1:0".parse().unwrap(),
             operator_key_hash: Some(SecretHash::of(OPERATOR)),
             rates: Rates { per_credential: None, per_share: None, failures_per_peer: None },
             sweep_every: Duration::from_millis(20),
+            keep_every: Duration::from_millis(20),
             drain_max: Duration::from_secs(2),
             ..ServerConfig::default()
         };

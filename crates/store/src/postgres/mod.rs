@@ -1,6 +1,7 @@
 //! The seam on PostgreSQL: many stateless nodes over one database.
 //!
-//! Plain appends go through `lanes` in batches; everything else is a transaction of its own (`commit`).
+//! Plain appends go through `lanes` in batches, other small changes through `groups`; everything else is a transaction
+//! of its own (`commit`).
 //! Row-level security is forced, and no role that this store takes may bypass it: see `migrations/V1__log.sql`.
 //! Nodes tell each other by `spread` what has happened; rows are always read from the tables.
 
@@ -13,6 +14,7 @@ pub mod copy;
 mod crises;
 mod events;
 mod fault;
+mod groups;
 mod index;
 pub mod inspect;
 mod keys;
@@ -69,6 +71,7 @@ use tokio::task::JoinHandle;
 use batch::Job;
 use connect::{Address, Role};
 use fault::Fault;
+use groups::Groups;
 use lanes::{LANES, Lanes};
 use tx::Base;
 
@@ -113,6 +116,7 @@ impl PostgresOptions {
 pub struct PostgresStore {
     base: Arc<Base>,
     lanes: Arc<Lanes>,
+    groups: Groups,
     closing: watch::Sender<bool>,
     lane_tasks: Mutex<Vec<JoinHandle<()>>>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
@@ -137,7 +141,9 @@ impl PostgresStore {
             dirty: index::Dirty::default(),
             tenants: Base::cache(),
         });
-        let (lanes, lane_tasks) = Lanes::start(&base);
+        let (lanes, mut lane_tasks) = Lanes::start(&base);
+        let (groups, drivers) = Groups::start(&base);
+        lane_tasks.extend(drivers);
         let (closing, seen) = watch::channel(false);
         let (listens, mut listening) = mpsc::channel(1);
         let tasks = vec![
@@ -147,8 +153,14 @@ impl PostgresStore {
             tokio::spawn(index::follow(base.clone(), seen)),
             tokio::spawn(finish_removals(base.clone())),
         ];
-        let store =
-            Self { base, lanes, closing, lane_tasks: Mutex::new(lane_tasks), tasks: Mutex::new(tasks) };
+        let store = Self {
+            base,
+            lanes,
+            groups,
+            closing,
+            lane_tasks: Mutex::new(lane_tasks),
+            tasks: Mutex::new(tasks),
+        };
         match tokio::time::timeout(LISTEN_MAX, listening.recv()).await {
             Ok(Some(())) => Ok(Arc::new(store)),
             _ => Err(Error::unavailable("the database cannot be listened to")),
@@ -219,6 +231,8 @@ impl Store for PostgresStore {
             let tk = tk.ok_or(Refusal::Rejected(Error::NotFound))?;
             if Self::is_batched(&change) {
                 self.append(tk, change).await
+            } else if Groups::take(&change) {
+                self.groups.apply(tk, change).await
             } else {
                 self.apply(tk, change).await
             }
@@ -467,6 +481,7 @@ impl Store for PostgresStore {
     fn close(&self) -> BoxFuture<'_, ()> {
         async move {
             self.lanes.close();
+            self.groups.close();
             let lane_tasks = std::mem::take(&mut *self.lane_tasks.lock());
             end(lane_tasks).await;
             self.closing.send_replace(true);

@@ -1,58 +1,121 @@
 //! Copies of a store while it is in use, and stores made from such copies.
 //!
-//! Only `threads` is copied: it is the truth. The words are derived from it, and a copy of them that
-//! is a moment younger could name sessions that the copied threads have never had.
+//! `threads` is copied first: it is the truth, and what it has left for other files can be carried over again onto a
+//! copy of them that is a moment younger. The words are not copied: they are derived, and a younger copy of them could
+//! name sessions that the copied threads have never had.
 
 use std::path::Path;
 
 use rusqlite::backup::{Backup, StepResult};
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, MAIN_DB, OpenFlags};
 use sederunt_core::{Error, Result};
 
 use super::fault::report;
 use super::migrate;
-use super::open::{Files, make_private_directory, make_private_file};
+use super::open::{Files, Side, make_private_directory, make_private_file};
 
 /// Pages copied between two reports of progress.
 const STEP_PAGES: i32 = 2_000;
-const NAME: &str = "threads.sqlite3";
-/// What is counted on both sides.
-const COUNTED: [&str; 8] =
-    ["tenants", "session_heads", "session_details", "events", "users", "keys", "docs", "approvals"];
+
+/// A file that is copied.
+struct Kept {
+    file: &'static str,
+    /// What a reader of the store calls it.
+    name: &'static str,
+    steps: &'static [&'static str],
+    /// The tables that are counted on both sides.
+    counted: &'static [&'static str],
+}
+
+const THREADS: Kept = Kept {
+    file: "threads.sqlite3",
+    name: "main",
+    steps: migrate::THREADS,
+    counted: &[
+        "tenants", "session_heads", "session_details", "events", "users", "keys", "docs", "approvals",
+        "talks", "talk_outbox",
+    ],
+};
+
+const fn kept(side: Side) -> Kept {
+    let counted: &[&str] = match side {
+        Side::Memory => &["memories", "memory_words"],
+        Side::Crisis => &["crisis_log"],
+        Side::Feedback => &["session_feedback"],
+    };
+    Kept { file: side.file(), name: side.name(), steps: side.steps(), counted }
+}
+
+const KEPT: [Kept; 4] = [THREADS, kept(Side::Memory), kept(Side::Crisis), kept(Side::Feedback)];
 
 /// Copies the store as it is at this moment into a fresh directory.
 pub(super) fn back_up(files: &Files, to: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<()> {
     let from = files.reader().map_err(report)?;
     let _turn = files.turn_to_read();
-    copy(&from, to, progress)
+    make_fresh_directory(to)?;
+    let mut total = 0;
+    for kept in &KEPT {
+        let sql = "SELECT page_count FROM pragma_page_count(?1)";
+        total += from.query_row(sql, [kept.name], |row| row.get::<_, i64>(0)).map_err(report)?.unsigned_abs();
+    }
+    let mut done = 0;
+    for kept in &KEPT {
+        let mut pages = 0;
+        copy(&from, kept.name, kept, to, &mut |copied, all| {
+            pages = all;
+            progress((done + copied).min(total), total);
+        })?;
+        done += pages;
+    }
+    Ok(())
 }
 
-/// Makes a store in a fresh directory from a copy.
+/// Makes a store in a fresh directory from a copy, or a copy from a store that somebody has open.
 pub(super) fn restore(from: &Path, to: &Path) -> Result<()> {
-    let source = from.join(NAME);
+    let mut sources = Vec::new();
+    for kept in &KEPT {
+        // A copy from before there was such a file has none.
+        let source = from.join(kept.file);
+        if kept.name == THREADS.name || source.exists() {
+            sources.push((kept, readable(&source, kept)?));
+        }
+    }
+    make_fresh_directory(to)?;
+    for (kept, source) in &sources {
+        copy(source, THREADS.name, kept, to, &mut |_, _| {})?;
+    }
+    Ok(())
+}
+
+fn readable(source: &Path, kept: &Kept) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let from = Connection::open_with_flags(&source, flags)
+    let db = Connection::open_with_flags(source, flags)
         .map_err(|error| Error::invalid("from", format!("{} cannot be read: {error}", source.display())))?;
-    from.pragma_update(None, "query_only", "ON").map_err(report)?;
-    let version = migrate::version(&from).map_err(report)?;
-    if version == 0 || version as usize > migrate::THREADS.len() {
+    db.pragma_update(None, "query_only", "ON").map_err(report)?;
+    let version = migrate::version(&db).map_err(report)?;
+    if version == 0 || version as usize > kept.steps.len() {
         let message = format!("{} has schema {version}, which this version cannot read", source.display());
         return Err(Error::invalid("from", message));
     }
-    check(&from)?;
-    copy(&from, to, &mut |_, _| {})
+    check(&db)?;
+    Ok(db)
 }
 
-fn copy(from: &Connection, to: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<()> {
-    make_fresh_directory(to)?;
-    let path = to.join(NAME);
+fn copy(
+    from: &Connection,
+    name: &str,
+    kept: &Kept,
+    to: &Path,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<()> {
+    let path = to.join(kept.file);
     make_private_file(&path).map_err(|error| Error::invalid("to", error.to_string()))?;
     let mut target = Connection::open(&path).map_err(report)?;
     // One snapshot for all steps: without it every write in between would start the copy anew.
     let snapshot = from.unchecked_transaction().map_err(report)?;
-    let expected = count(&snapshot).map_err(report)?;
+    let expected = count(&snapshot, name, kept).map_err(report)?;
     {
-        let backup = Backup::new(&snapshot, &mut target).map_err(report)?;
+        let backup = Backup::new_with_names(&snapshot, name, &mut target, MAIN_DB).map_err(report)?;
         loop {
             let step = backup.step(STEP_PAGES).map_err(report)?;
             let seen = backup.progress();
@@ -65,11 +128,10 @@ fn copy(from: &Connection, to: &Path, progress: &mut dyn FnMut(u64, u64)) -> Res
     }
     drop(snapshot);
     check(&target)?;
-    let copied = count(&target).map_err(report)?;
+    let copied = count(&target, THREADS.name, kept).map_err(report)?;
     if copied != expected {
-        return Err(Error::internal(format!(
-            "the copy has {copied:?} rows of {COUNTED:?}, not {expected:?}"
-        )));
+        let (file, tables) = (kept.file, kept.counted);
+        return Err(Error::internal(format!("{file} has {copied:?} rows of {tables:?}, not {expected:?}")));
     }
     Ok(())
 }
@@ -90,12 +152,12 @@ fn check(db: &Connection) -> Result<()> {
 }
 
 /// A copy of an older schema may not have every table yet.
-fn count(db: &Connection) -> rusqlite::Result<[Option<i64>; COUNTED.len()]> {
-    let mut counts = [None; COUNTED.len()];
-    for (count, table) in counts.iter_mut().zip(COUNTED) {
-        if db.table_exists(Some("main"), table)? {
-            *count = db.query_row(&format!("SELECT count(*) FROM main.{table}"), [], |row| row.get(0))?;
-        }
-    }
-    Ok(counts)
+fn count(db: &Connection, name: &str, kept: &Kept) -> rusqlite::Result<Vec<Option<i64>>> {
+    kept.counted
+        .iter()
+        .map(|table| match db.table_exists(Some(name), *table)? {
+            true => db.query_row(&format!("SELECT count(*) FROM {name}.{table}"), [], |row| row.get(0)),
+            false => Ok(None),
+        })
+        .collect()
 }

@@ -55,6 +55,9 @@ pub(super) fn exists(db: &Connection, tenant: &TenantId, id: &str) -> rusqlite::
     .exists([tenant.as_str(), id])
 }
 
+pub(super) const BETWEEN: &str = "SELECT value FROM crisis_log WHERE tk = ?1 AND detected_at >= ?2 AND detected_at < ?3 \
+     ORDER BY detected_at, insertion_order LIMIT ?4";
+
 pub(super) fn crises(
     db: &Connection,
     tk: i64,
@@ -62,15 +65,12 @@ pub(super) fn crises(
     to: Timestamp,
     limit: usize,
 ) -> rusqlite::Result<Vec<CrisisRecord>> {
-    db.prepare_cached(
-        "SELECT value FROM crisis_log WHERE tk = ?1 AND detected_at >= ?2 AND detected_at < ?3 \
-         ORDER BY detected_at, insertion_order LIMIT ?4",
-    )?
-    .query_map(
-        params![tk, from.as_micros(), to.as_micros(), i64::try_from(limit).unwrap_or(i64::MAX)],
-        |row| serde_json::from_str(row.get_ref(0)?.as_str()?).map_err(unreadable),
-    )?
-    .collect()
+    db.prepare_cached(BETWEEN)?
+        .query_map(
+            params![tk, from.as_micros(), to.as_micros(), i64::try_from(limit).unwrap_or(i64::MAX)],
+            |row| serde_json::from_str(row.get_ref(0)?.as_str()?).map_err(unreadable),
+        )?
+        .collect()
 }
 
 pub(super) fn count(db: &Connection, tk: i64, opaque: Option<&str>) -> rusqlite::Result<u64> {

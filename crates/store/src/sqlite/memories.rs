@@ -10,7 +10,21 @@ use sederunt_core::store::MemoryQuery;
 use super::fault::{unreadable, unwritable};
 use crate::recall::{self, Filing, HITS_MAX, Hit};
 
-const MEMORY: &str = "m.n, m.id, m.owner, m.created_at, m.last_referenced_at, m.dormant_at, m.body";
+/// What [`read`] reads; a macro, so that statements stay constants.
+macro_rules! columns {
+    () => {
+        "m.n, m.id, m.owner, m.created_at, m.last_referenced_at, m.dormant_at, m.body"
+    };
+}
+
+pub(super) const NEWEST: &str = concat!(
+    "SELECT ",
+    columns!(),
+    " FROM memories m WHERE m.tk = ?1 AND m.owner = ?2 AND m.kind = ?3 AND m.n < ?4 AND m.created_at >= ?5 \
+     AND (?6 OR m.dormant_at IS NULL) ORDER BY m.n DESC LIMIT ?7"
+);
+pub(super) const UNDER_WORD: &str =
+    "SELECT n, times, length FROM memory_words WHERE drawer = ?1 AND word = ?2 ORDER BY n DESC LIMIT ?3";
 
 fn read(row: &Row<'_>) -> rusqlite::Result<(i64, Memory)> {
     let memory = Memory {
@@ -25,8 +39,10 @@ fn read(row: &Row<'_>) -> rusqlite::Result<(i64, Memory)> {
 }
 
 pub(super) fn memory(db: &Connection, tenant: &TenantId, id: &str) -> rusqlite::Result<Option<Memory>> {
-    db.prepare_cached(&format!(
-        "SELECT {MEMORY} FROM tenants t JOIN memories m ON m.tk = t.tk WHERE t.id = ?1 AND m.id = ?2"
+    db.prepare_cached(concat!(
+        "SELECT ",
+        columns!(),
+        " FROM tenants t JOIN memories m ON m.tk = t.tk WHERE t.id = ?1 AND m.id = ?2"
     ))?
     .query_row([tenant.as_str(), id], |row| read(row).map(|(_, memory)| memory))
     .optional()
@@ -39,10 +55,7 @@ pub(super) fn memories(db: &Connection, tk: i64, query: &MemoryQuery) -> rusqlit
 
 /// A page, newest first. Each kind has its own order in the index, so they are merged here.
 fn newest(db: &Connection, tk: i64, query: &MemoryQuery) -> rusqlite::Result<Page<Memory, i64>> {
-    let mut statement = db.prepare_cached(&format!(
-        "SELECT {MEMORY} FROM memories m WHERE m.tk = ?1 AND m.owner = ?2 AND m.kind = ?3 AND m.n < ?4 \
-         AND m.created_at >= ?5 AND (?6 OR m.dormant_at IS NULL) ORDER BY m.n DESC LIMIT ?7"
-    ))?;
+    let mut statement = db.prepare_cached(NEWEST)?;
     let (before, since) = (query.after.unwrap_or(i64::MAX), since(query));
     let one_more = i64::try_from(query.limit).unwrap_or(i64::MAX).saturating_add(1);
     let mut found: Vec<(i64, Memory)> = Vec::new();
@@ -66,9 +79,7 @@ fn matching(
     query: &MemoryQuery,
     words: &[String],
 ) -> rusqlite::Result<Page<Memory, i64>> {
-    let mut under = db.prepare_cached(
-        "SELECT n, times, length FROM memory_words WHERE drawer = ?1 AND word = ?2 ORDER BY n DESC LIMIT ?3",
-    )?;
+    let mut under = db.prepare_cached(UNDER_WORD)?;
     let drawers = recall::drawers(tk, query);
     let mut found = Vec::with_capacity(words.len());
     for word in words {
@@ -83,8 +94,10 @@ fn matching(
         }
         found.push(hits);
     }
-    let mut by_number = db.prepare_cached(&format!(
-        "SELECT {MEMORY} FROM memories m WHERE m.n = ?1 AND m.tk = ?2 AND m.owner = ?3 AND m.created_at >= ?4"
+    let mut by_number = db.prepare_cached(concat!(
+        "SELECT ",
+        columns!(),
+        " FROM memories m WHERE m.n = ?1 AND m.tk = ?2 AND m.owner = ?3 AND m.created_at >= ?4"
     ))?;
     let mut items = Vec::new();
     for n in recall::best(&found) {

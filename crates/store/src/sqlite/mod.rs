@@ -118,6 +118,7 @@ impl SqliteStore {
     /// Copies the store, as it is now, into a fresh directory while it stays in use. `progress` is
     /// told pages done and pages in all.
     pub fn backup(&self, to: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<()> {
+        self.annex.catch_up(&self.writer)?;
         backup::back_up(&self.files, to, progress)
     }
 
@@ -573,6 +574,12 @@ impl Store for SqliteStore {
         }
         .boxed()
     }
+}
+
+/// Carries over what a store in a directory has left for its other files. Nobody may write to it meanwhile, but it may
+/// be open.
+pub(crate) fn settle(directory: &Path) -> Result<()> {
+    Files::unlocked(directory).and_then(|files| annex::settle(&files).map_err(report))
 }
 
 /// What there is to list in a tenant that is not there.

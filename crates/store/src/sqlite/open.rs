@@ -117,6 +117,11 @@ impl Files {
         make_private_directory(directory).map_err(|error| unusable(directory, &error))?;
         let directory = directory.canonicalize().map_err(|error| unusable(directory, &error))?;
         let lock = lock(&directory)?;
+        Ok(Self { lock: Mutex::new(Some(lock)), ..Self::unlocked(&directory)? })
+    }
+
+    /// The files in a directory, whoever has them open.
+    pub(super) fn unlocked(directory: &Path) -> Result<Self> {
         let path = |name: &str| {
             let path = directory.join(name);
             make_private_file(&path).map_err(|error| unusable(&path, &error))?;
@@ -128,10 +133,10 @@ impl Files {
             threads: path("threads.sqlite3")?,
             search: path("search.sqlite3")?,
             sides: [path(Side::Memory.file())?, path(Side::Crisis.file())?, path(Side::Feedback.file())?],
-            directory: Some(directory),
+            directory: Some(directory.to_owned()),
             turns: None,
             anchors: Mutex::default(),
-            lock: Mutex::new(Some(lock)),
+            lock: Mutex::default(),
         })
     }
 

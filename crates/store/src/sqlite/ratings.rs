@@ -30,14 +30,15 @@ pub(super) fn add(db: &Connection, tk: i64, rating: &Rating) -> rusqlite::Result
     .map(drop)
 }
 
+pub(super) const OF_SESSION: &str =
+    "SELECT value FROM session_feedback WHERE tk = ?1 AND session_id_opaque = ?2 ORDER BY insertion_order";
+
 pub(super) fn ratings(db: &Connection, tk: i64, opaque: &str) -> rusqlite::Result<Vec<Rating>> {
-    db.prepare_cached(
-        "SELECT value FROM session_feedback WHERE tk = ?1 AND session_id_opaque = ?2 ORDER BY insertion_order",
-    )?
-    .query_map(params![tk, opaque], |row| {
-        serde_json::from_str(row.get_ref(0)?.as_str()?).map_err(unreadable)
-    })?
-    .collect()
+    db.prepare_cached(OF_SESSION)?
+        .query_map(params![tk, opaque], |row| {
+            serde_json::from_str(row.get_ref(0)?.as_str()?).map_err(unreadable)
+        })?
+        .collect()
 }
 
 pub(super) fn count(db: &Connection, tk: i64, opaque: Option<&str>) -> rusqlite::Result<u64> {

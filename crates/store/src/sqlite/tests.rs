@@ -1,6 +1,7 @@
 //! What only this store can get wrong: groups, files, locks, and the search file behind the log.
 #![allow(clippy::unwrap_used, reason = "a test says what it expects by failing")]
 
+mod annex;
 mod plans;
 mod schema;
 
@@ -321,7 +322,9 @@ async fn the_files_are_nobody_elses_to_read() {
         assert_eq!(mode(&entry.path()), 0o600, "{:?}", entry.path());
         names.push(entry.file_name().into_string().unwrap());
     }
-    assert!(names.contains(&"threads.sqlite3-wal".to_owned()), "{names:?}");
+    for name in ["threads.sqlite3-wal", "memory.sqlite3", "crisis.sqlite3", "session_feedback.sqlite3"] {
+        assert!(names.contains(&name.to_owned()), "{name}: {names:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

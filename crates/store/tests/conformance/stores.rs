@@ -16,9 +16,9 @@ use sederunt_store::postgres::{PostgresOptions, PostgresStore};
 use sederunt_store::sqlite::{Place, SqliteOptions, SqliteStore};
 
 /// Tables of the same name and meaning in both schemas.
-const CONTENT_TABLES: [&str; 9] = [
-    "approvals", "doc_facets", "docs", "events", "participants", "session_heads", "session_metadata",
-    "session_ranges", "sessions",
+const CONTENT_TABLES: [&str; 14] = [
+    "approvals", "crisis_log", "doc_facets", "docs", "events", "memories", "memory_words", "participants",
+    "session_feedback", "session_heads", "session_metadata", "session_ranges", "sessions", "talks",
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,13 +81,23 @@ impl TestStore {
         match &self.home {
             Home::Directory(path) => {
                 let db = rusqlite::Connection::open(path.join("threads.sqlite3")).unwrap();
+                for file in ["memory", "crisis", "session_feedback"] {
+                    let file = path.join(file).with_extension("sqlite3");
+                    db.execute(
+                        "ATTACH ?1 AS ?2",
+                        [file.to_str().unwrap(), file.file_name().unwrap().to_str().unwrap()],
+                    )
+                    .unwrap();
+                }
                 let of = |table| (table, db.query_row(&count(table), [], |row| row.get(0)).unwrap());
                 CONTENT_TABLES.into_iter().map(of).collect()
             }
             Home::Schema { url, name } => {
                 let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
                 tokio::spawn(connection);
-                client.batch_execute(&format!("SET search_path = \"{name}\"")).await.unwrap();
+                let path =
+                    format!("SET search_path = \"{name}\", {name}_memory, {name}_crisis, {name}_feedback");
+                client.batch_execute(&path).await.unwrap();
                 let mut rows = BTreeMap::new();
                 for table in CONTENT_TABLES {
                     rows.insert(table, client.query_one(&count(table), &[]).await.unwrap().get(0));

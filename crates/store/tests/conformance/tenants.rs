@@ -5,11 +5,12 @@ use sederunt_core::event::{Appended, EventQuery};
 use sederunt_core::library::{DocQuery, Kind};
 use sederunt_core::people::{Audit, SecretHash, User};
 use sederunt_core::session::query::SessionQuery;
-use sederunt_core::store::{Guard, Record, Update, Write};
+use sederunt_core::store::{Guard, Record, RecordsKept, Update, Write};
 use sederunt_core::{Result, TenantId};
 
 use crate::approvals::an_approval;
 use crate::given::*;
+use crate::kept;
 use crate::library::a_doc;
 use crate::live::in_time;
 use crate::people::{a_key, a_share, a_user, identity};
@@ -177,6 +178,10 @@ async fn fill(store: &TestStore) {
     store.record(Record::AddShare { share, hash: SecretHash::of("link") }).await;
     store.record(Record::PutDoc { doc: Box::new(a_doc(Kind::Task, "doc")), expects: None }).await;
     store.record(Record::AddApproval(Box::new(an_approval("asked", "s")))).await;
+    store.write(on("s", Guard::default(), Write::Talk(Box::new(kept::seated())))).await;
+    store.record(Record::PutMemory(Box::new(kept::fact("m", "ann", "zebra")))).await;
+    store.record(Record::AddRating(Box::new(kept::rating(1, "a", "2026-01-01T00:00:00Z")))).await;
+    store.record(Record::AddCrisis(Box::new(kept::crisis(1, "a", "2026-01-01T00:00:00Z")))).await;
     store.index_now().await.unwrap();
 }
 
@@ -208,6 +213,9 @@ async fn is_empty(store: &TestStore) {
     assert!(none(store.approval(tenant, "asked").await.map(Vec::from_iter)));
     let all = ApprovalQuery { limit: 10, ..ApprovalQuery::default() };
     assert!(none(store.approvals(tenant, all).await.map(|page| page.items)));
+    assert!(none(store.talk(tenant, &id("s")).await.map(Vec::from_iter)));
+    assert!(none(store.memory(tenant, "m").await.map(Vec::from_iter)));
+    assert_eq!(store.records_kept(tenant, None).await.unwrap(), RecordsKept::default());
     assert!(none(store.recall(tenant, key(1, 1)).await.map(Vec::from_iter)));
     assert_eq!(store.key_by_hash(SecretHash::of("key")).await.unwrap(), None);
     assert_eq!(store.share_by_hash(SecretHash::of("link")).await.unwrap(), None);

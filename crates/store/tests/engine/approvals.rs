@@ -29,7 +29,6 @@ on_both_stores!(
     silence_expires_or_denies_and_never_approves,
     a_stopped_session_waits_for_no_answer,
     an_approval_releases_what_depends_on_it,
-    opposite_decisions_at_once_have_one_effect,
     a_takeover_after_a_crash_is_handed_the_decision_again,
     a_deleted_session_takes_its_question_along,
     a_call_without_a_name_is_refused_and_nothing_waits,
@@ -325,39 +324,6 @@ async fn an_approval_releases_what_depends_on_it(world: &World) {
     let parent = world.session(parent.id.as_str()).await;
     assert_eq!(parent.head.status, Status::Completed);
     assert_eq!(parent.details.result.unwrap().as_str(), r#"{"x":1}"#);
-}
-
-async fn opposite_decisions_at_once_have_one_effect(world: &World) {
-    let worker = world.worker("w");
-    define_entity(world, "e1", r#"{"n":0}"#).await;
-    define_task(
-        world,
-        r#"{"slug":"t","name":"T","agent_slug":"eliza","entity_id":"e1","requires_approval":true,
-            "output":{"type":"entity"}}"#,
-    )
-    .await;
-    let mut written = 0;
-    for round in 1..=25 {
-        trigger(world, "t").await;
-        let claim = take(world, &worker).await;
-        complete(world, &worker, &claim, &format!(r#"{{"n":{round}}}"#)).await.unwrap();
-        let asked = inbox(world, &world.owner()).await.pop().unwrap();
-        let (owner, other) = (world.owner(), world.actor(Role::Owner, "other"));
-        let (yes, no) = tokio::join!(
-            decide(world, &owner, &asked.id, approve()),
-            decide(world, &other, &asked.id, deny("no")),
-        );
-        assert_ne!(yes.is_ok(), no.is_ok(), "{yes:?} {no:?}");
-        let session = world.session(claim.session.id.as_str()).await;
-        if yes.is_ok() {
-            written = round;
-            assert_eq!(session.head.status, Status::Completed);
-        } else {
-            assert_eq!(session.head.status, Status::Pending);
-            world.engine.stop(&owner, &session.id, None).await.unwrap();
-        }
-        assert_eq!(entity(world, "e1").await, format!(r#"{{"n":{written}}}"#));
-    }
 }
 
 async fn a_takeover_after_a_crash_is_handed_the_decision_again(world: &World) {

@@ -4,6 +4,7 @@
 
 mod approvals;
 mod fences;
+mod opposites;
 mod repeats;
 mod rights;
 mod streams;

@@ -22,6 +22,7 @@ on_both_stores!(
     a_slug_belongs_to_one_task,
     members_start_and_change_their_own_tasks_and_loosen_nothing,
     a_result_is_written_back_with_the_end_of_its_run,
+    a_result_that_cannot_be_written_back_ends_nothing,
     a_result_that_does_not_fit_is_repaired_once_and_then_fails,
     a_hard_block_fails_the_run_at_once,
     lists_of_entities_and_related_entities_are_made,
@@ -74,7 +75,9 @@ pub async fn fail(world: &World, worker: &Actor, claim: &Claimed) -> Session {
 }
 
 pub async fn trigger(world: &World, task: &str) -> Session {
-    world.engine.trigger(&world.owner(), task, None, None).await.unwrap()
+    let session = world.engine.trigger(&world.owner(), task, None, None).await.unwrap();
+    assert_eq!(world.session(session.id.as_str()).await, session, "what is told is what is kept");
+    session
 }
 
 pub async fn take(world: &World, worker: &Actor) -> Claimed {
@@ -202,6 +205,25 @@ async fn a_result_is_written_back_with_the_end_of_its_run(world: &World) {
         complete(world, &worker, &claim, r#"{"count":7,"by":{"name":"x"},"more":true}"#).await.unwrap();
     assert_eq!(done.head.status, Status::Completed);
     assert_eq!(entity(world, "e1").await, r#"{"kept":1.50,"n":7,"who":"x"}"#);
+}
+
+async fn a_result_that_cannot_be_written_back_ends_nothing(world: &World) {
+    let worker = world.worker("w");
+    define_task(
+        world,
+        r#"{"slug":"t","name":"T","agent_slug":"eliza","output":{"type":"entities","entity_type":"note"}}"#,
+    )
+    .await;
+    let session = trigger(world, "t").await;
+    let claim = take(world, &worker).await;
+    let twins = complete(world, &worker, &claim, r#"[{"id":"e1","n":1},{"id":"e1","n":2}]"#).await;
+    assert!(twins.is_err(), "two new entities have one id");
+    assert_eq!(world.session(session.id.as_str()).await.head.status, Status::Running);
+    let none = world.engine.definition::<Entity>(&world.owner(), "e1").await;
+    assert_eq!(none.unwrap_err().code(), "not_found");
+    let done = complete(world, &worker, &claim, r#"[{"id":"e1","n":1},{"id":"e2","n":2}]"#).await.unwrap();
+    assert_eq!(done.head.status, Status::Completed);
+    assert_eq!(entity(world, "e1").await, r#"{"n":1}"#);
 }
 
 async fn a_result_that_does_not_fit_is_repaired_once_and_then_fails(world: &World) {

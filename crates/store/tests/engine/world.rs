@@ -10,7 +10,7 @@ use sederunt_core::json::Json;
 use sederunt_core::live::Hub;
 use sederunt_core::session::decide::OpenSession;
 use sederunt_core::session::{Session, SessionType, SourceKind, Status};
-use sederunt_core::store::{IdemKey, Store};
+use sederunt_core::store::IdemKey;
 use sederunt_core::work::{ClaimRequest, Claimed};
 use sederunt_core::{CredentialId, Role, SessionId, TenantId, UserId};
 use sederunt_store::postgres::{PostgresOptions, PostgresStore};
@@ -20,37 +20,36 @@ pub struct World {
     pub engine: Engine,
     pub clock: Arc<SystemClock>,
     tenant: TenantId,
+    /// Where the tables are, if other nodes can reach them.
+    schema: Option<String>,
 }
 
 impl World {
     pub async fn sqlite() -> Self {
         let (clock, hub) = (Arc::new(SystemClock::default()), Arc::new(Hub::default()));
         let options = SqliteOptions { place: Place::Memory, clock: clock.clone(), hub: hub.clone() };
-        Self::over(SqliteStore::open(options).unwrap(), hub, clock).await
+        let engine = Engine::new(SqliteStore::open(options).unwrap(), hub, Settings::default());
+        Self::over(engine, clock, None).await
     }
 
     pub async fn postgres() -> Self {
-        let url = std::env::var("SEDERUNT_TEST_POSTGRES").expect(
-            "SEDERUNT_TEST_POSTGRES is not set: run the tests by `make test` or scripts/with-postgres",
-        );
-        let (clock, hub) = (Arc::new(SystemClock::default()), Arc::new(Hub::default()));
+        let clock = Arc::new(SystemClock::default());
         let schema = format!("engine_{}", uuid::Uuid::now_v7().simple());
-        let options = PostgresOptions {
-            url,
-            schema,
-            clock: clock.clone(),
-            hub: hub.clone(),
-            migrate: true,
-            pool_size: 6,
-        };
-        Self::over(PostgresStore::open(options).await.unwrap(), hub, clock).await
+        Self::over(node(&schema, &clock).await, clock, Some(schema)).await
     }
 
-    async fn over(store: Arc<dyn Store>, hub: Arc<Hub>, clock: Arc<SystemClock>) -> Self {
-        let engine = Engine::new(store, hub, Settings::default());
+    async fn over(engine: Engine, clock: Arc<SystemClock>, schema: Option<String>) -> Self {
         let tenant = TenantId::stored("acme");
         engine.operator().create_tenant(&tenant).await.unwrap();
-        Self { engine, clock, tenant }
+        Self { engine, clock, tenant, schema }
+    }
+
+    /// Another node over the same tables; where there can be only one, that one.
+    pub async fn other_node(&self) -> Engine {
+        match &self.schema {
+            Some(schema) => node(schema, &self.clock).await,
+            None => self.engine.clone(),
+        }
     }
 
     pub fn actor(&self, role: Role, name: &str) -> Arc<Actor> {
@@ -107,6 +106,22 @@ impl World {
     pub async fn session(&self, id: &str) -> Session {
         self.engine.session(&self.owner(), &SessionId::stored(id)).await.unwrap()
     }
+}
+
+/// A node of its own on PostgreSQL.
+async fn node(schema: &str, clock: &Arc<SystemClock>) -> Engine {
+    let url = std::env::var("SEDERUNT_TEST_POSTGRES")
+        .expect("SEDERUNT_TEST_POSTGRES is not set: run the tests by `make test` or scripts/with-postgres");
+    let hub = Arc::new(Hub::default());
+    let options = PostgresOptions {
+        url,
+        schema: schema.to_owned(),
+        clock: clock.clone(),
+        hub: hub.clone(),
+        migrate: true,
+        pool_size: 6,
+    };
+    Engine::new(PostgresStore::open(options).await.unwrap(), hub, Settings::default())
 }
 
 pub fn request() -> ClaimRequest {

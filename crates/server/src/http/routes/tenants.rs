@@ -1,5 +1,7 @@
 //! What belongs to the operator: tenants, and the keys of any of them.
 
+use std::time::Duration;
+
 use axum::Json;
 use axum::extract::{FromRequestParts, State};
 use http::StatusCode;
@@ -16,7 +18,9 @@ use crate::http::body::Input;
 use crate::http::error::{Refused, Result};
 use crate::http::path::At;
 use crate::http::query::Asked;
-use crate::http::wire::people::{CreatedKey, KeyList, NewKey, NewTenant, PatchTenant, Tenant, TenantList};
+use crate::http::wire::people::{
+    CreatedKey, KeyList, NewKey, NewTenant, PatchTenant, Purge, Purged, Tenant, TenantList,
+};
 
 /// Lets only the operator through.
 #[derive(Debug)]
@@ -153,4 +157,23 @@ fn renamed(error: Error) -> Error {
         Error::Invalid { message, .. } => Error::invalid("id", message),
         other => other,
     }
+}
+
+/// Forget old records
+///
+/// Ratings and crises of all tenants, by whole days: what is older than so many days goes, the day itself stays. A crisis
+/// that is held stays. The same happens by itself once a day.
+#[utoipa::path(
+    post, path = "/api/purge", operation_id = "purge", tag = "operator", request_body = Option<Purge>,
+    responses((status = 200, description = "How many went", body = Purged))
+)]
+pub async fn purge(State(app): State<App>, _: AsOperator, input: Input<Purge>) -> Result<Json<Purged>> {
+    let kept = |field: &'static str, days: Option<u32>| match days {
+        Some(days @ 1..=36_500) => Ok(Some(Duration::from_secs(u64::from(days) * 86_400))),
+        Some(_) => Err(Error::invalid(field, "must be 1 to 36500")),
+        None => Ok(None),
+    };
+    let ratings = kept("ratings_days", input.body.ratings_days)?;
+    let crises = kept("crisis_days", input.body.crisis_days)?;
+    Ok(Json(app.engine.purge_records(ratings, crises).await?.into()))
 }

@@ -14,7 +14,7 @@ use super::Conflict;
 use super::messages::{UpTo, UpToAsked};
 use crate::http::App;
 use crate::http::auth::Caller;
-use crate::http::body::Input;
+use crate::http::body::{Input, Text};
 use crate::http::error::Result;
 use crate::http::path::At;
 use crate::http::query::{Ask, Asked, Pairs};
@@ -184,9 +184,13 @@ pub async fn end(
     State(app): State<App>,
     caller: Caller,
     At(id): At<SessionId>,
-    input: Input<Option<EndRequest>>,
+    body: Text,
 ) -> Result<Json<EndDone>> {
-    let asked = input.body.unwrap_or_default();
+    // Nothing, `null` and `{}` all mean: no rating.
+    let asked: EndRequest = match body.text.as_str() {
+        "null" => EndRequest::default(),
+        text => sederunt_core::strict::read(text)?,
+    };
     let wish = EndWish {
         rating: asked.feedback.map(Into::into),
         source: asked.source.map_or(RatingSource::ApiEnd, Into::into),

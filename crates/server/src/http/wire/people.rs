@@ -9,7 +9,7 @@ use sederunt_core::{Error, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::words;
+use super::{Count, words};
 use crate::http::query::{Ask, Pairs};
 
 /// What a credential may do.
@@ -375,5 +375,29 @@ mod tests {
     fn an_id_in_a_link_keeps_its_path() {
         assert_eq!(path_segment("cli:main"), "cli:main");
         assert_eq!(path_segment("a b?#%é"), "a%20b%3F%23%25%C3%A9");
+    }
+}
+
+/// How long records are kept. Left out: as long as they are kept anyway.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schema(example = json!({"ratings_days": 180, "crisis_days": 90}))]
+pub struct Purge {
+    #[schema(minimum = 1, maximum = 36500)]
+    pub ratings_days: Option<u32>,
+    #[schema(minimum = 1, maximum = 36500)]
+    pub crisis_days: Option<u32>,
+}
+
+/// How many records went.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct Purged {
+    pub ratings: Count,
+    pub crises: Count,
+}
+
+impl From<sederunt_core::engine::Purged> for Purged {
+    fn from(purged: sederunt_core::engine::Purged) -> Self {
+        Self { ratings: Count(purged.ratings), crises: Count(purged.crises) }
     }
 }

@@ -24,6 +24,16 @@ use super::migrate;
 /// Pieces of rows that may wait to be written.
 const PIECES_AHEAD: usize = 4;
 
+/// What goes on counting where it was: the sequence, and the file and table that say where.
+const NUMBERED: [(&str, (&str, &str)); 6] = [
+    ("'session_keys'", ("main", "session_heads")),
+    ("pg_get_serial_sequence('docs', 'n')", ("main", "docs")),
+    ("pg_get_serial_sequence('approvals', 'n')", ("main", "approvals")),
+    ("pg_get_serial_sequence('memories', 'n')", ("memory", "memories")),
+    ("pg_get_serial_sequence('crisis_log', 'insertion_order')", ("crisis", "crisis_log")),
+    ("pg_get_serial_sequence('session_feedback', 'insertion_order')", ("feedback", "session_feedback")),
+];
+
 /// What was copied and found equal on both sides.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Copied {
@@ -58,8 +68,11 @@ async fn fill(
         )
         .await?;
     let total = source.rows().map_err(Error::internal)? * 2;
-    let last_key = |table| source.last_key(table).map_err(Error::internal);
-    let (sessions, docs, approvals) = (last_key("session_heads")?, last_key("docs")?, last_key("approvals")?);
+    let mut last_keys = Vec::with_capacity(NUMBERED.len());
+    for (_, (file, table)) in NUMBERED {
+        last_keys.push(source.last_key(file, table).map_err(Error::internal)?);
+    }
+    let installation = source.installation_key().map_err(Error::internal)?;
     client.batch_execute(&format!("SET LOCAL ROLE {}", Role::App.name())).await?;
     check_empty(&client).await?;
 
@@ -89,15 +102,14 @@ async fn fill(
         }
     }
     client.batch_execute("RESET ROLE").await?;
-    client
-        .execute(
-            "SELECT setval('session_keys', greatest($1::bigint, 1), $1::bigint > 0), \
-             setval(pg_get_serial_sequence('docs', 'n'), greatest($2::bigint, 1), $2::bigint > 0), \
-             setval(pg_get_serial_sequence('approvals', 'n'), greatest($3::bigint, 1), $3::bigint > 0), \
-             setval(pg_get_serial_sequence('tenants', 'tk'), greatest($4::bigint, 1))",
-            &[&sessions, &docs, &approvals, &i64::from(tenants.iter().copied().max().unwrap_or(1))],
-        )
-        .await?;
+    for ((sequence, _), last) in NUMBERED.iter().zip(&last_keys) {
+        let sql = format!("SELECT setval({sequence}, greatest($1::bigint, 1), $1::bigint > 0)");
+        client.execute(&sql, &[last]).await?;
+    }
+    let last_tenant = i64::from(tenants.iter().copied().max().unwrap_or(1));
+    let sql = "SELECT setval(pg_get_serial_sequence('tenants', 'tk'), greatest($1::bigint, 1))";
+    client.execute(sql, &[&last_tenant]).await?;
+    client.execute("UPDATE installation SET key = $1", &[&installation]).await?;
     client.batch_execute("COMMIT").await?;
     Ok(Copied {
         rows: TABLES.iter().zip(&ledger.written).map(|(table, digest)| (table.name, digest.rows)).collect(),

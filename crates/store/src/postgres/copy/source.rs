@@ -9,10 +9,15 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::tables::{Digest, Kind, TABLES, Table};
+use crate::sqlite;
 
 /// A piece is sent when it has this many rows, or this much text.
 const PIECE_ROWS: u64 = 1_000;
 const PIECE_BYTES: usize = 1024 * 1024;
+
+/// The files beside `threads`, and what the tables that are copied call them.
+const BESIDE: [(&str, &str); 3] =
+    [("memory", "memory.sqlite3"), ("crisis", "crisis.sqlite3"), ("feedback", "session_feedback.sqlite3")];
 
 /// What the reader hands over.
 pub(super) enum Piece {
@@ -31,14 +36,23 @@ pub(super) struct Source(Connection);
 
 impl Source {
     pub(super) fn open(directory: &Path) -> Result<Self> {
+        sqlite::settle(directory)?;
         let path = directory.join("threads.sqlite3");
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let open = || {
             let db = Connection::open_with_flags(&path, flags)?;
+            for (name, file) in BESIDE {
+                let file = directory.join(file);
+                db.execute(&format!("ATTACH ?1 AS {name}"), [file.to_string_lossy()])?;
+            }
             db.pragma_update(None, "query_only", "ON")?;
             // The first read fixes what is seen from here on.
             db.execute_batch("BEGIN")?;
-            db.query_row("SELECT count(*) FROM tenants", [], |row| row.get::<_, i64>(0))?;
+            for name in BESIDE.iter().map(|(name, _)| *name).chain(["main"]) {
+                db.query_row(&format!("SELECT count(*) FROM {name}.sqlite_schema"), [], |row| {
+                    row.get::<_, i64>(0)
+                })?;
+            }
             Ok::<_, rusqlite::Error>(db)
         };
         open()
@@ -58,9 +72,14 @@ impl Source {
     }
 
     /// The last surrogate that was given to a row of a table, whether it is still there or not.
-    pub(super) fn last_key(&self, table: &str) -> rusqlite::Result<i64> {
-        let sql = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = ?1";
-        self.0.query_row(sql, [table], |row| row.get(0))
+    pub(super) fn last_key(&self, file: &str, table: &str) -> rusqlite::Result<i64> {
+        let sql = format!("SELECT coalesce(max(seq), 0) FROM {file}.sqlite_sequence WHERE name = ?1");
+        self.0.query_row(&sql, [table], |row| row.get(0))
+    }
+
+    /// The secret of the installation: what was named under it must be found under it.
+    pub(super) fn installation_key(&self) -> rusqlite::Result<Vec<u8>> {
+        self.0.query_row("SELECT key FROM installation", [], |row| row.get(0))
     }
 
     /// A tenant without a name is being removed: it stays behind.

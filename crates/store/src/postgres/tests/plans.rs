@@ -8,7 +8,7 @@ use sederunt_core::UserId;
 use sederunt_core::approval::{ApprovalQuery, Assigned, State};
 use sederunt_core::library::{DocQuery, Kind};
 use sederunt_core::session::query::{Eyes, SessionQuery, Types};
-use sederunt_core::store::Update;
+use sederunt_core::store::{MemoryQuery, Update};
 use sederunt_core::work::ClaimOrder;
 
 use super::*;
@@ -24,8 +24,8 @@ type Looked = BTreeMap<String, (i64, i64)>;
 
 async fn looked_at(client: &Client, schema: &str) -> Looked {
     let sql = "SELECT relname::text, coalesce(seq_tup_read, 0), coalesce(idx_tup_fetch, 0)
-         FROM pg_stat_user_tables WHERE schemaname = $1";
-    let rows = client.query(sql, &[&schema]).await.unwrap();
+         FROM pg_stat_user_tables WHERE schemaname = ANY ($1)";
+    let rows = client.query(sql, &[&schemas(schema).as_slice()]).await.unwrap();
     rows.iter().map(|row| (row.get(0), (row.get(1), row.get(2)))).collect()
 }
 
@@ -212,4 +212,77 @@ fn a_key(n: usize) -> IdemKey {
     let scope =
         uuid::Uuid::from_u128((n as u128 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835));
     IdemKey { scope: *scope.as_bytes(), body: [1; 16], note: None }
+}
+
+/// All of it, generously. Looking through the talks, the memories or their words once in every round would be 12,000
+/// more each.
+const TALK_ROWS_MAX: i64 = 10_000;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_turn_recall_or_sweep_looks_through_a_whole_tenant() {
+    with_store(async |scene| {
+        scene.tenant_named("ours").await;
+        let admin = scene.admin().await;
+        scene.closing.send_replace(true);
+        let mut beside = Change::new(tenant("ours"));
+        for n in 0..SESSIONS {
+            let name = format!("s{n}");
+            scene.open("ours", &name).await;
+            let talk = Part {
+                on: On::Session(id(&name)),
+                guard: Guard::default(),
+                writes: smallvec![Write::Talk(Box::new(kept::seated()))],
+            };
+            beside = beside
+                .part(talk)
+                .record(Record::PutMemory(Box::new(kept::fact(&name, "ann", &name))))
+                .record(Record::AddRating(Box::new(kept::rating(n as u128, &name, "2026-01-01T00:00:00Z"))))
+                .record(Record::AddCrisis(Box::new(kept::crisis(n as u128, &name, "2026-01-01T00:00:00Z"))));
+        }
+        scene.commit(beside).await.unwrap();
+        let before = looked_at_now(scene, &admin).await;
+        for n in 0..ROUNDS {
+            every_recall(scene, n).await;
+        }
+        scene.close().await;
+        let after = settled(&admin, &scene.schema).await;
+        let rows: i64 = after.values().map(|(through, by_index)| through + by_index).sum::<i64>() - before;
+        assert!(rows > TALK_ROWS_MAX / 20, "nothing was counted");
+        assert!(rows <= TALK_ROWS_MAX, "{rows} rows were looked at: {after:?}");
+    })
+    .await;
+}
+
+async fn every_recall(scene: &Scene, n: usize) {
+    let (ours, name) = (&tenant("ours"), format!("s{}", n * 7 % SESSIONS));
+    let (_, talk) = scene.talk(ours, &id(&name)).await.unwrap().unwrap();
+    let part = Part {
+        on: On::Session(id(&name)),
+        guard: Guard::default(),
+        writes: smallvec![Write::Append(vec![message("hi")]), Write::Talk(Box::new(talk))],
+    };
+    let turn = Change::new(ours.clone())
+        .part(part)
+        .record(Record::PutMemory(Box::new(kept::fact(&name, "ann", &format!("{name} again")))))
+        .record(Record::DropMemory { id: format!("s{}", 300 + n).into() });
+    scene.commit(turn).await.unwrap();
+    let query = MemoryQuery {
+        owner: kept::owner("ann"),
+        kind: None,
+        words: Vec::new(),
+        since: None,
+        dormant: false,
+        after: None,
+        limit: 5,
+    };
+    assert_eq!(scene.memories(ours, query.clone()).await.unwrap().items.len(), 5);
+    let found = scene.memories(ours, MemoryQuery { words: vec![name.clone()], ..query }).await.unwrap();
+    assert_eq!(found.items.len(), 1);
+    assert!(scene.memory(ours, &name).await.unwrap().is_some());
+    assert_eq!(scene.ratings(ours, &name).await.unwrap().len(), 1);
+    let (from, to) = (kept::at("2025-01-01T00:00:00Z"), kept::at("2027-01-01T00:00:00Z"));
+    assert_eq!(scene.crises(ours, from, to, 5).await.unwrap().len(), 5);
+    assert_eq!(scene.silent_sittings(to, 5).await.unwrap().len(), 5);
+    assert!(scene.silent_sittings(from, 5).await.unwrap().is_empty());
+    assert!(scene.waiting_turns(5).await.unwrap().is_empty());
 }

@@ -5,20 +5,22 @@ use sederunt_core::approval::{Assigned, State};
 use super::*;
 use crate::narrow::Narrowed;
 
+impl SqliteStore {
+    async fn plan(&self, sql: &str) -> String {
+        let explain = |db: &rusqlite::Connection| {
+            let mut statement = db.prepare(&format!("EXPLAIN QUERY PLAN {sql}"))?;
+            let nulls = vec![rusqlite::types::Null; statement.parameter_count()];
+            statement
+                .query_map(rusqlite::params_from_iter(nulls), |row| row.get::<_, String>(3))?
+                .collect::<rusqlite::Result<Vec<_>>>()
+        };
+        self.near(explain).await.unwrap().join("; ")
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn claims_lists_and_sweeps_walk_their_indexes_without_sorting() {
     let store = in_memory();
-    let plan = async |sql: &'static str| {
-        store
-            .near(|db| {
-                db.prepare(&format!("EXPLAIN QUERY PLAN {sql}"))?
-                    .query_map([], |row| row.get::<_, String>(3))?
-                    .collect::<rusqlite::Result<Vec<_>>>()
-            })
-            .await
-            .unwrap()
-            .join("; ")
-    };
     for (sql, index) in [
         (
             "SELECT priority, sk FROM session_heads WHERE status = 'pending' AND held = 0 AND tk = 1 AND session_type = 'agent' \
@@ -43,10 +45,22 @@ async fn claims_lists_and_sweeps_walk_their_indexes_without_sorting() {
              s.user_id = 'ann' ORDER BY s.active_minute DESC, s.sk DESC LIMIT 5",
             "sessions_by_user",
         ),
+        (talk::SILENT, "talks_by_activity (active_at<?)"),
+        (memories::NEWEST, "memories_by_owner (tk=? AND owner=? AND kind=? AND n<?)"),
+        (memories::UNDER_WORD, "PRIMARY KEY (drawer=? AND word=?)"),
+        (ratings::OF_SESSION, "feedback_by_session (tk=? AND session_id_opaque=?)"),
+        (crises::BETWEEN, "crises_by_time (tk=? AND detected_at>? AND detected_at<?)"),
     ] {
-        let plan = plan(sql).await;
+        let plan = store.plan(sql).await;
         assert!(plan.contains(index) && !plan.contains("TEMP B-TREE") && !plan.contains("SCAN"), "{plan}");
     }
+}
+
+/// What waits is found by an index of nothing else, so reading that one through is reading what waits.
+#[tokio::test(flavor = "multi_thread")]
+async fn waiting_turns_are_found_among_those_that_wait() {
+    let plan = in_memory().plan(talk::WAITING).await;
+    assert!(plan.starts_with("SCAN k USING INDEX talks_waiting; SEARCH h"), "{plan}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

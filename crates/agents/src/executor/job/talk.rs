@@ -1,0 +1,162 @@
+//! What a model is told, what it says, and how that stands in the log.
+
+use sederunt_core::Error;
+use sederunt_core::engine::DraftEvent;
+use sederunt_core::json::Json;
+use sederunt_core::work::output::OutputType;
+use serde_json::json;
+use tokio::sync::mpsc;
+
+use super::super::kit::context_budget;
+use super::ends::fail;
+use super::{Halt, Job, Step, Work, event};
+use crate::context::{self, Input, Turn};
+use crate::model::{Delta, Reply};
+
+impl Job {
+    pub(super) async fn ask(&self, work: &mut Work) -> Step<Reply> {
+        let input = self.input(work);
+        let agent = work.brief.agent.as_ref().map(|agent| &agent.value);
+        let budget = context_budget(agent.and_then(|agent| agent.limits.context_tokens));
+        let built = context::build(&input, budget)
+            .map_err(|error| Halt::Settle(fail("context_too_long", &error.to_string(), false, None)))?;
+        let (said, mut heard) = mpsc::unbounded_channel::<String>();
+        let speaking = async {
+            let mut hear = move |delta| {
+                if let Delta::Text(text) = delta {
+                    let _ = said.send(text);
+                }
+            };
+            work.model.run(&built.request, &mut hear).await
+        };
+        let showing = async {
+            while let Some(mut text) = heard.recv().await {
+                while let Ok(more) = heard.try_recv() {
+                    text.push_str(&more);
+                }
+                if heard.is_closed() {
+                    // All of it has been said: the message itself is next.
+                    break;
+                }
+                // Only readers who are there now miss it if this fails; the message itself comes by the log.
+                let _ = self.engine.delta(&self.actor, &self.id, self.epoch, &text).await;
+            }
+        };
+        let (reply, ()) = tokio::join!(speaking, showing);
+        match reply {
+            Ok(reply) => {
+                let usage = self.kit.prices.cost(&work.model_name, reply.usage);
+                Ok(Reply { usage, ..reply })
+            }
+            Err(error) => {
+                let how = fail(error.code(), &error.to_string(), error.retryable(), Some(work));
+                Err(Halt::Settle(how))
+            }
+        }
+    }
+
+    fn input(&self, work: &Work) -> Input {
+        let Work { brief, specs, messages, .. } = work;
+        let details = &self.claimed.session.details;
+        let agent = brief.agent.as_ref().map(|agent| &agent.value);
+        let task = [details.title.as_deref(), brief.run.description.as_deref()];
+        let structured = brief
+            .run
+            .output
+            .as_ref()
+            .filter(|output| !matches!(output.kind, OutputType::None | OutputType::Text));
+        let mut given: Vec<(&str, Json)> = Vec::new();
+        given.extend(details.input.clone().map(|input| ("input", input)));
+        if !brief.results.is_empty() {
+            let results = Json::object(brief.results.iter().map(|(key, result)| (key.as_str(), result)));
+            given.push(("results_of_earlier_steps", results));
+        }
+        let input = match &given[..] {
+            [] => None,
+            [("input", only)] => Some(only.clone()),
+            all => Some(Json::object(all.iter().map(|(key, value)| (*key, value)))),
+        };
+        let any_object = || Json::stored(r#"{"type":"object"}"#);
+        Input {
+            instructions: agent.and_then(|agent| agent.instructions.clone()).unwrap_or_default(),
+            task: task.into_iter().flatten().collect::<Vec<_>>().join("\n\n"),
+            input,
+            entity: brief.entity.as_ref().map(|entity| entity.value.fields.clone()),
+            denials: brief
+                .run
+                .denials
+                .iter()
+                .map(|denial| denial.reason.clone().unwrap_or_else(|| "denied without a reason".to_owned()))
+                .collect(),
+            transcript: Turn::split(messages.iter().cloned()),
+            tools: specs.clone(),
+            output_schema: structured.map(|output| output.schema.clone().unwrap_or_else(any_object)),
+            ..Input::default()
+        }
+    }
+}
+
+/// A reply as it stands in the log.
+pub(super) fn words(step: u64, reply: &Reply) -> Result<Vec<DraftEvent>, Error> {
+    let mut usage = Some(serde_json::to_value(reply.usage).map_err(Error::internal)?);
+    let mut metadata = |mut fields: serde_json::Value| {
+        fields["step"] = step.into();
+        if let Some(usage) = usage.take() {
+            fields["usage"] = usage;
+        }
+        Json::of(&fields)
+    };
+    let text = |text: &str| Json::of(&json!([{"type": "text", "text": text}]));
+    let mut events = Vec::new();
+    if !reply.thinking.trim().is_empty() {
+        events.push(event("agent.thinking", metadata(json!({}))?, Some(text(&reply.thinking)?)));
+    }
+    if !reply.text.trim().is_empty() {
+        events.push(event("agent.message", metadata(json!({}))?, Some(text(&reply.text)?)));
+    }
+    for call in &reply.calls {
+        let fields = metadata(json!({"tool_call_id": call.id, "tool_name": call.name}))?;
+        let part = Json::object([("type", &Json::stored(r#""tool-call""#)), ("args", &call.args)]);
+        events.push(event("agent.tool_call", fields, Some(Json::of(&[part])?)));
+    }
+    if events.is_empty() {
+        // An empty reply used something up too.
+        events.push(event("agent.thinking", metadata(json!({}))?, Some(text("")?)));
+    }
+    Ok(events)
+}
+
+/// The JSON value that a text is, or holds between fences or braces.
+pub(super) fn json_in(text: &str) -> Option<Json> {
+    let whole = text.trim();
+    let fenced = whole
+        .strip_prefix("```json")
+        .or_else(|| whole.strip_prefix("```"))
+        .and_then(|rest| rest.trim_end().strip_suffix("```"));
+    let braced = || {
+        let (from, to) = (whole.find(['{', '['])?, whole.rfind(['}', ']'])?);
+        whole.get(from..=to)
+    };
+    [Some(whole), fenced, braced()]
+        .into_iter()
+        .flatten()
+        .find_map(|text| Json::parse(text.trim().as_bytes()).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_found_in_what_a_model_says() {
+        for (text, found) in [
+            (r#"{"a":1}"#, Some(r#"{"a":1}"#)),
+            ("```json\n[1, 2]\n```", Some("[1,2]")),
+            ("Here it is: {\"a\": {\"b\": 2}} — done.", Some(r#"{"a":{"b":2}}"#)),
+            ("nothing", None),
+            ("{broken", None),
+        ] {
+            assert_eq!(json_in(text).as_ref().map(Json::as_str), found, "{text}");
+        }
+    }
+}

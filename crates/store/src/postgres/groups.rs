@@ -1,0 +1,168 @@
+//! Where small changes meet that are no plain appends: sessions that are made, moved and settled. Whatever is queued
+//! while a commit is on its way goes into the next one, so that many callers share what a transaction costs. A group
+//! that is refused is carried out change by change: nobody is refused for another's sake.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use sederunt_core::error::Error;
+use sederunt_core::ids::SessionId;
+use sederunt_core::store::{Change, Committed, On, Part, Refusal, Write};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+use super::batch::Answer;
+use super::commit;
+use super::tx::Base;
+
+/// Groups that may be on their way at once: one that waits for a lock does not hold up the others.
+const DRIVERS: usize = 2;
+/// Changes of one group.
+const GROUP_MAX: usize = 32;
+/// A change with more parts than this is large enough to stand alone.
+const PARTS_MAX: usize = 4;
+
+/// A change, waiting.
+struct Waiting {
+    tk: i32,
+    change: Change,
+    done: oneshot::Sender<Answer>,
+}
+
+/// Takes changes until it is closed.
+#[derive(Debug)]
+pub(super) struct Groups(Mutex<Option<mpsc::UnboundedSender<Waiting>>>);
+
+impl Groups {
+    pub(super) fn start(base: &Arc<Base>) -> (Self, Vec<JoinHandle<()>>) {
+        let (put, queue) = mpsc::unbounded_channel();
+        let queue = Arc::new(tokio::sync::Mutex::new(queue));
+        let drivers = (0..DRIVERS).map(|_| tokio::spawn(drive(base.clone(), queue.clone())));
+        (Self(Mutex::new(Some(put))), drivers.collect())
+    }
+
+    /// Whether a change may share its transaction: it is small, and all that it does is in its parts.
+    pub(super) fn take(change: &Change) -> bool {
+        let small = |part: &Part| {
+            let forks = matches!(&part.on, On::New(new) if new.fork_of.is_some());
+            !forks && !part.writes.iter().any(|write| matches!(write, Write::Delete))
+        };
+        change.key.is_none()
+            && change.audit.is_none()
+            && change.records.is_empty()
+            && (1..=PARTS_MAX).contains(&change.parts.len())
+            && change.parts.iter().all(small)
+    }
+
+    pub(super) async fn apply(&self, tk: i32, change: Change) -> Answer {
+        let closed = || Refusal::from(Error::unavailable("the store is closing"));
+        let (done, answer) = oneshot::channel();
+        let put = self.0.lock().clone().ok_or_else(closed)?;
+        put.send(Waiting { tk, change, done }).map_err(|_| closed())?;
+        answer.await.unwrap_or_else(|_| Err(closed()))
+    }
+
+    /// Takes no more; what is queued is still committed.
+    pub(super) fn close(&self) {
+        self.0.lock().take();
+    }
+}
+
+async fn drive(base: Arc<Base>, queue: Arc<tokio::sync::Mutex<mpsc::UnboundedReceiver<Waiting>>>) {
+    loop {
+        let mut next = Vec::new();
+        if queue.lock().await.recv_many(&mut next, GROUP_MAX).await == 0 {
+            return;
+        }
+        while !next.is_empty() {
+            let (group, later) = apart(next);
+            commit_together(&base, group).await;
+            next = later;
+        }
+    }
+}
+
+/// A group of one tenant that names no session twice, and the rest.
+fn apart(waiting: Vec<Waiting>) -> (Vec<Waiting>, Vec<Waiting>) {
+    let mut named: HashSet<SessionId> = HashSet::new();
+    let tk = waiting.first().map(|first| first.tk);
+    waiting.into_iter().partition(|one| {
+        let fits = Some(one.tk) == tk && sessions(&one.change).all(|id| !named.contains(id));
+        // What a change that stays behind is about, nothing behind it may overtake.
+        named.extend(sessions(&one.change).cloned());
+        fits
+    })
+}
+
+fn sessions(change: &Change) -> impl Iterator<Item = &SessionId> {
+    change.parts.iter().map(|part| match &part.on {
+        On::Session(id) => id,
+        On::New(new) => &new.id,
+    })
+}
+
+async fn commit_together(base: &Base, group: Vec<Waiting>) {
+    let [first, rest @ ..] = &group[..] else { return };
+    if rest.is_empty() {
+        return commit_apart(base, group).await;
+    }
+    let mut all = first.change.clone();
+    all.parts.extend(rest.iter().flat_map(|one| one.change.parts.iter().cloned()));
+    match commit::apply(base, first.tk, &all).await {
+        Ok(Committed { at, parts, .. }) => {
+            let mut parts = parts.into_iter();
+            for one in group {
+                let parts = parts.by_ref().take(one.change.parts.len()).collect();
+                // Nobody waits any more: the change stands all the same.
+                let _ = one.done.send(Ok(Committed { at, parts, replay: None }));
+            }
+        }
+        // Whether it was written is not known: to try again could write it twice.
+        Err(Refusal::Rejected(error @ (Error::Unavailable(_) | Error::Internal(_)))) => {
+            let text = error.to_string();
+            for one in group {
+                let _ = one.done.send(Err(Error::unavailable(text.clone()).into()));
+            }
+        }
+        Err(_) => commit_apart(base, group).await,
+    }
+}
+
+async fn commit_apart(base: &Base, group: Vec<Waiting>) {
+    for one in group {
+        let answer = commit::apply(base, one.tk, &one.change).await;
+        let _ = one.done.send(answer);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sederunt_core::ids::TenantId;
+    use sederunt_core::store::Guard;
+
+    use super::*;
+
+    fn waiting(tk: i32, ids: &[&str]) -> Waiting {
+        let mut change = Change::new(TenantId::stored("t"));
+        for id in ids {
+            let on = On::Session(SessionId::stored(*id));
+            change.parts.push(Part { on, guard: Guard::default(), writes: Default::default() });
+        }
+        Waiting { tk, change, done: oneshot::channel().0 }
+    }
+
+    #[test]
+    fn a_group_is_of_one_tenant_and_names_no_session_twice() {
+        let names = |some: &[Waiting]| -> Vec<String> {
+            some.iter()
+                .map(|one| sessions(&one.change).map(SessionId::as_str).collect::<Vec<_>>().join("+"))
+                .collect()
+        };
+        let all =
+            [(1, &["a"][..]), (1, &["b", "c"]), (2, &["d"]), (1, &["c", "e"]), (1, &["e"]), (1, &["f"])];
+        let (group, later) = apart(all.iter().map(|(tk, ids)| waiting(*tk, ids)).collect());
+        assert_eq!(names(&group), ["a", "b+c", "f"]);
+        assert_eq!(names(&later), ["d", "c+e", "e"], "and the rest keeps its order");
+    }
+}
