@@ -11,6 +11,7 @@ pub use work::{
     Agents, Approve, Bundle, Criteria, Deny, Entities, Inbox, InboxOne, ListTasks, PageOf, Tasks, Work,
 };
 
+use crate::chat::commands::Tier;
 use crate::config::{Flag, Span};
 
 /// The session server for AI agents.
@@ -52,6 +53,11 @@ pub struct Global {
 pub enum Command {
     /// Start the server
     Serve(Serve),
+    /// Talk in the terminal
+    ///
+    /// Without --server it goes through the server that has the store open, or starts one for as long as the chat
+    /// lasts. Lines that are piped in are answered one by one.
+    Chat(Chat),
     /// Look at sessions, follow their logs, run them again
     #[command(subcommand, visible_alias = "session")]
     Sessions(Sessions),
@@ -151,6 +157,31 @@ pub struct Serve {
     /// Fill an empty store with sessions to look at, and keep some of them moving
     #[arg(long)]
     pub demo: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Chat {
+    /// The conversation to go on with; without it a new one
+    #[arg(long, value_name = "ID")]
+    pub thread_id: Option<String>,
+    /// Whose memory is used; without it the conversation has its own
+    #[arg(long, value_name = "ID")]
+    pub user_id: Option<String>,
+    /// Keep nothing: no conversation, no memory, no line of history; --user-id is ignored
+    #[arg(long)]
+    pub incognito: bool,
+    /// Which model answers
+    #[arg(long, value_enum, default_value_t)]
+    pub tier: Tier,
+    /// The model, where a server is started: eliza, openai:MODEL, anthropic:MODEL or scripted:FILE
+    #[arg(long, value_name = "MODEL")]
+    pub model: Option<String>,
+    /// The key to show to the server; --key-file keeps it out of the list of processes
+    #[arg(long, value_name = "KEY", env = "SEDERUNT_KEY", hide_env_values = true)]
+    pub key: Option<String>,
+    /// Write without colours, as NO_COLOR asks for too
+    #[arg(long)]
+    pub no_color: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -389,6 +420,9 @@ impl Cli {
             add("workers", "--workers", &serve.workers);
             add("model", "--model", &serve.model);
             add("response_model", "--response-model", &serve.response_model);
+        }
+        if let Command::Chat(chat) = &self.command {
+            add("model", "--model", &chat.model);
         }
         flags
     }

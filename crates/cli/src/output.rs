@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::exit::{Failure, Result};
 
 /// The way to stdout.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Out {
     json: bool,
     width: Option<usize>,

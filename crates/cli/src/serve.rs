@@ -3,6 +3,7 @@
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use sederunt::{Place, Sederunt};
 use sederunt_core::people::SecretHash;
@@ -24,57 +25,102 @@ pub async fn run(scene: &Scene, demo: bool) -> Result<()> {
     let mut server_config = server_config(config)?;
     server_config.check().map_err(refused)?;
     server_config.metrics = start_metrics();
-    let directory = config.directory();
-    if let Some(directory) = directory {
-        let holder = beside::holder(directory).await;
-        if holder != Holder::Nobody {
-            return Err(beside::in_use(directory, &holder));
-        }
-    }
-    let store = Sederunt::open(&config.store.0, config.options(true)?).await?;
-    let done = serve(scene, &store, server_config, demo).await;
-    if let Some(directory) = directory {
-        beside::forget(directory);
-    }
-    store.close().await;
-    done
-}
-
-async fn serve(scene: &Scene, store: &Sederunt, mut config: ServerConfig, demo: bool) -> Result<()> {
     // Before anybody can know that we are there: a signal that comes at once must drain, not kill.
     let signals = Signals::new()?;
-    let directory = scene.config.directory();
-    let key = match (&scene.config.operator_key_file, directory) {
-        (Some(file), _) => Some(beside::read_key(file)?),
-        (None, Some(directory)) => Some(beside::operator_key(directory)?),
-        (None, None) => None,
-    };
-    config.operator_key_hash = key.as_deref().map(SecretHash::of);
-    let kit = Arc::new(agents::kit(&scene.config)?);
-    config.talker = Some(agents::talker(store.engine(), kit.clone(), &scene.config)?);
-    let server = Server::bind(store.engine().clone(), config).await.map_err(refused)?;
-    let url = format!("http://{}", server.local_addr());
-    if let Some(directory) = directory {
-        beside::announce(directory, &Running { url: url.clone(), pid: std::process::id() })?;
-    }
-    let workers = Workers::start(store.engine(), kit, &scene.config)?;
-    let demo = demo.then(|| tokio::spawn(demo::run(store.engine().clone())));
-    tracing::info!(target: "sederunt", %url, store = %scene.config.store.0, "serving");
-    match scene.out.line(format!("listening on {url}")) {
+    let house = House::open(config, server_config).await?;
+    let demo = demo.then(|| tokio::spawn(demo::run(house.store.engine().clone())));
+    tracing::info!(target: "sederunt", url = %house.url, store = %config.store.0, "serving");
+    let said = match scene.out.line(format!("listening on {}", house.url)) {
         // Whoever started us may have no interest in the line.
-        Ok(()) | Err(Failure::Closed) => {}
-        Err(failure) => return Err(failure),
-    }
-    server.run(signals.stop(directory.map(Path::to_owned))).await;
-    if let Some(workers) = workers {
-        workers.stop(scene.config.shutdown.drain.0).await;
-    }
+        Ok(()) | Err(Failure::Closed) => {
+            house.serve(signals.stop(config.directory().map(Path::to_owned))).await;
+            Ok(())
+        }
+        Err(failure) => {
+            house.serve(std::future::ready(())).await;
+            Err(failure)
+        }
+    };
     if let Some(demo) = demo {
         demo.abort();
         let _ = demo.await;
     }
     tracing::info!(target: "sederunt", "stopped");
-    Ok(())
+    said
+}
+
+/// A store with a server over it, and what works beside them. Whoever opens it serves it: that also closes it.
+pub struct House {
+    pub url: String,
+    /// The operator's key, by which whoever opened it gets in.
+    pub key: String,
+    store: Sederunt,
+    server: Server,
+    workers: Option<Workers>,
+    directory: Option<PathBuf>,
+    drain: Duration,
+}
+
+impl House {
+    /// Opens the store and the port, and tells commands beside it where they are.
+    pub async fn open(config: &Config, server_config: ServerConfig) -> Result<Self> {
+        let directory = config.directory();
+        if let Some(directory) = directory {
+            let holder = beside::holder(directory).await;
+            if holder != Holder::Nobody {
+                return Err(beside::in_use(directory, &holder));
+            }
+        }
+        let store = Sederunt::open(&config.store.0, config.options(true)?).await?;
+        match Self::over(&store, config, server_config).await {
+            Ok((server, key, workers)) => Ok(Self {
+                url: format!("http://{}", server.local_addr()),
+                key,
+                store,
+                server,
+                workers,
+                directory: directory.map(Path::to_owned),
+                drain: config.shutdown.drain.0,
+            }),
+            Err(failure) => {
+                directory.into_iter().for_each(beside::forget);
+                store.close().await;
+                Err(failure)
+            }
+        }
+    }
+
+    async fn over(
+        store: &Sederunt,
+        config: &Config,
+        mut server_config: ServerConfig,
+    ) -> Result<(Server, String, Option<Workers>)> {
+        let key = match (&config.operator_key_file, config.directory()) {
+            (Some(file), _) => beside::read_key(file)?,
+            (None, Some(directory)) => beside::operator_key(directory)?,
+            (None, None) => beside::fresh_key(),
+        };
+        server_config.operator_key_hash = Some(SecretHash::of(&key));
+        let kit = Arc::new(agents::kit(config)?);
+        server_config.talker = Some(agents::talker(store.engine(), kit.clone(), config)?);
+        let server = Server::bind(store.engine().clone(), server_config).await.map_err(refused)?;
+        if let Some(directory) = config.directory() {
+            let url = format!("http://{}", server.local_addr());
+            beside::announce(directory, &Running { url, pid: std::process::id() })?;
+        }
+        let workers = Workers::start(store.engine(), kit, config)?;
+        Ok((server, key, workers))
+    }
+
+    /// Serves until `shutdown` is there, lets what was begun finish for a while, and closes everything.
+    pub async fn serve(self, shutdown: impl Future<Output = ()>) {
+        self.server.run(shutdown).await;
+        if let Some(workers) = self.workers {
+            workers.stop(self.drain).await;
+        }
+        self.directory.as_deref().into_iter().for_each(beside::forget);
+        self.store.close().await;
+    }
 }
 
 /// The wishes of the machine that we end.
@@ -111,7 +157,8 @@ impl Signals {
     }
 }
 
-fn server_config(config: &Config) -> Result<ServerConfig> {
+/// What the server over a store is told.
+pub fn server_config(config: &Config) -> Result<ServerConfig> {
     let rates = config.rates;
     Ok(ServerConfig {
         listen: address(&config.listen)?,
@@ -126,7 +173,7 @@ fn server_config(config: &Config) -> Result<ServerConfig> {
         keep_every: config.talk.sweep_every.0,
         // A node of many leaves sittings to the others; a store of its own has nobody else.
         finalize_max: match config.store.0 {
-            Place::Postgres(_) => std::time::Duration::ZERO,
+            Place::Postgres(_) => Duration::ZERO,
             Place::Directory(_) | Place::Memory => config.talk.finalize_on_shutdown.0,
         },
         drain_max: config.shutdown.drain.0,

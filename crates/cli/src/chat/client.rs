@@ -7,8 +7,10 @@ use super::commands::{Kind, Tier};
 use super::endings::Label;
 use crate::reach::path;
 
-/// Rows that one page of a list has at most.
-const PAGE: usize = 500;
+/// Rows that one page has at most, by what they are.
+const PAGE: usize = 1000;
+const MESSAGES_MAX: usize = 1000;
+const THREADS_MAX: usize = 100;
 
 /// A server to talk to, and as whom.
 #[derive(Clone, Debug)]
@@ -119,17 +121,19 @@ impl Talk {
     }
 
     pub async fn threads(&self, limit: usize) -> Result<Vec<Value>, Error> {
-        let query = [pair("limit", limit)];
+        let query = [pair("limit", limit.min(THREADS_MAX))];
         Ok(rows(self.client.get(&path(&["threads"], &query)).await?))
     }
 
-    /// What was said, oldest first.
-    pub async fn history(&self, thread: &str) -> Result<Vec<Value>, Error> {
-        Ok(rows(self.client.get(&path(&["threads", thread, "history"], &[])).await?))
+    /// What was said last, oldest first.
+    pub async fn history(&self, thread: &str, limit: usize) -> Result<Vec<Value>, Error> {
+        let query = [pair("limit", limit.min(MESSAGES_MAX))];
+        Ok(rows(self.client.get(&path(&["threads", thread, "history"], &query)).await?))
     }
 
     pub async fn state(&self, thread: &str) -> Result<Value, Error> {
-        self.client.get(&path(&["threads", thread, "state"], &[])).await
+        let mut answer: Value = self.client.get(&path(&["threads", thread, "state"], &[])).await?;
+        Ok(answer["state"].take())
     }
 
     pub async fn search(&self, text: &str) -> Result<Vec<Value>, Error> {
@@ -150,7 +154,8 @@ impl Talk {
         let mut cursor: Option<String> = None;
         loop {
             let mut query = self.whose(thread);
-            query.push(pair("limit", PAGE));
+            // Of rules there are few, and no pages.
+            query.extend((kind != Kind::Rule).then(|| pair("limit", PAGE)));
             query.extend(cursor.take().map(|cursor| pair("cursor", cursor)));
             let page: Value = self.client.get(&path(&["memory", kind.many()], &query)).await?;
             cursor = page["next_cursor"].as_str().map(str::to_owned);
@@ -166,8 +171,11 @@ impl Talk {
     }
 
     pub async fn set_recall(&self, thread: &str, enabled: bool) -> Result<(), Error> {
-        let path = path(&["memory", "recall"], &self.whose(thread));
-        self.client.patch::<Value>(&path, &json!({ "enabled": enabled })).await.map(drop)
+        let mut body = json!({ "enabled": enabled, "thread_id": thread });
+        if let Some(user) = &self.user {
+            body["user_id"] = user.as_str().into();
+        }
+        self.client.patch::<Value>(&path(&["memory", "recall"], &[]), &body).await.map(drop)
     }
 
     /// Whether the server lives, and whether it can work.

@@ -134,18 +134,17 @@ impl Repl {
     }
 
     pub async fn history(&mut self, count: usize) -> Result<()> {
-        let said = patiently(&mut self.interrupts, self.talk.history(&self.thread)).await?;
-        let last = &said[said.len().saturating_sub(count)..];
+        let said = patiently(&mut self.interrupts, self.talk.history(&self.thread, count)).await?;
         if self.out.is_json() {
-            return self.out.value(&Value::Array(last.to_vec()));
+            return self.out.value(&Value::Array(said));
         }
-        if last.is_empty() {
+        if said.is_empty() {
             return self.aside("Nothing was said yet.");
         }
-        for message in last {
+        for message in &said {
             let who = if message["role"] == "user" { "you" } else { "reply" };
             self.out.line(self.paint.dim(who))?;
-            self.out.raw(wrapped(&text_of(message), width(), "  ").as_bytes())?;
+            self.out.raw(wrapped(&plain(&message["text"]), width(), "  ").as_bytes())?;
         }
         Ok(())
     }
@@ -194,8 +193,7 @@ impl Repl {
     async fn state(&mut self) -> Result<Value> {
         match patiently(&mut self.interrupts, self.talk.state(&self.thread)).await {
             Err(failure) if failure.exit() == Exit::NotFound => Ok(json!({})),
-            Ok(mut answer) if answer["state"].is_object() => Ok(answer["state"].take()),
-            answer => answer,
+            state => state,
         }
     }
 
@@ -277,15 +275,6 @@ impl Repl {
     }
 }
 
-/// What was said in a message.
-fn text_of(message: &Value) -> String {
-    match &message["content"] {
-        Value::Array(parts) => parts.iter().map(|part| plain(&part["text"])).collect::<Vec<_>>().join("\n"),
-        Value::Null => plain(&message["text"]),
-        text => plain(text),
-    }
-}
-
 /// Whether a text has all the words, however they are written.
 fn has_all(text: &str, words: &str) -> bool {
     let text = text.to_lowercase();
@@ -295,17 +284,6 @@ fn has_all(text: &str, words: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_message_is_text_however_it_is_wrapped() {
-        for message in [
-            json!({"content": "hello"}),
-            json!({"content": [{"type": "text", "text": "hello"}]}),
-            json!({"text": "hello"}),
-        ] {
-            assert_eq!(text_of(&message), "hello", "{message}");
-        }
-    }
 
     #[test]
     fn a_memory_is_found_by_all_its_words() {

@@ -7,6 +7,7 @@ mod complete;
 mod editor;
 mod endings;
 mod history;
+mod host;
 mod leave;
 mod look;
 mod memory;
@@ -20,29 +21,30 @@ use sederunt_server::client::Client;
 use tokio::signal::unix::{SignalKind, signal};
 
 use self::client::Talk;
-use self::commands::{Tier, Verbosity};
+use self::commands::Verbosity;
 use self::editor::{Editor, Threads};
 use self::history::History;
+use self::host::Host;
 use self::memory::Lists;
 use self::render::Paint;
 use self::repl::{Front, Repl};
+use crate::args::Chat;
+use crate::commands::Scene;
 use crate::exit::{Failure, Result};
 use crate::output::Out;
 
-/// How somebody wants to talk.
-#[derive(Clone, Debug, Default)]
-pub struct Wish {
-    pub thread: Option<String>,
-    pub user: Option<String>,
-    pub incognito: bool,
-    pub tier: Tier,
-    pub no_color: bool,
+pub async fn run(scene: &Scene, wish: Chat) -> Result<()> {
+    let is_terminal =
+        !scene.out.is_json() && std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+    // What a program leaves open, its next call goes on with.
+    let host = Host::find(scene, &wish, !is_terminal).await?;
+    let done = talk(host.client.clone(), scene.out, wish, is_terminal).await;
+    host.close().await;
+    done
 }
 
 /// Talks until somebody leaves.
-pub async fn talk(client: Client, wish: Wish, json: bool) -> Result<()> {
-    let out = Out::new(json);
-    let is_terminal = !json && std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+async fn talk(client: Client, out: Out, wish: Chat, is_terminal: bool) -> Result<()> {
     let interrupts = signal(SignalKind::interrupt());
     let interrupts = interrupts.map_err(|error| Failure::io("cannot listen for Ctrl-C", &error))?;
     let threads = Threads::default();
@@ -55,8 +57,8 @@ pub async fn talk(client: Client, wish: Wish, json: bool) -> Result<()> {
     };
     let colour = is_terminal && !wish.no_color && variable("NO_COLOR").is_none_or(|wish| wish.is_empty());
     let mut repl = Repl {
-        talk: Talk::new(client, wish.user, wish.incognito),
-        thread: wish.thread.unwrap_or_else(drawn_thread),
+        talk: Talk::new(client, wish.user_id, wish.incognito),
+        thread: wish.thread_id.unwrap_or_else(drawn_thread),
         tier: wish.tier,
         verbosity: Verbosity::default(),
         traces: false,

@@ -75,10 +75,13 @@ impl Repl {
         matches!(self.front, Front::Terminal(_))
     }
 
-    async fn line(&self) -> Result<Typed> {
+    async fn line(&mut self) -> Result<Typed> {
         match &self.front {
             Front::Terminal(editor) => editor.line(self.paint.prompt(PROMPT)).await,
-            Front::Pipe => piped_line().await,
+            Front::Pipe => tokio::select! {
+                line = piped_line() => line,
+                _ = self.interrupts.recv() => Err(interrupted()),
+            },
         }
     }
 
@@ -188,8 +191,12 @@ pub async fn patiently<T>(
     forget_interrupts(interrupts).await;
     tokio::select! {
         done = work => Ok(done?),
-        _ = interrupts.recv() => Err(Failure::new(Exit::Error, "interrupted", "interrupted")),
+        _ = interrupts.recv() => Err(interrupted()),
     }
+}
+
+pub fn interrupted() -> Failure {
+    Failure::new(Exit::Error, "interrupted", "interrupted")
 }
 
 /// What was pressed before there was anything to interrupt means nothing.

@@ -7,9 +7,9 @@ use serde_json::Value;
 use super::client::Heard;
 use super::commands::Verbosity;
 use super::render::{Flow, Waiting, width};
-use super::repl::{Repl, forget_interrupts, patiently};
+use super::repl::{Repl, forget_interrupts, interrupted, patiently};
 use crate::exit::{Exit, Failure, Result};
-use crate::output::{plain, visible};
+use crate::output::{note, plain, visible};
 
 /// In front of every line of a reply that speaks to somebody in danger.
 const CRISIS_MARGIN: &str = "┃ ";
@@ -64,7 +64,10 @@ impl Repl {
                         return Ok(Reply { response: None, stopped });
                     }
                     waiting.stage("stopping");
-                    patiently(&mut self.interrupts, self.talk.stop(&self.thread)).await?;
+                    // What cannot be stopped any more is heard to its end.
+                    if let Err(failure) = patiently(&mut self.interrupts, self.talk.stop(&self.thread)).await {
+                        note(failure.to_string());
+                    }
                     continue;
                 }
             };
@@ -83,6 +86,7 @@ impl Repl {
                     if is_crisis(&response) && !flow.has_begun() {
                         *flow = Flow::new(width(), CRISIS_MARGIN);
                     }
+                    let stopped = response["stopped"] == true;
                     return Ok(Reply { response: Some(response), stopped });
                 }
                 Heard::Failed { .. } if stopped => return Ok(Reply { response: None, stopped }),
@@ -119,7 +123,7 @@ impl Repl {
                 heard = turn.next() => heard?,
                 _ = self.interrupts.recv() => {
                     self.talk.stop(&self.thread).await?;
-                    return Err(Failure::new(Exit::Error, "interrupted", "interrupted"));
+                    return Err(interrupted());
                 }
             };
             match heard {

@@ -25,7 +25,7 @@ use crate::config::{Config, Layers, Shown};
 use crate::exit::{Failure, Result};
 use crate::output::{Column, Out, note};
 use crate::reach::{Ask, Missing, Reach};
-use crate::{doctor, serve};
+use crate::{chat, doctor, serve};
 
 /// What every command is given.
 #[derive(Debug)]
@@ -102,6 +102,7 @@ pub async fn run(cli: Cli) -> Result<()> {
     let scene = Scene { config, shown, global: cli.global, out };
     match cli.command {
         Command::Serve(wish) => serve::run(&scene, wish.demo).await,
+        Command::Chat(wish) => chat::run(&scene, wish).await,
         Command::Sessions(command) => sessions::run(&scene, command).await,
         Command::Tasks(command) => tasks::run(&scene, command).await,
         Command::Agents(command) => library::agents(&scene, command).await,

@@ -11,9 +11,9 @@ use crate::exit::{Failure, Result};
 
 const PREFIX: &str = "SEDERUNT_";
 
-/// Variables under our prefix that others set: the name of the configuration file itself, our own
-/// test and build scripts, and what an orchestrator puts there for a service called `sederunt`.
-const FOREIGN: [&str; 6] = ["CONFIG", "TEST_", "PG_", "BENCH_", "SERVICE_", "PORT"];
+/// Variables under our prefix that are no settings: the name of the configuration file itself, the key of
+/// a client, our own test and build scripts, and what an orchestrator puts there for a service called `sederunt`.
+const FOREIGN: [&str; 7] = ["CONFIG", "KEY", "TEST_", "PG_", "BENCH_", "SERVICE_", "PORT"];
 
 /// A setting that was given on the command line.
 #[derive(Clone, Debug)]

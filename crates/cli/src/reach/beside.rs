@@ -96,11 +96,15 @@ pub fn forget(directory: &Path) {
     let _ = fs::remove_file(running_path(directory));
 }
 
+/// A key that nobody has yet.
+pub fn fresh_key() -> String {
+    format!("sdr_operator_{}", sederunt_core::ids::random_secret())
+}
+
 /// The operator's key of a store, made once.
 pub fn operator_key(directory: &Path) -> Result<String> {
     let path = key_path(directory);
-    let fresh = format!("sdr_operator_{}\n", sederunt_core::ids::random_secret());
-    match write_private(&path, &fresh) {
+    match write_private(&path, &format!("{}\n", fresh_key())) {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         Err(error) => return Err(Failure::io(path.display(), &error)),

@@ -17,7 +17,7 @@ use sederunt_server::client::Client;
 use serde_json::Value;
 
 pub use ask::{Ask, Decision, Noun, SessionFilter};
-pub use server::path;
+pub use server::{connect, path};
 
 use self::beside::Holder;
 use crate::args::Global;

@@ -1,8 +1,11 @@
 //! `sederunt chat`, by way of a pseudo-terminal and of pipes, against a server that answers by heart.
 
+#![expect(clippy::unwrap_used, reason = "a test says what it expects by failing")]
+
 mod commands;
 mod leaving;
 mod pipes;
+mod real;
 mod stub;
 mod talking;
 mod terminal;

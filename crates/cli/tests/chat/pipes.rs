@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::stub::Stub;
 use crate::terminal::Home;
 
-fn piped(home: &Home, args: &[&str], input: &str) -> Output {
+pub fn piped(home: &Home, args: &[&str], input: &str) -> Output {
     let mut child = Command::new(env!("CARGO_BIN_EXE_sederunt"))
         .arg("chat")
         .args(args)
@@ -24,7 +24,7 @@ fn piped(home: &Home, args: &[&str], input: &str) -> Output {
     child.wait_with_output().unwrap()
 }
 
-fn text(bytes: &[u8]) -> String {
+pub fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 

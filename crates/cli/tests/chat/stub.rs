@@ -122,7 +122,7 @@ impl Stub {
             json!({"type": "done", "response": {"response_text": text, "response_type": "talk",
                 "response_style": "conversational", "therapeutic_approach": null, "session_action": action,
                 "crisis": {"level": level, "confidence": 1.0, "reason_code": "no_signal", "flags": []},
-                "diagnostics": {"stages_us": {"safety": 100}}, "sequence": 2}})
+                "diagnostics": {"stages_us": {"safety": 100}}, "sequence": 2, "stopped": false}})
         };
         send(stage("safety", None));
         match message.as_str() {
@@ -131,7 +131,9 @@ impl Stub {
                 let (day, changed) = &*self.day;
                 let day = day.lock().unwrap();
                 drop(changed.wait_timeout_while(day, PATIENCE, |day| !day.stopped).unwrap());
-                send(done("Once upon a time", 0, "none"));
+                let mut whole = done("Once upon a time", 0, "none");
+                whole["response"]["stopped"] = true.into();
+                send(whole);
             }
             "i am in danger" => {
                 send(stage("route", Some("crisis")));
@@ -200,8 +202,8 @@ impl Stub {
             ("GET", ["api", "threads"]) => list(&[json!({"thread_id": "trip-to-rome", "turn_count": 3,
                 "message_count": 6, "has_context": true})]),
             ("GET", ["api", "threads", _, "history"]) => list(&[
-                json!({"role": "user", "content": "earlier"}),
-                json!({"role": "agent", "content": "indeed"}),
+                json!({"role": "user", "text": "earlier"}),
+                json!({"role": "assistant", "text": "indeed"}),
             ]),
             ("GET", ["api", "sessions", "trip-to-rome"]) => {
                 (200, json!({"id": "trip-to-rome", "turn_count": 3}))

@@ -1,0 +1,101 @@
+//! Where the server of a chat is: the one that was named, the one that has the store open, or one that is started
+//! here for as long as the chat lasts. The chat itself cannot tell.
+
+use rustix::process::{Resource, Rlimit, setrlimit};
+use sederunt::{Place, TenantId};
+use sederunt_server::client::Client;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use crate::args::Chat;
+use crate::commands::Scene;
+use crate::config::{AuthKind, StorePlace};
+use crate::exit::{Failure, Result};
+use crate::reach::beside::{self, Holder};
+use crate::reach::connect;
+use crate::serve::{House, server_config};
+
+/// A server to talk to.
+#[derive(Debug)]
+pub struct Host {
+    pub client: Client,
+    own: Option<Own>,
+}
+
+/// A server of our own.
+#[derive(Debug)]
+struct Own {
+    stop: oneshot::Sender<()>,
+    serving: JoinHandle<()>,
+}
+
+impl Host {
+    /// Finds one. What is incognito stays in this process, unless a server was named.
+    pub async fn find(scene: &Scene, wish: &Chat, lingers: bool) -> Result<Self> {
+        let global = &scene.global;
+        let tenant = TenantId::parse(&global.tenant)?;
+        let key = match &global.key_file {
+            Some(file) => Some(beside::read_key(file)?),
+            None => wish.key.clone(),
+        };
+        let model_refused = |url: &str| {
+            Failure::usage(format!("the server at {url} has its own model")).hint("leave out --model")
+        };
+        if let Some(url) = &global.server {
+            if wish.model.is_some() {
+                return Err(model_refused(url));
+            }
+            return Ok(Self { client: connect(url, key, &tenant)?, own: None });
+        }
+        if let Some(directory) = scene.config.directory().filter(|_| !wish.incognito)
+            && let Holder::Server(running) = beside::holder(directory).await
+        {
+            if wish.model.is_some() {
+                return Err(model_refused(&running.url));
+            }
+            let key = key.map_or_else(|| beside::read_key(&beside::key_path(directory)), Ok)?;
+            return Ok(Self { client: connect(&running.url, Some(key), &tenant)?, own: None });
+        }
+        Self::start(scene, wish.incognito, lingers).await
+    }
+
+    /// Starts one that only we, and who may read the store's directory, can call.
+    async fn start(scene: &Scene, incognito: bool, lingers: bool) -> Result<Self> {
+        let mut config = scene.config.clone();
+        config.listen = "127.0.0.1:0".to_owned();
+        config.auth = AuthKind::Keys;
+        config.public_url = None;
+        let mut tenant = TenantId::parse(&scene.global.tenant)?;
+        if incognito {
+            leave_no_core();
+            config.store = StorePlace(Place::Memory);
+            config.operator_key_file = None;
+            tenant = TenantId::stored("default");
+        }
+        let mut server = server_config(&config)?;
+        if lingers {
+            server.finalize_max = std::time::Duration::ZERO;
+        }
+        let house = House::open(&config, server).await?;
+        let client = connect(&house.url, Some(house.key.clone()), &tenant)?;
+        let (stop, stopped) = oneshot::channel();
+        let serving = tokio::spawn(house.serve(async {
+            let _ = stopped.await;
+        }));
+        Ok(Self { client, own: Some(Own { stop, serving }) })
+    }
+
+    /// Lets go of it; a server of our own ends in order.
+    pub async fn close(self) {
+        if let Some(Own { stop, serving }) = self.own {
+            let _ = stop.send(());
+            let _ = serving.await;
+        }
+    }
+}
+
+/// A crash must not write down what was said. Asking for less is always granted.
+fn leave_no_core() {
+    let none = Rlimit { current: Some(0), maximum: Some(0) };
+    let _ = setrlimit(Resource::Core, none);
+}
