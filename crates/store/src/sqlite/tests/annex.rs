@@ -212,7 +212,12 @@ async fn a_removed_tenant_leaves_the_other_files_even_after_a_crash() {
 async fn a_backup_holds_every_file_and_what_was_on_its_way() {
     let directory = TempDir::new().unwrap();
     let store = in_directory(&directory).unwrap();
-    store.left_behind(Change { records: records(), ..Change::new(tenant()) }).await;
+    store.commit(Change { records: records(), ..Change::new(tenant()) }).await.unwrap();
+    store.holds_the_records().await;
+    store.made("after").await;
+    assert_eq!(store.count("talk_outbox").await, 0, "only the other files have them now");
+    let late = Record::AddRating(Box::new(rating(3, "late", NEW)));
+    store.left_behind(Change::new(tenant()).record(late)).await;
     // From outside, as beside a server that has the store open: nothing was carried over.
     let home = directory.path();
     SqliteStore::restore(&home.join("store"), &home.join("beside")).unwrap();
@@ -223,6 +228,7 @@ async fn a_backup_holds_every_file_and_what_was_on_its_way() {
         SqliteStore::restore(&home.join(copy), &restored).unwrap();
         let again = open(Place::Directory(restored)).unwrap();
         again.holds_the_records().await;
+        assert_eq!(again.ratings(&tenant(), "late").await.unwrap(), [rating(3, "late", NEW)], "{copy}");
         assert_eq!(again.installation_key().await.unwrap(), key, "{copy}");
         again.close().await;
     }
