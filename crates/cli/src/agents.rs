@@ -129,6 +129,7 @@ pub fn talker(engine: &Engine, kit: Arc<Kit>, config: &Config) -> Result<Talker>
         response_model: config.response_model.clone(),
         safety,
         classify: config.safety.classify,
+        extract_by_model: config.talk.extract_by_model,
         instructions,
     };
     Ok(Talker::new(engine.clone(), kit, settings))

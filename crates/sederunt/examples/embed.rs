@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use sederunt::{
-    Actor, Append, ClaimRequest, DraftEvent, Json, OpenSession, Result, Settle, SourceKind, Status,
+    Actor, Append, ClaimRequest, DraftEvent, Json, OpenSession, Post, Result, Settle, SourceKind, Status,
     StreamItem,
 };
 use sederunt::{SessionType, limits};
@@ -46,6 +46,12 @@ pub async fn main() -> Result<()> {
             StreamItem::Ended => break,
         }
     }
+
+    // A turn: the built-in talker answers, and both the message and the reply are in the log.
+    let talker = store.talker()?;
+    let chat = talker.open(&me, "cli:turns", None).await?;
+    let taken = talker.post(&me, &chat, Post::text("Remember that my sister is called Mona")?, None).await?;
+    println!("{}", talker.reply_to(&me, taken).await?.text);
 
     // A piece of work: somebody queues it, a worker claims, reports and completes it.
     let work = OpenSession {

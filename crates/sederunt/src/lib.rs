@@ -37,11 +37,13 @@ mod place;
 pub use open::{Options, Sederunt, open};
 pub use place::Place;
 
+/// What runs turns and work: models, tools, the talker, the executor.
+pub use sederunt_agents as agents;
 pub use sederunt_core::access::{Actor, Role, ShareAccess};
 pub use sederunt_core::clock::{Clock, SystemClock};
 pub use sederunt_core::engine::{
     Append, AppendDone, CreatedKey, DraftEvent, Engine, HintStream, LogStream, NewKey, NewShare, NewUser,
-    Opened, Operator, Settings, StreamItem, Swept, UserPatch,
+    Opened, Operator, Post, Settings, StreamItem, Swept, UserPatch,
 };
 pub use sederunt_core::error::{Conflict, Error, Result};
 pub use sederunt_core::event::{Event, EventPage, EventQuery, EventType};

@@ -4,9 +4,12 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sederunt_agents::executor::Kit;
+use sederunt_agents::outbound::{Allow, Outbound};
+use sederunt_agents::talk::{Settings as TalkSettings, Talker};
 use sederunt_core::clock::SystemClock;
 use sederunt_core::engine::{Engine, Settings};
-use sederunt_core::error::Result;
+use sederunt_core::error::{Error, Result};
 use sederunt_core::live::Hub;
 use sederunt_core::store::Store;
 use sederunt_store::postgres::{PostgresOptions, PostgresStore};
@@ -86,6 +89,13 @@ impl Sederunt {
     /// The engine, to be cloned into tasks.
     pub fn engine(&self) -> &Engine {
         &self.engine
+    }
+
+    /// Somebody to talk to: the built-in talker, which needs no key and no network. For models of your own, hand a
+    /// [`Kit`] that has them to [`Talker::new`].
+    pub fn talker(&self) -> Result<Talker> {
+        let outbound = Outbound::new(Allow::default()).map_err(|error| Error::internal(error.to_string()))?;
+        Ok(Talker::new(self.engine.clone(), Arc::new(Kit::plain(outbound)), TalkSettings::default()))
     }
 
     /// Frees lost leases, ends what is overdue and forgets old keys, again and again until `stop`

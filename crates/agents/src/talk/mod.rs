@@ -43,6 +43,8 @@ pub struct Settings {
     pub safety: safety::Settings,
     /// Whether the default model judges what was said before the lexicon does.
     pub classify: bool,
+    /// Whether a model, where there is one, finds what is worth remembering; rules do otherwise.
+    pub extract_by_model: bool,
     /// What conversations without an agent are told.
     pub instructions: String,
 }

@@ -428,6 +428,30 @@ async fn silence_ends_a_sitting_and_another_word_does_not_let_it() {
 }
 
 #[tokio::test]
+async fn several_keepers_of_one_store_end_a_sitting_once() {
+    let world = World::new();
+    for n in 0..20 {
+        world.say(&format!("t{n}"), "I feel lonely since my dog died").await;
+        world.say(&format!("t{n}"), "I miss my dog").await;
+    }
+    world.clock.advance(IDLE);
+    let keepers: Vec<Talker> = (0..4)
+        .map(|_| {
+            let kit = Kit::plain(Outbound::new(Allow::default()).unwrap());
+            Talker::new(world.engine.clone(), Arc::new(kit), Settings::default())
+        })
+        .collect();
+    let kept = futures_util::future::join_all(keepers.iter().map(Talker::keep)).await;
+    let ended: usize = kept.into_iter().map(|kept| kept.unwrap().ended).sum();
+    assert_eq!(ended, 20);
+    for n in 0..20 {
+        let thread = format!("t{n}");
+        let ends = world.story(&thread).await.iter().filter(|said| *said == "sitting_ended").count();
+        assert_eq!((ends, world.remembered(&thread, None, Kind::Arc).await.len()), (1, 1), "{thread}");
+    }
+}
+
+#[tokio::test]
 async fn a_turn_that_finds_its_sitting_expired_ends_it_first() {
     let world = World::new();
     world.say("t", "I feel lonely since my dog died").await;

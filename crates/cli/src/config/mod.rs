@@ -75,6 +75,11 @@ pub const SETTINGS: &[Setting] = &[
         "10s",
         "how long ending open sittings may take when an embedded server stops; `0s` leaves them open",
     ),
+    setting(
+        "talk.extract_by_model",
+        "true",
+        "whether a model, where there is one, finds what is worth remembering",
+    ),
     setting("talk.lease", "30s", "how long a turn may be silent before another node goes on"),
     optional("safety_file", "the file with safe words, phrases and the region of the crisis response (TOML)"),
     setting("safety.classify", "false", "whether the model judges what is said before the lexicon does"),
@@ -148,6 +153,7 @@ pub struct Talk {
     pub idle_after: Span,
     pub sweep_every: Span,
     pub finalize_on_shutdown: Span,
+    pub extract_by_model: bool,
     pub lease: Span,
 }
 

@@ -42,6 +42,19 @@ pub struct Post {
     pub user: Option<String>,
 }
 
+impl Post {
+    /// Plain words that wait for their turn.
+    pub fn text(text: &str) -> Result<Self> {
+        Ok(Self {
+            content: Json::of(&text)?,
+            external_event_id: None,
+            on_busy: OnBusy::default(),
+            tier: Tier::default(),
+            user: None,
+        })
+    }
+}
+
 /// What became of a message.
 #[derive(Debug)]
 pub struct Posted {
