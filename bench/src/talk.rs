@@ -94,7 +94,6 @@ fn hold() -> Hold {
 fn post(text: &str) -> Result<Post> {
     Ok(Post {
         content: Json::of(&json!([{"type": "text", "text": text}]))?,
-        external_event_id: None,
         on_busy: OnBusy::Queue,
         tier: Tier::Fast,
         user: None,

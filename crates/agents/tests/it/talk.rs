@@ -164,7 +164,6 @@ impl World {
 fn post(text: &str, on_busy: OnBusy, user: Option<&str>) -> Post {
     Post {
         content: Json::of(&serde_json::json!([{"type": "text", "text": text}])).unwrap(),
-        external_event_id: None,
         on_busy,
         tier: Tier::Fast,
         user: user.map(str::to_owned),

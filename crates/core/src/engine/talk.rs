@@ -35,7 +35,6 @@ use crate::time::Timestamp;
 #[derive(Clone, Debug)]
 pub struct Post {
     pub content: Json,
-    pub external_event_id: Option<String>,
     pub on_busy: OnBusy,
     pub tier: Tier,
     /// Whose memory to use, where the caller may say so.
@@ -45,13 +44,7 @@ pub struct Post {
 impl Post {
     /// Plain words that wait for their turn.
     pub fn text(text: &str) -> Result<Self> {
-        Ok(Self {
-            content: Json::of(&text)?,
-            external_event_id: None,
-            on_busy: OnBusy::default(),
-            tier: Tier::default(),
-            user: None,
-        })
+        Ok(Self { content: Json::of(&text)?, on_busy: OnBusy::default(), tier: Tier::default(), user: None })
     }
 }
 
@@ -152,7 +145,6 @@ impl Engine {
         let draft = DraftEvent {
             kind: "user.message".to_owned(),
             content: Some(wish.content.clone()),
-            external_event_id: wish.external_event_id.clone(),
             ..DraftEvent::default()
         };
         let event =
@@ -192,14 +184,11 @@ impl Engine {
         let (session, talk, starts, opened) =
             planned.into_inner().ok_or_else(|| Error::internal("a commit lost its plan"))?;
         let (session, talk, appended) = landed(session, talk, *done)?;
-        let message = match appended.iter().find(|slot| is_message(slot)) {
-            Some(Appended::New(event)) => event.clone(),
-            _ => {
-                let repeats: Vec<u64> = appended.iter().map(Appended::sequence).collect();
-                let message = self.message_among(actor, id, &repeats).await?;
-                return Ok(Posted { session: id.clone(), message, fate: Fate::Repeated });
-            }
-        };
+        let message = appended
+            .into_iter()
+            .filter_map(new_event)
+            .find(|event| event.kind.as_str() == "user.message")
+            .ok_or_else(|| Error::internal("a commit lost its message"))?;
         let fate = if starts {
             let (epoch, turn) = (session.head.epoch, message.sequence);
             Fate::Started(Box::new(Begun {
@@ -763,10 +752,6 @@ fn landed(mut session: Session, mut talk: Talk, done: Committed) -> Result<(Sess
     session.head = part.head;
     talk.land(&part.appended, done.at);
     Ok((session, talk, part.appended))
-}
-
-fn is_message(slot: &Appended) -> bool {
-    matches!(slot, Appended::New(event) if event.kind.as_str() == "user.message")
 }
 
 fn new_event(slot: Appended) -> Option<Arc<Event>> {

@@ -63,7 +63,6 @@ async fn open(app: &App, caller: &Caller, request: &ChatRequest) -> Result<(Sess
     let id = app.talker.open(&caller.actor, &request.thread_id, mode).await?;
     let post = Post {
         content,
-        external_event_id: None,
         on_busy: sederunt_core::talk::turn::OnBusy::default(),
         tier: request.response_model_tier.map(Into::into).unwrap_or_default(),
         user: request.user_id.clone(),

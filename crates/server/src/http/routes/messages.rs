@@ -71,7 +71,6 @@ pub async fn post(
     }
     let wish = Post {
         content,
-        external_event_id: None,
         on_busy: input.body.on_busy.map(Into::into).unwrap_or_default(),
         tier: sederunt_core::talk::Tier::default(),
         user: None,
