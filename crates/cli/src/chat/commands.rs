@@ -327,7 +327,9 @@ fn count(word: &str) -> Option<usize> {
 }
 
 /// Letters that may be wrong in a word that is still recognised.
-const SLIPS_MAX: usize = 2;
+const fn slips_max(name: &str) -> usize {
+    if name.len() > 4 { 2 } else { 1 }
+}
 
 /// The command that was probably meant: the one it is the beginning of, or the one with the fewest letters wrong.
 fn nearest(word: &str) -> Option<&'static str> {
@@ -336,7 +338,7 @@ fn nearest(word: &str) -> Option<&'static str> {
         COMMANDS
             .iter()
             .map(|entry| (slips(word, entry.name), entry))
-            .filter(|(slips, entry)| *slips <= SLIPS_MAX && *slips < entry.name.len())
+            .filter(|(slips, entry)| *slips <= slips_max(entry.name))
             .min_by_key(|(slips, _)| *slips)
             .map(|(_, entry)| entry)
     };

@@ -91,6 +91,7 @@ fn an_unknown_command_is_answered_with_the_nearest() {
         ("/mem", Some("memory")),
         ("/treads", Some("threads")),
         ("/serach", Some("search")),
+        ("/nope", None),
         ("/frobnicate", None),
         ("/", None),
         ("/z", None),
