@@ -314,6 +314,11 @@ async fn a_model_that_fails_leaves_a_conversation_that_works() {
     assert_eq!(world.liveness("t").await, Liveness::Active);
 }
 
+/// Ends a runtime with everything on it, and waits until that is so.
+async fn gone(runtime: tokio::runtime::Runtime) {
+    tokio::task::spawn_blocking(move || runtime.shutdown_timeout(SOON)).await.unwrap();
+}
+
 #[tokio::test]
 async fn a_turn_whose_runner_is_gone_is_closed_and_the_next_one_works() {
     let (world, mut gate) = World::gated(false);
@@ -326,7 +331,7 @@ async fn a_turn_whose_runner_is_gone_is_closed_and_the_next_one_works() {
         std::future::pending::<()>().await;
     });
     gate.begins().await;
-    runtime.shutdown_background();
+    gone(runtime).await;
     world.clock.advance(Duration::from_secs(31));
     assert_eq!(world.liveness("t").await, Liveness::Interrupted);
     let taken = world.talker.post(&world.me, &id, post("two", OnBusy::Reject, None), None).await.unwrap();
@@ -352,7 +357,7 @@ async fn what_waits_behind_a_dead_turn_is_gone_on_with_by_whoever_keeps_the_stor
     while world.engine.standing(&world.me, &id).await.unwrap().talk.queue.is_empty() {
         tokio::task::yield_now().await;
     }
-    runtime.shutdown_background();
+    gone(runtime).await;
     world.clock.advance(Duration::from_secs(31));
     world.engine.sweep().await.unwrap();
     assert_eq!(world.liveness("t").await, Liveness::Interrupted);

@@ -376,7 +376,7 @@ impl Store for Apart {
         if self.sessions.is_empty() {
             return self.durable.share_by_hash(hash);
         }
-        Box::pin(either(self.durable.share_by_hash(hash.clone()), self.private.share_by_hash(hash)))
+        Box::pin(either(self.durable.share_by_hash(hash), self.private.share_by_hash(hash)))
     }
 
     fn share<'a>(&'a self, tenant: &'a TenantId, id: &'a str) -> BoxFuture<'a, Result<Option<Share>>> {

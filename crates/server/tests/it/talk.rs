@@ -140,7 +140,7 @@ async fn a_listener_that_hangs_up_does_not_stop_the_turn(ground: Ground) {
     drop(socket);
     let mut log = me.follow("/api/sessions/t/stream").await;
     loop {
-        let message = log.next().await.expect("the turn did not end");
+        let message = log.next().await.unwrap_or_else(|| panic!("the turn did not end"));
         if message.data.contains("\"session.turn\"") {
             assert!(message.data.contains("answered"), "{message:?}");
             break;
@@ -248,7 +248,7 @@ async fn a_sitting_that_fell_silent_is_ended_by_the_server(ground: Ground) {
     let mut log = me.follow("/api/sessions/t/stream?after=5").await;
     house.clock.advance(Duration::from_secs(20 * 60 + 1));
     loop {
-        let message = log.next().await.expect("nobody ended it");
+        let message = log.next().await.unwrap_or_else(|| panic!("nobody ended it"));
         if message.data.contains("session.sitting_ended") {
             assert!(message.data.contains("silence"), "{message:?}");
             break;
