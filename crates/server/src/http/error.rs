@@ -25,6 +25,8 @@ pub enum Refused {
     MediaType,
     /// A body that did not arrive in time.
     SlowBody,
+    /// A WebSocket that was asked for as if it were something else.
+    Upgrade,
 }
 
 impl From<Error> for Refused {
@@ -54,6 +56,7 @@ impl Refused {
             Self::Method => StatusCode::METHOD_NOT_ALLOWED,
             Self::MediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::SlowBody => StatusCode::REQUEST_TIMEOUT,
+            Self::Upgrade => StatusCode::UPGRADE_REQUIRED,
             Self::Core(error) => match error {
                 Error::BadJson(_) => StatusCode::BAD_REQUEST,
                 Error::Unauthenticated(_) => StatusCode::UNAUTHORIZED,
@@ -78,6 +81,7 @@ impl Refused {
             Self::Method => "method_not_allowed",
             Self::MediaType => "invalid",
             Self::SlowBody => "timeout",
+            Self::Upgrade => "upgrade_required",
         }
     }
 
@@ -88,6 +92,7 @@ impl Refused {
             Self::Method => "this path does not take that method; see `Allow`".to_owned(),
             Self::MediaType => "send the body as `Content-Type: application/json`".to_owned(),
             Self::SlowBody => "the body did not arrive in time; send it again".to_owned(),
+            Self::Upgrade => "this is a WebSocket: ask for an upgrade".to_owned(),
         }
     }
 

@@ -167,6 +167,7 @@ async fn a_socket_says_what_is_wrong_and_closes(ground: Ground) {
         );
     }
     house.anyone().get("/api/sessions/t").await.refused(404, "not_found");
+    house.anyone().get("/api/chat/stream").await.refused(426, "upgrade_required");
 }
 
 async fn a_message_is_kept_and_answered_through_the_log(ground: Ground) {

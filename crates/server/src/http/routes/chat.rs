@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
+use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
 use axum::response::Response;
 use sederunt_agents::talk::Progress;
@@ -16,6 +17,8 @@ use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::body::Input;
 use crate::http::error::{Refused, Result};
+use crate::http::query::Asked;
+use crate::http::wire::error::Envelope;
 use crate::http::wire::talk::{ChatRequest, ChatResponse, TurnRequest};
 
 /// Run a turn that leaves nothing
@@ -80,13 +83,19 @@ async fn open(app: &App, caller: &Caller, request: &ChatRequest) -> Result<(Sess
     get, path = "/api/chat/stream", operation_id = "chat_stream", tag = "talk",
     responses(
         (status = 101, description = "The connection becomes a WebSocket"),
-        (status = 426, description = "This is a WebSocket: ask for an upgrade")
+        (status = 426, description = "This is a WebSocket: `upgrade_required`", body = Envelope)
     )
 )]
-pub async fn stream(State(app): State<App>, caller: Caller, upgrade: WebSocketUpgrade) -> Response {
-    upgrade
+pub async fn stream(
+    State(app): State<App>,
+    caller: Caller,
+    Asked(()): Asked<()>,
+    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+) -> Result<Response> {
+    let upgrade = upgrade.map_err(|_| Refused::Upgrade)?;
+    Ok(upgrade
         .max_message_size(limits::BODY_BYTES_MAX)
-        .on_upgrade(move |socket| async move { serve(app, caller, socket).await })
+        .on_upgrade(move |socket| async move { serve(app, caller, socket).await }))
 }
 
 /// How long a client may take to say what it wants.
