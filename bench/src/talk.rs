@@ -48,7 +48,7 @@ pub fn all(bench: &Bench) -> Result<Vec<Row>> {
 /// The persistence part of a turn, by how much was said before.
 fn turns(bench: &Bench) -> Result<Vec<Row>> {
     let file = bench.dir.join("langgraph.sqlite3");
-    let peer = std::cell::RefCell::new(Peer::start(&bench.root, "langgraph.py", &file)?);
+    let peer = std::cell::RefCell::new(Peer::start(&bench.root, "checkpoints.py", &file)?);
     let seconds = if bench.quick { 0.5 } else { 2.0 };
     let mut rows = Vec::new();
     for (history, sessions, bar) in [(10, AT_ONCE, 2.0), (500, AT_ONCE, 8.0), (10, 1, 0.6), (500, 1, 1.5)] {

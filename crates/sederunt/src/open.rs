@@ -78,12 +78,13 @@ impl Sederunt {
                 PostgresStore::open(options).await?
             }
         };
-        let private = SqliteStore::open(SqliteOptions {
-            place: sqlite::Place::Memory,
-            clock: private,
-            hub: hub.clone(),
-        })?;
-        Ok(Self { engine: Engine::new(store, hub, settings).with_private(private) })
+        let heard = hub.clone();
+        let open = move || -> Result<Arc<dyn Store>> {
+            let place = sqlite::Place::Memory;
+            let options = SqliteOptions { place, clock: private.clone(), hub: heard.clone() };
+            Ok(SqliteStore::open(options)?)
+        };
+        Ok(Self { engine: Engine::new(store, hub, settings).with_private(open) })
     }
 
     /// The engine, to be cloned into tasks.

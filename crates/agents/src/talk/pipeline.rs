@@ -5,7 +5,6 @@
 //! and leaves nothing.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use sederunt_core::Error;
@@ -470,7 +469,7 @@ impl Talker {
 
     /// What people said to steer this turn since anybody looked; it is part of the turn now.
     async fn steering(&self, listener: &Listener<'_>) -> Result<Vec<String>, Failure> {
-        if !listener.stirred.swap(false, Ordering::Relaxed) {
+        if !listener.is_stirred() {
             return Ok(Vec::new());
         }
         let (_, sequences) = self.engine.look_at_turn(listener.begun).await?;

@@ -1,12 +1,11 @@
 //! One turn, from its claim to its close: the pipeline runs, the lease is renewed beside it, and whoever wants it to
 //! stop is heard at once.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use parking_lot::Mutex;
 use sederunt_core::engine::Begun;
 use sederunt_core::event::{Event, EventType, NewEvent};
 use sederunt_core::json::Json;
+use sederunt_core::live::RowWatch;
 use sederunt_core::memory::candidate::Buffer;
 use sederunt_core::talk::Fields;
 use sederunt_core::talk::turn::{Outcome, OutcomeKind};
@@ -30,8 +29,7 @@ pub(super) struct Listener<'a> {
     pub(super) begun: &'a Begun,
     heard: &'a UnboundedSender<Progress>,
     said: Mutex<String>,
-    /// The session's row has changed since anybody looked.
-    pub(super) stirred: AtomicBool,
+    row: Mutex<RowWatch>,
 }
 
 impl Listener<'_> {
@@ -49,6 +47,12 @@ impl Listener<'_> {
         let _ = self.heard.send(Progress::Chunk(text.to_owned()));
     }
 
+    /// Whether somebody wants something of this turn that nobody has looked at yet. What was acknowledged before this
+    /// is asked is never missed.
+    pub(super) fn is_stirred(&self) -> bool {
+        self.row.lock().has_changed()
+    }
+
     pub(super) fn has_said(&self) -> bool {
         !self.said.lock().is_empty()
     }
@@ -61,8 +65,8 @@ impl Talker {
         message: &Event,
         heard: &UnboundedSender<Progress>,
     ) -> Result<Reply, Error> {
-        let listener =
-            Listener { talker: self, begun, heard, said: Mutex::default(), stirred: AtomicBool::new(false) };
+        let row = Mutex::new(self.engine.hub().watch_row(begun.incarnation()));
+        let listener = Listener { talker: self, begun, heard, said: Mutex::default(), row };
         let answer = tokio::select! {
             answer = self.answer(&listener, message) => answer,
             cut = self.watch(&listener) => match cut {
@@ -89,10 +93,7 @@ impl Talker {
         beat.tick().await;
         loop {
             let looked = tokio::select! {
-                () = row.changed() => {
-                    listener.stirred.store(true, Ordering::Relaxed);
-                    self.engine.look_at_turn(begun).await.map(|(stop, _)| stop)
-                }
+                () = row.changed() => self.engine.look_at_turn(begun).await.map(|(stop, _)| stop),
                 _ = beat.tick() => self.engine.renew_turn(begun).await,
             };
             match looked {

@@ -21,6 +21,7 @@ use sederunt_core::json::Json;
 use sederunt_core::live::Hub;
 use sederunt_core::memory::Kind;
 use sederunt_core::session::{MemoryMode, SourceKind, Status};
+use sederunt_core::store::Store;
 use sederunt_core::talk::turn::OnBusy;
 use sederunt_core::talk::{Liveness, Tier};
 use sederunt_core::{Error, SessionId};
@@ -99,11 +100,12 @@ impl World {
 
     fn with(named: BTreeMap<String, Arc<dyn Model>>, default_model: &str) -> Self {
         let (clock, hub) = (Arc::new(SystemClock::default()), Arc::new(Hub::default()));
-        let store = || {
-            let options = SqliteOptions { place: Place::Memory, clock: clock.clone(), hub: hub.clone() };
-            SqliteStore::open(options).unwrap()
+        let (time, heard) = (clock.clone(), hub.clone());
+        let open = move || -> sederunt_core::Result<Arc<dyn Store>> {
+            let options = SqliteOptions { place: Place::Memory, clock: time.clone(), hub: heard.clone() };
+            Ok(SqliteStore::open(options)?)
         };
-        let engine = Engine::new(store(), hub.clone(), engine::Settings::default()).with_private(store());
+        let engine = Engine::new(open().unwrap(), hub, engine::Settings::default()).with_private(open);
         let mut kit = Kit::plain(Outbound::new(Allow::default()).unwrap());
         kit.named = named;
         kit.default_model = default_model.to_owned();

@@ -85,10 +85,11 @@ impl Engine {
         Self { store, hub, settings, private: false }
     }
 
-    /// Keeps incognito sessions in a store of their own, which must publish into the same hub.
+    /// Keeps incognito sessions in a store of their own, opened when the first of them is, which must publish into
+    /// the same hub.
     #[must_use]
-    pub fn with_private(self, private: Arc<dyn Store>) -> Self {
-        Self { store: Arc::new(Apart::new(self.store, private)), private: true, ..self }
+    pub fn with_private(self, open: impl Fn() -> Result<Arc<dyn Store>> + Send + Sync + 'static) -> Self {
+        Self { store: Arc::new(Apart::new(self.store, Box::new(open))), private: true, ..self }
     }
 
     pub fn store(&self) -> &Arc<dyn Store> {

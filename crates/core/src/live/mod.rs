@@ -190,6 +190,13 @@ pub struct RowWatch {
 }
 
 impl RowWatch {
+    /// Whether there was a change since this was asked last.
+    pub fn has_changed(&mut self) -> bool {
+        let changed = self.changes.has_changed().unwrap_or(false);
+        self.changes.mark_unchanged();
+        changed
+    }
+
     /// Waits for the next change.
     pub async fn changed(&mut self) {
         if self.changes.changed().await.is_err() {

@@ -1,12 +1,13 @@
 //! Two stores as one: sessions that must leave no trace live in the second one, in memory, and are gone with it.
 //!
-//! Which store a command belongs to follows from the session that it names. Lists, searches and everything that is
+//! The second one is opened with the first session that wants it. Which store a command belongs to follows from the session that it names. Lists, searches and everything that is
 //! not a session's are the durable store's: what is private is found by its id alone, in the process that holds it.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use dashmap::{DashMap, DashSet};
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 
 use super::{
     AuditLine, Change, Committed, Due, Hit, IdemKey, MemoryQuery, On, Record, RecordsKept, Refusal, Replay,
@@ -29,33 +30,64 @@ use crate::time::Timestamp;
 use crate::work::queue::{Bucket, QueueCounts, QueueItem, QueueOf};
 use crate::work::{ClaimOrder, Claimed};
 
+/// How the second store is opened.
+pub type Open = Box<dyn Fn() -> Result<Arc<dyn Store>> + Send + Sync>;
+
 /// The pair.
-#[derive(Debug)]
 pub struct Apart {
     durable: Arc<dyn Store>,
-    private: Arc<dyn Store>,
+    private: OnceLock<Arc<dyn Store>>,
+    open: Mutex<Open>,
     sessions: DashMap<(TenantId, SessionId), Incarnation>,
     incarnations: DashSet<Incarnation>,
     tenants: DashSet<TenantId>,
 }
 
+impl std::fmt::Debug for Apart {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Apart")
+            .field("durable", &self.durable)
+            .field("private", &self.private)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Apart {
-    pub fn new(durable: Arc<dyn Store>, private: Arc<dyn Store>) -> Self {
+    pub fn new(durable: Arc<dyn Store>, open: Open) -> Self {
         Self {
             durable,
-            private,
+            private: OnceLock::new(),
+            open: Mutex::new(open),
             sessions: DashMap::new(),
             incarnations: DashSet::new(),
             tenants: DashSet::new(),
         }
     }
 
-    fn of(&self, tenant: &TenantId, id: &SessionId) -> &Arc<dyn Store> {
-        if !self.sessions.is_empty() && self.sessions.contains_key(&(tenant.clone(), id.clone())) {
-            &self.private
-        } else {
-            &self.durable
+    /// The second store, opened now if it is not.
+    fn opened(&self) -> Result<&Arc<dyn Store>> {
+        let open = self.open.lock();
+        if let Some(private) = self.private.get() {
+            return Ok(private);
         }
+        let private = open()?;
+        Ok(self.private.get_or_init(|| private))
+    }
+
+    fn is_of_private(&self, tenant: &TenantId, id: &SessionId) -> bool {
+        !self.sessions.is_empty() && self.sessions.contains_key(&(tenant.clone(), id.clone()))
+    }
+
+    fn of(&self, tenant: &TenantId, id: &SessionId) -> &Arc<dyn Store> {
+        match self.private.get() {
+            Some(private) if self.is_of_private(tenant, id) => private,
+            _ => &self.durable,
+        }
+    }
+
+    /// The second store, if anything of this tenant is there.
+    fn private_of(&self, tenant: &TenantId) -> Option<&Arc<dyn Store>> {
+        self.private.get().filter(|_| self.tenants.contains(tenant))
     }
 
     /// Whose memory this is lies where its session lies.
@@ -71,28 +103,26 @@ impl Apart {
         for part in &change.parts {
             let private = match &part.on {
                 On::New(new) => new.details.memory_mode == MemoryMode::Incognito,
-                On::Session(id) => Arc::ptr_eq(self.of(&change.tenant, id), &self.private),
+                On::Session(id) => self.is_of_private(&change.tenant, id),
             };
             if private {
                 return Ok(true);
             }
         }
-        if !change.parts.is_empty() || self.sessions.is_empty() {
+        let Some(private) = self.private_of(&change.tenant).filter(|_| change.parts.is_empty()) else {
             return Ok(false);
-        }
+        };
         for record in &change.records {
-            let private = match record {
+            let is_private = match record {
                 Record::PutMemory(memory) => {
-                    Arc::ptr_eq(self.of_owner(&change.tenant, &memory.owner), &self.private)
+                    memory.owner.session_id().is_some_and(|id| self.is_of_private(&change.tenant, &id))
                 }
-                Record::DropMemory { id } => self.private.memory(&change.tenant, id).await?.is_some(),
-                Record::AddShare { share, .. } => {
-                    Arc::ptr_eq(self.of(&change.tenant, &share.session), &self.private)
-                }
-                Record::RevokeShare { id } => self.private.share(&change.tenant, id).await?.is_some(),
+                Record::DropMemory { id } => private.memory(&change.tenant, id).await?.is_some(),
+                Record::AddShare { share, .. } => self.is_of_private(&change.tenant, &share.session),
+                Record::RevokeShare { id } => private.share(&change.tenant, id).await?.is_some(),
                 _ => false,
             };
-            if private {
+            if is_private {
                 return Ok(true);
             }
         }
@@ -100,13 +130,13 @@ impl Apart {
     }
 
     /// The private store knows a tenant as soon as something of it is kept there.
-    async fn admit(&self, tenant: &TenantId) -> Result<()> {
+    async fn admit(&self, private: &Arc<dyn Store>, tenant: &TenantId) -> Result<()> {
         if self.tenants.contains(tenant) {
             return Ok(());
         }
-        if self.private.tenant(tenant).await?.is_none() {
+        if private.tenant(tenant).await?.is_none() {
             let audit = Audit { actor: "engine".into(), action: "tenant.create", target: tenant.to_string() };
-            match self.private.create_tenant(tenant, audit).await {
+            match private.create_tenant(tenant, audit).await {
                 Ok(_) | Err(Error::Conflict(Conflict::AlreadyExists)) => {}
                 Err(error) => return Err(error),
             }
@@ -116,7 +146,8 @@ impl Apart {
     }
 
     async fn commit_privately(&self, change: Change) -> Result<Committed, Refusal> {
-        self.admit(&change.tenant).await?;
+        let private = self.opened()?;
+        self.admit(private, &change.tenant).await?;
         let tenant = change.tenant.clone();
         let news: Vec<(SessionId, Incarnation)> = change
             .parts
@@ -135,7 +166,7 @@ impl Apart {
                 On::New(_) => None,
             })
             .collect();
-        let done = self.private.commit(change).await?;
+        let done = private.commit(change).await?;
         for (id, incarnation) in news {
             self.incarnations.insert(incarnation);
             self.sessions.insert((tenant.clone(), id), incarnation);
@@ -170,6 +201,10 @@ async fn both<'a, T>(
     Ok(all)
 }
 
+async fn sum(first: BoxFuture<'_, Result<u64>>, second: BoxFuture<'_, Result<u64>>) -> Result<u64> {
+    Ok(first.await? + second.await?)
+}
+
 impl Store for Apart {
     fn now(&self) -> BoxFuture<'_, Result<Timestamp>> {
         self.durable.now()
@@ -194,10 +229,10 @@ impl Store for Apart {
     }
 
     fn recall<'a>(&'a self, tenant: &'a TenantId, key: IdemKey) -> BoxFuture<'a, Result<Option<Replay>>> {
-        if !self.tenants.contains(tenant) {
-            return self.durable.recall(tenant, key);
+        match self.private_of(tenant) {
+            None => self.durable.recall(tenant, key),
+            Some(private) => Box::pin(either(self.durable.recall(tenant, key), private.recall(tenant, key))),
         }
-        Box::pin(either(self.durable.recall(tenant, key), self.private.recall(tenant, key)))
     }
 
     fn claim(&self, order: ClaimOrder) -> BoxFuture<'_, Result<Vec<Claimed>>> {
@@ -251,10 +286,12 @@ impl Store for Apart {
     }
 
     fn approval<'a>(&'a self, tenant: &'a TenantId, id: &'a str) -> BoxFuture<'a, Result<Option<Approval>>> {
-        if !self.tenants.contains(tenant) {
-            return self.durable.approval(tenant, id);
+        match self.private_of(tenant) {
+            None => self.durable.approval(tenant, id),
+            Some(private) => {
+                Box::pin(either(self.durable.approval(tenant, id), private.approval(tenant, id)))
+            }
         }
-        Box::pin(either(self.durable.approval(tenant, id), self.private.approval(tenant, id)))
     }
 
     fn approvals<'a>(
@@ -274,14 +311,18 @@ impl Store for Apart {
     }
 
     fn silent_sittings(&self, active_before: Timestamp, limit: usize) -> BoxFuture<'_, Result<Vec<Due>>> {
-        Box::pin(both(
-            self.durable.silent_sittings(active_before, limit),
-            self.private.silent_sittings(active_before, limit),
-        ))
+        let durable = self.durable.silent_sittings(active_before, limit);
+        match self.private.get() {
+            None => durable,
+            Some(private) => Box::pin(both(durable, private.silent_sittings(active_before, limit))),
+        }
     }
 
     fn waiting_turns(&self, limit: usize) -> BoxFuture<'_, Result<Vec<Due>>> {
-        Box::pin(both(self.durable.waiting_turns(limit), self.private.waiting_turns(limit)))
+        match self.private.get() {
+            None => self.durable.waiting_turns(limit),
+            Some(private) => Box::pin(both(self.durable.waiting_turns(limit), private.waiting_turns(limit))),
+        }
     }
 
     fn memories<'a>(
@@ -293,10 +334,10 @@ impl Store for Apart {
     }
 
     fn memory<'a>(&'a self, tenant: &'a TenantId, id: &'a str) -> BoxFuture<'a, Result<Option<Memory>>> {
-        if !self.tenants.contains(tenant) {
-            return self.durable.memory(tenant, id);
+        match self.private_of(tenant) {
+            None => self.durable.memory(tenant, id),
+            Some(private) => Box::pin(either(self.durable.memory(tenant, id), private.memory(tenant, id))),
         }
-        Box::pin(either(self.durable.memory(tenant, id), self.private.memory(tenant, id)))
     }
 
     fn records_kept<'a>(
@@ -304,23 +345,23 @@ impl Store for Apart {
         tenant: &'a TenantId,
         opaque: Option<&'a str>,
     ) -> BoxFuture<'a, Result<RecordsKept>> {
-        if !self.tenants.contains(tenant) {
-            return self.durable.records_kept(tenant, opaque);
-        }
+        let Some(private) = self.private_of(tenant) else { return self.durable.records_kept(tenant, opaque) };
         Box::pin(async move {
             let (a, b) = (
                 self.durable.records_kept(tenant, opaque).await?,
-                self.private.records_kept(tenant, opaque).await?,
+                private.records_kept(tenant, opaque).await?,
             );
             Ok(RecordsKept { ratings: a.ratings + b.ratings, crises: a.crises + b.crises })
         })
     }
 
     fn ratings<'a>(&'a self, tenant: &'a TenantId, opaque: &'a str) -> BoxFuture<'a, Result<Vec<Rating>>> {
-        if !self.tenants.contains(tenant) {
-            return self.durable.ratings(tenant, opaque);
+        match self.private_of(tenant) {
+            None => self.durable.ratings(tenant, opaque),
+            Some(private) => {
+                Box::pin(both(self.durable.ratings(tenant, opaque), private.ratings(tenant, opaque)))
+            }
         }
-        Box::pin(both(self.durable.ratings(tenant, opaque), self.private.ratings(tenant, opaque)))
     }
 
     fn crises<'a>(
@@ -334,15 +375,18 @@ impl Store for Apart {
     }
 
     fn purge_ratings(&self, before: Timestamp) -> BoxFuture<'_, Result<u64>> {
-        Box::pin(async move {
-            Ok(self.durable.purge_ratings(before).await? + self.private.purge_ratings(before).await?)
-        })
+        match self.private.get() {
+            None => self.durable.purge_ratings(before),
+            Some(private) => Box::pin(sum(self.durable.purge_ratings(before), private.purge_ratings(before))),
+        }
     }
 
     fn purge_crises(&self, before: Timestamp, now: Timestamp) -> BoxFuture<'_, Result<u64>> {
-        Box::pin(async move {
-            Ok(self.durable.purge_crises(before, now).await? + self.private.purge_crises(before, now).await?)
-        })
+        let durable = self.durable.purge_crises(before, now);
+        match self.private.get() {
+            None => durable,
+            Some(private) => Box::pin(sum(durable, private.purge_crises(before, now))),
+        }
     }
 
     fn installation_key(&self) -> BoxFuture<'_, Result<[u8; 32]>> {
@@ -373,17 +417,17 @@ impl Store for Apart {
     }
 
     fn share_by_hash(&self, hash: SecretHash) -> BoxFuture<'_, Result<Option<Share>>> {
-        if self.sessions.is_empty() {
-            return self.durable.share_by_hash(hash);
+        match self.private.get() {
+            None => self.durable.share_by_hash(hash),
+            Some(private) => Box::pin(either(self.durable.share_by_hash(hash), private.share_by_hash(hash))),
         }
-        Box::pin(either(self.durable.share_by_hash(hash), self.private.share_by_hash(hash)))
     }
 
     fn share<'a>(&'a self, tenant: &'a TenantId, id: &'a str) -> BoxFuture<'a, Result<Option<Share>>> {
-        if !self.tenants.contains(tenant) {
-            return self.durable.share(tenant, id);
+        match self.private_of(tenant) {
+            None => self.durable.share(tenant, id),
+            Some(private) => Box::pin(either(self.durable.share(tenant, id), private.share(tenant, id))),
         }
-        Box::pin(either(self.durable.share(tenant, id), self.private.share(tenant, id)))
     }
 
     fn user<'a>(&'a self, tenant: &'a TenantId, id: &'a UserId) -> BoxFuture<'a, Result<Option<User>>> {
@@ -430,9 +474,10 @@ impl Store for Apart {
 
     fn delete_tenant<'a>(&'a self, id: &'a TenantId) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
-            if self.tenants.remove(id).is_some() {
+            if let Some(private) = self.private_of(id) {
+                self.tenants.remove(id);
                 self.sessions.retain(|(tenant, _), _| tenant != id);
-                self.private.delete_tenant(id).await?;
+                private.delete_tenant(id).await?;
             }
             self.durable.delete_tenant(id).await
         })
@@ -443,13 +488,18 @@ impl Store for Apart {
     }
 
     fn due(&self, silent_since: Timestamp, limit: usize) -> BoxFuture<'_, Result<Vec<Due>>> {
-        Box::pin(both(self.durable.due(silent_since, limit), self.private.due(silent_since, limit)))
+        let durable = self.durable.due(silent_since, limit);
+        match self.private.get() {
+            None => durable,
+            Some(private) => Box::pin(both(durable, private.due(silent_since, limit))),
+        }
     }
 
     fn purge_keys(&self, before: Timestamp) -> BoxFuture<'_, Result<u64>> {
-        Box::pin(async move {
-            Ok(self.durable.purge_keys(before).await? + self.private.purge_keys(before).await?)
-        })
+        match self.private.get() {
+            None => self.durable.purge_keys(before),
+            Some(private) => Box::pin(sum(self.durable.purge_keys(before), private.purge_keys(before))),
+        }
     }
 
     fn spread_delta(&self, delta: live::Delta) {
@@ -472,7 +522,9 @@ impl Store for Apart {
 
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
-            self.private.close().await;
+            if let Some(private) = self.private.get() {
+                private.close().await;
+            }
             self.durable.close().await;
         })
     }

@@ -107,7 +107,8 @@ impl House {
             }
             Ground::Postgres => postgres(&clock, &hub).await,
         };
-        let private = sqlite(Place::Memory, &clock, &hub);
+        let (time, heard) = (clock.clone(), hub.clone());
+        let private = move || Ok(sqlite(Place::Memory, &time, &heard));
         let engine = Engine::new(store, hub, Settings::default()).with_private(private);
         let mut config = ServerConfig {
             listen: "127.0.0.1:0".parse().unwrap(),

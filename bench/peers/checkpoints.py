@@ -4,7 +4,7 @@ Driven by the benchmark, so that its rounds can be interleaved with others: afte
 `seconds sessions messages`, takes turns for that long with so many threads, each on a session of its own with so many
 messages of history, and prints what it did as one line of JSON.
 
-    langgraph.py FILE
+    checkpoints.py FILE
 """
 
 import json
