@@ -184,3 +184,5 @@ pub const TOOL_NAME_BYTES_MAX: usize = 64;
 pub const CRISIS_KEPT: Duration = Duration::from_secs(90 * 24 * 3600);
 /// How long ratings are kept: longer, since they are looked at over quarters.
 pub const RATINGS_KEPT: Duration = Duration::from_secs(180 * 24 * 3600);
+/// Memories of each kind beside the hits of a search.
+pub const FOUND_MEMORIES_MAX: usize = 20;

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::feedback::retention_cutoff;
 use crate::ids::{SessionId, UserId};
 use crate::limits;
-use crate::memory::{Body, Kind, Memory, Owner, Profile, profile_id};
+use crate::memory::{Body, Kind, Memory, Owner, Profile, profile_id, recall, words};
 use crate::session::query::Page;
 use crate::store::{Change, MemoryQuery, Record};
 
@@ -81,6 +81,27 @@ impl Engine {
             limit,
         };
         self.store.memories(&actor.tenant, query).await
+    }
+
+    /// What the caller's own memory holds about some words, best first; a caller without a user has none.
+    pub async fn search_memories(&self, actor: &Actor, text: &str) -> Result<Vec<Memory>> {
+        let words: Vec<String> = words::set(text).into_iter().collect();
+        let Some(user) = actor.user.as_ref().filter(|_| !words.is_empty()) else { return Ok(Vec::new()) };
+        let mut found = Vec::new();
+        for kind in [Kind::Fact, Kind::Arc] {
+            let query = MemoryQuery {
+                owner: Owner::user(user),
+                kind: Some(kind),
+                words: words.clone(),
+                since: None,
+                dormant: false,
+                after: None,
+                limit: limits::FOUND_MEMORIES_MAX,
+            };
+            let hits = self.store.memories(&actor.tenant, query).await?.items;
+            found.extend(recall::rank(text, &hits).into_iter().cloned());
+        }
+        Ok(found)
     }
 
     /// The standing rules of an owner.

@@ -332,6 +332,9 @@ async fn strangers_find_nothing(ground: Ground) {
     bob.post("/api/chat", asked).await.refused(403, "denied");
     let own = ada.get("/api/memory/facts").await.expect(200).body;
     assert_eq!(own["items"].as_array().unwrap().len(), 1);
+    let found = ada.get("/api/search?q=cat").await.expect(200).body;
+    assert_eq!(found["memories"][0]["kind"], "fact", "{found}");
+    assert_eq!(bob.get("/api/search?q=cat").await.expect(200).body["memories"], json!([]));
     let worker = house.key(Role::Worker, "").await;
     chat(&worker, "w", "Hello").await.refused(403, "denied");
     worker.get("/api/memory/facts?thread_id=t").await.refused(403, "denied");

@@ -11,7 +11,8 @@ use crate::http::wire::search::{Hits, SearchAsked, SearchQuery};
 
 /// Search
 ///
-/// Messages, titles and descriptions that contain all the words, newest first.
+/// Messages, titles and descriptions that contain all the words, newest first; and, with the first page, what the
+/// caller's own memory holds about them.
 #[utoipa::path(
     get, path = "/api/search", operation_id = "search", tag = "sessions", params(SearchAsked),
     responses((status = 200, description = "A page of hits", body = Hits))
@@ -21,5 +22,10 @@ pub async fn search(
     caller: Caller,
     Asked(asked): Asked<SearchQuery>,
 ) -> Result<Json<Hits>> {
-    Ok(Json(app.engine.search(&caller.actor, &asked.q, asked.after, asked.limit).await?.into()))
+    let mut hits: Hits = app.engine.search(&caller.actor, &asked.q, asked.after, asked.limit).await?.into();
+    if asked.after.is_none() {
+        let found = app.engine.search_memories(&caller.actor, &asked.q).await?;
+        hits.memories = found.into_iter().map(Into::into).collect();
+    }
+    Ok(Json(hits))
 }

@@ -1,6 +1,7 @@
 //! Search and hints on the wire.
 
 use sederunt_core::live::Hint as CoreHint;
+use sederunt_core::memory::Memory;
 use sederunt_core::session::query::Page;
 use sederunt_core::store::Hit as CoreHit;
 use sederunt_core::{Error, limits};
@@ -56,10 +57,28 @@ pub struct Hit {
     pub snippet: String,
 }
 
+/// Something that is remembered of the caller.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct FoundMemory {
+    pub id: String,
+    /// `fact` or `arc`.
+    pub kind: String,
+    pub text: String,
+}
+
+impl From<Memory> for FoundMemory {
+    fn from(memory: Memory) -> Self {
+        Self { kind: memory.kind().as_str().to_owned(), text: memory.text(), id: memory.id }
+    }
+}
+
 /// A page of hits, newest first.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Hits {
     pub items: Vec<Hit>,
+    /// What the caller's own memory holds, best first; with the first page alone.
+    #[serde(default)]
+    pub memories: Vec<FoundMemory>,
     pub next_cursor: Option<String>,
 }
 
@@ -72,6 +91,7 @@ impl From<Page<CoreHit, i64>> for Hits {
         };
         Self {
             items: page.items.into_iter().map(hit).collect(),
+            memories: Vec::new(),
             next_cursor: page.next.map(|cursor| cursor.to_string()),
         }
     }
