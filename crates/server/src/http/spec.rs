@@ -70,6 +70,7 @@ struct Shared {
 /// What decides which refusals an operation can meet.
 struct Met<'a> {
     path: &'a str,
+    writes: bool,
     has_body: bool,
 }
 
@@ -81,7 +82,7 @@ impl Met<'_> {
 
 const RETRY_AFTER: (&str, &str) = ("Retry-After", "Seconds to wait");
 
-const SHARED: [Shared; 11] = [
+const SHARED: [Shared; 12] = [
     Shared {
         status: 400,
         description: "The body is not JSON: `bad_json`",
@@ -104,13 +105,24 @@ const SHARED: [Shared; 11] = [
         status: 404,
         description: "Missing, or not yours to see: `not_found`",
         header: None,
-        met_by: |met| met.path.contains('{') || met.path == "/metrics",
+        // A path, a body and a header can each name what is not there.
+        met_by: |met| !met.is_open() || met.path.contains('{'),
     },
     Shared {
         status: 408,
         description: "The body did not arrive in time: `timeout`",
         header: None,
         met_by: |met| met.has_body,
+    },
+    Shared {
+        status: 409,
+        description: "The state of things does not allow it: `invalid_transition`, `sequence_mismatch` \
+            (`details.last_sequence`), `fenced`, `session_busy`, `session_running`, `session_closed`, \
+            `group_session`, `type_mismatch`, `stale_base`, `already_exists`, `already_decided` \
+            (`details.decision`, `details.decided_by`), `task_not_active` (`details.status`), `several_pending` or \
+            `nothing_ended`",
+        header: None,
+        met_by: |met| met.writes,
     },
     Shared {
         status: 413,
@@ -216,7 +228,7 @@ fn complete(document: &mut OpenApi) {
 }
 
 fn describe(path: &str, method: &HttpMethod, operation: &mut Operation) {
-    let met = Met { path, has_body: operation.request_body.is_some() };
+    let met = Met { path, writes: *method != HttpMethod::Get, has_body: operation.request_body.is_some() };
     for shared in SHARED.iter().filter(|shared| (shared.met_by)(&met)) {
         let response = operation.responses.responses.entry(shared.status.to_string());
         let mut built = ResponseBuilder::new()
@@ -299,6 +311,10 @@ mod tests {
             let responses = operation["responses"].as_object().unwrap();
             for status in ["403", "422", "500"] {
                 assert!(responses.contains_key(status), "{verb} {path} {status}");
+            }
+            assert_eq!(responses.contains_key("409"), verb != "get", "{verb} {path}");
+            if path.starts_with("/api/") {
+                assert!(responses.contains_key("404"), "{verb} {path}");
             }
             assert_eq!(
                 responses.contains_key("413"),

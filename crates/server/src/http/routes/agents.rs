@@ -5,7 +5,6 @@ use axum::extract::State;
 use http::StatusCode;
 use sederunt_core::library::{self, read};
 
-use super::Conflict;
 use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::body::Text;
@@ -21,7 +20,7 @@ use crate::http::wire::library::{
 /// Its slug is its id.
 #[utoipa::path(
     post, path = "/api/agents", operation_id = "create_agent", tag = "library", request_body = NewAgent,
-    responses((status = 201, description = "Defined", body = Agent), Conflict)
+    responses((status = 201, description = "Defined", body = Agent))
 )]
 pub async fn create(
     State(app): State<App>,
@@ -69,7 +68,7 @@ pub async fn get(
 #[utoipa::path(
     patch, path = "/api/agents/{id}", operation_id = "patch_agent", tag = "library",
     params(("id" = String, Path, description = "The agent's slug")), request_body = PatchAgent,
-    responses((status = 200, description = "Changed", body = Agent), Conflict)
+    responses((status = 200, description = "Changed", body = Agent))
 )]
 pub async fn patch(
     State(app): State<App>,

@@ -4,7 +4,6 @@ use axum::Json;
 use axum::extract::State;
 use sederunt_core::SessionId;
 
-use super::Conflict;
 use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::body::Input;
@@ -55,7 +54,7 @@ pub async fn get(
 #[utoipa::path(
     post, path = "/api/approvals/{id}/decide", operation_id = "decide", tag = "approvals",
     params(("id" = String, Path, description = "The approval")), request_body = Decide,
-    responses((status = 200, description = "Decided", body = Approval), Conflict)
+    responses((status = 200, description = "Decided", body = Approval))
 )]
 pub async fn decide(
     State(app): State<App>,
@@ -73,7 +72,7 @@ pub async fn decide(
 #[utoipa::path(
     post, path = "/api/actions/{id}/tool-approval", operation_id = "decide_by_action", tag = "approvals",
     params(("id" = String, Path, description = "The approval, or its task")), request_body = Decide,
-    responses((status = 200, description = "Decided", body = Approval), Conflict)
+    responses((status = 200, description = "Decided", body = Approval))
 )]
 pub async fn decide_by_action(
     State(app): State<App>,
@@ -90,7 +89,7 @@ pub async fn decide_by_action(
 #[utoipa::path(
     post, path = "/api/sessions/{id}/human-complete", operation_id = "human_complete", tag = "approvals",
     params(("id" = String, Path, description = "The session")), request_body = Option<HumanComplete>,
-    responses((status = 200, description = "Completed", body = Session), Conflict)
+    responses((status = 200, description = "Completed", body = Session))
 )]
 pub async fn human_complete(
     State(app): State<App>,
@@ -109,7 +108,7 @@ pub async fn human_complete(
 #[utoipa::path(
     post, path = "/api/sessions/{id}/elicitation-reply", operation_id = "elicitation_reply", tag = "approvals",
     params(("id" = String, Path, description = "The session")), request_body = ElicitationReply,
-    responses((status = 200, description = "Answered", body = Session), Conflict)
+    responses((status = 200, description = "Answered", body = Session))
 )]
 pub async fn elicitation_reply(
     State(app): State<App>,

@@ -4,7 +4,6 @@ use axum::Json;
 use axum::extract::State;
 use sederunt_core::library;
 
-use super::Conflict;
 use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::body::Text;
@@ -31,7 +30,7 @@ pub async fn export(
 /// bundle stays.
 #[utoipa::path(
     post, path = "/api/bundle", operation_id = "import_bundle", tag = "library", request_body = Bundle,
-    responses((status = 200, description = "Taken in", body = Imported), Conflict)
+    responses((status = 200, description = "Taken in", body = Imported))
 )]
 pub async fn import(State(app): State<App>, caller: Caller, text: Text) -> Result<Json<Imported>> {
     let bundle = library::Bundle::read(&text.json())?;

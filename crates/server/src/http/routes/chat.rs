@@ -12,7 +12,6 @@ use sederunt_core::engine::Post;
 use sederunt_core::{Error, SessionId, limits};
 use serde_json::json;
 
-use super::Conflict;
 use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::body::Input;
@@ -45,7 +44,7 @@ pub async fn turn(
 /// waits for the first one's turn.
 #[utoipa::path(
     post, path = "/api/chat", operation_id = "chat", tag = "talk", request_body = ChatRequest,
-    responses((status = 200, description = "The answer", body = ChatResponse), Conflict)
+    responses((status = 200, description = "The answer", body = ChatResponse))
 )]
 pub async fn chat(
     State(app): State<App>,

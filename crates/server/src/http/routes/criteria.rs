@@ -5,7 +5,6 @@ use axum::extract::State;
 use http::StatusCode;
 use sederunt_core::library::{self, read};
 
-use super::Conflict;
 use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::body::Text;
@@ -19,7 +18,7 @@ use crate::http::wire::library::{
 /// Define a criteria set
 #[utoipa::path(
     post, path = "/api/criteria-sets", operation_id = "create_criteria_set", tag = "library", request_body = NewCriteriaSet,
-    responses((status = 201, description = "Defined", body = CriteriaSet), Conflict)
+    responses((status = 201, description = "Defined", body = CriteriaSet))
 )]
 pub async fn create(
     State(app): State<App>,
@@ -67,7 +66,7 @@ pub async fn get(
 #[utoipa::path(
     patch, path = "/api/criteria-sets/{id}", operation_id = "patch_criteria_set", tag = "library",
     params(("id" = String, Path, description = "The criteria set")), request_body = PatchCriteriaSet,
-    responses((status = 200, description = "Changed", body = CriteriaSet), Conflict)
+    responses((status = 200, description = "Changed", body = CriteriaSet))
 )]
 pub async fn patch(
     State(app): State<App>,

@@ -5,7 +5,6 @@ use axum::extract::State;
 use http::StatusCode;
 use sederunt_core::library::{self, read};
 
-use super::Conflict;
 use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::body::Text;
@@ -20,7 +19,7 @@ use crate::http::wire::task::{EntitySessionList, EntitySessionsAsked, EntitySess
 /// Define an entity
 #[utoipa::path(
     post, path = "/api/entities", operation_id = "create_entity", tag = "library", request_body = NewEntity,
-    responses((status = 201, description = "Defined", body = Entity), Conflict)
+    responses((status = 201, description = "Defined", body = Entity))
 )]
 pub async fn create(
     State(app): State<App>,
@@ -68,7 +67,7 @@ pub async fn get(
 #[utoipa::path(
     patch, path = "/api/entities/{id}", operation_id = "patch_entity", tag = "library",
     params(("id" = String, Path, description = "The entity")), request_body = PatchEntity,
-    responses((status = 200, description = "Changed", body = Entity), Conflict)
+    responses((status = 200, description = "Changed", body = Entity))
 )]
 pub async fn patch(
     State(app): State<App>,

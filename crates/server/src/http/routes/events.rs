@@ -7,7 +7,6 @@ use axum::response::Response;
 use http::{StatusCode, header};
 use sederunt_core::SessionId;
 
-use super::Conflict;
 use crate::http::auth::Caller;
 use crate::http::body::Text;
 use crate::http::encode::{self, View};
@@ -25,7 +24,7 @@ use sederunt_core::strict;
 #[utoipa::path(
     post, path = "/api/sessions/{id}/events", operation_id = "append_events", tag = "events",
     params(("id" = String, Path, description = "The session")), request_body = Append<'_>,
-    responses((status = 201, description = "They stand in the log", body = Appended), Conflict)
+    responses((status = 201, description = "They stand in the log", body = Appended))
 )]
 pub async fn append(
     State(app): State<App>,

@@ -5,7 +5,6 @@ use axum::extract::State;
 use http::StatusCode;
 use sederunt_core::CredentialId;
 
-use super::Conflict;
 use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::body::Input;
@@ -19,7 +18,7 @@ use crate::http::wire::people::{CreatedKey, KeyList, NewKey};
 /// The secret is in the answer, and nowhere else: only its hash is kept.
 #[utoipa::path(
     post, path = "/api/keys", operation_id = "create_key", tag = "people", request_body = NewKey,
-    responses((status = 201, description = "Made", body = CreatedKey), Conflict)
+    responses((status = 201, description = "Made", body = CreatedKey))
 )]
 pub async fn create(
     State(app): State<App>,

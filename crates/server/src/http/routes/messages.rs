@@ -7,7 +7,6 @@ use sederunt_core::engine::{Append, DraftEvent, Post};
 use sederunt_core::{Error, SessionId};
 use utoipa::IntoParams;
 
-use super::Conflict;
 use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::body::{Input, InputAsked};
@@ -44,8 +43,7 @@ impl Ask for Wait {
     params(("id" = String, Path, description = "The session"), WaitAsked), request_body = MessageRequest,
     responses(
         (status = 202, description = "Kept; the answer comes through the log", body = MessageDone),
-        (status = 200, description = "Kept, and answered where that was waited for", body = MessageDone),
-        Conflict
+        (status = 200, description = "Kept, and answered where that was waited for", body = MessageDone)
     )
 )]
 pub async fn post(
@@ -91,7 +89,7 @@ pub async fn post(
 #[utoipa::path(
     post, path = "/api/sessions/{id}/checkpoint", operation_id = "checkpoint", tag = "talk",
     params(("id" = String, Path, description = "The session")), request_body = Option<CheckpointRequest>,
-    responses((status = 200, description = "What it came to", body = CheckpointDone), Conflict)
+    responses((status = 200, description = "What it came to", body = CheckpointDone))
 )]
 pub async fn checkpoint(
     State(app): State<App>,

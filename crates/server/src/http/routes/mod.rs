@@ -23,19 +23,3 @@ pub mod today;
 pub mod users;
 pub mod voice;
 pub mod work;
-
-use utoipa::IntoResponses;
-
-use super::wire::error::Envelope;
-
-/// For the document: the state of things does not allow it.
-#[derive(IntoResponses)]
-#[response(
-    status = 409,
-    description = "The state of things does not allow it: `invalid_transition`, `sequence_mismatch` \
-        (`details.last_sequence`), `fenced`, `session_busy`, `session_running`, `session_closed`, `group_session`, \
-        `type_mismatch`, `stale_base`, `already_exists`, `already_decided` (`details.decision`, `details.decided_by`), \
-        `task_not_active` (`details.status`), `several_pending` or `nothing_ended`"
-)]
-#[expect(dead_code, reason = "stands in the document only")]
-pub struct Conflict(Envelope);

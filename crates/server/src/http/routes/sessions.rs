@@ -12,7 +12,6 @@ use sederunt_core::session::export::{Format, Paper};
 use sederunt_core::{Error, SessionId, limits};
 use utoipa::IntoParams;
 
-use super::Conflict;
 use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::body::Input;
@@ -36,8 +35,7 @@ use crate::http::wire::state::StateView;
         (status = 201, description = "Made", body = Session),
         (status = 200, description = "It was there already", body = Session),
         (status = 404, description = "The id is taken by a session that is not yours to see",
-            body = crate::http::wire::error::Envelope),
-        Conflict
+            body = crate::http::wire::error::Envelope)
     )
 )]
 pub async fn open(
@@ -122,7 +120,7 @@ pub struct ShareAsked {
 #[utoipa::path(
     patch, path = "/api/sessions/{id}", operation_id = "patch_session", tag = "sessions",
     params(("id" = String, Path, description = "The session")), request_body = PatchSession,
-    responses((status = 200, description = "Changed", body = Session), Conflict)
+    responses((status = 200, description = "Changed", body = Session))
 )]
 pub async fn patch(
     State(app): State<App>,
@@ -139,7 +137,7 @@ pub async fn patch(
 #[utoipa::path(
     delete, path = "/api/sessions/{id}", operation_id = "delete_session", tag = "sessions",
     params(("id" = String, Path, description = "The session")),
-    responses((status = 204, description = "Gone"), Conflict)
+    responses((status = 204, description = "Gone"))
 )]
 pub async fn delete(
     State(app): State<App>,
@@ -158,7 +156,7 @@ pub async fn delete(
 #[utoipa::path(
     post, path = "/api/sessions/{id}/transition", operation_id = "transition_session", tag = "sessions",
     params(("id" = String, Path, description = "The session")), request_body = Transition,
-    responses((status = 200, description = "Moved", body = Session), Conflict)
+    responses((status = 200, description = "Moved", body = Session))
 )]
 pub async fn transition(
     State(app): State<App>,
@@ -173,7 +171,7 @@ pub async fn transition(
 #[utoipa::path(
     post, path = "/api/sessions/{id}/retry", operation_id = "retry_session", tag = "sessions",
     params(("id" = String, Path, description = "The session")), request_body = Option<Nothing>,
-    responses((status = 201, description = "The new session", body = Session), Conflict)
+    responses((status = 201, description = "The new session", body = Session))
 )]
 pub async fn retry(
     State(app): State<App>,
@@ -191,7 +189,7 @@ pub async fn retry(
 #[utoipa::path(
     post, path = "/api/sessions/{id}/stop", operation_id = "stop_session", tag = "sessions",
     params(("id" = String, Path, description = "The session")), request_body = Option<Nothing>,
-    responses((status = 200, description = "Asked", body = Session), Conflict)
+    responses((status = 200, description = "Asked", body = Session))
 )]
 pub async fn stop(
     State(app): State<App>,
@@ -208,7 +206,7 @@ pub async fn stop(
 #[utoipa::path(
     post, path = "/api/sessions/{id}/fork", operation_id = "fork_session", tag = "sessions",
     params(("id" = String, Path, description = "The session")), request_body = Fork,
-    responses((status = 201, description = "The new session", body = Session), Conflict)
+    responses((status = 201, description = "The new session", body = Session))
 )]
 pub async fn fork(
     State(app): State<App>,

@@ -7,7 +7,6 @@ use axum::extract::State;
 use http::StatusCode;
 use sederunt_core::SessionId;
 
-use super::Conflict;
 use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::body::Input;
@@ -22,7 +21,7 @@ use crate::http::wire::people::{Share, ShareRequest};
 #[utoipa::path(
     post, path = "/api/sessions/{id}/share", operation_id = "share_session", tag = "sessions",
     params(("id" = String, Path, description = "The session")), request_body = ShareRequest,
-    responses((status = 201, description = "The link", body = Share), Conflict)
+    responses((status = 201, description = "The link", body = Share))
 )]
 pub async fn create(
     State(app): State<App>,

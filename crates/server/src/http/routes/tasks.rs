@@ -5,7 +5,6 @@ use axum::extract::State;
 use http::StatusCode;
 use sederunt_core::library::{self, read};
 
-use super::Conflict;
 use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::body::{Input, Text};
@@ -23,7 +22,7 @@ use crate::http::wire::task::{TaskStanding, Trigger};
 /// Members define tasks of their own; what a task names must be there.
 #[utoipa::path(
     post, path = "/api/tasks", operation_id = "create_task", tag = "library", request_body = NewTask,
-    responses((status = 201, description = "Defined", body = Task), Conflict)
+    responses((status = 201, description = "Defined", body = Task))
 )]
 pub async fn create(
     State(app): State<App>,
@@ -73,7 +72,7 @@ pub async fn get(
 #[utoipa::path(
     patch, path = "/api/tasks/{id}", operation_id = "patch_task", tag = "library",
     params(("id" = String, Path, description = "The task's id or slug")), request_body = PatchTask,
-    responses((status = 200, description = "Changed", body = Task), Conflict)
+    responses((status = 200, description = "Changed", body = Task))
 )]
 pub async fn patch(
     State(app): State<App>,
@@ -92,7 +91,7 @@ pub async fn patch(
 #[utoipa::path(
     post, path = "/api/tasks/{id}/trigger", operation_id = "trigger_task", tag = "library",
     params(("id" = String, Path, description = "The task's id or slug")), request_body = Option<Trigger>,
-    responses((status = 201, description = "The session that stands for the run", body = Session), Conflict)
+    responses((status = 201, description = "The session that stands for the run", body = Session))
 )]
 pub async fn trigger(
     State(app): State<App>,

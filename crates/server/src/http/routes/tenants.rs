@@ -11,7 +11,6 @@ use sederunt_core::engine::Operator;
 use sederunt_core::session::SourceKind;
 use sederunt_core::{CredentialId, Error, TenantId};
 
-use super::Conflict;
 use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::body::Input;
@@ -50,7 +49,7 @@ pub async fn list(State(app): State<App>, _: AsOperator, Asked(()): Asked<()>) -
 /// Make a tenant
 #[utoipa::path(
     post, path = "/api/tenants", operation_id = "create_tenant", tag = "operator", request_body = NewTenant,
-    responses((status = 201, description = "Made", body = Tenant), Conflict)
+    responses((status = 201, description = "Made", body = Tenant))
 )]
 pub async fn create(
     State(app): State<App>,
@@ -67,7 +66,7 @@ pub async fn create(
 #[utoipa::path(
     patch, path = "/api/tenants/{id}", operation_id = "patch_tenant", tag = "operator",
     params(("id" = String, Path, description = "The tenant")), request_body = PatchTenant,
-    responses((status = 200, description = "Changed", body = Tenant), Conflict)
+    responses((status = 200, description = "Changed", body = Tenant))
 )]
 pub async fn patch(
     State(app): State<App>,
@@ -82,7 +81,7 @@ pub async fn patch(
 #[utoipa::path(
     delete, path = "/api/tenants/{id}", operation_id = "delete_tenant", tag = "operator",
     params(("id" = String, Path, description = "The tenant")),
-    responses((status = 204, description = "Gone"), Conflict)
+    responses((status = 204, description = "Gone"))
 )]
 pub async fn delete(
     State(app): State<App>,
@@ -98,7 +97,7 @@ pub async fn delete(
 #[utoipa::path(
     post, path = "/api/tenants/{id}/keys", operation_id = "create_tenant_key", tag = "operator",
     params(("id" = String, Path, description = "The tenant")), request_body = NewKey,
-    responses((status = 201, description = "Made", body = CreatedKey), Conflict)
+    responses((status = 201, description = "Made", body = CreatedKey))
 )]
 pub async fn create_key(
     State(app): State<App>,

@@ -10,7 +10,6 @@ use sederunt_core::session::query::{ListCursor, SessionQuery, Types};
 use sederunt_core::{Error, SessionId};
 use utoipa::IntoParams;
 
-use super::Conflict;
 use super::messages::{UpTo, UpToAsked};
 use crate::http::App;
 use crate::http::auth::Caller;
@@ -178,7 +177,7 @@ pub async fn status(
 #[utoipa::path(
     post, path = "/api/threads/{id}/end", operation_id = "end_sitting", tag = "talk",
     params(("id" = String, Path, description = "The conversation")), request_body = Option<EndRequest>,
-    responses((status = 200, description = "How it ended", body = EndDone), Conflict)
+    responses((status = 200, description = "How it ended", body = EndDone))
 )]
 pub async fn end(
     State(app): State<App>,
@@ -217,7 +216,7 @@ pub async fn end(
 #[utoipa::path(
     post, path = "/api/threads/{id}/feedback", operation_id = "rate_sitting", tag = "talk",
     params(("id" = String, Path, description = "The conversation")), request_body = RateRequest,
-    responses((status = 200, description = "Whether it was kept", body = RateDone), Conflict)
+    responses((status = 200, description = "Whether it was kept", body = RateDone))
 )]
 pub async fn rate(
     State(app): State<App>,

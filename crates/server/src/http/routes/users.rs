@@ -5,7 +5,6 @@ use axum::extract::State;
 use http::StatusCode;
 use sederunt_core::UserId;
 
-use super::Conflict;
 use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::body::Input;
@@ -19,7 +18,7 @@ use crate::http::wire::people::{
 /// Make a user
 #[utoipa::path(
     post, path = "/api/users", operation_id = "create_user", tag = "people", request_body = Option<NewUser>,
-    responses((status = 201, description = "Made", body = User), Conflict)
+    responses((status = 201, description = "Made", body = User))
 )]
 pub async fn create(
     State(app): State<App>,
@@ -66,7 +65,7 @@ pub async fn get(
 #[utoipa::path(
     patch, path = "/api/users/{id}", operation_id = "patch_user", tag = "people",
     params(("id" = String, Path, description = "The user")), request_body = PatchUser,
-    responses((status = 200, description = "Changed", body = User), Conflict)
+    responses((status = 200, description = "Changed", body = User))
 )]
 pub async fn patch(
     State(app): State<App>,
@@ -81,7 +80,7 @@ pub async fn patch(
 #[utoipa::path(
     post, path = "/api/users/{id}/identities", operation_id = "link_identity", tag = "people",
     params(("id" = String, Path, description = "The user")), request_body = Identity,
-    responses((status = 200, description = "Linked", body = User), Conflict)
+    responses((status = 200, description = "Linked", body = User))
 )]
 pub async fn link(
     State(app): State<App>,
@@ -98,7 +97,7 @@ pub async fn link(
 #[utoipa::path(
     post, path = "/api/users/{id}/merge", operation_id = "merge_users", tag = "people",
     params(("id" = String, Path, description = "The user that ceases to be")), request_body = Merge,
-    responses((status = 200, description = "The user that remains", body = User), Conflict)
+    responses((status = 200, description = "The user that remains", body = User))
 )]
 pub async fn merge(
     State(app): State<App>,

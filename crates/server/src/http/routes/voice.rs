@@ -7,7 +7,6 @@ use sederunt_agents::talk::voice::Transcript;
 use sederunt_core::feedback::{Modality, RatingSource};
 use sederunt_core::{Error, SessionId};
 
-use super::Conflict;
 use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::body::Input;
@@ -23,7 +22,7 @@ use crate::http::wire::{Count, Raw};
 /// The browser and the realtime provider carry the sound; this says what the model is told.
 #[utoipa::path(
     post, path = "/api/voice/session", operation_id = "voice_session", tag = "talk", request_body = VoiceStart,
-    responses((status = 200, description = "What to tell the model", body = VoiceSession), Conflict)
+    responses((status = 200, description = "What to tell the model", body = VoiceSession))
 )]
 pub async fn session(
     State(app): State<App>,
@@ -47,7 +46,7 @@ pub async fn session(
 /// No model runs. The same `external_id` again changes nothing.
 #[utoipa::path(
     post, path = "/api/voice/turn", operation_id = "voice_turn", tag = "talk", request_body = VoiceTurn,
-    responses((status = 200, description = "Written down", body = VoiceTurnDone), Conflict)
+    responses((status = 200, description = "Written down", body = VoiceTurnDone))
 )]
 pub async fn turn(
     State(app): State<App>,
@@ -69,7 +68,7 @@ pub async fn turn(
 /// Use a tool while talking by voice
 #[utoipa::path(
     post, path = "/api/voice/tools", operation_id = "voice_tools", tag = "talk", request_body = VoiceToolCall,
-    responses((status = 200, description = "What it answered", body = VoiceToolDone), Conflict)
+    responses((status = 200, description = "What it answered", body = VoiceToolDone))
 )]
 pub async fn tools(
     State(app): State<App>,
@@ -87,7 +86,7 @@ pub async fn tools(
 /// End a spoken sitting
 #[utoipa::path(
     post, path = "/api/voice/end", operation_id = "voice_end", tag = "talk", request_body = VoiceEnd,
-    responses((status = 200, description = "How it ended", body = EndDone), Conflict)
+    responses((status = 200, description = "How it ended", body = EndDone))
 )]
 pub async fn end(State(app): State<App>, caller: Caller, input: Input<VoiceEnd>) -> Result<Json<EndDone>> {
     let asked = input.body;

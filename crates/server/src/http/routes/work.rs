@@ -9,7 +9,6 @@ use sederunt_core::SessionId;
 use sederunt_core::store::IdemKey;
 use sederunt_core::work::{ClaimRequest as ClaimOf, Settle};
 
-use super::Conflict;
 use crate::http::auth::Caller;
 use crate::http::body::Input;
 use crate::http::error::Result;
@@ -27,7 +26,7 @@ use crate::http::{App, Phase};
 /// with what a person decided since the last run paused.
 #[utoipa::path(
     post, path = "/api/claims", operation_id = "claim", tag = "work", request_body = ClaimRequest,
-    responses((status = 200, description = "What was handed out", body = Claims), Conflict)
+    responses((status = 200, description = "What was handed out", body = Claims))
 )]
 pub async fn claim(
     State(app): State<App>,
@@ -55,7 +54,7 @@ const TURN: Duration = Duration::from_secs(1);
 #[utoipa::path(
     post, path = "/api/sessions/{id}/heartbeat", operation_id = "heartbeat", tag = "work",
     params(("id" = String, Path, description = "The session")), request_body = HeartbeatRequest,
-    responses((status = 200, description = "Renewed", body = Heartbeat), Conflict)
+    responses((status = 200, description = "Renewed", body = Heartbeat))
 )]
 pub async fn heartbeat(
     State(app): State<App>,
@@ -75,7 +74,7 @@ pub async fn heartbeat(
 #[utoipa::path(
     post, path = "/api/sessions/{id}/complete", operation_id = "complete", tag = "work",
     params(("id" = String, Path, description = "The session")), request_body = Complete,
-    responses((status = 200, description = "Settled", body = Session), Conflict)
+    responses((status = 200, description = "Settled", body = Session))
 )]
 pub async fn complete(
     State(app): State<App>,
@@ -90,7 +89,7 @@ pub async fn complete(
 #[utoipa::path(
     post, path = "/api/sessions/{id}/fail", operation_id = "fail", tag = "work",
     params(("id" = String, Path, description = "The session")), request_body = Fail,
-    responses((status = 200, description = "Settled", body = Session), Conflict)
+    responses((status = 200, description = "Settled", body = Session))
 )]
 pub async fn fail(
     State(app): State<App>,
@@ -107,7 +106,7 @@ pub async fn fail(
 #[utoipa::path(
     post, path = "/api/sessions/{id}/yield", operation_id = "yield", tag = "work",
     params(("id" = String, Path, description = "The session")), request_body = Yield,
-    responses((status = 200, description = "Settled", body = Session), Conflict)
+    responses((status = 200, description = "Settled", body = Session))
 )]
 pub async fn pause(
     State(app): State<App>,
@@ -134,7 +133,7 @@ async fn settle(
 #[utoipa::path(
     post, path = "/api/sessions/{id}/delta", operation_id = "delta", tag = "work",
     params(("id" = String, Path, description = "The session")), request_body = Delta,
-    responses((status = 204, description = "Shown"), Conflict)
+    responses((status = 204, description = "Shown"))
 )]
 pub async fn delta(
     State(app): State<App>,
