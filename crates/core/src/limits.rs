@@ -107,6 +107,9 @@ pub const DECIDE_ROUNDS_MAX: usize = 8;
 pub const RING_FRAMES_MAX: usize = 256;
 /// Bytes of those frames.
 pub const RING_BYTES_MAX: usize = 1024 * 1024;
+/// Readers of one log from which on they are told together, and no more often than in this interval.
+pub const CROWD_READERS: usize = 128;
+pub const CROWD_INTERVAL: Duration = Duration::from_millis(5);
 /// Text of one unfinished reply that late readers are given.
 pub const DELTA_TEXT_BYTES_MAX: usize = 256 * 1024;
 /// Hints kept per tenant for streams that resume.

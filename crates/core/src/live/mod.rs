@@ -149,7 +149,7 @@ impl Hub {
     pub fn delta(&self, delta: &Delta) {
         self.replies.add(delta);
         if let Some(channel) = self.logs.get(&delta.incarnation) {
-            channel.nudge();
+            channel.tell();
         }
     }
 

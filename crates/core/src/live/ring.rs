@@ -6,9 +6,11 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use super::{Hub, reply};
@@ -39,6 +41,18 @@ impl Frame {
 pub struct Channel {
     ring: Mutex<Ring>,
     wake: watch::Sender<u64>,
+    crowd: Arc<Mutex<Crowd>>,
+}
+
+/// When many readers were told last. Each of them costs a write to its connection, so a log that moves fast tells
+/// them in short intervals, of several events at once.
+#[derive(Debug, Default)]
+struct Crowd {
+    told: Option<Instant>,
+    /// They will be told at the end of the interval.
+    planned: bool,
+    /// Where waiting can be done: stores publish from threads of their own.
+    runtime: Option<Handle>,
 }
 
 #[derive(Debug, Default)]
@@ -58,7 +72,11 @@ struct Ring {
 
 impl Default for Channel {
     fn default() -> Self {
-        Self { ring: Mutex::new(Ring { fresh: true, ..Ring::default() }), wake: watch::Sender::new(0) }
+        Self {
+            ring: Mutex::new(Ring { fresh: true, ..Ring::default() }),
+            wake: watch::Sender::new(0),
+            crowd: Arc::default(),
+        }
     }
 }
 
@@ -71,12 +89,41 @@ impl Channel {
             }
             ring.raise(last_sequence);
         }
-        self.nudge();
+        self.tell();
     }
 
     pub(super) fn raise(&self, last_sequence: u64) {
         self.ring.lock().raise(last_sequence);
-        self.nudge();
+        self.tell();
+    }
+
+    /// Wakes the readers: a few at once, a crowd at most once in an interval.
+    pub(super) fn tell(&self) {
+        if self.readers() < limits::CROWD_READERS {
+            return self.nudge();
+        }
+        let mut crowd = self.crowd.lock();
+        if crowd.planned {
+            return;
+        }
+        let wait = crowd.told.and_then(|told| limits::CROWD_INTERVAL.checked_sub(told.elapsed()));
+        if let (Some(wait), Some(runtime)) = (wait, crowd.runtime.clone()) {
+            crowd.planned = true;
+            // Without the channel, which goes when nobody but the hub and a leaving reader holds it.
+            let (crowd, wake) = (self.crowd.clone(), self.wake.clone());
+            runtime.spawn(async move {
+                tokio::time::sleep(wait).await;
+                {
+                    let mut crowd = crowd.lock();
+                    (crowd.told, crowd.planned) = (Some(Instant::now()), false);
+                }
+                wake.send_modify(|count| *count += 1);
+            });
+        } else {
+            crowd.told = Some(Instant::now());
+            drop(crowd);
+            self.nudge();
+        }
     }
 
     pub(super) fn doubt(&self) {
@@ -89,7 +136,7 @@ impl Channel {
         self.nudge();
     }
 
-    pub(super) fn nudge(&self) {
+    fn nudge(&self) {
         self.wake.send_modify(|count| *count += 1);
     }
 
@@ -175,6 +222,9 @@ pub struct Reader {
 impl Reader {
     pub(super) fn new(hub: Arc<Hub>, incarnation: Incarnation, channel: Arc<Channel>, cursor: u64) -> Self {
         let wake = channel.wake.subscribe();
+        if let Ok(runtime) = Handle::try_current() {
+            channel.crowd.lock().runtime.get_or_insert(runtime);
+        }
         let doubts_seen = channel.ring.lock().doubts;
         Self {
             hub,
@@ -325,6 +375,29 @@ mod tests {
         assert!(matches!(reader.look(), Next::Wait));
         hub.wake_all();
         assert!(matches!(reader.look(), Next::ReadStore));
+    }
+
+    #[tokio::test]
+    async fn a_crowd_is_told_at_once_and_then_in_intervals() {
+        let hub = Arc::new(Hub::default());
+        let mut readers: Vec<_> = (0..limits::CROWD_READERS).map(|_| caught_up(&hub, 0)).collect();
+        let first = &mut readers[0];
+        first.look();
+        let start = Instant::now();
+        publish(&hub, 1..=1);
+        assert!(first.wake.has_changed().unwrap(), "who has heard nothing for long is told at once");
+        assert_eq!(sequences(first.look()), [1]);
+        for next in 2..=4 {
+            publish(&hub, next..=next);
+        }
+        if start.elapsed() < limits::CROWD_INTERVAL {
+            assert!(!first.wake.has_changed().unwrap());
+        }
+        first.wait().await;
+        assert_eq!(sequences(first.look()), [2, 3, 4]);
+        readers.truncate(1);
+        publish(&hub, 5..=5);
+        assert!(readers[0].wake.has_changed().unwrap(), "one alone never waits");
     }
 
     #[test]
