@@ -222,7 +222,7 @@ impl Files {
         if self.directory.is_some() {
             db.pragma_update(None, "journal_mode", "WAL")?;
             db.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
-            db.pragma_update(None, "mmap_size", 256 * 1024 * 1024)?;
+            // Not mapped: a connection that sees another's commit would unmap the whole file and map it again.
         }
         db.pragma_update(None, "temp_store", "MEMORY")?;
         db.pragma_update(None, "foreign_keys", "ON")?;
