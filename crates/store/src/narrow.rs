@@ -120,6 +120,11 @@ impl Narrowed {
         list
     }
 
+    /// Whether this is asked so often, in so few ways, that its statement is worth keeping: the first page of all.
+    pub(crate) fn is_common(&self) -> bool {
+        self.after.is_none() && self.texts.len() == 1 && self.limit == limits::PAGE_ROWS_MAX
+    }
+
     /// Adds a text and answers its place.
     fn text(&mut self, text: &str) -> String {
         self.texts.push(text.to_owned());

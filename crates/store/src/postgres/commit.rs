@@ -218,9 +218,9 @@ async fn lock(base: &Base, tx: &Tx, tk: i32, change: &Change) -> Result<Seen, St
         OptionFuture::from(twins.map(|_| client.query(&wait, &wait_params))),
         join(
             join3(
-                client.query(&lock, &lock_params),
+                OptionFuture::from((!ids.is_empty()).then(|| client.query(&lock, &lock_params))),
                 client.query_one(&clock, &[]),
-                client.query(&draw, &draw_params),
+                OptionFuture::from((news > 0).then(|| client.query(&draw, &draw_params))),
             ),
             OptionFuture::from(scope.map(|_| client.query(&find, &find_params))),
         ),
@@ -229,13 +229,13 @@ async fn lock(base: &Base, tx: &Tx, tk: i32, change: &Change) -> Result<Seen, St
     begun?;
     waited.transpose()?;
     let mut heads = HashMap::new();
-    for row in locked? {
-        let mut columns = Columns::of(&row);
+    for row in locked.transpose()?.iter().flatten() {
+        let mut columns = Columns::of(row);
         let Keyed { sk, id, value: mut head, .. } = columns.head()?;
         head.preview = columns.preview()?;
         heads.insert(id, Locked { sk, head });
     }
-    let fresh = drawn?.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
+    let fresh = drawn.transpose()?.iter().flatten().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
     let known = known.transpose()?.unwrap_or_default().first().map(Found::of).transpose()?;
     Ok(Seen { now: base.time(now?.try_get(0)?), heads, fresh, known })
 }
@@ -405,13 +405,14 @@ impl Sheet {
             for event in &place.events {
                 events.push(tk, place.sk, event);
             }
+            let mut description = place.description.as_deref();
             for update in updates(part) {
-                sessions::update(tk, place.sk, update, now, &mut writes);
+                sessions::update(tk, place.sk, update, &mut description, now, &mut writes);
             }
             if let Some(talk) = &place.talk {
                 talk::write(tk, place.sk, talk, &mut writes)?;
             }
-            if let Some(text) = &place.description {
+            if let Some(text) = description {
                 descriptions.push(tk, place.sk, text);
             }
         }

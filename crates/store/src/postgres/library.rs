@@ -17,7 +17,7 @@ const DOC: &str = "d.n, d.kind, d.id, d.slug, d.body, d.version, d.created_by, d
      ARRAY(SELECT f.key FROM doc_facets f WHERE f.tk = d.tk AND f.n = d.n ORDER BY f.key, f.value),
      ARRAY(SELECT f.value FROM doc_facets f WHERE f.tk = d.tk AND f.n = d.n ORDER BY f.key, f.value)";
 
-fn doc_of(row: &Row) -> Result<(i64, Doc)> {
+pub(super) fn doc_of(row: &Row) -> Result<(i64, Doc)> {
     let mut columns = Columns::of(row);
     let n = columns.take()?;
     let mut doc = Doc {
@@ -37,17 +37,16 @@ fn doc_of(row: &Row) -> Result<(i64, Doc)> {
     Ok((n, doc))
 }
 
-/// By its id, or else by its slug.
-pub(super) async fn doc(base: &Base, tenant: &TenantId, kind: Kind, name: &str) -> Result<Option<Doc>> {
-    let Some(tk) = base.tk(tenant).await? else { return Ok(None) };
-    let sql = format!(
-        "SELECT {DOC} FROM docs d WHERE d.tk = $1 AND d.n = (SELECT n FROM (
-             SELECT 1 AS turn, i.n FROM docs i WHERE i.tk = $1 AND i.kind = $2 AND i.id = $3
-             UNION ALL SELECT 2, s.n FROM docs s WHERE s.tk = $1 AND s.kind = $2 AND s.slug = $3
-         ) named ORDER BY turn LIMIT 1)"
-    );
-    let rows = base.read(Scope::Tenant(tk), &sql, &[&tk, &kind.as_str(), &name]).await?;
-    rows.first().map(|row| doc_of(row).map(|(_, doc)| doc)).transpose()
+/// Documents by their ids, or else by their slugs; the name that each was asked for by stands last.
+pub(super) fn named() -> String {
+    format!(
+        "SELECT {DOC}, w.name FROM unnest($2::text[], $3::text[]) AS w (kind, name)
+         CROSS JOIN LATERAL (SELECT n FROM (
+             SELECT 1 AS turn, i.n FROM docs i WHERE i.tk = $1 AND i.kind = w.kind AND i.id = w.name
+             UNION ALL SELECT 2, s.n FROM docs s WHERE s.tk = $1 AND s.kind = w.kind AND s.slug = w.name
+         ) named ORDER BY turn LIMIT 1) f
+         JOIN docs d ON d.tk = $1 AND d.n = f.n"
+    )
 }
 
 pub(super) async fn docs(base: &Base, tenant: &TenantId, query: DocQuery) -> Result<Page<Doc, i64>> {
@@ -80,7 +79,12 @@ pub(super) async fn rows(
             walked = Narrowed::narrowest(&counts, attempt);
         }
     }
-    base.read_once_only(Scope::Tenant(tk), &read(&list.numbers(walked.unwrap_or(0))), &params).await
+    let sql = read(&list.numbers(walked.unwrap_or(0)));
+    if list.is_common() {
+        let params: Vec<Param<'_>> = params.iter().map(|(param, _)| *param).collect();
+        return base.read(Scope::Tenant(tk), &sql, &params).await;
+    }
+    base.read_once_only(Scope::Tenant(tk), &sql, &params).await
 }
 
 /// Writes a document if it has the version that is expected of it; a taken id or slug violates its index.

@@ -1,7 +1,7 @@
 //! The seam on PostgreSQL: many stateless nodes over one database.
 //!
 //! Plain appends go through `lanes` in batches, other small changes through `groups`, and claims for the same work meet
-//! in `takers`; everything else is a transaction of its own (`commit`).
+//! in `takers`; every other change is a transaction of its own (`commit`). Small reads meet in `looks`.
 //! Row-level security is forced, and no role that this store takes may bypass it: see `migrations/V1__log.sql`.
 //! Nodes tell each other by `spread` what has happened; rows are always read from the tables.
 
@@ -21,6 +21,7 @@ mod keys;
 mod lanes;
 mod library;
 mod list;
+mod looks;
 mod memories;
 mod migrate;
 mod people;
@@ -75,6 +76,7 @@ use connect::{Address, Role};
 use fault::Fault;
 use groups::Groups;
 use lanes::{LANES, Lanes};
+use looks::Looks;
 use takers::Takers;
 use tx::Base;
 
@@ -120,6 +122,7 @@ pub struct PostgresStore {
     base: Arc<Base>,
     lanes: Arc<Lanes>,
     groups: Groups,
+    looks: Looks,
     takers: Arc<Takers>,
     closing: watch::Sender<bool>,
     lane_tasks: Mutex<Vec<JoinHandle<()>>>,
@@ -148,6 +151,8 @@ impl PostgresStore {
         let (lanes, mut lane_tasks) = Lanes::start(&base);
         let (groups, drivers) = Groups::start(&base);
         lane_tasks.extend(drivers);
+        let (looks, drivers) = Looks::start(&base);
+        lane_tasks.extend(drivers);
         let (closing, seen) = watch::channel(false);
         let (listens, mut listening) = mpsc::channel(1);
         let tasks = vec![
@@ -161,6 +166,7 @@ impl PostgresStore {
             base,
             lanes,
             groups,
+            looks,
             takers: Arc::default(),
             closing,
             lane_tasks: Mutex::new(lane_tasks),
@@ -227,7 +233,7 @@ fn read<'a, T: 'a>(work: impl Future<Output = Result<T, Fault>> + Send + 'a) -> 
 
 impl Store for PostgresStore {
     fn now(&self) -> BoxFuture<'_, Result<Timestamp>> {
-        read(sweep::now(&self.base))
+        self.looks.now().boxed()
     }
 
     fn commit(&self, change: Change) -> BoxFuture<'_, Result<Committed, Refusal>> {
@@ -258,7 +264,7 @@ impl Store for PostgresStore {
         tenant: &'a TenantId,
         id: &'a SessionId,
     ) -> BoxFuture<'a, Result<Option<Session>>> {
-        read(sessions::session(&self.base, tenant, id))
+        self.looks.session(tenant, id).boxed()
     }
 
     fn sessions<'a>(
@@ -292,7 +298,7 @@ impl Store for PostgresStore {
         kind: Kind,
         name: &'a str,
     ) -> BoxFuture<'a, Result<Option<Doc>>> {
-        read(library::doc(&self.base, tenant, kind, name))
+        self.looks.doc(tenant, kind, name).boxed()
     }
 
     fn docs<'a>(&'a self, tenant: &'a TenantId, query: DocQuery) -> BoxFuture<'a, Result<Page<Doc, i64>>> {
@@ -482,6 +488,7 @@ impl Store for PostgresStore {
         async move {
             self.lanes.close();
             self.groups.close();
+            self.looks.close();
             let lane_tasks = std::mem::take(&mut *self.lane_tasks.lock());
             end(lane_tasks).await;
             self.closing.send_replace(true);

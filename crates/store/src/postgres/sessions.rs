@@ -1,14 +1,14 @@
-//! Sessions: reading one, and the rows that are written beside their heads.
+//! Sessions: how one is read, and the rows that are written beside their heads.
 
-use sederunt_core::ids::{SessionId, TenantId, UserId};
+use sederunt_core::ids::{SessionId, UserId};
 use sederunt_core::session::row::filterable;
-use sederunt_core::session::{Details, Head, Session};
+use sederunt_core::session::{DescriptionSource, Details, Head};
 use sederunt_core::store::Update;
 use sederunt_core::time::Timestamp;
 
 use super::fault::Result;
-use super::rows::{Columns, DETAILS, HEAD};
-use super::tx::{Base, Scope, Tx, hash64, int};
+use super::rows::{DETAILS, HEAD};
+use super::tx::{Tx, hash64, int};
 use super::writes::{Writes, cells};
 
 /// The whole row of a session.
@@ -21,13 +21,6 @@ pub(super) fn whole_with(more: &str, rest: &str) -> String {
     format!(
         "SELECT {HEAD}, h.preview, {DETAILS}{more} FROM session_heads h JOIN sessions s ON s.tk = h.tk AND s.sk = h.sk {rest}"
     )
-}
-
-pub(super) async fn session(base: &Base, tenant: &TenantId, id: &SessionId) -> Result<Option<Session>> {
-    let Some(tk) = base.tk(tenant).await? else { return Ok(None) };
-    let sql = whole("WHERE h.tk = $1 AND h.id = $2");
-    let rows = base.read(Scope::Tenant(tk), &sql, &[&tk, &id.as_str()]).await?;
-    rows.first().map(|row| Ok(Columns::of(row).whole(tenant)?.value)).transpose()
 }
 
 /// A piece of somebody's log that a session shares.
@@ -194,12 +187,15 @@ fn add_metadata<'a>(tk: i32, sk: i64, pairs: Vec<(String, String)>, writes: &mut
     );
 }
 
-/// The wide half of an update.
-pub(super) fn update<'a>(tk: i32, sk: i64, update: &'a Update, now: Timestamp, writes: &mut Writes<'a>) {
-    let (described, source) = match &update.description {
-        Some((text, source)) => (text.as_deref(), source.map(|source| source.as_str())),
-        None => (None, None),
-    };
+/// The wide half of an update. Takes the description that the first text gives along, if it writes that row anyway.
+pub(super) fn update<'a>(
+    tk: i32,
+    sk: i64,
+    update: &'a Update,
+    fallback: &mut Option<&'a str>,
+    now: Timestamp,
+    writes: &mut Writes<'a>,
+) {
     let touched = update.title.is_some()
         || update.description.is_some()
         || update.metadata.is_some()
@@ -210,6 +206,11 @@ pub(super) fn update<'a>(tk: i32, sk: i64, update: &'a Update, now: Timestamp, w
         || update.end_reason.is_some()
         || update.completed;
     if touched {
+        let described = match &update.description {
+            Some((text, source)) => Some((text.as_deref(), *source)),
+            None => fallback.take().map(|text| (Some(text), Some(DescriptionSource::Fallback))),
+        };
+        let (text, source) = described.unwrap_or_default();
         writes.give(
             "UPDATE sessions SET title = CASE WHEN $3 THEN $4 ELSE title END,
                  description = CASE WHEN $5 THEN $6 ELSE description END,
@@ -223,9 +224,9 @@ pub(super) fn update<'a>(tk: i32, sk: i64, update: &'a Update, now: Timestamp, w
                 sk,
                 update.title.is_some(),
                 update.title.as_ref().and_then(|title| title.as_deref()),
-                update.description.is_some(),
-                described,
-                source,
+                described.is_some(),
+                text,
+                source.map(|source| source.as_str()),
                 update.metadata.as_ref().map(|json| json.as_str()),
                 update.result.as_ref().map(|json| json.as_str()),
                 update.usage.as_ref().map(|json| json.as_str()),

@@ -1,4 +1,4 @@
-//! What looks across tenants: the clock, what is due, old keys, the store's health.
+//! What looks across tenants: what is due, old keys, the store's health.
 
 use sederunt_core::ids::{SessionId, TenantId};
 use sederunt_core::store::{Due, Vitals};
@@ -7,19 +7,10 @@ use sederunt_core::time::Timestamp;
 use super::connect::schemas;
 use super::fault::Result;
 use super::migrate;
-use super::tx::{Base, CLOCK, Scope, count, int, within};
+use super::tx::{Base, Scope, count, int};
 
 /// Keys that one statement forgets.
 const PORTION: i64 = 5_000;
-
-pub(super) async fn now(base: &Base) -> Result<Timestamp> {
-    within(async {
-        let client = base.scan.get().await?;
-        let clock = client.prepare_cached(CLOCK).await?;
-        Ok(base.time(client.query_one(&clock, &[]).await?.try_get(0)?))
-    })
-    .await
-}
 
 /// The three reasons, each by its own index; a session with two of them is named once.
 pub(super) async fn due(base: &Base, silent_since: Timestamp, limit: usize) -> Result<Vec<Due>> {

@@ -60,7 +60,7 @@ pub(super) enum Scope<'a> {
 }
 
 impl Scope<'_> {
-    fn begin(self, how: &str) -> String {
+    pub(super) fn begin(self, how: &str) -> String {
         match self {
             Self::Tenant(tk) => format!("BEGIN {how}; SELECT set_config('app.tk', '{tk}', true)"),
             Self::Named(id) => {

@@ -1,0 +1,292 @@
+//! Where small reads meet: a session by its id, a document by its name, the time. Whatever is asked while looks are
+//! on their way shares the next one, so that many callers share what a transaction costs. Nobody is answered by a
+//! look that began before they asked, so what a caller has seen committed it also reads.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::hash::Hash;
+use std::sync::Arc;
+
+use futures_util::future::{OptionFuture, join_all, join5};
+use parking_lot::Mutex;
+use sederunt_core::Error;
+use sederunt_core::ids::{SessionId, TenantId};
+use sederunt_core::library::{Doc, Kind};
+use sederunt_core::session::Session;
+use sederunt_core::time::Timestamp;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+use super::fault::Result;
+use super::library::{self, doc_of};
+use super::rows::Columns;
+use super::sessions::whole;
+use super::tx::{Base, CLOCK, Scope, within};
+
+/// Looks that may be on their way at once.
+const DRIVERS: usize = 2;
+/// Questions that one look answers.
+const LOOK_MAX: usize = 64;
+
+type Answer<T> = oneshot::Sender<Result<T, Error>>;
+type Asked<K, T> = HashMap<K, Vec<Answer<Option<T>>>>;
+
+/// A question, waiting.
+enum Question {
+    Session(i32, TenantId, SessionId, Answer<Option<Session>>),
+    Doc(i32, TenantId, (Kind, Box<str>), Answer<Option<Doc>>),
+    Now(Answer<Timestamp>),
+}
+
+/// Takes questions until it is closed.
+#[derive(Debug)]
+pub(super) struct Looks {
+    base: Arc<Base>,
+    put: Mutex<Option<mpsc::UnboundedSender<Question>>>,
+}
+
+impl Looks {
+    pub(super) fn start(base: &Arc<Base>) -> (Self, Vec<JoinHandle<()>>) {
+        let (put, queue) = mpsc::unbounded_channel();
+        let queue = Arc::new(tokio::sync::Mutex::new(queue));
+        let drivers = (0..DRIVERS).map(|_| tokio::spawn(drive(base.clone(), queue.clone())));
+        (Self { base: base.clone(), put: Mutex::new(Some(put)) }, drivers.collect())
+    }
+
+    pub(super) async fn session(&self, tenant: &TenantId, id: &SessionId) -> Result<Option<Session>, Error> {
+        let Some(tk) = self.base.tk(tenant).await? else { return Ok(None) };
+        self.ask(|answer| Question::Session(tk, tenant.clone(), id.clone(), answer)).await
+    }
+
+    pub(super) async fn doc(&self, tenant: &TenantId, kind: Kind, name: &str) -> Result<Option<Doc>, Error> {
+        let Some(tk) = self.base.tk(tenant).await? else { return Ok(None) };
+        self.ask(|answer| Question::Doc(tk, tenant.clone(), (kind, name.into()), answer)).await
+    }
+
+    pub(super) async fn now(&self) -> Result<Timestamp, Error> {
+        self.ask(Question::Now).await
+    }
+
+    async fn ask<T>(&self, question: impl FnOnce(Answer<T>) -> Question) -> Result<T, Error> {
+        let closed = || Error::unavailable("the store is closing");
+        let (answer, answered) = oneshot::channel();
+        let put = self.put.lock().clone().ok_or_else(closed)?;
+        put.send(question(answer)).map_err(|_| closed())?;
+        answered.await.unwrap_or_else(|_| Err(closed()))
+    }
+
+    /// Takes no more; what is queued is still answered.
+    pub(super) fn close(&self) {
+        self.put.lock().take();
+    }
+}
+
+async fn drive(base: Arc<Base>, queue: Arc<tokio::sync::Mutex<mpsc::UnboundedReceiver<Question>>>) {
+    loop {
+        let mut questions = Vec::new();
+        if queue.lock().await.recv_many(&mut questions, LOOK_MAX).await == 0 {
+            return;
+        }
+        join_all(apart(questions).into_iter().map(|look| look.take(&base))).await;
+    }
+}
+
+/// One look per tenant; whoever asks for the time is told by any of them.
+fn apart(questions: Vec<Question>) -> Vec<Look> {
+    let mut looks: Vec<Look> = Vec::new();
+    let mut nows = Vec::new();
+    for question in questions {
+        match question {
+            Question::Session(tk, tenant, id, answer) => {
+                of(&mut looks, tk, tenant).sessions.entry(id).or_default().push(answer);
+            }
+            Question::Doc(tk, tenant, name, answer) => {
+                of(&mut looks, tk, tenant).docs.entry(name).or_default().push(answer);
+            }
+            Question::Now(answer) => nows.push(answer),
+        }
+    }
+    match looks.first_mut() {
+        Some(first) => first.nows = nows,
+        None => looks.push(Look { nows, ..Look::default() }),
+    }
+    looks
+}
+
+fn of(looks: &mut Vec<Look>, tk: i32, tenant: TenantId) -> &mut Look {
+    let at = looks.iter().position(|look| look.tenant.as_ref().is_some_and(|(known, _)| *known == tk));
+    let at = at.unwrap_or_else(|| {
+        looks.push(Look { tenant: Some((tk, tenant)), ..Look::default() });
+        looks.len() - 1
+    });
+    &mut looks[at]
+}
+
+/// Questions that one transaction answers.
+#[derive(Default)]
+struct Look {
+    tenant: Option<(i32, TenantId)>,
+    sessions: Asked<SessionId, Session>,
+    docs: Asked<(Kind, Box<str>), Doc>,
+    nows: Vec<Answer<Timestamp>>,
+}
+
+#[derive(Default)]
+struct Seen {
+    sessions: HashMap<SessionId, Session>,
+    docs: HashMap<(Kind, Box<str>), Doc>,
+    now: Timestamp,
+}
+
+impl Look {
+    async fn take(self, base: &Base) {
+        // Tried again once if its connection had died unseen.
+        let seen = within(async {
+            match self.see(base).await {
+                Err(fault) if fault.is_lost() => self.see(base).await,
+                seen => seen,
+            }
+        })
+        .await;
+        // Nobody waits any more: nothing is lost by that.
+        match seen {
+            Ok(Seen { sessions, docs, now }) => {
+                hand_out(self.sessions, sessions);
+                hand_out(self.docs, docs);
+                for answer in self.nows {
+                    let _ = answer.send(Ok(now));
+                }
+            }
+            Err(fault) => {
+                let error = Error::from(fault);
+                refuse(self.sessions, &error);
+                refuse(self.docs, &error);
+                for answer in self.nows {
+                    let _ = answer.send(Err(again(&error)));
+                }
+            }
+        }
+    }
+
+    async fn see(&self, base: &Base) -> Result<Seen> {
+        let client = base.app.get().await?;
+        let clock = client.prepare_cached(CLOCK).await?;
+        let Some((tk, tenant)) = &self.tenant else {
+            let now = base.time(client.query_one(&clock, &[]).await?.try_get(0)?);
+            return Ok(Seen { now, ..Seen::default() });
+        };
+        let ids: Vec<&str> = self.sessions.keys().map(SessionId::as_str).collect();
+        let (kinds, names): (Vec<&str>, Vec<&str>) =
+            self.docs.keys().map(|(kind, name)| (kind.as_str(), &**name)).unzip();
+        let by_id = client.prepare_cached(&whole("WHERE h.tk = $1 AND h.id = ANY ($2)")).await?;
+        let by_name = client.prepare_cached(&library::named()).await?;
+        let begin = Scope::Tenant(*tk).begin("READ ONLY");
+        // All of it is sent by the first poll.
+        let wanted = (!ids.is_empty(), !names.is_empty(), !self.nows.is_empty());
+        let of_sessions: [super::tx::Param<'_>; 2] = [tk, &ids];
+        let of_docs: [super::tx::Param<'_>; 3] = [tk, &kinds, &names];
+        let (begun, sessions, docs, now, ended) = join5(
+            client.batch_execute(&begin),
+            OptionFuture::from(wanted.0.then(|| client.query(&by_id, &of_sessions))),
+            OptionFuture::from(wanted.1.then(|| client.query(&by_name, &of_docs))),
+            OptionFuture::from(wanted.2.then(|| client.query_one(&clock, &[]))),
+            client.batch_execute("COMMIT"),
+        )
+        .await;
+        begun?;
+        ended?;
+        let mut seen = Seen::default();
+        for row in sessions.transpose()?.iter().flatten() {
+            let found = Columns::of(row).whole(tenant)?;
+            seen.sessions.insert(found.id, found.value);
+        }
+        for row in docs.transpose()?.iter().flatten() {
+            let (_, doc) = doc_of(row)?;
+            seen.docs.insert((doc.kind, row.try_get::<_, &str>(row.len() - 1)?.into()), doc);
+        }
+        if let Some(row) = now.transpose()? {
+            seen.now = base.time(row.try_get(0)?);
+        }
+        Ok(seen)
+    }
+}
+
+fn hand_out<K: Hash + Eq, T: Clone>(asked: Asked<K, T>, mut found: HashMap<K, T>) {
+    for (key, mut answers) in asked {
+        let last = answers.pop();
+        if let Entry::Occupied(found) = found.entry(key) {
+            for answer in answers {
+                let _ = answer.send(Ok(Some(found.get().clone())));
+            }
+            last.map(|last| last.send(Ok(Some(found.remove()))));
+        } else {
+            for answer in answers.into_iter().chain(last) {
+                let _ = answer.send(Ok(None));
+            }
+        }
+    }
+}
+
+fn refuse<K, T>(asked: Asked<K, T>, error: &Error) {
+    for answer in asked.into_values().flatten() {
+        let _ = answer.send(Err(again(error)));
+    }
+}
+
+/// The same error for another caller.
+fn again(error: &Error) -> Error {
+    match error {
+        Error::Unavailable(_) => Error::unavailable(error.to_string()),
+        _ => Error::internal(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn questions_about_one_thing_are_one_and_tenants_stay_apart() {
+        let (a, b) = (TenantId::stored("a"), TenantId::stored("b"));
+        let session = |tk, tenant: &TenantId, id: &str| {
+            Question::Session(tk, tenant.clone(), SessionId::stored(id), oneshot::channel().0)
+        };
+        let doc = |tk, tenant: &TenantId, name: &str| {
+            Question::Doc(tk, tenant.clone(), (Kind::Task, name.into()), oneshot::channel().0)
+        };
+        let looks = apart(vec![
+            session(1, &a, "x"),
+            Question::Now(oneshot::channel().0),
+            session(2, &b, "x"),
+            session(1, &a, "x"),
+            session(1, &a, "y"),
+            doc(2, &b, "t"),
+            doc(2, &b, "t"),
+        ]);
+        let shape: Vec<_> = looks
+            .iter()
+            .map(|look| {
+                let tk = look.tenant.as_ref().map(|(tk, _)| *tk);
+                let asked = look.sessions.values().map(Vec::len).sum::<usize>();
+                let docs = look.docs.values().map(Vec::len).sum::<usize>();
+                (tk, look.sessions.len(), asked, look.docs.len(), docs, look.nows.len())
+            })
+            .collect();
+        assert_eq!(shape, [(Some(1), 2, 3, 0, 0, 1), (Some(2), 1, 1, 1, 2, 0)]);
+        assert_eq!(apart(vec![Question::Now(oneshot::channel().0)]).len(), 1);
+    }
+
+    #[test]
+    fn everyone_who_asked_is_told_the_same() {
+        let mut asked: Asked<&str, u8> = HashMap::new();
+        let mut waiting = Vec::new();
+        for key in ["there", "there", "gone", "there"] {
+            let (answer, answered) = oneshot::channel();
+            asked.entry(key).or_default().push(answer);
+            waiting.push(answered);
+        }
+        hand_out(asked, HashMap::from([("there", 7)]));
+        let told: Vec<_> = waiting.iter_mut().map(|one| one.try_recv().unwrap().unwrap()).collect();
+        assert_eq!(told, [Some(7), Some(7), None, Some(7)]);
+    }
+}
