@@ -43,7 +43,7 @@ const RUN_MAX: Duration = Duration::from_secs(15 * 60);
 type Measure = fn(&Bench) -> Result<Vec<Row>>;
 
 /// In the order in which they run; the disk is asked again in the middle.
-const MEASURES: [(&str, Measure); 16] = [
+const MEASURES: [(&str, Measure); 19] = [
     ("appends", appends::singles),
     ("batches", appends::batches),
     ("embedded", appends::embedded),
@@ -58,8 +58,11 @@ const MEASURES: [(&str, Measure); 16] = [
     ("saturated", fanout::saturated),
     ("idle-streams", fanout::idle),
     ("delivery", delivery::both),
-    ("work", work::all),
-    ("talk", talk::all),
+    ("work", work::handed_over),
+    ("runs", work::runs),
+    ("turns", talk::turns),
+    ("talk", talk::whole_turns),
+    ("recall", talk::recall),
 ];
 
 /// Measures Sederunt beside its peers and prints one table.

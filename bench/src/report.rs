@@ -71,6 +71,18 @@ impl Row {
         }
     }
 
+    /// A rate with nothing beside it.
+    pub fn alone(measure: impl Into<String>, ours: f64, unit: &str) -> Self {
+        Self {
+            measure: measure.into(),
+            ours: rate(ours, unit),
+            theirs: "–".into(),
+            ratio: None,
+            bar: "–".into(),
+            verdict: Verdict::Beside,
+        }
+    }
+
     /// Our figure must be at most `bar` times theirs.
     pub fn at_most_times(measure: impl Into<String>, ours: f64, theirs: f64, unit: &str, bar: f64) -> Self {
         let ratio = ours / theirs;

@@ -38,15 +38,8 @@ const FACTS: usize = 10_000;
 const OPEN_SITTINGS: usize = 100_000;
 const EXPIRED: usize = 100;
 
-pub fn all(bench: &Bench) -> Result<Vec<Row>> {
-    let mut rows = turns(bench)?;
-    rows.extend(whole_turns(bench)?);
-    rows.extend(recall(bench)?);
-    Ok(rows)
-}
-
 /// The persistence part of a turn, by how much was said before.
-fn turns(bench: &Bench) -> Result<Vec<Row>> {
+pub fn turns(bench: &Bench) -> Result<Vec<Row>> {
     let file = bench.dir.join("langgraph.sqlite3");
     let peer = std::cell::RefCell::new(Peer::start(&bench.root, "checkpoints.py", &file)?);
     let seconds = if bench.quick { 0.5 } else { 2.0 };
@@ -171,7 +164,7 @@ impl Model for Ticking {
 }
 
 /// Whole turns of the built-in talker, reported; and how soon a word is forwarded.
-fn whole_turns(bench: &Bench) -> Result<Vec<Row>> {
+pub fn whole_turns(bench: &Bench) -> Result<Vec<Row>> {
     let subject = Subject::on_disk(bench)?;
     let count = bench.some(2_000);
     let whole = subject.with_engine(async |engine| {
@@ -218,13 +211,13 @@ fn whole_turns(bench: &Bench) -> Result<Vec<Row>> {
     });
     let mut heard = heard?;
     Ok(vec![
-        Row::beside("whole turns of eliza, 32 sessions at once", whole.per_s, f64::NAN, "turns", "–"),
+        Row::alone("whole turns of eliza, 32 sessions at once", whole.per_s, "turns"),
         Row::at_most("a word of the model to its listener, p50", heard.at(0.5), 0.0, "ms", 5.0),
     ])
 }
 
 /// Recall over the facts of one owner, and the keeper over open sittings.
-fn recall(bench: &Bench) -> Result<Vec<Row>> {
+pub fn recall(bench: &Bench) -> Result<Vec<Row>> {
     let (facts, sittings) = (bench.some(FACTS as u64) as usize, bench.some(OPEN_SITTINGS as u64) as usize);
     let mut rows = Vec::new();
     for (store, subject) in

@@ -24,12 +24,6 @@ const WORDS: &str = "The report of the morning is written: nine letters came in,
     once, three went to the people who know more, and two wait for a word from the harbour office. Nothing was lost, \
     nothing was sent twice, and whoever asks will find each of them where it belongs, with the hour of its answer.";
 
-pub fn all(bench: &Bench) -> Result<Vec<Row>> {
-    let mut rows = handed_over(bench)?;
-    rows.extend(runs(bench)?);
-    Ok(rows)
-}
-
 /// What a waiting worker waits for.
 #[derive(Clone, Copy)]
 enum News {
@@ -37,7 +31,8 @@ enum News {
     Decision,
 }
 
-fn handed_over(bench: &Bench) -> Result<Vec<Row>> {
+/// How soon a waiting worker has what is new.
+pub fn handed_over(bench: &Bench) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     let mut row = |news: News, store: &str, mut times: Latencies, bar: f64| {
         let what = match news {
@@ -141,7 +136,7 @@ async fn settle(worker: &mut Caller, claim: &Value, verb: &str, mut how: Value) 
 }
 
 /// Sessions of one step each, from the trigger to their end, beside the same written by hand.
-fn runs(bench: &Bench) -> Result<Vec<Row>> {
+pub fn runs(bench: &Bench) -> Result<Vec<Row>> {
     let count = bench.some(SESSIONS);
     let script = bench.dir.join("script.json");
     std::fs::write(&script, json!({"steps": [{"say": WORDS}]}).to_string())?;
