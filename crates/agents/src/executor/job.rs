@@ -18,12 +18,14 @@ use sederunt_core::ids::SessionId;
 use sederunt_core::json::Json;
 use sederunt_core::library::agent::Tool as Definition;
 use sederunt_core::library::task::RunLimits;
+use sederunt_core::library::{Agent, Defined};
 use sederunt_core::work::output::OutputType;
 use sederunt_core::work::{Claimed, Settle};
 
 use self::calls::builtin;
 use self::ends::{fail, over, reached, with_usage};
 use self::talk::{json_in, words};
+use super::Taken;
 use super::kit::Kit;
 use super::past::{self, Past, Spent};
 use super::pulse::{self, End};
@@ -39,6 +41,7 @@ pub(super) struct Job {
     id: SessionId,
     epoch: u64,
     claimed: Claimed,
+    agent: Option<Defined<Agent>>,
     lease: Duration,
 }
 
@@ -87,11 +90,12 @@ impl Job {
         engine: Engine,
         kit: Arc<Kit>,
         actor: Arc<Actor>,
-        claimed: Claimed,
+        taken: Taken,
         lease: Duration,
     ) -> Self {
+        let Taken { claimed, agent } = taken;
         let (id, epoch) = (claimed.session.id.clone(), claimed.epoch);
-        Self { engine, kit, actor, id, epoch, claimed, lease }
+        Self { engine, kit, actor, id, epoch, claimed, agent, lease }
     }
 
     /// Works and settles. An error means that the session is not ours to settle, or cannot be now.
@@ -133,7 +137,7 @@ impl Job {
     }
 
     async fn begin(&self) -> Step<Work> {
-        let brief = self.engine.brief(&self.claimed).await?;
+        let brief = self.engine.brief(&self.claimed, self.agent.clone()).await?;
         let agent = brief.agent.as_ref().map(|agent| &agent.value);
         let model_name = match agent {
             Some(agent) => self.kit.name_of(agent.model.as_deref()).to_owned(),
@@ -196,7 +200,7 @@ impl Job {
             };
             if let Some((reason, error)) = cut {
                 let how = fail(reason, error, false, Some(work));
-                return Ok(self.engine.settle_saying(&self.actor, &self.id, self.epoch, how, words).await?);
+                return Ok(self.engine.settle_saying(&self.actor, &self.claimed, how, words).await?);
             }
             if reply.calls.is_empty() {
                 if self.finish(work, &reply, words).await? {
@@ -228,7 +232,7 @@ impl Job {
             None => Some(said()?),
         };
         let how = with_usage(Settle::Complete { result, text: None, usage: None }, work);
-        match self.engine.settle_saying(&self.actor, &self.id, self.epoch, how, words).await {
+        match self.engine.settle_saying(&self.actor, &self.claimed, how, words).await {
             Ok(()) => Ok(true),
             Err(Error::OutputInvalid { complaints }) => {
                 work.hear(reply);

@@ -16,7 +16,7 @@ use std::time::Duration;
 use sederunt_core::access::{Actor, Role};
 use sederunt_core::engine::Engine;
 use sederunt_core::ids::{CredentialId, TenantId};
-use sederunt_core::library::Agent;
+use sederunt_core::library::{Agent, Defined};
 use sederunt_core::session::{SessionType, SourceKind};
 use sederunt_core::work::{ClaimRequest, Claimed};
 use sederunt_core::{Error, limits as core_limits};
@@ -44,6 +44,13 @@ pub struct Executor {
     kit: Arc<Kit>,
     settings: Settings,
     credential: CredentialId,
+}
+
+/// A session that was handed out, with its agent as it was just before.
+#[derive(Clone, Debug)]
+pub struct Taken {
+    pub claimed: Claimed,
+    agent: Option<Defined<Agent>>,
 }
 
 impl Executor {
@@ -103,10 +110,10 @@ impl Executor {
                 match self.take(&actor, places.len()).await {
                     Ok(claims) if claims.is_empty() => break true,
                     Ok(claims) => {
-                        for (claimed, place) in claims.into_iter().zip(places) {
+                        for (taken, place) in claims.into_iter().zip(places) {
                             let (this, actor) = (self.clone(), actor.clone());
                             runs.spawn(async move {
-                                this.run(&actor, claimed).await;
+                                this.run(&actor, taken).await;
                                 drop(place);
                             });
                         }
@@ -131,26 +138,22 @@ impl Executor {
     }
 
     /// Takes up to so many sessions whose agent this worker can be. Agents that somebody else runs are left alone.
-    pub async fn take(&self, actor: &Arc<Actor>, most: usize) -> Result<Vec<Claimed>, Error> {
-        let mut slugs = vec!["eliza".to_owned()];
+    pub async fn take(&self, actor: &Arc<Actor>, most: usize) -> Result<Vec<Taken>, Error> {
+        let mut agents: Vec<Defined<Agent>> = Vec::new();
         let mut after = None;
         loop {
             let page = self
                 .engine
                 .definitions::<Agent>(actor, Vec::new(), after, core_limits::PAGE_ROWS_MAX)
                 .await?;
-            slugs.extend(
-                page.items
-                    .into_iter()
-                    .map(|agent| agent.value)
-                    .filter(|agent| self.kit.runs(agent.model.as_deref()))
-                    .map(|agent| agent.slug),
-            );
+            agents.extend(page.items.into_iter().filter(|agent| self.kit.runs(agent.value.model.as_deref())));
             match page.next {
                 Some(next) => after = Some(next),
                 None => break,
             }
         }
+        let mut slugs = vec!["eliza".to_owned()];
+        slugs.extend(agents.iter().map(|agent| agent.value.slug.clone()));
         slugs.dedup();
         for some in slugs.chunks(core_limits::CLAIM_BATCH_MAX) {
             let request = ClaimRequest {
@@ -163,17 +166,22 @@ impl Executor {
             };
             let claims = self.engine.claim(actor, request, None).await?;
             if !claims.is_empty() {
-                return Ok(claims);
+                let taken = claims.into_iter().map(|claimed| {
+                    let slug = claimed.session.details.agent_slug.as_deref();
+                    let agent = agents.iter().find(|agent| Some(agent.value.slug.as_str()) == slug).cloned();
+                    Taken { claimed, agent }
+                });
+                return Ok(taken.collect());
             }
         }
         Ok(Vec::new())
     }
 
     /// Runs a session to its end, or until it is somebody else's.
-    pub async fn run(&self, actor: &Arc<Actor>, claimed: Claimed) {
-        let session = claimed.session.id.clone();
+    pub async fn run(&self, actor: &Arc<Actor>, taken: Taken) {
+        let session = taken.claimed.session.id.clone();
         let job =
-            job::Job::new(self.engine.clone(), self.kit.clone(), actor.clone(), claimed, self.settings.lease);
+            job::Job::new(self.engine.clone(), self.kit.clone(), actor.clone(), taken, self.settings.lease);
         match job.run().await {
             Ok(()) => {}
             Err(error) if error.code() == "fenced" => {

@@ -34,11 +34,11 @@ pub struct Brief {
 }
 
 impl Engine {
-    /// Everything that a worker needs to begin, read once.
-    pub async fn brief(&self, claimed: &Claimed) -> Result<Brief> {
+    /// Everything that a worker needs to begin, read once. An agent that it has read already is taken as it is.
+    pub async fn brief(&self, claimed: &Claimed, agent: Option<Defined<Agent>>) -> Result<Brief> {
         let Session { tenant, details, .. } = &claimed.session;
-        let mut brief = Brief { run: Run::of(&claimed.session), ..Brief::default() };
-        if let Some(slug) = &details.agent_slug {
+        let mut brief = Brief { run: Run::of(&claimed.session), agent, ..Brief::default() };
+        if let (Some(slug), None) = (&details.agent_slug, &brief.agent) {
             let doc = self.store.doc(tenant, Kind::Agent, slug).await?;
             brief.agent = doc.as_ref().map(Defined::of).transpose()?;
         }
@@ -138,24 +138,26 @@ impl Engine {
         how: Settle,
         key: Option<IdemKey>,
     ) -> Result<Session> {
-        self.end_run(actor, id, epoch, how, None, key).await?;
+        self.end_run(actor, id, epoch, how, None, None, key).await?;
         self.store.session(&actor.tenant, id).await?.ok_or(Error::NotFound)
     }
 
     /// Ends a run with its last words, in one commit: nobody who takes over finds a run that has said its last word
     /// and has not ended. As with any append, the worker may learn by it that it has to stop: then that is how it ends.
+    ///
+    /// It is decided on the row as it was claimed: where that has moved on since, it is read and decided anew.
     pub async fn settle_saying(
         &self,
         actor: &Arc<Actor>,
-        id: &SessionId,
-        epoch: u64,
+        claimed: &Claimed,
         how: Settle,
         words: Vec<DraftEvent>,
     ) -> Result<()> {
+        let (session, epoch) = (&claimed.session, claimed.epoch);
         let events = check_batch(actor, words)?;
         let kinds = Kinds::of(events.iter().map(|event| &event.kind));
         let words = Words { events, rule: AppendRule { actor: actor.clone(), kinds, epoch: Some(epoch) } };
-        self.end_run(actor, id, epoch, how, Some(words), None).await
+        self.end_run(actor, &session.id, epoch, how, Some(words), Some(session.clone()), None).await
     }
 
     async fn end_run(
@@ -165,18 +167,29 @@ impl Engine {
         epoch: u64,
         how: Settle,
         words: Option<Words>,
+        seen: Option<Session>,
         key: Option<IdemKey>,
     ) -> Result<()> {
         access::check_general(actor, Verb::Work)?;
+        let seen = parking_lot::Mutex::new(seen);
         // What the worker is told when its result has to be repaired: the claim stays its own.
         let complaints = parking_lot::Mutex::new(Vec::new());
         let done = self
             .settle_on(|| {
                 Box::pin(async {
-                    let (session, now) =
-                        try_join(self.store.session(&actor.tenant, id), self.store.now()).await?;
-                    let session = session.ok_or(Error::NotFound)?;
-                    if !session.head.holds(&actor.credential, epoch, now) {
+                    let known = seen.lock().take();
+                    let holds = |session: &Session, now| session.head.holds(&actor.credential, epoch, now);
+                    let read = || self.store.session(&actor.tenant, id);
+                    let (session, now) = match known {
+                        Some(session) => (Some(session), self.store.now().await?),
+                        None => try_join(read(), self.store.now()).await?,
+                    };
+                    // A lease that has run out since may have been renewed.
+                    let session = match session {
+                        Some(session) if holds(&session, now) => session,
+                        _ => read().await?.ok_or(Error::NotFound)?,
+                    };
+                    if !holds(&session, now) {
                         return Err(Conflict::Fenced.into());
                     }
                     let how = match &words {

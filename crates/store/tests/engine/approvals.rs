@@ -192,7 +192,7 @@ async fn an_approved_call_resumes_with_its_arguments(world: &World) {
     assert_eq!(asked.kind, Kind::Tool);
     decide(world, &ada, &asked.id, approve()).await.unwrap();
     let claim = take(world, &worker).await;
-    let resume = world.engine.brief(&claim).await.unwrap().run.resume.unwrap();
+    let resume = world.engine.brief(&claim, None).await.unwrap().run.resume.unwrap();
     assert_eq!((resume.decision.as_str(), resume.approval_id.as_str()), ("approve", &*asked.id));
     assert_eq!(resume.args.unwrap().as_str(), r#"{"to":"x","text":"hi"}"#);
     let call = asked.body.staged.unwrap();

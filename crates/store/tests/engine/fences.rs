@@ -9,7 +9,8 @@ use sederunt_core::engine::Append;
 use sederunt_core::event::EventQuery;
 use sederunt_core::json::Json;
 use sederunt_core::session::Status;
-use sederunt_core::work::{Pause, Settle};
+use sederunt_core::time::Timestamp;
+use sederunt_core::work::{Claimed, Pause, Settle};
 
 use crate::on_both_stores;
 use crate::world::{World, says};
@@ -32,6 +33,8 @@ async fn fenced_on_every_verb(world: &World, who: &Arc<Actor>, id: &str, epoch: 
     let engine = &world.engine;
     let append = Append { epoch: Some(epoch), ..says("agent.message", "late") };
     let beat = engine.heartbeat(who, sid, epoch, None).await.map(drop);
+    // It knows the row as it is: nothing but the fence stands in its way.
+    let late = Claimed { session: before.clone(), epoch, lease_until: Timestamp::default() };
     let answers = [
         ("append", engine.append(who, sid, append, None).await.map(drop)),
         ("heartbeat", beat),
@@ -52,7 +55,7 @@ async fn fenced_on_every_verb(world: &World, who: &Arc<Actor>, id: &str, epoch: 
             .await,
         ),
         ("yield", settle(world, who, sid, epoch, Settle::Yield { pause: Pause::Idle, usage: None }).await),
-        ("last words", say_last(world, who, sid, epoch).await),
+        ("last words", say_last(world, who, &late).await),
     ];
     for (verb, answer) in answers {
         assert_eq!(answer.expect_err(verb).code(), "fenced", "{verb}");
@@ -61,14 +64,9 @@ async fn fenced_on_every_verb(world: &World, who: &Arc<Actor>, id: &str, epoch: 
 }
 
 /// Completes a run with its last words.
-async fn say_last(
-    world: &World,
-    who: &Arc<Actor>,
-    id: &sederunt_core::SessionId,
-    epoch: u64,
-) -> sederunt_core::Result<()> {
+async fn say_last(world: &World, who: &Arc<Actor>, claimed: &Claimed) -> sederunt_core::Result<()> {
     let how = Settle::Complete { result: Some(Json::empty_object()), text: None, usage: None };
-    world.engine.settle_saying(who, id, epoch, how, says("agent.message", "last").events).await
+    world.engine.settle_saying(who, claimed, how, says("agent.message", "last").events).await
 }
 
 async fn settle(
@@ -170,7 +168,7 @@ async fn kinds(world: &World, id: &str) -> Vec<String> {
 async fn last_words_and_the_end_of_a_run_land_together(world: &World) {
     let worker = world.worker("w");
     let claim = world.claimed("s", &worker).await;
-    say_last(world, &worker, &claim.session.id, claim.epoch).await.unwrap();
+    say_last(world, &worker, &claim).await.unwrap();
     assert_eq!(
         kinds(world, "s").await[3..],
         ["agent.message", "session.status_change", "session.completed"],
@@ -185,7 +183,7 @@ async fn last_words_after_a_stop_are_kept_and_the_run_is_stopped(world: &World) 
     let worker = world.worker("w");
     let claim = world.claimed("s", &worker).await;
     world.engine.stop(&world.owner(), &claim.session.id, None).await.unwrap();
-    say_last(world, &worker, &claim.session.id, claim.epoch).await.unwrap();
+    say_last(world, &worker, &claim).await.unwrap();
     let session = world.session("s").await;
     assert_eq!(
         (session.head.status, session.details.end_reason.as_deref()),
@@ -202,7 +200,7 @@ async fn last_words_keep_to_what_a_worker_may_write(world: &World) {
     for kind in ["session.completed", "user.message", "human.marker"] {
         let how = Settle::Complete { result: None, text: None, usage: None };
         let words = says(kind, "forged").events;
-        let said = world.engine.settle_saying(&worker, &claim.session.id, claim.epoch, how, words).await;
+        let said = world.engine.settle_saying(&worker, &claim, how, words).await;
         assert!(said.is_err(), "{kind}");
     }
     assert_eq!(world.session("s").await, before);

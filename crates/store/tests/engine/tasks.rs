@@ -115,7 +115,7 @@ async fn a_triggered_task_is_claimed_with_everything_a_worker_needs(world: &Worl
 
     let claim = take(world, &world.worker("w")).await;
     assert_eq!(claim.session.id, session.id);
-    let brief = world.engine.brief(&claim).await.unwrap();
+    let brief = world.engine.brief(&claim, None).await.unwrap();
     assert_eq!(brief.agent.unwrap().value.instructions.as_deref(), Some("Write."));
     assert_eq!(brief.entity.unwrap().value.fields.as_str(), r#"{"a":1}"#);
     assert_eq!(brief.run.description.as_deref(), Some("Well."));
@@ -342,7 +342,7 @@ async fn steps_start_as_their_dependencies_complete(world: &World) {
     assert_eq!(names(children(world, &parent).await), "a completed, b running, c completed, d draft");
     complete(world, &worker, &b, r#""B""#).await.unwrap();
     let d = take(world, &worker).await;
-    let mut results = world.engine.brief(&d).await.unwrap().results;
+    let mut results = world.engine.brief(&d, None).await.unwrap().results;
     results.sort_by(|x, y| x.0.cmp(&y.0));
     assert_eq!(results, [("b".to_owned(), json(r#""B""#)), ("c".to_owned(), json(r#""C""#))]);
     complete(world, &worker, &d, r#"{"all":true}"#).await.unwrap();
@@ -443,7 +443,7 @@ async fn retrying_a_step_takes_over_what_was_done(world: &World) {
         [Status::Completed, Status::Pending, Status::Draft]
     );
     let b = take(world, &worker).await;
-    assert_eq!(world.engine.brief(&b).await.unwrap().results, [("a".to_owned(), json(r#""A""#))]);
+    assert_eq!(world.engine.brief(&b, None).await.unwrap().results, [("a".to_owned(), json(r#""A""#))]);
     complete(world, &worker, &b, "2").await.unwrap();
     let c = take(world, &worker).await;
     complete(world, &worker, &c, "3").await.unwrap();
@@ -477,7 +477,7 @@ async fn a_persons_step_waits_in_the_inbox_and_is_checked(world: &World) {
     assert_eq!(session.head.status, Status::Completed);
     assert!(finish(&ada, done(r#"{"ok":true}"#)).await.is_err(), "it is done");
     let write = take(world, &worker).await;
-    assert_eq!(world.engine.brief(&write).await.unwrap().results[0].1.as_str(), r#"{"ok":true}"#);
+    assert_eq!(world.engine.brief(&write, None).await.unwrap().results[0].1.as_str(), r#"{"ok":true}"#);
     complete(world, &worker, &write, "1").await.unwrap();
     assert_eq!(world.session(parent.id.as_str()).await.head.status, Status::Completed);
     let inbox = world.engine.approval(&ada, &inbox[0].id).await.unwrap();

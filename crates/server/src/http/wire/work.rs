@@ -84,7 +84,7 @@ impl Claims {
         for claimed in claimed {
             let details = &claimed.session.details;
             let brief = if details.run.is_some() || details.agent_slug.is_some() {
-                Some(engine.brief(&claimed).await?)
+                Some(engine.brief(&claimed, None).await?)
             } else {
                 None
             };
