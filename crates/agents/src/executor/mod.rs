@@ -2,12 +2,11 @@
 //! languages make over HTTP, and nothing else; so whatever fences them off fences it off too.
 //!
 //! This room owns the loop around runs ([`Executor`]) and one run (`job`). A run keeps nothing that the log does
-//! not hold: whoever takes over after a crash reads the log (`past`) and goes on. What models and tools there are
+//! not hold: whoever takes over after a crash reads the log (`steps::past`) and goes on. What models and tools there are
 //! is the [`kit`]'s to know.
 
 mod job;
 pub mod kit;
-mod past;
 mod pulse;
 
 use std::sync::Arc;

@@ -7,7 +7,11 @@ use crate::session::decide::tests::session_in;
 use crate::session::row::{Claim, Turn};
 
 const NOW: Timestamp = Timestamp::from_micros(100_000_000);
-const SETTINGS: Settings = Settings { idle_after: Duration::from_secs(60), lease: Duration::from_secs(30) };
+const SETTINGS: Settings = Settings {
+    idle_after: Duration::from_secs(60),
+    lease: Duration::from_secs(30),
+    confirm_within: Duration::from_secs(120),
+};
 
 fn hold() -> Hold {
     Hold { worker: "w".into(), credential: CredentialId::stored("c"), lease: SETTINGS.lease }
