@@ -12,11 +12,11 @@ mod pulse;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sederunt_core::access::{Actor, Role};
+use sederunt_core::access::Actor;
 use sederunt_core::engine::Engine;
 use sederunt_core::ids::{CredentialId, TenantId};
 use sederunt_core::library::Agent;
-use sederunt_core::session::{SessionType, SourceKind};
+use sederunt_core::session::SessionType;
 use sederunt_core::work::{ClaimRequest, Claimed};
 use sederunt_core::{Error, limits as core_limits};
 use tokio::sync::{Semaphore, watch};
@@ -25,6 +25,7 @@ use tokio::task::JoinSet;
 pub use kit::Kit;
 
 use crate::limits;
+use crate::steps::worker;
 
 /// How a worker works.
 #[derive(Clone, Debug)]
@@ -186,14 +187,6 @@ impl Executor {
 
     /// Who this worker is in a tenant.
     pub fn actor(&self, tenant: TenantId) -> Actor {
-        Actor {
-            tenant,
-            credential: self.credential.clone(),
-            role: Role::Worker,
-            user: None,
-            prefix: None,
-            shared: None,
-            surface: SourceKind::Api,
-        }
+        worker(tenant, self.credential.clone())
     }
 }

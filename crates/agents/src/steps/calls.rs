@@ -8,6 +8,7 @@ use sederunt_core::work::run::Resume;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
+use super::past::Open;
 use super::{Halt, Hand, event};
 use crate::context::transcript;
 use crate::limits;
@@ -74,6 +75,16 @@ impl<'a> Answer<'a> {
 }
 
 impl Calls<'_> {
+    /// Deals with a call that the log leaves open: as a person decided; else one that was begun has an unknown outcome,
+    /// and any other is made now.
+    pub(crate) async fn take_up(&self, open: &Open, decided: Option<&Resume>) -> Result<Came, Halt> {
+        match decided {
+            Some(resume) => self.as_decided(&open.call, resume).await,
+            None if open.begun => self.answer(&open.call, Answer::unknown()).await,
+            None => self.make(&open.call, false).await,
+        }
+    }
+
     /// Makes a call, unless a person has to be asked first. Whoever comes after a crash knows that it was begun.
     pub(crate) async fn make(&self, call: &ToolCall, confirmed: bool) -> Result<Came, Halt> {
         let begun = Json::of(&json!({"invocation_id": call.id, "tool_name": call.name}))?;
@@ -120,7 +131,7 @@ impl Calls<'_> {
     }
 
     /// Does with a call what a person decided about it, and nothing else: what is called is what was agreed to.
-    pub(crate) async fn as_decided(&self, call: &ToolCall, resume: &Resume) -> Result<Came, Halt> {
+    async fn as_decided(&self, call: &ToolCall, resume: &Resume) -> Result<Came, Halt> {
         match resume.decision.as_str() {
             "approve" => {
                 let args = resume.args.clone().unwrap_or_else(Json::empty_object);

@@ -12,10 +12,11 @@ pub(crate) mod words;
 use std::sync::Arc;
 
 use sederunt_core::Error;
-use sederunt_core::access::Actor;
+use sederunt_core::access::{Actor, Role};
 use sederunt_core::engine::{Append, DraftEvent, Engine};
-use sederunt_core::ids::{Incarnation, SessionId};
+use sederunt_core::ids::{CredentialId, Incarnation, SessionId, TenantId};
 use sederunt_core::json::Json;
+use sederunt_core::session::SourceKind;
 
 /// A session in the hands of whoever works on it: everything is written under the epoch of the claim.
 #[derive(Debug)]
@@ -50,6 +51,19 @@ impl Hand {
         let wish = Append { events, expected_sequence: None, epoch: Some(self.epoch) };
         let done = self.engine.append(&self.actor, &self.session, wish, None).await?;
         if done.stop_requested { Err(Halt::Stopped) } else { Ok(()) }
+    }
+}
+
+/// Who works in a tenant under claims of this credential.
+pub(crate) fn worker(tenant: TenantId, credential: CredentialId) -> Actor {
+    Actor {
+        tenant,
+        credential,
+        role: Role::Worker,
+        user: None,
+        prefix: None,
+        shared: None,
+        surface: SourceKind::Api,
     }
 }
 

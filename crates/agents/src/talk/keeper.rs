@@ -38,7 +38,7 @@ impl Talker {
         }
         for due in self.engine.waiting_turns(limits::KEEP_ROWS_MAX).await? {
             kept.resumed += 1;
-            self.spawn(|this| async move { this.work_off(&due.tenant, &due.session).await });
+            self.go_on(&due.tenant, &due.session);
         }
         Ok(kept)
     }

@@ -423,23 +423,28 @@ impl Engine {
 
     /// The newest messages up to a turn, oldest first.
     pub async fn said_before(&self, session: &Session, before: u64, limit: usize) -> Result<Vec<Event>> {
-        self.newest_of(session, before, &SHARED_TYPES, limit).await
+        self.newest_of(session, Some(before), &SHARED_TYPES, limit).await
     }
 
     /// The newest messages of a conversation with what was done between them, oldest first.
-    pub async fn done_before(&self, session: &Session, before: u64, limit: usize) -> Result<Vec<Event>> {
+    pub async fn done_before(
+        &self,
+        session: &Session,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<Vec<Event>> {
         self.newest_of(session, before, &STEP_TYPES, limit).await
     }
 
     async fn newest_of(
         &self,
         session: &Session,
-        before: u64,
+        before: Option<u64>,
         types: &[&str],
         limit: usize,
     ) -> Result<Vec<Event>> {
         let query = EventQuery {
-            before: Some(before),
+            before,
             types: types.iter().map(|kind| (*kind).to_owned()).collect(),
             newest_first: true,
             limit,

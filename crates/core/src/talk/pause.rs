@@ -94,7 +94,8 @@ impl GivenUp {
     }
 }
 
-const CANCELLED: (&str, &str) = ("cancelled", "cancelled: this call was not made");
+/// The result of a call that nobody waits for any more.
+pub const CANCELLED: (&str, &str) = ("cancelled", "cancelled: this call was not made");
 
 /// Whether anybody is there who could agree to something. Where nobody is, nothing is agreed to.
 pub fn can_ask(session: &Session) -> bool {
@@ -170,14 +171,15 @@ pub fn give_up(session: &Session, talk: &Talk, why: GivenUp) -> Result<Option<Pl
     step.update.run = Some(run.to_json()?);
     let mut events = Vec::with_capacity(paused.calls.len() + 2);
     for (place, call) in paused.calls.iter().enumerate() {
-        events.push(unmade(call, if place == 0 { why.result() } else { CANCELLED })?);
+        events.push(result_of(call, if place == 0 { why.result() } else { CANCELLED })?);
     }
     events.push(turn::closing(Some(paused.turn), why.outcome(), None)?);
     step.events.splice(0..0, events);
     Ok(Some(Plan { step, talk: Talk { paused: None, ..talk.clone() } }))
 }
 
-fn unmade(call: &Unmade, (outcome, why): (&str, &str)) -> Result<NewEvent> {
+/// The result of a call that has none of its own: an outcome, and what a model is told of it.
+pub fn result_of(call: &Unmade, (outcome, why): (&str, &str)) -> Result<NewEvent> {
     let metadata =
         json!({"tool_call_id": call.id, "tool_name": call.name, "is_error": true, "outcome": outcome});
     let event = NewEvent::engine(EventType::known("agent.tool_result"), Some(Json::of(&metadata)?));

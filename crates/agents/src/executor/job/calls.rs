@@ -8,7 +8,7 @@ use sederunt_core::work::{Pause, Settle};
 use super::ends::with_usage;
 use super::{Halt, Job, Step, Work};
 use crate::model::{ToolCall, ToolSpec};
-use crate::steps::calls::{Answer, Came, is_about};
+use crate::steps::calls::{Came, is_about};
 use crate::steps::past::Open;
 
 impl Job {
@@ -16,16 +16,14 @@ impl Job {
     /// one that was begun has an unknown outcome, and any other is made now.
     pub(super) async fn close_open(&self, work: &mut Work, open: Vec<Open>) -> Step<()> {
         let resume = work.brief.run.resume.clone();
-        for Open { call, begun, .. } in open {
-            let came = match &resume {
-                Some(resume) if decides(resume, &call) => self.calls(work).as_decided(&call, resume).await?,
-                _ if begun => self.calls(work).answer(&call, Answer::unknown()).await?,
-                _ => {
-                    self.call(work, &call).await?;
-                    continue;
-                }
-            };
-            self.take(work, came)?;
+        for open in open {
+            let decided = resume.as_ref().filter(|resume| decides(resume, &open.call));
+            if decided.is_none() && !open.begun {
+                self.call(work, &open.call).await?;
+            } else {
+                let came = self.calls(work).take_up(&open, decided).await?;
+                self.take(work, came)?;
+            }
         }
         Ok(())
     }
