@@ -99,9 +99,11 @@ impl<'a> Bench<'a> {
     ) -> Result<Option<Box<Asks>>, Failure> {
         let begun = self.listener.begun;
         let calls = Calls { hand: &self.hand, tools: &self.tools };
+        // A decision is about one call, also where a model has given two of them the same id.
+        let mut decision = begun.resume.as_ref();
         for (place, one) in open.iter().enumerate() {
             self.listener.stage("respond", Some(one.call.name.clone()));
-            let decided = begun.resume.as_ref().filter(|resume| is_about(resume, &one.call));
+            let decided = decision.take_if(|resume| is_about(resume, &one.call));
             let came = match calls.take_up(one, decided).await? {
                 Came::NeedsLeave { staged, summary } if pause::can_ask(&begun.session) => {
                     let unmade = open[place..].iter().map(|open| unmade(&open.call)).collect();

@@ -97,7 +97,13 @@ impl Talker {
             Ok(Came::Answered(answer)) => {
                 Some(self.engine.finish_turn(begun, answered(begun, *answer)?).await?)
             }
-            Ok(Came::Asks(asks)) => self.engine.pause_turn(begun, asking(begun, *asks)?).await?,
+            Ok(Came::Asks(asks)) => match self.engine.pause_turn(begun, asking(begun, *asks)?).await {
+                // What cannot be asked, such as a call without a name, is not waited for.
+                Err(error @ (Error::Invalid { .. } | Error::TooLarge { .. })) => {
+                    Some(self.cut_short(begun, &Failure::Engine(error), &said, called).await?)
+                }
+                paused => paused?,
+            },
             Err(failure) => Some(self.cut_short(begun, &failure, &said, called).await?),
         };
         let finished = match finished {

@@ -2,6 +2,7 @@
 //! is done twice, and that what needs leave is done with it and not without.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -44,6 +45,8 @@ struct Watched {
     script: Scripted,
     seen: Mutex<Vec<Request>>,
     leave: Semaphore,
+    /// Every call is made twice, under one id.
+    twins: AtomicBool,
 }
 
 impl Model for Watched {
@@ -55,7 +58,11 @@ impl Model for Watched {
         Box::pin(async move {
             self.seen.lock().unwrap().push(request.clone());
             self.leave.acquire().await.unwrap().forget();
-            self.script.run(request, heard).await
+            let mut reply = self.script.run(request, heard).await?;
+            if self.twins.load(Ordering::Relaxed) {
+                reply.calls = reply.calls.iter().flat_map(|call| [call.clone(), call.clone()]).collect();
+            }
+            Ok(reply)
         })
     }
 }
@@ -100,7 +107,7 @@ impl World {
         let me = Arc::new(Actor::local(SourceKind::Api));
         let script = Scripted::parse(&format!(r#"{{"steps":{steps}}}"#)).unwrap();
         let leave = Semaphore::new(Semaphore::MAX_PERMITS);
-        let model = Arc::new(Watched { script, seen: Mutex::default(), leave });
+        let model = Arc::new(Watched { script, seen: Mutex::default(), leave, twins: AtomicBool::default() });
         let mut kit = Kit::plain(Outbound::new(Allow::parse(["127.0.0.1"]).unwrap()).unwrap());
         let named: Arc<dyn Model> = model.clone();
         kit.named = BTreeMap::from([(MODEL.to_owned(), named)]);
@@ -606,6 +613,20 @@ async fn a_call_that_differs_from_what_was_agreed_to_is_refused() {
     world.go_on(&world.node).await;
     assert!(server.asked().is_empty(), "nothing is done that nobody agreed to");
     assert_eq!(world.story().await, "call(send) asks approve refused(send) So be it. /answered");
+}
+
+#[tokio::test]
+async fn a_decision_is_about_one_call_even_if_two_have_the_same_id() {
+    let server = Server::start(vec![ok(r#""sent""#), ok(r#""sent""#)]).await;
+    let steps = r#"[{"call":{"name":"send","args":{"n":1}}},{"say":"Done."}]"#;
+    let world = World::new(steps, &[tool("send", &server.url("/send"), CONFIRMED)]).await;
+    // A model that gives two calls the same id.
+    world.model.twins.store(true, Ordering::Relaxed);
+    let reply = world.say("Send it.").await;
+    world.decide(&reply, Decision::Approve, None).await.unwrap();
+    world.go_on(&world.node).await;
+    assert_eq!(server.asked().len(), 1, "one was agreed to");
+    world.requests();
 }
 
 #[tokio::test]

@@ -15,13 +15,14 @@ impl Job {
     /// Deals with calls that the log leaves open: one that a person decided on is carried out or refused as decided,
     /// one that was begun has an unknown outcome, and any other is made now.
     pub(super) async fn close_open(&self, work: &mut Work, open: Vec<Open>) -> Step<()> {
-        let resume = work.brief.run.resume.clone();
+        // A decision is about one call, also where a model has given two of them the same id.
+        let mut resume = work.brief.run.resume.clone();
         for open in open {
-            let decided = resume.as_ref().filter(|resume| decides(resume, &open.call));
+            let decided = resume.take_if(|resume| decides(resume, &open.call));
             if decided.is_none() && !open.begun {
                 self.call(work, &open.call).await?;
             } else {
-                let came = self.calls(work).take_up(&open, decided).await?;
+                let came = self.calls(work).take_up(&open, decided.as_ref()).await?;
                 self.take(work, came)?;
             }
         }
