@@ -392,4 +392,4 @@ pub(super) fn closing(turn: Option<u64>, outcome: &str, said: Option<&state::Sai
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

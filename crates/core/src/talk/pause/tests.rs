@@ -2,37 +2,17 @@ use super::*;
 use crate::access::Actor;
 use crate::approval::Approval;
 use crate::approval::decide::{self, Decide, Decision, Outcome};
-use crate::ids::{CredentialId, UserId};
-use crate::session::SessionType;
-use crate::session::decide::tests::session_in;
-use crate::session::row::{Claim, Turn};
+use crate::ids::UserId;
 use crate::store::ClaimChange;
-use crate::talk::Queued;
-use crate::talk::turn::{Begin, Message, OnBusy, begin, next};
-use std::time::Duration;
+use crate::talk::sitting::{self, EndReason};
+use crate::talk::turn::tests::{NOW, SETTINGS, hold, kinds, message, running as turn_runs, sat};
+use crate::talk::turn::{Begin, OnBusy, begin, next};
+use crate::talk::{Liveness, Queued};
 
-const NOW: Timestamp = Timestamp::from_micros(100_000_000);
-const SETTINGS: Settings = Settings {
-    idle_after: Duration::from_secs(60),
-    lease: Duration::from_secs(30),
-    confirm_within: Duration::from_secs(120),
-};
-
-fn hold() -> Hold {
-    Hold { worker: "w".into(), credential: CredentialId::stored("c"), lease: SETTINGS.lease }
-}
-
+/// A turn of somebody's conversation.
 fn running() -> Session {
-    let mut session = session_in(Status::Running);
-    session.head.is_talk = true;
-    session.head.session_type = SessionType::Mixed;
+    let mut session = turn_runs(1);
     session.head.holder = Some(UserId::stored("ann"));
-    session.head.turn = Some(Turn { sequence: 3, answered: false });
-    session.head.claim = Some(Claim {
-        worker: "w".into(),
-        credential: CredentialId::stored("c"),
-        lease_until: NOW.plus(Duration::from_secs(1)),
-    });
     session
 }
 
@@ -95,10 +75,6 @@ fn decided_on(decision: Decision, args: Option<&str>) -> (Session, Talk) {
     };
     let talk = decided(&talk);
     (after(&session, &Plan { step: settled.step, talk: talk.clone() }), talk)
-}
-
-fn kinds(step: &Step) -> Vec<&str> {
-    step.events.iter().map(|event| event.kind.as_str()).collect()
 }
 
 fn outcomes(step: &Step) -> Vec<String> {
@@ -184,12 +160,8 @@ fn a_message_while_a_turn_asks_waits_unless_it_interrupts() {
     {
         let (session, mut talk, _) = paused();
         talk.queue.push(Queued { sequence: Some(9), steers: false, tier: Tier::Fast });
-        let event = NewEvent::engine(EventType::known("user.message"), None);
-        let owner = crate::memory::Owner::stored("user:ann");
-        let message = Message { event, on_busy, tier: Tier::Fast, owner, user: None };
-        let Begin::Queued(plan) = begin(&session, &talk, message, &hold(), NOW, &SETTINGS).unwrap() else {
-            panic!("{on_busy:?}")
-        };
+        let begun = begin(&session, &talk, message(on_busy), &hold(), NOW, &SETTINGS).unwrap();
+        let Begin::Queued(plan) = begun else { panic!("{on_busy:?}") };
         assert_eq!(plan.step.update.status, status, "{on_busy:?}");
         assert_eq!(plan.talk.queue[waiting].sequence, None, "{on_busy:?}");
         assert_eq!(plan.talk.paused.is_some(), status.is_none(), "{on_busy:?}");
@@ -229,29 +201,9 @@ fn nobody_is_asked_where_nobody_is() {
 
 #[test]
 fn a_sitting_does_not_end_under_a_turn_that_asks() {
-    let (session, talk, _) = paused();
-    let later = NOW.plus(Duration::from_secs(100));
-    let mut open = talk;
-    open.sitting = Some(crate::talk::Sitting {
-        number: 1,
-        opened_at: Some(NOW),
-        active_at: Some(NOW),
-        first: Some(1),
-        turns: 0,
-        owner: crate::memory::Owner::stored("user:ann"),
-        user: None,
-        crisis_max: 0,
-        rated: false,
-        buffer: crate::memory::candidate::Buffer::default(),
-    });
-    let refused = crate::talk::sitting::end(
-        &session,
-        &open,
-        crate::talk::sitting::EndReason::Silence,
-        None,
-        Vec::new(),
-        later,
-    );
-    assert_eq!(refused.unwrap_err().code(), "session_busy");
-    assert_eq!(turn::liveness(&session, &open, later, &SETTINGS), crate::talk::Liveness::Active);
+    let (session, asked, _) = paused();
+    let talk = Talk { paused: asked.paused, ..sat(60_000_000) };
+    let refused = sitting::end(&session, &talk, EndReason::Silence, None, Vec::new(), NOW).unwrap_err();
+    assert_eq!(refused.code(), "session_busy");
+    assert_eq!(turn::liveness(&session, &talk, NOW, &SETTINGS), Liveness::Active);
 }
