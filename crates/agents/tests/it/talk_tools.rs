@@ -331,12 +331,13 @@ async fn what_cannot_be_done_is_told_to_the_model_and_the_turn_goes_on() {
         ("unknown", r#"{"name":"fly"}"#, vec![], "unknown_tool(fly)"),
         ("bad arguments", r#"{"name":"send","args":{"n":"x"}}"#, vec![], "bad_arguments(send)"),
         ("refused", r#"{"name":"send"}"#, vec![Answer::status(403, "", "no")], "result(send)"),
+        ("silence", r#"{"name":"send"}"#, vec![Answer::Hang(Vec::new())], "outcome_unknown(send)"),
         ("garbage", r#"{"name":"send"}"#, vec![Answer::Bytes(b"what?".to_vec())], "outcome_unknown(send)"),
     ];
     for (name, call, answers, told) in cases {
         let server = Server::start(answers).await;
         let steps = format!(r#"[{{"call":{call}}},{{"say":"So be it."}}]"#);
-        let schema = r#","schema":{"type":"object","properties":{"n":{"type":"integer"}}}"#;
+        let schema = r#","timeout_ms":500,"schema":{"type":"object","properties":{"n":{"type":"integer"}}}"#;
         let world = World::new(&steps, &[tool("send", &server.url("/send"), schema)]).await;
         assert_eq!(world.say("Go.").await.text, "So be it.", "{name}");
         let story = world.story().await;
