@@ -35,6 +35,8 @@ pub(super) struct Listener<'a> {
     row: Mutex<RowWatch>,
     /// Calls of this turn are in the log.
     called: AtomicBool,
+    /// Something was said that is a message of its own; what comes now is another.
+    kept: AtomicBool,
 }
 
 impl Listener<'_> {
@@ -49,6 +51,9 @@ impl Listener<'_> {
         }
         self.said.lock().push_str(text);
         self.talker.engine.say(self.begun, text);
+        if self.kept.swap(false, Ordering::Relaxed) {
+            let _ = self.heard.send(Progress::Chunk("\n\n".to_owned()));
+        }
         let _ = self.heard.send(Progress::Chunk(text.to_owned()));
     }
 
@@ -67,7 +72,8 @@ impl Listener<'_> {
 
     /// What was said so far is in the log.
     pub(super) fn has_been_kept(&self) {
-        self.said.lock().clear();
+        let said = std::mem::take(&mut *self.said.lock());
+        self.kept.fetch_or(!said.is_empty(), Ordering::Relaxed);
     }
 
     pub(super) fn has_said(&self) -> bool {
@@ -83,8 +89,8 @@ impl Talker {
         heard: &UnboundedSender<Progress>,
     ) -> Result<Reply, Error> {
         let row = Mutex::new(self.engine.hub().watch_row(begun.incarnation()));
-        let called = AtomicBool::new(false);
-        let listener = Listener { talker: self, begun, heard, said: Mutex::default(), row, called };
+        let (said, called, kept) = Default::default();
+        let listener = Listener { talker: self, begun, heard, said, row, called, kept };
         let came = tokio::select! {
             came = self.answer(&listener, message) => came,
             cut = self.watch(&listener) => match cut {

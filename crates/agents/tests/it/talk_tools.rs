@@ -14,7 +14,7 @@ use sederunt_agents::model::scripted::Scripted;
 use sederunt_agents::model::{self, Heard, Message, Model, Reply as Spoken, Request};
 use sederunt_agents::outbound::{Allow, Outbound};
 use sederunt_agents::talk::end::{EndWish, Ending};
-use sederunt_agents::talk::{Reply, Settings, Taken, Talker};
+use sederunt_agents::talk::{Progress, Reply, Settings, Taken, Talker};
 use sederunt_core::access::Actor;
 use sederunt_core::approval::decide::{Decide, Decision};
 use sederunt_core::approval::{Approval, State};
@@ -279,7 +279,15 @@ async fn asking(server: &Server) -> (World, Reply) {
 async fn a_turn_has_something_done_and_later_turns_know_of_it() {
     let server = Server::start(vec![ok(r#""sent""#)]).await;
     let world = World::new(SEND, &[tool("send", &server.url("/send"), "")]).await;
-    assert_eq!(world.say("Send it.").await.text, "It is sent.");
+    let mut taken = world.post("Send it.", OnBusy::Queue).await;
+    let mut heard = String::new();
+    while let Some(progress) = taken.progress.recv().await {
+        if let Progress::Chunk(text) = progress {
+            heard.push_str(&text);
+        }
+    }
+    assert_eq!(heard, "Let me see.\n\nIt is sent.");
+    assert_eq!(world.reply(taken).await.unwrap().text, "It is sent.");
     assert_eq!(world.say("Thanks.").await.text, "You are welcome.");
     assert_eq!(
         world.story().await,

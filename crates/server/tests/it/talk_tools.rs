@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::State;
@@ -22,6 +23,7 @@ on_every_store!(
     a_caller_is_told_what_waits_and_the_decision_lets_the_turn_go_on,
     a_listener_is_told_what_waits,
     a_turn_that_waits_is_stopped_and_what_is_behind_it_is_answered,
+    a_turn_that_waited_too_long_is_given_up_and_what_is_behind_it_is_answered,
 );
 
 type Sent = Arc<Mutex<Vec<String>>>;
@@ -51,6 +53,8 @@ async fn house(ground: Ground) -> (House, Sent) {
         let model: Arc<dyn Model> = Arc::new(Scripted::parse(script).unwrap());
         let mut kit = Kit::plain(Outbound::new(Allow::parse(["127.0.0.1"]).unwrap()).unwrap());
         kit.named = BTreeMap::from([("scripted:s".to_owned(), model)]);
+        // Nobody comes by to look: everything goes on by itself.
+        config.keep_every = Duration::from_secs(3600);
         config.talker = Some(Talker::new(engine.clone(), Arc::new(kit), Settings::default()));
     })
     .await;
@@ -144,13 +148,30 @@ async fn a_turn_that_waits_is_stopped_and_what_is_behind_it_is_answered(ground: 
     let told = chat(&me).await.body;
     me.post("/api/sessions/t/messages", json!({"text": "Hello?"})).await.expect(202);
     me.post("/api/sessions/t/stop", json!({})).await.expect(200);
+    is_over(&me, &told, "cancelled").await;
+    assert!(sent.lock().unwrap().is_empty());
+}
+
+async fn a_turn_that_waited_too_long_is_given_up_and_what_is_behind_it_is_answered(ground: Ground) {
+    let (house, sent) = house(ground).await;
+    let me = house.anyone();
+    let told = chat(&me).await.body;
+    me.post("/api/sessions/t/messages", json!({"text": "Hello?"})).await.expect(202);
+    house.clock.advance(sederunt_core::limits::CONFIRM_WITHIN);
+    is_over(&me, &told, "expired").await;
+    let path = format!("/api/approvals/{}/decide", told["approval_id"].as_str().unwrap());
+    me.post(&path, json!({"decision": "approve"})).await.refused(409, "already_decided");
+    assert!(sent.lock().unwrap().is_empty());
+}
+
+/// Waits until the message behind a turn is answered; what the turn asked for stands so.
+async fn is_over(guest: &Guest<'_>, told: &Value, state: &str) {
     within(async {
-        while said(&me).await.last().unwrap() != "So be it." {
+        while said(guest).await.last().unwrap() != "So be it." {
             tokio::task::yield_now().await;
         }
     })
     .await;
     let path = format!("/api/approvals/{}", told["approval_id"].as_str().unwrap());
-    assert_eq!(me.get(&path).await.expect(200).body["state"], "cancelled");
-    assert!(sent.lock().unwrap().is_empty());
+    assert_eq!(guest.get(&path).await.expect(200).body["state"], state);
 }
