@@ -7,6 +7,7 @@
 //! - [`model`]: one trait, and what speaks it (OpenAI-compatible, Anthropic, a script, a rule-based talker);
 //! - [`tool`]: one trait, and what speaks it (HTTP, MCP), with every argument and result checked;
 //! - [`outbound`]: the guard that every address given by a tenant passes before anything is sent to it;
+//! - `steps`: what an agent says and has done under a claim, as it stands in the log;
 //! - [`executor`]: the worker that runs tasks with all of these;
 //! - [`talk`]: conversations, from a message to its reply and from a sitting to its end;
 //! - [`context`]: how a transcript and everything around it become a request within a budget. Pure.
@@ -16,5 +17,6 @@ pub mod executor;
 pub mod limits;
 pub mod model;
 pub mod outbound;
+mod steps;
 pub mod talk;
 pub mod tool;

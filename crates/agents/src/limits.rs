@@ -43,6 +43,8 @@ pub const MCP_START_MAX: Duration = Duration::from_secs(30);
 pub const LOG_EVENTS_READ: usize = 5_000;
 /// Replies of a model in one session, whatever its task says: one that needs more is going round in circles.
 pub const STEPS_MAX: u64 = 200;
+/// Replies of a model in one turn of talk, whatever its agent says: somebody waits for the last of them.
+pub const TURN_STEPS_MAX: u64 = 50;
 /// Tokens that a model is given when its agent sets nothing.
 pub const CONTEXT_TOKENS_DEFAULT: usize = 32_000;
 /// Tries of a tool that could not be reached at all.

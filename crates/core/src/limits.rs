@@ -136,6 +136,10 @@ pub const TURN_DELTA_BYTES_MAX: usize = 12 * 1024;
 pub const TURN_QUEUE_MAX: usize = 32;
 /// The newest messages that a turn reads: what came before is in the summary or forgotten.
 pub const TURN_HISTORY_MAX: usize = 40;
+/// How long a turn waits for somebody to agree to a tool call: whoever asked is still there, or is not any more.
+pub const CONFIRM_WITHIN: Duration = Duration::from_secs(120);
+/// The newest messages, calls and results that a turn with tools reads: a few steps for every message.
+pub const TURN_STEPS_READ_MAX: usize = 160;
 /// How long a caller waits for a turn that runs before it is told that the session is busy.
 pub const TURN_WAIT_MAX: Duration = Duration::from_secs(30);
 

@@ -91,7 +91,7 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     ) -> BoxFuture<'a, Result<Option<(Session, Talk)>>>;
     /// Open sittings of all tenants that were last active before this, the longest silent first.
     fn silent_sittings(&self, active_before: Timestamp, limit: usize) -> BoxFuture<'_, Result<Vec<Due>>>;
-    /// Idle sessions of all tenants with messages that wait for a turn.
+    /// Sessions of all tenants that are idle, or run and are nobody's, with a message whose turn is next.
     fn waiting_turns(&self, limit: usize) -> BoxFuture<'_, Result<Vec<Due>>>;
 
     /// What is remembered of somebody, newest first; everything acknowledged before the call is seen.

@@ -12,9 +12,8 @@ use std::time::Duration;
 
 use sederunt_core::Error;
 use sederunt_core::access::Actor;
-use sederunt_core::engine::{Append, Brief, DraftEvent, Engine};
+use sederunt_core::engine::{Brief, DraftEvent, Engine};
 use sederunt_core::event::EventQuery;
-use sederunt_core::ids::SessionId;
 use sederunt_core::json::Json;
 use sederunt_core::library::agent::Tool as Definition;
 use sederunt_core::library::task::RunLimits;
@@ -23,23 +22,23 @@ use sederunt_core::work::output::OutputType;
 use sederunt_core::work::{Claimed, Settle};
 
 use self::calls::builtin;
-use self::ends::{fail, over, reached, with_usage};
-use self::talk::{json_in, words};
+use self::ends::{fail, over, with_usage};
+use self::talk::json_in;
 use super::Taken;
 use super::kit::Kit;
-use super::past::{self, Past, Spent};
 use super::pulse::{self, End};
 use crate::limits;
 use crate::model::{Message, Model, Reply, Stop, ToolSpec};
+use crate::steps::calls::Calls;
+use crate::steps::past::{self, Past, Spent};
+use crate::steps::words::words;
+use crate::steps::{self, Hand};
 use crate::tool::Toolbox;
 
 /// A session that is being worked on.
 pub(super) struct Job {
-    engine: Engine,
+    hand: Hand,
     kit: Arc<Kit>,
-    actor: Arc<Actor>,
-    id: SessionId,
-    epoch: u64,
     claimed: Claimed,
     agent: Option<Defined<Agent>>,
     lease: Duration,
@@ -56,6 +55,17 @@ enum Halt {
 impl From<Error> for Halt {
     fn from(error: Error) -> Self {
         Self::Refused(error)
+    }
+}
+
+impl From<steps::Halt> for Halt {
+    fn from(halt: steps::Halt) -> Self {
+        match halt {
+            steps::Halt::Refused(error) => Self::Refused(error),
+            steps::Halt::Stopped => {
+                Self::Settle(fail("stopped", "the session was asked to stop", false, None))
+            }
+        }
     }
 }
 
@@ -94,13 +104,16 @@ impl Job {
         lease: Duration,
     ) -> Self {
         let Taken { claimed, agent } = taken;
-        let (id, epoch) = (claimed.session.id.clone(), claimed.epoch);
-        Self { engine, kit, actor, id, epoch, claimed, agent, lease }
+        let head = &claimed.session.head;
+        let session = claimed.session.id.clone();
+        let hand = Hand { engine, actor, session, life: head.incarnation, epoch: claimed.epoch, turn: None };
+        Self { hand, kit, claimed, agent, lease }
     }
 
     /// Works and settles. An error means that the session is not ours to settle, or cannot be now.
     pub(super) async fn run(&self) -> Result<(), Error> {
-        let pulse = pulse::beat(&self.engine, &self.actor, &self.id, self.epoch, self.lease);
+        let Hand { engine, actor, session, epoch, .. } = &self.hand;
+        let pulse = pulse::beat(engine, actor, session, *epoch, self.lease);
         let how = tokio::select! {
             end = pulse => match end {
                 End::Lost => return Ok(()),
@@ -119,7 +132,13 @@ impl Job {
     }
 
     async fn settle(&self, how: Settle) -> Result<(), Error> {
-        self.engine.settle(&self.actor, &self.id, self.epoch, how, None).await.map(drop)
+        let Hand { engine, actor, session, epoch, .. } = &self.hand;
+        engine.settle(actor, session, *epoch, how, None).await.map(drop)
+    }
+
+    /// Ends the run with its last words.
+    async fn settle_saying(&self, how: Settle, words: Vec<DraftEvent>) -> Result<(), Error> {
+        self.hand.engine.settle_saying(&self.hand.actor, &self.claimed, how, words).await
     }
 
     /// Works until the run is settled.
@@ -137,7 +156,7 @@ impl Job {
     }
 
     async fn begin(&self) -> Step<Work> {
-        let brief = self.engine.brief(&self.claimed, self.agent.clone()).await?;
+        let brief = self.hand.engine.brief(&self.claimed, self.agent.clone()).await?;
         let agent = brief.agent.as_ref().map(|agent| &agent.value);
         let model_name = match agent {
             Some(agent) => self.kit.name_of(agent.model.as_deref()).to_owned(),
@@ -148,7 +167,7 @@ impl Job {
             |error: super::kit::Unfit| Halt::Settle(fail("agent_unfit", &error.to_string(), false, None));
         let model = self.kit.model(&model_name).map_err(unfit)?;
         let definitions = agent.map_or(&[][..], |agent| &agent.tools[..]);
-        let tools = self.kit.toolbox(&self.actor.tenant, definitions).await.map_err(unfit)?;
+        let tools = self.kit.toolbox(&self.hand.actor.tenant, definitions).await.map_err(unfit)?;
         let mut specs = tools.specs();
         specs.extend(definitions.iter().filter_map(|tool| match tool {
             Definition::Builtin(tool) => builtin(&tool.name),
@@ -167,13 +186,13 @@ impl Job {
         // Made, claimed, running: a log that says no more than this need not be read.
         const EVENTS_OF_A_CLAIM: u64 = 3;
         let mut events = Vec::new();
-        if self.epoch == 1 && self.claimed.session.head.last_sequence <= EVENTS_OF_A_CLAIM {
+        if self.hand.epoch == 1 && self.claimed.session.head.last_sequence <= EVENTS_OF_A_CLAIM {
             return Ok(events);
         }
         let mut before = None;
         while events.len() < limits::LOG_EVENTS_READ {
             let query = EventQuery { before, newest_first: true, limit: 1000, ..EventQuery::default() };
-            let page = self.engine.log_of(&self.claimed, query).await?;
+            let page = self.hand.engine.log_of(&self.claimed, query).await?;
             before = Some(page.next_after);
             events.extend(page.events);
             if !page.has_more {
@@ -187,7 +206,7 @@ impl Job {
     /// Asks the model and does what it says, until it is done.
     async fn steps(&self, work: &mut Work) -> Step<()> {
         loop {
-            if let Some(limit) = reached(&work.limits, &work.spent) {
+            if let Some(limit) = work.spent.reached(&work.limits, limits::STEPS_MAX) {
                 return Err(Halt::Settle(with_usage(over(limit), work)));
             }
             let reply = self.ask(work).await?;
@@ -200,7 +219,7 @@ impl Job {
             };
             if let Some((reason, error)) = cut {
                 let how = fail(reason, error, false, Some(work));
-                return Ok(self.engine.settle_saying(&self.actor, &self.claimed, how, words).await?);
+                return Ok(self.settle_saying(how, words).await?);
             }
             if reply.calls.is_empty() {
                 if self.finish(work, &reply, words).await? {
@@ -208,10 +227,10 @@ impl Job {
                 }
                 continue;
             }
-            self.append(words).await?;
+            self.hand.append(words).await?;
             work.hear(&reply);
             for call in &reply.calls {
-                self.call(work, call, false).await?;
+                self.call(work, call).await?;
             }
         }
     }
@@ -232,7 +251,7 @@ impl Job {
             None => Some(said()?),
         };
         let how = with_usage(Settle::Complete { result, text: None, usage: None }, work);
-        match self.engine.settle_saying(&self.actor, &self.claimed, how, words).await {
+        match self.settle_saying(how, words).await {
             Ok(()) => Ok(true),
             Err(Error::OutputInvalid { complaints }) => {
                 work.hear(reply);
@@ -245,16 +264,7 @@ impl Job {
         }
     }
 
-    async fn append(&self, events: Vec<DraftEvent>) -> Step<()> {
-        let wish = Append { events, expected_sequence: None, epoch: Some(self.epoch) };
-        let done = self.engine.append(&self.actor, &self.id, wish, None).await?;
-        if done.stop_requested {
-            return Err(Halt::Settle(fail("stopped", "the session was asked to stop", false, None)));
-        }
-        Ok(())
+    fn calls<'a>(&'a self, work: &'a Work) -> Calls<'a> {
+        Calls { hand: &self.hand, tools: &work.tools }
     }
-}
-
-fn event(kind: &str, metadata: Json, content: Option<Json>) -> DraftEvent {
-    DraftEvent { kind: kind.to_owned(), metadata: Some(metadata), content, ..DraftEvent::default() }
 }

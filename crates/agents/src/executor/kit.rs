@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use sederunt_core::ids::TenantId;
 use sederunt_core::json::Json;
@@ -104,7 +105,8 @@ impl Kit {
                 Definition::Http(tool) => {
                     let confirm =
                         if tool.requires_confirmation { Confirm::Always } else { Confirm::WhenAsked };
-                    toolbox.add(Arc::new(self.http(tool, &means.secrets)?), confirm)?;
+                    let call_max = tool.timeout_ms.map_or(limits::TOOL_CALL_MAX, Duration::from_millis);
+                    toolbox.add_within(Arc::new(self.http(tool, &means.secrets)?), confirm, call_max)?;
                 }
                 Definition::Mcp(tools) => offer(&mut toolbox, means, tools).await?,
                 Definition::Builtin(_) => {}

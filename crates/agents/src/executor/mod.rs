@@ -2,22 +2,21 @@
 //! languages make over HTTP, and nothing else; so whatever fences them off fences it off too.
 //!
 //! This room owns the loop around runs ([`Executor`]) and one run (`job`). A run keeps nothing that the log does
-//! not hold: whoever takes over after a crash reads the log (`past`) and goes on. What models and tools there are
+//! not hold: whoever takes over after a crash reads the log (`steps::past`) and goes on. What models and tools there are
 //! is the [`kit`]'s to know.
 
 mod job;
 pub mod kit;
-mod past;
 mod pulse;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use sederunt_core::access::{Actor, Role};
+use sederunt_core::access::Actor;
 use sederunt_core::engine::Engine;
 use sederunt_core::ids::{CredentialId, TenantId};
 use sederunt_core::library::{Agent, Defined};
-use sederunt_core::session::{SessionType, SourceKind};
+use sederunt_core::session::SessionType;
 use sederunt_core::work::{ClaimRequest, Claimed};
 use sederunt_core::{Error, limits as core_limits};
 use tokio::sync::{Semaphore, watch};
@@ -26,6 +25,7 @@ use tokio::task::JoinSet;
 pub use kit::Kit;
 
 use crate::limits;
+use crate::steps::worker;
 
 /// How a worker works.
 #[derive(Clone, Debug)]
@@ -195,14 +195,6 @@ impl Executor {
 
     /// Who this worker is in a tenant.
     pub fn actor(&self, tenant: TenantId) -> Actor {
-        Actor {
-            tenant,
-            credential: self.credential.clone(),
-            role: Role::Worker,
-            user: None,
-            prefix: None,
-            shared: None,
-            surface: SourceKind::Api,
-        }
+        worker(tenant, self.credential.clone())
     }
 }

@@ -107,6 +107,13 @@ impl Talker {
             loop {
                 let (session, talk) = self.engine.conversation(actor, Verb::Write, id).await?;
                 let mut row = self.engine.hub().watch_row(session.head.incarnation);
+                if talk.paused.is_some() {
+                    // Whoever ends the talk does not want what it asks for.
+                    match self.engine.give_up_pause(&session, &talk).await {
+                        Ok(()) | Err(Error::Conflict(_)) => continue,
+                        Err(error) => return Err(error),
+                    }
+                }
                 if !turn::runs(&session, self.engine.store().now().await?) {
                     return Ok((session, talk));
                 }

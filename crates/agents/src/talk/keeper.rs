@@ -36,11 +36,17 @@ impl Talker {
                 Err(error) => return Err(error),
             }
         }
-        for due in self.engine.waiting_turns(limits::KEEP_ROWS_MAX).await? {
-            kept.resumed += 1;
-            self.spawn(|this| async move { this.work_off(&due.tenant, &due.session).await });
-        }
+        kept.resumed = self.resume().await?;
         Ok(kept)
+    }
+
+    /// Goes on with messages and turns that nobody is at. Returns in how many conversations.
+    pub async fn resume(&self) -> Result<usize, Error> {
+        let waiting = self.engine.waiting_turns(limits::KEEP_ROWS_MAX).await?;
+        for due in &waiting {
+            self.go_on(&due.tenant, &due.session);
+        }
+        Ok(waiting.len())
     }
 
     /// Ends every open sitting of this store, as far as the time allows: the process goes down.

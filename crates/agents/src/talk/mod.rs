@@ -1,10 +1,11 @@
 //! Conversations: what happens between a message and its reply, and when a sitting ends.
 //!
-//! This room owns the pipeline with its named stages ([`pipeline`]), the run of one turn from its claim to its
-//! close (`turn`), the one way in which sittings end ([`end`]), spoken turns ([`voice`]), and the keeper that ends
+//! This room owns the pipeline with its named stages ([`pipeline`]), the one in which a model answers (`respond`) and
+//! has things done for it (`bench`), the run of one turn from its claim to its close (`turn`), the one way in which sittings end ([`end`]), spoken turns ([`voice`]), and the keeper that ends
 //! what fell silent and goes on with what waits ([`keeper`]). It keeps nothing that the log does not hold: whatever
 //! a process has begun when it dies, the next one closes, and goes on.
 
+mod bench;
 pub mod checkpoint;
 mod crisis;
 pub mod end;
@@ -12,6 +13,7 @@ pub mod keeper;
 mod memory;
 pub mod pipeline;
 pub mod reply;
+mod respond;
 mod turn;
 pub mod voice;
 
@@ -150,8 +152,7 @@ impl Talker {
                     Some(end)
                 }
                 Fate::Waits => {
-                    let (tenant, id) = (actor.tenant.clone(), id.clone());
-                    self.spawn(|this| async move { this.work_off(&tenant, &id).await });
+                    self.go_on(&actor.tenant, id);
                     None
                 }
                 Fate::Repeated => None,
@@ -210,6 +211,12 @@ impl Talker {
                 report(id, &error);
             }
         }
+    }
+
+    /// Goes on with whatever may go on in a conversation, now that somebody has decided, answered or stopped something.
+    pub fn go_on(&self, tenant: &TenantId, id: &SessionId) {
+        let (tenant, id) = (tenant.clone(), id.clone());
+        self.spawn(|this| async move { this.work_off(&tenant, &id).await });
     }
 
     async fn end_expired(&self, tenant: &TenantId, id: &SessionId) -> Result<(), Error> {

@@ -11,8 +11,11 @@ use serde_json::{Value, json};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reply {
     pub text: String,
-    /// What kind of answer it is: `talk`, `memory`, `exercise`, `closing` or `crisis`.
+    /// What kind of answer it is: `talk`, `memory`, `exercise`, `closing`, `crisis`, or `confirmation` where somebody
+    /// has to agree to a tool call before the turn goes on.
     pub kind: String,
+    /// What waits for that decision.
+    pub approval_id: Option<String>,
     pub style: String,
     pub approach: Option<String>,
     /// `none`, or `suggest_end_session`. A goodbye ends nothing by itself.
@@ -28,7 +31,7 @@ pub struct Reply {
 /// Whether an event belongs to the answer of a turn.
 pub fn is_of(event: &Event, turn: u64) -> bool {
     match event.kind.as_str() {
-        "agent.message" => event.turn == Some(turn),
+        "agent.message" | "session.waiting_approval" => event.turn == Some(turn),
         "session.turn" | "session.error" => metadata(event)["turn"].as_u64().or(event.turn) == Some(turn),
         _ => false,
     }
@@ -39,10 +42,16 @@ fn metadata(event: &Event) -> Value {
 }
 
 impl Reply {
-    /// Reads the reply of a turn; `None` while the turn is not over.
+    /// Reads the reply of a turn; `None` while the turn is neither over nor waits for somebody's leave.
     pub fn read(events: &[Arc<Event>], turn: u64) -> Option<Result<Self, Error>> {
-        let end = events.iter().find(|event| event.kind.as_str() == "session.turn" && is_of(event, turn))?;
+        let ends = |event: &&Arc<Event>| {
+            matches!(event.kind.as_str(), "session.turn" | "session.waiting_approval") && is_of(event, turn)
+        };
+        let end = events.iter().find(ends)?;
         let said = metadata(end);
+        if end.kind.as_str() == "session.waiting_approval" {
+            return Some(Ok(Self::asking(end, &said)));
+        }
         let outcome = said["outcome"].as_str().unwrap_or_default();
         let message =
             events.iter().rfind(|event| event.kind.as_str() == "agent.message" && is_of(event, turn));
@@ -51,6 +60,7 @@ impl Reply {
             "interrupted" => {
                 return Some(Err(Error::unavailable("the turn was interrupted; say it again")));
             }
+            "timed_out" => return Some(Err(Error::unavailable("nobody agreed to a tool call in time"))),
             _ => return Some(Err(Error::unavailable("the model could not be reached"))),
         }
         let state = &said["state"];
@@ -59,13 +69,12 @@ impl Reply {
         Some(Ok(Self {
             text: message.and_then(|message| message.text()).unwrap_or_default(),
             kind: state["route"].as_str().unwrap_or("talk").to_owned(),
+            approval_id: None,
             style: text("response_style"),
             approach: state["therapeutic_approach"].as_str().map(str::to_owned),
             session_action: own["session_action"].as_str().unwrap_or("none").to_owned(),
             crisis: match &state["crisis"] {
-                Value::Null => {
-                    json!({"level": 0, "confidence": 0.0, "reason_code": "no_signal", "flags": []})
-                }
+                Value::Null => calm(),
                 crisis => crisis.clone(),
             },
             diagnostics: state["diagnostics"].clone(),
@@ -73,4 +82,24 @@ impl Reply {
             stopped: outcome == "stopped",
         }))
     }
+
+    /// The reply of a turn that waits for somebody's leave.
+    fn asking(asked: &Event, said: &Value) -> Self {
+        Self {
+            text: asked.text().unwrap_or_default(),
+            kind: "confirmation".to_owned(),
+            approval_id: said["approval_id"].as_str().map(str::to_owned),
+            style: "plain".to_owned(),
+            approach: None,
+            session_action: "none".to_owned(),
+            crisis: calm(),
+            diagnostics: json!({}),
+            sequence: asked.sequence,
+            stopped: false,
+        }
+    }
+}
+
+fn calm() -> Value {
+    json!({"level": 0, "confidence": 0.0, "reason_code": "no_signal", "flags": []})
 }

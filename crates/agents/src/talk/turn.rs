@@ -1,19 +1,22 @@
 //! One turn, from its claim to its close: the pipeline runs, the lease is renewed beside it, and whoever wants it to
 //! stop is heard at once.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use parking_lot::Mutex;
-use sederunt_core::engine::Begun;
+use sederunt_core::engine::{Begun, Finished};
 use sederunt_core::event::{Event, EventType, NewEvent};
 use sederunt_core::json::Json;
 use sederunt_core::live::RowWatch;
 use sederunt_core::memory::candidate::Buffer;
 use sederunt_core::talk::Fields;
+use sederunt_core::talk::pause::Asking;
 use sederunt_core::talk::turn::{Outcome, OutcomeKind};
 use sederunt_core::{Conflict, Error};
 use serde_json::json;
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::pipeline::{Answer, Failure};
+use super::pipeline::{Answer, Asks, Came, Failure};
 use super::{Progress, Reply, Talker};
 
 /// Why a turn ends before it has an answer.
@@ -30,6 +33,10 @@ pub(super) struct Listener<'a> {
     heard: &'a UnboundedSender<Progress>,
     said: Mutex<String>,
     row: Mutex<RowWatch>,
+    /// Calls of this turn are in the log.
+    called: AtomicBool,
+    /// Something was said that is a message of its own; what comes now is another.
+    kept: AtomicBool,
 }
 
 impl Listener<'_> {
@@ -44,13 +51,29 @@ impl Listener<'_> {
         }
         self.said.lock().push_str(text);
         self.talker.engine.say(self.begun, text);
+        if self.kept.swap(false, Ordering::Relaxed) {
+            let _ = self.heard.send(Progress::Chunk("\n\n".to_owned()));
+        }
         let _ = self.heard.send(Progress::Chunk(text.to_owned()));
     }
 
     /// Whether somebody wants something of this turn that nobody has looked at yet. What was acknowledged before this
     /// is asked is never missed.
     pub(super) fn is_stirred(&self) -> bool {
-        self.row.lock().has_changed()
+        // A turn that goes on has not heard what was said while it waited.
+        let waited = self.begun.resume.is_some() && self.begun.talk.queue.iter().any(|queued| queued.steers);
+        waited || self.row.lock().has_changed()
+    }
+
+    /// Calls of this turn go into the log: whoever cuts it short looks for those without a result.
+    pub(super) fn uses_tools(&self) {
+        self.called.store(true, Ordering::Relaxed);
+    }
+
+    /// What was said so far is in the log.
+    pub(super) fn has_been_kept(&self) {
+        let said = std::mem::take(&mut *self.said.lock());
+        self.kept.fetch_or(!said.is_empty(), Ordering::Relaxed);
     }
 
     pub(super) fn has_said(&self) -> bool {
@@ -66,22 +89,50 @@ impl Talker {
         heard: &UnboundedSender<Progress>,
     ) -> Result<Reply, Error> {
         let row = Mutex::new(self.engine.hub().watch_row(begun.incarnation()));
-        let listener = Listener { talker: self, begun, heard, said: Mutex::default(), row };
-        let answer = tokio::select! {
-            answer = self.answer(&listener, message) => answer,
+        let (said, called, kept) = Default::default();
+        let listener = Listener { talker: self, begun, heard, said, row, called, kept };
+        let came = tokio::select! {
+            came = self.answer(&listener, message) => came,
             cut = self.watch(&listener) => match cut {
                 Cut::Stopped => Err(Failure::Stopped),
                 Cut::Lost => return Err(Conflict::Fenced.into()),
             },
         };
-        let said = listener.said.into_inner();
-        let outcome = match answer {
-            Ok(answer) => answered(begun, answer)?,
-            Err(failure) => cut_short(begun, &failure, &said)?,
+        let (said, called) = (listener.said.into_inner(), listener.called.into_inner());
+        let finished = match came {
+            Ok(Came::Answered(answer)) => {
+                Some(self.engine.finish_turn(begun, answered(begun, *answer)?).await?)
+            }
+            Ok(Came::Asks(asks)) => match self.engine.pause_turn(begun, asking(begun, *asks)?).await {
+                // What cannot be asked, such as a call without a name, is not waited for.
+                Err(error @ (Error::Invalid { .. } | Error::TooLarge { .. })) => {
+                    Some(self.cut_short(begun, &Failure::Engine(error), &said, called).await?)
+                }
+                paused => paused?,
+            },
+            Err(failure) => Some(self.cut_short(begun, &failure, &said, called).await?),
         };
-        let finished = self.engine.finish_turn(begun, outcome).await?;
+        let finished = match finished {
+            Some(finished) => finished,
+            None => self.cut_short(begun, &Failure::Stopped, &said, called).await?,
+        };
         Reply::read(&finished.events, begun.turn)
             .unwrap_or_else(|| Err(Error::internal("a turn was closed without a word")))
+    }
+
+    /// Closes a turn that has no answer.
+    async fn cut_short(
+        &self,
+        begun: &Begun,
+        failure: &Failure,
+        said: &str,
+        called: bool,
+    ) -> Result<Finished, Error> {
+        let mut outcome = cut_short(begun, failure, said)?;
+        if called {
+            outcome.events.splice(0..0, self.close_calls(begun).await?);
+        }
+        self.engine.finish_turn(begun, outcome).await
     }
 
     /// Renews the lease and looks up when the row changes. A store that cannot be reached is asked again: the lease
@@ -105,12 +156,28 @@ impl Talker {
     }
 }
 
-fn answered(begun: &Begun, answer: Answer) -> Result<Outcome, Error> {
-    let mut events = Vec::new();
-    for (kind, ids) in &answer.injected {
+/// What stands in the log of what entered the prompt.
+fn injected(what: &[(&'static str, Vec<String>)]) -> Result<Vec<NewEvent>, Error> {
+    let event = |(kind, ids): &(&'static str, Vec<String>)| {
         let metadata = Json::of(&json!({"kind": kind, "ids": ids}))?;
-        events.push(NewEvent::engine(EventType::known("session.context_injected"), Some(metadata)));
-    }
+        Ok(NewEvent::engine(EventType::known("session.context_injected"), Some(metadata)))
+    };
+    what.iter().map(event).collect()
+}
+
+fn asking(begun: &Begun, asks: Asks) -> Result<Asking, Error> {
+    Ok(Asking {
+        events: injected(&asks.injected)?,
+        usage: added_up(begun, &asks.usage)?,
+        call: asks.staged,
+        unmade: asks.unmade,
+        summary: asks.summary,
+        tier: begun.tier,
+    })
+}
+
+fn answered(begun: &Begun, answer: Answer) -> Result<Outcome, Error> {
+    let mut events = injected(&answer.injected)?;
     for text in &answer.before {
         events.push(message(text, json!({}))?);
     }
@@ -131,7 +198,7 @@ fn cut_short(begun: &Begun, failure: &Failure, said: &str) -> Result<Outcome, Er
     let mut events = Vec::new();
     let kind = match failure {
         Failure::Stopped => OutcomeKind::Stopped,
-        Failure::Model(_) | Failure::Engine(_) => OutcomeKind::Failed,
+        Failure::Model(_) | Failure::Limit(_) | Failure::Engine(_) => OutcomeKind::Failed,
     };
     if !said.trim().is_empty() {
         events.push(message(said, json!({"interrupted": true}))?);

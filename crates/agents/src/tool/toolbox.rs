@@ -29,6 +29,7 @@ struct Entry {
     tool: Arc<dyn Tool>,
     schema: Schema,
     confirm: Confirm,
+    call_max: Duration,
 }
 
 impl Default for Toolbox {
@@ -44,6 +45,17 @@ impl Toolbox {
     }
 
     pub fn add(&mut self, tool: Arc<dyn Tool>, confirm: Confirm) -> Result<(), BadTool> {
+        self.add_within(tool, confirm, self.call_max)
+    }
+
+    /// Adds a tool whose calls may take so long, and no longer than any call of this box.
+    pub fn add_within(
+        &mut self,
+        tool: Arc<dyn Tool>,
+        confirm: Confirm,
+        call_max: Duration,
+    ) -> Result<(), BadTool> {
+        let call_max = call_max.min(self.call_max);
         let spec = tool.spec();
         let name = spec.name.clone();
         if !is_name(&name) {
@@ -53,7 +65,7 @@ impl Toolbox {
             return Err(BadTool::Taken { name });
         }
         let schema = Schema::parse(&name, &spec.schema)?;
-        self.tools.insert(name, Entry { tool, schema, confirm });
+        self.tools.insert(name, Entry { tool, schema, confirm, call_max });
         Ok(())
     }
 
@@ -75,8 +87,8 @@ impl Toolbox {
         if entry.confirm == Confirm::Always && !context.confirmed {
             return Ok(Outcome::NeedsConfirmation { summary: format!("Call `{}`?", call.name) });
         }
-        let outcome = timeout(self.call_max, entry.tool.call(call, context)).await;
-        outcome.map_err(|_| Error::TimedOut { after: self.call_max })?.map(within_bounds)
+        let outcome = timeout(entry.call_max, entry.tool.call(call, context)).await;
+        outcome.map_err(|_| Error::TimedOut { after: entry.call_max })?.map(within_bounds)
     }
 }
 
@@ -157,6 +169,10 @@ mod tests {
         tools.add(tool("add", SCHEMA, done("3")), Confirm::WhenAsked).unwrap();
         tools.add(tool("careful", SCHEMA, done("done")), Confirm::Always).unwrap();
         tools.add(tool("hangs", SCHEMA, None), Confirm::WhenAsked).unwrap();
+        let short = Duration::from_millis(5);
+        tools.add_within(tool("hasty", SCHEMA, None), Confirm::WhenAsked, short).unwrap();
+        let over = limits::TOOL_CALL_MAX * 2;
+        tools.add_within(tool("slow", SCHEMA, None), Confirm::WhenAsked, over).unwrap();
         tools.add(tool("long", SCHEMA, done(&long)), Confirm::WhenAsked).unwrap();
         let fits = r#"{"n":1}"#;
         let huge = format!(r#"{{"n":1,"x":"{}"}}"#, "x".repeat(limits::ARGUMENT_BYTES_MAX));
@@ -172,7 +188,11 @@ mod tests {
         assert!(matches!(run("careful", fits, false).await, Ok(Outcome::NeedsConfirmation { .. })));
         assert!(matches!(run("careful", "{}", false).await, Err(Error::BadArguments { .. })));
         assert_eq!(run("careful", fits, true).await, Ok(Outcome::done("done")));
-        assert_eq!(run("hangs", fits, false).await, Err(Error::TimedOut { after: limits::TOOL_CALL_MAX }));
+        for (name, after) in
+            [("hangs", limits::TOOL_CALL_MAX), ("hasty", short), ("slow", limits::TOOL_CALL_MAX)]
+        {
+            assert_eq!(run(name, fits, false).await, Err(Error::TimedOut { after }), "{name}");
+        }
         let Ok(Outcome::Done { content, cut: true, .. }) = run("long", fits, false).await else {
             panic!("not cut");
         };

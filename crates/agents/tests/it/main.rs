@@ -7,4 +7,5 @@ mod http_tools;
 mod mcp;
 mod models;
 mod talk;
+mod talk_tools;
 mod wire;

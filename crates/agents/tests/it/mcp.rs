@@ -33,7 +33,7 @@ fn script() -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/mcp_server.py").to_str().unwrap().to_owned()
 }
 
-fn stdio() -> Transport {
+pub fn stdio() -> Transport {
     Transport::Stdio {
         command: python().to_str().unwrap().to_owned(),
         args: vec![script()],
@@ -49,7 +49,7 @@ fn secrets() -> Secrets {
     [("WORD".to_owned(), "hello".into())].into()
 }
 
-fn server(transport: Transport) -> Arc<Server> {
+pub fn server(transport: Transport) -> Arc<Server> {
     let settings = Settings { start_max: START_MAX, ..Settings::new("fix", transport) };
     Server::new(settings, &secrets(), &outbound()).unwrap()
 }

@@ -1,6 +1,6 @@
 //! The calls that a chat makes: the talk routes of a server, and what their answers look like.
 
-use sederunt_server::client::{Client, Error, Frame, Pieces, Socket};
+use sederunt_server::client::{Client, Error, EventStream, Frame, Pieces, Socket};
 use serde_json::{Value, json};
 
 use super::commands::{Kind, Tier};
@@ -41,6 +41,14 @@ impl Source {
             Self::Exit => "cli_exit",
         }
     }
+}
+
+/// What a person says about something that waits for it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Word {
+    /// With these arguments in place of what was asked for, where there are any.
+    Approve(Option<Value>),
+    Deny,
 }
 
 /// What is heard while a reply is made.
@@ -94,6 +102,28 @@ impl Talk {
     /// Stops the turn that is being answered; what was said until then is kept.
     pub async fn stop(&self, thread: &str) -> Result<(), Error> {
         self.client.post::<Value>(&path(&["sessions", thread, "stop"], &[]), &json!({})).await.map(drop)
+    }
+
+    /// Something that waits for a decision.
+    pub async fn approval(&self, id: &str) -> Result<Value, Error> {
+        self.client.get(&path(&["approvals", id], &[])).await
+    }
+
+    /// Decides on what was shown, and on nothing else.
+    pub async fn decide(&self, id: &str, digest: &Value, word: Word) -> Result<(), Error> {
+        let body = match word {
+            Word::Approve(None) => json!({ "decision": "approve", "digest": digest }),
+            Word::Approve(Some(args)) => {
+                json!({ "decision": "approve", "digest": digest, "modified_args": args })
+            }
+            Word::Deny => json!({ "decision": "deny", "digest": digest }),
+        };
+        self.client.post::<Value>(&path(&["approvals", id, "decide"], &[]), &body).await.map(drop)
+    }
+
+    /// What comes into the log of a conversation after a sequence.
+    pub async fn follow(&self, thread: &str, after: u64) -> Result<EventStream, Error> {
+        self.client.stream(&path(&["sessions", thread, "stream"], &[pair("after", after)]), None).await
     }
 
     pub async fn end(&self, thread: &str, end: End) -> Result<Value, Error> {

@@ -77,6 +77,26 @@ pub fn leaving(typed: &Typed) -> Read<Leaving> {
     })
 }
 
+/// What a person says about something that needs their leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leave {
+    Agree,
+    Refuse,
+    /// They agree to something else.
+    Change,
+}
+
+/// Is it to be done? Only a clear word is an answer: silence of any kind decides nothing.
+pub fn leave(typed: &Typed) -> Read<Option<Leave>> {
+    Read::As(match typed.word().as_deref() {
+        Some("y" | "yes") => Some(Leave::Agree),
+        Some("n" | "no") => Some(Leave::Refuse),
+        Some("e" | "edit") => Some(Leave::Change),
+        Some("") | None => None,
+        Some(_) => return Read::Unclear,
+    })
+}
+
 /// Is this one thing really to be deleted? Only a clear yes is one.
 pub fn is_yes(typed: &Typed) -> bool {
     matches!(typed.word().as_deref(), Some("y" | "yes"))
@@ -112,6 +132,22 @@ mod tests {
             (line("yn"), Read::Unclear),
         ] {
             assert_eq!(rating(&typed), expected, "{typed:?}");
+        }
+    }
+
+    #[test]
+    fn only_a_clear_word_gives_leave() {
+        for (typed, expected) in [
+            (line("y"), Read::As(Some(Leave::Agree))),
+            (line(" YES "), Read::As(Some(Leave::Agree))),
+            (line("n"), Read::As(Some(Leave::Refuse))),
+            (line("e"), Read::As(Some(Leave::Change))),
+            (line(""), Read::As(None)),
+            (Typed::Interrupted, Read::As(None)),
+            (Typed::End, Read::As(None)),
+            (line("yy"), Read::Unclear),
+        ] {
+            assert_eq!(leave(&typed), expected, "{typed:?}");
         }
     }
 

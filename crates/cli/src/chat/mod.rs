@@ -4,6 +4,7 @@
 mod client;
 pub mod commands;
 mod complete;
+mod confirm;
 mod editor;
 mod endings;
 mod history;

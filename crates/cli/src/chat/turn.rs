@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::client::Heard;
 use super::commands::Verbosity;
+use super::confirm;
 use super::render::{Flow, Waiting, width};
 use super::repl::{Repl, forget_interrupts, interrupted, patiently};
 use crate::exit::{Exit, Failure, Result};
@@ -39,7 +40,8 @@ impl Repl {
             return reply.map(drop);
         };
         let response = response.unwrap_or_default();
-        if !flow.has_begun() {
+        let asks = confirm::asks(&response);
+        if !flow.has_begun() && !asks {
             let text = plain(&response["response_text"]);
             self.out.raw(flow.push(&text).as_bytes())?;
         }
@@ -48,6 +50,9 @@ impl Repl {
             self.aside("(stopped)")?;
         }
         self.remark(&response, since)?;
+        if asks {
+            self.confirm(response).await?;
+        }
         self.out.line("")
     }
 
@@ -133,6 +138,9 @@ impl Repl {
             }
         };
         if !self.out.is_json() {
+            if confirm::asks(&response) {
+                note(confirm::advice(&response));
+            }
             return self.out.line(plain(&response["response_text"]));
         }
         if response.is_object() {

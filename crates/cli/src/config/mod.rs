@@ -80,6 +80,11 @@ pub const SETTINGS: &[Setting] = &[
         "true",
         "whether a model, where there is one, finds what is worth remembering",
     ),
+    setting(
+        "talk.confirm_within",
+        "2m",
+        "how long a turn waits for somebody to agree to a tool call before it is given up",
+    ),
     setting("talk.lease", "30s", "how long a turn may be silent before another node goes on"),
     optional("safety_file", "the file with safe words, phrases and the region of the crisis response (TOML)"),
     setting("safety.classify", "false", "whether the model judges what is said before the lexicon does"),
@@ -154,6 +159,7 @@ pub struct Talk {
     pub sweep_every: Span,
     pub finalize_on_shutdown: Span,
     pub extract_by_model: bool,
+    pub confirm_within: Span,
     pub lease: Span,
 }
 
@@ -222,9 +228,11 @@ impl Config {
                 return Err(Failure::usage(format!("`{name}` must be 100ms to 10m")));
             }
         }
-        for (name, span) in
-            [("talk.idle_after", self.talk.idle_after), ("talk.sweep_every", self.talk.sweep_every)]
-        {
+        for (name, span) in [
+            ("talk.idle_after", self.talk.idle_after),
+            ("talk.sweep_every", self.talk.sweep_every),
+            ("talk.confirm_within", self.talk.confirm_within),
+        ] {
             if span.0.is_zero() {
                 return Err(Failure::usage(format!("`{name}` must be longer than nothing")));
             }
@@ -238,7 +246,11 @@ impl Config {
         Ok(Settings {
             lease: self.work.lease.0,
             attempts_max: self.work.max_attempts,
-            talk: sederunt::talk::Settings { idle_after: self.talk.idle_after.0, lease: self.talk.lease.0 },
+            talk: sederunt::talk::Settings {
+                idle_after: self.talk.idle_after.0,
+                lease: self.talk.lease.0,
+                confirm_within: self.talk.confirm_within.0,
+            },
             plain_opaque_ids: self.opaque_ids == OpaqueIds::Sha256,
         })
     }

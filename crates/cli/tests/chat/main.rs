@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test says what it expects by failing")]
 
 mod commands;
+mod confirming;
 mod leaving;
 mod pipes;
 mod real;

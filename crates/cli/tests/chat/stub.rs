@@ -141,6 +141,13 @@ impl Stub {
                 send(chunk("You are not alone."));
                 send(done("Please call 112. You are not alone.", 3, "suggest_end_session"));
             }
+            "send it" => {
+                send(chunk("Let me see."));
+                let mut asks = done("Send it?", 0, "none");
+                asks["response"]["response_type"] = "confirmation".into();
+                asks["response"]["approval_id"] = "ap-1".into();
+                send(asks);
+            }
             "goodbye" => send(done("Take care.", 0, "suggest_end_session")),
             "break" => {
                 send(
@@ -164,9 +171,15 @@ impl Stub {
         let mut reader = BufReader::new(stream.try_clone().unwrap());
         let Some((method, path, body)) = request(&mut reader) else { return };
         let (status, answer) = self.decide(&method, &path, &body);
-        let text = answer.to_string();
-        let headers =
-            format!("Content-Type: application/json\r\nContent-Length: {}\r\nConnection: close", text.len());
+        // A list is a stream of its events.
+        let (kind, text) = match answer.as_array() {
+            Some(events) => (
+                "text/event-stream",
+                events.iter().map(|event| format!("data: {event}\n\n")).collect::<String>(),
+            ),
+            None => ("application/json", answer.to_string()),
+        };
+        let headers = format!("Content-Type: {kind}\r\nContent-Length: {}\r\nConnection: close", text.len());
         let _ = stream.write_all(format!("HTTP/1.1 {status} X\r\n{headers}\r\n\r\n{text}").as_bytes());
     }
 
@@ -199,6 +212,20 @@ impl Stub {
                 changed.notify_all();
                 (200, json!({"id": id}))
             }
+            ("GET", ["api", "approvals", id]) => (
+                200,
+                json!({"id": id, "kind": "tool", "state": "pending", "digest": "d-1", "staged":
+                    {"id": "c-1", "name": "send", "summary": "Send it?", "args": {"to": "x"}}}),
+            ),
+            ("POST", ["api", "approvals", id, "decide"]) => (200, json!({"id": id})),
+            ("GET", ["api", "sessions", _, "stream"]) => (
+                200,
+                json!([
+                    {"type": "agent.message", "sequence": 9, "metadata": null,
+                     "content": [{"type": "text", "text": "So be it."}]},
+                    {"type": "session.turn", "sequence": 10, "metadata": {"outcome": "answered"}},
+                ]),
+            ),
             ("GET", ["api", "threads"]) => list(&[json!({"thread_id": "trip-to-rome", "turn_count": 3,
                 "message_count": 6, "has_context": true})]),
             ("GET", ["api", "threads", _, "history"]) => list(&[

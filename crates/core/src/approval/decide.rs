@@ -132,13 +132,23 @@ pub struct Settled {
     pub write_back: Option<Json>,
 }
 
-/// Decides. The session must be the approval's, as it is now.
-pub fn decide(actor: &Actor, session: &Session, approval: &Approval, wish: &Decide) -> Result<Outcome> {
+/// Decides. The session must be the approval's, as it is now. What nobody decided in time is not decided later, even
+/// if nobody has noticed yet.
+pub fn decide(
+    actor: &Actor,
+    session: &Session,
+    approval: &Approval,
+    wish: &Decide,
+    now: Timestamp,
+) -> Result<Outcome> {
     check_may_decide(actor, approval)?;
     if let Some(reason) = &wish.reason {
         check_text("reason", reason, limits::SENTENCE_CHARS_MAX)?;
     }
     match approval.state {
+        State::Pending if approval.expires_at.is_some_and(|end| end <= now) => {
+            return Err(decided(approval, "expired"));
+        }
         State::Pending => {}
         state if state == wish.decision.state() => return Ok(Outcome::Stands),
         State::Approved => return Err(decided(approval, "approve")),
@@ -255,9 +265,10 @@ fn said(
     Ok(event)
 }
 
-/// The session goes back to the queue, with what was said.
+/// The session goes back to the queue, with what was said; a turn of talk, which nobody queues for, goes on.
 fn resumed(session: &Session, mut run: Run, resume: Option<Resume>) -> Result<Step> {
-    let mut step = move_to(session, Status::Pending, Authority::Decision, Some("decided"))?;
+    let to = if session.head.is_talk { Status::Running } else { Status::Pending };
+    let mut step = move_to(session, to, Authority::Decision, Some("decided"))?;
     run.approval_id = None;
     run.resume = resume;
     step.update.run = Some(run.to_json()?);

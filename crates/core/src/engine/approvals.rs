@@ -2,6 +2,7 @@
 
 use uuid::Uuid;
 
+use super::pauses::let_go_on;
 use super::sessions::check_limit;
 use super::{Decided, Engine, Settled};
 use crate::access::{Actor, Role};
@@ -15,6 +16,7 @@ use crate::library::{Defined, Kind, Task};
 use crate::session::Session;
 use crate::session::query::Page;
 use crate::store::{Change, IdemKey, Note, Record};
+use crate::talk::Talk;
 use crate::time::Timestamp;
 use crate::work::output::OutputType;
 use crate::work::run::Run;
@@ -101,11 +103,14 @@ impl Engine {
         let done = self
             .settle_on(|| {
                 Box::pin(async {
-                    let (approval, session) = self.approval_and_asking(actor, id).await?;
-                    match decisions::decide(actor, &session, &approval, &wish)? {
+                    let (approval, session, talk) = self.approval_and_asking(actor, id).await?;
+                    let now = self.store.now().await?;
+                    match decisions::decide(actor, &session, &approval, &wish, now)? {
                         Outcome::Stands => Ok(Decided::Nothing(approval)),
                         Outcome::Settled(settled) => {
-                            Ok(Decided::Change(Box::new(self.settled(&session, *settled).await?.keyed(key))))
+                            let mut change = self.settled(&session, *settled).await?.keyed(key);
+                            let_go_on(&mut change, &session, &talk);
+                            Ok(Decided::Change(Box::new(change)))
                         }
                     }
                 })
@@ -181,14 +186,15 @@ impl Engine {
 
     /// An approval and the session that asks. Between the two reads somebody may have decided: a session that no
     /// longer waits for what was pending tells so, and the approval is read again.
-    async fn approval_and_asking(&self, actor: &Actor, id: &str) -> Result<(Approval, Session)> {
+    async fn approval_and_asking(&self, actor: &Actor, id: &str) -> Result<(Approval, Session, Talk)> {
         let mut approval = self.approval(actor, id).await?;
-        let session = self.store.session(&actor.tenant, &approval.session).await?.ok_or(Error::NotFound)?;
+        let found = self.store.talk(&actor.tenant, &approval.session).await?;
+        let (session, talk) = found.ok_or(Error::NotFound)?;
         if approval.state == State::Pending && Run::of(&session).approval_id.as_deref() != Some(&*approval.id)
         {
             approval = self.approval(actor, id).await?;
         }
-        Ok((approval, session))
+        Ok((approval, session, talk))
     }
 
     /// The change that carries out a decision.

@@ -10,6 +10,7 @@ mod family;
 mod library;
 mod log;
 mod memory;
+mod pauses;
 mod people;
 mod queue;
 mod sessions;

@@ -3,6 +3,7 @@
 use smallvec::smallvec;
 use uuid::Uuid;
 
+use super::talk::planned_change;
 use super::{Decided, Engine, Settled, step_part};
 use crate::access::{self, Actor, Role, Verb};
 use crate::error::{Conflict, Error, Result};
@@ -14,6 +15,7 @@ use crate::session::query::{Eyes, ListCursor, Page, SessionQuery, Types};
 use crate::session::status::Authority;
 use crate::session::{MemoryMode, Session, State};
 use crate::store::{Change, Guard, Hit, IdemKey, NewSession, Note, On, Part, SearchQuery, Write};
+use crate::talk::pause::{self, GivenUp};
 use crate::work;
 
 /// A session that was opened.
@@ -153,20 +155,28 @@ impl Engine {
 
     /// Asks a session to stop. Its worker learns by its next heartbeat or append.
     pub async fn stop(&self, actor: &Actor, id: &SessionId, key: Option<IdemKey>) -> Result<Session> {
-        self.change(actor, Verb::Steer, id, key, |session| {
-            if session.head.status.is_terminal() {
-                return Err(Conflict::SessionClosed.into());
-            }
-            let by = match (actor.role, session.head.status) {
-                (Role::Owner, crate::session::Status::Pending) => Authority::Owner,
-                (_, crate::session::Status::Pending) => {
-                    return Err(Error::denied("only an owner cancels queued work"));
-                }
-                _ => Authority::OwnerOrHolder,
-            };
-            work::decide::stop(session, by)
-        })
-        .await
+        let done = self
+            .settle_on(|| {
+                Box::pin(async {
+                    let (session, talk) = self.conversation(actor, Verb::Steer, id).await?;
+                    if session.head.status.is_terminal() {
+                        return Err(Conflict::SessionClosed.into());
+                    }
+                    if let Some(plan) = pause::give_up(&session, &talk, GivenUp::Stopped)? {
+                        return Ok(Decided::Change(Box::new(planned_change(&session, &plan).keyed(key))));
+                    }
+                    let by = match (actor.role, session.head.status) {
+                        (Role::Owner, crate::session::Status::Pending) => Authority::Owner,
+                        (_, crate::session::Status::Pending) => {
+                            return Err(Error::denied("only an owner cancels queued work"));
+                        }
+                        _ => Authority::OwnerOrHolder,
+                    };
+                    self.carried_out(session, key, |session| work::decide::stop(session, by)).await
+                })
+            })
+            .await;
+        self.as_it_stands(actor, id, key, done).await
     }
 
     /// Makes a new session that does the work of a failing one again.
@@ -252,11 +262,32 @@ impl Engine {
             .settle_on(|| {
                 Box::pin(async {
                     let session = self.load(actor, verb, id).await?;
-                    let Some(step) = decide(&session)? else { return Ok(Decided::Nothing(session)) };
-                    Ok(Decided::Change(Box::new(self.stepped(&session, step).await?.keyed(key))))
+                    self.carried_out(session, key, &decide).await
                 })
             })
             .await;
+        self.as_it_stands(actor, id, key, done).await
+    }
+
+    /// The change that a decision on a session comes to, if it comes to any.
+    async fn carried_out(
+        &self,
+        session: Session,
+        key: Option<IdemKey>,
+        decide: impl Fn(&Session) -> Result<Option<decide::Step>> + Sync,
+    ) -> Result<Decided<Session>> {
+        let Some(step) = decide(&session)? else { return Ok(Decided::Nothing(session)) };
+        Ok(Decided::Change(Box::new(self.stepped(&session, step).await?.keyed(key))))
+    }
+
+    /// The session after a command on it, or after the first one with its key.
+    async fn as_it_stands(
+        &self,
+        actor: &Actor,
+        id: &SessionId,
+        key: Option<IdemKey>,
+        done: Result<Settled<Session>>,
+    ) -> Result<Session> {
         match self.or_replayed(actor, key, done).await? {
             Settled::Nothing(session) => Ok(session),
             Settled::Done(_) => self.store.session(&actor.tenant, id).await?.ok_or(Error::NotFound),

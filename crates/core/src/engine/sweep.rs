@@ -11,7 +11,7 @@ use crate::session::Session;
 use crate::session::decide::{Step, move_to};
 use crate::session::status::Authority;
 use crate::store::{Due, Refusal, Update};
-use crate::talk;
+use crate::talk::{self, pause::GivenUp};
 use crate::time::Timestamp;
 use crate::work;
 
@@ -71,15 +71,21 @@ impl Engine {
         let Some((reason, step)) = decide(&session, now, silent_since, self.settings.attempts_max)? else {
             return Ok(None);
         };
-        let mut change = match (&reason, self.pending_of(&session).await?) {
-            (Reason::Overdue, Some(approval)) => match approval::decide::expire(&session, &approval)? {
-                Some(settled) => self.settled(&session, settled).await?,
-                None => self.stepped(&session, step).await?,
-            },
-            (Reason::Lapsed, _) if session.head.is_talk => {
-                planned_change(&session, &talk::turn::interrupted(&session, &talk)?)
+        let of_talk = match reason {
+            Reason::Overdue => talk::pause::give_up(&session, &talk, GivenUp::TimedOut)?,
+            Reason::Lapsed if session.head.is_talk => Some(talk::turn::interrupted(&session, &talk)?),
+            Reason::Lapsed | Reason::Silent => None,
+        };
+        let mut change = match (of_talk, &reason) {
+            (Some(plan), _) => planned_change(&session, &plan),
+            (None, Reason::Overdue) => {
+                let pending = self.pending_of(&session).await?;
+                match pending.map(|pending| approval::decide::expire(&session, &pending)).transpose()? {
+                    Some(Some(settled)) => self.settled(&session, settled).await?,
+                    Some(None) | None => self.stepped(&session, step).await?,
+                }
             }
-            _ => self.stepped(&session, step).await?,
+            (None, _) => self.stepped(&session, step).await?,
         };
         if let Some(own) = change.parts.first_mut() {
             match reason {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use smallvec::smallvec;
 
-use super::log::{DraftEvent, check_batch};
+use super::log::{DraftEvent, SHARED_TYPES, check_batch};
 use super::{Decided, Engine, Settled};
 use crate::access::{self, Actor, Role, Verb};
 use crate::error::{Conflict, Error, Result};
@@ -30,6 +30,11 @@ use crate::talk::state::{self, Fields};
 use crate::talk::turn::{self, Begin, Hold, Message, OnBusy, Outcome, Plan};
 use crate::talk::{Liveness, Talk, Tier};
 use crate::time::Timestamp;
+use crate::work::run::{Resume, Run};
+
+/// What a model is told of the past of a conversation with tools.
+const STEP_TYPES: [&str; 5] =
+    ["user.message", "agent.message", "agent.tool_call", "agent.tool_result", "tool.invocation_started"];
 
 /// A message that somebody posts.
 #[derive(Clone, Debug)]
@@ -79,7 +84,9 @@ pub struct Begun {
     /// This turn is the first of its sitting.
     pub opened: bool,
     pub tier: Tier,
-    hold: Hold,
+    /// What a person decided, where this turn goes on after it.
+    pub resume: Option<Resume>,
+    pub(super) hold: Hold,
 }
 
 impl Begun {
@@ -198,6 +205,7 @@ impl Engine {
                 turn,
                 opened,
                 tier: wish.tier,
+                resume: None,
                 hold: hold.clone(),
             }))
         } else {
@@ -206,8 +214,8 @@ impl Engine {
         Ok(Posted { session: id.clone(), message, fate })
     }
 
-    /// Opens the turn of the first message that waits, if nothing runs. `Err(SessionBusy)` never: nothing to do
-    /// is `None`.
+    /// Goes on with a turn that somebody decided on, or opens the turn of the first message that waits, if nothing
+    /// runs. `Err(SessionBusy)` never: nothing to do is `None`.
     pub async fn next_turn(
         &self,
         tenant: &TenantId,
@@ -227,10 +235,13 @@ impl Engine {
                         Some(Begin::EndFirst) => return Ok(Decided::Nothing(true)),
                         Some(Begin::Started(plan) | Begin::Queued(plan)) => plan,
                     };
-                    let tier = talk.queue.first().map(|queued| queued.tier).unwrap_or_default();
+                    let (tier, resume) = match &talk.paused {
+                        Some(paused) => (paused.tier, Run::of(&session).resume),
+                        None => (talk.queue.first().map(|queued| queued.tier).unwrap_or_default(), None),
+                    };
                     let opened = talk.sitting.is_none();
                     let change = planned_change(&session, &plan);
-                    *planned.lock() = Some((session, plan.talk, opened, tier));
+                    *planned.lock() = Some((session, plan.talk, opened, tier, resume));
                     Ok(Decided::Change(Box::new(change)))
                 })
             })
@@ -242,7 +253,7 @@ impl Engine {
             Err(Error::Conflict(_)) => return Ok(None),
             Err(error) => return Err(error),
         };
-        let (session, talk, opened, tier) =
+        let (session, talk, opened, tier, resume) =
             planned.into_inner().ok_or_else(|| Error::internal("a commit lost its plan"))?;
         let (session, talk, _) = landed(session, talk, *done)?;
         let turn = session.head.turn.map_or(0, |turn| turn.sequence);
@@ -254,12 +265,24 @@ impl Engine {
             turn,
             opened,
             tier,
+            resume,
             hold: hold.clone(),
         }))))
     }
 
     /// Closes a turn with everything that it leaves. Fenced when it was too slow to live.
     pub async fn finish_turn(&self, begun: &Begun, outcome: Outcome) -> Result<Finished> {
+        self.let_go(begun, |session, talk| turn::finish(session, talk, outcome.clone()).map(Some))
+            .await?
+            .ok_or_else(|| Error::internal("a turn did not end"))
+    }
+
+    /// Gives a turn's session back, as `decide` says of it now. `None`: it says that it is not to be given back.
+    pub(super) async fn let_go(
+        &self,
+        begun: &Begun,
+        decide: impl Fn(&Session, &Talk) -> Result<Option<Plan>>,
+    ) -> Result<Option<Finished>> {
         let mut seen = (begun.session.clone(), begun.talk.clone());
         for round in 0..limits::DECIDE_ROUNDS_MAX {
             if round > 0 {
@@ -271,7 +294,7 @@ impl Engine {
                 seen = found;
             }
             let (session, talk) = &seen;
-            let plan = turn::finish(session, talk, outcome.clone())?;
+            let Some(plan) = decide(session, talk)? else { return Ok(None) };
             let mut change = planned_change(session, &plan);
             if let Some(part) = change.parts.first_mut() {
                 part.guard.fence =
@@ -281,7 +304,7 @@ impl Engine {
                 Ok(done) => {
                     let (session, talk, appended) = landed(seen.0, plan.talk, done)?;
                     let events = appended.into_iter().filter_map(new_event).collect();
-                    return Ok(Finished { events, talk, session });
+                    return Ok(Some(Finished { events, talk, session }));
                 }
                 Err(Refusal::Stale) => {}
                 Err(Refusal::Rejected(error)) => return Err(error),
@@ -400,9 +423,29 @@ impl Engine {
 
     /// The newest messages up to a turn, oldest first.
     pub async fn said_before(&self, session: &Session, before: u64, limit: usize) -> Result<Vec<Event>> {
+        self.newest_of(session, Some(before), &SHARED_TYPES, limit).await
+    }
+
+    /// The newest messages of a conversation with what was done between them, oldest first.
+    pub async fn done_before(
+        &self,
+        session: &Session,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<Vec<Event>> {
+        self.newest_of(session, before, &STEP_TYPES, limit).await
+    }
+
+    async fn newest_of(
+        &self,
+        session: &Session,
+        before: Option<u64>,
+        types: &[&str],
+        limit: usize,
+    ) -> Result<Vec<Event>> {
         let query = EventQuery {
-            before: Some(before),
-            types: vec!["user.message".to_owned(), "agent.message".to_owned()],
+            before,
+            types: types.iter().map(|kind| (*kind).to_owned()).collect(),
             newest_first: true,
             limit,
             ..EventQuery::default()
@@ -439,7 +482,7 @@ impl Engine {
     /// Whether the open sitting of a conversation has been silent for too long.
     pub async fn is_silent(&self, session: &Session, talk: &Talk) -> Result<bool> {
         let now = self.store.now().await?;
-        Ok(sitting::has_expired(talk, now, &self.settings.talk) && !turn::runs(session, now))
+        Ok(sitting::has_expired(talk, now, &self.settings.talk) && !turn::is_open(session, talk, now))
     }
 
     /// How a conversation stands.
@@ -622,7 +665,7 @@ impl Engine {
         self.store.silent_sittings(now.minus(self.settings.talk.idle_after), limit).await
     }
 
-    /// Conversations of all tenants in which a message waits and nothing runs.
+    /// Conversations of all tenants in which a message waits, or a turn may go on, and nobody is at it.
     pub async fn waiting_turns(&self, limit: usize) -> Result<Vec<Due>> {
         self.store.waiting_turns(limit).await
     }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::{Appended, Event, NewEvent, payload};
 use crate::ids::SessionId;
 use crate::limits;
-use crate::session::Head;
 use crate::session::row::Turn;
+use crate::session::{Head, Status};
 use crate::time::Timestamp;
 
 /// Numbers the events onto the head. `first_of` finds the sequence of an external id that the log
@@ -91,12 +91,23 @@ pub struct Cold {
     pub deadline_changed: bool,
 }
 
+/// Whether a turn of talk runs, waits for a person, or has an answer and is nobody's yet. One whose runner is gone is
+/// not under way.
+fn in_turn(head: &Head, now: Timestamp) -> bool {
+    head.is_talk
+        && match (head.status, &head.claim) {
+            (Status::AwaitingTool | Status::WaitingHuman, _) => true,
+            (Status::Running, None) => !head.is_external,
+            (_, Some(claim)) => claim.lease_until > now,
+            (_, None) => false,
+        }
+}
+
 fn turn_of(head: &mut Head, event: &NewEvent, sequence: u64, now: Timestamp) -> Option<u64> {
     match event.kind.as_str() {
         "user.message" => {
-            // What comes while a turn of talk runs has a turn of its own, later.
-            let held = head.claim.as_ref().is_some_and(|claim| claim.lease_until > now);
-            if head.is_talk && held && head.turn.is_some_and(|turn| !turn.answered) {
+            // What comes while a turn of talk is under way has a turn of its own, later.
+            if head.turn.is_some() && in_turn(head, now) {
                 return Some(sequence);
             }
             head.turn = Some(Turn { sequence, answered: false });

@@ -1,13 +1,14 @@
 //! The talk room: turns, sittings and the state that a conversation carries.
 //!
 //! Owns the row that a talk session has beside its own ([`Talk`]), the reducers ([`state`]) and the pure
-//! decisions: what a message does ([`turn`]), and how a sitting opens and ends ([`sitting`]). Refuses to know
-//! what is said: models, recall and safety are above and beside it.
+//! decisions: what a message does ([`turn`]), how a turn waits for somebody's leave ([`pause`]), and how a sitting
+//! opens and ends ([`sitting`]). Refuses to know what is said: models, recall and safety are above and beside it.
 //!
 //! A turn holds its session by a claim like any worker's, with an epoch and a lease, so a process that dies in
 //! the middle of one loses the right to end it, and whoever comes next goes on.
 
 pub mod exercise;
+pub mod pause;
 pub mod sitting;
 pub mod state;
 pub mod turn;
@@ -38,6 +39,9 @@ pub struct Talk {
     /// Messages that wait for a turn, in the order in which they get one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub queue: Vec<Queued>,
+    /// The turn that waits for somebody's leave, or has it and is nobody's yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<pause::Paused>,
     /// The last turn died, and nobody has said anything since.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub interrupted: bool,
@@ -135,11 +139,17 @@ pub struct Settings {
     pub idle_after: Duration,
     /// How long a turn may be silent before it counts as dead.
     pub lease: Duration,
+    /// How long a turn waits for somebody to agree to a tool call.
+    pub confirm_within: Duration,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { idle_after: limits::SITTING_IDLE_AFTER, lease: limits::LEASE_DEFAULT }
+        Self {
+            idle_after: limits::SITTING_IDLE_AFTER,
+            lease: limits::LEASE_DEFAULT,
+            confirm_within: limits::CONFIRM_WITHIN,
+        }
     }
 }
 
@@ -193,8 +203,11 @@ impl Talk {
         self.sitting.as_ref().and_then(|sitting| sitting.active_at)
     }
 
-    /// The first message that waits for a turn.
+    /// The message whose turn is next: of a turn that may go on, or the first that waits for one.
     pub fn waiting(&self) -> Option<u64> {
-        self.queue.first().and_then(|queued| queued.sequence)
+        match &self.paused {
+            Some(paused) if paused.decided => Some(paused.turn),
+            _ => self.queue.first().and_then(|queued| queued.sequence),
+        }
     }
 }

@@ -51,7 +51,7 @@ pub fn end(
     now: Timestamp,
 ) -> Result<Option<Plan>> {
     let Some(open) = &talk.sitting else { return Ok(None) };
-    if turn::runs(session, now) {
+    if turn::is_open(session, talk, now) {
         return Err(Conflict::SessionBusy.into());
     }
     let discarded = why == EndReason::Discarded;

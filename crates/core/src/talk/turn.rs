@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use super::pause::{self, GivenUp};
 use super::state::{self, Fields};
 use super::{Liveness, Queued, Settings, Sitting, Talk, Tier, sitting};
 use crate::error::{Conflict, Error, Result};
@@ -65,6 +66,17 @@ pub struct Hold {
     pub lease: Duration,
 }
 
+impl Hold {
+    /// The claim under which a turn runs.
+    pub(super) fn take(&self) -> ClaimChange {
+        ClaimChange::Take {
+            worker: self.worker.clone(),
+            credential: self.credential.clone(),
+            lease: self.lease,
+        }
+    }
+}
+
 /// A step of a session, with the row beside it.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -120,7 +132,7 @@ pub fn liveness(session: &Session, talk: &Talk, now: Timestamp, settings: &Setti
         Liveness::Interrupted
     } else if talk.sitting.is_none() {
         Liveness::Absent
-    } else if sitting::has_expired(talk, now, settings) && !runs(session, now) {
+    } else if sitting::has_expired(talk, now, settings) && !is_open(session, talk, now) {
         Liveness::Expired
     } else {
         Liveness::Active
@@ -130,6 +142,11 @@ pub fn liveness(session: &Session, talk: &Talk, now: Timestamp, settings: &Setti
 /// Whether a turn runs and is alive, as far as anybody can know.
 pub fn runs(session: &Session, now: Timestamp) -> bool {
     session.head.claim.as_ref().is_some_and(|claim| claim.lease_until > now)
+}
+
+/// Whether a turn is under way: it runs, or waits for somebody's leave.
+pub fn is_open(session: &Session, talk: &Talk, now: Timestamp) -> bool {
+    talk.paused.is_some() || runs(session, now)
 }
 
 /// Whether a turn was begun and whoever ran it is gone.
@@ -151,6 +168,11 @@ pub fn begin(
     let waits = matches!(head.status, Status::WaitingHuman | Status::AwaitingTool);
     let busy = runs(session, now) || waits || (head.status == Status::Running && head.claim.is_none());
     if busy {
+        if message.on_busy == OnBusy::Interrupt
+            && let Some(plan) = pause::give_up(session, talk, GivenUp::Stopped)?
+        {
+            return Ok(Begin::Queued(Box::new(next_of_all(session, plan, message))));
+        }
         return queued(session, talk, message).map(|plan| Begin::Queued(Box::new(plan)));
     }
     if sitting::has_expired(talk, now, settings) {
@@ -169,7 +191,7 @@ pub fn begin(
     Ok(Begin::Started(Box::new(Plan { step, talk: after })))
 }
 
-/// The first message that waits gets its turn, if nothing runs.
+/// A turn that has somebody's leave goes on; else the first message that waits gets its turn, if nothing runs.
 pub fn next(
     session: &Session,
     talk: &Talk,
@@ -177,6 +199,9 @@ pub fn next(
     now: Timestamp,
     settings: &Settings,
 ) -> Result<Option<Begin>> {
+    if talk.paused.is_some() {
+        return Ok(pause::go_on(session, talk, hold)?.map(|plan| Begin::Started(Box::new(plan))));
+    }
     let free = session.head.status == Status::Idle || died(session, now);
     let Some(queued) = talk.queue.first().filter(|_| free) else { return Ok(None) };
     if sitting::has_expired(talk, now, settings) {
@@ -297,11 +322,7 @@ fn start(session: &Session, hold: &Hold) -> Result<Step> {
     }
     let mut step = move_to(&idle, Status::Running, Authority::Engine, None)?;
     step.update = Update {
-        claim: Some(ClaimChange::Take {
-            worker: hold.worker.clone(),
-            credential: hold.credential.clone(),
-            lease: hold.lease,
-        }),
+        claim: Some(hold.take()),
         stop_requested: session.head.stop_requested.then_some(false),
         inactive: session.head.inactive.then_some(false),
         ..step.update
@@ -324,6 +345,14 @@ fn queued(session: &Session, talk: &Talk, message: Message) -> Result<Plan> {
         ..Update::default()
     };
     Ok(Plan { step: Step { events: vec![message.event], ..Step::of(update) }, talk })
+}
+
+/// A message that takes the place of a turn that was given up for it.
+fn next_of_all(session: &Session, mut plan: Plan, message: Message) -> Plan {
+    plan.step.events.push(message.event);
+    plan.step.update.inactive = session.head.inactive.then_some(false);
+    plan.talk.queue.insert(0, Queued { sequence: None, steers: false, tier: message.tier });
+    plan
 }
 
 /// The first turn opens a sitting. Guidance that an earlier one had begun does not go on in a new one.
@@ -351,7 +380,7 @@ fn open_sitting(talk: &mut Talk, owner: &Owner, user: Option<&str>) -> Result<Op
 }
 
 /// The event that closes a turn and says what it changed.
-fn closing(turn: Option<u64>, outcome: &str, said: Option<&state::Said>) -> Result<NewEvent> {
+pub(super) fn closing(turn: Option<u64>, outcome: &str, said: Option<&state::Said>) -> Result<NewEvent> {
     let mut metadata = json!({"turn": turn, "outcome": outcome});
     if let Some(said) = said
         && let serde_json::Value::Object(said) = serde_json::to_value(said).map_err(Error::internal)?
@@ -363,4 +392,4 @@ fn closing(turn: Option<u64>, outcome: &str, said: Option<&state::Said>) -> Resu
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -232,7 +232,7 @@ fn yielded(session: &Session, pause: Pause, now: Timestamp) -> Result<Step> {
 }
 
 /// A call has an id, a name and arguments; a question has a text.
-fn check_asked(kind: approval::Kind, asked: &Json) -> Result<()> {
+pub(crate) fn check_asked(kind: approval::Kind, asked: &Json) -> Result<()> {
     if asked.len() > limits::EVENT_BYTES_MAX {
         return Err(Error::TooLarge { what: "tool_call", limit: limits::EVENT_BYTES_MAX });
     }
@@ -344,9 +344,7 @@ pub fn stop(session: &Session, by: Authority) -> Result<Option<Step>> {
             Ok((!head.stop_requested).then_some(Step::of(update)))
         }
         Status::Running | Status::WaitingHuman | Status::AwaitingTool if head.is_talk => {
-            move_to(session, Status::Idle, Authority::Engine, Some("stopped"))
-                .or_else(|_| move_to(session, Status::Idle, Authority::Sweeper, Some("stopped")))
-                .map(Some)
+            move_to(session, Status::Idle, Authority::Engine, Some("stopped")).map(Some)
         }
         Status::Idle if head.is_talk => Ok(None),
         _ => stopped(session, by).map(Some),

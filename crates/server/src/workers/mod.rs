@@ -16,7 +16,7 @@ pub struct Workers(Vec<JoinHandle<()>>);
 /// Starts them all.
 pub fn start(app: &App, config: &ServerConfig) -> Workers {
     Workers(vec![
-        tokio::spawn(sweeper::run(app.engine.clone(), config.sweep_every)),
+        tokio::spawn(sweeper::run(app.talker.clone(), config.sweep_every)),
         tokio::spawn(keeper::run(app.talker.clone(), config.keep_every)),
         tokio::spawn(upkeep::forget_records(app.engine.clone())),
         tokio::spawn(upkeep::forget_keys(app.engine.clone())),

@@ -1,19 +1,22 @@
-//! The sweeper: frees lost leases, ends what is overdue, hides what fell silent, again and again.
+//! The sweeper: frees lost leases, ends what is overdue, hides what fell silent, again and again. What waited behind that
+//! in conversations is gone on with at once.
 
 use std::time::Duration;
 
-use sederunt_core::engine::Engine;
+use sederunt_agents::talk::Talker;
+use sederunt_core::Result;
+use sederunt_core::engine::Swept;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::metrics;
 
-pub async fn run(engine: Engine, every: Duration) {
+pub async fn run(talker: Talker, every: Duration) {
     let mut ticks = interval(every.max(Duration::from_millis(1)));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut failed = false;
     loop {
         ticks.tick().await;
-        match engine.sweep().await {
+        match sweep(&talker).await {
             Ok(swept) => {
                 failed = false;
                 metrics::swept("lease_lost", swept.leases_lost);
@@ -27,4 +30,12 @@ pub async fn run(engine: Engine, every: Duration) {
             Err(_) => {}
         }
     }
+}
+
+async fn sweep(talker: &Talker) -> Result<Swept> {
+    let swept = talker.engine().sweep().await?;
+    if swept.leases_lost + swept.overdue > 0 {
+        talker.resume().await?;
+    }
+    Ok(swept)
 }

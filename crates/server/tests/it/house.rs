@@ -96,6 +96,11 @@ impl House {
     }
 
     pub async fn open(ground: Ground, configure: impl FnOnce(&mut ServerConfig)) -> Self {
+        Self::open_over(ground, |_, config| configure(config)).await
+    }
+
+    /// A server whose configuration needs to know its engine.
+    pub async fn open_over(ground: Ground, configure: impl FnOnce(&Engine, &mut ServerConfig)) -> Self {
         let clock = Arc::new(SystemClock::default());
         let hub = Arc::new(Hub::default());
         let (store, keeps): (Arc<dyn Store>, _) = match ground {
@@ -119,7 +124,7 @@ impl House {
             drain_max: Duration::from_secs(2),
             ..ServerConfig::default()
         };
-        configure(&mut config);
+        configure(&engine, &mut config);
         let server = Server::bind(engine.clone(), config).await.unwrap();
         let address = server.local_addr();
         let (stop, stopped) = oneshot::channel::<()>();

@@ -26,6 +26,7 @@ mod shares;
 mod shutdown;
 mod stream;
 mod talk;
+mod talk_tools;
 mod tasks;
 mod tenants;
 mod today;

@@ -88,15 +88,16 @@ async fn a_repeat_under_the_same_key_has_one_effect_and_the_first_answer(ground:
     assert_eq!((&session["turn_count"], &session["message_count"]), (&json!(1), &json!(2)));
 }
 
-type Socket = tokio_tungstenite::WebSocketStream<tokio_tungstenite::MaybeTlsStream<tokio::net::TcpStream>>;
+pub type Socket =
+    tokio_tungstenite::WebSocketStream<tokio_tungstenite::MaybeTlsStream<tokio::net::TcpStream>>;
 
-async fn socket(house: &House) -> Socket {
+pub async fn socket(house: &House) -> Socket {
     let request = format!("ws://{}/api/chat/stream", house.address).into_client_request().unwrap();
     within(connect_async(request)).await.unwrap().0
 }
 
 /// The frames of a socket up to its close, and the code of that.
-async fn frames(socket: &mut Socket) -> (Vec<Value>, u16) {
+pub async fn frames(socket: &mut Socket) -> (Vec<Value>, u16) {
     let mut frames = Vec::new();
     loop {
         match within(socket.next()).await {

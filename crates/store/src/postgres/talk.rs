@@ -53,12 +53,13 @@ pub(super) async fn silent(base: &Base, active_before: Timestamp, limit: usize) 
     due(base, &sql, &[&active_before.as_micros()]).await
 }
 
-/// Idle sessions with messages that wait for a turn.
+/// Sessions that nobody holds, with a turn that could go on or begin.
 pub(super) async fn waiting(base: &Base, limit: usize) -> Result<Vec<Due>> {
     let sql = format!(
         "SELECT t.id, h.id FROM (SELECT tk, sk FROM talks WHERE waiting IS NOT NULL) k
          CROSS JOIN LATERAL
-             (SELECT id FROM session_heads WHERE tk = k.tk AND sk = k.sk AND status = 'idle' OFFSET 0) h
+             (SELECT id FROM session_heads WHERE tk = k.tk AND sk = k.sk AND status IN ('idle', 'running')
+                 AND lease_until IS NULL OFFSET 0) h
          JOIN tenants t ON t.tk = k.tk WHERE t.id IS NOT NULL LIMIT {}",
         int(limit as u64)
     );

@@ -44,7 +44,8 @@ pub(super) const SILENT: &str = "SELECT t.id, h.id FROM talks k INDEXED BY talks
 
 pub(super) const WAITING: &str = "SELECT t.id, h.id FROM talks k INDEXED BY talks_waiting \
      CROSS JOIN session_heads h ON h.sk = k.sk CROSS JOIN tenants t ON t.tk = h.tk \
-     WHERE k.waiting IS NOT NULL AND h.status = 'idle' AND t.id IS NOT NULL LIMIT ?1";
+     WHERE k.waiting IS NOT NULL AND h.status IN ('idle', 'running') AND h.lease_until IS NULL \
+     AND t.id IS NOT NULL LIMIT ?1";
 
 /// Open sittings that were last active before this, the longest silent first.
 pub(super) fn silent(db: &Connection, active_before: Timestamp, limit: usize) -> rusqlite::Result<Vec<Due>> {
@@ -53,7 +54,7 @@ pub(super) fn silent(db: &Connection, active_before: Timestamp, limit: usize) ->
         .collect()
 }
 
-/// Idle sessions with messages that wait for a turn.
+/// Sessions that nobody holds, with a turn that could go on or begin.
 pub(super) fn waiting(db: &Connection, limit: usize) -> rusqlite::Result<Vec<Due>> {
     db.prepare_cached(WAITING)?.query_map([i64::try_from(limit).unwrap_or(i64::MAX)], due)?.collect()
 }

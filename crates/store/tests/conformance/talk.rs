@@ -224,13 +224,19 @@ async fn a_refused_change_leaves_the_talk_as_it_was(store: &TestStore) {
 }
 
 async fn messages_wait_while_a_turn_runs_and_are_found_when_it_has_ended(store: &TestStore) {
-    for name in ["idle", "running", "empty"] {
+    let taken = ClaimChange::Take { worker: "w".into(), credential: credential("w"), lease: LEASE };
+    for (name, status, claim) in [
+        ("idle", Status::Idle, None),
+        ("running", Status::Running, Some(taken)),
+        ("nobody's", Status::Running, None),
+        ("asking", Status::AwaitingTool, None),
+        ("empty", Status::Idle, None),
+    ] {
         store.open(name).await;
-        let status = if name == "running" { Status::Running } else { Status::Idle };
         let queue = if name == "empty" { seated() } else { waiting() };
         let writes = [
             Write::Append(vec![message("hello")]),
-            update(Update { status: Some(status), ..Update::default() }),
+            update(Update { status: Some(status), claim, ..Update::default() }),
             talk(queue),
         ];
         store.write(all(name, writes)).await;
@@ -238,10 +244,12 @@ async fn messages_wait_while_a_turn_runs_and_are_found_when_it_has_ended(store: 
     let other = store.tenant_named("other").await;
     other.open("theirs").await;
     other.write(all("theirs", [Write::Append(vec![message("hello")]), talk(waiting())])).await;
-    assert_eq!(store.waiting().await, ["acme/idle", "other/theirs"]);
+    assert_eq!(store.waiting().await, ["acme/idle", "acme/nobody's", "other/theirs"]);
     assert_eq!(store.waiting_turns(1).await.unwrap().len(), 1);
-    store.update("running", Update { status: Some(Status::Idle), ..Update::default() }).await;
+    let ended = Some(ClaimChange::Release);
+    store.update("running", Update { status: Some(Status::Idle), claim: ended, ..Update::default() }).await;
     store.write_talk("idle", seated()).await;
+    store.write_talk("nobody's", seated()).await;
     assert_eq!(store.waiting().await, ["acme/running", "other/theirs"]);
 }
 

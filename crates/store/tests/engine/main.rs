@@ -5,6 +5,7 @@
 mod approvals;
 mod fences;
 mod opposites;
+mod pauses;
 mod repeats;
 mod rights;
 mod streams;

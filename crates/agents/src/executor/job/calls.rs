@@ -1,151 +1,53 @@
-//! The calls that a model makes: carried out once, put before a person, or answered with why not.
+//! What becomes of a run's calls: made, put before a person, or answered as a person decided.
 
 use sederunt_core::Error;
-use sederunt_core::approval;
 use sederunt_core::json::Json;
 use sederunt_core::work::run::Resume;
 use sederunt_core::work::{Pause, Settle};
-use serde_json::json;
-use sha2::{Digest, Sha256};
 
-use super::super::past::Open;
 use super::ends::with_usage;
-use super::{Halt, Job, Step, Work, event};
-use crate::context::transcript;
-use crate::limits;
-use crate::model::{Message, ToolCall, ToolSpec};
-use crate::tool::{CallContext, Error as ToolError, Outcome};
+use super::{Halt, Job, Step, Work};
+use crate::model::{ToolCall, ToolSpec};
+use crate::steps::calls::{Came, is_about};
+use crate::steps::past::Open;
 
 impl Job {
     /// Deals with calls that the log leaves open: one that a person decided on is carried out or refused as decided,
     /// one that was begun has an unknown outcome, and any other is made now.
     pub(super) async fn close_open(&self, work: &mut Work, open: Vec<Open>) -> Step<()> {
-        let resume = work.brief.run.resume.clone();
-        for Open { call, begun } in open {
-            match &resume {
-                Some(resume) if decides(resume, &call) => self.resume(work, &call, resume).await?,
-                _ if begun => {
-                    let content = transcript::OUTCOME_UNKNOWN.to_owned();
-                    self.answer(work, &call, content, true, Some("outcome_unknown")).await?;
-                }
-                _ => self.call(work, &call, false).await?,
+        // A decision is about one call, also where a model has given two of them the same id.
+        let mut resume = work.brief.run.resume.clone();
+        for open in open {
+            let decided = resume.take_if(|resume| decides(resume, &open.call));
+            if decided.is_none() && !open.begun {
+                self.call(work, &open.call).await?;
+            } else {
+                let came = self.calls(work).take_up(&open, decided.as_ref()).await?;
+                self.take(work, came)?;
             }
         }
         Ok(())
     }
 
-    async fn resume(&self, work: &mut Work, call: &ToolCall, resume: &Resume) -> Step<()> {
-        match resume.decision.as_str() {
-            "approve" => {
-                let args = resume.args.clone().unwrap_or_else(Json::empty_object);
-                let staged = resume.tool_call.as_ref().map(|staged| approval::with_args(staged, &args));
-                let agreed = staged
-                    .map(|staged| approval::digest(approval::Kind::Tool, &self.id, &staged))
-                    .filter(|sum| resume.digest.as_ref() == Some(sum));
-                if agreed.is_none() {
-                    let content = "refused: what was approved is not what would be called".to_owned();
-                    return self.answer(work, call, content, true, Some("refused")).await;
-                }
-                self.call(work, &ToolCall { args, ..call.clone() }, true).await
-            }
-            "answer" => {
-                let content = match &resume.reply {
-                    Some(reply) => reply.read::<String>().unwrap_or_else(|_| reply.as_str().to_owned()),
-                    None => String::new(),
-                };
-                self.answer(work, call, content, false, None).await
-            }
-            _ => {
-                let reason = resume.reason.as_deref().unwrap_or("no reason was given");
-                self.answer(work, call, format!("denied: {reason}"), true, Some("denied")).await
-            }
-        }
-    }
-
     /// Makes a call, or parks the run until a person has said something about it.
-    pub(super) async fn call(&self, work: &mut Work, call: &ToolCall, confirmed: bool) -> Step<()> {
+    pub(super) async fn call(&self, work: &mut Work, call: &ToolCall) -> Step<()> {
         if let Some(question) = asks_a_person(work, call)? {
             let how = Settle::Yield { pause: Pause::Human { question: Some(question) }, usage: None };
             return Err(Halt::Settle(with_usage(how, work)));
         }
-        let begun = Json::of(&json!({"invocation_id": call.id, "tool_name": call.name}))?;
-        self.append(vec![event("tool.invocation_started", begun, None)]).await?;
-        let context = CallContext {
-            tenant_id: self.actor.tenant.clone(),
-            session_id: self.id.clone(),
-            idempotency_key: self.idempotency_key(call),
-            confirmed,
-        };
-        let mut tries = 0;
-        let outcome = loop {
-            tries += 1;
-            match work.tools.call(call, &context).await {
-                // Nothing was reached, so nothing was done: the same call may be made again.
-                Err(ToolError::Unreachable | ToolError::Unavailable { .. })
-                    if tries < limits::TOOL_TRIES_MAX =>
-                {
-                    tokio::time::sleep(limits::TOOL_TRY_WAIT * tries).await;
-                }
-                outcome => break outcome,
-            }
-        };
-        match outcome {
-            Ok(Outcome::Done { content, is_error, .. }) => {
-                self.answer(work, call, content, is_error, None).await
-            }
-            Ok(Outcome::NeedsConfirmation { summary }) if !confirmed => {
-                let staged = Json::object([
-                    ("id", &Json::of(&call.id)?),
-                    ("name", &Json::of(&call.name)?),
-                    ("summary", &Json::of(&summary)?),
-                    ("args", &call.args),
-                ]);
+        let came = self.calls(work).make(call, false).await?;
+        self.take(work, came)
+    }
+
+    /// Takes what came of a call into the transcript.
+    fn take(&self, work: &mut Work, came: Came) -> Step<()> {
+        match came {
+            Came::Answered(result) => work.messages.push(result),
+            Came::NeedsLeave { staged, .. } => {
                 let how = Settle::Yield { pause: Pause::Tool { call: Some(staged) }, usage: None };
-                Err(Halt::Settle(with_usage(how, work)))
+                return Err(Halt::Settle(with_usage(how, work)));
             }
-            Ok(Outcome::NeedsConfirmation { .. }) => {
-                let content = "refused: the tool asks again for what was agreed to".to_owned();
-                self.answer(work, call, content, true, Some("refused")).await
-            }
-            Err(error @ (ToolError::TimedOut { .. } | ToolError::CutShort)) => {
-                self.answer(work, call, error.to_string(), true, Some("outcome_unknown")).await
-            }
-            Err(error) => self.answer(work, call, error.to_string(), true, Some(error.code())).await,
         }
-    }
-
-    /// The same for every attempt of a call with these arguments, on any worker.
-    fn idempotency_key(&self, call: &ToolCall) -> String {
-        let mut hash = Sha256::new();
-        let life = self.claimed.session.head.incarnation.0;
-        for part in [life.as_bytes().as_slice(), call.id.as_bytes(), call.args.as_str().as_bytes()] {
-            hash.update((part.len() as u64).to_le_bytes());
-            hash.update(part);
-        }
-        hex::encode(&hash.finalize()[..16])
-    }
-
-    /// Puts the result of a call into the log and the transcript.
-    async fn answer(
-        &self,
-        work: &mut Work,
-        call: &ToolCall,
-        content: String,
-        is_error: bool,
-        outcome: Option<&str>,
-    ) -> Step<()> {
-        let mut fields = json!({"tool_call_id": call.id, "tool_name": call.name, "is_error": is_error});
-        if let Some(outcome) = outcome {
-            fields["outcome"] = outcome.into();
-        }
-        let text = Json::of(&json!([{"type": "text", "text": content.replace('\0', "\u{fffd}")}]))?;
-        self.append(vec![event("agent.tool_result", Json::of(&fields)?, Some(text))]).await?;
-        work.messages.push(Message::ToolResult {
-            call_id: call.id.clone(),
-            name: call.name.clone(),
-            content,
-            is_error,
-        });
         Ok(())
     }
 }
@@ -153,10 +55,7 @@ impl Job {
 /// Whether a decision is about this call. An answer goes to the call that asked for it.
 fn decides(resume: &Resume, call: &ToolCall) -> bool {
     match &resume.tool_call {
-        Some(staged) => staged
-            .fields()
-            .iter()
-            .any(|(key, id)| key == "id" && id.read::<String>().is_ok_and(|id| id == call.id)),
+        Some(_) => is_about(resume, call),
         None => call.name == REQUEST_INPUT,
     }
 }

@@ -1,28 +1,10 @@
 //! How a run ends: its limits, its failures, and what it has used up by then.
 
 use sederunt_core::json::Json;
-use sederunt_core::library::task::RunLimits;
 use sederunt_core::work::Settle;
 use serde_json::json;
 
-use super::super::past::Spent;
 use super::Work;
-use crate::limits;
-
-/// The limit that a run has reached.
-pub(super) fn reached(limits: &RunLimits, spent: &Spent) -> Option<&'static str> {
-    let tokens = spent.usage.input_tokens + spent.usage.output_tokens;
-    let over = |limit: Option<u64>, used: u64| limit.is_some_and(|limit| used >= limit);
-    if over(limits.steps, spent.steps) || spent.steps >= limits::STEPS_MAX {
-        Some("steps")
-    } else if over(limits.tokens, tokens) {
-        Some("tokens")
-    } else if over(limits.cost_micros, spent.usage.cost_micros.unwrap_or(0)) {
-        Some("cost_micros")
-    } else {
-        None
-    }
-}
 
 pub(super) fn over(limit: &'static str) -> Settle {
     fail(&format!("limit_{limit}"), &format!("the run reached its limit of {limit}"), false, None)
@@ -58,27 +40,4 @@ pub(super) fn with_usage(mut how: Settle, work: &Work) -> Settle {
         }
     }
     how
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_run_ends_at_the_first_limit_it_reaches() {
-        let spent = |steps, input_tokens, cost| Spent {
-            steps,
-            usage: crate::model::Usage { input_tokens, cost_micros: Some(cost), ..Default::default() },
-        };
-        let limits = RunLimits { steps: Some(3), tokens: Some(100), cost_micros: Some(50), wall_ms: None };
-        for (spent, limit) in [
-            (spent(2, 99, 49), None),
-            (spent(3, 0, 0), Some("steps")),
-            (spent(0, 100, 0), Some("tokens")),
-            (spent(0, 0, 50), Some("cost_micros")),
-        ] {
-            assert_eq!(reached(&limits, &spent), limit, "{spent:?}");
-        }
-        assert_eq!(reached(&RunLimits::default(), &spent(limits::STEPS_MAX, 0, 0)), Some("steps"));
-    }
 }

@@ -1,15 +1,12 @@
-//! What a model is told, what it says, and how that stands in the log.
+//! What a model is told in a run, and what it says.
 
-use sederunt_core::Error;
-use sederunt_core::engine::DraftEvent;
 use sederunt_core::json::Json;
 use sederunt_core::work::output::OutputType;
-use serde_json::json;
 use tokio::sync::mpsc;
 
 use super::super::kit::context_budget;
 use super::ends::fail;
-use super::{Halt, Job, Step, Work, event};
+use super::{Halt, Job, Step, Work};
 use crate::context::{self, Input, Turn};
 use crate::model::{Delta, Reply};
 
@@ -39,7 +36,11 @@ impl Job {
                     break;
                 }
                 // Only readers who are there now miss it if this fails; the message itself comes by the log.
-                let _ = self.engine.delta(&self.actor, &self.id, self.epoch, &text).await;
+                let _ = self
+                    .hand
+                    .engine
+                    .delta(&self.hand.actor, &self.hand.session, self.hand.epoch, &text)
+                    .await;
             }
         };
         let (reply, ()) = tokio::join!(speaking, showing);
@@ -94,36 +95,6 @@ impl Job {
             ..Input::default()
         }
     }
-}
-
-/// A reply as it stands in the log.
-pub(super) fn words(step: u64, reply: &Reply) -> Result<Vec<DraftEvent>, Error> {
-    let mut usage = Some(serde_json::to_value(reply.usage).map_err(Error::internal)?);
-    let mut metadata = |mut fields: serde_json::Value| {
-        fields["step"] = step.into();
-        if let Some(usage) = usage.take() {
-            fields["usage"] = usage;
-        }
-        Json::of(&fields)
-    };
-    let text = |text: &str| Json::of(&json!([{"type": "text", "text": text}]));
-    let mut events = Vec::new();
-    if !reply.thinking.trim().is_empty() {
-        events.push(event("agent.thinking", metadata(json!({}))?, Some(text(&reply.thinking)?)));
-    }
-    if !reply.text.trim().is_empty() {
-        events.push(event("agent.message", metadata(json!({}))?, Some(text(&reply.text)?)));
-    }
-    for call in &reply.calls {
-        let fields = metadata(json!({"tool_call_id": call.id, "tool_name": call.name}))?;
-        let part = Json::object([("type", &Json::stored(r#""tool-call""#)), ("args", &call.args)]);
-        events.push(event("agent.tool_call", fields, Some(Json::of(&[part])?)));
-    }
-    if events.is_empty() {
-        // An empty reply used something up too.
-        events.push(event("agent.thinking", metadata(json!({}))?, Some(text("")?)));
-    }
-    Ok(events)
 }
 
 /// The JSON value that a text is, or holds between fences or braces.

@@ -6,10 +6,14 @@ use crate::session::SessionType;
 use crate::session::decide::tests::session_in;
 use crate::session::row::{Claim, Turn};
 
-const NOW: Timestamp = Timestamp::from_micros(100_000_000);
-const SETTINGS: Settings = Settings { idle_after: Duration::from_secs(60), lease: Duration::from_secs(30) };
+pub const NOW: Timestamp = Timestamp::from_micros(100_000_000);
+pub const SETTINGS: Settings = Settings {
+    idle_after: Duration::from_secs(60),
+    lease: Duration::from_secs(30),
+    confirm_within: Duration::from_secs(120),
+};
 
-fn hold() -> Hold {
+pub fn hold() -> Hold {
     Hold { worker: "w".into(), credential: CredentialId::stored("c"), lease: SETTINGS.lease }
 }
 
@@ -21,7 +25,7 @@ fn talking(status: Status) -> Session {
 }
 
 /// A session in which a turn runs, with this much of its lease left.
-fn running(left: i64) -> Session {
+pub fn running(left: i64) -> Session {
     let mut session = talking(Status::Running);
     session.head.turn = Some(Turn { sequence: 3, answered: false });
     session.head.last_sequence = 4;
@@ -33,14 +37,14 @@ fn running(left: i64) -> Session {
     session
 }
 
-fn message(on_busy: OnBusy) -> Message {
+pub fn message(on_busy: OnBusy) -> Message {
     let content = Json::stored(r#"[{"type":"text","text":"hi"}]"#);
     let event =
         NewEvent { content: Some(content), ..NewEvent::engine(EventType::known("user.message"), None) };
     Message { event, on_busy, tier: Tier::Fast, owner: Owner::stored("session:s"), user: None }
 }
 
-fn sat(active: i64) -> Talk {
+pub fn sat(active: i64) -> Talk {
     let mut talk = Talk::default();
     let _ = open_sitting(&mut talk, &Owner::stored("user:u"), Some("u")).unwrap();
     if let Some(open) = &mut talk.sitting {
@@ -53,7 +57,7 @@ fn begun(session: &Session, talk: &Talk, on_busy: OnBusy) -> Result<Begin> {
     begin(session, talk, message(on_busy), &hold(), NOW, &SETTINGS)
 }
 
-fn kinds(step: &Step) -> Vec<&str> {
+pub fn kinds(step: &Step) -> Vec<&str> {
     step.events.iter().map(|event| event.kind.as_str()).collect()
 }
 

@@ -50,7 +50,7 @@ pub async fn get(
 /// The decision, what it writes, the session and whatever waits for it change together. The same
 /// decision again changes nothing; the opposite one is 409 `already_decided`. An edit that chooses what
 /// must never be written is 422 `hard_blocked` and leaves the approval pending. A question is answered
-/// by `human-complete` or `elicitation-reply`, or denied here.
+/// by `human-complete` or `elicitation-reply`, or denied here. A turn of talk that waited for it goes on.
 #[utoipa::path(
     post, path = "/api/approvals/{id}/decide", operation_id = "decide", tag = "approvals",
     params(("id" = String, Path, description = "The approval")), request_body = Decide,
@@ -62,7 +62,9 @@ pub async fn decide(
     At(id): At<String>,
     input: Input<Decide>,
 ) -> Result<Json<Approval>> {
-    Ok(Json(app.engine.decide(&caller.actor, &id, input.body.into(), input.key).await?.into()))
+    let decided = app.engine.decide(&caller.actor, &id, input.body.into(), input.key).await?;
+    app.talker.go_on(&caller.actor.tenant, &decided.session);
+    Ok(Json(decided.into()))
 }
 
 /// Decide on an action
@@ -80,7 +82,9 @@ pub async fn decide_by_action(
     At(id): At<String>,
     input: Input<Decide>,
 ) -> Result<Json<Approval>> {
-    Ok(Json(app.engine.decide_for(&caller.actor, &id, input.body.into(), input.key).await?.into()))
+    let decided = app.engine.decide_for(&caller.actor, &id, input.body.into(), input.key).await?;
+    app.talker.go_on(&caller.actor.tenant, &decided.session);
+    Ok(Json(decided.into()))
 }
 
 /// Complete a person's step

@@ -197,7 +197,9 @@ pub async fn stop(
     At(id): At<SessionId>,
     input: Input<Nothing>,
 ) -> Result<Json<Session>> {
-    Ok(Json(app.engine.stop(&caller.actor, &id, input.key).await?.into()))
+    let session = app.engine.stop(&caller.actor, &id, input.key).await?;
+    app.talker.go_on(&caller.actor.tenant, &id);
+    Ok(Json(session.into()))
 }
 
 /// Fork a session

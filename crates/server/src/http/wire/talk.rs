@@ -131,8 +131,12 @@ pub struct Crisis {
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct ChatResponse {
     pub response_text: String,
-    /// `talk`, `memory`, `exercise`, `closing` or `crisis`.
+    /// `talk`, `memory`, `exercise`, `closing` or `crisis`; `confirmation` where somebody has to agree to a tool call
+    /// before the turn goes on: its answer comes through the log.
     pub response_type: String,
+    /// What waits for that decision.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval_id: Option<String>,
     pub response_style: String,
     pub therapeutic_approach: Option<String>,
     /// `none`, or `suggest_end_session`: nothing that is said ends a sitting by itself.
@@ -152,6 +156,7 @@ impl TryFrom<Reply> for ChatResponse {
         Ok(Self {
             response_text: reply.text,
             response_type: reply.kind,
+            approval_id: reply.approval_id,
             response_style: reply.style,
             therapeutic_approach: reply.approach,
             session_action: reply.session_action,
@@ -171,6 +176,7 @@ impl TryFrom<Stateless> for ChatResponse {
         Ok(Self {
             response_text: answer.text,
             response_type: answer.route.as_str().to_owned(),
+            approval_id: None,
             response_style: answer.route.style().to_owned(),
             therapeutic_approach: None,
             session_action: answer.action.as_str().to_owned(),

@@ -1,13 +1,14 @@
-//! What a log says of a run so far: the transcript, what it has used up, and the calls that nobody answered. Pure.
+//! What a log says of the steps so far: the transcript, what was used up, and the calls that nobody answered. Pure.
 
 use sederunt_core::event::Event;
 use sederunt_core::json::Json;
+use sederunt_core::library::task::RunLimits;
 
 use crate::model::{Message, ToolCall, Usage};
 
 /// A run so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Past {
+pub(crate) struct Past {
     pub messages: Vec<Message>,
     pub spent: Spent,
     /// Calls without a result, oldest first.
@@ -16,14 +17,14 @@ pub(super) struct Past {
 
 /// What a run has used up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Spent {
+pub(crate) struct Spent {
     /// Replies of the model.
     pub steps: u64,
     pub usage: Usage,
 }
 
 impl Spent {
-    pub(super) fn add(&mut self, usage: Usage) {
+    pub(crate) fn add(&mut self, usage: Usage) {
         self.steps += 1;
         let sum = &mut self.usage;
         sum.input_tokens += usage.input_tokens;
@@ -33,18 +34,35 @@ impl Spent {
             *sum.cost_micros.get_or_insert(0) += cost;
         }
     }
+
+    /// The limit that this has reached, where nothing may take more steps than so many.
+    pub(crate) fn reached(&self, limits: &RunLimits, steps_max: u64) -> Option<&'static str> {
+        let tokens = self.usage.input_tokens + self.usage.output_tokens;
+        let over = |limit: Option<u64>, used: u64| limit.is_some_and(|limit| used >= limit);
+        if over(limits.steps, self.steps) || self.steps >= steps_max {
+            Some("steps")
+        } else if over(limits.tokens, tokens) {
+            Some("tokens")
+        } else if over(limits.cost_micros, self.usage.cost_micros.unwrap_or(0)) {
+            Some("cost_micros")
+        } else {
+            None
+        }
+    }
 }
 
 /// A call that has no result in the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Open {
+pub(crate) struct Open {
     pub call: ToolCall,
     /// It was begun: whether it acted is not known.
     pub begun: bool,
+    /// The turn in which it was asked for.
+    pub turn: Option<u64>,
 }
 
 /// Reads a log, oldest event first.
-pub(super) fn read(events: &[Event]) -> Past {
+pub(crate) fn read(events: &[Event]) -> Past {
     let mut past = Past::default();
     let mut step_of_last = None;
     for event in events {
@@ -67,7 +85,7 @@ pub(super) fn read(events: &[Event]) -> Past {
             "agent.tool_call" => {
                 let call =
                     ToolCall { id: word("tool_call_id"), name: word("tool_name"), args: args_of(event) };
-                past.open.push(Open { call: call.clone(), begun: false });
+                past.open.push(Open { call: call.clone(), begun: false, turn: event.turn });
                 // The calls of one reply belong to it.
                 match past.messages.last_mut() {
                     Some(Message::Assistant { calls, .. }) if step == step_of_last => calls.push(call),
@@ -103,7 +121,7 @@ pub(super) fn read(events: &[Event]) -> Past {
 }
 
 /// What a model is told when its result does not keep the contract.
-pub(super) fn unfit(complaints: &str) -> String {
+pub(crate) fn unfit(complaints: &str) -> String {
     format!(
         "[Your result does not fit what was asked for: {complaints}. Answer again with the whole result.]"
     )
@@ -177,5 +195,23 @@ mod tests {
             read(&[event("session.error", r#"{"code":"output_invalid","message":"n is missing"}"#, "")]);
         assert!(past.messages[0].text().contains("n is missing"));
         assert!(read(&[event("session.error", r#"{"code":"x","message":"y"}"#, "")]).messages.is_empty());
+    }
+
+    #[test]
+    fn a_run_ends_at_the_first_limit_it_reaches() {
+        let spent = |steps, input_tokens, cost| Spent {
+            steps,
+            usage: Usage { input_tokens, cost_micros: Some(cost), ..Default::default() },
+        };
+        let limits = RunLimits { steps: Some(3), tokens: Some(100), cost_micros: Some(50), wall_ms: None };
+        for (spent, limit) in [
+            (spent(2, 99, 49), None),
+            (spent(3, 0, 0), Some("steps")),
+            (spent(0, 100, 0), Some("tokens")),
+            (spent(0, 0, 50), Some("cost_micros")),
+        ] {
+            assert_eq!(spent.reached(&limits, 200), limit, "{spent:?}");
+        }
+        assert_eq!(spent(7, 0, 0).reached(&RunLimits::default(), 7), Some("steps"));
     }
 }

@@ -1,0 +1,72 @@
+//! The steps of an agent under a claim, in a task or in a turn of talk: what a model says and has done for it, as it
+//! stands in the log.
+//!
+//! This room owns how a reply becomes events ([`words`]), how a call is made once, refused, or put before a person
+//! ([`calls`]), and how whoever goes on reads all of that back ([`past`]). It refuses to know what the steps are for
+//! and how they end: that is the executor's and the talker's.
+
+pub(crate) mod calls;
+pub(crate) mod past;
+pub(crate) mod words;
+
+use std::sync::Arc;
+
+use sederunt_core::Error;
+use sederunt_core::access::{Actor, Role};
+use sederunt_core::engine::{Append, DraftEvent, Engine};
+use sederunt_core::ids::{CredentialId, Incarnation, SessionId, TenantId};
+use sederunt_core::json::Json;
+use sederunt_core::session::SourceKind;
+
+/// A session in the hands of whoever works on it: everything is written under the epoch of the claim.
+#[derive(Debug)]
+pub(crate) struct Hand {
+    pub engine: Engine,
+    pub actor: Arc<Actor>,
+    pub session: SessionId,
+    pub life: Incarnation,
+    pub epoch: u64,
+    /// The turn that the steps belong to; the whole session where there are none.
+    pub turn: Option<u64>,
+}
+
+/// Why there is no next step.
+#[derive(Debug)]
+pub(crate) enum Halt {
+    /// The engine would not take what we did.
+    Refused(Error),
+    /// Somebody wants it to stop.
+    Stopped,
+}
+
+impl From<Error> for Halt {
+    fn from(error: Error) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl Hand {
+    /// Appends what has happened.
+    pub(crate) async fn append(&self, events: Vec<DraftEvent>) -> Result<(), Halt> {
+        let wish = Append { events, expected_sequence: None, epoch: Some(self.epoch) };
+        let done = self.engine.append(&self.actor, &self.session, wish, None).await?;
+        if done.stop_requested { Err(Halt::Stopped) } else { Ok(()) }
+    }
+}
+
+/// Who works in a tenant under claims of this credential.
+pub(crate) fn worker(tenant: TenantId, credential: CredentialId) -> Actor {
+    Actor {
+        tenant,
+        credential,
+        role: Role::Worker,
+        user: None,
+        prefix: None,
+        shared: None,
+        surface: SourceKind::Api,
+    }
+}
+
+pub(crate) fn event(kind: &str, metadata: Json, content: Option<Json>) -> DraftEvent {
+    DraftEvent { kind: kind.to_owned(), metadata: Some(metadata), content, ..DraftEvent::default() }
+}

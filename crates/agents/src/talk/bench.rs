@@ -1,0 +1,151 @@
+//! An agent's tools inside a turn: calls are made one after the other under the turn's claim, and the first that needs
+//! somebody's leave stops the turn where there is somebody to ask.
+
+use std::sync::Arc;
+
+use sederunt_core::engine::Begun;
+use sederunt_core::event::NewEvent;
+use sederunt_core::json::Json;
+use sederunt_core::library::agent::Tool as Definition;
+use sederunt_core::talk::pause::{self, Unmade};
+use sederunt_core::{Error, limits as core_limits};
+use serde_json::json;
+
+use super::Talker;
+use super::pipeline::{Asks, Failure};
+use super::turn::Listener;
+use crate::context::transcript;
+use crate::model::{Message, Reply, ToolCall, Usage};
+use crate::steps::calls::{Answer, Calls, Came, is_about};
+use crate::steps::past::{self, Open};
+use crate::steps::words::words;
+use crate::steps::{Halt, Hand, event, worker};
+use crate::tool::Toolbox;
+
+/// The tools of one turn, and the hand that uses them.
+pub(super) struct Bench<'a> {
+    pub tools: Toolbox,
+    hand: Hand,
+    listener: &'a Listener<'a>,
+}
+
+impl<'a> Bench<'a> {
+    pub(super) async fn of(
+        talker: &Talker,
+        listener: &'a Listener<'a>,
+        tools: &[Definition],
+    ) -> Result<Self, Failure> {
+        let begun = listener.begun;
+        let tools = talker.kit.toolbox(begun.tenant(), tools).await.map_err(Error::unavailable)?;
+        let hand = Hand {
+            engine: talker.engine.clone(),
+            actor: Arc::new(worker(begun.tenant().clone(), talker.hold.credential.clone())),
+            session: begun.session.id.clone(),
+            life: begun.incarnation(),
+            epoch: begun.epoch,
+            turn: Some(begun.turn),
+        };
+        Ok(Self { tools, hand, listener })
+    }
+
+    /// Puts a reply with calls into the log, after what was said before it.
+    pub(super) async fn note(&self, step: u64, reply: &Reply, before: Vec<String>) -> Result<(), Failure> {
+        let mut events = Vec::new();
+        for text in before {
+            let content = Json::of(&json!([{"type": "text", "text": text}]))?;
+            events.push(event("agent.message", Json::empty_object(), Some(content)));
+        }
+        events.extend(words(step, reply)?);
+        self.listener.uses_tools();
+        self.hand.append(events).await?;
+        self.listener.has_been_kept();
+        Ok(())
+    }
+
+    /// Makes the calls of a reply. `Some`: somebody has to agree to one of them first.
+    pub(super) async fn carry_out(
+        &self,
+        calls: Vec<ToolCall>,
+        messages: &mut Vec<Message>,
+    ) -> Result<Option<Box<Asks>>, Failure> {
+        let turn = self.hand.turn;
+        let open = calls.into_iter().map(|call| Open { call, begun: false, turn }).collect();
+        self.work_off(open, messages).await
+    }
+
+    /// Takes up what the log leaves open. What an earlier turn has left has an unknown outcome; this turn goes on where
+    /// it paused.
+    pub(super) async fn take_up(
+        &self,
+        open: Vec<Open>,
+        messages: &mut Vec<Message>,
+    ) -> Result<Option<Box<Asks>>, Failure> {
+        let (own, left): (Vec<Open>, Vec<Open>) =
+            open.into_iter().partition(|open| open.turn == self.hand.turn);
+        if !left.is_empty() {
+            let unknown = left.iter().map(|open| Answer::unknown().event(&open.call));
+            self.hand.append(unknown.collect::<Result<_, _>>()?).await?;
+        }
+        if !own.is_empty() {
+            self.listener.uses_tools();
+        }
+        self.work_off(own, messages).await
+    }
+
+    async fn work_off(
+        &self,
+        open: Vec<Open>,
+        messages: &mut Vec<Message>,
+    ) -> Result<Option<Box<Asks>>, Failure> {
+        let begun = self.listener.begun;
+        let calls = Calls { hand: &self.hand, tools: &self.tools };
+        // A decision is about one call, also where a model has given two of them the same id.
+        let mut decision = begun.resume.as_ref();
+        for (place, one) in open.iter().enumerate() {
+            self.listener.stage("respond", Some(one.call.name.clone()));
+            let decided = decision.take_if(|resume| is_about(resume, &one.call));
+            let came = match calls.take_up(one, decided).await? {
+                Came::NeedsLeave { staged, summary } if pause::can_ask(&begun.session) => {
+                    let unmade = open[place..].iter().map(|open| unmade(&open.call)).collect();
+                    let (injected, usage) = (Vec::new(), Usage::default());
+                    return Ok(Some(Box::new(Asks { staged, summary, unmade, injected, usage })));
+                }
+                Came::NeedsLeave { .. } => calls.answer(&one.call, Answer::denied(NOBODY)).await?,
+                came @ Came::Answered(_) => came,
+            };
+            if let Came::Answered(result) = came {
+                messages.push(result);
+            }
+        }
+        Ok(None)
+    }
+}
+
+const NOBODY: &str = "nobody is here who could agree to it";
+
+impl From<Halt> for Failure {
+    fn from(halt: Halt) -> Self {
+        match halt {
+            Halt::Refused(error) => Self::Engine(error),
+            Halt::Stopped => Self::Stopped,
+        }
+    }
+}
+
+impl Talker {
+    /// Results for the calls that a turn which is cut short leaves without one.
+    pub(super) async fn close_calls(&self, begun: &Begun) -> Result<Vec<NewEvent>, Error> {
+        let log = self.engine.done_before(&begun.session, None, core_limits::TURN_STEPS_READ_MAX).await?;
+        let open = past::read(&log).open.into_iter().filter(|open| open.turn == Some(begun.turn));
+        open.map(|open| {
+            let what =
+                if open.begun { ("outcome_unknown", transcript::OUTCOME_UNKNOWN) } else { pause::CANCELLED };
+            pause::result_of(&unmade(&open.call), what)
+        })
+        .collect()
+    }
+}
+
+fn unmade(call: &ToolCall) -> Unmade {
+    Unmade { id: call.id.clone(), name: call.name.clone() }
+}

@@ -1,0 +1,238 @@
+//! The stage in which a model answers: it speaks, has things done for it, is steered, and speaks again.
+//!
+//! Without tools a turn writes nothing before its end. With tools every step is in the log before the next one, under
+//! the claim of the turn, so whoever comes after a crash knows what was begun.
+
+use std::sync::Arc;
+
+use sederunt_core::event::Event;
+use sederunt_core::library::agent::Tool as Definition;
+use sederunt_core::library::task::RunLimits;
+use sederunt_core::library::{Agent, Defined, Kind};
+use sederunt_core::safety::Level;
+use sederunt_core::talk::Tier;
+use sederunt_core::{Error, Session, limits as core_limits};
+
+use super::Talker;
+use super::bench::Bench;
+use super::memory::Recalled;
+use super::pipeline::{Asks, Failure};
+use super::turn::Listener;
+use crate::context::{self, Input, Turn};
+use crate::executor::kit::context_budget;
+use crate::limits;
+use crate::model::{Delta, Message, Model, Reply, Request, Usage};
+use crate::steps::past::{self, Open, Spent};
+
+/// Who answers, and what it is told before anything else.
+struct Persona {
+    instructions: String,
+    model: Arc<dyn Model>,
+    model_name: String,
+    budget: usize,
+    tools: Vec<Definition>,
+    limits: RunLimits,
+}
+
+/// What a model made of a message.
+pub(super) enum Responded {
+    Said(Said),
+    Asks(Box<Asks>),
+}
+
+/// What a model has said in the end.
+#[derive(Default)]
+pub(super) struct Said {
+    pub text: String,
+    /// What it had said before it was steered elsewhere, as far as the log does not have it.
+    pub before: Vec<String>,
+    pub usage: Usage,
+}
+
+/// A conversation as a model is shown it.
+struct Past {
+    messages: Vec<Message>,
+    /// Calls that nobody has answered.
+    open: Vec<Open>,
+    /// What this turn had used up before it paused.
+    spent: Spent,
+}
+
+impl Talker {
+    /// The model speaks, and speaks again when something was done for it or it was steered meanwhile.
+    pub(super) async fn respond(
+        &self,
+        listener: &Listener<'_>,
+        message: &Event,
+        recalled: &Recalled,
+        level: Level,
+    ) -> Result<Responded, Failure> {
+        let begun = listener.begun;
+        let persona = self.persona(&begun.session, begun.tier).await?;
+        let bench = match &persona.tools[..] {
+            [] => None,
+            tools => Some(Bench::of(self, listener, tools).await?),
+        };
+        let Past { mut messages, open, mut spent } = self.past(listener, message, bench.is_some()).await?;
+        let mut input = Input {
+            instructions: persona.instructions.clone(),
+            memory: recalled.lines(),
+            tools: bench.as_ref().map(|bench| bench.tools.specs()).unwrap_or_default(),
+            ..Input::default()
+        };
+        if level == Level::Concern {
+            input.workspace = "The person may be struggling: answer gently, and ask how they are.".to_owned();
+        }
+        let mut said = Said::default();
+        // A model that talks by rules alone cannot take up what it is shown, so it is said for it.
+        let mut opening = (persona.model_name == "eliza").then(|| recalled.opening()).flatten();
+        if let Some(opening) = &opening {
+            listener.say(opening);
+        }
+        if let Some(bench) = &bench {
+            if let Some(asks) = bench.take_up(open, &mut messages).await? {
+                return Ok(Responded::Asks(asks));
+            }
+            messages.extend(self.steering(listener).await?.into_iter().map(Message::user));
+        }
+        loop {
+            if bench.is_some()
+                && let Some(limit) = spent.reached(&persona.limits, limits::TURN_STEPS_MAX)
+            {
+                return Err(Failure::Limit(limit_code(limit)));
+            }
+            input.transcript = Turn::split(messages.clone());
+            let request = built(&input, persona.budget)?;
+            let mut hear = |delta: Delta| {
+                if let Delta::Text(text) = delta {
+                    listener.say(&text);
+                }
+            };
+            let mut reply = persona.model.run(&request, &mut hear).await.map_err(Failure::Model)?;
+            reply.usage = self.kit.prices.cost(&persona.model_name, reply.usage);
+            spent.add(reply.usage);
+            said.usage = add(said.usage, reply.usage);
+            if let Some(opening) = opening.take() {
+                reply.text.insert_str(0, &opening);
+            }
+            if let (Some(bench), false) = (&bench, reply.calls.is_empty()) {
+                bench.note(spent.steps, &reply, std::mem::take(&mut said.before)).await?;
+                let Reply { text, calls, .. } = reply;
+                messages.push(Message::Assistant { text, calls: calls.clone() });
+                if let Some(mut asks) = bench.carry_out(calls, &mut messages).await? {
+                    asks.usage = said.usage;
+                    return Ok(Responded::Asks(asks));
+                }
+                messages.extend(self.steering(listener).await?.into_iter().map(Message::user));
+                continue;
+            }
+            said.text = reply.text;
+            let steering = self.steering(listener).await?;
+            if steering.is_empty() {
+                return Ok(Responded::Said(said));
+            }
+            messages.push(Message::assistant(said.text.clone()));
+            messages.extend(steering.into_iter().map(Message::user));
+            said.before.push(std::mem::take(&mut said.text));
+        }
+    }
+
+    async fn persona(&self, session: &Session, tier: Tier) -> Result<Persona, Failure> {
+        let agent: Option<Agent> = match &session.details.agent_slug {
+            Some(slug) => {
+                let doc = self.engine.store().doc(&session.tenant, Kind::Agent, slug).await?;
+                doc.as_ref().map(Defined::of).transpose()?.map(|agent| agent.value)
+            }
+            None => None,
+        };
+        let own = agent.as_ref().and_then(|agent| agent.model.as_deref());
+        let preferred = match tier {
+            Tier::Quality => self.settings.response_model.as_deref().or(own),
+            Tier::Fast => own,
+        };
+        let model_name = self.kit.name_of(preferred).to_owned();
+        let model = self.kit.model(&model_name).map_err(Error::unavailable)?;
+        let limits = agent.as_ref().map(|agent| agent.limits).unwrap_or_default();
+        let (instructions, mut tools) =
+            agent.map(|agent| (agent.instructions, agent.tools)).unwrap_or_default();
+        // What asks a person something needs no tool here: the answer of the turn can ask.
+        tools.retain(|tool| !matches!(tool, Definition::Builtin(_)));
+        Ok(Persona {
+            instructions: instructions.unwrap_or_else(|| self.settings.instructions.clone()),
+            model,
+            model_name,
+            budget: context_budget(limits.context_tokens),
+            tools,
+            limits: limits.of_a_run(),
+        })
+    }
+
+    /// What was said and done until now, with the message of this turn and what this turn has done.
+    async fn past(
+        &self,
+        listener: &Listener<'_>,
+        message: &Event,
+        with_steps: bool,
+    ) -> Result<Past, Failure> {
+        let begun = listener.begun;
+        let (session, until) = (&begun.session, begun.session.head.last_sequence + 1);
+        let events = match with_steps {
+            false => self.engine.said_before(session, until, core_limits::TURN_HISTORY_MAX).await?,
+            true => self.engine.done_before(session, Some(until), core_limits::TURN_STEPS_READ_MAX).await?,
+        };
+        let has_its_own_place = |event: &Event| {
+            event.sequence == begun.turn
+                || begun.talk.queue.iter().any(|queued| queued.sequence == Some(event.sequence))
+        };
+        let mut before: Vec<Event> = events.into_iter().filter(|event| !has_its_own_place(event)).collect();
+        let own = before.iter().position(|event| event.turn == Some(begun.turn)).unwrap_or(before.len());
+        let own = before.split_off(own);
+        let spent = past::read(&own).spent;
+        let all: Vec<Event> = before.into_iter().chain([message.clone()]).chain(own).collect();
+        let past::Past { messages, open, .. } = past::read(&all);
+        Ok(Past { messages, open, spent })
+    }
+
+    /// What people said to steer this turn since anybody looked; it is part of the turn now.
+    async fn steering(&self, listener: &Listener<'_>) -> Result<Vec<String>, Failure> {
+        if !listener.is_stirred() {
+            return Ok(Vec::new());
+        }
+        let (_, sequences) = self.engine.look_at_turn(listener.begun).await?;
+        if sequences.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut texts = Vec::with_capacity(sequences.len());
+        for sequence in &sequences {
+            texts.extend(self.engine.message_at(&listener.begun.session, *sequence).await?.text());
+        }
+        self.engine.take_steering(listener.begun, &sequences).await?;
+        Ok(texts)
+    }
+}
+
+pub(super) fn built(input: &Input, budget: usize) -> Result<Request, Failure> {
+    let built = context::build(input, budget).map_err(|error| Error::invalid("agent", error.to_string()))?;
+    Ok(built.request)
+}
+
+/// What the log calls the end of a turn that has reached a limit.
+fn limit_code(limit: &str) -> &'static str {
+    match limit {
+        "steps" => "limit_steps",
+        "tokens" => "limit_tokens",
+        _ => "limit_cost_micros",
+    }
+}
+
+fn add(a: Usage, b: Usage) -> Usage {
+    Usage {
+        input_tokens: a.input_tokens + b.input_tokens,
+        output_tokens: a.output_tokens + b.output_tokens,
+        cached_tokens: a.cached_tokens + b.cached_tokens,
+        cost_micros: match (a.cost_micros, b.cost_micros) {
+            (None, None) => None,
+            (a, b) => Some(a.unwrap_or(0) + b.unwrap_or(0)),
+        },
+    }
+}

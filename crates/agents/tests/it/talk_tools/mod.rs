@@ -1,0 +1,5 @@
+//! An agent's tools inside turns of talk, with scripted models and tools on loopback.
+
+mod calls;
+mod leave;
+mod world;

@@ -1,0 +1,117 @@
+//! A reply that waits for leave: what is to be done is shown, the person agrees to it, changes it or refuses it, and the
+//! turn goes on.
+
+use serde_json::Value;
+
+use super::client::Word;
+use super::endings::{self, Leave, Read, Typed};
+use super::render::{Waiting, width, wrapped};
+use super::repl::{Repl, forget_interrupts, patiently};
+use crate::exit::Result;
+use crate::output::{note, plain, visible};
+
+/// Whether a reply waits for somebody to agree to something.
+pub fn asks(response: &Value) -> bool {
+    response["response_type"] == "confirmation"
+}
+
+/// What somebody can do about it who is not asked, or does not say now.
+pub fn advice(response: &Value) -> String {
+    let id = visible(&plain(&response["approval_id"]));
+    format!("This waits for a decision: sederunt approve {id}, or sederunt deny {id}.")
+}
+
+impl Repl {
+    /// Asks until nothing waits any more, or until the person does not say.
+    pub async fn confirm(&mut self, mut asked: Value) -> Result<()> {
+        while asks(&asked) {
+            let id = plain(&asked["approval_id"]);
+            let approval = patiently(&mut self.interrupts, self.talk.approval(&id)).await?;
+            self.show(&approval)?;
+            let Some(word) = self.word_on(&approval).await? else {
+                return self.aside(&advice(&asked));
+            };
+            patiently(&mut self.interrupts, self.talk.decide(&id, &approval["digest"], word)).await?;
+            asked = self.hear_rest(asked["sequence"].as_u64().unwrap_or(0)).await?;
+        }
+        Ok(())
+    }
+
+    fn show(&self, approval: &Value) -> Result<()> {
+        let staged = &approval["staged"];
+        let call = format!("{} {}", plain(&staged["name"]), staged["args"]);
+        for text in [plain(&staged["summary"]), call] {
+            self.out.raw(wrapped(&text, width(), "  ").as_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// What the person says about it; nothing is no answer.
+    async fn word_on(&self, approval: &Value) -> Result<Option<Word>> {
+        let mut question = "Do it? [y/n, e to change it] ";
+        for _ in 0..2 {
+            match endings::leave(&self.ask(question).await?) {
+                Read::As(None) => return Ok(None),
+                Read::As(Some(Leave::Agree)) => return Ok(Some(Word::Approve(None))),
+                Read::As(Some(Leave::Refuse)) => return Ok(Some(Word::Deny)),
+                Read::As(Some(Leave::Change)) => return self.changed(&approval["staged"]["args"]).await,
+                Read::Unclear => question = "y does it, n refuses it, e changes it, Enter leaves it [y/n/e] ",
+            }
+        }
+        Ok(None)
+    }
+
+    /// The arguments as the person wants them: what is not written stays as it is.
+    async fn changed(&self, args: &Value) -> Result<Option<Word>> {
+        let question = format!("What changes, as JSON? [such as {}] ", visible(&args.to_string()));
+        for _ in 0..2 {
+            let Typed::Line(line) = self.ask(&question).await? else { return Ok(None) };
+            match serde_json::from_str::<Value>(&line) {
+                Ok(edit) if edit.is_object() => return Ok(Some(Word::Approve(Some(edit)))),
+                _ => note("that is no JSON object"),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Shows the rest of the turn as it comes into the log. Answers with what it waits for now, if it does again.
+    async fn hear_rest(&mut self, after: u64) -> Result<Value> {
+        forget_interrupts(&mut self.interrupts).await;
+        let mut waiting = Waiting::start(true, "going on");
+        let mut stream = self.talk.follow(&self.thread, after).await?;
+        loop {
+            let event = tokio::select! {
+                event = stream.next() => event?,
+                _ = self.interrupts.recv() => {
+                    waiting.stage("stopping");
+                    self.talk.stop(&self.thread).await?;
+                    continue;
+                }
+            };
+            let Some(event) = event else { return Ok(Value::Null) };
+            let Ok(event) = serde_json::from_str::<Value>(&event.data) else { continue };
+            let metadata = &event["metadata"];
+            match event["type"].as_str().unwrap_or_default() {
+                "agent.message" => {
+                    waiting.stop();
+                    self.out.raw(wrapped(&text_of(&event), width(), "").as_bytes())?;
+                }
+                "session.error" => note(visible(&plain(&metadata["message"]))),
+                "session.waiting_approval" => {
+                    return Ok(serde_json::json!({
+                        "response_type": "confirmation",
+                        "approval_id": metadata["approval_id"],
+                        "sequence": event["sequence"],
+                    }));
+                }
+                "session.turn" => return Ok(Value::Null),
+                _ => {}
+            }
+        }
+    }
+}
+
+fn text_of(event: &Value) -> String {
+    let parts = event["content"].as_array().map_or(&[][..], |parts| &parts[..]);
+    parts.iter().filter_map(|part| part["text"].as_str()).collect::<Vec<_>>().join("\n")
+}
