@@ -138,7 +138,7 @@ impl Engine {
         how: Settle,
         key: Option<IdemKey>,
     ) -> Result<Session> {
-        self.end_run(actor, id, epoch, how, None, None, key).await?;
+        self.end_run(actor, id, epoch, how, None, key).await?;
         self.store.session(&actor.tenant, id).await?.ok_or(Error::NotFound)
     }
 
@@ -156,8 +156,9 @@ impl Engine {
         let (session, epoch) = (&claimed.session, claimed.epoch);
         let events = check_batch(actor, words)?;
         let kinds = Kinds::of(events.iter().map(|event| &event.kind));
-        let words = Words { events, rule: AppendRule { actor: actor.clone(), kinds, epoch: Some(epoch) } };
-        self.end_run(actor, &session.id, epoch, how, Some(words), Some(session.clone()), None).await
+        let rule = AppendRule { actor: actor.clone(), kinds, epoch: Some(epoch) };
+        let words = Words { events, rule, seen: session.clone() };
+        self.end_run(actor, &session.id, epoch, how, Some(words), None).await
     }
 
     async fn end_run(
@@ -167,11 +168,10 @@ impl Engine {
         epoch: u64,
         how: Settle,
         words: Option<Words>,
-        seen: Option<Session>,
         key: Option<IdemKey>,
     ) -> Result<()> {
         access::check_general(actor, Verb::Work)?;
-        let seen = parking_lot::Mutex::new(seen);
+        let seen = parking_lot::Mutex::new(words.as_ref().map(|words| words.seen.clone()));
         // What the worker is told when its result has to be repaired: the claim stays its own.
         let complaints = parking_lot::Mutex::new(Vec::new());
         let done = self
@@ -230,6 +230,8 @@ impl Engine {
 struct Words {
     events: Vec<NewEvent>,
     rule: AppendRule,
+    /// The row that was claimed.
+    seen: Session,
 }
 
 fn fence(actor: &Actor, epoch: u64) -> Fence {
