@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test says what it expects by failing")]
 
 mod executor;
+mod expiry;
 mod http_tools;
 mod mcp;
 mod models;
