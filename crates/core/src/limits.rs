@@ -158,6 +158,10 @@ pub const SOURCE_SEQUENCES_MAX: usize = 50;
 /// Facts and arcs that a turn recalls: enough to be useful, few enough to leave the prompt to the talk.
 pub const RECALLED_FACTS_MAX: usize = 5;
 pub const RECALLED_ARCS_MAX: usize = 2;
+/// Numbers of one vector: more than any model of meaning makes.
+pub const VECTOR_NUMBERS_MAX: usize = 4_096;
+/// An owner's vectors that a question is compared with, the newest: as many as can be gone through within a turn.
+pub const VECTORS_COMPARED_MAX: usize = 10_000;
 /// One recalled memory in a prompt, in characters: a whole summary fits.
 pub const RECALLED_LINE_CHARS_MAX: usize = 800;
 /// What an arc says of a sitting.

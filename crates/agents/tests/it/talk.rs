@@ -32,11 +32,11 @@ use crate::wire::SOON;
 
 const IDLE: Duration = Duration::from_secs(20 * 60);
 
-struct World {
-    engine: Engine,
+pub struct World {
+    pub engine: Engine,
     clock: Arc<SystemClock>,
-    me: Arc<Actor>,
-    talker: Talker,
+    pub me: Arc<Actor>,
+    pub talker: Talker,
 }
 
 /// A model that says what it is told, when it is let.
@@ -99,6 +99,10 @@ impl World {
     }
 
     fn with(named: BTreeMap<String, Arc<dyn Model>>, default_model: &str) -> Self {
+        Self::set(named, default_model, Settings::default())
+    }
+
+    pub fn set(named: BTreeMap<String, Arc<dyn Model>>, default_model: &str, settings: Settings) -> Self {
         let (clock, hub) = (Arc::new(SystemClock::default()), Arc::new(Hub::default()));
         let (time, heard) = (clock.clone(), hub.clone());
         let open = move || -> sederunt_core::Result<Arc<dyn Store>> {
@@ -110,7 +114,7 @@ impl World {
         kit.named = named;
         kit.default_model = default_model.to_owned();
         kit.retries.attempts_max = 1;
-        let talker = Talker::new(engine.clone(), Arc::new(kit), Settings::default());
+        let talker = Talker::new(engine.clone(), Arc::new(kit), settings);
         Self { engine, clock, me: Arc::new(Actor::local(SourceKind::Api)), talker }
     }
 
@@ -119,7 +123,7 @@ impl World {
     }
 
     /// Says something and waits for the answer.
-    async fn say(&self, thread: &str, text: &str) -> Reply {
+    pub async fn say(&self, thread: &str, text: &str) -> Reply {
         self.say_as(thread, text, None).await.unwrap()
     }
 
@@ -129,7 +133,7 @@ impl World {
         tokio::time::timeout(SOON, self.talker.reply_to(&self.me, taken)).await.unwrap()
     }
 
-    async fn end(&self, thread: &str, rating: Option<Label>) -> Ending {
+    pub async fn end(&self, thread: &str, rating: Option<Label>) -> Ending {
         let wish = EndWish { rating, source: RatingSource::ApiEnd, modality: Modality::Text, discard: false };
         self.talker.end(&self.me, &SessionId::stored(thread), wish).await.unwrap()
     }
@@ -156,7 +160,7 @@ impl World {
         self.engine.standing(&self.me, &SessionId::stored(thread)).await.unwrap().liveness
     }
 
-    async fn remembered(&self, thread: &str, user: Option<&str>, kind: Kind) -> Vec<String> {
+    pub async fn remembered(&self, thread: &str, user: Option<&str>, kind: Kind) -> Vec<String> {
         let owner = self.engine.memory_owner(&self.me, Some(&SessionId::stored(thread)), user).await.unwrap();
         let page = self.engine.memories(&self.me, &owner, kind, None, 100).await.unwrap();
         page.items.iter().map(sederunt_core::memory::Memory::text).collect()
