@@ -186,6 +186,8 @@ pub const CRISIS_HITS_MAX: usize = 1_000;
 pub const TOOL_NAME_BYTES_MAX: usize = 64;
 /// How long the crisis log is kept.
 pub const CRISIS_KEPT: Duration = Duration::from_secs(90 * 24 * 3600);
+/// The farthest day until which a crisis may be held: a slip of the year must not keep it for ever.
+pub const CRISIS_HELD_MAX: Duration = Duration::from_secs(3_660 * 24 * 3600);
 /// How long ratings are kept: longer, since they are looked at over quarters.
 pub const RATINGS_KEPT: Duration = Duration::from_secs(180 * 24 * 3600);
 /// Memories of each kind beside the hits of a search.

@@ -589,6 +589,15 @@ pub enum Record {
     DropMemory {
         id: Box<str>,
     },
+    /// Forgets everything of an owner.
+    DropMemories {
+        owner: Owner,
+    },
+    /// Hands facts and arcs of one owner to another. A profile is one per owner, and stays.
+    MoveMemories {
+        from: Owner,
+        into: Owner,
+    },
     /// Kept apart from what was said, and with no word of it. One whose id is there already stays as it is.
     AddRating(Box<Rating>),
     /// As a rating is.

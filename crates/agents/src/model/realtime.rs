@@ -1,7 +1,7 @@
 //! A realtime provider, with which a browser speaks by itself: it is given a secret that is soon void, and never the
 //! key. The shape is OpenAI's `/realtime/client_secrets`.
 
-use sederunt_core::Timestamp;
+use secrecy::SecretString;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -16,24 +16,9 @@ pub struct Realtime {
     model: String,
 }
 
-/// What a browser shows to the provider. Its text stands in one answer, and in no log and no event.
-#[derive(Clone, Deserialize)]
-pub struct ClientSecret {
-    pub value: String,
-    /// In seconds since the epoch.
-    expires_at: i64,
-}
-
-impl ClientSecret {
-    pub fn expires_at(&self) -> Timestamp {
-        Timestamp::from_micros(self.expires_at.saturating_mul(1_000_000))
-    }
-}
-
-impl std::fmt::Debug for ClientSecret {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ClientSecret").field("expires_at", &self.expires_at).finish_non_exhaustive()
-    }
+#[derive(Deserialize)]
+struct Given {
+    value: String,
 }
 
 impl Realtime {
@@ -43,20 +28,16 @@ impl Realtime {
         Ok(Self { endpoint, model: settings.model })
     }
 
-    pub fn model(&self) -> &str {
-        &self.model
-    }
-
-    /// A secret for one conversation.
-    pub async fn client_secret(&self, instructions: &str) -> Result<ClientSecret, Error> {
+    /// What a browser shows to the provider for one conversation.
+    pub async fn client_secret(&self, instructions: &str) -> Result<SecretString, Error> {
         let session = json!({"type": "realtime", "model": self.model, "instructions": instructions});
         let body = json!({"session": session});
         let asked = self.endpoint.ask(&body, limits::CLIENT_SECRET_BYTES_MAX);
         let given = tokio::time::timeout(limits::CLIENT_SECRET_MAX, asked).await;
-        let secret: ClientSecret = given.map_err(|_| Error::TimedOut(super::Wait::Total))??;
-        match secret.value.is_empty() {
+        let Given { value } = given.map_err(|_| Error::TimedOut(super::Wait::Total))??;
+        match value.is_empty() {
             true => Err(Error::Malformed { what: "a secret without text" }),
-            false => Ok(secret),
+            false => Ok(value.into()),
         }
     }
 }

@@ -5,7 +5,7 @@ use sederunt_core::engine::{Begun, Engine};
 use sederunt_core::event::Event;
 use sederunt_core::ids::TenantId;
 use sederunt_core::memory::candidate::Buffer;
-use sederunt_core::memory::control::{self, Command, Pending, Target, Which};
+use sederunt_core::memory::control::{self, Command, Counts, Delete, Pending, Target, Which};
 use sederunt_core::memory::promote::{self, Promoted, Sitting as Evidence, Turn};
 use sederunt_core::memory::recall::{self, Occasion, Recalled as Picked};
 use sederunt_core::memory::summary::{Frame, Summary};
@@ -116,6 +116,9 @@ impl<'a> Memories<'a> {
             turn = said.sequence;
             command = Command::RememberThis { text: said.text() };
         }
+        if command == Command::ForgetEverything(Counts::default()) {
+            command = Command::ForgetEverything(self.counts(buffer).await?);
+        }
         let matches = match &command {
             Command::WhatDoYouKnow | Command::Forget(Which::Ordinal(_)) => self.listed("").await?,
             Command::Forget(Which::Query(query)) => self.listed(query).await?,
@@ -140,14 +143,33 @@ impl<'a> Memories<'a> {
             }
             _ => {}
         }
-        if let Some(id) = outcome.delete {
+        match outcome.delete {
             // The turn that asked may be long ago: it must still be this owner's.
-            let found = self.engine.store().memory(self.tenant, &id).await?;
-            if found.is_some_and(|memory| memory.owner == self.owner) {
-                records.push(Record::DropMemory { id: id.into() });
+            Some(Delete::One(id)) => {
+                let found = self.engine.store().memory(self.tenant, &id).await?;
+                if found.is_some_and(|memory| memory.owner == self.owner) {
+                    records.push(Record::DropMemory { id: id.into() });
+                }
             }
+            Some(Delete::Everything) => {
+                records.push(Record::DropMemories { owner: self.owner.clone() });
+                buffer.empty();
+            }
+            None => {}
         }
         Ok(Some(Controlled { text: reply.text(), pending: outcome.pending, records }))
+    }
+
+    /// How much there is to forget.
+    async fn counts(&self, buffer: &Buffer) -> Result<Counts, Error> {
+        let store = self.engine.store();
+        let profile = self.profile().await?;
+        Ok(Counts {
+            facts: store.count_memories(self.tenant, &self.owner, Kind::Fact).await?,
+            arcs: store.count_memories(self.tenant, &self.owner, Kind::Arc).await?,
+            rules: profile.as_ref().and_then(Memory::profile).map_or(0, |profile| profile.rules.len() as u64),
+            held: buffer.candidates.len() as u64,
+        })
     }
 
     /// What the user said before this turn.

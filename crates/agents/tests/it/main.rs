@@ -8,5 +8,6 @@ mod http_tools;
 mod likeness;
 mod mcp;
 mod models;
+mod realtime;
 mod talk;
 mod wire;

@@ -138,7 +138,7 @@ impl World {
         self.talker.end(&self.me, &SessionId::stored(thread), wish).await.unwrap()
     }
 
-    async fn log(&self, thread: &str) -> Vec<Event> {
+    pub async fn log(&self, thread: &str) -> Vec<Event> {
         let query = EventQuery { limit: 1000, ..EventQuery::default() };
         self.engine.read(&self.me, &SessionId::stored(thread), query).await.unwrap().events
     }
@@ -235,6 +235,41 @@ async fn the_state_that_the_log_tells_is_the_one_that_is_kept_at_every_turn() {
     for (sequence, state) in kept {
         assert_eq!(world.engine.state_at(&world.me, &id, sequence).await.unwrap(), state, "at {sequence}");
     }
+}
+
+#[tokio::test]
+async fn everything_is_forgotten_after_a_second_word_and_nothing_of_anybody_else() {
+    let world = World::new();
+    for user in ["ada", "ben"] {
+        let thread = format!("of-{user}");
+        for text in
+            ["Remember that my sister is called Mona", "Always answer briefly", "Always answer briefly"]
+        {
+            world.say_as(&thread, text, Some(user)).await.unwrap();
+        }
+        world.end(&thread, None).await;
+        world.say_as(&thread, "I live in Graz", Some(user)).await.unwrap();
+    }
+    let kept = async |user: &str| {
+        let owner = world.engine.memory_owner(&world.me, None, Some(user)).await.unwrap();
+        let status = world.engine.memory_status(&world.me, &owner, None).await.unwrap();
+        (status.facts, status.arcs, status.rules)
+    };
+    let say = async |text: &str| world.say_as("of-ada", text, Some("ada")).await.unwrap().text;
+    assert_eq!(kept("ada").await, (1, 1, 1));
+    let asked = say("Please forget everything").await;
+    for part in ["1 fact", "1 earlier sitting", "1 rule", "1 thing of this sitting"] {
+        assert!(asked.contains(part), "{asked}");
+    }
+    say("What a day").await;
+    say("yes").await;
+    assert_eq!(kept("ada").await, (1, 1, 1), "a yes to something else");
+    say("Please forget everything").await;
+    assert!(say("yes").await.contains("is deleted"));
+    assert_eq!((kept("ada").await, kept("ben").await), ((0, 0, 0), (1, 1, 1)));
+    let standing = world.engine.standing(&world.me, &SessionId::stored("of-ada")).await.unwrap();
+    assert!(standing.talk.sitting.unwrap().buffer.candidates.is_empty());
+    assert!(say("Forget everything").await.contains("nothing"), "there is nothing left");
 }
 
 #[tokio::test]

@@ -118,6 +118,9 @@ impl Apart {
                 Record::PutMemory(memory) => {
                     memory.owner.session_id().is_some_and(|id| self.is_of_private(&change.tenant, &id))
                 }
+                Record::DropMemories { owner } => {
+                    owner.session_id().is_some_and(|id| self.is_of_private(&change.tenant, &id))
+                }
                 Record::DropMemory { id } => private.memory(&change.tenant, id).await?.is_some(),
                 Record::AddShare { share, .. } => self.is_of_private(&change.tenant, &share.session),
                 Record::RevokeShare { id } => private.share(&change.tenant, id).await?.is_some(),

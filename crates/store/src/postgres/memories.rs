@@ -176,3 +176,31 @@ pub(super) async fn remove(tx: &Tx, tk: i32, id: &str) -> Result<()> {
     }
     Ok(())
 }
+
+/// Forgets everything of an owner.
+pub(super) async fn remove_of(tx: &Tx, tk: i32, owner: &Owner) -> Result<()> {
+    let drawers = recall::drawers_of(tk.into(), owner);
+    tx.execute(
+        "DELETE FROM memory_words WHERE tk = $1 AND drawer = ANY ($2)
+             AND n IN (SELECT n FROM memories WHERE tk = $1 AND owner = $3)",
+        &[&tk, &drawers, &owner.as_str()],
+    )
+    .await?;
+    tx.execute("DELETE FROM memories WHERE tk = $1 AND owner = $2", &[&tk, &owner.as_str()]).await?;
+    Ok(())
+}
+
+/// Hands facts and arcs of one owner to another, from drawer to drawer.
+pub(super) async fn hand_over(tx: &Tx, tk: i32, from: &Owner, into: &Owner) -> Result<()> {
+    let (old, new) = (recall::drawers_of(tk.into(), from), recall::drawers_of(tk.into(), into));
+    for sql in [
+        "UPDATE memory_words w SET drawer = d.new FROM unnest($2::bigint[], $3::bigint[]) AS d (old, new)
+         WHERE w.tk = $1 AND w.drawer = d.old AND w.n IN
+             (SELECT n FROM memories WHERE tk = $1 AND owner = $4 AND kind <> 'profile' AND $5::text <> '')",
+        "UPDATE memories m SET owner = $5, drawer = d.new FROM unnest($2::bigint[], $3::bigint[]) AS d (old, new)
+         WHERE m.tk = $1 AND m.owner = $4 AND m.drawer = d.old AND m.kind <> 'profile'",
+    ] {
+        tx.execute(sql, &[&tk, &old, &new, &from.as_str(), &into.as_str()]).await?;
+    }
+    Ok(())
+}

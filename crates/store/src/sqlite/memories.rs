@@ -183,6 +183,36 @@ pub(super) fn remove(db: &Connection, tk: i64, id: &str) -> rusqlite::Result<()>
     db.prepare_cached("DELETE FROM memories WHERE n = ?1")?.execute([before.n]).map(drop)
 }
 
+/// Forgets everything of an owner.
+pub(super) fn remove_of(db: &Connection, tk: i64, owner: &Owner) -> rusqlite::Result<()> {
+    let mut take = db.prepare_cached(
+        "DELETE FROM memory_words WHERE drawer = ?1 AND n IN (SELECT n FROM memories WHERE tk = ?2 AND owner = ?3)",
+    )?;
+    for drawer in recall::drawers_of(tk, owner) {
+        take.execute(params![drawer, tk, owner.as_str()])?;
+    }
+    db.prepare_cached("DELETE FROM memories WHERE tk = ?1 AND owner = ?2")?
+        .execute(params![tk, owner.as_str()])
+        .map(drop)
+}
+
+/// Hands facts and arcs of one owner to another, from drawer to drawer.
+pub(super) fn hand_over(db: &Connection, tk: i64, from: &Owner, into: &Owner) -> rusqlite::Result<()> {
+    let mut refile = db.prepare_cached(
+        "UPDATE memory_words SET drawer = ?2 WHERE drawer = ?1 AND n IN \
+         (SELECT n FROM memories WHERE tk = ?3 AND owner = ?4 AND drawer = ?1 AND kind <> 'profile')",
+    )?;
+    let mut hand = db.prepare_cached(
+        "UPDATE memories SET owner = ?5, drawer = ?2 WHERE tk = ?3 AND owner = ?4 AND drawer = ?1 \
+         AND kind <> 'profile'",
+    )?;
+    for (old, new) in recall::drawers_of(tk, from).into_iter().zip(recall::drawers_of(tk, into)) {
+        refile.execute(params![old, new, tk, from.as_str()])?;
+        hand.execute(params![old, new, tk, from.as_str(), into.as_str()])?;
+    }
+    Ok(())
+}
+
 pub(super) fn remove_all(db: &Connection, tk: i64) -> rusqlite::Result<()> {
     let ids: Vec<String> = db
         .prepare_cached("SELECT id FROM memories WHERE tk = ?1")?
