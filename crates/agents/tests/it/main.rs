@@ -5,6 +5,7 @@
 mod executor;
 mod expiry;
 mod http_tools;
+mod late;
 mod likeness;
 mod mcp;
 mod models;

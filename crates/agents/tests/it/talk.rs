@@ -34,7 +34,7 @@ const IDLE: Duration = Duration::from_secs(20 * 60);
 
 pub struct World {
     pub engine: Engine,
-    clock: Arc<SystemClock>,
+    pub clock: Arc<SystemClock>,
     pub me: Arc<Actor>,
     pub talker: Talker,
 }
@@ -70,27 +70,27 @@ impl Model for Gated {
 }
 
 /// What a test holds of a [`Gated`] model.
-struct Gate {
+pub struct Gate {
     begun: mpsc::UnboundedReceiver<Request>,
     leave: Arc<Semaphore>,
 }
 
 impl Gate {
-    async fn begins(&mut self) -> Request {
+    pub async fn begins(&mut self) -> Request {
         tokio::time::timeout(SOON, self.begun.recv()).await.unwrap().unwrap()
     }
 
-    fn let_go(&self) {
+    pub fn let_go(&self) {
         self.leave.add_permits(1);
     }
 }
 
 impl World {
-    fn new() -> Self {
+    pub fn new() -> Self {
         Self::with(BTreeMap::new(), "eliza")
     }
 
-    fn gated(fails: bool) -> (Self, Gate) {
+    pub fn gated(fails: bool) -> (Self, Gate) {
         let (tell, begun) = mpsc::unbounded_channel();
         let leave = Arc::new(Semaphore::new(0));
         let model: Arc<dyn Model> = Arc::new(Gated { begun: tell, leave: leave.clone(), fails });
@@ -118,7 +118,7 @@ impl World {
         Self { engine, clock, me: Arc::new(Actor::local(SourceKind::Api)), talker }
     }
 
-    async fn open(&self, thread: &str) -> SessionId {
+    pub async fn open(&self, thread: &str) -> SessionId {
         self.talker.open(&self.me, thread, None).await.unwrap()
     }
 
@@ -144,7 +144,7 @@ impl World {
     }
 
     /// What a log says, in short.
-    async fn story(&self, thread: &str) -> Vec<String> {
+    pub async fn story(&self, thread: &str) -> Vec<String> {
         let short = |event: &Event| {
             let metadata = event.metadata.as_ref().map(Json::value).unwrap_or_default();
             match event.kind.as_str() {
