@@ -11,7 +11,6 @@ use sederunt_agents::executor::Kit;
 use sederunt_agents::model::{self, Delta, Heard, Model, Reply as Spoken, Request, Stop, Usage};
 use sederunt_agents::outbound::{Allow, Outbound};
 use sederunt_agents::talk::{Settings, Talker};
-use sederunt_core::SessionId;
 use sederunt_core::access::Actor;
 use sederunt_core::clock::SystemClock;
 use sederunt_core::engine::{self, Engine, Post};
@@ -21,6 +20,7 @@ use sederunt_core::limits::SITTING_IDLE_AFTER;
 use sederunt_core::live::Hub;
 use sederunt_core::memory::Kind;
 use sederunt_core::session::SourceKind;
+use sederunt_core::{SessionId, Timestamp};
 use sederunt_store::postgres::{PostgresOptions, PostgresStore};
 use sederunt_store::sqlite::{Place, SqliteOptions, SqliteStore};
 
@@ -149,6 +149,7 @@ async fn tell(engine: &Engine, me: &Actor, id: &SessionId) -> Told {
     let query = EventQuery { limit: 1_000, ..EventQuery::default() };
     let events = engine.read(me, id, query).await.unwrap().events;
     let (mut told, mut running, mut arcs) = (Told::default(), false, HashSet::new());
+    let mut active_at = Timestamp::default();
     let metadata = |event: &Event| event.metadata.as_ref().map(Json::value).unwrap_or_default();
     for event in &events {
         match event.kind.as_str() {
@@ -157,10 +158,13 @@ async fn tell(engine: &Engine, me: &Actor, id: &SessionId) -> Told {
             "session.turn" => {
                 assert_eq!(metadata(event)["outcome"], "answered", "{id}: {event:?}");
                 running = false;
+                active_at = event.at;
                 told.turns += 1;
             }
             "session.sitting_ended" => {
                 assert!(!running, "{id}: a sitting was ended under its turn, at {}", event.sequence);
+                let silent = active_at.plus(SITTING_IDLE_AFTER) <= event.at;
+                assert!(silent, "{id}: a sitting was ended that was not silent, at {}", event.sequence);
                 told.ended += 1;
                 if let Some(arc) = metadata(event)["arc_id"].as_str() {
                     assert!(arcs.insert(arc.to_owned()), "{id}: {arc} was left by two sittings");
