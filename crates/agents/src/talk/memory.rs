@@ -223,7 +223,8 @@ impl<'a> Memories<'a> {
         }
     }
 
-    /// What a sitting leaves: its arc, and what was said often enough to be kept.
+    /// What a sitting leaves: its arc, and what was said often enough to be kept. Where somebody said that nothing is to
+    /// be, that is nothing.
     pub(super) async fn harvest(
         &self,
         open: &Sitting,
@@ -237,6 +238,9 @@ impl<'a> Memories<'a> {
             .filter_map(|event| Some((event.sequence, event.text()?)))
             .collect();
         let mut kept = Kept::default();
+        if open.buffer.emptied {
+            return Ok(kept);
+        }
         if let Some(summary) = summary {
             let number = open.number.to_string();
             let id = derived_id(&["arc", &self.session.head.incarnation.0.to_string(), &number]);

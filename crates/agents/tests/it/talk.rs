@@ -270,6 +270,8 @@ async fn everything_is_forgotten_after_a_second_word_and_nothing_of_anybody_else
     let standing = world.engine.standing(&world.me, &SessionId::stored("of-ada")).await.unwrap();
     assert!(standing.talk.sitting.unwrap().buffer.candidates.is_empty());
     assert!(say("Forget everything").await.contains("nothing"), "there is nothing left");
+    world.end("of-ada", None).await;
+    assert_eq!(kept("ada").await, (0, 0, 0), "and its end brings nothing back");
 }
 
 #[tokio::test]
@@ -603,7 +605,9 @@ async fn nothing_is_kept_of_a_sitting_in_which_somebody_said_so() {
     world.say("t", "Don't save this").await;
     world.say("t", "I live in Graz").await;
     world.end("t", None).await;
-    assert!(world.remembered("t", None, Kind::Fact).await.is_empty());
+    for kind in [Kind::Fact, Kind::Arc] {
+        assert_eq!(world.remembered("t", None, kind).await, [""; 0], "{kind:?}");
+    }
 }
 
 #[tokio::test]
