@@ -74,3 +74,22 @@ pub const KNOWN_LIKE_MAX: usize = 50;
 pub const REFERENCED_GRAIN: Duration = Duration::from_secs(24 * 3600);
 /// What one look back over a session reads, in characters.
 pub const LOOK_BACK_CHARS_MAX: usize = 32_000;
+
+/// Texts that one call turns into vectors: as many as all providers take.
+pub const EMBED_TEXTS_MAX: usize = 64;
+/// What of a text is turned into a vector, in characters: a memory is a sentence, a message may be a book.
+pub const EMBED_CHARS_MAX: usize = 4_000;
+/// The vectors of one call: each number may be written with twenty characters.
+pub const EMBED_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// How long the making of vectors for memories may be silent; nobody waits for it.
+pub const EMBED_IDLE_MAX: Duration = Duration::from_secs(30);
+/// How long a turn waits for the vector of its message before it goes by words alone.
+pub const EMBED_MESSAGE_MAX: Duration = Duration::from_millis(800);
+/// How alike two texts must be by default to have to do with each other, as a cosine.
+pub const LIKENESS_MIN: f32 = 0.3;
+/// Vectors that are kept ready in memory, in bytes; the owners who were asked about longest ago make room.
+pub const SHELVES_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// A realtime provider's answer to a request for a secret.
+pub const CLIENT_SECRET_BYTES_MAX: usize = 64 * 1024;
+/// How long the start of a spoken conversation waits for that secret.
+pub const CLIENT_SECRET_MAX: Duration = Duration::from_secs(5);

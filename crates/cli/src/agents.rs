@@ -9,9 +9,13 @@ use figment::Figment;
 use figment::providers::{Format, Toml};
 use sederunt_agents::executor::kit::{Kit, Means};
 use sederunt_agents::executor::{Executor, Settings};
+use sederunt_agents::model;
 use sederunt_agents::model::choice::{Choice, Provider};
+use sederunt_agents::model::embed::Embedder;
 use sederunt_agents::model::price::{Price, Prices};
+use sederunt_agents::model::realtime::Realtime;
 use sederunt_agents::outbound::{Allow, Outbound};
+use sederunt_agents::talk::likeness::Likeness;
 use sederunt_agents::talk::{self, Talker};
 use sederunt_agents::tool::mcp;
 use sederunt_core::engine::Engine;
@@ -29,6 +33,10 @@ use crate::exit::{Failure, Result};
 struct AgentsFile {
     openai: Where,
     anthropic: Where,
+    /// What finds memories by their meaning.
+    embeddings: Option<Served>,
+    /// With whom spoken conversations are held.
+    realtime: Option<Served>,
     /// Scripts by the name under which agents use them, as `scripted:NAME`.
     scripts: BTreeMap<String, PathBuf>,
     /// Prices by model, `*` at the end stands for the rest.
@@ -44,6 +52,30 @@ struct AgentsFile {
 struct Where {
     base_url: Option<String>,
     key_file: Option<PathBuf>,
+}
+
+/// One model of a provider; where it is and its key are those of `[openai]` unless they are given.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Served {
+    model: String,
+    base_url: Option<String>,
+    key_file: Option<PathBuf>,
+    /// Of `[embeddings]`: how alike two texts must be, as a cosine.
+    likeness_min: Option<f32>,
+}
+
+impl Served {
+    fn settings(&self, kit: &Kit, base: &Path) -> Result<model::Settings> {
+        let Provider { base_url, key } = &kit.providers.openai;
+        let key = match &self.key_file {
+            Some(path) => Some(secret(&base.join(path))?),
+            // The key of one host is not shown to another.
+            None if self.base_url.is_none() => key.clone(),
+            None => None,
+        };
+        Ok(model::Settings::new(self.base_url.as_ref().unwrap_or(base_url), key, &self.model))
+    }
 }
 
 /// Per million tokens, in the currency of the bill.
@@ -125,12 +157,29 @@ pub fn talker(engine: &Engine, kit: Arc<Kit>, config: &Config) -> Result<Talker>
     if let Some(model) = &config.response_model {
         kit.model(model).map_err(|error| Failure::usage(format!("`response_model`: {error}")))?;
     }
+    let (file, base) = file_of(config)?;
+    let likeness = match &file.embeddings {
+        Some(served) => {
+            let embedder = Embedder::new(&served.settings(&kit, base)?).map_err(wrong)?;
+            Some(Arc::new(Likeness::new(embedder, served.likeness_min)))
+        }
+        None => None,
+    };
+    let realtime = match &file.realtime {
+        Some(Served { likeness_min: Some(_), .. }) => {
+            return Err(wrong("`likeness_min` belongs in [embeddings]"));
+        }
+        Some(served) => Some(Arc::new(Realtime::new(&served.settings(&kit, base)?).map_err(wrong)?)),
+        None => None,
+    };
     let settings = talk::Settings {
         response_model: config.response_model.clone(),
         safety,
         classify: config.safety.classify,
         extract_by_model: config.talk.extract_by_model,
         instructions,
+        likeness,
+        realtime,
     };
     Ok(Talker::new(engine.clone(), kit, settings))
 }
@@ -144,10 +193,7 @@ fn text_of(path: &Path) -> Result<String> {
 const TOLD: &str = "You talk with one person. Be warm, brief and honest; ask rather than assume.";
 
 pub fn kit(config: &Config) -> Result<Kit> {
-    let (file, base) = match &config.agents_file {
-        Some(path) => (read(path)?, path.parent().unwrap_or(Path::new("."))),
-        None => (AgentsFile::default(), Path::new(".")),
-    };
+    let (file, base) = file_of(config)?;
     let allow = Allow::parse(file.allow.iter().map(String::as_str)).map_err(wrong)?;
     let outbound = Outbound::new(allow).map_err(wrong)?;
     let mut kit = Kit::plain(outbound.clone());
@@ -191,6 +237,14 @@ pub fn kit(config: &Config) -> Result<Kit> {
     }
     kit.default_model.clone_from(&config.model);
     Ok(kit)
+}
+
+/// What `agents_file` says, and from where its paths go.
+fn file_of(config: &Config) -> Result<(AgentsFile, &Path)> {
+    Ok(match &config.agents_file {
+        Some(path) => (read(path)?, path.parent().unwrap_or(Path::new("."))),
+        None => (AgentsFile::default(), Path::new(".")),
+    })
 }
 
 fn read(path: &Path) -> Result<AgentsFile> {
@@ -256,6 +310,13 @@ mod tests {
             [openai]
             base_url = "http://127.0.0.1:1/v1"
             key_file = "key"
+            [embeddings]
+            model = "meaning"
+            likeness_min = 0.4
+            [realtime]
+            model = "speech"
+            base_url = "http://127.0.0.1:2/v1"
+            key_file = "key"
             [scripts]
             hello = "script.json"
             [prices."openai:*"]
@@ -273,7 +334,22 @@ mod tests {
         let file = read(&path).unwrap();
         assert_eq!(file.prices["openai:*"].in_micros().input_micros, 2_500_000);
         assert_eq!(file.tenants["default"].mcp.len(), 2);
-        for bad in ["unknown = 1", "[openai]\nkey = \"in the open\"", "[tenants.default]\nsecret = 1"] {
+        let mut kit = Kit::plain(Outbound::new(Allow::default()).unwrap());
+        kit.providers.openai = Provider {
+            base_url: "http://127.0.0.1:1/v1".to_owned(),
+            key: Some(secret(&dir.path().join("key")).unwrap()),
+        };
+        for (served, url, has_key) in [
+            (file.embeddings.unwrap(), "http://127.0.0.1:1/v1", true),
+            (Served { key_file: None, ..file.realtime.unwrap() }, "http://127.0.0.1:2/v1", false),
+        ] {
+            let settings = served.settings(&kit, dir.path()).unwrap();
+            assert_eq!((settings.base_url.as_str(), settings.key.is_some()), (url, has_key));
+        }
+        for bad in [
+            "unknown = 1", "[embeddings]\nbase_url = \"http://h\"", "[openai]\nkey = \"in the open\"",
+            "[tenants.default]\nsecret = 1",
+        ] {
             std::fs::write(&path, bad).unwrap();
             assert!(read(&path).is_err(), "{bad}");
         }

@@ -99,6 +99,9 @@ pub enum Command {
     Tenants(Tenants),
     /// Forget ratings and crises that are older than this; what is held stays
     Purge(Purge),
+    /// Look after the crisis log
+    #[command(subcommand)]
+    Safety(Safety),
     /// Bring the store to the schema of this version
     Migrate,
     /// Copy an SQLite store into a new directory, also while it is in use
@@ -129,6 +132,23 @@ pub struct Purge {
     /// Do it; without this it only says what it would do
     #[arg(long)]
     pub yes: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Safety {
+    /// Keep crises of the tenant from being purged until a day; a hold is never shortened
+    Hold {
+        /// The last day on which they are held, or a time
+        #[arg(long, value_name = "DATE")]
+        until: String,
+        /// Those of one conversation alone
+        #[arg(long, value_name = "ID")]
+        thread: Option<String>,
+        /// Why
+        #[arg(long, default_value = "legal_hold",
+            value_parser = ["legal_hold", "incident_review", "complaint", "audit"])]
+        reason: String,
+    },
 }
 
 #[derive(Debug, Args)]

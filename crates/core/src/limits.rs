@@ -165,6 +165,10 @@ pub const SOURCE_SEQUENCES_MAX: usize = 50;
 /// Facts and arcs that a turn recalls: enough to be useful, few enough to leave the prompt to the talk.
 pub const RECALLED_FACTS_MAX: usize = 5;
 pub const RECALLED_ARCS_MAX: usize = 2;
+/// Numbers of one vector: more than any model of meaning makes.
+pub const VECTOR_NUMBERS_MAX: usize = 4_096;
+/// An owner's vectors that a question is compared with, the newest: as many as can be gone through within a turn.
+pub const VECTORS_COMPARED_MAX: usize = 10_000;
 /// One recalled memory in a prompt, in characters: a whole summary fits.
 pub const RECALLED_LINE_CHARS_MAX: usize = 800;
 /// What an arc says of a sitting.
@@ -189,6 +193,8 @@ pub const CRISIS_HITS_MAX: usize = 1_000;
 pub const TOOL_NAME_BYTES_MAX: usize = 64;
 /// How long the crisis log is kept.
 pub const CRISIS_KEPT: Duration = Duration::from_secs(90 * 24 * 3600);
+/// The farthest day until which a crisis may be held: a slip of the year must not keep it for ever.
+pub const CRISIS_HELD_MAX: Duration = Duration::from_secs(3_660 * 24 * 3600);
 /// How long ratings are kept: longer, since they are looked at over quarters.
 pub const RATINGS_KEPT: Duration = Duration::from_secs(180 * 24 * 3600);
 /// Memories of each kind beside the hits of a search.

@@ -20,6 +20,7 @@ use crate::feedback::Rating;
 use crate::ids::{CredentialId, Incarnation, SessionId, TenantId, UserId};
 use crate::json::Json;
 use crate::library::{self, Doc, DocQuery};
+use crate::memory::vector::Vector;
 use crate::memory::{self, Memory, Owner};
 use crate::people::{Audit, FoundKey, Identity, Key, SecretHash, Share, Tenant, User};
 use crate::safety::codes::HoldReason;
@@ -101,6 +102,35 @@ pub trait Store: Send + Sync + std::fmt::Debug {
         query: MemoryQuery,
     ) -> BoxFuture<'a, Result<Page<Memory, i64>>>;
     fn memory<'a>(&'a self, tenant: &'a TenantId, id: &'a str) -> BoxFuture<'a, Result<Option<Memory>>>;
+    /// Those of these memories that are there, in any order.
+    fn memories_at<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        ids: &'a [String],
+    ) -> BoxFuture<'a, Result<Vec<Memory>>>;
+    /// How many memories of a kind an owner has that are brought up.
+    fn count_memories<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        owner: &'a Owner,
+        kind: memory::Kind,
+    ) -> BoxFuture<'a, Result<u64>>;
+    /// What a model made of an owner's memories that are brought up, oldest first.
+    fn vectors<'a>(&'a self, tenant: &'a TenantId, query: VectorQuery) -> BoxFuture<'a, Result<Vectors>>;
+    /// Keeps what a model made of memories, `None` where it refused to. Memories that have changed since are left out;
+    /// a vector goes with its memory.
+    fn keep_vectors<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        model: &'a str,
+        made: Vec<(Memory, Option<Vector>)>,
+    ) -> BoxFuture<'a, Result<()>>;
+    /// Facts and arcs of all tenants that are brought up and that this model has not looked at.
+    fn unembedded<'a>(
+        &'a self,
+        model: &'a str,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<(TenantId, Memory)>>>;
     /// Ratings and crises that are kept of a tenant, or of one session by its opaque id.
     fn records_kept<'a>(
         &'a self,
@@ -559,6 +589,15 @@ pub enum Record {
     DropMemory {
         id: Box<str>,
     },
+    /// Forgets everything of an owner.
+    DropMemories {
+        owner: Owner,
+    },
+    /// Hands facts and arcs of one owner to another. A profile is one per owner, and stays.
+    MoveMemories {
+        from: Owner,
+        into: Owner,
+    },
     /// Kept apart from what was said, and with no word of it. One whose id is there already stays as it is.
     AddRating(Box<Rating>),
     /// As a rating is.
@@ -679,6 +718,34 @@ pub struct MemoryQuery {
     pub dormant: bool,
     pub after: Option<i64>,
     pub limit: usize,
+}
+
+/// Which vectors to read.
+#[derive(Clone, Debug)]
+pub struct VectorQuery {
+    pub owner: Owner,
+    /// Which model made them; those of two cannot be compared.
+    pub model: String,
+    /// Made after the one of this number.
+    pub after: i64,
+    /// The newest so many.
+    pub limit: usize,
+}
+
+/// The vectors of an owner.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Vectors {
+    /// How many there are in all.
+    pub kept: u64,
+    pub items: Vec<NumberedVector>,
+}
+
+/// The vector of a memory. Numbers grow with every vector of an owner; two made at once may share one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NumberedVector {
+    pub number: i64,
+    pub memory: String,
+    pub vector: Vector,
 }
 
 /// How many records there are beside what was said.

@@ -70,6 +70,12 @@ fn drawer(tk: i64, owner: &Owner, kind: Kind, dormant: bool) -> i64 {
     i64::from_be_bytes(first)
 }
 
+/// Every drawer of an owner, in the same order for all.
+pub(crate) fn drawers_of(tk: i64, owner: &Owner) -> Vec<i64> {
+    let states = |kind| [false, true].map(|dormant| drawer(tk, owner, kind, dormant));
+    Kind::ALL.into_iter().flat_map(states).collect()
+}
+
 /// The drawers in which a question is asked.
 pub(crate) fn drawers(tk: i64, query: &MemoryQuery) -> Vec<i64> {
     let kinds = kinds(query);

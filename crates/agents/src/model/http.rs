@@ -6,6 +6,7 @@ use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, Header
 use reqwest::{Client, Response, Url};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::timeout;
 
@@ -94,6 +95,34 @@ impl Endpoint {
         headers: &[(&'static str, &'static str)],
         body: &Value,
     ) -> Result<Frames, Error> {
+        let response = self.send(headers, body).await?;
+        let kind =
+            response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        if !kind.starts_with("text/event-stream") {
+            return Err(Error::Malformed { what: "not an event stream" });
+        }
+        Ok(Frames { response, parser: Parser::default(), idle: self.idle })
+    }
+
+    /// Sends a body and reads the whole answer, which must not be larger than this.
+    pub async fn ask<T: DeserializeOwned>(&self, body: &Value, bytes_max: usize) -> Result<T, Error> {
+        let mut response = self.send(&[], body).await?;
+        let mut read = Vec::new();
+        loop {
+            let chunk =
+                timeout(self.idle, response.chunk()).await.map_err(|_| Error::TimedOut(Wait::Idle))?;
+            match chunk.map_err(|_| Error::CutShort)? {
+                Some(chunk) if read.len() + chunk.len() <= bytes_max => read.extend_from_slice(&chunk),
+                Some(_) => return Err(Error::ReplyTooLarge { limit: bytes_max }),
+                None => break,
+            }
+        }
+        serde_json::from_slice(&read)
+            .map_err(|_| Error::Malformed { what: "not the JSON that was asked for" })
+    }
+
+    /// Sends a body and waits for the head of an answer that is no refusal.
+    async fn send(&self, headers: &[(&'static str, &'static str)], body: &Value) -> Result<Response, Error> {
         let mut request = self.client.post(self.url.clone()).json(body);
         for (name, value) in headers {
             request = request.header(*name, *value);
@@ -103,15 +132,10 @@ impl Endpoint {
             true => Error::Unreachable,
             false => Error::CutShort,
         })?;
-        if !response.status().is_success() {
-            return Err(self.refusal(response).await);
+        match response.status().is_success() {
+            true => Ok(response),
+            false => Err(self.refusal(response).await),
         }
-        let kind =
-            response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-        if !kind.starts_with("text/event-stream") {
-            return Err(Error::Malformed { what: "not an event stream" });
-        }
-        Ok(Frames { response, parser: Parser::default(), idle: self.idle })
     }
 
     async fn refusal(&self, mut response: Response) -> Error {

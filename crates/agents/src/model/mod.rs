@@ -6,16 +6,19 @@
 //!
 //! [`openai`] and [`anthropic`] speak the wire; [`scripted`] replays a fixture; [`eliza`] talks by rules,
 //! with no key and no network; [`choice`] opens one by its name, [`retry`] wraps any of them; [`price`] says
-//! what a reply cost.
+//! what a reply cost. What does not talk stands apart: [`embed`] turns texts into vectors, [`realtime`] lets a browser
+//! speak with a provider by itself.
 
 pub mod anthropic;
 mod assembly;
 pub mod choice;
 pub mod eliza;
+pub mod embed;
 mod error;
 mod http;
 pub mod openai;
 pub mod price;
+pub mod realtime;
 pub mod retry;
 pub mod scripted;
 mod sse;

@@ -95,6 +95,7 @@ impl Talker {
                 Memories::new(self, &session, open).harvest(open, &said, farewell.summary.as_ref()).await?;
             let arc = kept.arc.as_deref();
             if self.engine.close_sitting(&session, &talk, why, arc, kept.records).await?.is_some() {
+                self.make_vectors_soon();
                 return Ok(Ending::Ended(farewell));
             }
         }

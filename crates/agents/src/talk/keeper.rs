@@ -1,4 +1,5 @@
-//! The keeper of conversations: ends sittings that fell silent, and goes on with messages whose turn nobody runs.
+//! The keeper of conversations: ends sittings that fell silent, goes on with messages whose turn nobody runs, and
+//! has vectors made of what has none.
 //! It looks only at what a store says is due, and everything is decided again under the guard, so any number of
 //! nodes may keep the same store.
 
@@ -37,6 +38,7 @@ impl Talker {
             }
         }
         kept.resumed = self.resume().await?;
+        self.make_vectors_soon();
         Ok(kept)
     }
 

@@ -5,7 +5,7 @@ use sederunt_core::engine::{Begun, Engine};
 use sederunt_core::event::Event;
 use sederunt_core::ids::TenantId;
 use sederunt_core::memory::candidate::Buffer;
-use sederunt_core::memory::control::{self, Command, Pending, Target, Which};
+use sederunt_core::memory::control::{self, Command, Counts, Delete, Pending, Target, Which};
 use sederunt_core::memory::promote::{self, Promoted, Sitting as Evidence, Turn};
 use sederunt_core::memory::recall::{self, Occasion, Recalled as Picked};
 use sederunt_core::memory::summary::{Frame, Summary};
@@ -15,6 +15,7 @@ use sederunt_core::talk::Sitting;
 use sederunt_core::{Error, Session, Timestamp, limits as core_limits};
 
 use super::Talker;
+use super::likeness::Likeness;
 use crate::limits;
 
 /// The memory of one owner, as one conversation sees it.
@@ -23,6 +24,7 @@ pub(super) struct Memories<'a> {
     tenant: &'a TenantId,
     session: &'a Session,
     owner: Owner,
+    likeness: Option<&'a Likeness>,
 }
 
 /// What a command to the memory came to.
@@ -46,19 +48,22 @@ pub(super) struct Recalled {
     /// Somebody has set how they want to be talked to, and with it whether the past may be brought up.
     has_profile: bool,
     now: Timestamp,
+    /// How it was looked for.
+    path: &'static str,
 }
 
 impl<'a> Memories<'a> {
     pub(super) fn of(talker: &'a Talker, begun: &'a Begun) -> Self {
-        Self { engine: &talker.engine, tenant: begun.tenant(), session: &begun.session, owner: begun.owner() }
+        Self::owned(talker, &begun.session, begun.owner())
     }
 
     pub(super) fn new(talker: &'a Talker, session: &'a Session, open: &Sitting) -> Self {
-        Self { engine: &talker.engine, tenant: &session.tenant, session, owner: open.owner.clone() }
+        Self::owned(talker, session, open.owner.clone())
     }
 
     pub(super) fn owned(talker: &'a Talker, session: &'a Session, owner: Owner) -> Self {
-        Self { engine: &talker.engine, tenant: &session.tenant, session, owner }
+        let likeness = talker.settings.likeness.as_deref();
+        Self { engine: &talker.engine, tenant: &session.tenant, session, owner, likeness }
     }
 
     async fn profile(&self) -> Result<Option<Memory>, Error> {
@@ -111,6 +116,9 @@ impl<'a> Memories<'a> {
             turn = said.sequence;
             command = Command::RememberThis { text: said.text() };
         }
+        if command == Command::ForgetEverything(Counts::default()) {
+            command = Command::ForgetEverything(self.counts(buffer).await?);
+        }
         let matches = match &command {
             Command::WhatDoYouKnow | Command::Forget(Which::Ordinal(_)) => self.listed("").await?,
             Command::Forget(Which::Query(query)) => self.listed(query).await?,
@@ -135,14 +143,33 @@ impl<'a> Memories<'a> {
             }
             _ => {}
         }
-        if let Some(id) = outcome.delete {
+        match outcome.delete {
             // The turn that asked may be long ago: it must still be this owner's.
-            let found = self.engine.store().memory(self.tenant, &id).await?;
-            if found.is_some_and(|memory| memory.owner == self.owner) {
-                records.push(Record::DropMemory { id: id.into() });
+            Some(Delete::One(id)) => {
+                let found = self.engine.store().memory(self.tenant, &id).await?;
+                if found.is_some_and(|memory| memory.owner == self.owner) {
+                    records.push(Record::DropMemory { id: id.into() });
+                }
             }
+            Some(Delete::Everything) => {
+                records.push(Record::DropMemories { owner: self.owner.clone() });
+                buffer.empty();
+            }
+            None => {}
         }
         Ok(Some(Controlled { text: reply.text(), pending: outcome.pending, records }))
+    }
+
+    /// How much there is to forget.
+    async fn counts(&self, buffer: &Buffer) -> Result<Counts, Error> {
+        let store = self.engine.store();
+        let profile = self.profile().await?;
+        Ok(Counts {
+            facts: store.count_memories(self.tenant, &self.owner, Kind::Fact).await?,
+            arcs: store.count_memories(self.tenant, &self.owner, Kind::Arc).await?,
+            rules: profile.as_ref().and_then(Memory::profile).map_or(0, |profile| profile.rules.len() as u64),
+            held: buffer.candidates.len() as u64,
+        })
     }
 
     /// What the user said before this turn.
@@ -155,26 +182,49 @@ impl<'a> Memories<'a> {
     pub(super) async fn recall(&self, text: &str, begun: &Begun) -> Result<Recalled, Error> {
         let now = begun.session.head.last_at;
         let words: Vec<String> = words::set(text).into_iter().collect();
+        let (by_words, like) = tokio::join!(self.by_words(words, begun.opened), self.like(text));
+        let mut memories = by_words?;
+        let like = like?;
+        let known = |id: &String| memories.iter().any(|memory| memory.id == *id);
+        let unread: Vec<String> = like.iter().flatten().filter(|id| !known(id)).cloned().collect();
+        if !unread.is_empty() {
+            let found = self.engine.store().memories_at(self.tenant, &unread).await?;
+            memories.extend(found.into_iter().filter(|memory| memory.owner == self.owner));
+        }
+        let has_profile = memories.iter().any(|memory| memory.profile().is_some());
+        let occasion = Occasion { message: text, first_turn: begun.opened, now };
+        let path = if like.is_some() { "hybrid" } else { "lexical" };
+        let picked = recall::recall(&occasion, &memories, &like.unwrap_or_default());
+        Ok(Recalled { picked, has_profile, now, path })
+    }
+
+    /// What the words of a message find, with what every turn hears of.
+    async fn by_words(&self, words: Vec<String>, opened: bool) -> Result<Vec<Memory>, Error> {
         let mut memories: Vec<Memory> = self.profile().await?.into_iter().collect();
         if !words.is_empty() {
             memories.extend(self.find(Kind::Fact, words.clone(), limits::RECALL_CANDIDATES).await?);
             memories.extend(self.find(Kind::Arc, words, limits::RECALL_CANDIDATES).await?);
         }
-        if begun.opened {
-            let latest = self.find(Kind::Arc, Vec::new(), 1).await?;
-            memories.extend(
-                latest
-                    .into_iter()
-                    .filter(|arc| !memories.iter().any(|known| known.id == arc.id))
-                    .collect::<Vec<_>>(),
-            );
+        if opened {
+            for arc in self.find(Kind::Arc, Vec::new(), 1).await? {
+                if !memories.iter().any(|known| known.id == arc.id) {
+                    memories.push(arc);
+                }
+            }
         }
-        let has_profile = memories.iter().any(|memory| memory.profile().is_some());
-        let occasion = Occasion { message: text, first_turn: begun.opened, now };
-        Ok(Recalled { picked: recall::recall(&occasion, &memories, &[]), has_profile, now })
+        Ok(memories)
     }
 
-    /// What a sitting leaves: its arc, and what was said often enough to be kept.
+    /// What is like a message in meaning, the likest first. `None`: nobody can say.
+    async fn like(&self, text: &str) -> Result<Option<Vec<String>>, Error> {
+        match self.likeness {
+            Some(likeness) => likeness.like(&**self.engine.store(), self.tenant, &self.owner, text).await,
+            None => Ok(None),
+        }
+    }
+
+    /// What a sitting leaves: its arc, and what was said often enough to be kept. Where somebody said that nothing is to
+    /// be, that is nothing.
     pub(super) async fn harvest(
         &self,
         open: &Sitting,
@@ -188,6 +238,9 @@ impl<'a> Memories<'a> {
             .filter_map(|event| Some((event.sequence, event.text()?)))
             .collect();
         let mut kept = Kept::default();
+        if open.buffer.emptied {
+            return Ok(kept);
+        }
         if let Some(summary) = summary {
             let number = open.number.to_string();
             let id = derived_id(&["arc", &self.session.head.incarnation.0.to_string(), &number]);
@@ -308,7 +361,7 @@ impl Recalled {
 
     /// How it was found.
     pub(super) fn path(&self) -> Option<&'static str> {
-        (self.picked.memories().next().is_some()).then_some("lexical")
+        (self.picked.memories().next().is_some()).then_some(self.path)
     }
 
     /// What the log says of it.

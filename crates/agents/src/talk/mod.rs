@@ -10,6 +10,7 @@ pub mod checkpoint;
 mod crisis;
 pub mod end;
 pub mod keeper;
+pub mod likeness;
 mod memory;
 pub mod pipeline;
 pub mod reply;
@@ -36,6 +37,8 @@ use tokio::sync::{mpsc, watch};
 pub use reply::Reply;
 
 use crate::executor::Kit;
+use crate::model::realtime::Realtime;
+use likeness::Likeness;
 
 /// How conversations are held here.
 #[derive(Clone, Debug, Default)]
@@ -49,6 +52,10 @@ pub struct Settings {
     pub extract_by_model: bool,
     /// What conversations without an agent are told.
     pub instructions: String,
+    /// What finds memories by their meaning; they are found by their words alone otherwise.
+    pub likeness: Option<Arc<Likeness>>,
+    /// Who lets browsers speak with a model by themselves.
+    pub realtime: Option<Arc<Realtime>>,
 }
 
 /// Holds conversations. Cheap to clone; all clones are one.
@@ -145,6 +152,7 @@ impl Talker {
                         let (tenant, id) = (begun.tenant().clone(), begun.session.id.clone());
                         let goes_on = done.is_ok();
                         let _ = tell.send(done);
+                        this.make_vectors_soon();
                         if goes_on {
                             this.work_off(&tenant, &id).await;
                         }

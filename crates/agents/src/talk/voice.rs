@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use secrecy::{ExposeSecret, SecretString};
 use sederunt_core::access::{Actor, Verb};
 use sederunt_core::engine::{Recorded, Spoken};
 use sederunt_core::event::{EventType, NewEvent};
@@ -30,6 +31,15 @@ pub struct Told {
     pub instructions: String,
     pub tools: Json,
     pub memory_text: String,
+    /// With which a browser speaks to the realtime provider, where there is one and it gave it.
+    client_secret: Option<SecretString>,
+}
+
+impl Told {
+    /// For the one answer in which it stands.
+    pub fn client_secret(&self) -> Option<&str> {
+        self.client_secret.as_ref().map(ExposeSecret::expose_secret)
+    }
 }
 
 /// A finished spoken turn.
@@ -57,7 +67,19 @@ impl Talker {
                 Memories::owned(self, &session, owner).rules_text().await?
             }
         };
-        Ok(Told { instructions: self.settings.instructions.clone(), tools: tools()?, memory_text })
+        let instructions = self.settings.instructions.clone();
+        let client_secret = self.client_secret(id, &instructions).await;
+        Ok(Told { instructions, tools: tools()?, memory_text, client_secret })
+    }
+
+    /// A provider that fails leaves the conversation without sound, not without a start.
+    async fn client_secret(&self, session: &SessionId, instructions: &str) -> Option<SecretString> {
+        let given = self.settings.realtime.as_ref()?.client_secret(instructions).await;
+        given
+            .inspect_err(|error| {
+                tracing::warn!(target: "sederunt::talk", %session, %error, "no secret for a spoken conversation");
+            })
+            .ok()
     }
 
     /// Writes a spoken turn down. Its words are checked after the fact: the realtime model has answered already.

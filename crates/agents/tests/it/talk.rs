@@ -32,11 +32,11 @@ use crate::wire::SOON;
 
 const IDLE: Duration = Duration::from_secs(20 * 60);
 
-struct World {
-    engine: Engine,
-    clock: Arc<SystemClock>,
-    me: Arc<Actor>,
-    talker: Talker,
+pub struct World {
+    pub engine: Engine,
+    pub clock: Arc<SystemClock>,
+    pub me: Arc<Actor>,
+    pub talker: Talker,
 }
 
 /// A model that says what it is told, when it is let.
@@ -70,27 +70,27 @@ impl Model for Gated {
 }
 
 /// What a test holds of a [`Gated`] model.
-struct Gate {
+pub struct Gate {
     begun: mpsc::UnboundedReceiver<Request>,
     leave: Arc<Semaphore>,
 }
 
 impl Gate {
-    async fn begins(&mut self) -> Request {
+    pub async fn begins(&mut self) -> Request {
         tokio::time::timeout(SOON, self.begun.recv()).await.unwrap().unwrap()
     }
 
-    fn let_go(&self) {
+    pub fn let_go(&self) {
         self.leave.add_permits(1);
     }
 }
 
 impl World {
-    fn new() -> Self {
+    pub fn new() -> Self {
         Self::with(BTreeMap::new(), "eliza")
     }
 
-    fn gated(fails: bool) -> (Self, Gate) {
+    pub fn gated(fails: bool) -> (Self, Gate) {
         let (tell, begun) = mpsc::unbounded_channel();
         let leave = Arc::new(Semaphore::new(0));
         let model: Arc<dyn Model> = Arc::new(Gated { begun: tell, leave: leave.clone(), fails });
@@ -99,6 +99,10 @@ impl World {
     }
 
     fn with(named: BTreeMap<String, Arc<dyn Model>>, default_model: &str) -> Self {
+        Self::set(named, default_model, Settings::default())
+    }
+
+    pub fn set(named: BTreeMap<String, Arc<dyn Model>>, default_model: &str, settings: Settings) -> Self {
         let (clock, hub) = (Arc::new(SystemClock::default()), Arc::new(Hub::default()));
         let (time, heard) = (clock.clone(), hub.clone());
         let open = move || -> sederunt_core::Result<Arc<dyn Store>> {
@@ -110,16 +114,16 @@ impl World {
         kit.named = named;
         kit.default_model = default_model.to_owned();
         kit.retries.attempts_max = 1;
-        let talker = Talker::new(engine.clone(), Arc::new(kit), Settings::default());
+        let talker = Talker::new(engine.clone(), Arc::new(kit), settings);
         Self { engine, clock, me: Arc::new(Actor::local(SourceKind::Api)), talker }
     }
 
-    async fn open(&self, thread: &str) -> SessionId {
+    pub async fn open(&self, thread: &str) -> SessionId {
         self.talker.open(&self.me, thread, None).await.unwrap()
     }
 
     /// Says something and waits for the answer.
-    async fn say(&self, thread: &str, text: &str) -> Reply {
+    pub async fn say(&self, thread: &str, text: &str) -> Reply {
         self.say_as(thread, text, None).await.unwrap()
     }
 
@@ -129,18 +133,18 @@ impl World {
         tokio::time::timeout(SOON, self.talker.reply_to(&self.me, taken)).await.unwrap()
     }
 
-    async fn end(&self, thread: &str, rating: Option<Label>) -> Ending {
+    pub async fn end(&self, thread: &str, rating: Option<Label>) -> Ending {
         let wish = EndWish { rating, source: RatingSource::ApiEnd, modality: Modality::Text, discard: false };
         self.talker.end(&self.me, &SessionId::stored(thread), wish).await.unwrap()
     }
 
-    async fn log(&self, thread: &str) -> Vec<Event> {
+    pub async fn log(&self, thread: &str) -> Vec<Event> {
         let query = EventQuery { limit: 1000, ..EventQuery::default() };
         self.engine.read(&self.me, &SessionId::stored(thread), query).await.unwrap().events
     }
 
     /// What a log says, in short.
-    async fn story(&self, thread: &str) -> Vec<String> {
+    pub async fn story(&self, thread: &str) -> Vec<String> {
         let short = |event: &Event| {
             let metadata = event.metadata.as_ref().map(Json::value).unwrap_or_default();
             match event.kind.as_str() {
@@ -156,7 +160,7 @@ impl World {
         self.engine.standing(&self.me, &SessionId::stored(thread)).await.unwrap().liveness
     }
 
-    async fn remembered(&self, thread: &str, user: Option<&str>, kind: Kind) -> Vec<String> {
+    pub async fn remembered(&self, thread: &str, user: Option<&str>, kind: Kind) -> Vec<String> {
         let owner = self.engine.memory_owner(&self.me, Some(&SessionId::stored(thread)), user).await.unwrap();
         let page = self.engine.memories(&self.me, &owner, kind, None, 100).await.unwrap();
         page.items.iter().map(sederunt_core::memory::Memory::text).collect()
@@ -231,6 +235,43 @@ async fn the_state_that_the_log_tells_is_the_one_that_is_kept_at_every_turn() {
     for (sequence, state) in kept {
         assert_eq!(world.engine.state_at(&world.me, &id, sequence).await.unwrap(), state, "at {sequence}");
     }
+}
+
+#[tokio::test]
+async fn everything_is_forgotten_after_a_second_word_and_nothing_of_anybody_else() {
+    let world = World::new();
+    for user in ["ada", "ben"] {
+        let thread = format!("of-{user}");
+        for text in
+            ["Remember that my sister is called Mona", "Always answer briefly", "Always answer briefly"]
+        {
+            world.say_as(&thread, text, Some(user)).await.unwrap();
+        }
+        world.end(&thread, None).await;
+        world.say_as(&thread, "I live in Graz", Some(user)).await.unwrap();
+    }
+    let kept = async |user: &str| {
+        let owner = world.engine.memory_owner(&world.me, None, Some(user)).await.unwrap();
+        let status = world.engine.memory_status(&world.me, &owner, None).await.unwrap();
+        (status.facts, status.arcs, status.rules)
+    };
+    let say = async |text: &str| world.say_as("of-ada", text, Some("ada")).await.unwrap().text;
+    assert_eq!(kept("ada").await, (1, 1, 1));
+    let asked = say("Please forget everything").await;
+    for part in ["1 fact", "1 earlier sitting", "1 rule", "1 thing of this sitting"] {
+        assert!(asked.contains(part), "{asked}");
+    }
+    say("What a day").await;
+    say("yes").await;
+    assert_eq!(kept("ada").await, (1, 1, 1), "a yes to something else");
+    say("Please forget everything").await;
+    assert!(say("yes").await.contains("is deleted"));
+    assert_eq!((kept("ada").await, kept("ben").await), ((0, 0, 0), (1, 1, 1)));
+    let standing = world.engine.standing(&world.me, &SessionId::stored("of-ada")).await.unwrap();
+    assert!(standing.talk.sitting.unwrap().buffer.candidates.is_empty());
+    assert!(say("Forget everything").await.contains("nothing"), "there is nothing left");
+    world.end("of-ada", None).await;
+    assert_eq!(kept("ada").await, (0, 0, 0), "and its end brings nothing back");
 }
 
 #[tokio::test]
@@ -564,7 +605,9 @@ async fn nothing_is_kept_of_a_sitting_in_which_somebody_said_so() {
     world.say("t", "Don't save this").await;
     world.say("t", "I live in Graz").await;
     world.end("t", None).await;
-    assert!(world.remembered("t", None, Kind::Fact).await.is_empty());
+    for kind in [Kind::Fact, Kind::Arc] {
+        assert_eq!(world.remembered("t", None, kind).await, [""; 0], "{kind:?}");
+    }
 }
 
 #[tokio::test]

@@ -128,7 +128,8 @@ async fn serve(
     }
 }
 
-async fn read_request(stream: &mut TcpStream) -> Option<Asked> {
+/// Reads one whole request; `None` when the other side goes away before.
+pub async fn read_request(stream: &mut TcpStream) -> Option<Asked> {
     let mut bytes = Vec::new();
     loop {
         let mut piece = [0; 4096];

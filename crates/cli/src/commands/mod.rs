@@ -7,6 +7,7 @@ mod inbox;
 mod keys;
 mod library;
 mod purge;
+mod safety;
 mod sessions;
 mod store;
 mod tasks;
@@ -118,6 +119,7 @@ pub async fn run(cli: Cli) -> Result<()> {
         Command::Users(command) => users::run(&scene, command).await,
         Command::Tenants(command) => tenants::run(&scene, command).await,
         Command::Purge(wish) => purge::run(&scene, wish).await,
+        Command::Safety(command) => safety::run(&scene, command).await,
         Command::Migrate => store::migrate(&scene).await,
         Command::Backup { to } => store::backup(&scene, &to).await,
         Command::Restore { from } => store::restore(&scene, &from).await,

@@ -133,6 +133,11 @@ pub enum Ask {
         ratings_days: Option<u32>,
         crisis_days: Option<u32>,
     },
+    HoldCrises {
+        until: String,
+        thread: Option<String>,
+        reason: Option<String>,
+    },
     DeleteTenant {
         id: String,
     },

@@ -125,6 +125,10 @@ pub async fn answer(client: &Client, ask: Ask) -> Result<Value> {
             let body = json!({ "ratings_days": ratings_days, "crisis_days": crisis_days });
             client.post(&path(&["purge"], &[]), &body).await?
         }
+        Ask::HoldCrises { until, thread, reason } => {
+            let body = json!({ "until": until, "thread_id": thread, "reason": reason });
+            client.post(&path(&["crises", "hold"], &[]), &body).await?
+        }
         Ask::Tenants => client.get(&path(&["tenants"], &[])).await?,
         Ask::CreateTenant { id } => client.post(&path(&["tenants"], &[]), &json!({ "id": id })).await?,
         Ask::SuspendTenant { id, suspended } => {

@@ -9,6 +9,8 @@ use sederunt_core::approval::decide::{Decide, Decision};
 use sederunt_core::approval::{ApprovalQuery, State};
 use sederunt_core::library::Bundle;
 use sederunt_core::work::queue::Bucket;
+use sederunt_server::wire::Count;
+use sederunt_server::wire::crisis::{HoldCrises, HoldDone};
 use sederunt_server::wire::{approval, library as wire_library, people, session, task, today, work};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -147,6 +149,10 @@ pub async fn answer(store: &Sederunt, actor: &Actor, ask: Ask) -> Result<Value> 
                 |days: Option<u32>| days.map(|days| std::time::Duration::from_secs(u64::from(days) * 86_400));
             let purged = store.purge_records(span(ratings_days), span(crisis_days)).await?;
             shown(&people::Purged::from(purged))
+        }
+        Ask::HoldCrises { until, thread, reason } => {
+            let hold = HoldCrises { until, thread_id: thread, reason }.try_into()?;
+            shown(&HoldDone { held: Count(store.hold_crises(actor, &hold).await?) })
         }
         Ask::Tenants => {
             let tenants = store.operator().tenants().await?;

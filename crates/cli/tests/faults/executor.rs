@@ -10,11 +10,12 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
 use crate::harness::{Client, Node, PATIENCE, Place, eventually, goes_on, sederunt, within};
+use crate::stand_in::{drawn, header, hung_up, request};
 
 const ROUNDS_MIN: usize = 16;
 /// Runs that every round begins.
@@ -245,18 +246,12 @@ impl Tool {
 impl State {
     /// Takes one call from a connection, acts, and answers unless the caller is to be left without an answer.
     async fn serve(&self, mut stream: TcpStream) -> Option<()> {
-        let mut text = Vec::new();
-        while !is_whole(&text) {
-            if stream.read_buf(&mut text).await.ok()? == 0 {
-                return None;
-            }
-        }
-        let text = String::from_utf8(text).unwrap().to_lowercase();
+        let text = request(&mut stream).await?;
         let key = header(&text, "idempotency-key").expect("a call has a key");
         *self.acted.lock().unwrap().entry(key.to_owned()).or_default() += 1;
         if self.holds.swap(false, Ordering::SeqCst) {
             let _ = self.tell.send(Seen::Held);
-            let _ = stream.read(&mut [0; 1]).await;
+            hung_up(&mut stream).await;
             return None;
         }
         let answer = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 6\r\nconnection: close\r\n\r\n\"sent\"";
@@ -264,23 +259,4 @@ impl State {
         let _ = self.tell.send(Seen::Answered);
         Some(())
     }
-}
-
-fn header<'a>(text: &'a str, name: &str) -> Option<&'a str> {
-    text.split("\r\n").find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
-}
-
-fn is_whole(text: &[u8]) -> bool {
-    let text = String::from_utf8_lossy(text).to_lowercase();
-    let length = header(&text, "content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
-    text.split_once("\r\n\r\n").is_some_and(|(_, body)| body.len() >= length)
-}
-
-/// The next number of a seed (splitmix64).
-fn drawn(seed: &mut u64) -> u64 {
-    *seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut z = *seed;
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }

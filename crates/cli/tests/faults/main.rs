@@ -8,6 +8,7 @@
 
 mod harness;
 mod ledger;
+mod stand_in;
 
 mod claims;
 mod disk_full;
@@ -18,6 +19,7 @@ mod kill;
 mod postgres_restart;
 mod revocation;
 mod shutdown;
+mod sittings;
 mod streams;
 mod talk;
 mod twins;

@@ -46,3 +46,15 @@ fn tenants_are_apart_and_go_only_when_it_is_meant() {
         .collect();
     assert_eq!(names, ["default"]);
 }
+
+#[test]
+fn crises_are_held_until_a_day() {
+    let world = World::new();
+    world.ok(&["tenants", "ls"]);
+    world.ok(&["users", "create", "ada"]);
+    let held = world.json(&["safety", "hold", "--until", "2030-01-31", "--reason", "audit"]);
+    assert_eq!(held["held"], 0);
+    assert!(world.ok(&["safety", "hold", "--until", "2030-01-31"]).contains("0 crises are held"));
+    world.fails(&["safety", "hold", "--until", "2001-01-31"], 2);
+    world.fails(&["safety", "hold", "--until", "2030-01-31", "--reason", "because"], 2);
+}

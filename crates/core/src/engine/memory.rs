@@ -17,8 +17,8 @@ use crate::store::{Change, MemoryQuery, Record};
 /// How much is remembered of an owner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryStatus {
-    pub facts: usize,
-    pub arcs: usize,
+    pub facts: u64,
+    pub arcs: u64,
     pub rules: usize,
     pub recall_enabled: bool,
     /// Of the conversation, or of the tenant where none is named.
@@ -174,18 +174,7 @@ impl Engine {
         owner: &Owner,
         thread: Option<&SessionId>,
     ) -> Result<MemoryStatus> {
-        let count = async |kind| {
-            let mut count = 0;
-            let mut after = None;
-            loop {
-                let page = self.memories(actor, owner, kind, after, limits::PAGE_ROWS_MAX).await?;
-                count += page.items.len();
-                match page.next {
-                    Some(next) => after = Some(next),
-                    None => return Ok::<_, Error>(count),
-                }
-            }
-        };
+        let count = async |kind| self.store.count_memories(&actor.tenant, owner, kind).await;
         let profile = self.profile(actor, owner).await?;
         let opaque = match thread {
             Some(id) => Some(self.opaque().await?.of(&actor.tenant, id.as_str())),

@@ -6,6 +6,7 @@
 
 mod approvals;
 mod credential;
+mod crises;
 mod family;
 mod library;
 mod log;
@@ -26,6 +27,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 
 pub use credential::{Credential, TokenClaims};
+pub use crises::Hold;
 pub use library::BUILT_IN_AGENTS;
 pub use log::{Append, AppendDone, DraftEvent};
 pub use memory::{MemoryStatus, Purged};

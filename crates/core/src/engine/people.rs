@@ -10,6 +10,7 @@ use crate::access::{self, Actor, Role, ShareAccess, Verb};
 use crate::error::{Error, Result};
 use crate::ids::{CredentialId, SessionId, TenantId, UserId, check_name, check_text, random_secret};
 use crate::limits;
+use crate::memory::{Memory, Owner, profile_id, reconcile};
 use crate::people::{Audit, Identity, KEY_PREFIX, Key, SecretHash, Share, Tenant, User, check_platform};
 use crate::session::SourceKind;
 use crate::store::{AuditLine, Change, IdemKey, Note, Record};
@@ -214,7 +215,7 @@ impl Engine {
         self.found_user(actor, id).await
     }
 
-    /// Makes one person of two: identities and sessions of the first become the second's.
+    /// Makes one person of two: identities, sessions and memories of the first become the second's.
     pub async fn merge_users(
         &self,
         actor: &Actor,
@@ -231,10 +232,21 @@ impl Engine {
         if source.merged_into.as_ref() == Some(into) {
             return self.found_user(actor, into).await;
         }
-        let change = Change::new(actor.tenant.clone())
+        let (theirs, mine) = (Owner::user(from), Owner::user(into));
+        let given_up = self.store.memory(&actor.tenant, &profile_id(&theirs)).await?;
+        let mut change = Change::new(actor.tenant.clone())
             .record(Record::MergeUser { from: from.clone(), into: into.clone() })
-            .audited(audit(actor, "user.merge", from.as_str()))
-            .keyed(key);
+            .record(Record::MoveMemories { from: theirs, into: mine.clone() });
+        if let Some(profile) = given_up.as_ref().and_then(Memory::profile) {
+            let kept = self.store.memory(&actor.tenant, &profile_id(&mine)).await?;
+            let now = self.store.now().await?;
+            let merged = reconcile::with_profile(&mine, kept.as_ref(), profile, now);
+            change.records.extend(merged.map(|memory| Record::PutMemory(Box::new(memory))));
+        }
+        if let Some(Memory { id, .. }) = given_up {
+            change = change.record(Record::DropMemory { id: id.into() });
+        }
+        let change = change.audited(audit(actor, "user.merge", from.as_str())).keyed(key);
         self.commit(change).await?;
         self.found_user(actor, into).await
     }
@@ -350,7 +362,7 @@ fn operator_audit(action: &'static str, tenant: &TenantId) -> Audit {
     Audit { actor: "operator".into(), action, target: tenant.to_string() }
 }
 
-fn audit(actor: &Actor, action: &'static str, target: &str) -> Audit {
+pub(super) fn audit(actor: &Actor, action: &'static str, target: &str) -> Audit {
     Audit { actor: audit_name(actor), action, target: target.to_owned() }
 }
 

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
-use super::control::{Command, Pending, Which};
+use super::control::{Command, Counts, Pending, Which};
 use super::phrase::{Phrases, Spoken};
 use super::words;
 
@@ -70,6 +70,9 @@ fn sentence(spoken: &Spoken<'_>, from: usize, end: usize) -> Option<Command> {
             Heard::RecallOn => Some(Command::RecallOn),
             Heard::RecallOff => Some(Command::RecallOff),
             Heard::Remember { own } => Some(remember(spoken, rest - own, end)),
+            Heard::Forget { .. } if everything(spoken, start + 1, end) => {
+                Some(Command::ForgetEverything(Counts::default()))
+            }
             Heard::Forget { own } => match forget(spoken, rest - own, end) {
                 Some(which) => Some(Command::Forget(which)),
                 None => continue,
@@ -86,6 +89,15 @@ fn remember(spoken: &Spoken<'_>, from: usize, end: usize) -> Command {
     let text = if here.is_empty() { spoken.between(end, spoken.words.len()) } else { here };
     let meant = !text.is_empty() && !Spoken::of(text).words.iter().all(|word| TRAILING.contains(&*word.text));
     Command::RememberThis { text: meant.then(|| text.to_owned()) }
+}
+
+/// Whether what stands behind the verb means all that is remembered: "everything you know about me", and not "everything
+/// about my sister".
+fn everything(spoken: &Spoken<'_>, from: usize, end: usize) -> bool {
+    spoken.slice(from, end).any(|word| EVERYTHING.contains(word))
+        && words::set(spoken.between(from, end))
+            .iter()
+            .all(|word| EVERYTHING.contains(word.as_str()) || REMEMBERED.contains(word.as_str()))
 }
 
 /// What is to be forgotten, if the rest of the sentence names anything. "Forget that, tell me …"
@@ -308,6 +320,15 @@ static NUMBERED: LazyLock<HashSet<&str>> = LazyLock::new(|| {
 static EVERYTHING: LazyLock<HashSet<&str>> =
     LazyLock::new(|| set("everything all alles tout todo tutto tudo"));
 
+/// What goes with it where it is the memory that is meant.
+static REMEMBERED: LazyLock<HashSet<&str>> = LazyLock::new(|| {
+    set(
+        "you know me remember memory memories stored saved kept have ever told said i my mine please now facts du weisst \
+         wei\u{df}t mich uber mir von was bitte tu sais moi sur que de sabes mi sobre lo sai di su voce sabe mim weet je \
+         over mij wat",
+    )
+});
+
 const ORDINALS: [&str; 5] = [
     "first erste ersten erstes premier premiere primero primera primo",
     "second zweite zweiten zweites deuxieme segundo segunda secondo",
@@ -366,7 +387,14 @@ mod tests {
             ("Forget that I live in Graz", query("I live in Graz")),
             ("Can you forget about my sister?", query("my sister")),
             ("please forget my address", query("my address")),
-            ("Forget everything you know about me", query("everything you know about me")),
+            ("Forget everything you know about me", Command::ForgetEverything(Counts::default())),
+            ("Please forget everything.", Command::ForgetEverything(Counts::default())),
+            ("Delete everything you remember about me", Command::ForgetEverything(Counts::default())),
+            ("Vergiss alles, bitte", Command::ForgetEverything(Counts::default())),
+            ("Vergiss alles über mich", Command::ForgetEverything(Counts::default())),
+            ("Oublie tout", Command::ForgetEverything(Counts::default())),
+            ("Olvida todo lo que sabes de mí", Command::ForgetEverything(Counts::default())),
+            ("Forget everything about my sister", query("everything about my sister")),
             ("Vergiss, dass ich in Graz wohne.", query("ich in Graz wohne")),
             ("Oublie mon adresse", query("mon adresse")),
             ("Olvida que tengo un perro", query("tengo un perro")),

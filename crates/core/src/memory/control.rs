@@ -1,5 +1,7 @@
 //! Commands that a person gives to the memory in plain words, and what each leads to. Deleting by
-//! talk takes a confirming turn: one hit is asked about, several are listed first.
+//! talk takes a confirming turn: one hit is asked about, several are listed first, and everything is counted first.
+
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +19,8 @@ pub enum Command {
     DontSave,
     WhatDoYouKnow,
     Forget(Which),
+    /// Everything that is stored; how much that is, whoever reads it counts before anything is decided.
+    ForgetEverything(Counts),
     RecallOn,
     RecallOff,
     /// These three exist only while something is pending.
@@ -33,6 +37,16 @@ pub enum Which {
     Query(String),
 }
 
+/// How much there is to forget.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    pub facts: u64,
+    pub arcs: u64,
+    pub rules: u64,
+    /// What was said in this sitting and may be kept at its end.
+    pub held: u64,
+}
+
 /// A memory as a person is shown it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Target {
@@ -46,6 +60,15 @@ pub struct Target {
 pub enum Pending {
     Delete { id: String, label: String },
     Options { targets: Vec<Target> },
+    DeleteEverything,
+}
+
+/// What is to be deleted now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Delete {
+    /// After its owner was checked once more.
+    One(String),
+    Everything,
 }
 
 /// What to say, what waits now, and what to delete now.
@@ -54,8 +77,7 @@ pub struct Outcome {
     /// Nothing: the turn goes on as talk.
     pub reply: Option<Reply>,
     pub pending: Option<Pending>,
-    /// To be deleted after its owner was checked once more.
-    pub delete: Option<String>,
+    pub delete: Option<Delete>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,6 +100,8 @@ pub enum Reply {
     Deleted {
         label: String,
     },
+    ConfirmDeleteEverything(Counts),
+    DeletedEverything,
     Kept,
     RecallIsOn,
     RecallIsOff,
@@ -94,8 +118,11 @@ pub fn decide(pending: Option<&Pending>, command: Option<&Command>, matches: &[T
         (Command::Confirm, Some(Pending::Delete { id, label })) => Outcome {
             reply: Some(Reply::Deleted { label: label.clone() }),
             pending: None,
-            delete: Some(id.clone()),
+            delete: Some(Delete::One(id.clone())),
         },
+        (Command::Confirm, Some(Pending::DeleteEverything)) => {
+            Outcome { reply: Some(Reply::DeletedEverything), pending: None, delete: Some(Delete::Everything) }
+        }
         (Command::Confirm, Some(Pending::Options { targets })) => choose(targets),
         (Command::Choose(n), Some(Pending::Options { targets })) => match nth(targets, *n) {
             Some(target) => ask(target),
@@ -107,6 +134,12 @@ pub fn decide(pending: Option<&Pending>, command: Option<&Command>, matches: &[T
         },
         (Command::Cancel, Some(_)) => say(Reply::Kept),
         (Command::Confirm | Command::Cancel | Command::Choose(_), _) => Outcome::default(),
+        (Command::ForgetEverything(counts), _) if *counts == Counts::default() => say(Reply::NothingKnown),
+        (Command::ForgetEverything(counts), _) => Outcome {
+            reply: Some(Reply::ConfirmDeleteEverything(*counts)),
+            pending: Some(Pending::DeleteEverything),
+            delete: None,
+        },
         (Command::Forget(Which::Query(_)), _) => match matches {
             [] => say(Reply::NoMatch),
             [one] => ask(one),
@@ -194,11 +227,32 @@ impl Reply {
             Self::ConfirmDelete { label } => format!("Delete “{label}”? Yes or no."),
             Self::ChooseOne { labels } => format!("Which one do you mean?\n{}", numbered(labels)),
             Self::Deleted { label } => format!("“{label}” is deleted."),
+            Self::ConfirmDeleteEverything(counts) => {
+                format!("Delete everything that I remember about you: {counts}? Yes or no.")
+            }
+            Self::DeletedEverything => "Everything that I remembered about you is deleted.".into(),
             Self::Kept => "Nothing was deleted.".into(),
             Self::RecallIsOn => "I may bring up what I remember.".into(),
             Self::RecallIsOff => "I will not bring up the past unless you ask.".into(),
             Self::NoMemoryHere => "This conversation keeps no memory.".into(),
         }
+    }
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let counted = [
+            (self.facts, "fact", "facts"),
+            (self.arcs, "earlier sitting", "earlier sittings"),
+            (self.rules, "rule", "rules"),
+            (self.held, "thing of this sitting", "things of this sitting"),
+        ];
+        let parts: Vec<String> = counted
+            .into_iter()
+            .filter(|(count, ..)| *count > 0)
+            .map(|(count, one, many)| format!("{count} {}", if count == 1 { one } else { many }))
+            .collect();
+        f.write_str(&parts.join(", "))
     }
 }
 
@@ -225,7 +279,7 @@ mod tests {
         assert_eq!(asked.reply, Some(Reply::ConfirmDelete { label: "memory 1".into() }));
         assert_eq!(asked.delete, None);
         let done = decide(asked.pending.as_ref(), Some(&Command::Confirm), &[]);
-        assert_eq!((done.delete.as_deref(), done.pending), (Some("id1"), None));
+        assert_eq!((done.delete, done.pending), (Some(Delete::One("id1".into())), None));
     }
 
     #[test]
@@ -241,7 +295,23 @@ mod tests {
         assert_eq!(asked.pending, Some(Pending::Delete { id: "id2".into(), label: "memory 2".into() }));
         assert_eq!(asked.delete, None);
         let done = decide(asked.pending.as_ref(), Some(&Command::Confirm), &[]);
-        assert_eq!(done.delete.as_deref(), Some("id2"));
+        assert_eq!(done.delete, Some(Delete::One("id2".into())));
+    }
+
+    #[test]
+    fn everything_is_counted_asked_about_and_deleted_in_two_turns() {
+        let counts = Counts { facts: 3, arcs: 1, rules: 0, held: 2 };
+        let asked = decide(None, Some(&Command::ForgetEverything(counts)), &[]);
+        assert_eq!((&asked.delete, &asked.pending), (&None, &Some(Pending::DeleteEverything)));
+        assert_eq!(
+            asked.reply.unwrap().text(),
+            "Delete everything that I remember about you: 3 facts, 1 earlier sitting, 2 things of this sitting? \
+             Yes or no."
+        );
+        let done = decide(asked.pending.as_ref(), Some(&Command::Confirm), &[]);
+        assert_eq!((done.delete, done.pending), (Some(Delete::Everything), None));
+        let nothing = decide(None, Some(&Command::ForgetEverything(Counts::default())), &[]);
+        assert_eq!((nothing.reply, nothing.pending), (Some(Reply::NothingKnown), None));
     }
 
     #[test]
@@ -258,9 +328,10 @@ mod tests {
             Some(Command::Forget(Which::Ordinal(1))),
             Some(Command::RememberThis { text: None }),
             Some(Command::RecallOn),
+            Some(Command::ForgetEverything(Counts { facts: 1, ..Counts::default() })),
         ];
         for command in &commands {
-            for pending in [None, Some(&delete), Some(&options)] {
+            for pending in [None, Some(&delete), Some(&options), Some(&Pending::DeleteEverything)] {
                 let outcome = decide(pending, command.as_ref(), &[target(3)]);
                 assert_eq!(outcome.delete, None, "{pending:?} {command:?}");
             }
@@ -305,6 +376,7 @@ mod tests {
         for pending in [
             Pending::Delete { id: "a".into(), label: "b".into() },
             Pending::Options { targets: vec![target(1)] },
+            Pending::DeleteEverything,
         ] {
             let text = serde_json::to_string(&pending).unwrap();
             assert_eq!(serde_json::from_str::<Pending>(&text).unwrap(), pending);

@@ -3,6 +3,8 @@
 //! standing rules per owner. Owns the types and every decision about them, all of them pure. It
 //! refuses to keep anything without the sequences it came from, and to know a store or a model.
 //!
+//! What a text means, as numbers that somebody else makes of it, is compared in [`vector`].
+//!
 //! A turn walks through [`command`] and [`control`] (is this said to the memory?), [`recall`] (what belongs in
 //! the prompt?) and [`extract`] (what might be worth keeping?); what was found waits in a
 //! [`candidate::Buffer`] until the sitting ends, when [`promote`], [`reconcile`] and [`summary`]
@@ -20,6 +22,7 @@ pub mod recall;
 pub mod reconcile;
 pub mod summary;
 mod themes;
+pub mod vector;
 pub mod words;
 
 use std::fmt;

@@ -203,13 +203,11 @@ impl<'a> Cluster<'a> {
         sequences
     }
 
-    /// The person asked, later on, to forget just this.
+    /// The person asked, later on, to forget just this, or everything.
     fn is_unwanted(&self, command: &Command) -> bool {
         match command {
-            Command::Forget(Which::Query(query)) => {
-                let query = words::set(query);
-                query.iter().any(|word| EVERYTHING.contains(&&**word)) || mentions(&query, &self.object)
-            }
+            Command::ForgetEverything(_) => true,
+            Command::Forget(Which::Query(query)) => mentions(&words::set(query), &self.object),
             _ => false,
         }
     }
@@ -258,8 +256,6 @@ impl<'a> Cluster<'a> {
         }
     }
 }
-
-const EVERYTHING: &[&str] = &["everything", "alles", "tout", "todo", "tutto", "tudo"];
 
 #[cfg(test)]
 mod tests {

@@ -113,6 +113,20 @@ pub fn with_rules(
     (profile != before).then(|| profile_memory(owner, current, profile, now))
 }
 
+/// The owner's profile after somebody turned out to be the same person, if that changes it. Whether the past may be
+/// brought up is the owner's to say, where they have a profile.
+pub fn with_profile(
+    owner: &Owner,
+    current: Option<&Memory>,
+    other: &Profile,
+    now: Timestamp,
+) -> Option<Memory> {
+    match current {
+        Some(_) => with_rules(owner, current, other.rules.clone(), now),
+        None => Some(profile_memory(owner, None, other.clone(), now)),
+    }
+}
+
 /// The owner's profile with recall switched, if that changes it.
 pub fn with_recall(owner: &Owner, current: Option<&Memory>, enabled: bool, now: Timestamp) -> Option<Memory> {
     let before = current.and_then(Memory::profile).cloned().unwrap_or_default();

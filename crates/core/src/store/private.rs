@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 use super::{
     AuditLine, Change, Committed, Due, Hit, IdemKey, MemoryQuery, On, Record, RecordsKept, Refusal, Replay,
-    SearchQuery, Store, Vitals, Write,
+    SearchQuery, Store, VectorQuery, Vectors, Vitals, Write,
 };
 use crate::approval::{Approval, ApprovalQuery};
 use crate::error::{Conflict, Error, Result};
@@ -20,7 +20,8 @@ use crate::feedback::Rating;
 use crate::ids::{Incarnation, SessionId, TenantId, UserId};
 use crate::library::{self, Doc, DocQuery};
 use crate::live;
-use crate::memory::{Memory, Owner};
+use crate::memory::vector::Vector;
+use crate::memory::{self, Memory, Owner};
 use crate::people::{Audit, FoundKey, Identity, Key, SecretHash, Share, Tenant, User};
 use crate::safety::record::CrisisRecord;
 use crate::session::query::{Page, SessionQuery};
@@ -116,6 +117,9 @@ impl Apart {
             let is_private = match record {
                 Record::PutMemory(memory) => {
                     memory.owner.session_id().is_some_and(|id| self.is_of_private(&change.tenant, &id))
+                }
+                Record::DropMemories { owner } => {
+                    owner.session_id().is_some_and(|id| self.is_of_private(&change.tenant, &id))
                 }
                 Record::DropMemory { id } => private.memory(&change.tenant, id).await?.is_some(),
                 Record::AddShare { share, .. } => self.is_of_private(&change.tenant, &share.session),
@@ -337,6 +341,65 @@ impl Store for Apart {
         match self.private_of(tenant) {
             None => self.durable.memory(tenant, id),
             Some(private) => Box::pin(either(self.durable.memory(tenant, id), private.memory(tenant, id))),
+        }
+    }
+
+    fn memories_at<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        ids: &'a [String],
+    ) -> BoxFuture<'a, Result<Vec<Memory>>> {
+        match self.private_of(tenant) {
+            None => self.durable.memories_at(tenant, ids),
+            Some(private) => {
+                Box::pin(both(self.durable.memories_at(tenant, ids), private.memories_at(tenant, ids)))
+            }
+        }
+    }
+
+    fn count_memories<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        owner: &'a Owner,
+        kind: memory::Kind,
+    ) -> BoxFuture<'a, Result<u64>> {
+        self.of_owner(tenant, owner).count_memories(tenant, owner, kind)
+    }
+
+    fn vectors<'a>(&'a self, tenant: &'a TenantId, query: VectorQuery) -> BoxFuture<'a, Result<Vectors>> {
+        self.of_owner(tenant, &query.owner).vectors(tenant, query)
+    }
+
+    fn keep_vectors<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        model: &'a str,
+        made: Vec<(Memory, Option<Vector>)>,
+    ) -> BoxFuture<'a, Result<()>> {
+        let (private, durable): (Vec<_>, Vec<_>) = made.into_iter().partition(|(memory, _)| {
+            memory.owner.session_id().is_some_and(|id| self.is_of_private(tenant, &id))
+        });
+        Box::pin(async move {
+            if !durable.is_empty() {
+                self.durable.keep_vectors(tenant, model, durable).await?;
+            }
+            match self.private.get() {
+                Some(store) if !private.is_empty() => store.keep_vectors(tenant, model, private).await,
+                _ => Ok(()),
+            }
+        })
+    }
+
+    fn unembedded<'a>(
+        &'a self,
+        model: &'a str,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<(TenantId, Memory)>>> {
+        match self.private.get() {
+            None => self.durable.unembedded(model, limit),
+            Some(private) => {
+                Box::pin(both(self.durable.unembedded(model, limit), private.unembedded(model, limit)))
+            }
         }
     }
 

@@ -300,17 +300,22 @@ const fn reason_of(kind: OutcomeKind) -> Option<&'static str> {
 pub fn interrupted(session: &Session, talk: &Talk) -> Result<Plan> {
     let mut step = move_to(session, Status::Idle, Authority::Engine, Some("interrupted"))?;
     step.events.insert(0, closing(session.head.turn.map(|turn| turn.sequence), "interrupted", None)?);
-    Ok(Plan { step, talk: Talk { interrupted: true, ..talk.clone() } })
+    let mut talk = Talk { interrupted: true, ..talk.clone() };
+    // Whoever reads the log sees a turn that changed nothing, after which nothing describes the one before it.
+    talk.state.apply(&Fields::default());
+    Ok(Plan { step, talk })
 }
 
 /// What must be said before a new turn, when the last one died.
 fn closed_if_dead(session: &Session, talk: &Talk, now: Timestamp) -> Result<(Vec<NewEvent>, Talk)> {
-    let mut after = talk.clone();
-    after.interrupted = false;
-    if !died(session, now) {
-        return Ok((Vec::new(), after));
-    }
-    Ok((interrupted(session, talk)?.step.events, after))
+    let (events, after) = match died(session, now) {
+        true => {
+            let plan = interrupted(session, talk)?;
+            (plan.step.events, plan.talk)
+        }
+        false => (Vec::new(), talk.clone()),
+    };
+    Ok((events, Talk { interrupted: false, ..after }))
 }
 
 /// The claim under which the turn runs, and the move that goes with it.

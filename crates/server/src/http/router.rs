@@ -9,8 +9,8 @@ use utoipa_axum::routes;
 
 use super::error::Refused;
 use super::routes::{
-    agents, approvals, bundle, chat, criteria, entities, events, keys, memory, messages, meta, search,
-    sessions, shares, streams, tasks, tenants, threads, today, users, voice, work,
+    agents, approvals, bundle, chat, crises, criteria, entities, events, keys, memory, messages, meta,
+    search, sessions, shares, streams, tasks, tenants, threads, today, users, voice, work,
 };
 use super::{App, gate, spec};
 
@@ -78,6 +78,7 @@ pub fn documented() -> OpenApiRouter<App> {
         .routes(routes!(memory::rules))
         .routes(routes!(memory::forget_rule))
         .routes(routes!(memory::recall))
+        .routes(routes!(crises::hold))
         .routes(routes!(voice::session))
         .routes(routes!(voice::turn))
         .routes(routes!(voice::tools))

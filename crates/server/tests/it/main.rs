@@ -10,6 +10,7 @@ mod issuer;
 
 mod approvals;
 mod bad_input;
+mod crises;
 mod events;
 mod hints;
 mod idempotency;

@@ -52,9 +52,30 @@ async fn two_users_become_one(ground: Ground) {
     }
     let identity = json!({"platform": "slack", "external_id": "U1"});
     owner.post("/api/users/annie/identities", identity.clone()).await.expect(200);
+    for (user, thread, town, rule) in
+        [("ann", "a", "Graz", "Always answer briefly"), ("annie", "b", "Linz", "Never use any emojis")]
+    {
+        for text in [format!("Remember that I know {town}"), format!("Remember that I want maps of {town}")] {
+            let wish = json!({"thread_id": thread, "message": text, "user_id": user});
+            owner.post("/api/chat", wish).await.expect(200);
+        }
+        for _ in 0..2 {
+            let wish = json!({"thread_id": thread, "message": rule, "user_id": user});
+            owner.post("/api/chat", wish).await.expect(200);
+        }
+        owner.post(&format!("/api/threads/{thread}/end"), json!({})).await.expect(200);
+    }
+    let status = async |user: &str| {
+        let status = owner.get(&format!("/api/memory/status?user_id={user}")).await.expect(200).body;
+        ["facts", "arcs", "rules"].map(|kind| status[kind].as_u64().unwrap())
+    };
+    let (ann, annie) = (status("ann").await, status("annie").await);
+    assert!(annie.iter().all(|count| *count > 0), "{annie:?}");
     let remaining = owner.post("/api/users/annie/merge", json!({"into": "ann"})).await.expect(200).body;
     assert_eq!((&remaining["id"], &remaining["identities"]), (&json!("ann"), &json!([identity])));
     assert_eq!(owner.get("/api/users/annie").await.expect(200).body["merged_into"], "ann");
+    let both = [0, 1, 2].map(|kind| ann[kind] + annie[kind]);
+    assert_eq!((status("ann").await, status("annie").await), (both, [0, 0, 0]), "with what is remembered");
     owner.post("/api/users/ann/merge", json!({"into": "ann"})).await.refused(422, "invalid");
 }
 

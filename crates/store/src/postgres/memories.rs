@@ -2,7 +2,7 @@
 
 use sederunt_core::error::Error;
 use sederunt_core::ids::TenantId;
-use sederunt_core::memory::{Body, Memory, Owner};
+use sederunt_core::memory::{Body, Kind, Memory, Owner};
 use sederunt_core::session::query::Page;
 use sederunt_core::store::MemoryQuery;
 use sederunt_core::time::Timestamp;
@@ -10,7 +10,7 @@ use tokio_postgres::Row;
 
 use super::fault::Result;
 use super::rows::Columns;
-use super::tx::{Base, Scope, Tx, int};
+use super::tx::{self, Base, Scope, Tx, int};
 use super::writes::{Writes, cells};
 use crate::recall::{self, Filing, HITS_MAX, Hit};
 
@@ -35,6 +35,23 @@ pub(super) async fn memory(base: &Base, tenant: &TenantId, id: &str) -> Result<O
     let sql = format!("SELECT {MEMORY} FROM memories m WHERE m.tk = $1 AND m.id = $2");
     let rows = base.read(Scope::Tenant(tk), &sql, &[&tk, &id]).await?;
     rows.first().map(|row| memory_of(row).map(|(_, memory)| memory)).transpose()
+}
+
+/// Those of these that are there.
+pub(super) async fn at(base: &Base, tenant: &TenantId, ids: &[String]) -> Result<Vec<Memory>> {
+    let Some(tk) = base.tk(tenant).await? else { return Ok(Vec::new()) };
+    let sql = format!("SELECT {MEMORY} FROM memories m WHERE m.tk = $1 AND m.id = ANY ($2)");
+    let rows = base.read(Scope::Tenant(tk), &sql, &[&tk, &ids]).await?;
+    rows.iter().map(|row| memory_of(row).map(|(_, memory)| memory)).collect()
+}
+
+/// How many of a kind are brought up.
+pub(super) async fn count(base: &Base, tenant: &TenantId, owner: &Owner, kind: Kind) -> Result<u64> {
+    let Some(tk) = base.tk(tenant).await? else { return Ok(0) };
+    let sql =
+        "SELECT count(*) FROM memories WHERE tk = $1 AND owner = $2 AND kind = $3 AND dormant_at IS NULL";
+    let rows = base.read(Scope::Tenant(tk), sql, &[&tk, &owner.as_str(), &kind.as_str()]).await?;
+    Ok(tx::count(rows.first().map_or(Ok(0), |row| row.try_get(0))?))
 }
 
 pub(super) async fn memories(
@@ -101,7 +118,7 @@ fn since(query: &MemoryQuery) -> i64 {
     query.since.map_or(i64::MIN, Timestamp::as_micros)
 }
 
-/// Writes a memory whole. Its words are filed anew only if they are others.
+/// Writes a memory whole. Its words are filed anew, and what a model made of them goes, only if they are others.
 pub(super) async fn put(tx: &Tx, tk: i32, memory: &Memory) -> Result<()> {
     let filing = Filing::of(tk.into(), memory);
     let line = filing.line();
@@ -143,7 +160,7 @@ pub(super) async fn put(tx: &Tx, tk: i32, memory: &Memory) -> Result<()> {
         cells![tk, filing.drawer, n, texts, times, filing.length],
     );
     writes.give(
-        "UPDATE memories SET drawer = $3, words = $4 WHERE tk = $1 AND n = $2",
+        "UPDATE memories SET drawer = $3, words = $4, embedded_by = '', vector = NULL WHERE tk = $1 AND n = $2",
         cells![tk, n, filing.drawer, line],
     );
     writes.run(tx.client()?).await
@@ -156,6 +173,34 @@ pub(super) async fn remove(tx: &Tx, tk: i32, id: &str) -> Result<()> {
     if let Some(row) = tx.query(sql, &[&tk, &id]).await?.first() {
         let (drawer, words, n): (i64, &str, i64) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
         tx.execute(TAKE_OUT, &[&tk, &drawer, &words, &n]).await?;
+    }
+    Ok(())
+}
+
+/// Forgets everything of an owner.
+pub(super) async fn remove_of(tx: &Tx, tk: i32, owner: &Owner) -> Result<()> {
+    let drawers = recall::drawers_of(tk.into(), owner);
+    tx.execute(
+        "DELETE FROM memory_words WHERE tk = $1 AND drawer = ANY ($2)
+             AND n IN (SELECT n FROM memories WHERE tk = $1 AND owner = $3)",
+        &[&tk, &drawers, &owner.as_str()],
+    )
+    .await?;
+    tx.execute("DELETE FROM memories WHERE tk = $1 AND owner = $2", &[&tk, &owner.as_str()]).await?;
+    Ok(())
+}
+
+/// Hands facts and arcs of one owner to another, from drawer to drawer.
+pub(super) async fn hand_over(tx: &Tx, tk: i32, from: &Owner, into: &Owner) -> Result<()> {
+    let (old, new) = (recall::drawers_of(tk.into(), from), recall::drawers_of(tk.into(), into));
+    for sql in [
+        "UPDATE memory_words w SET drawer = d.new FROM unnest($2::bigint[], $3::bigint[]) AS d (old, new)
+         WHERE w.tk = $1 AND w.drawer = d.old AND w.n IN
+             (SELECT n FROM memories WHERE tk = $1 AND owner = $4 AND kind <> 'profile' AND $5::text <> '')",
+        "UPDATE memories m SET owner = $5, drawer = d.new FROM unnest($2::bigint[], $3::bigint[]) AS d (old, new)
+         WHERE m.tk = $1 AND m.owner = $4 AND m.drawer = d.old AND m.kind <> 'profile'",
+    ] {
+        tx.execute(sql, &[&tk, &old, &new, &from.as_str(), &into.as_str()]).await?;
     }
     Ok(())
 }

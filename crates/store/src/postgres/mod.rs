@@ -39,6 +39,7 @@ mod tenants;
 #[cfg(test)]
 mod tests;
 mod tx;
+mod vectors;
 mod writes;
 
 use std::sync::Arc;
@@ -54,14 +55,15 @@ use sederunt_core::feedback::Rating;
 use sederunt_core::ids::{SessionId, TenantId, UserId};
 use sederunt_core::library::{Doc, DocQuery, Kind};
 use sederunt_core::live::{Delta, Hub};
-use sederunt_core::memory::Memory;
+use sederunt_core::memory::vector::Vector;
+use sederunt_core::memory::{self, Memory, Owner};
 use sederunt_core::people::{Audit, FoundKey, Identity, Key, SecretHash, Share, Tenant, User};
 use sederunt_core::safety::record::CrisisRecord;
 use sederunt_core::session::Session;
 use sederunt_core::session::query::{Page, SessionQuery};
 use sederunt_core::store::{
     AuditLine, Change, Committed, Due, Hit, IdemKey, MemoryQuery, RecordsKept, Refusal, Replay, SearchQuery,
-    Store, Vitals, Write,
+    Store, VectorQuery, Vectors, Vitals, Write,
 };
 use sederunt_core::talk::Talk;
 use sederunt_core::time::Timestamp;
@@ -343,6 +345,44 @@ impl Store for PostgresStore {
 
     fn memory<'a>(&'a self, tenant: &'a TenantId, id: &'a str) -> BoxFuture<'a, Result<Option<Memory>>> {
         read(memories::memory(&self.base, tenant, id))
+    }
+
+    fn memories_at<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        ids: &'a [String],
+    ) -> BoxFuture<'a, Result<Vec<Memory>>> {
+        read(memories::at(&self.base, tenant, ids))
+    }
+
+    fn count_memories<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        owner: &'a Owner,
+        kind: memory::Kind,
+    ) -> BoxFuture<'a, Result<u64>> {
+        read(memories::count(&self.base, tenant, owner, kind))
+    }
+
+    fn vectors<'a>(&'a self, tenant: &'a TenantId, query: VectorQuery) -> BoxFuture<'a, Result<Vectors>> {
+        read(vectors::vectors(&self.base, tenant, query))
+    }
+
+    fn keep_vectors<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        model: &'a str,
+        made: Vec<(Memory, Option<Vector>)>,
+    ) -> BoxFuture<'a, Result<()>> {
+        read(vectors::keep(&self.base, tenant, model, made))
+    }
+
+    fn unembedded<'a>(
+        &'a self,
+        model: &'a str,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<(TenantId, Memory)>>> {
+        read(vectors::missing(&self.base, model, limit))
     }
 
     fn records_kept<'a>(

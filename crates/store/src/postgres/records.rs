@@ -28,6 +28,8 @@ pub(super) async fn write(tx: &Tx, tk: i32, record: &Record, now: Timestamp) -> 
         }
         Record::PutMemory(memory) => return Ok(memories::put(tx, tk, memory).await?),
         Record::DropMemory { id } => return Ok(memories::remove(tx, tk, id).await?),
+        Record::DropMemories { owner } => return Ok(memories::remove_of(tx, tk, owner).await?),
+        Record::MoveMemories { from, into } => return Ok(memories::hand_over(tx, tk, from, into).await?),
         Record::AddRating(rating) => return Ok(ratings::add(tx, tk, rating).await?),
         Record::AddCrisis(crisis) => return Ok(crises::add(tx, tk, crisis).await?),
         Record::HoldCrisis { id, until, reason } => crises::hold(tx, tk, id, *until, *reason).await?,

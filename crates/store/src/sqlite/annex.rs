@@ -116,19 +116,43 @@ impl Annex {
         delete: impl FnOnce(&Connection) -> rusqlite::Result<usize>,
     ) -> Result<u64> {
         let mut desk = self.desk.lock();
+        let gone = self.at(&mut desk, side, delete)?;
+        if let (Some(open), Some(_)) = (&*desk, self.files.directory()) {
+            clear_logs(&open.threads)?;
+        }
+        Ok(gone as u64)
+    }
+
+    /// Writes into a file what no commit decides.
+    pub(super) fn write(
+        &self,
+        side: Side,
+        write: impl FnOnce(&Connection) -> rusqlite::Result<()>,
+    ) -> Result<()> {
+        self.at(&mut self.desk.lock(), side, |db| {
+            let step = db.unchecked_transaction()?;
+            write(&step)?;
+            step.commit()
+        })
+    }
+
+    /// Works on a file, which after a failure is opened anew.
+    fn at<T>(
+        &self,
+        desk: &mut Option<Desk>,
+        side: Side,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T> {
         let open = match desk.take() {
             Some(open) => open,
             None => Desk::open(&self.files).map_err(report)?,
         };
-        let gone = {
+        let done = {
             let _turn = self.files.turn_to_write();
-            delete(&open.sides[side as usize]).map_err(report)?
+            work(&open.sides[side as usize]).map_err(report)?
         };
-        if self.files.directory().is_some() {
-            clear_logs(&open.threads)?;
-        }
         *desk = Some(open);
-        Ok(gone as u64)
+        Ok(done)
     }
 
     /// Moves the write-ahead logs into the files and lets go of them.

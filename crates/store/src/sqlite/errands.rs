@@ -5,7 +5,7 @@
 use rusqlite::{Connection, params};
 use sederunt_core::Timestamp;
 use sederunt_core::feedback::Rating;
-use sederunt_core::memory::Memory;
+use sederunt_core::memory::{Memory, Owner};
 use sederunt_core::safety::codes::HoldReason;
 use sederunt_core::safety::record::CrisisRecord;
 use sederunt_core::store::Record;
@@ -20,6 +20,8 @@ use super::{crises, memories, ratings};
 pub(super) enum Errand {
     PutMemory(Box<Memory>),
     DropMemory(Box<str>),
+    DropMemories(Owner),
+    MoveMemories(Owner, Owner),
     AddRating(Box<Rating>),
     AddCrisis(Box<CrisisRecord>),
     HoldCrisis(Hold),
@@ -41,6 +43,8 @@ impl Errand {
             record,
             Record::PutMemory(_)
                 | Record::DropMemory { .. }
+                | Record::DropMemories { .. }
+                | Record::MoveMemories { .. }
                 | Record::AddRating(_)
                 | Record::AddCrisis(_)
                 | Record::HoldCrisis { .. }
@@ -52,6 +56,8 @@ impl Errand {
         Some(match record {
             Record::PutMemory(memory) => Self::PutMemory(memory.clone()),
             Record::DropMemory { id } => Self::DropMemory(id.clone()),
+            Record::DropMemories { owner } => Self::DropMemories(owner.clone()),
+            Record::MoveMemories { from, into } => Self::MoveMemories(from.clone(), into.clone()),
             Record::AddRating(rating) => Self::AddRating(rating.clone()),
             Record::AddCrisis(crisis) => Self::AddCrisis(crisis.clone()),
             Record::HoldCrisis { id, until, reason } => {
@@ -75,6 +81,8 @@ impl Errand {
         match self {
             Self::PutMemory(_) => "put_memory",
             Self::DropMemory(_) => "drop_memory",
+            Self::DropMemories(_) => "drop_memories",
+            Self::MoveMemories(..) => "move_memories",
             Self::AddRating(_) => "add_rating",
             Self::AddCrisis(_) => "add_crisis",
             Self::HoldCrisis(_) => "hold_crisis",
@@ -86,6 +94,8 @@ impl Errand {
         match self {
             Self::PutMemory(memory) => serde_json::to_string(memory),
             Self::DropMemory(id) => serde_json::to_string(id),
+            Self::DropMemories(owner) => serde_json::to_string(owner),
+            Self::MoveMemories(from, into) => serde_json::to_string(&(from, into)),
             Self::AddRating(rating) => serde_json::to_string(rating),
             Self::AddCrisis(crisis) => serde_json::to_string(crisis),
             Self::HoldCrisis(hold) => serde_json::to_string(hold),
@@ -97,6 +107,8 @@ impl Errand {
         let read = match what {
             "put_memory" => serde_json::from_str(body).map(Self::PutMemory),
             "drop_memory" => serde_json::from_str(body).map(Self::DropMemory),
+            "drop_memories" => serde_json::from_str(body).map(Self::DropMemories),
+            "move_memories" => serde_json::from_str(body).map(|(from, into)| Self::MoveMemories(from, into)),
             "add_rating" => serde_json::from_str(body).map(Self::AddRating),
             "add_crisis" => serde_json::from_str(body).map(Self::AddCrisis),
             "hold_crisis" => serde_json::from_str(body).map(Self::HoldCrisis),
@@ -111,6 +123,8 @@ impl Errand {
         match (self, side) {
             (Self::PutMemory(memory), Side::Memory) => memories::put(db, tk, memory),
             (Self::DropMemory(id), Side::Memory) => memories::remove(db, tk, id),
+            (Self::DropMemories(owner), Side::Memory) => memories::remove_of(db, tk, owner),
+            (Self::MoveMemories(from, into), Side::Memory) => memories::hand_over(db, tk, from, into),
             (Self::AddRating(rating), Side::Feedback) => ratings::add(db, tk, rating),
             (Self::AddCrisis(crisis), Side::Crisis) => crises::add(db, tk, crisis),
             (Self::HoldCrisis(Hold { id, until, reason }), Side::Crisis) => {
@@ -119,7 +133,10 @@ impl Errand {
             (Self::DropTenant, Side::Memory) => memories::remove_all(db, tk),
             (Self::DropTenant, Side::Crisis) => crises::remove_all(db, tk),
             (Self::DropTenant, Side::Feedback) => ratings::remove_all(db, tk),
-            (Self::PutMemory(_) | Self::DropMemory(_), Side::Crisis | Side::Feedback)
+            (
+                Self::PutMemory(_) | Self::DropMemory(_) | Self::DropMemories(_) | Self::MoveMemories(..),
+                Side::Crisis | Side::Feedback,
+            )
             | (Self::AddRating(_), Side::Memory | Side::Crisis)
             | (Self::AddCrisis(_) | Self::HoldCrisis(_), Side::Memory | Side::Feedback) => Ok(()),
         }
@@ -127,7 +144,9 @@ impl Errand {
 
     pub(super) const fn concerns(&self, side: Side) -> bool {
         match self {
-            Self::PutMemory(_) | Self::DropMemory(_) => matches!(side, Side::Memory),
+            Self::PutMemory(_) | Self::DropMemory(_) | Self::DropMemories(_) | Self::MoveMemories(..) => {
+                matches!(side, Side::Memory)
+            }
             Self::AddRating(_) => matches!(side, Side::Feedback),
             Self::AddCrisis(_) | Self::HoldCrisis(_) => matches!(side, Side::Crisis),
             Self::DropTenant => true,
@@ -136,7 +155,7 @@ impl Errand {
 
     /// Whether somebody wants what is there to be gone.
     pub(super) const fn removes(&self) -> bool {
-        matches!(self, Self::DropMemory(_) | Self::DropTenant)
+        matches!(self, Self::DropMemory(_) | Self::DropMemories(_) | Self::DropTenant)
     }
 }
 

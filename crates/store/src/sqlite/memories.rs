@@ -3,7 +3,7 @@
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use sederunt_core::Timestamp;
 use sederunt_core::ids::TenantId;
-use sederunt_core::memory::{Body, Memory, Owner};
+use sederunt_core::memory::{Body, Kind, Memory, Owner};
 use sederunt_core::session::query::Page;
 use sederunt_core::store::MemoryQuery;
 
@@ -23,6 +23,8 @@ pub(super) const NEWEST: &str = concat!(
     " FROM memories m WHERE m.tk = ?1 AND m.owner = ?2 AND m.kind = ?3 AND m.n < ?4 AND m.created_at >= ?5 \
      AND (?6 OR m.dormant_at IS NULL) ORDER BY m.n DESC LIMIT ?7"
 );
+pub(super) const COUNT: &str =
+    "SELECT count(*) FROM memories WHERE tk = ?1 AND owner = ?2 AND kind = ?3 AND dormant_at IS NULL";
 pub(super) const UNDER_WORD: &str =
     "SELECT n, times, length FROM memory_words WHERE drawer = ?1 AND word = ?2 ORDER BY n DESC LIMIT ?3";
 
@@ -46,6 +48,23 @@ pub(super) fn memory(db: &Connection, tenant: &TenantId, id: &str) -> rusqlite::
     ))?
     .query_row([tenant.as_str(), id], |row| read(row).map(|(_, memory)| memory))
     .optional()
+}
+
+/// Those of these that are there.
+pub(super) fn at(db: &Connection, tenant: &TenantId, ids: &[String]) -> rusqlite::Result<Vec<Memory>> {
+    ids.iter().filter_map(|id| memory(db, tenant, id).transpose()).collect()
+}
+
+pub(super) fn by_number(db: &Connection, n: i64) -> rusqlite::Result<Memory> {
+    db.prepare_cached(concat!("SELECT ", columns!(), " FROM memories m WHERE m.n = ?1"))?
+        .query_row([n], |row| read(row).map(|(_, memory)| memory))
+}
+
+/// How many of a kind are brought up.
+pub(super) fn count(db: &Connection, tk: i64, owner: &Owner, kind: Kind) -> rusqlite::Result<u64> {
+    db.prepare_cached(COUNT)?
+        .query_row(params![tk, owner.as_str(), kind.as_str()], |row| row.get::<_, i64>(0))
+        .map(|count| u64::try_from(count).unwrap_or(0))
 }
 
 pub(super) fn memories(db: &Connection, tk: i64, query: &MemoryQuery) -> rusqlite::Result<Page<Memory, i64>> {
@@ -114,7 +133,7 @@ fn since(query: &MemoryQuery) -> i64 {
     query.since.map_or(i64::MIN, Timestamp::as_micros)
 }
 
-/// Writes a memory whole. Its words are filed anew only if they are others.
+/// Writes a memory whole. Its words are filed anew, and what a model made of them goes, only if they are others.
 pub(super) fn put(db: &Connection, tk: i64, memory: &Memory) -> rusqlite::Result<()> {
     let filing = Filing::of(tk, memory);
     let line = filing.line();
@@ -125,7 +144,9 @@ pub(super) fn put(db: &Connection, tk: i64, memory: &Memory) -> rusqlite::Result
              words) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) ON CONFLICT (tk, id) DO UPDATE SET \
              owner = excluded.owner, kind = excluded.kind, created_at = excluded.created_at, \
              last_referenced_at = excluded.last_referenced_at, dormant_at = excluded.dormant_at, \
-             body = excluded.body, drawer = excluded.drawer, words = excluded.words RETURNING n",
+             body = excluded.body, drawer = excluded.drawer, words = excluded.words, \
+             embedded_by = CASE WHEN drawer = excluded.drawer AND words = excluded.words THEN embedded_by ELSE '' END, \
+             vector = CASE WHEN drawer = excluded.drawer AND words = excluded.words THEN vector END RETURNING n",
         )?
         .query_row(
             params![
@@ -160,6 +181,36 @@ pub(super) fn remove(db: &Connection, tk: i64, id: &str) -> rusqlite::Result<()>
     let Some(before) = filed(db, tk, id)? else { return Ok(()) };
     take_out(db, &before)?;
     db.prepare_cached("DELETE FROM memories WHERE n = ?1")?.execute([before.n]).map(drop)
+}
+
+/// Forgets everything of an owner.
+pub(super) fn remove_of(db: &Connection, tk: i64, owner: &Owner) -> rusqlite::Result<()> {
+    let mut take = db.prepare_cached(
+        "DELETE FROM memory_words WHERE drawer = ?1 AND n IN (SELECT n FROM memories WHERE tk = ?2 AND owner = ?3)",
+    )?;
+    for drawer in recall::drawers_of(tk, owner) {
+        take.execute(params![drawer, tk, owner.as_str()])?;
+    }
+    db.prepare_cached("DELETE FROM memories WHERE tk = ?1 AND owner = ?2")?
+        .execute(params![tk, owner.as_str()])
+        .map(drop)
+}
+
+/// Hands facts and arcs of one owner to another, from drawer to drawer.
+pub(super) fn hand_over(db: &Connection, tk: i64, from: &Owner, into: &Owner) -> rusqlite::Result<()> {
+    let mut refile = db.prepare_cached(
+        "UPDATE memory_words SET drawer = ?2 WHERE drawer = ?1 AND n IN \
+         (SELECT n FROM memories WHERE tk = ?3 AND owner = ?4 AND drawer = ?1 AND kind <> 'profile')",
+    )?;
+    let mut hand = db.prepare_cached(
+        "UPDATE memories SET owner = ?5, drawer = ?2 WHERE tk = ?3 AND owner = ?4 AND drawer = ?1 \
+         AND kind <> 'profile'",
+    )?;
+    for (old, new) in recall::drawers_of(tk, from).into_iter().zip(recall::drawers_of(tk, into)) {
+        refile.execute(params![old, new, tk, from.as_str()])?;
+        hand.execute(params![old, new, tk, from.as_str(), into.as_str()])?;
+    }
+    Ok(())
 }
 
 pub(super) fn remove_all(db: &Connection, tk: i64) -> rusqlite::Result<()> {

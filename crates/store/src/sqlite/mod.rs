@@ -33,6 +33,7 @@ mod sessions;
 mod sweep;
 mod talk;
 mod tenants;
+mod vectors;
 mod writer;
 
 #[cfg(test)]
@@ -51,13 +52,14 @@ use sederunt_core::event::{EventPage, EventQuery};
 use sederunt_core::feedback::Rating;
 use sederunt_core::library::{Doc, DocQuery, Kind};
 use sederunt_core::live::{Delta, Hub};
-use sederunt_core::memory::Memory;
+use sederunt_core::memory::vector::Vector;
+use sederunt_core::memory::{self, Memory, Owner};
 use sederunt_core::people::{Audit, FoundKey, Identity, Key, SecretHash, Share, Tenant, User};
 use sederunt_core::safety::record::CrisisRecord;
 use sederunt_core::session::query::{Page, SessionQuery};
 use sederunt_core::store::{
     AuditLine, Change, Committed, Due, Hit, IdemKey, MemoryQuery, Record, RecordsKept, Refusal, Replay,
-    SearchQuery, Store, Vitals,
+    SearchQuery, Store, VectorQuery, Vectors, Vitals,
 };
 use sederunt_core::talk::Talk;
 use sederunt_core::work::queue::{Bucket, QueueCounts, QueueItem, QueueOf};
@@ -362,6 +364,61 @@ impl Store for SqliteStore {
         async move {
             self.carried_over().await?;
             self.near(move |db| memories::memory(db, tenant, id)).await
+        }
+        .boxed()
+    }
+
+    fn memories_at<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        ids: &'a [String],
+    ) -> BoxFuture<'a, Result<Vec<Memory>>> {
+        async move {
+            self.carried_over().await?;
+            self.near(move |db| memories::at(db, tenant, ids)).await
+        }
+        .boxed()
+    }
+
+    fn count_memories<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        owner: &'a Owner,
+        kind: memory::Kind,
+    ) -> BoxFuture<'a, Result<u64>> {
+        let owner = owner.clone();
+        self.beside(tenant, move |db, tk| memories::count(db, tk, &owner, kind)).boxed()
+    }
+
+    fn vectors<'a>(&'a self, tenant: &'a TenantId, query: VectorQuery) -> BoxFuture<'a, Result<Vectors>> {
+        self.beside(tenant, move |db, tk| vectors::vectors(db, tk, &query)).boxed()
+    }
+
+    fn keep_vectors<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        model: &'a str,
+        made: Vec<(Memory, Option<Vector>)>,
+    ) -> BoxFuture<'a, Result<()>> {
+        async move {
+            self.carried_over().await?;
+            let Some(tk) = self.near(|db| tenants::key_of(db, tenant)).await? else { return Ok(()) };
+            let (annex, model) = (self.annex.clone(), model.to_owned());
+            let keep = move || annex.write(Side::Memory, |db| vectors::keep(db, tk, &model, &made));
+            tokio::task::spawn_blocking(keep).await.map_err(Error::internal)?
+        }
+        .boxed()
+    }
+
+    fn unembedded<'a>(
+        &'a self,
+        model: &'a str,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<(TenantId, Memory)>>> {
+        let model = model.to_owned();
+        async move {
+            self.carried_over().await?;
+            self.readers.far(move |db| vectors::missing(db, &model, limit).map_err(report)).await
         }
         .boxed()
     }

@@ -45,6 +45,8 @@ pub(super) fn check(db: &Connection, tk: i64, change: &Change) -> Result<(), Tro
             // They go to other files, which nobody writes to from here: there is nothing to ask.
             Record::PutMemory(_)
             | Record::DropMemory { .. }
+            | Record::DropMemories { .. }
+            | Record::MoveMemories { .. }
             | Record::AddRating(_)
             | Record::AddCrisis(_)
             | Record::HoldCrisis { .. } => Ok(()),
@@ -177,6 +179,8 @@ fn write_one(db: &Connection, tk: i64, record: &Record, now: Timestamp) -> rusql
         // Left as errands: see `errands`.
         Record::PutMemory(_)
         | Record::DropMemory { .. }
+            | Record::DropMemories { .. }
+            | Record::MoveMemories { .. }
         | Record::AddRating(_)
         | Record::AddCrisis(_)
         | Record::HoldCrisis { .. } => Ok(()),

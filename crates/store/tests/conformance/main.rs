@@ -61,3 +61,4 @@ mod stores;
 mod sweep;
 mod talk;
 mod tenants;
+mod vectors;

@@ -23,6 +23,8 @@ on_each_store! {
     nothing_in_words_is_an_operator,
     memories_of_two_tenants_never_meet,
     a_change_takes_its_memories_along_in_their_order,
+    everything_of_an_owner_is_forgotten_at_once,
+    what_is_handed_over_is_found_under_its_new_owner,
     whatever_was_acknowledged_is_seen;
     durable: memories_outlive_the_process,
     a_copy_carries_memories_and_goes_on_after_them,
@@ -346,4 +348,46 @@ async fn a_copy_carries_memories_and_goes_on_after_them(store: &TestStore) {
     copy.remember(fact("a", "ann", "coffee")).await;
     assert_eq!(copy.recalled(by(&["green"])).await, [""; 0], "what was copied is filed as it was");
     copy.remove().await;
+}
+
+/// Facts, one of them dormant, an arc and a profile.
+async fn filled(store: &TestStore, name: &str) {
+    let id = |what: &str| format!("{what} of {name}");
+    store.remember(fact(&id("tea"), name, "tea")).await;
+    let dormant_at = Some(Timestamp::from_micros(1));
+    store.remember(Memory { dormant_at, ..fact(&id("milk"), name, "milk") }).await;
+    store.remember(arc(&id("arc"), name, "the garden", "2026-11-10T00:00:00Z")).await;
+    store.remember(Memory { id: id("profile"), ..profile(name, "be brief") }).await;
+}
+
+async fn everything_of_an_owner_is_forgotten_at_once(store: &TestStore) {
+    filled(store, "ann").await;
+    filled(store, "ben").await;
+    store.record(Record::DropMemories { owner: owner("ann") }).await;
+    assert_eq!(store.recalled(MemoryQuery { dormant: true, ..of("ann") }).await, [""; 0]);
+    for id in ["tea of ann", "milk of ann", "profile of ann"] {
+        assert_eq!(store.named_memory(id).await, None, "{id}");
+    }
+    assert_eq!(store.recalled(MemoryQuery { dormant: true, ..of("ben") }).await.len(), 4);
+    store.remember(fact("new", "ann", "tea")).await;
+    assert_eq!(store.recalled(MemoryQuery { dormant: true, ..by(&["tea", "garden"]) }).await, ["new"]);
+}
+
+async fn what_is_handed_over_is_found_under_its_new_owner(store: &TestStore) {
+    filled(store, "ann").await;
+    filled(store, "ben").await;
+    for _ in 0..2 {
+        store.record(Record::MoveMemories { from: owner("ben"), into: owner("ann") }).await;
+        let all = MemoryQuery { dormant: true, ..of("ann") };
+        let mut found = store.recalled(all).await;
+        found.sort();
+        let both = ["arc of ann", "arc of ben", "milk of ann", "milk of ben", "profile of ann"];
+        assert_eq!(found, [&both[..], &["tea of ann", "tea of ben"]].concat());
+        assert_eq!(store.recalled(of("ben")).await, ["profile of ben"], "a profile is one per owner");
+        let mut tea = store.recalled(by(&["tea"])).await;
+        tea.sort();
+        assert_eq!(tea, ["tea of ann", "tea of ben"]);
+    }
+    store.remember(fact("tea of ben", "ann", "coffee")).await;
+    assert_eq!(store.recalled(by(&["tea"])).await, ["tea of ann"], "it is filed where it says it is");
 }

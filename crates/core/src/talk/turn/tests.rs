@@ -132,6 +132,19 @@ fn a_dead_turn_is_closed_in_the_log_and_the_next_one_works() {
 }
 
 #[test]
+fn a_dead_turn_leaves_the_state_that_its_log_tells_of() {
+    let mut talk = sat(1);
+    talk.state.touch(&Fields::default().with("route", "talk".into()).with("diagnostics", json!({"a": 1})));
+    let session = running(-1);
+    let swept = interrupted(&session, &talk).unwrap();
+    let Ok(Begin::Started(next)) = begun(&session, &talk, OnBusy::Queue) else { panic!("no turn begins") };
+    for plan in [&swept, &*next] {
+        assert_eq!(plan.talk.state.get("route"), None, "what describes a turn is gone with the next");
+        assert!(plan.talk.state.at("diagnostics", "a").is_some());
+    }
+}
+
+#[test]
 fn a_sitting_that_was_silent_for_too_long_is_ended_first() {
     let silent = 60_000_000;
     assert!(matches!(begun(&talking(Status::Idle), &sat(silent), OnBusy::Queue), Ok(Begin::EndFirst)));

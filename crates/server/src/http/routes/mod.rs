@@ -5,6 +5,7 @@ pub mod agents;
 pub mod approvals;
 pub mod bundle;
 pub mod chat;
+pub mod crises;
 pub mod criteria;
 pub mod entities;
 pub mod events;

@@ -34,10 +34,10 @@ pub async fn session(
     let told = app.talker.voice_session(&caller.actor, &id, asked.user_id.as_deref()).await?;
     Ok(Json(VoiceSession {
         thread_id: id.to_string(),
+        client_secret: told.client_secret().map(str::to_owned),
         instructions: told.instructions,
         tools: Raw(told.tools),
         memory_text: told.memory_text,
-        client_secret: None,
     }))
 }
 

@@ -240,8 +240,8 @@ pub struct MemoryStatus {
 impl From<CoreStatus> for MemoryStatus {
     fn from(status: CoreStatus) -> Self {
         Self {
-            facts: Count(status.facts as u64),
-            arcs: Count(status.arcs as u64),
+            facts: Count(status.facts),
+            arcs: Count(status.arcs),
             rules: Count(status.rules as u64),
             recall_enabled: status.recall_enabled,
             session_feedback_count: Count(status.session_feedback_count),

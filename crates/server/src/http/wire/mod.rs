@@ -4,6 +4,7 @@
 //! and nothing of the product reaches a client unless it is written down here.
 
 pub mod approval;
+pub mod crisis;
 pub mod error;
 pub mod event;
 pub mod library;

@@ -27,7 +27,7 @@ pub struct VoiceSession {
     pub tools: Raw,
     /// How the person wants to be talked to; empty in incognito.
     pub memory_text: String,
-    /// A short-lived secret of the realtime provider; null where none is set up.
+    /// A short-lived secret of the realtime provider; null where none is set up, or none was given.
     pub client_secret: Option<String>,
 }
 

@@ -38,10 +38,17 @@ CREATE TABLE {schema}_memory.memories (
     -- Where it is filed, and under which words: what to take out again.
     drawer             bigint NOT NULL,
     words              text NOT NULL,
+    -- The model that looked at it last, if any did; what it made of it, as numbers of 32 bits, low byte first; and the
+    -- place of that among the owner's.
+    embedded_by        text COLLATE "C" NOT NULL DEFAULT '',
+    vector             bytea,
+    embedded_n         bigint NOT NULL DEFAULT 0,
     PRIMARY KEY (tk, n)
 );
 CREATE UNIQUE INDEX memories_id ON {schema}_memory.memories (tk, id);
 CREATE INDEX memories_owner ON {schema}_memory.memories (tk, owner, kind, n);
+CREATE INDEX memories_vector ON {schema}_memory.memories (tk, owner, embedded_by, embedded_n) WHERE vector IS NOT NULL;
+CREATE INDEX memories_model ON {schema}_memory.memories (embedded_by) WHERE dormant_at IS NULL AND kind <> 'profile';
 -- Full text, in an index that works below a policy, which no index on tsvector does. A drawer is an owner's memories of
 -- one kind, so a word that everybody has is as quickly looked up as one that nobody else has, and the newest under a
 -- word can be had without the rest of them.
@@ -134,13 +141,14 @@ BEGIN
         EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON %s TO sederunt_app', name);
     END LOOP;
 END $$;
-GRANT USAGE ON SCHEMA {schema}_memory TO sederunt_app;
-GRANT USAGE ON SCHEMA {schema}_crisis, {schema}_feedback TO sederunt_app, sederunt_scan;
+GRANT USAGE ON SCHEMA {schema}_memory, {schema}_crisis, {schema}_feedback TO sederunt_app, sederunt_scan;
 GRANT SELECT ON installation TO sederunt_scan;
 
 -- Sweeps and purges look across tenants, at keys and times alone.
 CREATE POLICY scan ON talks FOR SELECT TO sederunt_scan USING (true);
 GRANT SELECT (tk, sk, active_at, waiting) ON talks TO sederunt_scan;
+CREATE POLICY scan ON {schema}_memory.memories FOR SELECT TO sederunt_scan USING (true);
+GRANT SELECT (tk, id, kind, dormant_at, embedded_by) ON {schema}_memory.memories TO sederunt_scan;
 CREATE POLICY scan ON {schema}_crisis.crisis_log FOR SELECT TO sederunt_scan USING (true);
 GRANT SELECT (tk, detected_at, held_until) ON {schema}_crisis.crisis_log TO sederunt_scan;
 CREATE POLICY scan ON {schema}_feedback.session_feedback FOR SELECT TO sederunt_scan USING (true);

@@ -1,0 +1,220 @@
+//! What memories are like a message in meaning, where a model of meaning is configured. Vectors are made behind the
+//! commits, by whoever finds one missing; a turn asks for that of its message alone, waits for it shortly, and goes by
+//! words where it does not come. What is compared stands ready in memory, an owner's vectors at a time.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
+use sederunt_core::memory::vector::{Shelf, Vector};
+use sederunt_core::memory::{Memory, Owner};
+use sederunt_core::store::{Store, VectorQuery};
+use sederunt_core::{Error, TenantId, limits as core_limits};
+
+use super::Talker;
+use crate::limits;
+use crate::model;
+use crate::model::embed::Embedder;
+
+/// A model of meaning, and what it made of memories.
+#[derive(Debug)]
+pub struct Likeness {
+    embedder: Embedder,
+    /// How alike a memory must be to a message, as a cosine.
+    min: f32,
+    shelves: Mutex<Shelves>,
+    /// Somebody makes what is missing.
+    busy: AtomicBool,
+}
+
+/// Shelves by whose they are, with when they were last asked.
+#[derive(Debug, Default)]
+struct Shelves {
+    kept: HashMap<(TenantId, Owner), Kept>,
+    asked: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Kept {
+    shelf: Arc<Shelf>,
+    /// How many vectors the store had, and the number of the newest.
+    count: u64,
+    newest: i64,
+    asked: u64,
+}
+
+impl Likeness {
+    pub fn new(embedder: Embedder, min: Option<f32>) -> Self {
+        Self {
+            embedder,
+            min: min.unwrap_or(limits::LIKENESS_MIN),
+            shelves: Mutex::default(),
+            busy: AtomicBool::new(false),
+        }
+    }
+
+    /// The ids of an owner's memories that are like a text, the likest first. `None`: that cannot be said now.
+    pub(super) async fn like(
+        &self,
+        store: &dyn Store,
+        tenant: &TenantId,
+        owner: &Owner,
+        text: &str,
+    ) -> Result<Option<Vec<String>>, Error> {
+        let shelf = self.shelf(store, tenant, owner).await?;
+        if shelf.is_empty() {
+            return Ok(Some(Vec::new()));
+        }
+        let texts = [text];
+        let asked = self.embedder.embed(&texts);
+        match tokio::time::timeout(limits::EMBED_MESSAGE_MAX, asked).await {
+            Ok(Ok(vectors)) => {
+                Ok(vectors.first().map(|vector| shelf.nearest(vector, self.min, limits::RECALL_CANDIDATES)))
+            }
+            Ok(Err(error)) => {
+                tracing::debug!(target: "sederunt::talk", %error, "a message has no vector");
+                Ok(None)
+            }
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// An owner's vectors as the store has them now: what is new since the last time is added, and where anything
+    /// went they are read anew.
+    async fn shelf(&self, store: &dyn Store, tenant: &TenantId, owner: &Owner) -> Result<Arc<Shelf>, Error> {
+        let key = (tenant.clone(), owner.clone());
+        let known = self.shelves.lock().asked(&key);
+        let read = async |after| {
+            let query = VectorQuery {
+                owner: owner.clone(),
+                model: self.embedder.model().to_owned(),
+                after,
+                limit: core_limits::VECTORS_COMPARED_MAX,
+            };
+            store.vectors(tenant, query).await
+        };
+        let mut found = read(known.newest).await?;
+        let mut kept = known;
+        if found.kept != kept.count + found.items.len() as u64 {
+            kept = Kept::default();
+            found = read(0).await?;
+        } else if found.items.is_empty() {
+            return Ok(kept.shelf);
+        }
+        let shelf = Arc::make_mut(&mut kept.shelf);
+        for one in &found.items {
+            shelf.put(&one.memory, &one.vector);
+            kept.newest = one.number;
+        }
+        kept.count = found.kept;
+        let shelf = kept.shelf.clone();
+        self.shelves.lock().keep(key, kept);
+        Ok(shelf)
+    }
+
+    /// Makes vectors of memories that have none of this model, until none is missing or it does not answer. Says how
+    /// many were made.
+    async fn make_missing(&self, store: &dyn Store) -> Result<usize, Error> {
+        let mut made = 0;
+        loop {
+            let missing = store.unembedded(self.embedder.model(), limits::EMBED_TEXTS_MAX).await?;
+            if missing.is_empty() {
+                return Ok(made);
+            }
+            let Some(vectors) = self.vectors_of(&missing).await else { return Ok(made) };
+            made += vectors.iter().flatten().count();
+            let mut by_tenant: HashMap<TenantId, Vec<(Memory, Option<Vector>)>> = HashMap::new();
+            for ((tenant, memory), vector) in missing.into_iter().zip(vectors) {
+                by_tenant.entry(tenant).or_default().push((memory, vector));
+            }
+            for (tenant, made) in by_tenant {
+                store.keep_vectors(&tenant, self.embedder.model(), made).await?;
+            }
+        }
+    }
+
+    /// `None` where nobody answers. What is refused is asked for once more by itself, so that one text that a model
+    /// does not take keeps no other from its vector.
+    async fn vectors_of(&self, missing: &[(TenantId, Memory)]) -> Option<Vec<Option<Vector>>> {
+        let texts: Vec<String> = missing.iter().map(|(_, memory)| memory.text()).collect();
+        let all: Vec<&str> = texts.iter().map(String::as_str).collect();
+        match self.made(&all).await {
+            Ok(vectors) => return Some(vectors.into_iter().map(Some).collect()),
+            Err(error) if !is_about_the_text(&error) => {
+                tracing::warn!(target: "sederunt::talk", %error, "memories have no vectors yet");
+                return None;
+            }
+            Err(_) => {}
+        }
+        let mut vectors = Vec::with_capacity(all.len());
+        for text in all {
+            vectors.push(match self.made(&[text]).await {
+                Ok(vectors) => vectors.into_iter().next(),
+                Err(error) if is_about_the_text(&error) => None,
+                Err(_) => return None,
+            });
+        }
+        Some(vectors)
+    }
+
+    async fn made(&self, texts: &[&str]) -> Result<Vec<Vector>, model::Error> {
+        let made = self.embedder.embed(texts);
+        let made = tokio::time::timeout(limits::EMBED_IDLE_MAX, made).await;
+        made.unwrap_or(Err(model::Error::TimedOut(model::Wait::Total)))
+    }
+}
+
+/// Whether another text might have been taken.
+fn is_about_the_text(error: &model::Error) -> bool {
+    matches!(error, model::Error::TooLong | model::Error::Refused { status: 400 | 413 | 422, .. })
+}
+
+impl Shelves {
+    fn asked(&mut self, key: &(TenantId, Owner)) -> Kept {
+        self.asked += 1;
+        let Some(kept) = self.kept.get_mut(key) else { return Kept::default() };
+        kept.asked = self.asked;
+        kept.clone()
+    }
+
+    /// Keeps a shelf, and lets go of those that were asked for longest ago where there is no room for all.
+    fn keep(&mut self, key: (TenantId, Owner), kept: Kept) {
+        self.asked += 1;
+        self.kept.insert(key, Kept { asked: self.asked, ..kept });
+        let mut bytes: usize = self.kept.values().map(|kept| kept.shelf.bytes()).sum();
+        while bytes > limits::SHELVES_BYTES_MAX
+            && let Some(oldest) =
+                self.kept.iter().min_by_key(|(_, kept)| kept.asked).map(|(key, _)| key.clone())
+        {
+            bytes -= self.kept.remove(&oldest).map_or(bytes, |kept| kept.shelf.bytes());
+        }
+    }
+}
+
+impl Talker {
+    /// Makes vectors that are missing, where there is a model for them. One at a time is enough: whoever is at it
+    /// already finds the rest.
+    pub async fn make_vectors(&self) -> Result<usize, Error> {
+        let Some(likeness) = &self.settings.likeness else { return Ok(0) };
+        if likeness.busy.swap(true, Ordering::AcqRel) {
+            return Ok(0);
+        }
+        let made = likeness.make_missing(&**self.engine.store()).await;
+        likeness.busy.store(false, Ordering::Release);
+        made
+    }
+
+    /// The same, while nobody waits for it.
+    pub(super) fn make_vectors_soon(&self) {
+        if self.settings.likeness.is_none() {
+            return;
+        }
+        let this = self.clone();
+        tokio::spawn(async move {
+            if let Err(error) = this.make_vectors().await {
+                tracing::warn!(target: "sederunt::talk", code = error.code(), "memories have no vectors yet");
+            }
+        });
+    }
+}

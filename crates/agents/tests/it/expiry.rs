@@ -1,0 +1,186 @@
+//! Somebody speaks at the very moment at which their sitting expires, while two keepers look for what has: a sitting
+//! ends once or goes on, and never under a turn.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use futures_util::future::{BoxFuture, join_all};
+use sederunt_agents::executor::Kit;
+use sederunt_agents::model::{self, Delta, Heard, Model, Reply as Spoken, Request, Stop, Usage};
+use sederunt_agents::outbound::{Allow, Outbound};
+use sederunt_agents::talk::{Settings, Talker};
+use sederunt_core::access::Actor;
+use sederunt_core::clock::SystemClock;
+use sederunt_core::engine::{self, Engine, Post};
+use sederunt_core::event::{Event, EventQuery};
+use sederunt_core::json::Json;
+use sederunt_core::limits::SITTING_IDLE_AFTER;
+use sederunt_core::live::Hub;
+use sederunt_core::memory::Kind;
+use sederunt_core::session::SourceKind;
+use sederunt_core::{SessionId, Timestamp};
+use sederunt_store::postgres::{PostgresOptions, PostgresStore};
+use sederunt_store::sqlite::{Place, SqliteOptions, SqliteStore};
+
+use crate::wire::SOON;
+
+const ROUNDS: usize = 2_000;
+/// Conversations that are raced for at once.
+const THREADS: usize = 50;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_turn_at_the_moment_of_expiry_is_never_ended_under_on_sqlite() {
+    let clock = Arc::new(SystemClock::default());
+    let hub = Arc::new(Hub::default());
+    let options = SqliteOptions { place: Place::Memory, clock: clock.clone(), hub: hub.clone() };
+    let store = SqliteStore::open(options).unwrap();
+    let engine = || Engine::new(store.clone(), hub.clone(), engine::Settings::default());
+    race([engine(), engine()], &clock).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_turn_at_the_moment_of_expiry_is_never_ended_under_on_postgres() {
+    let clock = Arc::new(SystemClock::default());
+    let schema = format!("expiry_{}", uuid::Uuid::now_v7().simple());
+    let first = node(&schema, &clock).await;
+    race([first, node(&schema, &clock).await], &clock).await;
+}
+
+async fn node(schema: &str, clock: &Arc<SystemClock>) -> Engine {
+    let url = std::env::var("SEDERUNT_TEST_POSTGRES")
+        .expect("SEDERUNT_TEST_POSTGRES is not set: run the tests by `make test` or scripts/with-postgres");
+    let hub = Arc::new(Hub::default());
+    let options = PostgresOptions {
+        url,
+        schema: schema.to_owned(),
+        clock: clock.clone(),
+        hub: hub.clone(),
+        migrate: true,
+        pool_size: 6,
+    };
+    Engine::new(PostgresStore::open(options).await.unwrap(), hub, engine::Settings::default())
+}
+
+/// A model that lets everybody else go first before it answers.
+#[derive(Debug)]
+struct Unhurried;
+
+impl Model for Unhurried {
+    fn run<'a>(
+        &'a self,
+        request: &'a Request,
+        heard: Heard<'a>,
+    ) -> BoxFuture<'a, Result<Spoken, model::Error>> {
+        Box::pin(async move {
+            for _ in 0..32 {
+                tokio::task::yield_now().await;
+            }
+            let text = match request.instructions.starts_with("Summarise") {
+                true => r#"{"summary": "They talked."}"#,
+                false => "Go on.",
+            };
+            heard(Delta::Text(text.to_owned()));
+            let (thinking, calls) = (String::new(), Vec::new());
+            Ok(Spoken { text: text.to_owned(), thinking, calls, usage: Usage::default(), stop: Stop::End })
+        })
+    }
+}
+
+fn talker(engine: Engine) -> Talker {
+    let mut kit = Kit::plain(Outbound::new(Allow::default()).unwrap());
+    let model: Arc<dyn Model> = Arc::new(Unhurried);
+    kit.named = BTreeMap::from([("scripted:unhurried".to_owned(), model)]);
+    kit.default_model = "scripted:unhurried".to_owned();
+    Talker::new(engine, Arc::new(kit), Settings::default())
+}
+
+async fn race(engines: [Engine; 2], clock: &SystemClock) {
+    let me = Arc::new(Actor::local(SourceKind::Api));
+    let talkers = engines.map(talker);
+    let mut threads = Vec::new();
+    for n in 0..THREADS {
+        threads.push(talkers[0].open(&me, &format!("t{n}"), None).await.unwrap());
+    }
+    let say = async |n: usize, id: &SessionId| {
+        let talker = &talkers[n % 2];
+        let taken = talker.post(&me, id, Post::text("I think about the harvest.").unwrap(), None).await;
+        let reply = talker.reply_to(&me, taken.unwrap()).await.unwrap();
+        assert_eq!(reply.text, "Go on.");
+    };
+    let mut took = Duration::ZERO;
+    for _ in 0..ROUNDS / THREADS {
+        // The earliest of the last batch has expired by now, and the latest has not.
+        clock.advance(SITTING_IDLE_AFTER.saturating_sub(took / 2));
+        let (start, over) = (Instant::now(), AtomicBool::new(false));
+        let keep = async |talker: &Talker| {
+            while !over.load(Ordering::SeqCst) {
+                talker.keep().await.unwrap();
+                tokio::task::yield_now().await;
+            }
+        };
+        let speak = async {
+            join_all(threads.iter().enumerate().map(|(n, id)| say(n, id))).await;
+            over.store(true, Ordering::SeqCst);
+        };
+        let all = async { tokio::join!(speak, keep(&talkers[0]), keep(&talkers[1])) };
+        tokio::time::timeout(SOON, all).await.expect("everybody is answered");
+        took = start.elapsed();
+    }
+    let (mut ended, mut went_on) = (0, 0);
+    for id in &threads {
+        let told = tell(talkers[0].engine(), &me, id).await;
+        ended += told.ended;
+        went_on += told.turns - told.begun;
+    }
+    assert!(ended.min(went_on) >= ROUNDS / 20, "{ended} sittings ended, {went_on} turns went on with one");
+}
+
+/// What a log tells of its sittings.
+#[derive(Default)]
+struct Told {
+    begun: usize,
+    ended: usize,
+    turns: usize,
+}
+
+async fn tell(engine: &Engine, me: &Actor, id: &SessionId) -> Told {
+    let query = EventQuery { limit: 1_000, ..EventQuery::default() };
+    let events = engine.read(me, id, query).await.unwrap().events;
+    let (mut told, mut running, mut arcs) = (Told::default(), false, HashSet::new());
+    let mut active_at = Timestamp::default();
+    let metadata = |event: &Event| event.metadata.as_ref().map(Json::value).unwrap_or_default();
+    for event in &events {
+        match event.kind.as_str() {
+            "session.sitting_started" => told.begun += 1,
+            "user.message" => running = true,
+            "session.turn" => {
+                assert_eq!(metadata(event)["outcome"], "answered", "{id}: {event:?}");
+                running = false;
+                active_at = event.at;
+                told.turns += 1;
+            }
+            "session.sitting_ended" => {
+                assert!(!running, "{id}: a sitting was ended under its turn, at {}", event.sequence);
+                let silent = active_at.plus(SITTING_IDLE_AFTER) <= event.at;
+                assert!(silent, "{id}: a sitting was ended that was not silent, at {}", event.sequence);
+                told.ended += 1;
+                if let Some(arc) = metadata(event)["arc_id"].as_str() {
+                    assert!(arcs.insert(arc.to_owned()), "{id}: {arc} was left by two sittings");
+                }
+            }
+            _ => {}
+        }
+        assert!((0..=1).contains(&(told.begun - told.ended)), "{id}: at {}", event.sequence);
+    }
+    assert_eq!(told.turns, ROUNDS / THREADS, "{id}: every message had its turn");
+    let owner = engine.memory_owner(me, Some(id), None).await.unwrap();
+    let kept = engine.memories(me, &owner, Kind::Arc, None, 1_000).await.unwrap().items;
+    assert_eq!(
+        kept.into_iter().map(|arc| arc.id).collect::<HashSet<_>>(),
+        arcs,
+        "{id}: one arc for each end"
+    );
+    told
+}

@@ -1,0 +1,101 @@
+//! Holding records of crises beyond their time, as a court, a complaint or an audit may ask for. A hold only ever makes
+//! a record stay longer.
+
+use std::collections::HashSet;
+
+use super::Engine;
+use super::people::audit;
+use crate::access::{self, Actor, Verb};
+use crate::error::{Error, Result};
+use crate::ids::SessionId;
+use crate::limits;
+use crate::safety::codes::HoldReason;
+use crate::store::{Change, Record};
+use crate::time::Timestamp;
+
+/// Which records to hold, and until when.
+#[derive(Clone, Debug)]
+pub struct Hold {
+    /// A day (`2027-01-31`), all of which counts, or a time.
+    pub until: String,
+    /// Those of one conversation; of the whole tenant without it.
+    pub thread: Option<SessionId>,
+    pub reason: HoldReason,
+}
+
+impl Engine {
+    /// Keeps the crises of a tenant, or of one conversation, from being purged until then. Says how many there are.
+    pub async fn hold_crises(&self, actor: &Actor, hold: &Hold) -> Result<u64> {
+        access::check_general(actor, Verb::Administer)?;
+        let now = self.store.now().await?;
+        let until = held_until(&hold.until, now)?;
+        let opaque = match &hold.thread {
+            Some(id) => Some(self.opaque().await?.of(&actor.tenant, id.as_str())),
+            None => None,
+        };
+        let (mut from, mut seen) = (Timestamp::from_micros(0), HashSet::new());
+        let mut held = 0;
+        loop {
+            let limit = limits::PAGE_ROWS_MAX;
+            let page =
+                self.store.crises(&actor.tenant, from, Timestamp::from_micros(i64::MAX), limit).await?;
+            let full = page.len() == limit;
+            let new: Vec<_> = page.into_iter().filter(|crisis| seen.insert(crisis.id)).collect();
+            let Some(last) = new.last().map(|crisis| crisis.detected_at) else { return Ok(held) };
+            let meant =
+                new.iter().filter(|one| opaque.as_ref().is_none_or(|id| *id == one.session_id_opaque));
+            let mut change = Change::new(actor.tenant.clone());
+            for crisis in meant {
+                let id = crisis.id.to_string().into();
+                change = change.record(Record::HoldCrisis { id, until, reason: hold.reason });
+            }
+            held += change.records.len() as u64;
+            if !change.records.is_empty() {
+                let target = opaque.as_ref().map_or("all", |id| id.as_str());
+                self.commit(change.audited(audit(actor, "crisis.hold", target))).await?;
+            }
+            if !full {
+                return Ok(held);
+            }
+            from = last;
+        }
+    }
+}
+
+/// The end of a day, or a time, within reach.
+fn held_until(text: &str, now: Timestamp) -> Result<Timestamp> {
+    let day = Timestamp::parse(&format!("{text}T00:00:00Z")).map(|day| day.plus(DAY));
+    let until = day
+        .or_else(|| Timestamp::parse(text))
+        .ok_or_else(|| Error::invalid("until", "must be a day such as 2027-01-31, or a time"))?;
+    if until <= now || until > now.plus(limits::CRISIS_HELD_MAX) {
+        return Err(Error::invalid("until", "must lie ahead, and not more than ten years"));
+    }
+    Ok(until)
+}
+
+const DAY: std::time::Duration = std::time::Duration::from_secs(24 * 3600);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hold_ends_with_its_day_and_within_ten_years() {
+        let now = Timestamp::parse("2026-11-16T08:00:00Z").unwrap();
+        let table = [
+            ("2026-11-16", Some("2026-11-17T00:00:00.000000Z")),
+            ("2027-01-31", Some("2027-02-01T00:00:00.000000Z")),
+            ("2027-01-31T12:00:00Z", Some("2027-01-31T12:00:00.000000Z")),
+            ("2036-11-10", Some("2036-11-11T00:00:00.000000Z")),
+            ("2026-11-15", None),
+            ("2037-01-01", None),
+            ("2027-02-30", None),
+            ("soon", None),
+            ("", None),
+        ];
+        for (text, until) in table {
+            assert_eq!(held_until(text, now).ok().map(|at| at.to_string()).as_deref(), until, "{text}");
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! The crisis log: hold what is in it beyond its time.
+
+use axum::Json;
+use axum::extract::State;
+
+use crate::http::App;
+use crate::http::auth::Caller;
+use crate::http::body::Input;
+use crate::http::error::Result;
+use crate::http::wire::Count;
+use crate::http::wire::crisis::{HoldCrises, HoldDone};
+
+/// Hold crises beyond their time
+///
+/// Those of one conversation, or of the whole tenant. A hold is never shortened.
+#[utoipa::path(
+    post, path = "/api/crises/hold", operation_id = "hold_crises", tag = "memory", request_body = HoldCrises,
+    responses((status = 200, description = "How many are held", body = HoldDone))
+)]
+pub async fn hold(
+    State(app): State<App>,
+    caller: Caller,
+    input: Input<HoldCrises>,
+) -> Result<Json<HoldDone>> {
+    let held = app.engine.hold_crises(&caller.actor, &input.body.try_into()?).await?;
+    Ok(Json(HoldDone { held: Count(held) }))
+}

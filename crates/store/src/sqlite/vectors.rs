@@ -1,0 +1,85 @@
+//! What a model made of memories: numbers beside their rows, derived from what the rows say and gone with them.
+
+use rusqlite::types::Value;
+use rusqlite::{Connection, params};
+use sederunt_core::ids::TenantId;
+use sederunt_core::memory::Memory;
+use sederunt_core::memory::vector::Vector;
+use sederunt_core::store::{NumberedVector, VectorQuery, Vectors};
+
+use super::fault::unknown_word;
+use super::memories;
+use crate::recall::Filing;
+
+pub(super) const NEWEST: &str = "SELECT embedded_n, id, vector FROM memories WHERE tk = ?1 AND owner = ?2 \
+     AND embedded_by = ?3 AND embedded_n > ?4 AND vector IS NOT NULL ORDER BY embedded_n DESC LIMIT ?5";
+pub(super) const KEPT: &str = "SELECT count(*) FROM memories WHERE tk = ?1 AND owner = ?2 AND embedded_by = ?3 \
+     AND vector IS NOT NULL";
+/// What was made by other models, or by none: names before and behind this one's.
+pub(super) const BEFORE: &str = "SELECT t.id, m.n FROM memories m JOIN tenants t ON t.tk = m.tk \
+     WHERE m.dormant_at IS NULL AND m.kind <> 'profile' AND m.embedded_by < ?1 LIMIT ?2";
+pub(super) const BEHIND: &str = "SELECT t.id, m.n FROM memories m JOIN tenants t ON t.tk = m.tk \
+     WHERE m.dormant_at IS NULL AND m.kind <> 'profile' AND m.embedded_by > ?1 LIMIT ?2";
+
+pub(super) fn vectors(db: &Connection, tk: i64, query: &VectorQuery) -> rusqlite::Result<Vectors> {
+    let (owner, model) = (query.owner.as_str(), query.model.as_str());
+    let kept: i64 = db.prepare_cached(KEPT)?.query_row(params![tk, owner, model], |row| row.get(0))?;
+    let limit = i64::try_from(query.limit).unwrap_or(i64::MAX);
+    let mut items: Vec<NumberedVector> = db
+        .prepare_cached(NEWEST)?
+        .query_map(params![tk, owner, model, query.after, limit], |row| {
+            let vector = Vector::stored(row.get_ref(2)?.as_blob()?);
+            let vector = vector.ok_or_else(|| unknown_word("a vector that is none"))?;
+            Ok(NumberedVector { number: row.get(0)?, memory: row.get(1)?, vector })
+        })?
+        .collect::<rusqlite::Result<_>>()?;
+    items.reverse();
+    Ok(Vectors { kept: u64::try_from(kept).unwrap_or(0), items })
+}
+
+/// Memories that have changed since are filed elsewhere or under other words, and are left alone.
+pub(super) fn keep(
+    db: &Connection,
+    tk: i64,
+    model: &str,
+    made: &[(Memory, Option<Vector>)],
+) -> rusqlite::Result<()> {
+    let mut keep = db.prepare_cached(
+        "UPDATE memories SET embedded_by = ?3, vector = ?4, embedded_n = 1 + coalesce((SELECT max(embedded_n) \
+         FROM memories WHERE tk = ?1 AND owner = ?5 AND embedded_by = ?3 AND vector IS NOT NULL), 0) \
+         WHERE tk = ?1 AND id = ?2 AND owner = ?5 AND drawer = ?6 AND words = ?7",
+    )?;
+    for (memory, vector) in made {
+        let filing = Filing::of(tk, memory);
+        let vector = vector.as_ref().map(Vector::bytes);
+        keep.execute(params![
+            tk,
+            memory.id,
+            model,
+            vector,
+            memory.owner.as_str(),
+            filing.drawer,
+            filing.line()
+        ])?;
+    }
+    Ok(())
+}
+
+pub(super) fn missing(
+    db: &Connection,
+    model: &str,
+    limit: usize,
+) -> rusqlite::Result<Vec<(TenantId, Memory)>> {
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let mut found: Vec<(String, i64)> = Vec::new();
+    for sql in [BEFORE, BEHIND] {
+        let left = limit - i64::try_from(found.len()).unwrap_or(i64::MAX);
+        for row in db
+            .prepare_cached(sql)?
+            .query_map([Value::from(model.to_owned()), left.into()], |row| Ok((row.get(0)?, row.get(1)?)))?
+        {
+            found.push(row?);
+        }
+    }
+    found.into_iter().map(|(tenant, n)| Ok((TenantId::stored(tenant), memories::by_number(db, n)?))).collect()
+}
