@@ -50,7 +50,6 @@ fn tenants_are_apart_and_go_only_when_it_is_meant() {
 #[test]
 fn crises_are_held_until_a_day() {
     let world = World::new();
-    world.ok(&["tenants", "ls"]);
     world.ok(&["users", "create", "ada"]);
     let held = world.json(&["safety", "hold", "--until", "2030-01-31", "--reason", "audit"]);
     assert_eq!(held["held"], 0);
