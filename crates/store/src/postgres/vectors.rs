@@ -33,7 +33,8 @@ pub(super) async fn vectors(base: &Base, tenant: &TenantId, query: VectorQuery) 
     Ok(found)
 }
 
-/// Memories that have changed since are filed elsewhere or under other words, and are left alone.
+/// Memories that have changed since are filed elsewhere or under other words, and are left alone. Numbers go by the
+/// clock, so that none is given again when the newest vector has gone.
 pub(super) async fn keep(
     base: &Base,
     tenant: &TenantId,
@@ -47,8 +48,10 @@ pub(super) async fn keep(
             let filing = Filing::of(tk.into(), memory);
             let vector = vector.as_ref().map(Vector::bytes);
             tx.execute(
-                "UPDATE memories SET embedded_by = $3, vector = $4, embedded_n = 1 + coalesce((SELECT max(embedded_n)
-                     FROM memories WHERE tk = $1 AND owner = $5 AND embedded_by = $3 AND vector IS NOT NULL), 0)
+                "UPDATE memories SET embedded_by = $3, vector = $4, 
+                     embedded_n = greatest((extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
+                         1 + coalesce((SELECT max(embedded_n) FROM memories
+                             WHERE tk = $1 AND owner = $5 AND embedded_by = $3 AND vector IS NOT NULL), 0))
                  WHERE tk = $1 AND id = $2 AND owner = $5 AND drawer = $6 AND words = $7",
                 &[&tk, &memory.id, &model, &vector, &memory.owner.as_str(), &filing.drawer, &filing.line()],
             )

@@ -37,7 +37,8 @@ pub(super) fn vectors(db: &Connection, tk: i64, query: &VectorQuery) -> rusqlite
     Ok(Vectors { kept: u64::try_from(kept).unwrap_or(0), items })
 }
 
-/// Memories that have changed since are filed elsewhere or under other words, and are left alone.
+/// Memories that have changed since are filed elsewhere or under other words, and are left alone. Numbers go by the
+/// clock, so that none is given again when the newest vector has gone.
 pub(super) fn keep(
     db: &Connection,
     tk: i64,
@@ -45,8 +46,9 @@ pub(super) fn keep(
     made: &[(Memory, Option<Vector>)],
 ) -> rusqlite::Result<()> {
     let mut keep = db.prepare_cached(
-        "UPDATE memories SET embedded_by = ?3, vector = ?4, embedded_n = 1 + coalesce((SELECT max(embedded_n) \
-         FROM memories WHERE tk = ?1 AND owner = ?5 AND embedded_by = ?3 AND vector IS NOT NULL), 0) \
+        "UPDATE memories SET embedded_by = ?3, vector = ?4, \
+         embedded_n = max(CAST(unixepoch('subsec') * 1000000 AS INTEGER), 1 + coalesce((SELECT max(embedded_n) \
+             FROM memories WHERE tk = ?1 AND owner = ?5 AND embedded_by = ?3 AND vector IS NOT NULL), 0)) \
          WHERE tk = ?1 AND id = ?2 AND owner = ?5 AND drawer = ?6 AND words = ?7",
     )?;
     for (memory, vector) in made {

@@ -44,9 +44,14 @@ impl TestStore {
 
     /// How many vectors there are, and the ids of those after a number.
     async fn shelf(&self, model: &str, after: i64, limit: usize) -> (u64, Vec<String>) {
+        let (kept, numbered) = self.numbered(model, after, limit).await;
+        (kept, numbered.into_iter().map(|(_, memory)| memory).collect())
+    }
+
+    async fn numbered(&self, model: &str, after: i64, limit: usize) -> (u64, Vec<(i64, String)>) {
         let query = VectorQuery { owner: owner("ann"), model: model.into(), after, limit };
         let found = self.vectors(&self.tenant, query).await.unwrap();
-        (found.kept, found.items.into_iter().map(|one| one.memory).collect())
+        (found.kept, found.items.into_iter().map(|one| (one.number, one.memory)).collect())
     }
 }
 
@@ -108,9 +113,15 @@ async fn vectors_are_numbered_and_the_newest_can_be_had_alone(store: &TestStore)
     }
     let all = ["one", "two", "three"].map(str::to_owned);
     assert_eq!(store.shelf(MODEL, 0, 10).await, (3, all.to_vec()));
-    assert_eq!(store.shelf(MODEL, 1, 10).await, (3, all[1..].to_vec()));
+    let (_, numbered) = store.numbered(MODEL, 0, 10).await;
+    let (first, last) = (numbered[0].0, numbered[2].0);
+    assert_eq!(store.shelf(MODEL, first, 10).await, (3, all[1..].to_vec()));
     assert_eq!(store.shelf(MODEL, 0, 2).await, (3, all[1..].to_vec()));
-    assert_eq!(store.shelf(MODEL, 3, 10).await, (3, vec![]));
+    assert_eq!(store.shelf(MODEL, last, 10).await, (3, vec![]));
+    store.record(Record::DropMemory { id: "three".into() }).await;
+    let memory = store.keeps(fact("four", "ann", "four")).await;
+    store.embed(MODEL, &memory, Some(vector(1.0))).await;
+    assert_eq!(store.shelf(MODEL, last, 10).await, (3, vec!["four".to_owned()]), "no number is given twice");
 }
 
 async fn memories_are_counted_and_had_by_their_ids(store: &TestStore) {
