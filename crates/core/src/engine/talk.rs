@@ -1,4 +1,4 @@
-//! Commands of conversations: a message arrives, a turn ends, a sitting is closed or rated.
+//! Commands of conversations: a message arrives, its turn is run, and ends.
 //!
 //! A turn costs two commits: one that keeps the message and opens the turn, one that keeps the reply and closes
 //! it. Whoever runs the turn in between holds it by an epoch, and is fenced off when it is too slow to live.
@@ -7,34 +7,24 @@ use std::sync::Arc;
 
 use smallvec::smallvec;
 
-use super::log::{DraftEvent, SHARED_TYPES, check_batch};
+use super::log::{DraftEvent, check_batch};
 use super::{Decided, Engine, Settled};
-use crate::access::{self, Actor, Role, Verb};
+use crate::access::{Actor, Role, Verb};
 use crate::error::{Conflict, Error, Result};
-use crate::event::{Appended, Event, EventQuery, EventType, NewEvent};
-use crate::feedback::{Label, Modality, RATING_SCHEMA_VERSION, Rating, RatingSource};
+use crate::event::{Appended, Event, NewEvent};
 use crate::ids::{Incarnation, SessionId, TenantId, UserId};
 use crate::json::Json;
 use crate::limits;
 use crate::live::Delta;
 use crate::memory::Owner;
-use crate::memory::candidate::Candidate;
-use crate::safety::opaque::Opaque;
-use crate::session::decide::Step;
-use crate::session::{DescriptionSource, MemoryMode, Session};
+use crate::session::{MemoryMode, Session};
 use crate::store::{
-    Change, ClaimChange, Committed, Due, Fence, Guard, IdemKey, On, Part, Record, Refusal, Update, Write,
+    Change, ClaimChange, Committed, Due, Fence, Guard, IdemKey, On, Part, Refusal, Update, Write,
 };
-use crate::talk::sitting::{self, EndReason};
-use crate::talk::state::{self, Fields};
 use crate::talk::turn::{self, Begin, Hold, Message, OnBusy, Outcome, Plan};
-use crate::talk::{Liveness, Talk, Tier};
+use crate::talk::{Talk, Tier};
 use crate::time::Timestamp;
 use crate::work::run::{Resume, Run};
-
-/// What a model is told of the past of a conversation with tools.
-const STEP_TYPES: [&str; 5] =
-    ["user.message", "agent.message", "agent.tool_call", "agent.tool_result", "tool.invocation_started"];
 
 /// A message that somebody posts.
 #[derive(Clone, Debug)]
@@ -129,14 +119,6 @@ pub struct Finished {
     pub events: Vec<Arc<Event>>,
     pub talk: Talk,
     pub session: Session,
-}
-
-/// What a caller learns of a conversation.
-#[derive(Debug)]
-pub struct Standing {
-    pub session: Session,
-    pub talk: Talk,
-    pub liveness: Liveness,
 }
 
 impl Engine {
@@ -421,261 +403,9 @@ impl Engine {
         self.store.spread_delta(delta);
     }
 
-    /// The newest messages up to a turn, oldest first.
-    pub async fn said_before(&self, session: &Session, before: u64, limit: usize) -> Result<Vec<Event>> {
-        self.newest_of(session, Some(before), &SHARED_TYPES, limit).await
-    }
-
-    /// The newest messages of a conversation with what was done between them, oldest first.
-    pub async fn done_before(
-        &self,
-        session: &Session,
-        before: Option<u64>,
-        limit: usize,
-    ) -> Result<Vec<Event>> {
-        self.newest_of(session, before, &STEP_TYPES, limit).await
-    }
-
-    async fn newest_of(
-        &self,
-        session: &Session,
-        before: Option<u64>,
-        types: &[&str],
-        limit: usize,
-    ) -> Result<Vec<Event>> {
-        let query = EventQuery {
-            before,
-            types: types.iter().map(|kind| (*kind).to_owned()).collect(),
-            newest_first: true,
-            limit,
-            ..EventQuery::default()
-        };
-        let mut events = self.store.events(&session.tenant, &session.id, query).await?.events;
-        events.reverse();
-        Ok(events)
-    }
-
-    /// The message that a turn answers.
-    pub async fn said_at(&self, begun: &Begun) -> Result<Event> {
-        self.message_at(&begun.session, begun.turn).await
-    }
-
-    /// One message of a conversation.
-    pub async fn message_at(&self, session: &Session, sequence: u64) -> Result<Event> {
-        let query = EventQuery { after: sequence - 1, limit: 1, ..EventQuery::default() };
-        let page = self.store.events(&session.tenant, &session.id, query).await?;
-        page.events.into_iter().find(|event| event.sequence == sequence).ok_or(Error::NotFound)
-    }
-
-    /// The newest messages from a sequence on, oldest first.
-    pub async fn said_since(
-        &self,
-        session: &Session,
-        first: Option<u64>,
-        limit: usize,
-    ) -> Result<Vec<Event>> {
-        let mut said = self.said_before(session, session.head.last_sequence + 1, limit).await?;
-        said.retain(|event| event.sequence >= first.unwrap_or(0));
-        Ok(said)
-    }
-
-    /// Whether the open sitting of a conversation has been silent for too long.
-    pub async fn is_silent(&self, session: &Session, talk: &Talk) -> Result<bool> {
-        let now = self.store.now().await?;
-        Ok(sitting::has_expired(talk, now, &self.settings.talk) && !turn::is_open(session, talk, now))
-    }
-
-    /// How a conversation stands.
-    pub async fn standing(&self, actor: &Actor, id: &SessionId) -> Result<Standing> {
-        let (session, talk) = self.conversation(actor, Verb::Read, id).await?;
-        let liveness = turn::liveness(&session, &talk, self.store.now().await?, &self.settings.talk);
-        Ok(Standing { session, talk, liveness })
-    }
-
-    /// The state as it was after a sequence, read from the log.
-    pub async fn state_at(&self, actor: &Actor, id: &SessionId, at: u64) -> Result<Fields> {
-        let session = self.load(actor, Verb::Read, id).await?;
-        let mut saying: Vec<Event> = Vec::new();
-        let mut before = Some(at.min(session.head.last_sequence) + 1);
-        loop {
-            let query = EventQuery {
-                before,
-                types: state::SAYING.map(str::to_owned).to_vec(),
-                newest_first: true,
-                limit: limits::PAGE_ROWS_DEFAULT,
-                ..EventQuery::default()
-            };
-            let page = self.store.events(&session.tenant, &session.id, query).await?;
-            before = Some(page.next_after);
-            let whole = page.events.iter().position(state::is_whole);
-            let end = whole.map_or(page.events.len(), |place| place + 1);
-            saying.extend(page.events.into_iter().take(end));
-            if whole.is_some() || !page.has_more {
-                break;
-            }
-        }
-        let mut fields = Fields::default();
-        for event in saying.iter().rev() {
-            state::take(&mut fields, event);
-        }
-        Ok(fields)
-    }
-
-    /// A session with what it has beside its row, if the caller may do this with it.
-    pub async fn conversation(&self, actor: &Actor, verb: Verb, id: &SessionId) -> Result<(Session, Talk)> {
-        let (session, talk) = self.store.talk(&actor.tenant, id).await?.ok_or(Error::NotFound)?;
-        access::check(actor, verb, &session)?;
-        Ok((session, talk))
-    }
-
-    /// The same, for work that no caller asked for.
-    pub async fn conversation_of(&self, due: &Due) -> Result<Option<(Session, Talk)>> {
-        self.store.talk(&due.tenant, &due.session).await
-    }
-
-    /// Closes the sitting that was looked at. `None`: the conversation has moved on since; look again.
-    pub async fn close_sitting(
-        &self,
-        session: &Session,
-        talk: &Talk,
-        why: EndReason,
-        arc: Option<&str>,
-        records: Vec<Record>,
-    ) -> Result<Option<Talk>> {
-        let now = self.store.now().await?;
-        let Some(plan) = sitting::end(session, talk, why, arc, records, now)? else { return Ok(None) };
-        match self.store.commit(planned_change(session, &plan)).await {
-            Ok(_) => Ok(Some(plan.talk)),
-            Err(Refusal::Stale) => Ok(None),
-            Err(Refusal::Rejected(error)) => Err(error),
-        }
-    }
-
-    /// Rates the sitting that is open. The first rating stands: `false` says that there was one.
-    pub async fn rate_open(
-        &self,
-        actor: &Actor,
-        id: &SessionId,
-        label: Label,
-        source: RatingSource,
-        modality: Modality,
-    ) -> Result<bool> {
-        self.rate(actor, id, (label, source, modality), |talk| {
-            let open = talk.sitting.as_mut()?;
-            Some((&mut open.rated, open.turns, open.user.clone()))
-        })
-        .await
-    }
-
-    /// Rates the sitting that ended last. Before any has ended there is nothing to rate.
-    pub async fn rate_ended(
-        &self,
-        actor: &Actor,
-        id: &SessionId,
-        label: Label,
-        source: RatingSource,
-        modality: Modality,
-    ) -> Result<bool> {
-        self.rate(actor, id, (label, source, modality), |talk| {
-            let ended = talk.ended.as_mut().filter(|ended| !ended.discarded)?;
-            Some((&mut ended.rated, ended.turns, ended.user.clone()))
-        })
-        .await
-    }
-
-    async fn rate(
-        &self,
-        actor: &Actor,
-        id: &SessionId,
-        (label, source, modality): (Label, RatingSource, Modality),
-        of: impl Fn(&mut Talk) -> Option<(&mut bool, u64, Option<String>)> + Sync,
-    ) -> Result<bool> {
-        let opaque = self.opaque().await?;
-        let done = self
-            .settle_on(|| {
-                Box::pin(async {
-                    let (session, mut talk) = self.conversation(actor, Verb::Write, id).await?;
-                    let now = self.store.now().await?;
-                    let Some((rated, turns, user)) = of(&mut talk) else {
-                        return Err(Conflict::NothingEnded.into());
-                    };
-                    if std::mem::replace(rated, true) {
-                        return Ok(Decided::Nothing(()));
-                    }
-                    let incognito = session.details.memory_mode == MemoryMode::Incognito;
-                    let rating = Rating {
-                        id: uuid::Uuid::new_v4(),
-                        session_id_opaque: opaque.of(&actor.tenant, session.id.as_str()),
-                        user_id_or_null: user.filter(|_| !incognito).map(UserId::stored),
-                        recorded_at: now,
-                        label,
-                        turn_count_at_end: turns,
-                        source,
-                        modality,
-                        schema_version: RATING_SCHEMA_VERSION,
-                    };
-                    let change = beside(&session, talk).record(Record::AddRating(Box::new(rating)));
-                    Ok(Decided::Change(Box::new(change)))
-                })
-            })
-            .await?;
-        Ok(matches!(done, Settled::Done(_)))
-    }
-
-    /// Keeps what looking back over a conversation has found, up to a message. Says what was written.
-    pub async fn look_back(
-        &self,
-        actor: &Actor,
-        id: &SessionId,
-        to: u64,
-        found: Vec<Candidate>,
-        description: Option<String>,
-    ) -> Result<Vec<&'static str>> {
-        let wrote = parking_lot::Mutex::new(Vec::new());
-        self.settle_on(|| {
-            Box::pin(async {
-                let (session, talk) = self.conversation(actor, Verb::Write, id).await?;
-                let now = self.store.now().await?;
-                if turn::runs(&session, now) {
-                    return Err(Conflict::SessionBusy.into());
-                }
-                if talk.looked_back_to >= to {
-                    return Ok(Decided::Nothing(()));
-                }
-                let plan = look_back(&session, &talk, to, &found, description.as_deref())?;
-                *wrote.lock() = plan.1;
-                Ok(Decided::Change(Box::new(planned_change(&session, &plan.0))))
-            })
-        })
-        .await?;
-        Ok(wrote.into_inner())
-    }
-
-    /// How this installation names sessions in records that must not lead back to them.
-    pub async fn opaque(&self) -> Result<Opaque> {
-        match self.settings.plain_opaque_ids {
-            true => Ok(Opaque::Sha256),
-            false => self.store.installation_key().await.map(Opaque::Keyed),
-        }
-    }
-
-    /// Sittings of all tenants that have been silent for too long.
-    pub async fn silent_sittings(&self, limit: usize) -> Result<Vec<Due>> {
-        let now = self.store.now().await?;
-        self.store.silent_sittings(now.minus(self.settings.talk.idle_after), limit).await
-    }
-
     /// Conversations of all tenants in which a message waits, or a turn may go on, and nobody is at it.
     pub async fn waiting_turns(&self, limit: usize) -> Result<Vec<Due>> {
         self.store.waiting_turns(limit).await
-    }
-
-    async fn message_among(&self, actor: &Actor, id: &SessionId, sequences: &[u64]) -> Result<Arc<Event>> {
-        self.events_at(actor, id, sequences)
-            .await?
-            .into_iter()
-            .find(|event| event.kind.as_str() == "user.message")
-            .ok_or(Error::NotFound)
     }
 }
 
@@ -738,55 +468,13 @@ pub(super) fn planned_change(session: &Session, plan: &Plan) -> Change {
 }
 
 /// A change of the row beside a session, and of nothing else.
-fn beside(session: &Session, talk: Talk) -> Change {
+pub(super) fn beside(session: &Session, talk: Talk) -> Change {
     let part = Part {
         on: On::Session(session.id.clone()),
         guard: Guard::seen(session),
         writes: smallvec![Write::Update(Box::default()), Write::Talk(Box::new(talk))],
     };
     Change::new(session.tenant.clone()).part(part)
-}
-
-/// What looking back leaves: new candidates, a description where no person wrote one, and a line in the log.
-fn look_back(
-    session: &Session,
-    talk: &Talk,
-    to: u64,
-    found: &[Candidate],
-    description: Option<&str>,
-) -> Result<(Plan, Vec<&'static str>)> {
-    let mut wrote = Vec::new();
-    let mut after = talk.clone();
-    if let Some(open) = &mut after.sitting {
-        let held = |one: &&Candidate| {
-            !open
-                .buffer
-                .candidates
-                .iter()
-                .any(|known| (&known.what, known.sequence) == (&one.what, one.sequence))
-        };
-        let new: Vec<Candidate> = found.iter().filter(held).cloned().collect();
-        if !new.is_empty() && !open.buffer.emptied {
-            wrote.push("candidates");
-            open.buffer.hold(new);
-        }
-    }
-    let mut update = Update::default();
-    if let Some(text) = description
-        && session.details.description_source != Some(DescriptionSource::User)
-        && session.details.description.as_deref() != Some(text)
-    {
-        let text: String = text.chars().take(limits::DESCRIPTION_CHARS_MAX).collect();
-        update.description = Some((Some(text.into()), Some(DescriptionSource::Introspection)));
-        wrote.push("description");
-    }
-    let metadata = Json::of(&serde_json::json!({
-        "reason": "manual", "from_sequence": talk.looked_back_to + 1, "to_sequence": to,
-    }))?;
-    after.looked_back_to = to;
-    let event = NewEvent::engine(EventType::known("session.introspection"), Some(metadata));
-    let step = Step { events: vec![event], ..Step::of(update) };
-    Ok((Plan { step, talk: after }, wrote))
 }
 
 /// The session and its talk as they stand after a commit.

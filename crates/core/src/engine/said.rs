@@ -1,0 +1,150 @@
+//! What was said in a conversation and how it stands: read from its log and the row beside it, never changed.
+
+use std::sync::Arc;
+
+use super::Engine;
+use super::log::SHARED_TYPES;
+use super::talk::Begun;
+use crate::access::{self, Actor, Verb};
+use crate::error::{Error, Result};
+use crate::event::{Event, EventQuery};
+use crate::ids::SessionId;
+use crate::limits;
+use crate::session::Session;
+use crate::store::Due;
+use crate::talk::state::{self, Fields};
+use crate::talk::turn;
+use crate::talk::{Liveness, Talk};
+
+/// What a model is told of the past of a conversation with tools.
+const STEP_TYPES: [&str; 5] =
+    ["user.message", "agent.message", "agent.tool_call", "agent.tool_result", "tool.invocation_started"];
+
+/// What a caller learns of a conversation.
+#[derive(Debug)]
+pub struct Standing {
+    pub session: Session,
+    pub talk: Talk,
+    pub liveness: Liveness,
+}
+
+impl Engine {
+    /// The newest messages up to a turn, oldest first.
+    pub async fn said_before(&self, session: &Session, before: u64, limit: usize) -> Result<Vec<Event>> {
+        self.newest_of(session, Some(before), &SHARED_TYPES, limit).await
+    }
+
+    /// The newest messages of a conversation with what was done between them, oldest first.
+    pub async fn done_before(
+        &self,
+        session: &Session,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<Vec<Event>> {
+        self.newest_of(session, before, &STEP_TYPES, limit).await
+    }
+
+    async fn newest_of(
+        &self,
+        session: &Session,
+        before: Option<u64>,
+        types: &[&str],
+        limit: usize,
+    ) -> Result<Vec<Event>> {
+        let query = EventQuery {
+            before,
+            types: types.iter().map(|kind| (*kind).to_owned()).collect(),
+            newest_first: true,
+            limit,
+            ..EventQuery::default()
+        };
+        let mut events = self.store.events(&session.tenant, &session.id, query).await?.events;
+        events.reverse();
+        Ok(events)
+    }
+
+    /// The message that a turn answers.
+    pub async fn said_at(&self, begun: &Begun) -> Result<Event> {
+        self.message_at(&begun.session, begun.turn).await
+    }
+
+    /// One message of a conversation.
+    pub async fn message_at(&self, session: &Session, sequence: u64) -> Result<Event> {
+        let query = EventQuery { after: sequence - 1, limit: 1, ..EventQuery::default() };
+        let page = self.store.events(&session.tenant, &session.id, query).await?;
+        page.events.into_iter().find(|event| event.sequence == sequence).ok_or(Error::NotFound)
+    }
+
+    /// The newest messages from a sequence on, oldest first.
+    pub async fn said_since(
+        &self,
+        session: &Session,
+        first: Option<u64>,
+        limit: usize,
+    ) -> Result<Vec<Event>> {
+        let mut said = self.said_before(session, session.head.last_sequence + 1, limit).await?;
+        said.retain(|event| event.sequence >= first.unwrap_or(0));
+        Ok(said)
+    }
+
+    /// How a conversation stands.
+    pub async fn standing(&self, actor: &Actor, id: &SessionId) -> Result<Standing> {
+        let (session, talk) = self.conversation(actor, Verb::Read, id).await?;
+        let liveness = turn::liveness(&session, &talk, self.store.now().await?, &self.settings.talk);
+        Ok(Standing { session, talk, liveness })
+    }
+
+    /// The state as it was after a sequence, read from the log.
+    pub async fn state_at(&self, actor: &Actor, id: &SessionId, at: u64) -> Result<Fields> {
+        let session = self.load(actor, Verb::Read, id).await?;
+        let mut saying: Vec<Event> = Vec::new();
+        let mut before = Some(at.min(session.head.last_sequence) + 1);
+        loop {
+            let query = EventQuery {
+                before,
+                types: state::SAYING.map(str::to_owned).to_vec(),
+                newest_first: true,
+                limit: limits::PAGE_ROWS_DEFAULT,
+                ..EventQuery::default()
+            };
+            let page = self.store.events(&session.tenant, &session.id, query).await?;
+            before = Some(page.next_after);
+            let whole = page.events.iter().position(state::is_whole);
+            let end = whole.map_or(page.events.len(), |place| place + 1);
+            saying.extend(page.events.into_iter().take(end));
+            if whole.is_some() || !page.has_more {
+                break;
+            }
+        }
+        let mut fields = Fields::default();
+        for event in saying.iter().rev() {
+            state::take(&mut fields, event);
+        }
+        Ok(fields)
+    }
+
+    /// A session with what it has beside its row, if the caller may do this with it.
+    pub async fn conversation(&self, actor: &Actor, verb: Verb, id: &SessionId) -> Result<(Session, Talk)> {
+        let (session, talk) = self.store.talk(&actor.tenant, id).await?.ok_or(Error::NotFound)?;
+        access::check(actor, verb, &session)?;
+        Ok((session, talk))
+    }
+
+    /// The same, for work that no caller asked for.
+    pub async fn conversation_of(&self, due: &Due) -> Result<Option<(Session, Talk)>> {
+        self.store.talk(&due.tenant, &due.session).await
+    }
+
+    pub(super) async fn message_among(
+        &self,
+        actor: &Actor,
+        id: &SessionId,
+        sequences: &[u64],
+    ) -> Result<Arc<Event>> {
+        self.events_at(actor, id, sequences)
+            .await?
+            .into_iter()
+            .find(|event| event.kind.as_str() == "user.message")
+            .ok_or(Error::NotFound)
+    }
+}

@@ -1,0 +1,201 @@
+//! Commands on sittings: they fall silent, are closed and rated, and somebody looks back over what was said.
+
+use super::talk::{beside, planned_change};
+use super::{Decided, Engine, Settled};
+use crate::access::{Actor, Verb};
+use crate::error::{Conflict, Result};
+use crate::event::{EventType, NewEvent};
+use crate::feedback::{Label, Modality, RATING_SCHEMA_VERSION, Rating, RatingSource};
+use crate::ids::{SessionId, UserId};
+use crate::json::Json;
+use crate::limits;
+use crate::memory::candidate::Candidate;
+use crate::safety::opaque::Opaque;
+use crate::session::decide::Step;
+use crate::session::{DescriptionSource, MemoryMode, Session};
+use crate::store::{Due, Record, Refusal, Update};
+use crate::talk::Talk;
+use crate::talk::sitting::{self, EndReason};
+use crate::talk::turn::{self, Plan};
+
+impl Engine {
+    /// Whether the open sitting of a conversation has been silent for too long.
+    pub async fn is_silent(&self, session: &Session, talk: &Talk) -> Result<bool> {
+        let now = self.store.now().await?;
+        Ok(sitting::has_expired(talk, now, &self.settings.talk) && !turn::is_open(session, talk, now))
+    }
+
+    /// Closes the sitting that was looked at. `None`: the conversation has moved on since; look again.
+    pub async fn close_sitting(
+        &self,
+        session: &Session,
+        talk: &Talk,
+        why: EndReason,
+        arc: Option<&str>,
+        records: Vec<Record>,
+    ) -> Result<Option<Talk>> {
+        let now = self.store.now().await?;
+        let Some(plan) = sitting::end(session, talk, why, arc, records, now)? else { return Ok(None) };
+        match self.store.commit(planned_change(session, &plan)).await {
+            Ok(_) => Ok(Some(plan.talk)),
+            Err(Refusal::Stale) => Ok(None),
+            Err(Refusal::Rejected(error)) => Err(error),
+        }
+    }
+
+    /// Rates the sitting that is open. The first rating stands: `false` says that there was one.
+    pub async fn rate_open(
+        &self,
+        actor: &Actor,
+        id: &SessionId,
+        label: Label,
+        source: RatingSource,
+        modality: Modality,
+    ) -> Result<bool> {
+        self.rate(actor, id, (label, source, modality), |talk| {
+            let open = talk.sitting.as_mut()?;
+            Some((&mut open.rated, open.turns, open.user.clone()))
+        })
+        .await
+    }
+
+    /// Rates the sitting that ended last. Before any has ended there is nothing to rate.
+    pub async fn rate_ended(
+        &self,
+        actor: &Actor,
+        id: &SessionId,
+        label: Label,
+        source: RatingSource,
+        modality: Modality,
+    ) -> Result<bool> {
+        self.rate(actor, id, (label, source, modality), |talk| {
+            let ended = talk.ended.as_mut().filter(|ended| !ended.discarded)?;
+            Some((&mut ended.rated, ended.turns, ended.user.clone()))
+        })
+        .await
+    }
+
+    async fn rate(
+        &self,
+        actor: &Actor,
+        id: &SessionId,
+        (label, source, modality): (Label, RatingSource, Modality),
+        of: impl Fn(&mut Talk) -> Option<(&mut bool, u64, Option<String>)> + Sync,
+    ) -> Result<bool> {
+        let opaque = self.opaque().await?;
+        let done = self
+            .settle_on(|| {
+                Box::pin(async {
+                    let (session, mut talk) = self.conversation(actor, Verb::Write, id).await?;
+                    let now = self.store.now().await?;
+                    let Some((rated, turns, user)) = of(&mut talk) else {
+                        return Err(Conflict::NothingEnded.into());
+                    };
+                    if std::mem::replace(rated, true) {
+                        return Ok(Decided::Nothing(()));
+                    }
+                    let incognito = session.details.memory_mode == MemoryMode::Incognito;
+                    let rating = Rating {
+                        id: uuid::Uuid::new_v4(),
+                        session_id_opaque: opaque.of(&actor.tenant, session.id.as_str()),
+                        user_id_or_null: user.filter(|_| !incognito).map(UserId::stored),
+                        recorded_at: now,
+                        label,
+                        turn_count_at_end: turns,
+                        source,
+                        modality,
+                        schema_version: RATING_SCHEMA_VERSION,
+                    };
+                    let change = beside(&session, talk).record(Record::AddRating(Box::new(rating)));
+                    Ok(Decided::Change(Box::new(change)))
+                })
+            })
+            .await?;
+        Ok(matches!(done, Settled::Done(_)))
+    }
+
+    /// Keeps what looking back over a conversation has found, up to a message. Says what was written.
+    pub async fn look_back(
+        &self,
+        actor: &Actor,
+        id: &SessionId,
+        to: u64,
+        found: Vec<Candidate>,
+        description: Option<String>,
+    ) -> Result<Vec<&'static str>> {
+        let wrote = parking_lot::Mutex::new(Vec::new());
+        self.settle_on(|| {
+            Box::pin(async {
+                let (session, talk) = self.conversation(actor, Verb::Write, id).await?;
+                let now = self.store.now().await?;
+                if turn::runs(&session, now) {
+                    return Err(Conflict::SessionBusy.into());
+                }
+                if talk.looked_back_to >= to {
+                    return Ok(Decided::Nothing(()));
+                }
+                let plan = look_back(&session, &talk, to, &found, description.as_deref())?;
+                *wrote.lock() = plan.1;
+                Ok(Decided::Change(Box::new(planned_change(&session, &plan.0))))
+            })
+        })
+        .await?;
+        Ok(wrote.into_inner())
+    }
+
+    /// How this installation names sessions in records that must not lead back to them.
+    pub async fn opaque(&self) -> Result<Opaque> {
+        match self.settings.plain_opaque_ids {
+            true => Ok(Opaque::Sha256),
+            false => self.store.installation_key().await.map(Opaque::Keyed),
+        }
+    }
+
+    /// Sittings of all tenants that have been silent for too long.
+    pub async fn silent_sittings(&self, limit: usize) -> Result<Vec<Due>> {
+        let now = self.store.now().await?;
+        self.store.silent_sittings(now.minus(self.settings.talk.idle_after), limit).await
+    }
+}
+
+/// What looking back leaves: new candidates, a description where no person wrote one, and a line in the log.
+fn look_back(
+    session: &Session,
+    talk: &Talk,
+    to: u64,
+    found: &[Candidate],
+    description: Option<&str>,
+) -> Result<(Plan, Vec<&'static str>)> {
+    let mut wrote = Vec::new();
+    let mut after = talk.clone();
+    if let Some(open) = &mut after.sitting {
+        let held = |one: &&Candidate| {
+            !open
+                .buffer
+                .candidates
+                .iter()
+                .any(|known| (&known.what, known.sequence) == (&one.what, one.sequence))
+        };
+        let new: Vec<Candidate> = found.iter().filter(held).cloned().collect();
+        if !new.is_empty() && !open.buffer.emptied {
+            wrote.push("candidates");
+            open.buffer.hold(new);
+        }
+    }
+    let mut update = Update::default();
+    if let Some(text) = description
+        && session.details.description_source != Some(DescriptionSource::User)
+        && session.details.description.as_deref() != Some(text)
+    {
+        let text: String = text.chars().take(limits::DESCRIPTION_CHARS_MAX).collect();
+        update.description = Some((Some(text.into()), Some(DescriptionSource::Introspection)));
+        wrote.push("description");
+    }
+    let metadata = Json::of(&serde_json::json!({
+        "reason": "manual", "from_sequence": talk.looked_back_to + 1, "to_sequence": to,
+    }))?;
+    after.looked_back_to = to;
+    let event = NewEvent::engine(EventType::known("session.introspection"), Some(metadata));
+    let step = Step { events: vec![event], ..Step::of(update) };
+    Ok((Plan { step, talk: after }, wrote))
+}

@@ -1,0 +1,155 @@
+//! What must still hold under the lock for a change to be made. Both stores ask it, neither knows better.
+
+use std::sync::Arc;
+
+use super::Refusal;
+use crate::Actor;
+use crate::access::{Role, within_prefix};
+use crate::error::{Conflict, Error, Result};
+use crate::event::Kinds;
+use crate::ids::{CredentialId, Incarnation, SessionId, UserId};
+use crate::session::{Head, Session, Status};
+use crate::time::Timestamp;
+
+/// The conditions under which a part was decided. `None` and `false` ask nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Guard {
+    /// The life of the session that was looked at.
+    pub incarnation: Option<Incarnation>,
+    /// The row that was looked at; another one means: decide again.
+    pub version: Option<u64>,
+    /// The log that the caller has seen to its end.
+    pub sequence: Option<u64>,
+    /// The claim under which the caller works.
+    pub fence: Option<Fence>,
+    /// Who appends what.
+    pub append: Option<AppendRule>,
+    /// The lease must have lapsed: a heartbeat that came in between saves the claim.
+    pub lapsed: bool,
+    /// The deadline must have passed.
+    pub overdue: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fence {
+    pub credential: CredentialId,
+    pub epoch: u64,
+}
+
+/// Who appends what, for the check that happens under the lock.
+#[derive(Clone, Debug)]
+pub struct AppendRule {
+    pub actor: Arc<Actor>,
+    pub kinds: Kinds,
+    pub epoch: Option<u64>,
+}
+
+impl Guard {
+    /// The guard of a decision that was taken on this row.
+    pub fn seen(session: &Session) -> Self {
+        Self {
+            incarnation: Some(session.head.incarnation),
+            version: Some(session.head.version),
+            ..Self::default()
+        }
+    }
+
+    /// The user whose participation the store must look up before [`Guard::check`]; `None` when
+    /// the head alone decides.
+    pub fn asks_participant<'a>(&'a self, head: &Head) -> Option<&'a UserId> {
+        let actor = &self.append.as_ref()?.actor;
+        match actor.role {
+            Role::Member | Role::Guest => {
+                actor.user.as_ref().filter(|user| head.holder.as_ref() != Some(user))
+            }
+            Role::Owner | Role::Worker | Role::Channel | Role::Share => None,
+        }
+    }
+
+    /// Judges a head. `participates` answers what [`Guard::asks_participant`] asked.
+    pub fn check(
+        &self,
+        id: &SessionId,
+        head: &Head,
+        participates: bool,
+        now: Timestamp,
+    ) -> Result<(), Refusal> {
+        if self.incarnation.is_some_and(|seen| seen != head.incarnation) {
+            return Err(Refusal::Stale);
+        }
+        if let Some(rule) = &self.append {
+            rule.check(id, head, participates, now)?;
+        }
+        if let Some(fence) = &self.fence
+            && !head.holds(&fence.credential, fence.epoch, now)
+        {
+            return Err(Conflict::Fenced.into());
+        }
+        if self.sequence.is_some_and(|seen| seen != head.last_sequence) {
+            return Err(Conflict::SequenceMismatch { last_sequence: head.last_sequence }.into());
+        }
+        if self.version.is_some_and(|seen| seen != head.version) {
+            return Err(Refusal::Stale);
+        }
+        if self.lapsed && head.claim.as_ref().is_none_or(|claim| claim.lease_until > now) {
+            return Err(Refusal::Stale);
+        }
+        if self.overdue && head.deadline_at.is_none_or(|deadline| deadline > now) {
+            return Err(Refusal::Stale);
+        }
+        Ok(())
+    }
+}
+
+impl AppendRule {
+    fn check(&self, id: &SessionId, head: &Head, participates: bool, now: Timestamp) -> Result<(), Refusal> {
+        let actor = &*self.actor;
+        let holds = actor.user.is_some() && head.holder == actor.user;
+        let has_claim = self.epoch.is_some_and(|epoch| head.holds(&actor.credential, epoch, now));
+        let writes_as_participant = match actor.role {
+            Role::Owner => true,
+            Role::Member | Role::Guest => holds || participates,
+            Role::Channel => within_prefix(actor, id),
+            Role::Worker | Role::Share => false,
+        };
+        if !writes_as_participant && !has_claim {
+            // A worker that presents an epoch once had, or guesses, a claim: it is told to stop.
+            return Err(match actor.role {
+                Role::Worker if self.epoch.is_some() => Conflict::Fenced.into(),
+                Role::Share if actor.shared.as_ref().is_some_and(|(shared, _)| shared == id) => {
+                    Error::denied("a share link does not append events").into()
+                }
+                Role::Worker if head.claim.as_ref().is_some_and(|c| c.credential == actor.credential) => {
+                    Conflict::Fenced.into()
+                }
+                _ => Error::NotFound.into(),
+            });
+        }
+        if self.kinds.engine {
+            return Err(Error::denied("events of this type are written by the engine alone").into());
+        }
+        if self.kinds.open_only && head.status.is_terminal() {
+            return Err(Conflict::SessionClosed.into());
+        }
+        if self.epoch.is_some() && !has_claim {
+            return Err(Conflict::Fenced.into());
+        }
+        if self.kinds.worker && !has_claim {
+            let owns_external =
+                head.is_external && head.claim.is_none() && (holds || actor.role == Role::Owner);
+            if head.claim.is_some() {
+                return Err(Conflict::Fenced.into());
+            }
+            if !owns_external {
+                return Err(Error::denied("agent and tool events need a claim and its epoch").into());
+            }
+        }
+        if self.kinds.bridge && !(head.is_bridge && head.status == Status::Running && holds) {
+            return Err(Error::denied("human events are for the holder of a running human session").into());
+        }
+        if self.kinds.participant && !writes_as_participant {
+            return Err(Error::denied("a worker does not speak as a user").into());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,102 @@
+//! Questions to a store, and its answers.
+
+use crate::ids::{SessionId, TenantId};
+use crate::memory::vector::Vector;
+use crate::memory::{self, Owner};
+use crate::time::Timestamp;
+
+/// A session that the sweeper should look at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Due {
+    pub tenant: TenantId,
+    pub session: SessionId,
+}
+
+/// Which memories to read.
+#[derive(Clone, Debug)]
+pub struct MemoryQuery {
+    pub owner: Owner,
+    pub kind: Option<memory::Kind>,
+    /// Any of these, best match first, instead of newest first; then `after` is not used.
+    pub words: Vec<String>,
+    /// Created at or after this.
+    pub since: Option<Timestamp>,
+    /// Also what another memory has taken the place of.
+    pub dormant: bool,
+    pub after: Option<i64>,
+    pub limit: usize,
+}
+
+/// Which vectors to read.
+#[derive(Clone, Debug)]
+pub struct VectorQuery {
+    pub owner: Owner,
+    /// Which model made them; those of two cannot be compared.
+    pub model: String,
+    /// Made after the one of this number.
+    pub after: i64,
+    /// The newest so many.
+    pub limit: usize,
+}
+
+/// The vectors of an owner.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Vectors {
+    /// How many there are in all.
+    pub kept: u64,
+    pub items: Vec<NumberedVector>,
+}
+
+/// The vector of a memory. Numbers grow with every vector of an owner; two made at once may share one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NumberedVector {
+    pub number: i64,
+    pub memory: String,
+    pub vector: Vector,
+}
+
+/// How many records there are beside what was said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecordsKept {
+    pub ratings: u64,
+    pub crises: u64,
+}
+
+/// Words to find, and in whose eyes.
+#[derive(Clone, Debug)]
+pub struct SearchQuery {
+    /// Words; all must be found. Never empty.
+    pub words: Vec<String>,
+    pub seen_by: Option<crate::session::query::Eyes>,
+    pub after: Option<i64>,
+    pub limit: usize,
+}
+
+/// Something that the words were found in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hit {
+    pub session: SessionId,
+    /// The event, or `None` for the title or description.
+    pub sequence: Option<u64>,
+    pub snippet: String,
+}
+
+/// One stored line of the audit trail.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditLine {
+    pub at: Timestamp,
+    pub actor: String,
+    pub action: String,
+    pub target: String,
+}
+
+/// How the store is doing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Vitals {
+    pub kind: &'static str,
+    pub server_version: String,
+    pub schema_version: u32,
+    pub sessions: u64,
+    pub events: u64,
+    pub bytes: u64,
+}
