@@ -96,9 +96,10 @@ pub(super) async fn sessions(base: &Base, tenant: &TenantId, query: SessionQuery
                      AND m.value = $$)"
             )
         } else {
-            // Not to be made a join of: asked of each session while walking down the activity.
+            // With an offset, so as not to be made a join of: asked of each session while walking down the activity.
             format!(
-                "(SELECT m.value FROM session_metadata m WHERE m.tk = $1 AND m.sk = h.sk AND m.key = ${key_at}) = $$"
+                "EXISTS (SELECT 1 FROM session_metadata m WHERE m.tk = $1 AND m.key = ${key_at} AND m.value = $$
+                     AND m.sk = h.sk OFFSET 0)"
             )
         };
         asked.when(&condition, value, Type::TEXT);
