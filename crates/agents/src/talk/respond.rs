@@ -21,7 +21,7 @@ use super::turn::Listener;
 use crate::context::{self, Input, Turn};
 use crate::executor::kit::context_budget;
 use crate::limits;
-use crate::model::{Delta, Message, Model, Reply, Request, Usage};
+use crate::model::{self, Delta, Message, Model, Reply, Request, Usage};
 use crate::steps::past::{self, Open, Spent};
 
 /// Who answers, and what it is told before anything else.
@@ -125,6 +125,10 @@ impl Talker {
                 }
                 messages.extend(self.steering(listener).await?.into_iter().map(Message::user));
                 continue;
+            }
+            // One that only calls what it was not given, or says nothing at all, has not answered.
+            if spent.steps <= 1 && reply.text.trim().is_empty() {
+                return Err(Failure::Model(model::Error::Malformed { what: "a reply without words" }));
             }
             said.text = reply.text;
             let steering = self.steering(listener).await?;

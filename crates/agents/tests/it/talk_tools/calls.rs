@@ -83,6 +83,14 @@ async fn what_cannot_be_done_is_told_to_the_model_and_the_turn_goes_on() {
 }
 
 #[tokio::test]
+async fn a_model_that_only_calls_what_it_was_not_given_has_not_answered() {
+    let world = World::new(r#"[{"call":{"name":"send"}},{"say":"Here I am."}]"#, &[]).await;
+    let taken = world.post("Hello?", OnBusy::Queue).await;
+    assert_eq!(world.reply(taken).await.unwrap_err().code(), "unavailable");
+    assert_eq!(world.story().await, "error(model_failed) /failed");
+}
+
+#[tokio::test]
 async fn a_turn_takes_no_more_steps_than_its_agent_may() {
     let server = Server::start(vec![ok("1"), ok("2"), ok("3")]).await;
     let steps = r#"[{"call":{"name":"send"}},{"call":{"name":"send"}},{"say":"too late"}]"#;
