@@ -88,6 +88,14 @@ pub struct FeedbackEvent {
     pub body: EventBody,
 }
 
+impl FeedbackEvent {
+    /// What it is counted by: the kind of name, and the name.
+    pub fn counted_by(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let tags = self.body.tags.iter().map(|tag| ("tag", tag.as_str()));
+        tags.chain(self.body.skill.as_deref().map(|skill| ("skill", skill)))
+    }
+}
+
 /// What a store keeps of an event as one text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EventBody {

@@ -247,8 +247,8 @@ pub struct LessonQuery {
     pub category: Option<Category>,
     /// All of these.
     pub tags: Vec<String>,
-    /// Those that an agent of this name is given.
-    pub agent: Option<String>,
+    /// Those that an agent of this name is given, or one without a name.
+    pub agent: Option<Option<String>>,
     pub occurrences_min: u64,
     /// The number of the last row of the page before; not used with words.
     pub after: Option<i64>,
@@ -262,7 +262,7 @@ impl LessonQuery {
             && self.polarity.is_none_or(|polarity| polarity == lesson.polarity)
             && self.category.is_none_or(|category| category == lesson.body.category)
             && self.tags.iter().all(|tag| lesson.body.tags.contains(tag))
-            && self.agent.as_deref().is_none_or(|agent| lesson.is_for(Some(agent)))
+            && self.agent.as_ref().is_none_or(|agent| lesson.is_for(agent.as_deref()))
             && lesson.occurrences >= self.occurrences_min
     }
 
@@ -352,8 +352,9 @@ pub(crate) mod tests {
             (LessonQuery { category: Some(Category::Learning), ..query() }, false),
             (LessonQuery { tags: vec!["git".into()], ..query() }, true),
             (LessonQuery { tags: vec!["git".into(), "css".into()], ..query() }, false),
-            (LessonQuery { agent: Some("a".into()), ..query() }, true),
-            (LessonQuery { agent: Some("b".into()), ..query() }, false),
+            (LessonQuery { agent: Some(Some("a".into())), ..query() }, true),
+            (LessonQuery { agent: Some(Some("b".into())), ..query() }, false),
+            (LessonQuery { agent: Some(None), ..query() }, false),
             (LessonQuery { occurrences_min: 2, ..query() }, false),
         ];
         for (query, fits) in table {

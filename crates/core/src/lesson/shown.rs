@@ -1,29 +1,65 @@
 //! How lessons are worded for an agent, and which of those that were found it is given.
 
 use super::{Lesson, Polarity, rule};
+use crate::event::Event;
 use crate::limits;
 use crate::memory::clip;
 use crate::memory::words;
 use crate::time::Timestamp;
 
-/// The part of a lesson's words that a task must share, unless it is a rule.
-const OVERLAP_MIN: f32 = 0.15;
+/// For whom lessons are picked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whom<'a> {
+    /// An agent at work, by its name if it has one: also what was said of it lately, whatever it is about.
+    Agent(Option<&'a str>),
+    /// Somebody who asks about something.
+    Asker,
+}
 
-/// The lessons for what an agent is about to do, the best first, of those that a store found for its words.
-pub fn pick(about: &str, found: Vec<Lesson>, agent: Option<&str>, now: Timestamp) -> Vec<Lesson> {
+/// The part of a lesson's words that what it is given for must share.
+const OVERLAP_MIN: f32 = 0.15;
+/// The weight beyond which it does not matter how often something came up.
+const WEIGHT_MAX: f64 = 5.0;
+
+/// The lessons for what is about to be done, the best first, of those that a store found.
+pub fn pick(about: &str, found: Vec<Lesson>, whom: Whom<'_>, most: usize, now: Timestamp) -> Vec<Lesson> {
     let asked = words::set(about);
     let mut ranked: Vec<(f64, Lesson)> = found
         .into_iter()
-        .filter(|lesson| lesson.is_live(now) && lesson.is_for(agent))
+        .filter(|lesson| lesson.is_live(now))
         .filter_map(|lesson| {
             let overlap = words::overlap(&words::set(&lesson.text()), &asked);
-            let relevant =
-                overlap >= OVERLAP_MIN || rule::of(&lesson, limits::RULE_OCCURRENCES, now).is_some();
-            relevant.then(|| (f64::from(overlap) + lesson.weight(now).min(5.0) / 10.0, lesson))
+            let is_rule = rule::of(&lesson, limits::RULE_OCCURRENCES, now).is_some();
+            let fits = overlap >= OVERLAP_MIN;
+            let given = match whom {
+                Whom::Agent(agent) => {
+                    lesson.is_for(agent) && (fits || is_rule || lesson.body.agent.as_deref() == agent)
+                }
+                Whom::Asker => fits,
+            };
+            given.then(|| (f64::from(overlap) + lesson.weight(now).min(WEIGHT_MAX) / 10.0, lesson))
         })
         .collect();
     ranked.sort_by(|(a, x), (b, y)| b.total_cmp(a).then_with(|| x.id.cmp(&y.id)));
-    ranked.into_iter().take(limits::LESSONS_SHOWN_MAX).map(|(_, lesson)| lesson).collect()
+    ranked.into_iter().take(most).map(|(_, lesson)| lesson).collect()
+}
+
+/// What the log says of lessons in a prompt.
+pub const INJECTED: &str = "lessons";
+
+/// The lessons that a line of the log says were shown.
+pub fn ids_in(event: &Event) -> Vec<String> {
+    let Some(metadata) = &event.metadata else { return Vec::new() };
+    match metadata.read::<Injected>() {
+        Ok(Injected { kind, ids }) if kind == INJECTED => ids,
+        _ => Vec::new(),
+    }
+}
+
+#[derive(serde::Deserialize)]
+struct Injected {
+    kind: String,
+    ids: Vec<String>,
 }
 
 /// One lesson on one line: what it says, and by what it can be looked up.
@@ -67,18 +103,34 @@ mod tests {
     fn an_agent_is_given_what_touches_its_task_and_is_meant_for_it() {
         let about = "Update the lock file of the project";
         let lock = lesson("Do not edit the lock file by hand");
-        let other = lesson("Answer in French when greeted");
+        let general = lesson("Answer in French when greeted");
+        let of = |agent: &str, text: &str| {
+            let mut one = lesson(text);
+            one.body.agent = Some(agent.into());
+            one
+        };
+        let (mine, elses) = (of("me", "Keep answers short"), of("you", "Never touch the lock file at night"));
         let mut rule = lesson("Always run the linter");
         rule.occurrences = 3;
-        let mut elses = lesson("Never touch the lock file at night");
-        elses.body.agent = Some("elsewhere".into());
-        let found = vec![other, rule.clone(), elses, lock.clone()];
-        let ids = |lessons: Vec<Lesson>| lessons.into_iter().map(|one| one.id).collect::<Vec<_>>();
-        assert_eq!(ids(pick(about, found.clone(), Some("me"), NOW)), [lock.id.clone(), rule.id]);
-        let later = NOW.plus(Duration::from_secs(90 * 24 * 3600));
-        assert_eq!(ids(pick(about, found, Some("me"), later)), Vec::<String>::new());
+        let found = vec![general.clone(), rule.clone(), elses.clone(), mine.clone(), lock.clone()];
+        let picked = |whom, now| {
+            let mut ids: Vec<String> =
+                pick(about, found.clone(), whom, 5, now).into_iter().map(|one| one.id).collect();
+            ids.sort();
+            ids
+        };
+        let sorted = |lessons: &[&Lesson]| {
+            let mut ids: Vec<String> = lessons.iter().map(|one| one.id.clone()).collect();
+            ids.sort();
+            ids
+        };
+        assert_eq!(picked(Whom::Agent(Some("me")), NOW), sorted(&[&lock, &mine, &rule]));
+        assert_eq!(picked(Whom::Agent(None), NOW), sorted(&[&lock, &general, &rule]));
+        assert_eq!(picked(Whom::Asker, NOW), sorted(&[&lock, &elses]));
+        let later = NOW.plus(Duration::from_secs(120 * 24 * 3600));
+        assert_eq!(picked(Whom::Agent(Some("me")), later), Vec::<String>::new());
         let many = (0..20).map(|n| lesson(&format!("lock file rule number {n}"))).collect();
-        assert_eq!(pick(about, many, None, NOW).len(), limits::LESSONS_SHOWN_MAX);
+        assert_eq!(pick(about, many, Whom::Asker, 5, NOW).len(), 5);
     }
 
     #[test]
