@@ -439,7 +439,7 @@ impl Engine {
             && self.store.session(tenant, id).await?.is_some()
         {
             let query = EventQuery {
-                types: vec!["session.context_injected".to_owned()],
+                types: vec![lesson::shown::INJECTION.to_owned()],
                 newest_first: true,
                 limit: INJECTIONS_READ_MAX,
                 ..EventQuery::default()

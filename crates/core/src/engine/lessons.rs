@@ -4,10 +4,12 @@ use std::collections::HashMap;
 use std::time::Instant;
 
 use dashmap::DashMap;
+use smallvec::smallvec;
 
 use super::Engine;
 use super::people::audit;
 use super::sessions::check_limit;
+use super::work::fence;
 use crate::access::{self, Actor, Right, Role, Verb, right};
 use crate::error::{Conflict, Error, Result};
 use crate::feedback::capture::{self, EventBody};
@@ -15,11 +17,11 @@ use crate::feedback::secret;
 use crate::ids::{SessionId, TenantId, check_text};
 use crate::lesson::rule::{self, Rule};
 use crate::lesson::shown::{self, Whom};
-use crate::lesson::{Category, Count, Ground, Lesson, LessonQuery, Polarity, Source, State, Touch};
+use crate::lesson::{Category, Ground, Lesson, LessonQuery, Polarity, Source, State, Touch};
 use crate::limits;
 use crate::memory::words;
 use crate::session::query::Page;
-use crate::store::{Change, Record, Refusal};
+use crate::store::{Change, Guard, On, Part, Record, Refusal, Write};
 use crate::time::Timestamp;
 
 /// What somebody looks for.
@@ -198,12 +200,29 @@ impl Engine {
         Ok(shown::pick(about, found, Whom::Agent(agent), limits::LESSONS_SHOWN_MAX, now))
     }
 
+    /// Writes down that a run was given these lessons, and counts it.
+    pub async fn show_lessons(
+        &self,
+        actor: &Actor,
+        id: &SessionId,
+        epoch: u64,
+        lessons: &[Lesson],
+    ) -> Result<()> {
+        access::check_general(actor, Verb::Work)?;
+        let part = Part {
+            on: On::Session(id.clone()),
+            guard: Guard { fence: Some(fence(actor, epoch)), ..Guard::default() },
+            writes: smallvec![Write::Append(vec![shown::injected(lessons)?])],
+        };
+        let change = Change::new(actor.tenant.clone()).part(part).record(shown::counted(lessons));
+        self.commit(change).await.map(drop)
+    }
+
     async fn count_shown(&self, tenant: &TenantId, lessons: &[Lesson]) -> Result<()> {
         if lessons.is_empty() {
             return Ok(());
         }
-        let ids = lessons.iter().map(|lesson| lesson.id.clone()).collect();
-        let change = Change::new(tenant.clone()).record(Record::CountLessons { ids, count: Count::Shown });
+        let change = Change::new(tenant.clone()).record(shown::counted(lessons));
         self.commit(change).await.map(drop)
     }
 

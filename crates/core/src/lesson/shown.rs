@@ -1,10 +1,13 @@
 //! How lessons are worded for an agent, and which of those that were found it is given.
 
-use super::{Lesson, Polarity, rule};
-use crate::event::Event;
+use super::{Count, Lesson, Polarity, rule};
+use crate::error::Result;
+use crate::event::{Event, EventType, NewEvent};
+use crate::json::Json;
 use crate::limits;
 use crate::memory::clip;
 use crate::memory::words;
+use crate::store::Record;
 use crate::time::Timestamp;
 
 /// For whom lessons are picked.
@@ -47,9 +50,27 @@ pub fn pick(about: &str, found: Vec<Lesson>, whom: Whom<'_>, most: usize, now: T
 /// What the log says of lessons in a prompt.
 pub const INJECTED: &str = "lessons";
 
+/// The line of the log that says which lessons were shown.
+pub fn injected(lessons: &[Lesson]) -> Result<NewEvent> {
+    let ids: Vec<&str> = lessons.iter().map(|lesson| lesson.id.as_str()).collect();
+    let metadata = Json::of(&serde_json::json!({"kind": INJECTED, "ids": ids}))?;
+    Ok(NewEvent::engine(EventType::known(INJECTION), Some(metadata)))
+}
+
+/// That these were shown once more.
+pub fn counted(lessons: &[Lesson]) -> Record {
+    let ids = lessons.iter().map(|lesson| lesson.id.clone()).collect();
+    Record::CountLessons { ids, count: Count::Shown }
+}
+
+/// The event that says what entered a prompt.
+pub const INJECTION: &str = "session.context_injected";
+
 /// The lessons that a line of the log says were shown.
 pub fn ids_in(event: &Event) -> Vec<String> {
-    let Some(metadata) = &event.metadata else { return Vec::new() };
+    let Some(metadata) = event.metadata.as_ref().filter(|_| event.kind.as_str() == INJECTION) else {
+        return Vec::new();
+    };
     match metadata.read::<Injected>() {
         Ok(Injected { kind, ids }) if kind == INJECTED => ids,
         _ => Vec::new(),

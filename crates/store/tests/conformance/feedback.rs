@@ -194,7 +194,7 @@ async fn feedback_of_two_tenants_never_meets(store: &TestStore) {
 
 async fn feedback_follows_a_merged_user(store: &TestStore) {
     for name in ["ann", "ben"] {
-        store.person(name).await;
+        store.record(Record::AddUser(crate::people::a_user(name))).await;
     }
     store.record(thumb("fb_1")).await;
     store.record(adding("fbs_1", "fb_1", None)).await;
