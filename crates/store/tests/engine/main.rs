@@ -11,6 +11,7 @@ mod rights;
 mod streams;
 mod sweeping;
 mod tasks;
+mod teaching;
 mod world;
 
 /// Makes a test of a story on each store.
