@@ -262,7 +262,7 @@ async fn a_conversation_that_leaves_no_trace_asks_too() {
 
 #[tokio::test]
 async fn tools_of_an_mcp_server_are_called_in_a_turn_and_ask_for_leave() {
-    let fix = crate::mcp::server(crate::mcp::stdio());
+    let fix = crate::mcp::server(crate::mcp::stdio(None));
     let means = Means { servers: BTreeMap::from([("fix".to_owned(), fix)]), ..Means::default() };
     let steps = r#"[{"call":[{"name":"fix__add","args":{"a":1,"b":2}},{"name":"fix__fail"},{"name":"fix__meta"}]},
         {"expect":"sederunt/confirmed=True","say":"Three."}]"#;
