@@ -47,6 +47,11 @@ impl Answer {
     }
 }
 
+/// An answer in JSON.
+pub fn ok(body: &str) -> Answer {
+    Answer::status(200, "content-type: application/json\r\n", body)
+}
+
 fn stream_bytes(frames: &[&str]) -> Vec<u8> {
     let mut bytes =
         b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n".to_vec();

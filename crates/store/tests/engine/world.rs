@@ -113,14 +113,8 @@ async fn node(schema: &str, clock: &Arc<SystemClock>) -> Engine {
     let url = std::env::var("SEDERUNT_TEST_POSTGRES")
         .expect("SEDERUNT_TEST_POSTGRES is not set: run the tests by `make test` or scripts/with-postgres");
     let hub = Arc::new(Hub::default());
-    let options = PostgresOptions {
-        url,
-        schema: schema.to_owned(),
-        clock: clock.clone(),
-        hub: hub.clone(),
-        migrate: true,
-        pool_size: 6,
-    };
+    let plain = PostgresOptions::new(url, hub.clone());
+    let options = PostgresOptions { schema: schema.to_owned(), clock: clock.clone(), pool_size: 6, ..plain };
     Engine::new(PostgresStore::open(options).await.unwrap(), hub, Settings::default())
 }
 

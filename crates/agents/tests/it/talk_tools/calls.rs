@@ -7,8 +7,9 @@ use sederunt_agents::talk::Progress;
 use sederunt_core::talk::turn::OnBusy;
 use tokio::sync::Semaphore;
 
-use super::world::{SEND, World, gone, id, kind, ok, tool};
-use crate::wire::{Answer, Server};
+use super::world::{SEND, World, id, kind, tool};
+use crate::ground::{gone, until};
+use crate::wire::{Answer, Server, ok};
 
 #[tokio::test]
 async fn a_turn_has_something_done_and_later_turns_know_of_it() {
@@ -112,7 +113,7 @@ async fn a_stop_ends_a_turn_in_the_middle_of_a_call_and_every_call_has_a_result(
         r#"[{"call":[{"name":"send","args":{"n":1}},{"name":"send","args":{"n":2}}]},{"say":"Yes?"}]"#;
     let world = World::new(steps, &[tool("send", &server.url("/send"), "")]).await;
     let taken = world.post("Go.", OnBusy::Queue).await;
-    world.until(async || !server.asked().is_empty()).await;
+    until("the call", async || !server.asked().is_empty()).await;
     world.engine.stop(&world.me, &id(), None).await.unwrap();
     assert!(world.reply(taken).await.unwrap().stopped);
     assert_eq!(world.story().await, "call(send) call(send) outcome_unknown(send) cancelled(send) /stopped");
@@ -127,7 +128,7 @@ async fn a_message_that_steers_is_heard_at_the_next_step() {
     let world = World::new(steps, &[tool("send", &server.url("/send"), "")]).await;
     world.model.leave.forget_permits(Semaphore::MAX_PERMITS);
     let taken = world.post("Go.", OnBusy::Queue).await;
-    world.until(async || !world.model.seen.lock().unwrap().is_empty()).await;
+    until("the model is asked", async || !world.model.seen.lock().unwrap().is_empty()).await;
     world.post("Rather not.", OnBusy::Steer).await;
     world.model.leave.add_permits(2);
     assert_eq!(world.reply(taken).await.unwrap().text, "Very well.");
@@ -143,7 +144,7 @@ async fn a_call_of_a_turn_that_died_is_not_made_again_and_the_next_turn_closes_i
     let steps = r#"[{"call":{"name":"send"}},{"say":"I cannot tell."}]"#;
     let world = World::new(steps, &[tool("send", &server.url("/send"), "")]).await;
     let runtime = world.say_elsewhere("Go.");
-    world.until(async || !server.asked().is_empty()).await;
+    until("the call", async || !server.asked().is_empty()).await;
     gone(runtime).await;
     server.client_is_gone().await;
     world.clock.advance(Duration::from_secs(31));

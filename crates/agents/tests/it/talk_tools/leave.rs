@@ -17,8 +17,9 @@ use sederunt_core::store::{Change, Guard, On, Part, Update, Write};
 use sederunt_core::talk::turn::OnBusy;
 use sederunt_core::work::run::Run;
 
-use super::world::{CONFIRMED, SEND, World, asking, bodies, gone, id, json, kind, ok, said, tool};
-use crate::wire::{Answer, SOON, Server};
+use super::world::{CONFIRMED, SEND, World, asking, bodies, id, kind, said, tool};
+use crate::ground::{elsewhere, gone, json, until};
+use crate::wire::{Answer, SOON, Server, ok};
 
 #[tokio::test]
 async fn what_was_agreed_to_is_done_once_on_whichever_node_goes_on() {
@@ -185,8 +186,8 @@ async fn a_node_that_dies_while_it_does_what_was_agreed_to_leaves_talk_that_work
     let reply = world.say("Send it.").await;
     world.decide(&reply, Decision::Approve, None).await.unwrap();
     let (node, tenant) = (world.node.clone(), world.me.tenant.clone());
-    let runtime = world.elsewhere(async move { node.go_on(&tenant, &id()) });
-    world.until(async || !server.asked().is_empty()).await;
+    let runtime = elsewhere(async move { node.go_on(&tenant, &id()) });
+    until("the call", async || !server.asked().is_empty()).await;
     gone(runtime).await;
     server.client_is_gone().await;
     world.clock.advance(Duration::from_secs(31));
