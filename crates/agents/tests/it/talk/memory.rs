@@ -1,9 +1,10 @@
 //! What is kept of talk: at once, at the end, for whom, and what is forgotten or never kept.
 
-use sederunt_core::SessionId;
+use sederunt_core::engine::NewUser;
 use sederunt_core::memory::Kind;
 use sederunt_core::session::MemoryMode;
 use sederunt_core::talk::turn::OnBusy;
+use sederunt_core::{SessionId, UserId};
 
 use super::world::{World, post};
 
@@ -95,6 +96,25 @@ async fn what_was_said_often_enough_is_kept_at_the_end_with_where_it_was_said() 
     let injected =
         world.log("t").await.into_iter().any(|event| event.kind.as_str() == "session.context_injected");
     assert!(injected, "what entered the prompt is not in the log");
+}
+
+#[tokio::test]
+async fn what_somebody_said_before_two_users_became_one_is_kept_for_the_one() {
+    let world = World::new();
+    for user in ["ada", "ben"] {
+        let new = NewUser { id: Some(user.to_owned()), ..NewUser::default() };
+        world.engine.create_user(&world.me, new, None).await.unwrap();
+    }
+    for text in ["I live in Graz", "It rains a lot. I live in Graz."] {
+        world.say_as("t", text, Some("ada")).await.unwrap();
+    }
+    let (ada, ben) = (UserId::stored("ada"), UserId::stored("ben"));
+    world.engine.merge_users(&world.me, &ada, &ben, None).await.unwrap();
+    world.end("t", None).await;
+    for kind in [Kind::Fact, Kind::Arc] {
+        assert_eq!(world.remembered("t", Some("ben"), kind).await.len(), 1, "{kind:?}");
+        assert_eq!(world.remembered("t", Some("ada"), kind).await, [""; 0], "{kind:?}");
+    }
 }
 
 #[tokio::test]
