@@ -68,6 +68,12 @@ pub struct Asked {
     pub body: String,
 }
 
+impl Asked {
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
+    }
+}
+
 #[derive(Debug)]
 pub struct Server {
     pub address: String,

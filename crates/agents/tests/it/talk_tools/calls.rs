@@ -1,5 +1,6 @@
 //! Tools inside turns: what is in the log, what later turns know, and that nothing is done twice.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use sederunt_agents::executor::kit::Means;
@@ -58,6 +59,20 @@ async fn a_turn_that_calls_nothing_leaves_what_any_turn_leaves() {
         ]
     );
     assert_eq!(world.session().await.head.version, before + 2, "two commits");
+}
+
+#[tokio::test]
+async fn two_calls_of_one_id_with_the_same_arguments_are_two_effects() {
+    let server = Server::start(vec![ok("1"), ok("2")]).await;
+    let steps = r#"[{"call":{"name":"send","args":{"n":1}}},{"say":"Done."}]"#;
+    let world = World::new(steps, &[tool("send", &server.url("/send"), "")]).await;
+    world.model.twins.store(true, Ordering::Relaxed);
+    assert_eq!(world.say("Send it twice.").await.text, "Done.");
+    let asked = server.asked();
+    let keys: Vec<_> = asked.iter().map(|asked| asked.header("idempotency-key").unwrap()).collect();
+    assert_eq!(keys.len(), 2);
+    assert_ne!(keys[0], keys[1], "a tool that knows the key would take the second for a repeat");
+    world.requests();
 }
 
 #[tokio::test]

@@ -85,6 +85,9 @@ async fn a_tool_may_ask_for_leave_by_itself_and_another_call_of_the_same_turn_to
     world.go_on(&world.other).await;
     let n = |n: u32| format!(r#"{{"n":{n}}}"#);
     assert_eq!(bodies(&server), [n(1), n(1), n(2), n(2)]);
+    let asked = server.asked();
+    let keys: Vec<_> = asked.iter().map(|asked| asked.header("idempotency-key").unwrap()).collect();
+    assert!(keys[0] == keys[1] && keys[2] == keys[3], "each is the same call again: {keys:?}");
     assert_eq!(
         world.story().await,
         "call(pay) call(pay) asks approve result(pay) asks approve result(pay) Paid. /answered"
