@@ -252,6 +252,7 @@ impl Config {
                 confirm_within: self.talk.confirm_within.0,
             },
             plain_opaque_ids: self.opaque_ids == OpaqueIds::Sha256,
+            feedback_silence: sederunt::limits::FEEDBACK_SILENCE,
         })
     }
 

@@ -4,6 +4,7 @@
 
 mod approvals;
 mod fences;
+mod merging;
 mod opposites;
 mod pauses;
 mod repeats;
