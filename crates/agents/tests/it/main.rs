@@ -14,4 +14,5 @@ mod realtime;
 mod stand_ins;
 mod talk;
 mod talk_tools;
+mod teaching;
 mod wire;

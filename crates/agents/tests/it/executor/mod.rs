@@ -6,3 +6,5 @@ mod leave;
 mod limits;
 mod runs;
 mod world;
+
+pub use world::World;
