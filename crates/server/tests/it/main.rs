@@ -18,6 +18,7 @@ mod keys;
 mod library;
 mod local;
 mod logs;
+mod mcp;
 mod memory;
 mod meta;
 mod readers;

@@ -1,0 +1,40 @@
+//! JSON Schemas of what tools take and give, from the same descriptions as the OpenAPI document.
+
+use rmcp::model::JsonObject;
+use serde_json::{Value, json};
+use utoipa::ToSchema;
+
+const THERE: &str = "#/components/schemas/";
+const HERE: &str = "#/$defs/";
+
+/// The schema of a type, with everything that it refers to inside.
+pub fn of<T: ToSchema>() -> JsonObject {
+    let mut parts = Vec::new();
+    T::schemas(&mut parts);
+    let mut schema = json!(T::schema());
+    let parts: JsonObject = parts.into_iter().map(|(name, part)| (name, json!(part))).collect();
+    if !parts.is_empty() {
+        schema["$defs"] = Value::Object(parts);
+    }
+    move_references(&mut schema);
+    match schema {
+        Value::Object(schema) => schema,
+        _ => JsonObject::new(),
+    }
+}
+
+/// Lets references point to where the parts now are.
+fn move_references(schema: &mut Value) {
+    match schema {
+        Value::Object(fields) => {
+            if let Some(Value::String(to)) = fields.get_mut("$ref")
+                && let Some(name) = to.strip_prefix(THERE)
+            {
+                *to = format!("{HERE}{name}");
+            }
+            fields.values_mut().for_each(move_references);
+        }
+        Value::Array(items) => items.iter_mut().for_each(move_references),
+        _ => {}
+    }
+}
