@@ -101,7 +101,7 @@ impl From<Broke> for ErrorData {
     fn from(broke: Broke) -> Self {
         match broke {
             Broke::Said(error) => error,
-            Broke::Lost(failure) => Self::internal_error(failure.to_string(), None),
+            Broke::Lost(failure) => Self::internal_error(failure.sentence().to_owned(), None),
         }
     }
 }
@@ -276,8 +276,8 @@ fn plain(page: Option<PaginatedRequestParams>) -> Option<PaginatedRequestParams>
 
 /// What a tool answers when there is no server to ask.
 fn lost(failure: &Failure) -> CallToolResult {
-    let sentence = failure.to_string();
-    let mut result = CallToolResult::error(vec![ContentBlock::text(sentence.clone())]);
-    result.structured_content = Some(json!({ "error": { "code": "unavailable", "message": sentence } }));
+    let (code, sentence) = (failure.code(), failure.sentence());
+    let mut result = CallToolResult::error(vec![ContentBlock::text(sentence)]);
+    result.structured_content = Some(json!({ "error": { "code": code, "message": sentence } }));
     result
 }

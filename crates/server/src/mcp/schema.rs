@@ -2,7 +2,10 @@
 
 use rmcp::model::JsonObject;
 use serde_json::{Value, json};
-use utoipa::ToSchema;
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
+
+use crate::http::wire::error::Envelope;
 
 const THERE: &str = "#/components/schemas/";
 const HERE: &str = "#/$defs/";
@@ -11,7 +14,21 @@ const HERE: &str = "#/$defs/";
 pub fn of<T: ToSchema>() -> JsonObject {
     let mut parts = Vec::new();
     T::schemas(&mut parts);
-    let mut schema = json!(T::schema());
+    whole(json!(T::schema()), parts)
+}
+
+/// The schema of what a tool answers: its result, or a refusal. There are clients that look at both.
+pub fn of_answer<T: ToSchema>() -> JsonObject {
+    let mut parts = vec![(T::name().into_owned(), T::schema())];
+    T::schemas(&mut parts);
+    parts.push((Envelope::name().into_owned(), Envelope::schema()));
+    Envelope::schemas(&mut parts);
+    let reference = |name: &str| json!({ "$ref": format!("{THERE}{name}") });
+    let either = [reference(&T::name()), reference(&Envelope::name())];
+    whole(json!({ "type": "object", "anyOf": either }), parts)
+}
+
+fn whole(mut schema: Value, parts: Vec<(String, RefOr<Schema>)>) -> JsonObject {
     let parts: JsonObject = parts.into_iter().map(|(name, part)| (name, json!(part))).collect();
     if !parts.is_empty() {
         schema["$defs"] = Value::Object(parts);

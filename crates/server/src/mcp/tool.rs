@@ -71,7 +71,7 @@ impl Draft {
 
     /// Says what the result is.
     pub fn gives<R: ToSchema>(self) -> Self {
-        Self(self.0.with_raw_output_schema(Arc::new(schema::of::<R>())))
+        Self(self.0.with_raw_output_schema(Arc::new(schema::of_answer::<R>())))
     }
 
     pub fn does(self, does: for<'a> fn(Asked<'a>) -> Answer<'a>) -> Tool {
