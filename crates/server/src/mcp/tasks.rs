@@ -27,11 +27,9 @@ fn get_task_status() -> Tool {
          went wrong, and its newest events, oldest first. `session` is null before the first run.",
         Effect::Reads,
     )
-    .takes::<TaskNamed>()
     .gives::<TaskStanding>()
-    .does(|asked| {
+    .does(|asked, TaskNamed { task_id }| {
         Box::pin(async move {
-            let TaskNamed { task_id } = asked.read()?;
             shown(TaskStanding::from(asked.engine().task_standing(asked.actor(), &task_id).await?))
         })
     })
@@ -52,11 +50,9 @@ fn retry_session() -> Tool {
          its `retry_of` names the old one. A step of a larger run starts that run anew and keeps what was finished.",
         Effect::Adds,
     )
-    .takes::<SessionNamed>()
     .gives::<Session>()
-    .does(|asked| {
+    .does(|asked, SessionNamed { session_id }| {
         Box::pin(async move {
-            let SessionNamed { session_id } = asked.read()?;
             let id = SessionId::parse(&session_id).map_err(|_| Error::NotFound)?;
             shown(Session::from(asked.engine().retry(asked.actor(), &id, asked.key).await?))
         })

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, FutureExt, TryFutureExt, ready};
 use rmcp::model::{Tool as Shown, ToolAnnotations};
 use sederunt_core::access::Actor;
 use sederunt_core::engine::Engine;
@@ -21,7 +21,7 @@ pub type Answer<'a> = BoxFuture<'a, Result<Value, Error>>;
 /// One tool.
 pub struct Tool {
     pub shown: Shown,
-    does: for<'a> fn(Asked<'a>) -> Answer<'a>,
+    does: Box<dyn for<'a> Fn(Asked<'a>) -> Answer<'a> + Send + Sync>,
 }
 
 /// All of them, in the order in which they are listed.
@@ -49,7 +49,7 @@ pub enum Effect {
     Adds,
 }
 
-/// A tool on its way: `Draft::new(…)`, what it [`takes`](Draft::takes), what it [`does`](Draft::does).
+/// A tool on its way: `Draft::new(…)`, what it [`gives`](Draft::gives), what it [`does`](Draft::does).
 pub struct Draft(Shown);
 
 impl Draft {
@@ -63,20 +63,43 @@ impl Draft {
         Self(Shown::new(name, description, Arc::default()).with_title(title).with_annotations(hints))
     }
 
-    /// Says what the arguments are.
-    pub fn takes<A: ToSchema>(mut self) -> Self {
-        self.0.input_schema = Arc::new(schema::of::<A>());
-        self
-    }
-
     /// Says what the result is.
     pub fn gives<R: ToSchema>(self) -> Self {
         Self(self.0.with_raw_output_schema(Arc::new(schema::of_answer::<R>())))
     }
 
-    pub fn does(self, does: for<'a> fn(Asked<'a>) -> Answer<'a>) -> Tool {
-        Tool { shown: self.0, does }
+    /// Says what it does with its arguments. Their type is what callers are shown, and what is read.
+    pub fn does<A>(mut self, does: for<'a> fn(Asked<'a>, A) -> Answer<'a>) -> Tool
+    where
+        A: ToSchema + for<'de> Deserialize<'de> + Send + 'static,
+    {
+        self.0.input_schema = Arc::new(schema::of::<A>());
+        Tool {
+            shown: self.0,
+            does: Box::new(move |asked| match strict::read(asked.text) {
+                Ok(arguments) => does(asked, arguments).map_err(named_as_asked).boxed(),
+                Err(error) => ready(Err(error)).boxed(),
+            }),
+        }
     }
+}
+
+/// The product writes `feedback_event_id` where a caller of tools has written `feedbackEventId`.
+fn named_as_asked(error: Error) -> Error {
+    match error {
+        Error::Invalid { field, message } => Error::Invalid { field: camel(&field).into(), message },
+        other => other,
+    }
+}
+
+fn camel(name: &str) -> String {
+    let mut words = name.split('_');
+    let first = words.next().unwrap_or_default().to_owned();
+    words.fold(first, |name, word| {
+        let mut letters = word.chars();
+        let initial = letters.next().map(|letter| letter.to_ascii_uppercase());
+        name + &initial.into_iter().chain(letters).collect::<String>()
+    })
 }
 
 /// One call of a tool.
@@ -97,14 +120,26 @@ impl Asked<'_> {
     pub fn actor(&self) -> &Actor {
         &self.caller.actor
     }
-
-    /// The arguments as the tool knows them, or which of them does not fit.
-    pub fn read<T: for<'de> Deserialize<'de>>(&self) -> Result<T, Error> {
-        strict::read(self.text)
-    }
 }
 
 /// A result as JSON.
 pub fn shown(result: impl Serialize) -> Result<Value, Error> {
     serde_json::to_value(result).map_err(Error::internal)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_named_as_callers_write_them() {
+        for (name, written) in [
+            ("signal", "signal"),
+            ("feedback_event_id", "feedbackEventId"),
+            ("tags[0].a_b", "tags[0].aB"),
+            ("", ""),
+        ] {
+            assert_eq!(camel(name), written);
+        }
+    }
 }
