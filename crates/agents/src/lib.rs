@@ -10,6 +10,7 @@
 //! - `steps`: what an agent says and has done under a claim, as it stands in the log;
 //! - [`executor`]: the worker that runs tasks with all of these;
 //! - [`talk`]: conversations, from a message to its reply and from a sitting to its end;
+//! - [`teacher`]: what closes feedback sessions and draws the lesson from each;
 //! - [`context`]: how a transcript and everything around it become a request within a budget. Pure.
 
 pub mod context;
@@ -19,4 +20,5 @@ pub mod model;
 pub mod outbound;
 mod steps;
 pub mod talk;
+pub mod teacher;
 pub mod tool;

@@ -93,3 +93,5 @@ pub const SHELVES_BYTES_MAX: usize = 256 * 1024 * 1024;
 pub const CLIENT_SECRET_BYTES_MAX: usize = 64 * 1024;
 /// How long the start of a spoken conversation waits for that secret.
 pub const CLIENT_SECRET_MAX: Duration = Duration::from_secs(5);
+/// How long the closing of a feedback session waits for a model to word its lesson.
+pub const LESSON_WAIT_MAX: Duration = Duration::from_secs(20);

@@ -134,6 +134,12 @@ pub enum Verb {
     /// Human-complete, elicitation-reply.
     Answer,
     Delete,
+    /// Give feedback, and add to it.
+    Feedback,
+    /// Be told what feedback has taught.
+    Learn,
+    /// Accept, reword and retire lessons.
+    Teach,
     /// Bundle, keys and users of the tenant, webhooks, retention, erasure.
     Administer,
     /// Tenants, other tenants' keys, backups, migrations.
@@ -179,6 +185,9 @@ pub const RIGHTS: &[(Verb, [Right; 6])] = {
         (Verb::Steer, [All, Participant, No, No, No, No]),
         (Verb::Answer, [All, Assignee, No, No, No, No]),
         (Verb::Delete, [All, HeldDirect, No, No, No, No]),
+        (Verb::Feedback, [All, OwnOrAssigned, OwnOrAssigned, All, No, No]),
+        (Verb::Learn, [All, OwnOrAssigned, OwnOrAssigned, All, No, No]),
+        (Verb::Teach, [All, OwnOrAssigned, No, No, No, No]),
         (Verb::Administer, [All, No, No, No, No, No]),
         (Verb::Operate, [No, No, No, No, No, No]),
     ]
@@ -220,6 +229,9 @@ fn denied(verb: Verb) -> Error {
         Verb::Steer => "your role may not stop or retry sessions",
         Verb::Answer => "only the assignee or an owner answers this",
         Verb::Delete => "only an owner, or the holder of a direct session, deletes it",
+        Verb::Feedback => "your role gives no feedback",
+        Verb::Learn => "your role is told no lessons",
+        Verb::Teach => "only members and owners change lessons",
         Verb::Administer => "only an owner of the tenant may do this",
         Verb::Operate => "only the operator of this installation may do this",
     })
@@ -257,9 +269,16 @@ mod tests {
     fn the_rights_table_is_that_of_the_contract() {
         use Right::{All, No, Participant};
         let cell = right;
-        assert_eq!(RIGHTS.len(), 12);
-        for verb in [Verb::Configure, Verb::Share, Verb::Steer, Verb::Answer, Verb::Delete, Verb::Administer]
-        {
+        assert_eq!(RIGHTS.len(), 15);
+        for verb in [
+            Verb::Configure,
+            Verb::Share,
+            Verb::Steer,
+            Verb::Answer,
+            Verb::Delete,
+            Verb::Teach,
+            Verb::Administer,
+        ] {
             for role in [Role::Guest, Role::Worker, Role::Share] {
                 assert_eq!(cell(role, verb), No, "{role:?} {verb:?}");
             }
@@ -274,6 +293,11 @@ mod tests {
         assert_eq!(cell(Role::Worker, Verb::Read), Right::Claimed);
         assert_eq!(cell(Role::Worker, Verb::Work), All);
         assert_eq!(cell(Role::Member, Verb::Work), No);
+        for verb in [Verb::Feedback, Verb::Learn] {
+            assert_eq!(cell(Role::Guest, verb), Right::OwnOrAssigned);
+            assert_eq!(cell(Role::Worker, verb), All);
+            assert_eq!((cell(Role::Channel, verb), cell(Role::Share, verb)), (No, No));
+        }
         assert_eq!(cell(Role::Channel, Verb::Write), Right::Prefix);
     }
 

@@ -13,6 +13,7 @@ pub mod event;
 pub mod feedback;
 pub mod ids;
 pub mod json;
+pub mod lesson;
 pub mod library;
 pub mod limits;
 pub mod live;

@@ -199,3 +199,37 @@ pub const CRISIS_HELD_MAX: Duration = Duration::from_secs(3_660 * 24 * 3600);
 pub const RATINGS_KEPT: Duration = Duration::from_secs(180 * 24 * 3600);
 /// Memories of each kind beside the hits of a search.
 pub const FOUND_MEMORIES_MAX: usize = 20;
+
+/// Silence that closes a feedback session.
+pub const FEEDBACK_SILENCE: Duration = Duration::from_secs(60);
+/// Messages that one holds, and characters of each: a longer one is cut, and that is said.
+pub const FEEDBACK_MESSAGES_MAX: usize = 20;
+pub const FEEDBACK_MESSAGE_CHARS_MAX: usize = 1_000;
+/// Characters of each text that a thumb comes with.
+pub const FEEDBACK_TEXT_CHARS_MAX: usize = 4_000;
+/// Messages of a conversation that may come with a thumb, and how many of the newest are kept.
+pub const FEEDBACK_HISTORY_MAX: usize = 100;
+pub const FEEDBACK_HISTORY_KEPT: usize = 10;
+/// Messages before a thumb that a lesson is drawn from.
+pub const FEEDBACK_PRIOR_MAX: usize = 6;
+/// Marks of judges that may come with a thumb.
+pub const RUBRIC_MAX: usize = 20;
+pub const TAGS_MAX: usize = 10;
+pub const TAG_CHARS_MAX: usize = 50;
+/// Feedback sessions that one look of the sweeper takes.
+pub const FEEDBACK_ROWS_MAX: usize = 500;
+/// Tags and skills that the figures name.
+pub const TALLY_NAMES_MAX: usize = 20;
+/// Characters of a lesson.
+pub const LESSON_CHARS_MAX: usize = 500;
+/// Lessons that a new one is compared with.
+pub const LESSON_RIVALS_MAX: usize = 50;
+/// Lessons that an agent is given at a time, and characters of each.
+pub const LESSONS_SHOWN_MAX: usize = 5;
+pub const LESSON_SHOWN_CHARS_MAX: usize = 300;
+/// Occurrences from different events at which a lesson becomes a rule.
+pub const RULE_OCCURRENCES: u64 = 3;
+/// Rules that are listed, the weightiest first.
+pub const RULES_LISTED_MAX: usize = 50;
+/// How long an agent goes on without asking again whether there are lessons at all.
+pub const LESSONS_LOOK_AGAIN: Duration = Duration::from_secs(1);

@@ -18,7 +18,8 @@ pub use change::{
 };
 pub use guard::{AppendRule, Fence, Guard};
 pub use query::{
-    AuditLine, Due, Hit, MemoryQuery, NumberedVector, RecordsKept, SearchQuery, VectorQuery, Vectors, Vitals,
+    AuditLine, Due, FeedbackDue, FeedbackQuery, Hit, MemoryQuery, NumberedVector, RecordsKept, SearchQuery,
+    VectorQuery, Vectors, Vitals,
 };
 pub use record::Record;
 
@@ -26,7 +27,11 @@ use crate::approval::{Approval, ApprovalQuery};
 use crate::error::Result;
 use crate::event::{EventPage, EventQuery};
 use crate::feedback::Rating;
+use crate::feedback::capture::FeedbackEvent;
+use crate::feedback::session::FeedbackSession;
+use crate::feedback::stats::Tally;
 use crate::ids::{SessionId, TenantId, UserId};
+use crate::lesson::{Lesson, LessonQuery};
 use crate::library::{self, Doc, DocQuery};
 use crate::live;
 use crate::memory::vector::Vector;
@@ -159,6 +164,44 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     fn purge_crises(&self, before: Timestamp, now: Timestamp) -> BoxFuture<'_, Result<u64>>;
     /// A secret of this installation, made with it: ids that must not be guessed are keyed with it.
     fn installation_key(&self) -> BoxFuture<'_, Result<[u8; 32]>>;
+
+    fn feedback<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: &'a str,
+    ) -> BoxFuture<'a, Result<Option<FeedbackEvent>>>;
+    /// The newest thumbs of a tenant, or of one user.
+    fn newest_feedback<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        author: Option<&'a UserId>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<FeedbackEvent>>>;
+    /// Counts the thumbs of a tenant, or of one user.
+    fn feedback_tally<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        author: Option<&'a UserId>,
+        now: Timestamp,
+    ) -> BoxFuture<'a, Result<Tally>>;
+    fn feedback_session<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: &'a str,
+    ) -> BoxFuture<'a, Result<Option<FeedbackSession>>>;
+    fn feedback_sessions<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        query: FeedbackQuery,
+    ) -> BoxFuture<'a, Result<Page<FeedbackSession, i64>>>;
+    /// Open feedback sessions of all tenants whose time was over by then, the longest silent first.
+    fn silent_feedback(&self, now: Timestamp, limit: usize) -> BoxFuture<'_, Result<Vec<FeedbackDue>>>;
+    fn lesson<'a>(&'a self, tenant: &'a TenantId, id: &'a str) -> BoxFuture<'a, Result<Option<Lesson>>>;
+    fn lessons<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        query: LessonQuery,
+    ) -> BoxFuture<'a, Result<Page<Lesson, i64>>>;
 
     /// How many lines each bucket of somebody's work queue has: one round trip.
     fn queue_counts<'a>(&'a self, tenant: &'a TenantId, of: QueueOf) -> BoxFuture<'a, Result<QueueCounts>>;

@@ -1,11 +1,13 @@
-//! How memories are filed under their words and found by them, the same for every store.
+//! How memories and lessons are filed under their words and found by them, the same for every store.
 //!
-//! A store keeps, for every drawer (an owner's memories of one kind) and word, the numbers of the memories that have
-//! it. It is asked for the newest few under each word and for nothing else, so that a word that is everywhere costs
+//! A store keeps, for every drawer (an owner's memories of one kind, a tenant's lessons of one state) and word, the numbers
+//! of those that have it. It is asked for the newest few under each word and for nothing else, so that a word that is everywhere costs
 //! what any other costs; which of them are the best is decided here, by BM25.
 
 use std::collections::{BTreeMap, HashMap};
 
+use sederunt_core::lesson::{Lesson, LessonQuery, State};
+use sederunt_core::memory::words::meaningful;
 use sederunt_core::memory::{Kind, Memory, Owner};
 use sederunt_core::store::MemoryQuery;
 use sha2::{Digest as _, Sha256};
@@ -34,13 +36,21 @@ pub(crate) struct Filing {
 
 impl Filing {
     pub(crate) fn of(tk: i64, memory: &Memory) -> Self {
-        let mut words: BTreeMap<String, i64> = BTreeMap::new();
-        let mut length = 0;
-        for word in words_in(&memory.text()) {
-            *words.entry(word).or_default() += 1;
-            length += 1;
-        }
         let drawer = drawer(tk, &memory.owner, memory.kind(), !memory.is_active());
+        Self::under(drawer, words_in(&memory.text()))
+    }
+
+    /// Lessons are filed under what means something alone: there are many of them, and grammar is in all.
+    pub(crate) fn of_lesson(tk: i64, lesson: &Lesson) -> Self {
+        Self::under(lesson_drawer(tk, lesson.state), meaningful(&lesson.text()))
+    }
+
+    fn under(drawer: i64, filed: Vec<String>) -> Self {
+        let length = i64::try_from(filed.len()).unwrap_or(i64::MAX);
+        let mut words: BTreeMap<String, i64> = BTreeMap::new();
+        for word in filed {
+            *words.entry(word).or_default() += 1;
+        }
         Self { drawer, words: words.into_iter().collect(), length }
     }
 
@@ -60,11 +70,17 @@ pub(crate) struct Hit {
 
 /// The number of a drawer. Two may share one by a very rare chance: what is found in it is compared with its owner.
 fn drawer(tk: i64, owner: &Owner, kind: Kind, dormant: bool) -> i64 {
+    drawer_of(tk, &[kind.as_str().as_bytes(), &[u8::from(dormant)], owner.as_str().as_bytes()])
+}
+
+fn lesson_drawer(tk: i64, state: State) -> i64 {
+    drawer_of(tk, &[b"lesson", &[0], state.as_str().as_bytes()])
+}
+
+fn drawer_of(tk: i64, parts: &[&[u8]]) -> i64 {
     let mut hash = Sha256::new();
     hash.update(tk.to_be_bytes());
-    hash.update(kind.as_str());
-    hash.update([u8::from(dormant)]);
-    hash.update(owner.as_str());
+    parts.iter().for_each(|part| hash.update(part));
     let mut first = [0; 8];
     first.copy_from_slice(&hash.finalize()[..8]);
     i64::from_be_bytes(first)
@@ -89,9 +105,26 @@ pub(crate) fn kinds(query: &MemoryQuery) -> Vec<Kind> {
 
 /// The words that a question asks for, each once.
 pub(crate) fn asked(query: &MemoryQuery) -> Vec<String> {
+    first_of(query.words.iter().flat_map(|text| words_in(text)))
+}
+
+/// The drawers in which lessons are looked for.
+pub(crate) fn lesson_drawers(tk: i64, query: &LessonQuery) -> Vec<i64> {
+    query.states().iter().map(|state| lesson_drawer(tk, *state)).collect()
+}
+
+/// The words that lessons are looked for by, each once.
+pub(crate) fn asked_of_lessons(query: &LessonQuery) -> Vec<String> {
+    first_of(query.words.iter().flat_map(|text| meaningful(text)))
+}
+
+fn first_of(asked: impl Iterator<Item = String>) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
-    for word in query.words.iter().flat_map(|text| words_in(text)) {
-        if words.len() < ASKED_MAX && !words.contains(&word) {
+    for word in asked {
+        if words.len() == ASKED_MAX {
+            break;
+        }
+        if !words.contains(&word) {
             words.push(word);
         }
     }

@@ -13,8 +13,9 @@ use std::time::Duration;
 use sederunt_core::Error;
 use sederunt_core::access::Actor;
 use sederunt_core::engine::{Brief, DraftEvent, Engine};
-use sederunt_core::event::EventQuery;
+use sederunt_core::event::{Event, EventQuery};
 use sederunt_core::json::Json;
+use sederunt_core::lesson::{Lesson, shown};
 use sederunt_core::library::agent::Tool as Definition;
 use sederunt_core::library::task::RunLimits;
 use sederunt_core::library::{Agent, Defined};
@@ -74,6 +75,8 @@ type Step<T> = Result<T, Halt>;
 /// What a run works with, and where it stands.
 struct Work {
     brief: Brief,
+    /// What earlier feedback has taught about work like this.
+    lessons: Vec<Lesson>,
     model: Arc<dyn Model>,
     model_name: String,
     tools: Toolbox,
@@ -174,15 +177,29 @@ impl Job {
             Definition::Http(_) | Definition::Mcp(_) => None,
         }));
         let limits = brief.run.limits.and(agent.map(|agent| agent.limits.of_a_run()).unwrap_or_default());
-        let Past { messages, spent, open } = past::read(&self.log().await?);
+        let log = self.log().await?;
+        let lessons = self.lessons(&brief, &log).await?;
+        let Past { messages, spent, open } = past::read(&log);
+        let spent_before = spent;
         let mut work =
-            Work { brief, model, model_name, tools, specs, limits, messages, spent, spent_before: spent };
+            Work { brief, lessons, model, model_name, tools, specs, limits, messages, spent, spent_before };
         self.close_open(&mut work, open).await?;
         Ok(work)
     }
 
+    /// What the agent is given of earlier feedback. That it is stands in the log, once a session.
+    async fn lessons(&self, brief: &Brief, log: &[Event]) -> Step<Vec<Lesson>> {
+        let Hand { engine, actor, session, epoch, .. } = &self.hand;
+        let agent = self.claimed.session.details.agent_slug.as_deref();
+        let lessons = engine.lessons_for(&actor.tenant, agent, &self.about(brief)).await?;
+        if !lessons.is_empty() && log.iter().all(|event| shown::ids_in(event).is_empty()) {
+            engine.show_lessons(actor, session, *epoch, &lessons).await?;
+        }
+        Ok(lessons)
+    }
+
     /// The newest part of the log, oldest first.
-    async fn log(&self) -> Step<Vec<sederunt_core::Event>> {
+    async fn log(&self) -> Step<Vec<Event>> {
         // Made, claimed, running: a log that says no more than this need not be read.
         const EVENTS_OF_A_CLAIM: u64 = 3;
         let mut events = Vec::new();

@@ -4,6 +4,7 @@
 use sederunt_core::engine::{Begun, Engine};
 use sederunt_core::event::Event;
 use sederunt_core::ids::TenantId;
+use sederunt_core::lesson::{Lesson, shown};
 use sederunt_core::memory::candidate::Buffer;
 use sederunt_core::memory::control::{self, Command, Counts, Delete, Pending, Target, Which};
 use sederunt_core::memory::promote::{self, Promoted, Sitting as Evidence, Turn};
@@ -50,6 +51,8 @@ pub(super) struct Recalled {
     now: Timestamp,
     /// How it was looked for.
     path: &'static str,
+    /// What feedback has taught about talk like this.
+    pub lessons: Vec<Lesson>,
 }
 
 impl<'a> Memories<'a> {
@@ -195,7 +198,9 @@ impl<'a> Memories<'a> {
         let occasion = Occasion { message: text, first_turn: begun.opened, now };
         let path = if like.is_some() { "hybrid" } else { "lexical" };
         let picked = recall::recall(&occasion, &memories, &like.unwrap_or_default());
-        Ok(Recalled { picked, has_profile, now, path })
+        let agent = self.session.details.agent_slug.as_deref();
+        let lessons = self.engine.lessons_for(self.tenant, agent, text).await?;
+        Ok(Recalled { picked, has_profile, now, path, lessons })
     }
 
     /// What the words of a message find, with what every turn hears of.
@@ -374,17 +379,22 @@ impl Recalled {
         if !self.picked.rules.is_empty() {
             said.push(("rules", self.picked.rules.iter().map(|rule| rule.id.clone()).collect()));
         }
+        if !self.lessons.is_empty() {
+            said.push((shown::INJECTED, self.lessons.iter().map(|lesson| lesson.id.clone()).collect()));
+        }
         said
     }
 
-    /// Notes that these were used, at most once a day each: a turn is not worth a write for every memory it reads.
+    /// Notes that these were used; memories at most once a day each: a turn is not worth a write for every one it reads.
     pub(super) fn touched(&self) -> Vec<Record> {
-        self.picked
+        let taught = (!self.lessons.is_empty()).then(|| shown::counted(&self.lessons));
+        let remembered = self
+            .picked
             .memories()
             .filter(|memory| memory.last_referenced_at.plus(limits::REFERENCED_GRAIN) <= self.now)
             .map(|memory| {
                 Record::PutMemory(Box::new(Memory { last_referenced_at: self.now, ..memory.clone() }))
-            })
-            .collect()
+            });
+        remembered.chain(taught).collect()
     }
 }

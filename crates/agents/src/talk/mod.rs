@@ -38,6 +38,7 @@ pub use reply::Reply;
 
 use crate::executor::Kit;
 use crate::model::realtime::Realtime;
+use crate::teacher::Teacher;
 use likeness::Likeness;
 
 /// How conversations are held here.
@@ -99,6 +100,11 @@ impl Talker {
 
     pub fn engine(&self) -> &Engine {
         &self.engine
+    }
+
+    /// Who draws lessons from feedback with the same models.
+    pub fn teacher(&self) -> Teacher {
+        Teacher::new(self.engine.clone(), self.kit.clone())
     }
 
     /// The conversation of this name, opened where there is none yet.

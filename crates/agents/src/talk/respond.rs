@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use sederunt_core::event::Event;
+use sederunt_core::lesson::shown;
 use sederunt_core::library::agent::Tool as Definition;
 use sederunt_core::library::task::RunLimits;
 use sederunt_core::library::{Agent, Defined, Kind};
@@ -77,6 +78,7 @@ impl Talker {
         let mut input = Input {
             instructions: persona.instructions.clone(),
             memory: recalled.lines(),
+            lessons: recalled.lessons.iter().map(shown::line).collect(),
             tools: bench.as_ref().map(|bench| bench.tools.specs()).unwrap_or_default(),
             ..Input::default()
         };

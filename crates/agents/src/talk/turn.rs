@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use sederunt_core::engine::{Begun, Finished};
 use sederunt_core::event::{Event, EventType, NewEvent};
 use sederunt_core::json::Json;
+use sederunt_core::lesson::shown;
 use sederunt_core::live::RowWatch;
 use sederunt_core::memory::candidate::Buffer;
 use sederunt_core::talk::Fields;
@@ -160,7 +161,7 @@ impl Talker {
 fn injected(what: &[(&'static str, Vec<String>)]) -> Result<Vec<NewEvent>, Error> {
     let event = |(kind, ids): &(&'static str, Vec<String>)| {
         let metadata = Json::of(&json!({"kind": kind, "ids": ids}))?;
-        Ok(NewEvent::engine(EventType::known("session.context_injected"), Some(metadata)))
+        Ok(NewEvent::engine(EventType::known(shown::INJECTION), Some(metadata)))
     };
     what.iter().map(event).collect()
 }

@@ -8,6 +8,8 @@ mod approvals;
 mod credential;
 mod crises;
 mod family;
+mod feedback;
+mod lessons;
 mod library;
 mod log;
 mod memory;
@@ -30,6 +32,8 @@ use futures_util::future::BoxFuture;
 
 pub use credential::{Credential, TokenClaims};
 pub use crises::Hold;
+pub use feedback::{Captured, FinalizedFeedback, OpenedFeedback};
+pub use lessons::{LessonPatch, LessonSearch};
 pub use library::BUILT_IN_AGENTS;
 pub use log::{Append, AppendDone, DraftEvent};
 pub use memory::{MemoryStatus, Purged};
@@ -59,6 +63,8 @@ pub struct Settings {
     pub lease: Duration,
     pub attempts_max: u32,
     pub talk: crate::talk::Settings,
+    /// Silence that closes a feedback session.
+    pub feedback_silence: Duration,
     /// Sessions are named by the hash of their id alone in records that must not lead back to them, as older
     /// exports have it.
     pub plain_opaque_ids: bool,
@@ -70,6 +76,7 @@ impl Default for Settings {
             lease: limits::LEASE_DEFAULT,
             attempts_max: limits::ATTEMPTS_MAX,
             talk: crate::talk::Settings::default(),
+            feedback_silence: limits::FEEDBACK_SILENCE,
             plain_opaque_ids: false,
         }
     }
@@ -83,12 +90,13 @@ pub struct Engine {
     settings: Settings,
     /// Whether sessions may be opened that leave no trace.
     private: bool,
+    untaught: Arc<lessons::Untaught>,
 }
 
 impl Engine {
     /// Puts the rules over a store. The hub must be the one that the store publishes into.
     pub fn new(store: Arc<dyn Store>, hub: Arc<Hub>, settings: Settings) -> Self {
-        Self { store, hub, settings, private: false }
+        Self { store, hub, settings, private: false, untaught: Arc::default() }
     }
 
     /// Keeps incognito sessions in a store of their own, opened when the first of them is, which must publish into

@@ -234,6 +234,6 @@ struct Words {
     seen: Session,
 }
 
-fn fence(actor: &Actor, epoch: u64) -> Fence {
+pub(super) fn fence(actor: &Actor, epoch: u64) -> Fence {
     Fence { credential: actor.credential.clone(), epoch }
 }

@@ -1,6 +1,14 @@
-//! The feedback room: what a person thought of a sitting. Owns the rating record and the day at
-//! which it may go. No user text, ever: the client supplies label, source and modality, the server
-//! knows the rest.
+//! The feedback room: what people thought of a sitting, and what they have to say about an agent's work.
+//!
+//! Two things that never meet. A [`Rating`] is a label at the end of a sitting, with no user text, ever: the client
+//! supplies label, source and modality, the server knows the rest. A feedback event ([`capture`]) is a thumb with words;
+//! a feedback session ([`session`]) gathers what is added to it, and becomes a lesson (see [`crate::lesson`]).
+
+pub mod capture;
+pub mod complaint;
+pub mod secret;
+pub mod session;
+pub mod stats;
 
 use std::time::Duration;
 

@@ -95,6 +95,16 @@ pub(crate) fn is_negation(folded: &str) -> bool {
     NEGATIONS.contains(&folded)
 }
 
+/// Whether a text says "not" somewhere, in one of its words for it.
+pub fn negates(text: &str) -> bool {
+    let apart = |c: char| !c.is_alphanumeric() && !is_combining(c) && !matches!(c, '\'' | '’');
+    text.split(apart).any(|word| {
+        let mut folded = String::new();
+        word.chars().filter(|c| c.is_alphanumeric() || is_combining(*c)).for_each(|c| fold(c, &mut folded));
+        is_negation(&folded)
+    })
+}
+
 fn keep(words: &mut Vec<String>, word: &mut String) {
     let lone_letter = word.chars().nth(1).is_none() && !word.chars().all(char::is_numeric);
     if !word.is_empty() && !lone_letter && !is_stop_word(word) {
@@ -191,6 +201,16 @@ mod tests {
         ];
         for (text, expected) in table {
             assert_eq!(meaningful(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_not_is_heard_in_its_many_spellings() {
+        for text in ["Do not run", "don't", "Don’t", "NEVER", "nicht jetzt", "no, thanks"] {
+            assert!(negates(text), "{text}");
+        }
+        for text in ["", "note the knot", "run it"] {
+            assert!(!negates(text), "{text}");
         }
     }
 

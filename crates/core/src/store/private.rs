@@ -10,14 +10,18 @@ use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 
 use super::{
-    AuditLine, Change, Committed, Due, Hit, IdemKey, MemoryQuery, On, Record, RecordsKept, Refusal, Replay,
-    SearchQuery, Store, VectorQuery, Vectors, Vitals, Write,
+    AuditLine, Change, Committed, Due, FeedbackDue, FeedbackQuery, Hit, IdemKey, MemoryQuery, On, Record,
+    RecordsKept, Refusal, Replay, SearchQuery, Store, VectorQuery, Vectors, Vitals, Write,
 };
 use crate::approval::{Approval, ApprovalQuery};
 use crate::error::{Conflict, Error, Result};
 use crate::event::{EventPage, EventQuery};
 use crate::feedback::Rating;
+use crate::feedback::capture::FeedbackEvent;
+use crate::feedback::session::FeedbackSession;
+use crate::feedback::stats::Tally;
 use crate::ids::{Incarnation, SessionId, TenantId, UserId};
+use crate::lesson::{Lesson, LessonQuery};
 use crate::library::{self, Doc, DocQuery};
 use crate::live;
 use crate::memory::vector::Vector;
@@ -425,6 +429,64 @@ impl Store for Apart {
                 Box::pin(both(self.durable.ratings(tenant, opaque), private.ratings(tenant, opaque)))
             }
         }
+    }
+
+    fn feedback<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: &'a str,
+    ) -> BoxFuture<'a, Result<Option<FeedbackEvent>>> {
+        self.durable.feedback(tenant, id)
+    }
+
+    fn newest_feedback<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        author: Option<&'a UserId>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<FeedbackEvent>>> {
+        self.durable.newest_feedback(tenant, author, limit)
+    }
+
+    fn feedback_tally<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        author: Option<&'a UserId>,
+        now: Timestamp,
+    ) -> BoxFuture<'a, Result<Tally>> {
+        self.durable.feedback_tally(tenant, author, now)
+    }
+
+    fn feedback_session<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: &'a str,
+    ) -> BoxFuture<'a, Result<Option<FeedbackSession>>> {
+        self.durable.feedback_session(tenant, id)
+    }
+
+    fn feedback_sessions<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        query: FeedbackQuery,
+    ) -> BoxFuture<'a, Result<Page<FeedbackSession, i64>>> {
+        self.durable.feedback_sessions(tenant, query)
+    }
+
+    fn silent_feedback(&self, now: Timestamp, limit: usize) -> BoxFuture<'_, Result<Vec<FeedbackDue>>> {
+        self.durable.silent_feedback(now, limit)
+    }
+
+    fn lesson<'a>(&'a self, tenant: &'a TenantId, id: &'a str) -> BoxFuture<'a, Result<Option<Lesson>>> {
+        self.durable.lesson(tenant, id)
+    }
+
+    fn lessons<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        query: LessonQuery,
+    ) -> BoxFuture<'a, Result<Page<Lesson, i64>>> {
+        self.durable.lessons(tenant, query)
     }
 
     fn crises<'a>(

@@ -1,6 +1,7 @@
 //! Questions to a store, and its answers.
 
-use crate::ids::{SessionId, TenantId};
+use crate::feedback;
+use crate::ids::{SessionId, TenantId, UserId};
 use crate::memory::vector::Vector;
 use crate::memory::{self, Owner};
 use crate::time::Timestamp;
@@ -53,6 +54,23 @@ pub struct NumberedVector {
     pub number: i64,
     pub memory: String,
     pub vector: Vector,
+}
+
+/// A feedback session that silence has closed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FeedbackDue {
+    pub tenant: TenantId,
+    pub id: String,
+}
+
+/// Which feedback sessions to read, newest first.
+#[derive(Clone, Debug)]
+pub struct FeedbackQuery {
+    pub state: Option<feedback::session::State>,
+    /// Those of one user.
+    pub author: Option<UserId>,
+    pub after: Option<i64>,
+    pub limit: usize,
 }
 
 /// How many records there are beside what was said.

@@ -3,7 +3,10 @@
 use crate::access::Role;
 use crate::approval::{self, Approval};
 use crate::feedback::Rating;
+use crate::feedback::capture::FeedbackEvent;
+use crate::feedback::session::FeedbackSession;
 use crate::ids::{CredentialId, UserId};
+use crate::lesson::{self, Lesson};
 use crate::library::Doc;
 use crate::memory::{Memory, Owner};
 use crate::people::{Identity, Key, SecretHash, Share, User};
@@ -54,6 +57,23 @@ pub enum Record {
         id: Box<str>,
         until: Timestamp,
         reason: HoldReason,
+    },
+    /// One whose id is there already is `AlreadyExists`.
+    AddFeedback(Box<FeedbackEvent>),
+    /// Writes a feedback session; `expects` is as with documents, and its version becomes the next.
+    PutFeedbackSession {
+        session: Box<FeedbackSession>,
+        expects: Option<u64>,
+    },
+    /// Writes a lesson, but for its effect; `expects` is as with documents, and its version becomes the next.
+    PutLesson {
+        lesson: Box<Lesson>,
+        expects: Option<u64>,
+    },
+    /// Counts something of these lessons; one that is not there is no error. Thumbs count only once it was shown.
+    CountLessons {
+        ids: Vec<String>,
+        count: lesson::Count,
     },
     AddKey {
         key: Key,

@@ -9,8 +9,8 @@ use utoipa_axum::routes;
 
 use super::error::Refused;
 use super::routes::{
-    agents, approvals, bundle, chat, crises, criteria, entities, events, keys, memory, messages, meta,
-    search, sessions, shares, streams, tasks, tenants, threads, today, users, voice, work,
+    agents, approvals, bundle, chat, crises, criteria, entities, events, feedback, keys, lessons, memory,
+    messages, meta, search, sessions, shares, streams, tasks, tenants, threads, today, users, voice, work,
 };
 use super::{App, gate, spec};
 use crate::mcp::{self, Mcp};
@@ -80,6 +80,18 @@ pub fn documented() -> OpenApiRouter<App> {
         .routes(routes!(memory::forget_rule))
         .routes(routes!(memory::recall))
         .routes(routes!(crises::hold))
+        .routes(routes!(feedback::capture))
+        .routes(routes!(feedback::stats))
+        .routes(routes!(feedback::summary))
+        .routes(routes!(feedback::open, feedback::list))
+        .routes(routes!(feedback::get))
+        .routes(routes!(feedback::append))
+        .routes(routes!(feedback::finalize))
+        .routes(routes!(lessons::list))
+        .routes(routes!(lessons::retrieve))
+        .routes(routes!(lessons::recall))
+        .routes(routes!(lessons::rules))
+        .routes(routes!(lessons::get, lessons::patch))
         .routes(routes!(voice::session))
         .routes(routes!(voice::turn))
         .routes(routes!(voice::tools))

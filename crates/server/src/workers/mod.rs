@@ -1,7 +1,8 @@
-//! What runs beside the requests: the sweeper, the keeper of conversations, and the upkeep of keys, counters and figures.
+//! What runs beside the requests: the sweeper, the keeper of conversations, the teacher, and the upkeep of keys, counters and figures.
 
 mod keeper;
 mod sweeper;
+mod teacher;
 mod upkeep;
 
 use tokio::task::JoinHandle;
@@ -18,6 +19,7 @@ pub fn start(app: &App, config: &ServerConfig) -> Workers {
     Workers(vec![
         tokio::spawn(sweeper::run(app.talker.clone(), config.sweep_every)),
         tokio::spawn(keeper::run(app.talker.clone(), config.keep_every)),
+        tokio::spawn(teacher::run(app.talker.teacher(), config.sweep_every)),
         tokio::spawn(upkeep::forget_records(app.engine.clone())),
         tokio::spawn(upkeep::forget_keys(app.engine.clone())),
         tokio::spawn(upkeep::forget_quiet_callers(app.clone())),

@@ -100,7 +100,8 @@ fn meaning(Broken { fault, certain }: Broken) -> Refusal {
         _ if !certain => Error::unavailable(Error::from(fault)).into(),
         Some("session_heads_tk_id_key" | "docs_id") => Refusal::Stale,
         Some(
-            "users_pkey" | "identities_pkey" | "api_keys_pkey" | "shares_pkey" | "docs_slug" | "approvals_id",
+            "users_pkey" | "identities_pkey" | "api_keys_pkey" | "shares_pkey" | "docs_slug" | "approvals_id"
+            | "feedback_events_id",
         ) => Conflict::AlreadyExists.into(),
         Some(foreign) if foreign.ends_with("_tk_fkey") => Error::NotFound.into(),
         _ => Error::from(fault).into(),

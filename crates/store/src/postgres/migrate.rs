@@ -13,6 +13,7 @@ const STEPS: &[(&str, &str)] = &[
     ("log", include_str!("migrations/V1__log.sql")),
     ("work", include_str!("migrations/V2__work.sql")),
     ("talk", include_str!("migrations/V3__talk.sql")),
+    ("lessons", include_str!("migrations/V4__lessons.sql")),
 ];
 
 /// The version that this program writes.

@@ -14,11 +14,13 @@ pub mod copy;
 mod crises;
 mod events;
 mod fault;
+mod feedback;
 mod groups;
 mod index;
 pub mod inspect;
 mod keys;
 mod lanes;
+mod lessons;
 mod library;
 mod list;
 mod looks;
@@ -52,7 +54,11 @@ use sederunt_core::approval::{Approval, ApprovalQuery};
 use sederunt_core::clock::SystemClock;
 use sederunt_core::event::{EventPage, EventQuery};
 use sederunt_core::feedback::Rating;
+use sederunt_core::feedback::capture::FeedbackEvent;
+use sederunt_core::feedback::session::FeedbackSession;
+use sederunt_core::feedback::stats::Tally;
 use sederunt_core::ids::{SessionId, TenantId, UserId};
+use sederunt_core::lesson::{Lesson, LessonQuery};
 use sederunt_core::library::{Doc, DocQuery, Kind};
 use sederunt_core::live::{Delta, Hub};
 use sederunt_core::memory::vector::Vector;
@@ -62,8 +68,8 @@ use sederunt_core::safety::record::CrisisRecord;
 use sederunt_core::session::Session;
 use sederunt_core::session::query::{Page, SessionQuery};
 use sederunt_core::store::{
-    AuditLine, Change, Committed, Due, Hit, IdemKey, MemoryQuery, RecordsKept, Refusal, Replay, SearchQuery,
-    Store, VectorQuery, Vectors, Vitals, Write,
+    AuditLine, Change, Committed, Due, FeedbackDue, FeedbackQuery, Hit, IdemKey, MemoryQuery, RecordsKept,
+    Refusal, Replay, SearchQuery, Store, VectorQuery, Vectors, Vitals, Write,
 };
 use sederunt_core::talk::Talk;
 use sederunt_core::time::Timestamp;
@@ -395,6 +401,64 @@ impl Store for PostgresStore {
 
     fn ratings<'a>(&'a self, tenant: &'a TenantId, opaque: &'a str) -> BoxFuture<'a, Result<Vec<Rating>>> {
         read(ratings::ratings(&self.base, tenant, opaque))
+    }
+
+    fn feedback<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: &'a str,
+    ) -> BoxFuture<'a, Result<Option<FeedbackEvent>>> {
+        read(feedback::event(&self.base, tenant, id))
+    }
+
+    fn newest_feedback<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        author: Option<&'a UserId>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<FeedbackEvent>>> {
+        read(feedback::newest(&self.base, tenant, author, limit))
+    }
+
+    fn feedback_tally<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        author: Option<&'a UserId>,
+        now: Timestamp,
+    ) -> BoxFuture<'a, Result<Tally>> {
+        read(feedback::tally(&self.base, tenant, author, now))
+    }
+
+    fn feedback_session<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: &'a str,
+    ) -> BoxFuture<'a, Result<Option<FeedbackSession>>> {
+        read(feedback::session(&self.base, tenant, id))
+    }
+
+    fn feedback_sessions<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        query: FeedbackQuery,
+    ) -> BoxFuture<'a, Result<Page<FeedbackSession, i64>>> {
+        read(feedback::sessions(&self.base, tenant, query))
+    }
+
+    fn silent_feedback(&self, now: Timestamp, limit: usize) -> BoxFuture<'_, Result<Vec<FeedbackDue>>> {
+        read(feedback::silent(&self.base, now, limit))
+    }
+
+    fn lesson<'a>(&'a self, tenant: &'a TenantId, id: &'a str) -> BoxFuture<'a, Result<Option<Lesson>>> {
+        read(lessons::lesson(&self.base, tenant, id))
+    }
+
+    fn lessons<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        query: LessonQuery,
+    ) -> BoxFuture<'a, Result<Page<Lesson, i64>>> {
+        read(lessons::lessons(&self.base, tenant, query))
     }
 
     fn crises<'a>(

@@ -11,7 +11,7 @@ use sederunt_core::time::Timestamp;
 use super::commit::Stop;
 use super::fault::{Fault, Result};
 use super::tx::Tx;
-use super::{approvals, crises, library, memories, ratings};
+use super::{approvals, crises, feedback, lessons, library, memories, ratings};
 
 const STALE: Stop = Stop::Refused(Refusal::Stale);
 
@@ -26,6 +26,14 @@ pub(super) async fn write(tx: &Tx, tk: i32, record: &Record, now: Timestamp) -> 
                 approvals::close(tx, tk, id, *state, decided_by.as_deref(), body.as_deref(), now).await?;
             return closed.then_some(()).ok_or(STALE);
         }
+        Record::AddFeedback(event) => return Ok(feedback::add(tx, tk, event).await?),
+        Record::PutFeedbackSession { session, expects } => {
+            return feedback::put_session(tx, tk, session, *expects).await?.then_some(()).ok_or(STALE);
+        }
+        Record::PutLesson { lesson, expects } => {
+            return lessons::put(tx, tk, lesson, *expects).await?.then_some(()).ok_or(STALE);
+        }
+        Record::CountLessons { ids, count } => return Ok(lessons::count(tx, tk, ids, *count, now).await?),
         Record::PutMemory(memory) => return Ok(memories::put(tx, tk, memory).await?),
         Record::DropMemory { id } => return Ok(memories::remove(tx, tk, id).await?),
         Record::DropMemories { owner } => return Ok(memories::remove_of(tx, tk, owner).await?),
@@ -149,6 +157,7 @@ async fn merge_user(tx: &Tx, tk: i32, from: &UserId, into: &UserId) -> Result<u6
     tx.execute("DELETE FROM participants WHERE tk = $1 AND user_id = $2", &[&tk, &from]).await?;
     library::merge(tx, tk, from, into).await?;
     approvals::merge(tx, tk, from, into).await?;
+    feedback::merge(tx, tk, from, into).await?;
     tx.execute(
         "UPDATE users SET suspended = true, merged_into = $3 WHERE tk = $1 AND id = $2",
         &[&tk, &from, &into],

@@ -33,7 +33,7 @@ const THREADS: Kept = Kept {
     steps: migrate::THREADS,
     counted: &[
         "tenants", "session_heads", "session_details", "events", "users", "keys", "docs", "approvals",
-        "talks", "talk_outbox",
+        "talks", "talk_outbox", "feedback_events", "feedback_sessions", "lessons", "lesson_words",
     ],
 };
 

@@ -66,6 +66,10 @@ impl Errand {
             Record::PutDoc { .. }
             | Record::AddApproval(_)
             | Record::CloseApproval { .. }
+            | Record::AddFeedback(_)
+            | Record::PutFeedbackSession { .. }
+            | Record::PutLesson { .. }
+            | Record::CountLessons { .. }
             | Record::AddKey { .. }
             | Record::RevokeKey { .. }
             | Record::AddShare { .. }

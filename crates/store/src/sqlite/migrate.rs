@@ -10,6 +10,7 @@ pub(super) const THREADS: &[&str] = &[
     include_str!("migrations/V1__log.sql"),
     include_str!("migrations/V2__work.sql"),
     include_str!("migrations/V3__talk.sql"),
+    include_str!("migrations/V4__lessons.sql"),
 ];
 pub(super) const SEARCH: &[&str] = &[include_str!("migrations/search/V1__words.sql")];
 pub(super) const MEMORY: &[&str] = &[include_str!("migrations/memory/V1__memories.sql")];

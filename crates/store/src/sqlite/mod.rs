@@ -12,9 +12,11 @@ mod crises;
 mod errands;
 mod events;
 mod fault;
+mod feedback;
 mod heads;
 mod idempotency;
 mod indexer;
+mod lessons;
 mod library;
 mod list;
 mod logs;
@@ -50,6 +52,10 @@ use sederunt_core::approval::{Approval, ApprovalQuery};
 use sederunt_core::clock::{Clock, SystemClock};
 use sederunt_core::event::{EventPage, EventQuery};
 use sederunt_core::feedback::Rating;
+use sederunt_core::feedback::capture::FeedbackEvent;
+use sederunt_core::feedback::session::FeedbackSession;
+use sederunt_core::feedback::stats::Tally;
+use sederunt_core::lesson::{Lesson, LessonQuery};
 use sederunt_core::library::{Doc, DocQuery, Kind};
 use sederunt_core::live::{Delta, Hub};
 use sederunt_core::memory::vector::Vector;
@@ -58,8 +64,8 @@ use sederunt_core::people::{Audit, FoundKey, Identity, Key, SecretHash, Share, T
 use sederunt_core::safety::record::CrisisRecord;
 use sederunt_core::session::query::{Page, SessionQuery};
 use sederunt_core::store::{
-    AuditLine, Change, Committed, Due, Hit, IdemKey, MemoryQuery, Record, RecordsKept, Refusal, Replay,
-    SearchQuery, Store, VectorQuery, Vectors, Vitals,
+    AuditLine, Change, Committed, Due, FeedbackDue, FeedbackQuery, Hit, IdemKey, MemoryQuery, Record,
+    RecordsKept, Refusal, Replay, SearchQuery, Store, VectorQuery, Vectors, Vitals,
 };
 use sederunt_core::talk::Talk;
 use sederunt_core::work::queue::{Bucket, QueueCounts, QueueItem, QueueOf};
@@ -145,6 +151,15 @@ impl SqliteStore {
         read: impl FnOnce(&rusqlite::Connection, i64) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T> {
         self.carried_over().await?;
+        self.within(tenant, read).await
+    }
+
+    /// Reads of a tenant, in one look.
+    async fn within<T: Default + Send + 'static>(
+        &self,
+        tenant: &TenantId,
+        read: impl FnOnce(&rusqlite::Connection, i64) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T> {
         let tenant = tenant.clone();
         self.readers
             .far(move |db| {
@@ -441,6 +456,75 @@ impl Store for SqliteStore {
     fn ratings<'a>(&'a self, tenant: &'a TenantId, opaque: &'a str) -> BoxFuture<'a, Result<Vec<Rating>>> {
         let opaque = opaque.to_owned();
         self.beside(tenant, move |db, tk| ratings::ratings(db, tk, &opaque)).boxed()
+    }
+
+    fn feedback<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: &'a str,
+    ) -> BoxFuture<'a, Result<Option<FeedbackEvent>>> {
+        self.near(move |db| feedback::event(db, tenant, id)).boxed()
+    }
+
+    fn newest_feedback<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        author: Option<&'a UserId>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<FeedbackEvent>>> {
+        let author = author.cloned();
+        self.within(tenant, move |db, tk| feedback::newest(db, tk, author.as_ref(), limit)).boxed()
+    }
+
+    fn feedback_tally<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        author: Option<&'a UserId>,
+        now: Timestamp,
+    ) -> BoxFuture<'a, Result<Tally>> {
+        let author = author.cloned();
+        self.within(tenant, move |db, tk| feedback::tally(db, tk, author.as_ref(), now)).boxed()
+    }
+
+    fn feedback_session<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: &'a str,
+    ) -> BoxFuture<'a, Result<Option<FeedbackSession>>> {
+        self.near(move |db| feedback::session(db, tenant, id)).boxed()
+    }
+
+    fn feedback_sessions<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        query: FeedbackQuery,
+    ) -> BoxFuture<'a, Result<Page<FeedbackSession, i64>>> {
+        async move {
+            let page =
+                self.within(tenant, move |db, tk| feedback::sessions(db, tk, &query).map(Some)).await?;
+            Ok(page.unwrap_or(no_page()))
+        }
+        .boxed()
+    }
+
+    fn silent_feedback(&self, now: Timestamp, limit: usize) -> BoxFuture<'_, Result<Vec<FeedbackDue>>> {
+        self.near(move |db| feedback::silent(db, now, limit)).boxed()
+    }
+
+    fn lesson<'a>(&'a self, tenant: &'a TenantId, id: &'a str) -> BoxFuture<'a, Result<Option<Lesson>>> {
+        self.near(move |db| lessons::lesson(db, tenant, id)).boxed()
+    }
+
+    fn lessons<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        query: LessonQuery,
+    ) -> BoxFuture<'a, Result<Page<Lesson, i64>>> {
+        async move {
+            let page = self.within(tenant, move |db, tk| lessons::lessons(db, tk, &query).map(Some)).await?;
+            Ok(page.unwrap_or(no_page()))
+        }
+        .boxed()
     }
 
     fn crises<'a>(

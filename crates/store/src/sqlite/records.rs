@@ -8,7 +8,7 @@ use sederunt_core::store::{Change, On, Record, Refusal};
 use sederunt_core::{Conflict, Error, Timestamp};
 
 use super::fault::Trouble;
-use super::{approvals, library};
+use super::{approvals, feedback, lessons, library};
 
 /// Asks everything that may refuse a record, before anything of the change is written.
 pub(super) fn check(db: &Connection, tk: i64, change: &Change) -> Result<(), Trouble<Refusal>> {
@@ -42,6 +42,12 @@ pub(super) fn check(db: &Connection, tk: i64, change: &Change) -> Result<(), Tro
                 let other = user_with(db, tk, identity)?.is_some_and(|owner| owner != user.as_str());
                 is_there(user_exists(db, tk, user)? || adds_user(change, user)).and(is_new(other))
             }
+            Record::AddFeedback(event) => is_new(feedback::is_there(db, tk, &event.id)?),
+            Record::PutFeedbackSession { session, expects } => {
+                feedback::check_session(db, tk, &session.id, *expects)?
+            }
+            Record::PutLesson { lesson, expects } => lessons::check(db, tk, &lesson.id, *expects)?,
+            Record::CountLessons { .. } => Ok(()),
             // They go to other files, which nobody writes to from here: there is nothing to ask.
             Record::PutMemory(_)
             | Record::DropMemory { .. }
@@ -175,6 +181,10 @@ fn write_one(db: &Connection, tk: i64, record: &Record, now: Timestamp) -> rusql
             .execute(params![tk, id.as_str(), role.map(|role| role.as_str()), name, suspended])
             .map(drop),
         Record::AddIdentity { user, identity } => add_identity(db, tk, user, identity),
+        Record::AddFeedback(event) => feedback::add(db, tk, event),
+        Record::PutFeedbackSession { session, expects } => feedback::put_session(db, tk, session, *expects),
+        Record::PutLesson { lesson, expects } => lessons::put(db, tk, lesson, *expects),
+        Record::CountLessons { ids, count } => lessons::count(db, tk, ids, *count, now),
         Record::MergeUser { from, into } => merge(db, tk, from, into),
         // Left as errands: see `errands`.
         Record::PutMemory(_)
@@ -197,6 +207,7 @@ fn add_identity(db: &Connection, tk: i64, user: &UserId, identity: &Identity) ->
 
 fn merge(db: &Connection, tk: i64, from: &UserId, into: &UserId) -> rusqlite::Result<()> {
     library::merge(db, tk, from, into)?;
+    feedback::merge(db, tk, from, into)?;
     let both = params![tk, from.as_str(), into.as_str()];
     for sql in [
         "UPDATE identities SET user_id = ?3 WHERE tk = ?1 AND user_id = ?2",

@@ -118,9 +118,10 @@ pub(super) fn remove_some(db: &Connection, tk: i64) -> rusqlite::Result<Vec<Gone
         })?
         .collect::<rusqlite::Result<_>>()?;
     if sessions.is_empty() {
+        db.execute("DELETE FROM lesson_words WHERE n IN (SELECT n FROM lessons WHERE tk = ?1)", [tk])?;
         for table in [
-            "idempotency", "identities", "users", "keys", "audit", "doc_facets", "docs", "approvals",
-            "tenants",
+            "feedback_names", "feedback_sessions", "feedback_events", "lessons", "idempotency", "identities",
+            "users", "keys", "audit", "doc_facets", "docs", "approvals", "tenants",
         ] {
             db.execute(&format!("DELETE FROM {table} WHERE tk = ?1"), [tk])?;
         }

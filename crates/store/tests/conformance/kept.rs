@@ -1,13 +1,17 @@
-//! Things that are kept beside sessions: memories, ratings, crises, and the talk of a session.
+//! Things that are kept beside sessions: memories, ratings, crises, feedback, lessons, and the talk of a session.
 #![allow(dead_code, reason = "shared by tests that each need some of it")]
 
 use sederunt_core::Timestamp;
+use sederunt_core::feedback::capture::{EventBody, FeedbackEvent, Guardrails, Signal, Speaker, Words};
+use sederunt_core::feedback::session::{Addition, FeedbackSession, SessionBody, State};
 use sederunt_core::feedback::{Label, Modality, RATING_SCHEMA_VERSION, Rating, RatingSource};
 use sederunt_core::ids::UserId;
+use sederunt_core::lesson::{self, Effect, Lesson, Polarity, Source};
 use sederunt_core::memory::{Body, Category, Fact, Memory, Owner, SELF, StoryArc};
 use sederunt_core::safety::opaque::OpaqueId;
 use sederunt_core::safety::record::CrisisRecord;
 use sederunt_core::safety::{ClassifierPath, Crisis, Level, ReasonCode};
+use sederunt_core::store::Record;
 use sederunt_core::talk::{Queued, Sitting, Talk, Tier};
 
 pub fn at(text: &str) -> Timestamp {
@@ -110,4 +114,96 @@ pub fn seated() -> Talk {
 /// A message that has not landed yet.
 pub fn queued() -> Queued {
     Queued { sequence: None, steers: false, tier: Tier::Quality }
+}
+
+/// A thumb down with words.
+pub fn feedback(id: &str) -> FeedbackEvent {
+    FeedbackEvent {
+        id: id.to_owned(),
+        at: at("2026-11-16T08:00:00.000001Z"),
+        signal: Signal::Down,
+        author: Some(UserId::stored("ann")),
+        session: None,
+        body: EventBody {
+            words: Words { context: Some("too \"long\" \u{1f331}".to_owned()), ..Words::default() },
+            tags: vec!["tone".to_owned()],
+            skill: Some("writing".to_owned()),
+            failure_type: None,
+            related: None,
+            history: Vec::new(),
+            rubric: Vec::new(),
+            guardrails: Guardrails::default(),
+            sequences: vec![1, 2],
+            agent: Some("writer".to_owned()),
+            trusted: true,
+            vague: false,
+        },
+    }
+}
+
+pub fn thumb(id: &str) -> Record {
+    Record::AddFeedback(Box::new(feedback(id)))
+}
+
+/// An open feedback session with one message.
+pub fn feedback_session(id: &str, event: &str) -> FeedbackSession {
+    let said =
+        Addition { role: Speaker::User, text: "far too long".to_owned(), at: at("2026-11-16T08:00:01Z") };
+    FeedbackSession {
+        id: id.to_owned(),
+        event: event.to_owned(),
+        signal: Signal::Down,
+        state: State::Open,
+        opened_at: at("2026-11-16T08:00:00Z"),
+        expires_at: at("2026-11-16T08:01:01Z"),
+        author: Some(UserId::stored("ann")),
+        version: 1,
+        body: SessionBody {
+            initial_context: Some("too long".to_owned()),
+            messages: vec![said],
+            closed: None,
+        },
+    }
+}
+
+pub fn adding(id: &str, event: &str, expects: Option<u64>) -> Record {
+    Record::PutFeedbackSession { session: Box::new(feedback_session(id, event)), expects }
+}
+
+pub fn lesson(id: &str, text: &str) -> Lesson {
+    Lesson {
+        id: id.to_owned(),
+        polarity: Polarity::Negative,
+        state: lesson::State::Active,
+        occurrences: 1,
+        created_at: at("2026-11-16T08:00:00Z"),
+        updated_at: at("2026-11-16T08:00:00Z"),
+        version: 1,
+        effect: Effect::default(),
+        body: lesson::Body {
+            text: text.to_owned(),
+            category: lesson::Category::Preference,
+            trigger: Some("I wrote \"it\"".to_owned()),
+            action: None,
+            tags: vec!["tone".to_owned()],
+            agent: None,
+            grounds: vec![lesson::Ground::SaysWhatHappened],
+            sources: vec![Source {
+                event: "fb_1".to_owned(),
+                feedback_session: "fbs_1".to_owned(),
+                at: at("2026-11-16T08:00:00Z"),
+                author: Some("ann".to_owned()),
+                session: Some("s".to_owned()),
+                sequences: vec![1, 2],
+                trusted: true,
+            }],
+            accepted: None,
+            edited: None,
+            retired: None,
+        },
+    }
+}
+
+pub fn taught(id: &str, text: &str, expects: Option<u64>) -> Record {
+    Record::PutLesson { lesson: Box::new(lesson(id, text)), expects }
 }

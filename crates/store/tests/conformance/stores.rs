@@ -16,8 +16,9 @@ use sederunt_store::postgres::{PostgresOptions, PostgresStore};
 use sederunt_store::sqlite::{Place, SqliteOptions, SqliteStore};
 
 /// Tables of the same name and meaning in both schemas.
-const CONTENT_TABLES: [&str; 14] = [
-    "approvals", "crisis_log", "doc_facets", "docs", "events", "memories", "memory_words", "participants",
+const CONTENT_TABLES: [&str; 19] = [
+    "approvals", "crisis_log", "doc_facets", "docs", "events", "feedback_events", "feedback_names",
+    "feedback_sessions", "lesson_words", "lessons", "memories", "memory_words", "participants",
     "session_feedback", "session_heads", "session_metadata", "session_ranges", "sessions", "talks",
 ];
 

@@ -1,6 +1,8 @@
 //! What a model is told in a run, and what it says.
 
+use sederunt_core::engine::Brief;
 use sederunt_core::json::Json;
+use sederunt_core::lesson::shown;
 use sederunt_core::work::output::OutputType;
 use tokio::sync::mpsc;
 
@@ -56,11 +58,21 @@ impl Job {
         }
     }
 
+    fn task(&self, brief: &Brief) -> String {
+        let task = [self.claimed.session.details.title.as_deref(), brief.run.description.as_deref()];
+        task.into_iter().flatten().collect::<Vec<_>>().join("\n\n")
+    }
+
+    /// What a run is about, for whoever looks for what is known of it.
+    pub(super) fn about(&self, brief: &Brief) -> String {
+        let input = self.claimed.session.details.input.as_ref().map_or("", Json::as_str);
+        [&self.task(brief), input].join("\n")
+    }
+
     fn input(&self, work: &Work) -> Input {
-        let Work { brief, specs, messages, .. } = work;
+        let Work { brief, lessons, specs, messages, .. } = work;
         let details = &self.claimed.session.details;
         let agent = brief.agent.as_ref().map(|agent| &agent.value);
-        let task = [details.title.as_deref(), brief.run.description.as_deref()];
         let structured = brief
             .run
             .output
@@ -80,9 +92,10 @@ impl Job {
         let any_object = || Json::stored(r#"{"type":"object"}"#);
         Input {
             instructions: agent.and_then(|agent| agent.instructions.clone()).unwrap_or_default(),
-            task: task.into_iter().flatten().collect::<Vec<_>>().join("\n\n"),
+            task: self.task(brief),
             input,
             entity: brief.entity.as_ref().map(|entity| entity.value.fields.clone()),
+            lessons: lessons.iter().map(shown::line).collect(),
             denials: brief
                 .run
                 .denials

@@ -7,6 +7,8 @@ pub mod approval;
 pub mod crisis;
 pub mod error;
 pub mod event;
+pub mod feedback;
+pub mod lesson;
 pub mod library;
 pub mod memory;
 pub mod people;

@@ -25,10 +25,13 @@ use super::migrate;
 const PIECES_AHEAD: usize = 4;
 
 /// What goes on counting where it was: the sequence, and the file and table that say where.
-const NUMBERED: [(&str, (&str, &str)); 6] = [
+const NUMBERED: [(&str, (&str, &str)); 9] = [
     ("'session_keys'", ("main", "session_heads")),
     ("pg_get_serial_sequence('docs', 'n')", ("main", "docs")),
     ("pg_get_serial_sequence('approvals', 'n')", ("main", "approvals")),
+    ("pg_get_serial_sequence('feedback_events', 'n')", ("main", "feedback_events")),
+    ("pg_get_serial_sequence('feedback_sessions', 'n')", ("main", "feedback_sessions")),
+    ("pg_get_serial_sequence('lessons', 'n')", ("main", "lessons")),
     ("pg_get_serial_sequence('memories', 'n')", ("memory", "memories")),
     ("pg_get_serial_sequence('crisis_log', 'insertion_order')", ("crisis", "crisis_log")),
     ("pg_get_serial_sequence('session_feedback', 'insertion_order')", ("feedback", "session_feedback")),

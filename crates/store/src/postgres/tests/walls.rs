@@ -6,11 +6,12 @@ use tokio_postgres::error::SqlState;
 
 use super::*;
 
-const TENANT_TABLES: [&str; 24] = [
+const TENANT_TABLES: [&str; 29] = [
     "session_heads", "sessions", "participants", "session_metadata", "events", "external_ids",
     "session_ranges", "idempotency", "users", "identities", "api_keys", "shares", "audit", "search_docs",
     "search_done", "tenants", "docs", "doc_facets", "approvals", "talks", "memories", "memory_words",
-    "crisis_log", "session_feedback",
+    "feedback_events", "feedback_names", "feedback_sessions", "lessons", "lesson_words", "crisis_log",
+    "session_feedback",
 ];
 
 /// Two tenants with a session, an event, a key, a trail and everything beside it each.
@@ -33,6 +34,9 @@ async fn two_tenants(scene: &Scene) -> (i32, i32) {
         let beside = Change::new(tenant(name))
             .part(talk)
             .record(Record::PutMemory(Box::new(kept::fact("m", "ann", "tea"))))
+            .record(kept::thumb("fb_1"))
+            .record(kept::adding("fbs_1", "fb_1", None))
+            .record(kept::taught("lesson_1", "Keep answers short", None))
             .record(Record::AddRating(Box::new(kept::rating(1, "opaque", "2026-01-01T00:00:00Z"))))
             .record(Record::AddCrisis(Box::new(kept::crisis(1, "opaque", "2026-01-01T00:00:00Z"))));
         scene.commit(beside).await.unwrap();
@@ -187,6 +191,12 @@ async fn the_scan_role_sees_keys_and_states_alone() {
             "SELECT 1 FROM doc_facets",
             "SELECT 1 FROM approvals",
             "SELECT body FROM talks",
+            "SELECT 1 FROM feedback_events",
+            "SELECT 1 FROM feedback_names",
+            "SELECT body FROM feedback_sessions",
+            "SELECT author FROM feedback_sessions",
+            "SELECT 1 FROM lessons",
+            "SELECT 1 FROM lesson_words",
             "SELECT value FROM crisis_log",
             "SELECT id, session_id_opaque FROM session_feedback",
             "DELETE FROM session_feedback",

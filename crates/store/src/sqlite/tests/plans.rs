@@ -53,6 +53,10 @@ async fn claims_lists_and_sweeps_walk_their_indexes_without_sorting() {
         (vectors::BEFORE, "memories_by_model (embedded_by<?)"),
         (vectors::BEHIND, "memories_by_model (embedded_by>?)"),
         (memories::UNDER_WORD, "PRIMARY KEY (drawer=? AND word=?)"),
+        (feedback::SILENT, "feedback_sessions_open (expires_at<?)"),
+        (lessons::NEWEST, "lessons_by_state (tk=? AND state=? AND n<?)"),
+        (lessons::OFTEN, "lessons_often (tk=? AND state=? AND n<?)"),
+        (lessons::UNDER_WORD, "PRIMARY KEY (drawer=? AND word=?)"),
         (ratings::OF_SESSION, "feedback_by_session (tk=? AND session_id_opaque=?)"),
         (crises::BETWEEN, "crises_by_time (tk=? AND detected_at>? AND detected_at<?)"),
         (

@@ -21,6 +21,8 @@ fn take_back(directory: &TempDir) {
     file.execute_batch(
         "DROP TABLE approvals; DROP TABLE doc_facets; DROP TABLE docs; ALTER TABLE session_details DROP COLUMN run; \
          DROP TABLE talks; DROP TABLE talk_outbox; DROP TABLE installation; \
+         DROP TABLE feedback_names; DROP TABLE feedback_sessions; DROP TABLE feedback_events; \
+         DROP TABLE lesson_words; DROP TABLE lessons; \
          PRAGMA user_version = 1",
     )
     .unwrap();

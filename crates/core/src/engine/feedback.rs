@@ -1,0 +1,485 @@
+//! Commands on feedback: taking a thumb with words, adding to it, and closing it with what it teaches.
+
+use uuid::Uuid;
+
+use super::Engine;
+use crate::access::{self, Actor, Right, Role, Verb, right};
+use crate::error::{Conflict, Error, Result};
+use crate::event::EventQuery;
+use crate::feedback::capture::{
+    self, Capture, Clarification, EventBody, FeedbackEvent, Judged, Signal, Speaker,
+};
+use crate::feedback::secret;
+use crate::feedback::session::{self, Added, Closed, FeedbackSession, Reason, SessionBody, State};
+use crate::feedback::stats::{self, Stats};
+use crate::ids::{SessionId, TenantId, UserId, check_text};
+use crate::lesson::infer::{Matter, Prior};
+use crate::lesson::merge::{Draft, Merged, merge};
+use crate::lesson::{self, Lesson, LessonQuery};
+use crate::limits;
+use crate::session::query::Page;
+use crate::session::{MemoryMode, Session};
+use crate::store::{Change, FeedbackDue, FeedbackQuery, IdemKey, Note, Record, Refusal};
+use crate::time::Timestamp;
+
+use super::sessions::check_limit;
+
+/// What came of a thumb.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Captured {
+    Accepted {
+        event: Box<FeedbackEvent>,
+        /// Opened with it, for what else there is to say.
+        session: Box<FeedbackSession>,
+        /// What is known about the same thing already.
+        suggestions: Vec<Lesson>,
+    },
+    /// Kept as a thumb; there is nothing in it to learn from yet.
+    ClarificationRequired { event: String, asked: Clarification },
+    /// It carries a secret. Nothing was kept.
+    Blocked(secret::Kind),
+}
+
+/// What came of opening a feedback session.
+#[derive(Clone, Debug, PartialEq)]
+pub enum OpenedFeedback {
+    Open(Box<FeedbackSession>),
+    Blocked(secret::Kind),
+}
+
+/// What came of closing a feedback session.
+#[derive(Clone, Debug, PartialEq)]
+pub enum FinalizedFeedback {
+    Finalized { session: Box<FeedbackSession>, matter: Box<Matter>, merged: Option<Merged> },
+    NotFound,
+    Already(Box<FeedbackSession>),
+}
+
+/// Lessons that are named beside a thumb down.
+const SUGGESTIONS_MAX: usize = 3;
+/// Prompts of a session that are looked through for the lessons in them.
+const INJECTIONS_READ_MAX: usize = 100;
+/// Every lost round means that somebody else's message was added, or that the session was closed.
+const ADD_ROUNDS_MAX: usize = limits::FEEDBACK_MESSAGES_MAX + limits::DECIDE_ROUNDS_MAX;
+
+impl Engine {
+    /// Takes a thumb with what is said about it, and opens a feedback session for more.
+    pub async fn capture_feedback(
+        &self,
+        actor: &Actor,
+        wish: Capture,
+        key: Option<IdemKey>,
+    ) -> Result<Captured> {
+        access::check_general(actor, Verb::Feedback)?;
+        let about = match &wish.session {
+            Some(id) => Some(self.judged_session(actor, id, &wish.sequences).await?),
+            None => None,
+        };
+        if let Some(related) = &wish.related
+            && !self.feedback_of(actor, related).await.is_ok_and(|found| found.is_some())
+        {
+            return Err(Error::invalid("related_feedback_id", "there is no such feedback"));
+        }
+        let agent = about.and_then(|session| session.details.agent_slug.map(String::from));
+        let session = wish.session.clone();
+        let (signal, judged) = capture::judge(actor, wish, agent)?;
+        let (body, asked) = match judged {
+            Judged::Blocked(kind) => return Ok(Captured::Blocked(kind)),
+            Judged::Accepted(body) => (body, None),
+            Judged::Vague(body, asked) => (body, Some(asked)),
+        };
+        let now = self.store.now().await?;
+        let drawn = Uuid::new_v4();
+        let event = FeedbackEvent {
+            id: event_id(drawn),
+            at: now,
+            signal,
+            author: actor.user.clone(),
+            session,
+            body: *body,
+        };
+        let opened = asked.is_none().then(|| self.fresh(actor, &event, first_words(&event.body), drawn, now));
+        let mut change = Change::new(actor.tenant.clone())
+            .record(Record::AddFeedback(Box::new(event.clone())))
+            .keyed(key.map(|key| IdemKey { note: Some(Note(drawn)), ..key }));
+        if let Some(session) = &opened {
+            change = change
+                .record(Record::PutFeedbackSession { session: Box::new(session.clone()), expects: None });
+        }
+        let note = self.commit(change).await?.replay.and_then(|replay| replay.note);
+        let drawn = note.map_or(drawn, |note| note.0);
+        match asked {
+            Some(asked) => Ok(Captured::ClarificationRequired { event: event_id(drawn), asked }),
+            None => {
+                let event =
+                    self.store.feedback(&actor.tenant, &event_id(drawn)).await?.ok_or(Error::NotFound)?;
+                let session = self
+                    .store
+                    .feedback_session(&actor.tenant, &session_id(drawn))
+                    .await?
+                    .ok_or(Error::NotFound)?;
+                let suggestions = match signal {
+                    Signal::Down => self.known_about(actor, &event.body, SUGGESTIONS_MAX).await?,
+                    Signal::Up => Vec::new(),
+                };
+                Ok(Captured::Accepted { event: Box::new(event), session: Box::new(session), suggestions })
+            }
+        }
+    }
+
+    /// The session that feedback is about, if the caller may read it and it may be written about.
+    async fn judged_session(&self, actor: &Actor, id: &SessionId, sequences: &[u64]) -> Result<Session> {
+        let session = match self.load(actor, Verb::Read, id).await {
+            Err(Error::NotFound) => {
+                return Err(Error::invalid(
+                    "session_id",
+                    "there is no such session, or it is not yours to see",
+                ));
+            }
+            found => found?,
+        };
+        if session.details.memory_mode == MemoryMode::Incognito {
+            return Err(Error::invalid(
+                "session_id",
+                "this session leaves no trace; give feedback without naming it",
+            ));
+        }
+        if sequences.iter().any(|at| *at == 0 || *at > session.head.last_sequence) {
+            return Err(Error::invalid("sequences", "must be sequences of the session's log"));
+        }
+        Ok(session)
+    }
+
+    /// Opens a feedback session on a feedback event.
+    pub async fn open_feedback(
+        &self,
+        actor: &Actor,
+        event: &str,
+        signal: Signal,
+        initial_context: Option<String>,
+        key: Option<IdemKey>,
+    ) -> Result<OpenedFeedback> {
+        access::check_general(actor, Verb::Feedback)?;
+        let event = self.feedback_of(actor, event).await?.ok_or(Error::NotFound)?;
+        if event.signal != signal {
+            return Err(Error::invalid(
+                "signal",
+                format!("this feedback is a thumb {}", event.signal.as_str()),
+            ));
+        }
+        if let Some(context) = &initial_context {
+            check_text("initial_context", context, limits::FEEDBACK_TEXT_CHARS_MAX)?;
+            if let Some(kind) = secret::found(context) {
+                return Ok(OpenedFeedback::Blocked(kind));
+            }
+        }
+        let drawn = Uuid::new_v4();
+        let context = initial_context.filter(|context| !context.trim().is_empty());
+        let session = self.fresh(actor, &event, context, drawn, self.store.now().await?);
+        let change = Change::new(actor.tenant.clone())
+            .record(Record::PutFeedbackSession { session: Box::new(session), expects: None })
+            .keyed(key.map(|key| IdemKey { note: Some(Note(drawn)), ..key }));
+        let note = self.commit(change).await?.replay.and_then(|replay| replay.note);
+        let id = session_id(note.map_or(drawn, |note| note.0));
+        let session = self.store.feedback_session(&actor.tenant, &id).await?.ok_or(Error::NotFound)?;
+        Ok(OpenedFeedback::Open(Box::new(session)))
+    }
+
+    fn fresh(
+        &self,
+        actor: &Actor,
+        event: &FeedbackEvent,
+        context: Option<String>,
+        drawn: Uuid,
+        now: Timestamp,
+    ) -> FeedbackSession {
+        FeedbackSession {
+            id: session_id(drawn),
+            event: event.id.clone(),
+            signal: event.signal,
+            state: State::Open,
+            opened_at: now,
+            expires_at: now.plus(self.settings.feedback_silence),
+            author: actor.user.clone(),
+            version: 0,
+            body: SessionBody { initial_context: context, ..SessionBody::default() },
+        }
+    }
+
+    /// Adds a message to a feedback session.
+    pub async fn append_feedback(
+        &self,
+        actor: &Actor,
+        id: &str,
+        role: Speaker,
+        message: &str,
+        key: Option<IdemKey>,
+    ) -> Result<Added> {
+        access::check_general(actor, Verb::Feedback)?;
+        for _ in 0..ADD_ROUNDS_MAX {
+            let Some(found) = self.feedback_session_of(actor, id).await? else { return Ok(Added::NotFound) };
+            let now = self.store.now().await?;
+            let added = session::add(&found, role, message, now, self.settings.feedback_silence);
+            let Added::Appended { session, truncated } = &added else {
+                return self.or_added(actor, &found, added, key).await;
+            };
+            let record =
+                Record::PutFeedbackSession { session: session.clone(), expects: Some(found.version) };
+            match self.store.commit(Change::new(actor.tenant.clone()).record(record).keyed(key)).await {
+                Ok(done) if done.replay.is_some() => {
+                    return Ok(Added::Appended { session: Box::new(found), truncated: *truncated });
+                }
+                Ok(_) => return Ok(added),
+                Err(Refusal::Stale) => {}
+                Err(Refusal::Rejected(error)) => return Err(error),
+            }
+        }
+        Err(Conflict::SessionBusy.into())
+    }
+
+    /// A message that cannot be added any more may have been added under this key.
+    async fn or_added(
+        &self,
+        actor: &Actor,
+        found: &FeedbackSession,
+        refused: Added,
+        key: Option<IdemKey>,
+    ) -> Result<Added> {
+        let (Some(key), Added::Closed { .. } | Added::Full) = (key, &refused) else { return Ok(refused) };
+        Ok(match self.store.recall(&actor.tenant, key).await? {
+            Some(_) => Added::Appended { session: Box::new(found.clone()), truncated: false },
+            None => refused,
+        })
+    }
+
+    /// A feedback session, if it is the caller's to see.
+    pub async fn feedback_session(&self, actor: &Actor, id: &str) -> Result<FeedbackSession> {
+        access::check_general(actor, Verb::Feedback)?;
+        self.feedback_session_of(actor, id).await?.ok_or(Error::NotFound)
+    }
+
+    /// A page of feedback sessions, newest first.
+    pub async fn feedback_sessions(
+        &self,
+        actor: &Actor,
+        state: Option<State>,
+        after: Option<i64>,
+        limit: usize,
+    ) -> Result<Page<FeedbackSession, i64>> {
+        access::check_general(actor, Verb::Feedback)?;
+        check_limit(limit)?;
+        let query = FeedbackQuery { state, author: own(actor)?, after, limit };
+        self.store.feedback_sessions(&actor.tenant, query).await
+    }
+
+    async fn feedback_session_of(&self, actor: &Actor, id: &str) -> Result<Option<FeedbackSession>> {
+        let found = self.store.feedback_session(&actor.tenant, id).await?;
+        Ok(found.filter(|session| is_own(actor, session.author.as_ref())))
+    }
+
+    async fn feedback_of(&self, actor: &Actor, id: &str) -> Result<Option<FeedbackEvent>> {
+        let found = self.store.feedback(&actor.tenant, id).await?;
+        Ok(found.filter(|event| is_own(actor, event.author.as_ref())))
+    }
+
+    /// What the thumbs of the tenant, or of the caller, add up to.
+    pub async fn feedback_stats(&self, actor: &Actor) -> Result<Stats> {
+        Ok(self.figures(actor, stats::RECENT).await?.0)
+    }
+
+    /// The same with the newest thumbs, as a page of Markdown.
+    pub async fn feedback_summary(&self, actor: &Actor, recent: usize) -> Result<String> {
+        check_limit(recent)?;
+        let (stats, newest) = self.figures(actor, recent.max(stats::RECENT)).await?;
+        Ok(stats::summary(&stats, &newest[..newest.len().min(recent)]))
+    }
+
+    async fn figures(&self, actor: &Actor, newest: usize) -> Result<(Stats, Vec<FeedbackEvent>)> {
+        access::check_general(actor, Verb::Feedback)?;
+        let author = own(actor)?;
+        let now = self.store.now().await?;
+        let tally = self.store.feedback_tally(&actor.tenant, author.as_ref(), now).await?;
+        let newest = self.store.newest_feedback(&actor.tenant, author.as_ref(), newest).await?;
+        Ok((stats::stats(tally, &newest), newest))
+    }
+
+    /// Feedback sessions that silence has closed, of all tenants.
+    pub async fn silent_feedback(&self) -> Result<Vec<FeedbackDue>> {
+        let now = self.store.now().await?;
+        self.store.silent_feedback(now, limits::FEEDBACK_ROWS_MAX).await
+    }
+
+    /// All that the lesson of an open feedback session is drawn from. `None`: it is not there, or not open.
+    pub async fn feedback_matter(&self, due: &FeedbackDue) -> Result<Option<Matter>> {
+        let Some(session) = self.store.feedback_session(&due.tenant, &due.id).await? else { return Ok(None) };
+        if !session.is_open() {
+            return Ok(None);
+        }
+        let event = self.store.feedback(&due.tenant, &session.event).await?;
+        let event = event.ok_or_else(|| Error::internal("a feedback session without its feedback"))?;
+        let prior = self.said_before_feedback(&due.tenant, &event).await?;
+        Ok(Some(Matter { event, session, prior }))
+    }
+
+    /// The messages that feedback is about: of the session's log, or those that came with it.
+    async fn said_before_feedback(&self, tenant: &TenantId, event: &FeedbackEvent) -> Result<Vec<Prior>> {
+        let session = match &event.session {
+            Some(id) => self.store.session(tenant, id).await?,
+            None => None,
+        };
+        let Some(session) = session else {
+            let told = event.body.history.iter();
+            return Ok(told
+                .map(|said| Prior { role: said.role, text: said.text.clone(), sequence: None })
+                .collect());
+        };
+        let last = event.body.sequences.iter().max().copied().unwrap_or(session.head.last_sequence);
+        let said = self.said_before(&session, last + 1, limits::FEEDBACK_PRIOR_MAX).await?;
+        Ok(said
+            .into_iter()
+            .filter(|message| event.body.sequences.contains(&message.sequence) || message.at <= event.at)
+            .filter_map(|message| {
+                let role =
+                    if message.kind.as_str() == "user.message" { Speaker::User } else { Speaker::Assistant };
+                Some(Prior { role, text: message.text()?, sequence: Some(message.sequence) })
+            })
+            .collect())
+    }
+
+    /// Closes a feedback session with what it teaches. `None`: it has moved on, look again.
+    pub async fn conclude_feedback(
+        &self,
+        tenant: &TenantId,
+        matter: &Matter,
+        draft: Option<Draft>,
+        reason: Reason,
+    ) -> Result<Option<(FeedbackSession, Option<Merged>)>> {
+        let now = self.store.now().await?;
+        if reason == Reason::Silence && matter.session.expires_at > now {
+            return Ok(None);
+        }
+        let merged = match draft {
+            Some(draft) => {
+                let known = self.alike(tenant, &draft).await?;
+                Some(merge(tenant, draft, &known))
+            }
+            None => None,
+        };
+        let closed = Closed {
+            at: now,
+            reason,
+            complaints: matter.complaints(),
+            lesson: merged.as_ref().map(|merged| merged.lesson().id.clone()),
+        };
+        let session = matter.session.closed(closed);
+        let mut change = Change::new(tenant.clone()).record(Record::PutFeedbackSession {
+            session: Box::new(session.clone()),
+            expects: Some(matter.session.version),
+        });
+        match &merged {
+            Some(Merged::New(lesson)) => {
+                change = change.record(Record::PutLesson { lesson: lesson.clone(), expects: None })
+            }
+            Some(Merged::Again(lesson)) => {
+                change = change
+                    .record(Record::PutLesson { lesson: lesson.clone(), expects: Some(lesson.version) });
+            }
+            Some(Merged::Counted(_)) | None => {}
+        }
+        let count = match matter.event.signal {
+            Signal::Up => lesson::Count::Positive,
+            Signal::Down => lesson::Count::Negative,
+        };
+        let touched = self.lessons_touched(tenant, matter, merged.as_ref()).await?;
+        if !touched.is_empty() {
+            change = change.record(Record::CountLessons { ids: touched, count });
+        }
+        match self.store.commit(change).await {
+            Ok(_) => {
+                self.untaught.forget(tenant);
+                Ok(Some((session, merged)))
+            }
+            Err(Refusal::Stale) => Ok(None),
+            Err(Refusal::Rejected(error)) => Err(error),
+        }
+    }
+
+    /// Known lessons that a draft may be one of.
+    async fn alike(&self, tenant: &TenantId, draft: &Draft) -> Result<Vec<Lesson>> {
+        let query = LessonQuery {
+            words: vec![draft.body.text.clone()],
+            polarity: Some(draft.polarity),
+            limit: limits::LESSON_RIVALS_MAX,
+            ..LessonQuery::default()
+        };
+        let mut known = self.store.lessons(tenant, query).await?.items;
+        let id = lesson::id_of(tenant, draft.polarity, draft.body.agent.as_deref(), &draft.body.text);
+        if known.iter().all(|lesson| lesson.id != id) {
+            known.extend(self.store.lesson(tenant, &id).await?);
+        }
+        Ok(known)
+    }
+
+    /// The lessons that this feedback says something about: those that were shown for the work, and the one that came
+    /// up again. Each feedback counts once, with its first session.
+    async fn lessons_touched(
+        &self,
+        tenant: &TenantId,
+        matter: &Matter,
+        merged: Option<&Merged>,
+    ) -> Result<Vec<String>> {
+        let mut ids = Vec::new();
+        if let Some(Merged::Again(lesson)) = merged {
+            ids.push(lesson.id.clone());
+        }
+        if matches!(merged, Some(Merged::Counted(_))) {
+            return Ok(ids);
+        }
+        if let Some(id) = &matter.event.session
+            && self.store.session(tenant, id).await?.is_some()
+        {
+            let query = EventQuery {
+                types: vec![lesson::shown::INJECTION.to_owned()],
+                newest_first: true,
+                limit: INJECTIONS_READ_MAX,
+                ..EventQuery::default()
+            };
+            for event in self.store.events(tenant, id, query).await?.events {
+                ids.extend(lesson::shown::ids_in(&event));
+            }
+        }
+        ids.sort_unstable();
+        ids.dedup();
+        Ok(ids)
+    }
+}
+
+fn event_id(drawn: Uuid) -> String {
+    format!("fb_{}", &drawn.simple().to_string()[..12])
+}
+
+fn session_id(drawn: Uuid) -> String {
+    format!("fbs_{}", &drawn.simple().to_string()[20..])
+}
+
+fn first_words(body: &EventBody) -> Option<String> {
+    let words = &body.words;
+    words.context.clone().or_else(|| words.what_went_wrong.clone()).or_else(|| words.what_worked.clone())
+}
+
+/// Whose feedback the caller sees: `None` is everybody's.
+fn own(actor: &Actor) -> Result<Option<UserId>> {
+    match right(actor.role, Verb::Feedback) {
+        Right::All => Ok(None),
+        _ => actor.user.clone().map(Some).ok_or_else(|| Error::denied("this credential names no user")),
+    }
+}
+
+fn is_own(actor: &Actor, author: Option<&UserId>) -> bool {
+    match actor.role {
+        Role::Owner => true,
+        // Nobody's: said through a worker.
+        Role::Worker => author.is_none(),
+        _ => author.is_some() && author == actor.user.as_ref(),
+    }
+}

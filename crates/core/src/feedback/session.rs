@@ -1,0 +1,243 @@
+//! What somebody adds to a thumb, while it is fresh: opened on a feedback event, added to message by message, closed by
+//! hand or by silence. Owns its row and every decision on it.
+//!
+//! What cannot be done is a result and no error ([`Added`]): whoever adds to a session that is over needs to know that,
+//! and goes on with its work.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::capture::{Signal, Speaker};
+use super::complaint::{self, Complaint};
+use super::secret;
+use crate::ids::UserId;
+use crate::limits;
+use crate::safety::codes::codes;
+use crate::time::Timestamp;
+
+codes!(State { Open = "open", Finalized = "finalized" });
+
+/// A feedback session with what the store knows of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FeedbackSession {
+    /// `fbs_` and twelve hexadecimal digits.
+    pub id: String,
+    /// The feedback event that it adds to.
+    pub event: String,
+    pub signal: Signal,
+    pub state: State,
+    pub opened_at: Timestamp,
+    /// When silence closes it, or would have.
+    pub expires_at: Timestamp,
+    pub author: Option<UserId>,
+    /// Counts changes, from 1.
+    pub version: u64,
+    pub body: SessionBody,
+}
+
+/// What a store keeps of it as one text.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SessionBody {
+    pub initial_context: Option<String>,
+    pub messages: Vec<Addition>,
+    pub closed: Option<Closed>,
+}
+
+/// A message that was added.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Addition {
+    pub role: Speaker,
+    pub text: String,
+    pub at: Timestamp,
+}
+
+/// What a session came to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Closed {
+    pub at: Timestamp,
+    pub reason: Reason,
+    pub complaints: Vec<Complaint>,
+    /// The lesson that came of it, new or not; `None` where there was nothing to learn from.
+    pub lesson: Option<String>,
+}
+
+codes!(Reason { Asked = "asked", Silence = "silence" });
+
+/// What came of an attempt to add.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Added {
+    Appended { session: Box<FeedbackSession>, truncated: bool },
+    NotFound,
+    Closed { at: Timestamp },
+    Full,
+    Invalid { message: &'static str },
+    Blocked(secret::Kind),
+}
+
+/// Adds a message, or says why not: over comes before full, and both before what is wrong with the message.
+pub fn add(
+    session: &FeedbackSession,
+    role: Speaker,
+    message: &str,
+    now: Timestamp,
+    timeout: Duration,
+) -> Added {
+    if let Some(closed) = &session.body.closed {
+        return Added::Closed { at: closed.at };
+    }
+    if session.expires_at <= now {
+        // Silence has closed it; whoever sweeps next writes that down.
+        return Added::Closed { at: session.expires_at };
+    }
+    if session.body.messages.len() >= limits::FEEDBACK_MESSAGES_MAX {
+        return Added::Full;
+    }
+    let message = message.trim();
+    if message.is_empty() {
+        return Added::Invalid { message: "say something: the message is blank" };
+    }
+    if message.contains('\0') {
+        return Added::Invalid { message: "a message is text: it must not contain NUL" };
+    }
+    if let Some(kind) = secret::found(message) {
+        return Added::Blocked(kind);
+    }
+    let (text, truncated) = cut(message);
+    let mut session = session.clone();
+    session.body.messages.push(Addition { role, text, at: now });
+    session.expires_at = now.plus(timeout);
+    Added::Appended { session: Box::new(session), truncated }
+}
+
+/// A message as it is kept, and whether its end is gone.
+fn cut(message: &str) -> (String, bool) {
+    match message.char_indices().nth(limits::FEEDBACK_MESSAGE_CHARS_MAX) {
+        Some((end, _)) => (message[..end].to_owned(), true),
+        None => (message.to_owned(), false),
+    }
+}
+
+impl FeedbackSession {
+    pub fn is_open(&self) -> bool {
+        self.state == State::Open
+    }
+
+    /// Everything that was said by the person: what the thumb came with, then what was added.
+    pub fn enriched_context(&self) -> String {
+        let added: Vec<&str> = self.said_by_user().map(|one| one.text.as_str()).collect();
+        match self.body.initial_context.as_deref().map(str::trim).filter(|text| !text.is_empty()) {
+            Some(context) if added.is_empty() => context.to_owned(),
+            Some(context) => format!("{context}\n\nFollow-up:\n{}", added.join("\n")),
+            None => added.join("\n"),
+        }
+    }
+
+    pub fn said_by_user(&self) -> impl Iterator<Item = &Addition> {
+        self.body.messages.iter().filter(|one| one.role == Speaker::User)
+    }
+
+    /// What the person complains about, in what the thumb came with and in what was added.
+    pub fn complaints(&self) -> Vec<Complaint> {
+        let first = self.body.initial_context.iter().map(|text| (text.as_str(), self.opened_at));
+        let later = self.said_by_user().map(|one| (one.text.as_str(), one.at));
+        first.chain(later).flat_map(|(text, at)| complaint::complaints(text, at)).collect()
+    }
+
+    /// The session, closed.
+    #[must_use]
+    pub fn closed(&self, closed: Closed) -> Self {
+        let body = SessionBody { closed: Some(closed), ..self.body.clone() };
+        Self { state: State::Finalized, body, ..self.clone() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::from_micros(1_000_000);
+    const TIMEOUT: Duration = Duration::from_secs(60);
+
+    fn session(messages: usize) -> FeedbackSession {
+        let said = Addition { role: Speaker::User, text: "more".into(), at: NOW };
+        FeedbackSession {
+            id: "fbs_0".into(),
+            event: "fb_0".into(),
+            signal: Signal::Down,
+            state: State::Open,
+            opened_at: NOW,
+            expires_at: NOW.plus(TIMEOUT),
+            author: None,
+            version: 1,
+            body: SessionBody {
+                initial_context: Some("It broke.".into()),
+                messages: vec![said; messages],
+                closed: None,
+            },
+        }
+    }
+
+    fn closed(session: &FeedbackSession) -> FeedbackSession {
+        session.closed(Closed { at: NOW, reason: Reason::Asked, complaints: Vec::new(), lesson: None })
+    }
+
+    #[test]
+    fn a_message_is_added_and_puts_the_end_off() {
+        let later = NOW.plus(Duration::from_secs(59));
+        let Added::Appended { session, truncated } =
+            add(&session(0), Speaker::User, " more ", later, TIMEOUT)
+        else {
+            panic!("not added")
+        };
+        assert_eq!(session.expires_at, later.plus(TIMEOUT));
+        assert_eq!(session.body.messages, [Addition { role: Speaker::User, text: "more".into(), at: later }]);
+        assert!(!truncated);
+    }
+
+    #[test]
+    fn over_comes_before_full_and_full_before_a_bad_message() {
+        let full = session(limits::FEEDBACK_MESSAGES_MAX);
+        let at =
+            |session: &FeedbackSession, message: &str| add(session, Speaker::User, message, NOW, TIMEOUT);
+        assert_eq!(at(&closed(&full), ""), Added::Closed { at: NOW });
+        assert_eq!(at(&full, ""), Added::Full);
+        assert!(matches!(at(&session(limits::FEEDBACK_MESSAGES_MAX - 1), "x"), Added::Appended { .. }));
+        for blank in ["", "  \n", "a\0b"] {
+            assert!(matches!(at(&session(0), blank), Added::Invalid { .. }), "{blank:?}");
+        }
+        assert_eq!(at(&session(0), "password: hunter2hunter2"), Added::Blocked(secret::Kind::Credential));
+        let silent = add(&session(0), Speaker::User, "x", NOW.plus(TIMEOUT), TIMEOUT);
+        assert_eq!(silent, Added::Closed { at: NOW.plus(TIMEOUT) });
+    }
+
+    #[test]
+    fn a_message_is_cut_at_a_character_and_the_cut_is_reported() {
+        let cases =
+            [(limits::FEEDBACK_MESSAGE_CHARS_MAX, false), (limits::FEEDBACK_MESSAGE_CHARS_MAX + 1, true)];
+        for (chars, cut) in cases {
+            let message = "ä".repeat(chars);
+            let Added::Appended { session, truncated } =
+                add(&session(0), Speaker::User, &message, NOW, TIMEOUT)
+            else {
+                panic!("not added")
+            };
+            assert_eq!(truncated, cut);
+            assert_eq!(session.body.messages[0].text.chars().count(), limits::FEEDBACK_MESSAGE_CHARS_MAX);
+        }
+    }
+
+    #[test]
+    fn what_the_person_said_is_gathered_and_what_the_agent_said_is_not() {
+        let mut one = session(0);
+        assert_eq!(one.enriched_context(), "It broke.");
+        for (role, text) in [(Speaker::User, "You forgot the tests"), (Speaker::Assistant, "You never asked")]
+        {
+            one.body.messages.push(Addition { role, text: text.into(), at: NOW });
+        }
+        assert_eq!(one.enriched_context(), "It broke.\n\nFollow-up:\nYou forgot the tests");
+        assert_eq!(one.complaints().len(), 1);
+        one.body.initial_context = None;
+        assert_eq!(one.enriched_context(), "You forgot the tests");
+    }
+}

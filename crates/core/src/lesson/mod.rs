@@ -1,0 +1,380 @@
+//! The lesson room: what feedback has taught. A lesson says what to avoid or to repeat, where it comes from and how often
+//! it came up; alike ones are one lesson ([`merge`]); one that comes up often enough is a rule ([`rule`]).
+//!
+//! Owns the lesson, how it is inferred without a model ([`infer`]), how it fades, and how it is worded for an agent
+//! ([`shown`]). Refuses to be authority: what a lesson says is data that somebody typed, and is handed on as such.
+
+pub mod infer;
+pub mod merge;
+pub mod rule;
+pub mod shown;
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::feedback::capture::Signal;
+use crate::ids::{SessionId, TenantId, UserId};
+use crate::memory::words::{self, Set};
+use crate::safety::codes::codes;
+use crate::time::Timestamp;
+
+codes!(
+    /// Whether to avoid it or to repeat it.
+    Polarity { Negative = "negative", Positive = "positive" }
+);
+codes!(
+    State {
+        /// Waits for a member to accept it: said by somebody whose word is not enough.
+        Proposed = "proposed",
+        Active = "active",
+        /// Given to nobody any more; kept, so that it does not come back by itself.
+        Retired = "retired",
+    }
+);
+codes!(
+    /// What sort of lesson it is.
+    Category { Error = "error", Learning = "learning", Preference = "preference" }
+);
+codes!(
+    /// What an agent had been doing.
+    ActionFamily {
+        Edit = "edit",
+        Create = "create",
+        Command = "command",
+        Fix = "fix",
+        Deploy = "deploy",
+        Delete = "delete",
+    }
+);
+codes!(
+    /// Why a lesson is believed.
+    Ground {
+        SaysWhatToChange = "says_what_to_change",
+        SaysWhatHappened = "says_what_happened",
+        NamesAComplaint = "names_a_complaint",
+        KnowsTheAction = "knows_the_action",
+        KnowsTheTurns = "knows_the_turns",
+        CameUpAgain = "came_up_again",
+        AcceptedByAPerson = "accepted_by_a_person",
+    }
+);
+
+impl From<Signal> for Polarity {
+    fn from(signal: Signal) -> Self {
+        match signal {
+            Signal::Up => Self::Positive,
+            Signal::Down => Self::Negative,
+        }
+    }
+}
+
+/// A lesson with what the store knows of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Lesson {
+    /// `lesson_` and twelve hexadecimal digits, from what it first said.
+    pub id: String,
+    pub polarity: Polarity,
+    pub state: State,
+    /// How often it came up, each feedback event counted once.
+    pub occurrences: u64,
+    pub created_at: Timestamp,
+    /// When it last came up, or was changed by a person.
+    pub updated_at: Timestamp,
+    /// Counts changes, from 1.
+    pub version: u64,
+    pub effect: Effect,
+    pub body: Body,
+}
+
+/// What a store keeps of a lesson as one text.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Body {
+    pub text: String,
+    pub category: Category,
+    /// What the agent had said or done.
+    pub trigger: Option<String>,
+    pub action: Option<Action>,
+    pub tags: Vec<String>,
+    /// Whose lesson it is; everybody's without one.
+    pub agent: Option<String>,
+    pub grounds: Vec<Ground>,
+    /// The newest of them.
+    pub sources: Vec<Source>,
+    pub accepted: Option<Touch>,
+    pub edited: Option<Touch>,
+    pub retired: Option<Touch>,
+}
+
+/// What an agent had been doing, and to what.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Action {
+    pub family: ActionFamily,
+    pub target: String,
+}
+
+/// Where a lesson came up.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Source {
+    pub event: String,
+    pub feedback_session: String,
+    pub at: Timestamp,
+    pub author: Option<String>,
+    /// The session that the feedback is about, and the places in its log.
+    pub session: Option<String>,
+    pub sequences: Vec<u64>,
+    pub trusted: bool,
+}
+
+/// That a person did something to it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Touch {
+    pub by: Option<String>,
+    pub at: Timestamp,
+}
+
+/// What a lesson has done. Counted beside the row, so that showing it changes no version.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Effect {
+    pub shown: u64,
+    pub first_shown_at: Option<Timestamp>,
+    pub last_shown_at: Option<Timestamp>,
+    /// Thumbs since it was first shown, on work that it was shown for or that it came up in again.
+    pub negative_since: u64,
+    pub positive_since: u64,
+}
+
+/// What is counted of lessons in one go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Count {
+    Shown,
+    Negative,
+    Positive,
+}
+
+/// Time in which half of a lesson's weight is gone.
+const HALF_LIFE: Duration = Duration::from_secs(30 * 24 * 3600);
+/// The weight below which it is not given to agents any more: one occurrence, two months ago.
+const FADED: f64 = 0.25;
+
+impl Lesson {
+    /// The words that make it alike another.
+    pub fn words(&self) -> Set {
+        words::set(&self.body.text)
+    }
+
+    /// What a search reads: what it says, and what it is about.
+    pub fn text(&self) -> String {
+        let body = &self.body;
+        let target = body.action.as_ref().map_or("", |action| &action.target);
+        [&body.text, body.trigger.as_deref().unwrap_or(""), target, &body.tags.join(" ")].join(" ")
+    }
+
+    /// How much it counts now: how often it came up, less for what is long past. What a person accepted stays.
+    pub fn weight(&self, now: Timestamp) -> f64 {
+        let count = self.occurrences.max(1) as f64;
+        if self.body.accepted.is_some() {
+            return count;
+        }
+        let age = now.as_micros().saturating_sub(self.updated_at.as_micros()).max(0) as f64;
+        count * 0.5f64.powf(age / HALF_LIFE.as_micros() as f64)
+    }
+
+    /// Whether agents are still given it.
+    pub fn is_live(&self, now: Timestamp) -> bool {
+        self.state == State::Active && self.weight(now) >= FADED
+    }
+
+    /// Whether an agent of this name is meant, or nobody in particular.
+    pub fn is_for(&self, agent: Option<&str>) -> bool {
+        self.body.agent.is_none() || self.body.agent.as_deref() == agent
+    }
+
+    /// Out of a hundred, by how many grounds there are for it.
+    pub fn confidence(&self) -> u8 {
+        let grounds = &self.body.grounds;
+        if grounds.contains(&Ground::AcceptedByAPerson) {
+            return 100;
+        }
+        let known = Ground::ALL.len() - 1;
+        u8::try_from(grounds.len() * 100 / known).unwrap_or(100)
+    }
+
+    /// Whether this user's words are among its sources.
+    pub fn comes_from(&self, user: &UserId) -> bool {
+        self.body.sources.iter().any(|source| source.author.as_deref() == Some(user.as_str()))
+    }
+
+    /// The sessions that it came up in.
+    pub fn sessions(&self) -> impl Iterator<Item = SessionId> {
+        self.body.sources.iter().filter_map(|source| source.session.as_deref().map(SessionId::stored))
+    }
+
+    /// Adds a ground, once.
+    pub fn believe(&mut self, ground: Ground) {
+        if !self.body.grounds.contains(&ground) {
+            self.body.grounds.push(ground);
+        }
+    }
+}
+
+/// The id of a lesson, the same for the same words about the same agent: two nodes that learn the same thing at once make
+/// one lesson.
+pub fn id_of(tenant: &TenantId, polarity: Polarity, agent: Option<&str>, text: &str) -> String {
+    let mut hash = Sha256::new();
+    for part in [tenant.as_str(), polarity.as_str(), agent.unwrap_or("")] {
+        hash.update(part);
+        hash.update([0]);
+    }
+    // "Do" and "do not" are two lessons, though neither word means anything by itself.
+    hash.update([u8::from(words::negates(text))]);
+    for word in words::set(text) {
+        hash.update(word);
+        hash.update([0]);
+    }
+    let digits: String = hash.finalize()[..6].iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("lesson_{digits}")
+}
+
+/// Filters of a list of lessons; all given ones must hold. With words the best first, newest first otherwise.
+#[derive(Clone, Debug, Default)]
+pub struct LessonQuery {
+    pub words: Vec<String>,
+    /// Any of these; all without one.
+    pub states: Vec<State>,
+    pub polarity: Option<Polarity>,
+    pub category: Option<Category>,
+    /// All of these.
+    pub tags: Vec<String>,
+    /// Those that an agent of this name is given, or one without a name.
+    pub agent: Option<Option<String>>,
+    pub occurrences_min: u64,
+    /// The number of the last row of the page before; not used with words.
+    pub after: Option<i64>,
+    pub limit: usize,
+}
+
+impl LessonQuery {
+    /// Whether a lesson fits. Stores narrow by words, state and occurrences first, as far as their indexes go.
+    pub fn admits(&self, lesson: &Lesson) -> bool {
+        (self.states.is_empty() || self.states.contains(&lesson.state))
+            && self.polarity.is_none_or(|polarity| polarity == lesson.polarity)
+            && self.category.is_none_or(|category| category == lesson.body.category)
+            && self.tags.iter().all(|tag| lesson.body.tags.contains(tag))
+            && self.agent.as_ref().is_none_or(|agent| lesson.is_for(agent.as_deref()))
+            && lesson.occurrences >= self.occurrences_min
+    }
+
+    /// The states that are asked for.
+    pub fn states(&self) -> &[State] {
+        if self.states.is_empty() { State::ALL } else { &self.states }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn lesson(text: &str) -> Lesson {
+        Lesson {
+            id: id_of(&TenantId::stored("t"), Polarity::Negative, None, text),
+            polarity: Polarity::Negative,
+            state: State::Active,
+            occurrences: 1,
+            created_at: Timestamp::from_micros(0),
+            updated_at: Timestamp::from_micros(0),
+            version: 1,
+            effect: Effect::default(),
+            body: Body {
+                text: text.to_owned(),
+                category: Category::Error,
+                trigger: None,
+                action: None,
+                tags: vec!["git".into()],
+                agent: None,
+                grounds: Vec::new(),
+                sources: Vec::new(),
+                accepted: None,
+                edited: None,
+                retired: None,
+            },
+        }
+    }
+
+    fn days(days: u64) -> Timestamp {
+        Timestamp::from_micros(0).plus(Duration::from_secs(days * 24 * 3600))
+    }
+
+    #[test]
+    fn a_lesson_fades_unless_a_person_accepted_it() {
+        let mut one = lesson("Do not edit the lock file");
+        for (day, weight, live) in [(0, 1.0, true), (30, 0.5, true), (60, 0.25, true), (61, 0.2443, false)] {
+            assert!((one.weight(days(day)) - weight).abs() < 0.001, "{day}");
+            assert_eq!(one.is_live(days(day)), live, "{day}");
+        }
+        one.occurrences = 4;
+        assert!(one.is_live(days(120)) && !one.is_live(days(121)));
+        one.body.accepted = Some(Touch { by: None, at: days(0) });
+        assert!(one.is_live(days(4_000)));
+        one.state = State::Retired;
+        assert!(!one.is_live(days(0)));
+    }
+
+    #[test]
+    fn the_id_is_that_of_the_words_and_of_whom_they_are_for() {
+        let id =
+            |tenant: &str, polarity, agent, text| id_of(&TenantId::stored(tenant), polarity, agent, text);
+        let one = id("t", Polarity::Negative, None, "Do not edit the lock file.");
+        assert_eq!(one.len(), "lesson_".len() + 12);
+        assert_eq!(one, id("t", Polarity::Negative, None, "the LOCK file: edit not!"));
+        assert_ne!(one, id("t", Polarity::Negative, None, "Edit the lock file."));
+        for other in [
+            id("u", Polarity::Negative, None, "Do not edit the lock file."),
+            id("t", Polarity::Positive, None, "Do not edit the lock file."),
+            id("t", Polarity::Negative, Some("a"), "Do not edit the lock file."),
+            id("t", Polarity::Negative, None, "Do not edit the license file."),
+        ] {
+            assert_ne!(one, other);
+        }
+    }
+
+    #[test]
+    fn a_query_admits_what_fits_all_of_it() {
+        let mut one = lesson("x");
+        one.body.agent = Some("a".into());
+        let query = LessonQuery::default;
+        let table = [
+            (query(), true),
+            (LessonQuery { states: vec![State::Active, State::Proposed], ..query() }, true),
+            (LessonQuery { states: vec![State::Retired], ..query() }, false),
+            (LessonQuery { polarity: Some(Polarity::Positive), ..query() }, false),
+            (LessonQuery { category: Some(Category::Learning), ..query() }, false),
+            (LessonQuery { tags: vec!["git".into()], ..query() }, true),
+            (LessonQuery { tags: vec!["git".into(), "css".into()], ..query() }, false),
+            (LessonQuery { agent: Some(Some("a".into())), ..query() }, true),
+            (LessonQuery { agent: Some(Some("b".into())), ..query() }, false),
+            (LessonQuery { agent: Some(None), ..query() }, false),
+            (LessonQuery { occurrences_min: 2, ..query() }, false),
+        ];
+        for (query, fits) in table {
+            assert_eq!(query.admits(&one), fits, "{query:?}");
+        }
+    }
+
+    #[test]
+    fn confidence_grows_with_its_grounds_and_is_whole_once_a_person_agreed() {
+        let mut one = lesson("x");
+        assert_eq!(one.confidence(), 0);
+        one.believe(Ground::SaysWhatToChange);
+        one.believe(Ground::SaysWhatToChange);
+        assert_eq!((one.confidence(), one.body.grounds.len()), (16, 1));
+        for ground in &Ground::ALL[1..6] {
+            one.believe(*ground);
+        }
+        assert_eq!(one.confidence(), 100);
+        let mut two = lesson("y");
+        two.believe(Ground::AcceptedByAPerson);
+        assert_eq!(two.confidence(), 100);
+    }
+}

@@ -1,0 +1,125 @@
+//! What came up so often that it is to be kept from happening: a rule is read off its lesson, and fades with it.
+
+use super::{Lesson, Polarity, State};
+use crate::memory::clip;
+use crate::time::Timestamp;
+
+/// A rule, and the lesson that it is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rule {
+    pub lesson: Lesson,
+    /// When it applies.
+    pub when: String,
+    /// What to do then.
+    pub then: String,
+    /// From 0 to 0.95: never sure.
+    pub confidence: f64,
+    pub weight: f64,
+}
+
+/// The weight that a rule keeps to stay one.
+const WEIGHT_MIN: f64 = 1.0;
+
+/// The rule that a lesson is, if it came up in so many feedbacks.
+pub fn of(lesson: &Lesson, occurrences_min: u64, now: Timestamp) -> Option<Rule> {
+    let weight = lesson.weight(now);
+    let is_rule = lesson.state == State::Active
+        && lesson.polarity == Polarity::Negative
+        && lesson.occurrences >= occurrences_min.max(1)
+        && weight >= WEIGHT_MIN;
+    is_rule.then(|| Rule {
+        when: when(lesson),
+        then: lesson.body.text.clone(),
+        confidence: (0.5 + 0.1 * lesson.occurrences as f64).min(0.95),
+        weight,
+        lesson: lesson.clone(),
+    })
+}
+
+fn when(lesson: &Lesson) -> String {
+    let body = &lesson.body;
+    match (&body.action, &body.trigger) {
+        (Some(action), _) => format!("about to {} {}", action.family.as_str(), clip(&action.target, 100)),
+        (None, _) if !body.tags.is_empty() => format!("working on {}", body.tags.join(", ")),
+        (None, Some(trigger)) => format!("about to say or do something like: {}", clip(trigger, 100)),
+        (None, None) => "always".to_owned(),
+    }
+}
+
+/// The rules as a page of Markdown.
+pub fn page(rules: &[Rule]) -> String {
+    if rules.is_empty() {
+        return "# Rules\n\nNone yet: a rule is made when the same thing came up several times.\n".to_owned();
+    }
+    let mut page = "# Rules\n\n".to_owned();
+    for rule in rules {
+        let line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        page.push_str(&format!(
+            "- IF {} THEN {} ({}×, {:.2}; {})\n",
+            line(&rule.when),
+            line(&rule.then),
+            rule.lesson.occurrences,
+            rule.confidence,
+            rule.lesson.id
+        ));
+    }
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::tests::lesson;
+    use super::super::{Action, ActionFamily, Touch};
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::from_micros(0);
+
+    #[test]
+    fn three_occurrences_make_a_rule_while_they_are_fresh() {
+        let mut one = lesson("Run the package manager instead");
+        for (occurrences, days, is_rule) in
+            [(2, 0, false), (3, 0, true), (3, 47, true), (3, 48, false), (8, 89, true)]
+        {
+            one.occurrences = occurrences;
+            let now = NOW.plus(Duration::from_secs(days * 24 * 3600));
+            assert_eq!(of(&one, 3, now).is_some(), is_rule, "{occurrences} after {days}");
+        }
+        assert!(of(&one, 9, NOW).is_none());
+        one.body.accepted = Some(Touch { by: None, at: NOW });
+        assert!(of(&one, 3, NOW.plus(Duration::from_secs(400 * 24 * 3600))).is_some());
+    }
+
+    #[test]
+    fn only_active_lessons_of_what_to_avoid_are_rules() {
+        let mut one = lesson("x");
+        one.occurrences = 3;
+        for (state, polarity, is_rule) in [
+            (State::Active, Polarity::Negative, true),
+            (State::Active, Polarity::Positive, false),
+            (State::Proposed, Polarity::Negative, false),
+            (State::Retired, Polarity::Negative, false),
+        ] {
+            (one.state, one.polarity) = (state, polarity);
+            assert_eq!(of(&one, 3, NOW).is_some(), is_rule);
+        }
+    }
+
+    #[test]
+    fn a_rule_says_when_and_what_on_one_line_and_is_never_sure() {
+        let mut one = lesson("Run\nthe tests");
+        one.occurrences = 9;
+        one.body.action = Some(Action { family: ActionFamily::Deploy, target: "the site".into() });
+        let rule = of(&one, 3, NOW).unwrap();
+        assert_eq!(rule.confidence, 0.95);
+        assert_eq!(
+            page(&[rule]).lines().last().unwrap(),
+            format!("- IF about to deploy the site THEN Run the tests (9×, 0.95; {})", one.id)
+        );
+        one.body.action = None;
+        assert_eq!(of(&one, 3, NOW).unwrap().when, "working on git");
+        one.body.tags.clear();
+        assert_eq!(of(&one, 3, NOW).unwrap().when, "always");
+    }
+}

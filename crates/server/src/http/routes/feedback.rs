@@ -1,0 +1,158 @@
+//! Feedback: a thumb with words, what is added to it, and what the thumbs add up to.
+
+use axum::Json;
+use axum::extract::State;
+
+use crate::http::App;
+use crate::http::auth::Caller;
+use crate::http::body::Input;
+use crate::http::error::Result;
+use crate::http::path::At;
+use crate::http::query::Asked;
+use crate::http::wire::Nothing;
+use crate::http::wire::feedback::{
+    AppendFeedback, CaptureDone, CaptureRequest, FeedbackAppended, FeedbackFinalized, FeedbackOpened,
+    FeedbackPage, FeedbackPageAsked, FeedbackSession, FeedbackSessionList, FeedbackStats, Markdown,
+    OpenFeedback, SummaryAsked, SummaryQuery,
+};
+
+/// Give feedback
+///
+/// A thumb with a few words about the work of an agent. What says too little to learn from is kept as a thumb and asked
+/// back about; what carries a secret is refused with nothing kept. Otherwise a feedback session is opened for what else
+/// there is to say, and what it teaches is known when that is finalized.
+#[utoipa::path(
+    post, path = "/api/feedback", operation_id = "capture_feedback", tag = "feedback",
+    request_body = CaptureRequest,
+    responses((status = 200, description = "What came of it", body = CaptureDone))
+)]
+pub async fn capture(
+    State(app): State<App>,
+    caller: Caller,
+    input: Input<CaptureRequest>,
+) -> Result<Json<CaptureDone>> {
+    let wish = input.body.try_into()?;
+    Ok(Json(app.engine.capture_feedback(&caller.actor, wish, input.key).await?.into()))
+}
+
+/// Ask what the thumbs add up to
+#[utoipa::path(
+    get, path = "/api/feedback/stats", operation_id = "feedback_stats", tag = "feedback",
+    responses((status = 200, description = "The figures", body = FeedbackStats))
+)]
+pub async fn stats(
+    State(app): State<App>,
+    caller: Caller,
+    Asked(()): Asked<()>,
+) -> Result<Json<FeedbackStats>> {
+    Ok(Json(app.engine.feedback_stats(&caller.actor).await?.into()))
+}
+
+/// Read the newest thumbs as a page
+#[utoipa::path(
+    get, path = "/api/feedback/summary", operation_id = "feedback_summary", tag = "feedback", params(SummaryAsked),
+    responses((status = 200, description = "Markdown", body = Markdown))
+)]
+pub async fn summary(
+    State(app): State<App>,
+    caller: Caller,
+    Asked(asked): Asked<SummaryQuery>,
+) -> Result<Json<Markdown>> {
+    let markdown = app.engine.feedback_summary(&caller.actor, asked.recent).await?;
+    Ok(Json(Markdown { markdown }))
+}
+
+/// Open a feedback session
+///
+/// On a feedback that was given before, with its own signal.
+#[utoipa::path(
+    post, path = "/api/feedback/sessions", operation_id = "open_feedback_session", tag = "feedback",
+    request_body = OpenFeedback,
+    responses((status = 200, description = "Opened", body = FeedbackOpened))
+)]
+pub async fn open(
+    State(app): State<App>,
+    caller: Caller,
+    input: Input<OpenFeedback>,
+) -> Result<Json<FeedbackOpened>> {
+    let asked = input.body;
+    let opened = app
+        .engine
+        .open_feedback(
+            &caller.actor,
+            &asked.feedback_event_id,
+            asked.signal.into(),
+            asked.initial_context,
+            input.key,
+        )
+        .await?;
+    Ok(Json(opened.into()))
+}
+
+/// List feedback sessions
+#[utoipa::path(
+    get, path = "/api/feedback/sessions", operation_id = "list_feedback_sessions", tag = "feedback",
+    params(FeedbackPageAsked),
+    responses((status = 200, description = "A page, newest first", body = FeedbackSessionList))
+)]
+pub async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Asked(asked): Asked<FeedbackPage>,
+) -> Result<Json<FeedbackSessionList>> {
+    let page = app.engine.feedback_sessions(&caller.actor, asked.state, asked.after, asked.limit).await?;
+    Ok(Json(page.into()))
+}
+
+/// Read a feedback session
+#[utoipa::path(
+    get, path = "/api/feedback/sessions/{id}", operation_id = "get_feedback_session", tag = "feedback",
+    params(("id" = String, Path, description = "The feedback session")),
+    responses((status = 200, description = "The session, open or finalized", body = FeedbackSession))
+)]
+pub async fn get(
+    State(app): State<App>,
+    caller: Caller,
+    At(id): At<String>,
+    Asked(()): Asked<()>,
+) -> Result<Json<FeedbackSession>> {
+    Ok(Json(app.engine.feedback_session(&caller.actor, &id).await?.into()))
+}
+
+/// Add to a feedback session
+///
+/// What cannot be added is a result and no error: see `status`. Each message puts the end off.
+#[utoipa::path(
+    post, path = "/api/feedback/sessions/{id}/append", operation_id = "append_feedback_context", tag = "feedback",
+    params(("id" = String, Path, description = "The feedback session")), request_body = AppendFeedback,
+    responses((status = 200, description = "What came of it", body = FeedbackAppended))
+)]
+pub async fn append(
+    State(app): State<App>,
+    caller: Caller,
+    At(id): At<String>,
+    input: Input<AppendFeedback>,
+) -> Result<Json<FeedbackAppended>> {
+    let role = input.body.role.map_or(sederunt_core::feedback::capture::Speaker::User, Into::into);
+    let added = app.engine.append_feedback(&caller.actor, &id, role, &input.body.message, input.key).await?;
+    Ok(Json(FeedbackAppended::of(&id, added)))
+}
+
+/// Finalize a feedback session
+///
+/// Draws the lesson. Silence does the same after a minute.
+#[utoipa::path(
+    post, path = "/api/feedback/sessions/{id}/finalize", operation_id = "finalize_feedback_session",
+    tag = "feedback", params(("id" = String, Path, description = "The feedback session")),
+    request_body = Option<Nothing>,
+    responses((status = 200, description = "What came of it", body = FeedbackFinalized))
+)]
+pub async fn finalize(
+    State(app): State<App>,
+    caller: Caller,
+    At(id): At<String>,
+    _input: Input<Nothing>,
+) -> Result<Json<FeedbackFinalized>> {
+    let done = app.talker.teacher().finalize(&caller.actor, &id).await?;
+    Ok(Json(FeedbackFinalized::of(&id, done)))
+}

@@ -1,0 +1,111 @@
+//! Lessons: find them, be told those for what is about to be done, accept, reword and retire them.
+
+use axum::Json;
+use axum::extract::State;
+
+use crate::http::App;
+use crate::http::auth::Caller;
+use crate::http::body::Input;
+use crate::http::error::Result;
+use crate::http::path::At;
+use crate::http::query::Asked;
+use crate::http::wire::feedback::Markdown;
+use crate::http::wire::lesson::{
+    AboutAsked, AboutQuery, Lesson, LessonList, LessonsAsked, LessonsQuery, PatchLesson, PreventionRules,
+    RulesAsked, RulesQuery,
+};
+
+/// List or search lessons
+///
+/// Owners and workers see those of the tenant; members and guests those that came from their own feedback or came up in
+/// a session that they take part in.
+#[utoipa::path(
+    get, path = "/api/lessons", operation_id = "list_lessons", tag = "feedback", params(LessonsAsked),
+    responses((status = 200, description = "A page: the best fits, or the newest, first", body = LessonList))
+)]
+pub async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Asked(LessonsQuery(search)): Asked<LessonsQuery>,
+) -> Result<Json<LessonList>> {
+    Ok(Json(app.engine.search_lessons(&caller.actor, search).await?.into()))
+}
+
+/// Be told the lessons for what is about to be done
+///
+/// They count as shown.
+#[utoipa::path(
+    get, path = "/api/lessons/retrieve", operation_id = "retrieve_lessons", tag = "feedback", params(AboutAsked),
+    responses((status = 200, description = "The best first", body = LessonList))
+)]
+pub async fn retrieve(
+    State(app): State<App>,
+    caller: Caller,
+    Asked(asked): Asked<AboutQuery>,
+) -> Result<Json<LessonList>> {
+    let found = app.engine.retrieve_lessons(&caller.actor, &asked.about, asked.limit).await?;
+    Ok(Json(LessonList { items: found.into_iter().map(Into::into).collect(), next_cursor: None }))
+}
+
+/// Be told what is known about something
+///
+/// The lessons for it and the rules, as a page of Markdown; they count as shown.
+#[utoipa::path(
+    get, path = "/api/lessons/recall", operation_id = "recall_lessons", tag = "feedback", params(AboutAsked),
+    responses((status = 200, description = "Markdown", body = Markdown))
+)]
+pub async fn recall(
+    State(app): State<App>,
+    caller: Caller,
+    Asked(asked): Asked<AboutQuery>,
+) -> Result<Json<Markdown>> {
+    let markdown = app.engine.recall_lessons(&caller.actor, &asked.about, asked.limit).await?;
+    Ok(Json(Markdown { markdown }))
+}
+
+/// List prevention rules
+///
+/// What came up in three feedbacks or more and is to be kept from happening; each fades with its lesson.
+#[utoipa::path(
+    get, path = "/api/lessons/rules", operation_id = "prevention_rules", tag = "feedback", params(RulesAsked),
+    responses((status = 200, description = "The weightiest first", body = PreventionRules))
+)]
+pub async fn rules(
+    State(app): State<App>,
+    caller: Caller,
+    Asked(asked): Asked<RulesQuery>,
+) -> Result<Json<PreventionRules>> {
+    Ok(Json(app.engine.prevention_rules(&caller.actor, asked.min_occurrences).await?.into()))
+}
+
+/// Read a lesson
+#[utoipa::path(
+    get, path = "/api/lessons/{id}", operation_id = "get_lesson", tag = "feedback",
+    params(("id" = String, Path, description = "The lesson")),
+    responses((status = 200, description = "The lesson", body = Lesson))
+)]
+pub async fn get(
+    State(app): State<App>,
+    caller: Caller,
+    At(id): At<String>,
+    Asked(()): Asked<()>,
+) -> Result<Json<Lesson>> {
+    Ok(Json(app.engine.lesson(&caller.actor, &id).await?.into()))
+}
+
+/// Accept, reword or retire a lesson
+///
+/// An accepted one does not fade; a retired one is given to nobody and does not come back by itself.
+#[utoipa::path(
+    patch, path = "/api/lessons/{id}", operation_id = "patch_lesson", tag = "feedback",
+    params(("id" = String, Path, description = "The lesson")), request_body = PatchLesson,
+    responses((status = 200, description = "Changed", body = Lesson))
+)]
+pub async fn patch(
+    State(app): State<App>,
+    caller: Caller,
+    At(id): At<String>,
+    input: Input<PatchLesson>,
+) -> Result<Json<Lesson>> {
+    Ok(Json(app.engine.change_lesson(&caller.actor, &id, input.body.into()).await?.into()))
+}

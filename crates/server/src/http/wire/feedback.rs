@@ -1,0 +1,637 @@
+//! Feedback on the wire: thumbs with words, what is added to them, what they add up to.
+
+use sederunt_core::engine::{Captured, FinalizedFeedback, OpenedFeedback};
+use sederunt_core::feedback::capture::{self, Capture, Guardrails, Said, Score, Words};
+use sederunt_core::feedback::complaint;
+use sederunt_core::feedback::session::{self, Added};
+use sederunt_core::feedback::stats::{self, Counts};
+use sederunt_core::lesson::merge::Merged;
+use sederunt_core::session::query::Page;
+use sederunt_core::{Error, SessionId, Timestamp, limits};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::lesson::Lesson;
+use super::{Count, words};
+use crate::http::query::{Ask, Pairs};
+
+words!(
+    /// A thumb.
+    Signal = capture::Signal { Up, Down } in "snake_case"
+);
+words!(
+    /// Who says something.
+    Speaker = capture::Speaker { User, Assistant } in "snake_case"
+);
+words!(
+    /// Whether the plan was wrong, or what was made of it.
+    FailureType = capture::FailureType { Decision, Execution } in "snake_case"
+);
+words!(
+    /// Whether a feedback session takes more.
+    FeedbackState = session::State { Open, Finalized } in "snake_case"
+);
+
+/// A thumb, and what there is to say about it.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({
+    "signal": "down", "context": "It edited the lock file by hand",
+    "what_to_change": "Run the package manager instead", "tags": ["git"]
+}))]
+pub struct CaptureRequest {
+    pub signal: Signal,
+    #[schema(max_length = 4000)]
+    pub context: Option<String>,
+    #[serde(alias = "whatWentWrong")]
+    #[schema(max_length = 4000)]
+    pub what_went_wrong: Option<String>,
+    #[serde(alias = "whatToChange")]
+    #[schema(max_length = 4000)]
+    pub what_to_change: Option<String>,
+    #[serde(alias = "whatWorked")]
+    #[schema(max_length = 4000)]
+    pub what_worked: Option<String>,
+    #[serde(default)]
+    #[schema(max_items = 10)]
+    pub tags: Vec<String>,
+    #[schema(max_length = 50)]
+    pub skill: Option<String>,
+    #[serde(alias = "failureType")]
+    pub failure_type: Option<FailureType>,
+    /// An earlier feedback that this belongs to.
+    #[serde(alias = "relatedFeedbackId")]
+    #[schema(max_length = 200)]
+    pub related_feedback_id: Option<String>,
+    /// What was said before, oldest first, where no session has it.
+    #[serde(default, alias = "conversationWindow")]
+    #[schema(max_items = 100)]
+    pub history: Vec<HistoryMessage>,
+    #[serde(default, alias = "rubricScores")]
+    #[schema(max_items = 20)]
+    pub rubric_scores: Vec<RubricScore>,
+    pub guardrails: Option<GuardrailChecks>,
+    /// The session that it is about.
+    #[serde(alias = "sessionId")]
+    #[schema(min_length = 1, max_length = 200)]
+    pub session_id: Option<String>,
+    /// The places in its log.
+    #[serde(default)]
+    #[schema(max_items = 50)]
+    pub sequences: Vec<Count>,
+}
+
+/// A message of a conversation that feedback is about.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HistoryMessage {
+    pub role: Speaker,
+    #[serde(alias = "content")]
+    #[schema(max_length = 8000)]
+    pub text: String,
+    /// Accepted, and not kept.
+    pub timestamp: Option<String>,
+}
+
+/// A judge's mark for one criterion.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RubricScore {
+    #[schema(max_length = 200)]
+    pub criterion: String,
+    #[schema(minimum = 1, maximum = 5)]
+    pub score: f64,
+    #[schema(max_length = 4000)]
+    pub evidence: Option<String>,
+    #[schema(max_length = 4000)]
+    pub judge: Option<String>,
+}
+
+/// What machines said of the same work.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GuardrailChecks {
+    #[serde(alias = "testsPassed")]
+    pub tests_passed: Option<bool>,
+    #[serde(alias = "pathSafety")]
+    pub path_safety: Option<bool>,
+    #[serde(alias = "budgetCompliant")]
+    pub budget_compliant: Option<bool>,
+}
+
+impl TryFrom<CaptureRequest> for Capture {
+    type Error = Error;
+
+    fn try_from(asked: CaptureRequest) -> Result<Self, Error> {
+        let session = asked.session_id.as_deref().map(SessionId::parse).transpose();
+        let guardrails = asked.guardrails.map_or_else(Guardrails::default, |checks| Guardrails {
+            tests_passed: checks.tests_passed,
+            path_safety: checks.path_safety,
+            budget_compliant: checks.budget_compliant,
+        });
+        let score = |one: RubricScore| Score {
+            criterion: one.criterion,
+            score: one.score,
+            evidence: one.evidence,
+            judge: one.judge,
+        };
+        Ok(Self {
+            signal: Some(asked.signal.into()),
+            words: Words {
+                context: asked.context,
+                what_went_wrong: asked.what_went_wrong,
+                what_to_change: asked.what_to_change,
+                what_worked: asked.what_worked,
+            },
+            tags: asked.tags,
+            skill: asked.skill,
+            failure_type: asked.failure_type.map(Into::into),
+            related: asked.related_feedback_id,
+            history: asked
+                .history
+                .into_iter()
+                .map(|one| Said { role: one.role.into(), text: one.text })
+                .collect(),
+            rubric: asked.rubric_scores.into_iter().map(score).collect(),
+            guardrails,
+            session: session.map_err(|_| Error::invalid("session_id", "is no id of a session"))?,
+            sequences: asked.sequences.into_iter().map(|count| count.0).collect(),
+        })
+    }
+}
+
+/// What came of a thumb: `accepted`, `clarification_required` (kept as a thumb, and asked back about) or `blocked` (it
+/// carries a secret; nothing was kept).
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct CaptureDone {
+    #[schema(pattern = "^(accepted|clarification_required|blocked)$")]
+    pub status: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub feedback_event_id: Option<String>,
+    /// Opened with it, for what else there is to say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub feedback_session: Option<FeedbackOpened>,
+    /// What is known about the same thing already.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub suggestions: Vec<Lesson>,
+    /// What to ask the person.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub example: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing_fields: Vec<String>,
+    /// What kind of secret it carries.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+impl CaptureDone {
+    fn of(status: &str) -> Self {
+        Self {
+            status: status.to_owned(),
+            feedback_event_id: None,
+            feedback_session: None,
+            suggestions: Vec::new(),
+            prompt: None,
+            example: None,
+            missing_fields: Vec::new(),
+            reason: None,
+        }
+    }
+}
+
+impl From<Captured> for CaptureDone {
+    fn from(captured: Captured) -> Self {
+        match captured {
+            Captured::Accepted { event, session, suggestions } => Self {
+                feedback_event_id: Some(event.id),
+                feedback_session: Some((*session).into()),
+                suggestions: suggestions.into_iter().map(Into::into).collect(),
+                ..Self::of("accepted")
+            },
+            Captured::ClarificationRequired { event, asked } => Self {
+                feedback_event_id: Some(event),
+                prompt: Some(asked.prompt),
+                example: Some(asked.example.to_owned()),
+                missing_fields: asked.missing_fields.into_iter().map(str::to_owned).collect(),
+                ..Self::of("clarification_required")
+            },
+            Captured::Blocked(kind) => Self { reason: Some(kind.as_str().to_owned()), ..Self::of("blocked") },
+        }
+    }
+}
+
+/// A feedback session to be opened.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"feedback_event_id": "fb_0123456789ab", "signal": "down"}))]
+pub struct OpenFeedback {
+    #[serde(alias = "feedbackEventId")]
+    #[schema(min_length = 1, max_length = 200)]
+    pub feedback_event_id: String,
+    /// That of the feedback event.
+    pub signal: Signal,
+    #[serde(alias = "initialContext")]
+    #[schema(max_length = 4000)]
+    pub initial_context: Option<String>,
+}
+
+/// A feedback session that was opened; `blocked` if what it was to be opened with carries a secret.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct FeedbackOpened {
+    #[schema(pattern = "^(open|finalized|blocked)$")]
+    pub status: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub expires_at: Option<Timestamp>,
+    pub message: String,
+}
+
+impl From<session::FeedbackSession> for FeedbackOpened {
+    fn from(opened: session::FeedbackSession) -> Self {
+        let seconds = opened.expires_at.as_micros().saturating_sub(opened.opened_at.as_micros()) / 1_000_000;
+        Self {
+            status: opened.state.as_str().to_owned(),
+            session_id: Some(opened.id),
+            expires_at: Some(opened.expires_at),
+            message: format!("add what else there is to say; {seconds} s of silence finalize it"),
+        }
+    }
+}
+
+impl From<OpenedFeedback> for FeedbackOpened {
+    fn from(opened: OpenedFeedback) -> Self {
+        match opened {
+            OpenedFeedback::Open(session) => (*session).into(),
+            OpenedFeedback::Blocked(kind) => Self {
+                status: "blocked".to_owned(),
+                session_id: None,
+                expires_at: None,
+                message: blocked(kind),
+            },
+        }
+    }
+}
+
+fn blocked(kind: sederunt_core::feedback::secret::Kind) -> String {
+    format!("it carries a secret ({}): leave that out; nothing was kept", kind.as_str())
+}
+
+/// A message for a feedback session.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"message": "and it did not run the tests"}))]
+pub struct AppendFeedback {
+    /// Cut after 1,000 characters, which the answer says.
+    pub message: String,
+    pub role: Option<Speaker>,
+}
+
+/// What came of a message: `appended`, or why not: `not_found`, `closed`, `full`, `invalid`, `blocked`.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct FeedbackAppended {
+    #[schema(pattern = "^(appended|not_found|closed|full|invalid|blocked)$")]
+    pub status: String,
+    pub session_id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message_count: Option<Count>,
+    /// When silence finalizes it now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub expires_at: Option<Timestamp>,
+    /// The end of the message was cut off.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub truncated: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+impl FeedbackAppended {
+    pub fn of(id: &str, added: Added) -> Self {
+        let refused = |status: &str, message: String| Self {
+            status: status.to_owned(),
+            session_id: id.to_owned(),
+            message_count: None,
+            expires_at: None,
+            truncated: None,
+            message: Some(message),
+        };
+        match added {
+            Added::Appended { session, truncated } => Self {
+                status: "appended".to_owned(),
+                session_id: session.id,
+                message_count: Some(Count(session.body.messages.len() as u64)),
+                expires_at: Some(session.expires_at),
+                truncated: Some(truncated),
+                message: None,
+            },
+            Added::NotFound => refused("not_found", "there is no such feedback session".to_owned()),
+            Added::Closed { at } => refused("closed", format!("it was finalized at {at}")),
+            Added::Full => {
+                refused("full", format!("it holds {} messages already", limits::FEEDBACK_MESSAGES_MAX))
+            }
+            Added::Invalid { message } => refused("invalid", message.to_owned()),
+            Added::Blocked(kind) => refused("blocked", blocked(kind)),
+        }
+    }
+}
+
+/// Something that somebody complained about.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct Complaint {
+    /// `constraint`, `ignored-instruction`, `missed-expectation`, `omission`, `damage`, `dishonesty`, `performance`,
+    /// `quality` or `general-frustration`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub detail: String,
+    pub source: String,
+    #[schema(value_type = String, format = DateTime)]
+    pub at: Timestamp,
+}
+
+impl From<complaint::Complaint> for Complaint {
+    fn from(one: complaint::Complaint) -> Self {
+        Self { kind: one.kind.as_str().to_owned(), detail: one.detail, source: one.source, at: one.at }
+    }
+}
+
+/// A message that was added.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct FeedbackMessage {
+    pub role: Speaker,
+    pub text: String,
+    #[schema(value_type = String, format = DateTime)]
+    pub at: Timestamp,
+}
+
+/// A feedback session.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct FeedbackSession {
+    pub session_id: String,
+    pub feedback_event_id: String,
+    pub signal: Signal,
+    pub status: FeedbackState,
+    pub initial_context: Option<String>,
+    /// What the person said, all of it.
+    pub enriched_context: String,
+    pub messages: Vec<FeedbackMessage>,
+    pub message_count: Count,
+    pub complaints: Vec<Complaint>,
+    #[schema(value_type = String, format = DateTime)]
+    pub opened_at: Timestamp,
+    #[schema(value_type = String, format = DateTime)]
+    pub expires_at: Timestamp,
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub finalized_at: Option<Timestamp>,
+    /// `asked` or `silence`.
+    pub reason: Option<String>,
+    /// The lesson that came of it.
+    pub lesson_id: Option<String>,
+}
+
+impl From<session::FeedbackSession> for FeedbackSession {
+    fn from(one: session::FeedbackSession) -> Self {
+        let enriched_context = one.enriched_context();
+        let complaints = match &one.body.closed {
+            Some(closed) => closed.complaints.clone(),
+            None => one.complaints(),
+        };
+        let closed = one.body.closed;
+        let message = |said: session::Addition| FeedbackMessage {
+            role: said.role.into(),
+            text: said.text,
+            at: said.at,
+        };
+        Self {
+            session_id: one.id,
+            feedback_event_id: one.event,
+            signal: one.signal.into(),
+            status: one.state.into(),
+            initial_context: one.body.initial_context,
+            enriched_context,
+            message_count: Count(one.body.messages.len() as u64),
+            messages: one.body.messages.into_iter().map(message).collect(),
+            complaints: complaints.into_iter().map(Into::into).collect(),
+            opened_at: one.opened_at,
+            expires_at: one.expires_at,
+            finalized_at: closed.as_ref().map(|closed| closed.at),
+            reason: closed.as_ref().map(|closed| closed.reason.as_str().to_owned()),
+            lesson_id: closed.and_then(|closed| closed.lesson),
+        }
+    }
+}
+
+/// A page of feedback sessions, newest first.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct FeedbackSessionList {
+    pub items: Vec<FeedbackSession>,
+    /// Pass it as `cursor` for the next page; null at the end.
+    pub next_cursor: Option<String>,
+}
+
+impl From<Page<session::FeedbackSession, i64>> for FeedbackSessionList {
+    fn from(page: Page<session::FeedbackSession, i64>) -> Self {
+        Self {
+            items: page.items.into_iter().map(Into::into).collect(),
+            next_cursor: page.next.map(|next| next.to_string()),
+        }
+    }
+}
+
+/// What came of closing a feedback session: `finalized`, `already_finalized` or `not_found`.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct FeedbackFinalized {
+    #[schema(pattern = "^(finalized|already_finalized|not_found)$")]
+    pub status: String,
+    pub session_id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session: Option<FeedbackSession>,
+    /// How long it was open.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<Count>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub follow_up_count: Option<Count>,
+    /// What was learned; nothing where there was nothing to learn from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lesson: Option<Lesson>,
+    /// Whether the lesson is `new`, came up `again`, or had `counted` this feedback before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub learned: Option<String>,
+}
+
+impl FeedbackFinalized {
+    pub fn of(id: &str, done: FinalizedFeedback) -> Self {
+        let of = |status: &str, session: Option<session::FeedbackSession>| {
+            let closed_at = session.as_ref().and_then(|one| one.body.closed.as_ref()).map(|closed| closed.at);
+            let open_for =
+                session.as_ref().zip(closed_at).map(|(one, at)| at.as_micros() - one.opened_at.as_micros());
+            Self {
+                status: status.to_owned(),
+                session_id: id.to_owned(),
+                duration_ms: open_for.map(|micros| Count(u64::try_from(micros / 1_000).unwrap_or(0))),
+                follow_up_count: session.as_ref().map(|one| Count(one.body.messages.len() as u64)),
+                session: session.map(Into::into),
+                lesson: None,
+                learned: None,
+            }
+        };
+        match done {
+            FinalizedFeedback::Finalized { session, merged, .. } => {
+                let learned = merged.as_ref().map(|merged| match merged {
+                    Merged::New(_) => "new",
+                    Merged::Again(_) => "again",
+                    Merged::Counted(_) => "counted",
+                });
+                Self {
+                    lesson: merged.map(|merged| merged.lesson().clone().into()),
+                    learned: learned.map(str::to_owned),
+                    ..of("finalized", Some(*session))
+                }
+            }
+            FinalizedFeedback::Already(session) => of("already_finalized", Some(*session)),
+            FinalizedFeedback::NotFound => of("not_found", None),
+        }
+    }
+}
+
+/// Which feedback sessions.
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "stands in the document only; `FeedbackPage` is what is read")]
+pub struct FeedbackPageAsked {
+    state: Option<FeedbackState>,
+    #[param(minimum = 1, maximum = 1000, default = 100)]
+    limit: Option<i64>,
+    /// A `next_cursor` of this list.
+    #[param(pattern = "^-?[0-9]{1,18}$")]
+    cursor: Option<String>,
+}
+
+#[derive(Debug)]
+pub struct FeedbackPage {
+    pub state: Option<session::State>,
+    pub after: Option<i64>,
+    pub limit: usize,
+}
+
+impl Ask for FeedbackPage {
+    fn read(pairs: &mut Pairs) -> Result<Self, Error> {
+        Ok(Self {
+            state: pairs.parsed(&["state"], "must be open or finalized", session::State::parse)?,
+            after: pairs.row_cursor()?,
+            limit: pairs.limit()?,
+        })
+    }
+}
+
+/// Thumbs of one kind of thing.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct ThumbCounts {
+    pub total: Count,
+    pub up: Count,
+    pub down: Count,
+    /// The part that is up, to three places; null of none.
+    pub approval_rate: Option<f64>,
+}
+
+impl From<Counts> for ThumbCounts {
+    fn from(counts: Counts) -> Self {
+        Self {
+            total: Count(counts.total()),
+            up: Count(counts.up),
+            down: Count(counts.down),
+            approval_rate: counts.rate(),
+        }
+    }
+}
+
+/// Thumbs under one name.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct NamedCounts {
+    pub name: String,
+    #[serde(flatten)]
+    pub counts: ThumbCounts,
+}
+
+/// Something that goes badly, and what to do about it.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct Recommendation {
+    /// `tag` or `skill`.
+    pub about: String,
+    pub name: String,
+    pub counts: ThumbCounts,
+    pub advice: String,
+}
+
+/// What the thumbs add up to.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct FeedbackStats {
+    #[serde(flatten)]
+    pub lifetime: ThumbCounts,
+    pub last_7_days: ThumbCounts,
+    pub last_30_days: ThumbCounts,
+    /// The newest twenty.
+    pub recent: ThumbCounts,
+    /// How the newest compare with all: `improving`, `declining`, `stable` or `unknown`.
+    pub trend: String,
+    pub tags: Vec<NamedCounts>,
+    pub skills: Vec<NamedCounts>,
+    pub recommendations: Vec<Recommendation>,
+}
+
+impl From<stats::Stats> for FeedbackStats {
+    fn from(stats: stats::Stats) -> Self {
+        let named = |list: Vec<(String, Counts)>| {
+            list.into_iter().map(|(name, counts)| NamedCounts { name, counts: counts.into() }).collect()
+        };
+        Self {
+            lifetime: stats.tally.lifetime.into(),
+            last_7_days: stats.tally.days_7.into(),
+            last_30_days: stats.tally.days_30.into(),
+            recent: stats.recent.into(),
+            trend: stats.trend.as_str().to_owned(),
+            tags: named(stats.tally.tags),
+            skills: named(stats.tally.skills),
+            recommendations: stats
+                .recommendations
+                .into_iter()
+                .map(|one| Recommendation {
+                    about: one.about.to_owned(),
+                    name: one.name,
+                    counts: one.counts.into(),
+                    advice: one.advice,
+                })
+                .collect(),
+        }
+    }
+}
+
+/// A page for people.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct Markdown {
+    pub markdown: String,
+}
+
+/// How many of the newest thumbs.
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "stands in the document only; `SummaryQuery` is what is read")]
+pub struct SummaryAsked {
+    #[param(minimum = 1, maximum = 1000, default = 20)]
+    recent: Option<i64>,
+}
+
+#[derive(Debug)]
+pub struct SummaryQuery {
+    pub recent: usize,
+}
+
+impl Ask for SummaryQuery {
+    fn read(pairs: &mut Pairs) -> Result<Self, Error> {
+        let recent = pairs.number(&["recent"])?.unwrap_or(stats::RECENT as u64);
+        Ok(Self { recent: usize::try_from(recent).unwrap_or(usize::MAX) })
+    }
+}

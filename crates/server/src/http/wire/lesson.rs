@@ -1,0 +1,320 @@
+//! Lessons on the wire: what was learned, where it came up, what it has done.
+
+use sederunt_core::engine::{LessonPatch, LessonSearch};
+use sederunt_core::lesson::{self, rule};
+use sederunt_core::session::query::Page;
+use sederunt_core::{Error, Timestamp, limits};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::{Count, words};
+use crate::http::query::{Ask, Pairs};
+
+words!(
+    /// Whether to avoid it or to repeat it.
+    Polarity = lesson::Polarity { Negative, Positive } in "snake_case"
+);
+words!(
+    /// Whether agents are given it.
+    LessonState = lesson::State { Proposed, Active, Retired } in "snake_case"
+);
+words!(
+    /// What sort of lesson it is.
+    LessonCategory = lesson::Category { Error, Learning, Preference } in "snake_case"
+);
+
+/// What an agent had been doing, and to what.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct LessonAction {
+    /// `edit`, `create`, `command`, `fix`, `deploy` or `delete`.
+    pub family: String,
+    pub target: String,
+}
+
+/// Where a lesson came up. Shown to those who may read the session, or said it themselves.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct LessonSource {
+    pub feedback_event_id: String,
+    pub feedback_session_id: String,
+    pub session_id: Option<String>,
+    pub sequences: Vec<Count>,
+    #[schema(value_type = String, format = DateTime)]
+    pub at: Timestamp,
+}
+
+/// That a person did something to it.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct Touched {
+    pub by: Option<String>,
+    #[schema(value_type = String, format = DateTime)]
+    pub at: Timestamp,
+}
+
+impl From<lesson::Touch> for Touched {
+    fn from(touch: lesson::Touch) -> Self {
+        Self { by: touch.by, at: touch.at }
+    }
+}
+
+/// What a lesson has done.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct LessonEffect {
+    /// How often an agent was given it.
+    pub shown: Count,
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub first_shown_at: Option<Timestamp>,
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub last_shown_at: Option<Timestamp>,
+    /// Thumbs down since, on work that it was given for or that it came up in again.
+    pub negative_since: Count,
+    pub positive_since: Count,
+}
+
+/// What feedback has taught.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct Lesson {
+    pub id: String,
+    pub text: String,
+    pub polarity: Polarity,
+    pub state: LessonState,
+    pub category: LessonCategory,
+    /// What the agent had said or done.
+    pub trigger: Option<String>,
+    pub action: Option<LessonAction>,
+    pub tags: Vec<String>,
+    /// Whose lesson it is; everybody's if null.
+    pub agent_slug: Option<String>,
+    /// Out of a hundred, and why.
+    pub confidence: u8,
+    pub grounds: Vec<String>,
+    /// How often it came up, each feedback counted once.
+    pub occurrences: Count,
+    pub sources: Vec<LessonSource>,
+    pub effect: LessonEffect,
+    pub accepted: Option<Touched>,
+    pub edited: Option<Touched>,
+    pub retired: Option<Touched>,
+    pub version: Count,
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: Timestamp,
+    #[schema(value_type = String, format = DateTime)]
+    pub updated_at: Timestamp,
+}
+
+impl From<lesson::Lesson> for Lesson {
+    fn from(one: lesson::Lesson) -> Self {
+        let confidence = one.confidence();
+        let (body, effect) = (one.body, one.effect);
+        let source = |source: lesson::Source| LessonSource {
+            feedback_event_id: source.event,
+            feedback_session_id: source.feedback_session,
+            session_id: source.session,
+            sequences: source.sequences.into_iter().map(Count).collect(),
+            at: source.at,
+        };
+        Self {
+            id: one.id,
+            text: body.text,
+            polarity: one.polarity.into(),
+            state: one.state.into(),
+            category: body.category.into(),
+            trigger: body.trigger,
+            action: body.action.map(|action| LessonAction {
+                family: action.family.as_str().to_owned(),
+                target: action.target,
+            }),
+            tags: body.tags,
+            agent_slug: body.agent,
+            confidence,
+            grounds: body.grounds.into_iter().map(|ground| ground.as_str().to_owned()).collect(),
+            occurrences: Count(one.occurrences),
+            sources: body.sources.into_iter().map(source).collect(),
+            effect: LessonEffect {
+                shown: Count(effect.shown),
+                first_shown_at: effect.first_shown_at,
+                last_shown_at: effect.last_shown_at,
+                negative_since: Count(effect.negative_since),
+                positive_since: Count(effect.positive_since),
+            },
+            accepted: body.accepted.map(Into::into),
+            edited: body.edited.map(Into::into),
+            retired: body.retired.map(Into::into),
+            version: Count(one.version),
+            created_at: one.created_at,
+            updated_at: one.updated_at,
+        }
+    }
+}
+
+/// A page of lessons.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct LessonList {
+    pub items: Vec<Lesson>,
+    /// Pass it as `cursor` for the next page; null at the end, and where words were asked for.
+    pub next_cursor: Option<String>,
+}
+
+impl From<Page<lesson::Lesson, i64>> for LessonList {
+    fn from(page: Page<lesson::Lesson, i64>) -> Self {
+        Self {
+            items: page.items.into_iter().map(Into::into).collect(),
+            next_cursor: page.next.map(|next| next.to_string()),
+        }
+    }
+}
+
+/// Which lessons.
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "stands in the document only; `LessonsQuery` is what is read")]
+pub struct LessonsAsked {
+    /// Words; the best fits first. Without any, the newest first.
+    #[param(max_length = 500)]
+    q: Option<String>,
+    /// One of them, or several with commas in between.
+    #[param(pattern = "^(proposed|active|retired)(,(proposed|active|retired))*$")]
+    state: Option<String>,
+    polarity: Option<Polarity>,
+    category: Option<LessonCategory>,
+    /// Tags with commas in between; a lesson has all of them.
+    tags: Option<String>,
+    #[param(minimum = 1, maximum = 1000, default = 100)]
+    limit: Option<i64>,
+    /// A `next_cursor` of this list.
+    #[param(pattern = "^-?[0-9]{1,18}$")]
+    cursor: Option<String>,
+}
+
+#[derive(Debug)]
+pub struct LessonsQuery(pub LessonSearch);
+
+impl Ask for LessonsQuery {
+    fn read(pairs: &mut Pairs) -> Result<Self, Error> {
+        let states = pairs.words(&["state"])?;
+        let states = states.iter().map(|word| lesson::State::parse(word)).collect::<Option<Vec<_>>>();
+        Ok(Self(LessonSearch {
+            query: pairs.text(&["q"])?,
+            states: states.ok_or_else(|| Error::invalid("state", "must be proposed, active or retired"))?,
+            polarity: pairs.parsed(&["polarity"], "must be negative or positive", lesson::Polarity::parse)?,
+            category: pairs.parsed(
+                &["category"],
+                "must be error, learning or preference",
+                lesson::Category::parse,
+            )?,
+            tags: pairs.words(&["tags"])?,
+            after: pairs.row_cursor()?,
+            limit: pairs.limit()?,
+        }))
+    }
+}
+
+/// What somebody is about to do.
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "stands in the document only; `AboutQuery` is what is read")]
+pub struct AboutAsked {
+    /// In a few words.
+    #[param(min_length = 1, max_length = 8000)]
+    q: String,
+    #[param(minimum = 1, maximum = 1000, default = 5)]
+    limit: Option<i64>,
+}
+
+#[derive(Debug)]
+pub struct AboutQuery {
+    pub about: String,
+    pub limit: usize,
+}
+
+impl Ask for AboutQuery {
+    fn read(pairs: &mut Pairs) -> Result<Self, Error> {
+        let about = pairs.text(&["q"])?.filter(|text| !text.is_empty());
+        let limit = pairs.number(&["limit"])?.unwrap_or(limits::LESSONS_SHOWN_MAX as u64);
+        Ok(Self {
+            about: about.ok_or_else(|| Error::invalid("q", "is required"))?,
+            limit: usize::try_from(limit).unwrap_or(usize::MAX),
+        })
+    }
+}
+
+/// What a person makes of a lesson.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"state": "active", "text": "Run the package manager instead of editing its files"}))]
+pub struct PatchLesson {
+    /// `active` accepts it, `retired` takes it out of use.
+    pub state: Option<LessonState>,
+    #[schema(min_length = 1, max_length = 500)]
+    pub text: Option<String>,
+    #[schema(max_items = 10)]
+    pub tags: Option<Vec<String>>,
+}
+
+impl From<PatchLesson> for LessonPatch {
+    fn from(asked: PatchLesson) -> Self {
+        Self { state: asked.state.map(Into::into), text: asked.text, tags: asked.tags }
+    }
+}
+
+/// What came up so often that it is to be kept from happening.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct PreventionRule {
+    /// When it applies.
+    pub when: String,
+    /// What to do then.
+    pub then: String,
+    /// From 0 to 0.95.
+    pub confidence: f64,
+    /// How often it came up, less for what is long past.
+    pub weight: f64,
+    pub lesson: Lesson,
+}
+
+impl From<rule::Rule> for PreventionRule {
+    fn from(rule: rule::Rule) -> Self {
+        Self {
+            when: rule.when,
+            then: rule.then,
+            confidence: rule.confidence,
+            weight: (rule.weight * 1000.0).round() / 1000.0,
+            lesson: rule.lesson.into(),
+        }
+    }
+}
+
+/// Rules, the weightiest first, and the same as a page for people.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct PreventionRules {
+    pub items: Vec<PreventionRule>,
+    pub markdown: String,
+}
+
+impl From<Vec<rule::Rule>> for PreventionRules {
+    fn from(rules: Vec<rule::Rule>) -> Self {
+        Self { markdown: rule::page(&rules), items: rules.into_iter().map(Into::into).collect() }
+    }
+}
+
+/// From how many feedbacks on.
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "stands in the document only; `RulesQuery` is what is read")]
+pub struct RulesAsked {
+    #[param(minimum = 1, default = 3)]
+    min_occurrences: Option<i64>,
+}
+
+#[derive(Debug)]
+pub struct RulesQuery {
+    pub min_occurrences: u64,
+}
+
+impl Ask for RulesQuery {
+    fn read(pairs: &mut Pairs) -> Result<Self, Error> {
+        let least = pairs.number(&["min_occurrences", "minOccurrences"])?.unwrap_or(limits::RULE_OCCURRENCES);
+        if least == 0 {
+            return Err(Error::invalid("min_occurrences", "must be at least 1"));
+        }
+        Ok(Self { min_occurrences: least })
+    }
+}

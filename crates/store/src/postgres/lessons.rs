@@ -1,0 +1,191 @@
+//! What feedback has taught: rows, the words that they are found by, and what they have done.
+
+use sederunt_core::error::Error;
+use sederunt_core::ids::TenantId;
+use sederunt_core::lesson::{Count, Effect, Lesson, LessonQuery, Polarity, State};
+use sederunt_core::limits;
+use sederunt_core::session::query::Page;
+use sederunt_core::time::Timestamp;
+use tokio_postgres::Row;
+
+use super::fault::Result;
+use super::rows::Columns;
+use super::tx::{Base, Scope, Tx, int};
+use super::writes::{Writes, cells};
+use crate::recall::{self, Filing, HITS_MAX, Hit};
+
+const LESSON: &str = "l.n, l.id, l.polarity, l.state, l.occurrences, l.created_at, l.updated_at, l.version, l.shown, \
+     l.first_shown_at, l.last_shown_at, l.negative_since, l.positive_since, l.body";
+/// Best matches that are read at a time, until enough of them fit.
+const MATCHES_READ: usize = 64;
+
+fn lesson_of(row: &Row) -> Result<(i64, Lesson)> {
+    let mut columns = Columns::of(row);
+    let n = columns.take()?;
+    let lesson = Lesson {
+        id: columns.take()?,
+        polarity: columns.word(Polarity::parse)?,
+        state: columns.word(State::parse)?,
+        occurrences: columns.number()?,
+        created_at: columns.time()?,
+        updated_at: columns.time()?,
+        version: columns.number()?,
+        effect: Effect {
+            shown: columns.number()?,
+            first_shown_at: columns.time_if()?,
+            last_shown_at: columns.time_if()?,
+            negative_since: columns.number()?,
+            positive_since: columns.number()?,
+        },
+        body: serde_json::from_str(columns.take()?).map_err(Error::internal)?,
+    };
+    Ok((n, lesson))
+}
+
+pub(super) async fn lesson(base: &Base, tenant: &TenantId, id: &str) -> Result<Option<Lesson>> {
+    let Some(tk) = base.tk(tenant).await? else { return Ok(None) };
+    let sql = format!("SELECT {LESSON} FROM lessons l WHERE l.tk = $1 AND l.id = $2");
+    let rows = base.read(Scope::Tenant(tk), &sql, &[&tk, &id]).await?;
+    rows.first().map(|row| lesson_of(row).map(|(_, lesson)| lesson)).transpose()
+}
+
+pub(super) async fn lessons(base: &Base, tenant: &TenantId, query: LessonQuery) -> Result<Page<Lesson, i64>> {
+    let Some(tk) = base.tk(tenant).await? else { return Ok(Page { items: Vec::new(), next: None }) };
+    if query.words.is_empty() { newest(base, tk, &query).await } else { matching(base, tk, &query).await }
+}
+
+/// A page, newest first. Each state has its own order in the index, so they are merged; rows that do not fit are passed
+/// over, up to a bound.
+async fn newest(base: &Base, tk: i32, query: &LessonQuery) -> Result<Page<Lesson, i64>> {
+    let often = if query.occurrences_min >= 2 { "AND l.occurrences >= 2" } else { "" };
+    let sql = format!(
+        "SELECT {LESSON} FROM unnest($2::text[]) AS s (state) CROSS JOIN LATERAL (
+             SELECT * FROM lessons l WHERE l.tk = $1 AND l.state = s.state AND l.n < $3 {often}
+             ORDER BY l.n DESC LIMIT $4) l
+         ORDER BY l.n DESC LIMIT $4"
+    );
+    let states: Vec<&str> = query.states().iter().map(|state| state.as_str()).collect();
+    let one_more = int(query.limit as u64).saturating_add(1);
+    let mut found: Vec<(i64, Lesson)> = Vec::new();
+    let mut before = query.after.unwrap_or(i64::MAX);
+    for _ in 0..limits::PAGE_SCAN_MAX.div_ceil(query.limit.max(1)) {
+        let rows = base.read(Scope::Tenant(tk), &sql, &[&tk, &states, &before, &one_more]).await?;
+        let seen: Vec<(i64, Lesson)> = rows.iter().map(lesson_of).collect::<Result<_>>()?;
+        let last = seen.len() <= query.limit;
+        before = seen.last().map_or(before, |(n, _)| *n);
+        found.extend(seen.into_iter().filter(|(_, lesson)| query.admits(lesson)));
+        if last || found.len() > query.limit {
+            break;
+        }
+    }
+    let more = found.len() > query.limit;
+    found.truncate(query.limit);
+    let next = found.last().map(|(n, _)| *n).filter(|_| more);
+    Ok(Page { items: found.into_iter().map(|(_, lesson)| lesson).collect(), next })
+}
+
+/// Those that fit the words best.
+async fn matching(base: &Base, tk: i32, query: &LessonQuery) -> Result<Page<Lesson, i64>> {
+    let words = recall::asked_of_lessons(query);
+    let sql = "SELECT w.at, f.n, f.times, f.length FROM unnest($2::text[]) WITH ORDINALITY AS w (word, at)
+         CROSS JOIN unnest($3::bigint[]) AS d (drawer)
+         CROSS JOIN LATERAL (SELECT l.n, l.times, l.length FROM lesson_words l
+             WHERE l.tk = $1 AND l.drawer = d.drawer AND l.word = w.word ORDER BY l.n DESC LIMIT $4) f";
+    let (drawers, most) = (recall::lesson_drawers(tk.into(), query), HITS_MAX as i64 + 1);
+    let mut found: Vec<Vec<Hit>> = vec![Vec::new(); words.len()];
+    for row in base.read(Scope::Tenant(tk), sql, &[&tk, &words, &drawers, &most]).await? {
+        let at = usize::try_from(row.try_get::<_, i64>(0)? - 1).unwrap_or_default();
+        let hit = Hit { n: row.try_get(1)?, times: row.try_get(2)?, length: row.try_get(3)? };
+        if let Some(hits) = found.get_mut(at) {
+            hits.push(hit);
+        }
+    }
+    let sql = format!(
+        "SELECT {LESSON} FROM unnest($2::bigint[]) WITH ORDINALITY AS r (n, at)
+         JOIN lessons l ON l.tk = $1 AND l.n = r.n ORDER BY r.at"
+    );
+    let mut items: Vec<Lesson> = Vec::new();
+    for some in recall::best(&found).chunks(MATCHES_READ.max(query.limit)) {
+        let rows = base.read(Scope::Tenant(tk), &sql, &[&tk, &some]).await?;
+        for row in &rows {
+            let (_, lesson) = lesson_of(row)?;
+            if items.len() < query.limit && query.admits(&lesson) {
+                items.push(lesson);
+            }
+        }
+        if items.len() == query.limit {
+            break;
+        }
+    }
+    Ok(Page { items, next: None })
+}
+
+const TAKE_OUT: &str = "DELETE FROM lesson_words WHERE tk = $1 AND drawer = $2 AND word = ANY (string_to_array($3, ' ')) AND n = $4";
+
+/// Writes a lesson if it has the version that is expected of it. Its words are filed anew only if they are others.
+pub(super) async fn put(tx: &Tx, tk: i32, lesson: &Lesson, expects: Option<u64>) -> Result<bool> {
+    let filing = Filing::of_lesson(tk.into(), lesson);
+    let line = filing.line();
+    let body = serde_json::to_string(&lesson.body).map_err(Error::internal)?;
+    let (polarity, state, occurrences) =
+        (lesson.polarity.as_str(), lesson.state.as_str(), int(lesson.occurrences));
+    let updated_at = lesson.updated_at.as_micros();
+    // The row keeps where it was filed until that was taken out: whoever writes it too waits for this one.
+    let rows = match expects.map(int) {
+        Some(version) => {
+            let sql =
+                "UPDATE lessons SET polarity = $3, state = $4, occurrences = $5, updated_at = $6, body = $7,
+                     version = version + 1
+                 WHERE tk = $1 AND id = $2 AND version = $8 RETURNING n, drawer, words";
+            tx.query(sql, &[&tk, &lesson.id, &polarity, &state, &occurrences, &updated_at, &body, &version])
+                .await?
+        }
+        None => {
+            let sql = "INSERT INTO lessons (tk, id, polarity, state, occurrences, updated_at, body, created_at, version,
+                     drawer, words) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 1, 0, '')
+                 ON CONFLICT DO NOTHING RETURNING n, drawer, words";
+            let created_at = lesson.created_at.as_micros();
+            tx.query(
+                sql,
+                &[&tk, &lesson.id, &polarity, &state, &occurrences, &updated_at, &body, &created_at],
+            )
+            .await?
+        }
+    };
+    let Some(row) = rows.first() else { return Ok(false) };
+    let (n, drawer, words): (i64, i64, &str) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+    if drawer == filing.drawer && words == line {
+        return Ok(true);
+    }
+    let mut writes = Writes::default();
+    writes.give(TAKE_OUT, cells![tk, drawer, words, n]);
+    let (texts, times): (Vec<&str>, Vec<i64>) =
+        filing.words.iter().map(|(word, times)| (word.as_str(), *times)).unzip();
+    writes.give(
+        "INSERT INTO lesson_words (tk, drawer, word, n, times, length)
+         SELECT $1, $2, w.word, $3, w.times, $6 FROM unnest($4::text[], $5::bigint[]) AS w (word, times)",
+        cells![tk, filing.drawer, n, texts, times, filing.length],
+    );
+    writes.give(
+        "UPDATE lessons SET drawer = $3, words = $4 WHERE tk = $1 AND n = $2",
+        cells![tk, n, filing.drawer, line],
+    );
+    writes.run(tx.client()?).await?;
+    Ok(true)
+}
+
+/// Counts something of lessons, locking them in one order.
+pub(super) async fn count(tx: &Tx, tk: i32, ids: &[String], count: Count, now: Timestamp) -> Result<()> {
+    let set = match count {
+        Count::Shown => {
+            "shown = shown + 1, first_shown_at = coalesce(first_shown_at, $3), last_shown_at = $3 WHERE true"
+        }
+        Count::Negative => "negative_since = negative_since + 1 WHERE first_shown_at <= $3",
+        Count::Positive => "positive_since = positive_since + 1 WHERE first_shown_at <= $3",
+    };
+    let sql = format!(
+        "UPDATE lessons SET {set} AND (tk, n) IN
+             (SELECT tk, n FROM lessons WHERE tk = $1 AND id = ANY ($2) ORDER BY n FOR NO KEY UPDATE)"
+    );
+    tx.execute(&sql, &[&tk, &ids, &now.as_micros()]).await.map(drop)
+}

@@ -1,0 +1,251 @@
+//! What people say about the work of agents: thumbs with words, what they are counted by, and the sessions that add to
+//! them.
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use sederunt_core::feedback::capture::{EventBody, FeedbackEvent, Signal};
+use sederunt_core::feedback::session::{FeedbackSession, SessionBody, State};
+use sederunt_core::feedback::stats::{Counts, Tally};
+use sederunt_core::ids::{SessionId, TenantId, UserId};
+use sederunt_core::session::query::Page;
+use sederunt_core::store::{FeedbackDue, FeedbackQuery, Refusal};
+use sederunt_core::{Timestamp, limits};
+
+use super::fault::{unknown_word, unreadable, unwritable};
+use super::heads::text;
+
+const EVENT: &str = "SELECT e.id, e.at, e.signal, e.author, e.session_id, e.body FROM feedback_events e";
+const SESSION: &str = "SELECT f.n, f.id, f.event_id, f.signal, f.state, f.opened_at, f.expires_at, f.author, f.version, \
+     f.body FROM feedback_sessions f";
+pub(super) const SILENT: &str = "SELECT t.id, f.id FROM feedback_sessions f INDEXED BY feedback_sessions_open \
+     JOIN tenants t ON t.tk = f.tk WHERE f.state = 'open' AND f.expires_at <= ?1 AND t.id IS NOT NULL \
+     ORDER BY f.expires_at LIMIT ?2";
+
+fn signal(row: &Row<'_>, at: usize) -> rusqlite::Result<Signal> {
+    let word = row.get_ref(at)?.as_str()?;
+    Signal::parse(word).ok_or_else(|| unknown_word(word))
+}
+
+fn read_event(row: &Row<'_>) -> rusqlite::Result<FeedbackEvent> {
+    Ok(FeedbackEvent {
+        id: row.get(0)?,
+        at: Timestamp::from_micros(row.get(1)?),
+        signal: signal(row, 2)?,
+        author: text(row, 3)?.map(UserId::stored),
+        session: text(row, 4)?.map(SessionId::stored),
+        body: serde_json::from_str::<EventBody>(row.get_ref(5)?.as_str()?).map_err(unreadable)?,
+    })
+}
+
+fn read_session(row: &Row<'_>) -> rusqlite::Result<(i64, FeedbackSession)> {
+    let state = row.get_ref(4)?.as_str()?;
+    let session = FeedbackSession {
+        id: row.get(1)?,
+        event: row.get(2)?,
+        signal: signal(row, 3)?,
+        state: State::parse(state).ok_or_else(|| unknown_word(state))?,
+        opened_at: Timestamp::from_micros(row.get(5)?),
+        expires_at: Timestamp::from_micros(row.get(6)?),
+        author: text(row, 7)?.map(UserId::stored),
+        version: row.get::<_, i64>(8)?.cast_unsigned(),
+        body: serde_json::from_str::<SessionBody>(row.get_ref(9)?.as_str()?).map_err(unreadable)?,
+    };
+    Ok((row.get(0)?, session))
+}
+
+pub(super) fn event(db: &Connection, tenant: &TenantId, id: &str) -> rusqlite::Result<Option<FeedbackEvent>> {
+    db.prepare_cached(&format!("{EVENT} JOIN tenants t ON t.tk = e.tk WHERE t.id = ?1 AND e.id = ?2"))?
+        .query_row([tenant.as_str(), id], read_event)
+        .optional()
+}
+
+pub(super) fn newest(
+    db: &Connection,
+    tk: i64,
+    author: Option<&UserId>,
+    limit: usize,
+) -> rusqlite::Result<Vec<FeedbackEvent>> {
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    match author {
+        Some(author) => db
+            .prepare_cached(&format!("{EVENT} WHERE e.tk = ?1 AND e.author = ?2 ORDER BY e.n DESC LIMIT ?3"))?
+            .query_map(params![tk, author.as_str(), limit], read_event)?
+            .collect(),
+        None => db
+            .prepare_cached(&format!("{EVENT} WHERE e.tk = ?1 ORDER BY e.at DESC, e.n DESC LIMIT ?2"))?
+            .query_map(params![tk, limit], read_event)?
+            .collect(),
+    }
+}
+
+pub(super) fn tally(
+    db: &Connection,
+    tk: i64,
+    author: Option<&UserId>,
+    now: Timestamp,
+) -> rusqlite::Result<Tally> {
+    let author = author.map(UserId::as_str);
+    let since = |days: u64| now.minus(std::time::Duration::from_secs(days * 24 * 3600)).as_micros();
+    let mut tally = Tally::default();
+    let mut statement = db.prepare_cached(
+        "SELECT signal, count(*), coalesce(sum(at >= ?3), 0), coalesce(sum(at >= ?4), 0) FROM feedback_events \
+         WHERE tk = ?1 AND (?2 IS NULL OR author = ?2) GROUP BY signal",
+    )?;
+    let mut rows = statement.query(params![tk, author, since(30), since(7)])?;
+    while let Some(row) = rows.next()? {
+        let signal = signal(row, 0)?;
+        let windows = [&mut tally.lifetime, &mut tally.days_30, &mut tally.days_7];
+        for (at, window) in windows.into_iter().enumerate() {
+            let counted = row.get::<_, i64>(at + 1)?.cast_unsigned();
+            match signal {
+                Signal::Up => window.up = counted,
+                Signal::Down => window.down = counted,
+            }
+        }
+    }
+    tally.tags = names(db, tk, author, "tag")?;
+    tally.skills = names(db, tk, author, "skill")?;
+    Ok(tally)
+}
+
+fn names(
+    db: &Connection,
+    tk: i64,
+    author: Option<&str>,
+    kind: &str,
+) -> rusqlite::Result<Vec<(String, Counts)>> {
+    let most = i64::try_from(limits::TALLY_NAMES_MAX).unwrap_or(i64::MAX);
+    db.prepare_cached(
+        "SELECT name, sum(signal = 'up'), sum(signal = 'down') FROM feedback_names \
+         WHERE tk = ?1 AND kind = ?2 AND (?3 IS NULL OR author = ?3) GROUP BY name ORDER BY count(*) DESC, name LIMIT ?4",
+    )?
+    .query_map(params![tk, kind, author, most], |row| {
+        let count = |at| row.get::<_, i64>(at).map(i64::cast_unsigned);
+        Ok((row.get(0)?, Counts { up: count(1)?, down: count(2)? }))
+    })?
+    .collect()
+}
+
+pub(super) fn session(
+    db: &Connection,
+    tenant: &TenantId,
+    id: &str,
+) -> rusqlite::Result<Option<FeedbackSession>> {
+    db.prepare_cached(&format!("{SESSION} JOIN tenants t ON t.tk = f.tk WHERE t.id = ?1 AND f.id = ?2"))?
+        .query_row([tenant.as_str(), id], |row| read_session(row).map(|(_, session)| session))
+        .optional()
+}
+
+pub(super) fn sessions(
+    db: &Connection,
+    tk: i64,
+    query: &FeedbackQuery,
+) -> rusqlite::Result<Page<FeedbackSession, i64>> {
+    let one_more = i64::try_from(query.limit).unwrap_or(i64::MAX).saturating_add(1);
+    let sql = match (&query.author, query.state) {
+        (None, Some(_)) => "f.tk = ?1 AND ?2 IS NULL AND f.state = ?3",
+        (None, None) => "f.tk = ?1 AND ?2 IS NULL AND ?3 IS NULL",
+        (Some(_), _) => "f.tk = ?1 AND f.author = ?2 AND (?3 IS NULL OR f.state = ?3)",
+    };
+    let mut found: Vec<(i64, FeedbackSession)> = db
+        .prepare_cached(&format!("{SESSION} WHERE {sql} AND f.n < ?4 ORDER BY f.n DESC LIMIT ?5"))?
+        .query_map(
+            params![
+                tk,
+                query.author.as_ref().map(UserId::as_str),
+                query.state.map(State::as_str),
+                query.after.unwrap_or(i64::MAX),
+                one_more
+            ],
+            read_session,
+        )?
+        .collect::<rusqlite::Result<_>>()?;
+    let more = found.len() > query.limit;
+    found.truncate(query.limit);
+    let next = found.last().map(|(n, _)| *n).filter(|_| more);
+    Ok(Page { items: found.into_iter().map(|(_, session)| session).collect(), next })
+}
+
+/// Open ones of all tenants whose time is over, the longest silent first.
+pub(super) fn silent(db: &Connection, now: Timestamp, limit: usize) -> rusqlite::Result<Vec<FeedbackDue>> {
+    db.prepare_cached(SILENT)?
+        .query_map(params![now.as_micros(), i64::try_from(limit).unwrap_or(i64::MAX)], |row| {
+            Ok(FeedbackDue { tenant: TenantId::stored(row.get_ref(0)?.as_str()?), id: row.get(1)? })
+        })?
+        .collect()
+}
+
+pub(super) fn is_there(db: &Connection, tk: i64, id: &str) -> rusqlite::Result<bool> {
+    db.prepare_cached("SELECT 1 FROM feedback_events WHERE tk = ?1 AND id = ?2")?.exists(params![tk, id])
+}
+
+pub(super) fn check_session(
+    db: &Connection,
+    tk: i64,
+    id: &str,
+    expects: Option<u64>,
+) -> rusqlite::Result<Result<(), Refusal>> {
+    let version = db
+        .prepare_cached("SELECT version FROM feedback_sessions WHERE tk = ?1 AND id = ?2")?
+        .query_row(params![tk, id], |row| row.get(0).map(i64::cast_unsigned))
+        .optional()?;
+    Ok(if version == expects { Ok(()) } else { Err(Refusal::Stale) })
+}
+
+pub(super) fn add(db: &Connection, tk: i64, event: &FeedbackEvent) -> rusqlite::Result<()> {
+    let author = event.author.as_ref().map(UserId::as_str);
+    db.prepare_cached(
+        "INSERT INTO feedback_events (tk, id, at, signal, author, session_id, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+    )?
+    .execute(params![
+        tk,
+        event.id,
+        event.at.as_micros(),
+        event.signal.as_str(),
+        author,
+        event.session.as_ref().map(SessionId::as_str),
+        serde_json::to_string(&event.body).map_err(unwritable)?,
+    ])?;
+    let n = db.last_insert_rowid();
+    let mut name = db.prepare_cached(
+        "INSERT INTO feedback_names (tk, kind, name, n, signal, author) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+    )?;
+    for (kind, named) in event.counted_by() {
+        name.execute(params![tk, kind, named, n, event.signal.as_str(), author])?;
+    }
+    Ok(())
+}
+
+pub(super) fn put_session(
+    db: &Connection,
+    tk: i64,
+    session: &FeedbackSession,
+    expects: Option<u64>,
+) -> rusqlite::Result<()> {
+    db.prepare_cached(
+        "INSERT INTO feedback_sessions (tk, id, event_id, signal, state, opened_at, expires_at, author, version, body) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) ON CONFLICT (tk, id) DO UPDATE SET state = excluded.state, \
+         expires_at = excluded.expires_at, version = excluded.version, body = excluded.body",
+    )?
+    .execute(params![
+        tk,
+        session.id,
+        session.event,
+        session.signal.as_str(),
+        session.state.as_str(),
+        session.opened_at.as_micros(),
+        session.expires_at.as_micros(),
+        session.author.as_ref().map(UserId::as_str),
+        expects.map_or(1, |version| version + 1).cast_signed(),
+        serde_json::to_string(&session.body).map_err(unwritable)?,
+    ])
+    .map(drop)
+}
+
+/// Hands over what one user has said.
+pub(super) fn merge(db: &Connection, tk: i64, from: &UserId, into: &UserId) -> rusqlite::Result<()> {
+    for table in ["feedback_events", "feedback_names", "feedback_sessions"] {
+        db.prepare_cached(&format!("UPDATE {table} SET author = ?3 WHERE tk = ?1 AND author = ?2"))?
+            .execute(params![tk, from.as_str(), into.as_str()])?;
+    }
+    Ok(())
+}

@@ -1,0 +1,221 @@
+//! What feedback has taught: rows, the words that they are found by, and what they have done.
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use sederunt_core::ids::TenantId;
+use sederunt_core::lesson::{Body, Count, Effect, Lesson, LessonQuery, Polarity, State};
+use sederunt_core::session::query::Page;
+use sederunt_core::store::Refusal;
+use sederunt_core::{Timestamp, limits};
+
+use super::fault::{unknown_word, unreadable, unwritable};
+use super::people::instant;
+use crate::recall::{self, Filing, HITS_MAX, Hit};
+
+/// What [`read`] reads; a macro, so that statements stay constants.
+macro_rules! columns {
+    () => {
+        "l.n, l.id, l.polarity, l.state, l.occurrences, l.created_at, l.updated_at, l.version, l.shown, \
+         l.first_shown_at, l.last_shown_at, l.negative_since, l.positive_since, l.body"
+    };
+}
+
+pub(super) const NEWEST: &str = concat!(
+    "SELECT ",
+    columns!(),
+    " FROM lessons l INDEXED BY lessons_by_state WHERE l.tk = ?1 AND l.state = ?2 AND l.n < ?3 \
+     ORDER BY l.n DESC LIMIT ?4"
+);
+pub(super) const OFTEN: &str = concat!(
+    "SELECT ",
+    columns!(),
+    " FROM lessons l INDEXED BY lessons_often WHERE l.tk = ?1 AND l.state = ?2 AND l.n < ?3 AND l.occurrences >= 2 \
+     ORDER BY l.n DESC LIMIT ?4"
+);
+pub(super) const UNDER_WORD: &str =
+    "SELECT n, times, length FROM lesson_words WHERE drawer = ?1 AND word = ?2 ORDER BY n DESC LIMIT ?3";
+
+fn read(row: &Row<'_>) -> rusqlite::Result<(i64, Lesson)> {
+    let (polarity, state) = (row.get_ref(2)?.as_str()?, row.get_ref(3)?.as_str()?);
+    let number = |at| row.get::<_, i64>(at).map(i64::cast_unsigned);
+    let lesson = Lesson {
+        id: row.get(1)?,
+        polarity: Polarity::parse(polarity).ok_or_else(|| unknown_word(polarity))?,
+        state: State::parse(state).ok_or_else(|| unknown_word(state))?,
+        occurrences: number(4)?,
+        created_at: Timestamp::from_micros(row.get(5)?),
+        updated_at: Timestamp::from_micros(row.get(6)?),
+        version: number(7)?,
+        effect: Effect {
+            shown: number(8)?,
+            first_shown_at: instant(row, 9)?,
+            last_shown_at: instant(row, 10)?,
+            negative_since: number(11)?,
+            positive_since: number(12)?,
+        },
+        body: serde_json::from_str::<Body>(row.get_ref(13)?.as_str()?).map_err(unreadable)?,
+    };
+    Ok((row.get(0)?, lesson))
+}
+
+pub(super) fn lesson(db: &Connection, tenant: &TenantId, id: &str) -> rusqlite::Result<Option<Lesson>> {
+    db.prepare_cached(concat!(
+        "SELECT ",
+        columns!(),
+        " FROM tenants t JOIN lessons l ON l.tk = t.tk WHERE t.id = ?1 AND l.id = ?2"
+    ))?
+    .query_row([tenant.as_str(), id], |row| read(row).map(|(_, lesson)| lesson))
+    .optional()
+}
+
+pub(super) fn lessons(db: &Connection, tk: i64, query: &LessonQuery) -> rusqlite::Result<Page<Lesson, i64>> {
+    if query.words.is_empty() { newest(db, tk, query) } else { matching(db, tk, query) }
+}
+
+/// A page, newest first. Each state has its own order in the index, so they are merged here; rows that do not fit are
+/// passed over, up to a bound.
+fn newest(db: &Connection, tk: i64, query: &LessonQuery) -> rusqlite::Result<Page<Lesson, i64>> {
+    let mut statement = db.prepare_cached(if query.occurrences_min >= 2 { OFTEN } else { NEWEST })?;
+    let one_more = i64::try_from(query.limit).unwrap_or(i64::MAX).saturating_add(1);
+    let mut found: Vec<(i64, Lesson)> = Vec::new();
+    let mut before = query.after.unwrap_or(i64::MAX);
+    for _ in 0..limits::PAGE_SCAN_MAX.div_ceil(query.limit.max(1)) {
+        let mut seen: Vec<(i64, Lesson)> = Vec::new();
+        for state in query.states() {
+            for row in statement.query_map(params![tk, state.as_str(), before, one_more], read)? {
+                seen.push(row?);
+            }
+        }
+        seen.sort_unstable_by_key(|(n, _)| std::cmp::Reverse(*n));
+        let last = seen.len() <= query.limit;
+        seen.truncate(query.limit + 1);
+        before = seen.last().map_or(before, |(n, _)| *n);
+        found.extend(seen.into_iter().filter(|(_, lesson)| query.admits(lesson)));
+        if last || found.len() > query.limit {
+            break;
+        }
+    }
+    let more = found.len() > query.limit;
+    found.truncate(query.limit);
+    let next = found.last().map(|(n, _)| *n).filter(|_| more);
+    Ok(Page { items: found.into_iter().map(|(_, lesson)| lesson).collect(), next })
+}
+
+/// Those that fit the words best.
+fn matching(db: &Connection, tk: i64, query: &LessonQuery) -> rusqlite::Result<Page<Lesson, i64>> {
+    let mut under = db.prepare_cached(UNDER_WORD)?;
+    let drawers = recall::lesson_drawers(tk, query);
+    let mut found = Vec::new();
+    for word in recall::asked_of_lessons(query) {
+        let mut hits = Vec::new();
+        for drawer in &drawers {
+            let rows = under.query_map(params![drawer, word, HITS_MAX as i64 + 1], |row| {
+                Ok(Hit { n: row.get(0)?, times: row.get(1)?, length: row.get(2)? })
+            })?;
+            for hit in rows {
+                hits.push(hit?);
+            }
+        }
+        found.push(hits);
+    }
+    let mut by_number =
+        db.prepare_cached(concat!("SELECT ", columns!(), " FROM lessons l WHERE l.n = ?1 AND l.tk = ?2"))?;
+    let mut items = Vec::new();
+    for n in recall::best(&found) {
+        if items.len() == query.limit {
+            break;
+        }
+        let row = by_number.query_row(params![n, tk], read).optional()?;
+        items.extend(row.map(|(_, lesson)| lesson).filter(|lesson| query.admits(lesson)));
+    }
+    Ok(Page { items, next: None })
+}
+
+pub(super) fn check(
+    db: &Connection,
+    tk: i64,
+    id: &str,
+    expects: Option<u64>,
+) -> rusqlite::Result<Result<(), Refusal>> {
+    let version = db
+        .prepare_cached("SELECT version FROM lessons WHERE tk = ?1 AND id = ?2")?
+        .query_row(params![tk, id], |row| row.get(0).map(i64::cast_unsigned))
+        .optional()?;
+    Ok(if version == expects { Ok(()) } else { Err(Refusal::Stale) })
+}
+
+/// Writes a lesson. Its words are filed anew only if they are others.
+pub(super) fn put(db: &Connection, tk: i64, lesson: &Lesson, expects: Option<u64>) -> rusqlite::Result<()> {
+    let filing = Filing::of_lesson(tk, lesson);
+    let line = filing.line();
+    let before: Option<(i64, i64, String)> = db
+        .prepare_cached("SELECT n, drawer, words FROM lessons WHERE tk = ?1 AND id = ?2")?
+        .query_row(params![tk, lesson.id], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+        .optional()?;
+    let n: i64 = db
+        .prepare_cached(
+            "INSERT INTO lessons (tk, id, polarity, state, occurrences, created_at, updated_at, version, body, drawer, \
+             words) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) ON CONFLICT (tk, id) DO UPDATE SET \
+             polarity = excluded.polarity, state = excluded.state, occurrences = excluded.occurrences, \
+             updated_at = excluded.updated_at, version = excluded.version, body = excluded.body, \
+             drawer = excluded.drawer, words = excluded.words RETURNING n",
+        )?
+        .query_row(
+            params![
+                tk,
+                lesson.id,
+                lesson.polarity.as_str(),
+                lesson.state.as_str(),
+                lesson.occurrences.cast_signed(),
+                lesson.created_at.as_micros(),
+                lesson.updated_at.as_micros(),
+                expects.map_or(1, |version| version + 1).cast_signed(),
+                serde_json::to_string(&lesson.body).map_err(unwritable)?,
+                filing.drawer,
+                line,
+            ],
+            |row| row.get(0),
+        )?;
+    if let Some((n, drawer, words)) = before {
+        if drawer == filing.drawer && words == line {
+            return Ok(());
+        }
+        let mut take =
+            db.prepare_cached("DELETE FROM lesson_words WHERE drawer = ?1 AND word = ?2 AND n = ?3")?;
+        for word in words.split_ascii_whitespace() {
+            take.execute(params![drawer, word, n])?;
+        }
+    }
+    let mut file = db.prepare_cached(
+        "INSERT INTO lesson_words (drawer, word, n, times, length) VALUES (?1, ?2, ?3, ?4, ?5)",
+    )?;
+    for (word, times) in &filing.words {
+        file.execute(params![filing.drawer, word, n, times, filing.length])?;
+    }
+    Ok(())
+}
+
+/// Counts something of lessons.
+pub(super) fn count(
+    db: &Connection,
+    tk: i64,
+    ids: &[String],
+    count: Count,
+    now: Timestamp,
+) -> rusqlite::Result<()> {
+    let sql = match count {
+        Count::Shown => {
+            "UPDATE lessons SET shown = shown + 1, first_shown_at = coalesce(first_shown_at, ?3), last_shown_at = ?3 \
+             WHERE tk = ?1 AND id = ?2"
+        }
+        Count::Negative => {
+            "UPDATE lessons SET negative_since = negative_since + 1 \
+             WHERE tk = ?1 AND id = ?2 AND first_shown_at <= ?3"
+        }
+        Count::Positive => {
+            "UPDATE lessons SET positive_since = positive_since + 1 \
+             WHERE tk = ?1 AND id = ?2 AND first_shown_at <= ?3"
+        }
+    };
+    let mut statement = db.prepare_cached(sql)?;
+    ids.iter().try_for_each(|id| statement.execute(params![tk, id, now.as_micros()]).map(drop))
+}
