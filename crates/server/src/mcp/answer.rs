@@ -5,14 +5,17 @@ use axum::response::Response;
 use http::{StatusCode, header};
 use rmcp::model::{CallToolResult, ContentBlock, ErrorData, JsonRpcError};
 use sederunt_core::Error;
-use serde_json::{Value, json};
+use serde_json::json;
 
+use super::tool::Given;
 use crate::http::error::Refused;
 use crate::http::request_id::RequestId;
 
-/// What a tool found or did, for programs and, the same, as text.
-pub fn value(value: Value) -> CallToolResult {
-    CallToolResult::structured(value)
+/// What a tool found or did.
+pub fn given(Given { value, text }: Given) -> CallToolResult {
+    let mut result = CallToolResult::success(vec![ContentBlock::text(text)]);
+    result.structured_content = Some(value);
+    result
 }
 
 /// What a tool was refused: for programs the envelope of HTTP, for the model the sentence.

@@ -98,7 +98,7 @@ impl ServerHandler for Handler {
             Err(panic) => Err(Error::internal(panic_text(&*panic))),
         };
         Ok(match called {
-            Ok(value) => answer::value(value),
+            Ok(given) => answer::given(given),
             Err(error) => answer::refused(error, request_id),
         }
         .into())

@@ -9,7 +9,9 @@
 //! request of it. Tools are listed in [`tool`], one file for each group of them.
 
 mod answer;
+mod feedback;
 mod handler;
+mod lessons;
 mod resources;
 mod schema;
 mod tasks;

@@ -10,11 +10,14 @@ use crate::http::wire::error::Envelope;
 const THERE: &str = "#/components/schemas/";
 const HERE: &str = "#/$defs/";
 
-/// The schema of a type, with everything that it refers to inside.
-pub fn of<T: ToSchema>() -> JsonObject {
+/// The schema of what a tool takes, with everything that it refers to inside.
+pub fn of_arguments<T: ToSchema>() -> JsonObject {
     let mut parts = Vec::new();
     T::schemas(&mut parts);
-    whole(json!(T::schema()), parts)
+    let mut schema = whole(json!(T::schema()), parts);
+    // There are clients that miss it where there are no arguments.
+    schema.entry("properties").or_insert_with(|| json!({}));
+    schema
 }
 
 /// The schema of what a tool answers: its result, or a refusal. There are clients that look at both.

@@ -12,31 +12,48 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::{schema, tasks};
+use super::{feedback, lessons, schema, tasks};
 use crate::http::App;
 use crate::http::auth::Caller;
+use crate::http::wire::feedback::Markdown;
 
-pub type Answer<'a> = BoxFuture<'a, Result<Value, Error>>;
+pub type Answer<'a> = BoxFuture<'a, Result<Given, Error>>;
+
+/// What a tool found or did: for programs, and as text.
+pub struct Given {
+    pub value: Value,
+    pub text: String,
+}
 
 /// One tool.
 pub struct Tool {
     pub shown: Shown,
+    /// Other names that it answers to, which are not listed.
+    aliases: Vec<&'static str>,
     does: Box<dyn for<'a> Fn(Asked<'a>) -> Answer<'a> + Send + Sync>,
 }
 
 /// All of them, in the order in which they are listed.
 pub fn all() -> &'static [Tool] {
-    static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| tasks::tools().into());
+    static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
+        tasks::tools().into_iter().chain(feedback::tools()).chain(lessons::tools()).collect()
+    });
     &TOOLS
 }
 
 pub fn find(name: &str) -> Option<&'static Tool> {
-    all().iter().find(|tool| tool.shown.name == name)
+    all().iter().find(|tool| tool.shown.name == name || tool.aliases.contains(&name))
 }
 
 impl Tool {
     pub fn call<'a>(&self, asked: Asked<'a>) -> Answer<'a> {
         (self.does)(asked)
+    }
+
+    /// Lets it answer to another name too.
+    pub fn also_called(mut self, alias: &'static str) -> Self {
+        self.aliases.push(alias);
+        self
     }
 }
 
@@ -45,8 +62,12 @@ impl Tool {
 pub enum Effect {
     /// Nothing.
     Reads,
+    /// Nothing but that it is counted what was shown.
+    Counts,
     /// Adds something each time.
     Adds,
+    /// Ends something, once.
+    Settles,
 }
 
 /// A tool on its way: `Draft::new(…)`, what it [`gives`](Draft::gives), what it [`does`](Draft::does).
@@ -58,7 +79,8 @@ impl Draft {
         let hints = ToolAnnotations::with_title(title).destructive(false).open_world(false);
         let hints = match effect {
             Effect::Reads => hints.read_only(true).idempotent(true),
-            Effect::Adds => hints.read_only(false).idempotent(false),
+            Effect::Counts | Effect::Adds => hints.read_only(false).idempotent(false),
+            Effect::Settles => hints.read_only(false).idempotent(true),
         };
         Self(Shown::new(name, description, Arc::default()).with_title(title).with_annotations(hints))
     }
@@ -73,9 +95,10 @@ impl Draft {
     where
         A: ToSchema + for<'de> Deserialize<'de> + Send + 'static,
     {
-        self.0.input_schema = Arc::new(schema::of::<A>());
+        self.0.input_schema = Arc::new(schema::of_arguments::<A>());
         Tool {
             shown: self.0,
+            aliases: Vec::new(),
             does: Box::new(move |asked| match strict::read(asked.text) {
                 Ok(arguments) => does(asked, arguments).map_err(named_as_asked).boxed(),
                 Err(error) => ready(Err(error)).boxed(),
@@ -123,8 +146,23 @@ impl Asked<'_> {
 }
 
 /// A result as JSON.
-pub fn shown(result: impl Serialize) -> Result<Value, Error> {
-    serde_json::to_value(result).map_err(Error::internal)
+pub fn shown(result: impl Serialize) -> Result<Given, Error> {
+    let value = serde_json::to_value(result).map_err(Error::internal)?;
+    Ok(Given { text: value.to_string(), value })
+}
+
+/// A page, which is text as it stands.
+pub fn page(markdown: String) -> Result<Given, Error> {
+    let text = markdown.clone();
+    Ok(Given { text, ..shown(Markdown { markdown })? })
+}
+
+/// An error about what the caller calls otherwise than the product.
+pub fn renamed(error: Error, from: &str, to: &'static str) -> Error {
+    match error {
+        Error::Invalid { field, message } if field == from => Error::invalid(to, message),
+        other => other,
+    }
 }
 
 #[cfg(test)]
