@@ -32,16 +32,16 @@ on_every_store!(
     a_server_that_stops_waits_for_no_client,
 );
 
-type Line = RunningService<RoleClient, ClientConfig>;
+pub type Line = RunningService<RoleClient, ClientConfig>;
 
 const OLD: ClientLifecycleMode = ClientLifecycleMode::Initialize;
 
-fn new() -> ClientLifecycleMode {
+pub fn new() -> ClientLifecycleMode {
     ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::V_2026_07_28] }
 }
 
 /// Opens a line as whoever these headers say.
-async fn line(house: &House, headers: &[(&'static str, &str)], lifecycle: ClientLifecycleMode) -> Line {
+pub async fn line(house: &House, headers: &[(&'static str, &str)], lifecycle: ClientLifecycleMode) -> Line {
     let mut config = StreamableHttpClientTransportConfig::with_uri(format!("http://{}/mcp", house.address));
     let header = |(name, value): &(&'static str, &str)| {
         (HeaderName::from_static(name), HeaderValue::from_str(value).unwrap())
@@ -52,7 +52,7 @@ async fn line(house: &House, headers: &[(&'static str, &str)], lifecycle: Client
     within(serve_client_with_lifecycle(us, transport, lifecycle)).await.unwrap()
 }
 
-async fn line_of(house: &House, secret: &str) -> Line {
+pub async fn line_of(house: &House, secret: &str) -> Line {
     line(house, &[("authorization", &format!("Bearer {secret}"))], new()).await
 }
 
@@ -60,13 +60,22 @@ fn params(name: &'static str, arguments: Value) -> CallToolRequestParams {
     CallToolRequestParams::new(name).with_arguments(arguments.as_object().unwrap().clone())
 }
 
-async fn call(line: &Line, name: &'static str, arguments: Value) -> CallToolResult {
+pub async fn call(line: &Line, name: &'static str, arguments: Value) -> CallToolResult {
     within(line.call_tool(params(name, arguments))).await.unwrap()
+}
+
+/// Calls under a key that makes a repeat the same call.
+pub async fn keyed(line: &Line, name: &'static str, arguments: Value, key: &str) -> CallToolResult {
+    let mut meta = RequestMetaObject::new();
+    meta.insert("sederunt/idempotency_key".to_owned(), json!(key));
+    let mut params = params(name, arguments);
+    params.meta = Some(meta);
+    within(line.call_tool(params)).await.unwrap()
 }
 
 /// What a tool gave, which must be the same for programs and as text.
 #[track_caller]
-fn given(result: CallToolResult) -> Value {
+pub fn given(result: CallToolResult) -> Value {
     assert_eq!(result.is_error, Some(false), "{result:?}");
     let text = result.content[0].as_text().unwrap().text.clone();
     let value = result.structured_content.unwrap();
@@ -76,14 +85,14 @@ fn given(result: CallToolResult) -> Value {
 
 /// What a tool was refused: the code, and the field if one is named.
 #[track_caller]
-fn refused(result: &CallToolResult) -> (&str, Option<&str>) {
+pub fn refused(result: &CallToolResult) -> (&str, Option<&str>) {
     assert_eq!(result.is_error, Some(true), "{result:?}");
     let error = &result.structured_content.as_ref().unwrap()["error"];
     assert_eq!(error["message"].as_str(), Some(result.content[0].as_text().unwrap().text.as_str()));
     (error["code"].as_str().unwrap(), error["field"].as_str())
 }
 
-async fn read(line: &Line, uri: &str) -> Result<(String, String), ServiceError> {
+pub async fn read(line: &Line, uri: &str) -> Result<(String, String), ServiceError> {
     let read = within(line.read_resource(ReadResourceRequestParams::new(uri))).await?;
     match read.contents.into_iter().next().unwrap() {
         ResourceContents::TextResourceContents { uri: named, mime_type, text, .. } => {
@@ -157,7 +166,6 @@ async fn tools_say_what_they_are(ground: Ground) {
         let name = tool.name.as_ref();
         let hints = tool.annotations.as_ref().unwrap();
         assert_eq!((hints.destructive_hint, hints.open_world_hint), (Some(false), Some(false)), "{name}");
-        assert_eq!(hints.read_only_hint, hints.idempotent_hint, "{name}");
         assert!(tool.title.is_some() && tool.description.as_ref().unwrap().len() > 40, "{name}");
         let input = &tool.input_schema;
         assert_eq!(
@@ -175,12 +183,30 @@ async fn tools_say_what_they_are(ground: Ground) {
             assert!(!text.contains("#/components"), "{name}: {text}");
         }
     }
-    let reads = |name: &str| {
-        let tool = tools.iter().find(|tool| tool.name == name).unwrap();
-        (tool.annotations.as_ref().unwrap().read_only_hint.unwrap(), tool.input_schema["required"].clone())
-    };
-    assert_eq!(reads("getTaskStatus"), (true, json!(["taskId"])));
-    assert_eq!(reads("retrySession"), (false, json!(["sessionId"])));
+    let (reads, counts, adds, settles) = ((true, true), (false, false), (false, false), (false, true));
+    let expected = [
+        ("getTaskStatus", reads, json!(["taskId"])),
+        ("retrySession", adds, json!(["sessionId"])),
+        ("capture_feedback", adds, json!(["signal"])),
+        ("open_feedback_session", adds, json!(["feedbackEventId", "signal"])),
+        ("append_feedback_context", adds, json!(["sessionId", "message"])),
+        ("finalize_feedback_session", settles, json!(["sessionId"])),
+        ("feedback_summary", reads, json!(null)),
+        ("feedback_stats", reads, json!(null)),
+        ("recall", counts, json!(["query"])),
+        ("search_lessons", reads, json!(null)),
+        ("retrieve_lessons", counts, json!(["toolName"])),
+        ("prevention_rules", reads, json!(null)),
+    ];
+    let found: Vec<_> = tools
+        .iter()
+        .map(|tool| {
+            let hints = tool.annotations.as_ref().unwrap();
+            let hints = (hints.read_only_hint.unwrap(), hints.idempotent_hint.unwrap());
+            (tool.name.as_ref(), hints, json!(tool.input_schema.get("required")))
+        })
+        .collect();
+    assert_eq!(found, expected);
 }
 
 async fn tools_answer_as_the_http_interface_does(ground: Ground) {
@@ -222,15 +248,11 @@ async fn a_call_with_the_same_key_has_one_effect(ground: Ground) {
     let owner = house.anyone();
     let run = failed_run(&owner).await;
     let line = line(&house, &[], new()).await;
-    let keyed = |arguments: Value| {
-        let mut params = params("retrySession", arguments);
-        let mut meta = RequestMetaObject::new();
-        meta.insert("sederunt/idempotency_key".to_owned(), json!("k-1"));
-        params.meta = Some(meta);
-        line.call_tool(params)
-    };
-    let first = given(within(keyed(json!({"sessionId": run}))).await.unwrap());
-    assert_eq!(given(within(keyed(json!({"sessionId": run}))).await.unwrap())["id"], first["id"]);
+    let first = given(keyed(&line, "retrySession", json!({"sessionId": run}), "k-1").await);
+    assert_eq!(
+        given(keyed(&line, "retrySession", json!({"sessionId": run}), "k-1").await)["id"],
+        first["id"]
+    );
     assert_eq!(
         owner
             .post(&format!("/api/sessions/{}/stop", first["id"].as_str().unwrap()), json!({}))
@@ -239,7 +261,8 @@ async fn a_call_with_the_same_key_has_one_effect(ground: Ground) {
             .body["status"],
         "abandoned"
     );
-    let other = within(keyed(json!({"sessionId": fail_again(&owner).await}))).await.unwrap();
+    let other = fail_again(&owner).await;
+    let other = keyed(&line, "retrySession", json!({"sessionId": other}), "k-1").await;
     assert_eq!(refused(&other).0, "idempotency_mismatch");
     // The header of HTTP counts too, whatever the message is numbered.
     let anyone = by_hand(house.anyone()).with("idempotency-key", "k-2");
