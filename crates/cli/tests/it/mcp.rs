@@ -290,6 +290,57 @@ fn the_official_clients_find_the_tools_and_resources_on_both_ways() {
 }
 
 #[test]
+fn the_official_clients_give_feedback_and_are_told_what_it_taught() {
+    let world = furnished();
+    let server = world.serve(&["--workers", "0"]);
+    let client = sederunt_server::client::Client::new(&server.url, None).unwrap();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let post = |path: String, body: Value| runtime.block_on(client.post::<Value>(&path, &body)).unwrap();
+    let thumb = || json!({"signal": "down", "context": "It edited the lock file by hand"});
+    let first = post("/api/feedback".to_owned(), thumb());
+    let session = first["feedback_session"]["session_id"].as_str().unwrap();
+    let done = post(format!("/api/feedback/sessions/{session}/finalize"), json!({}));
+    let uri = format!("sederunt://lessons/{}", done["lesson"]["id"].as_str().unwrap());
+    let open = post("/api/feedback".to_owned(), thumb());
+    let (event, session) = (&open["feedback_event_id"], &open["feedback_session"]["session_id"]);
+    let steps = json!([
+        ["tools"], ["call", "capture_feedback", {"signal": "up"}], ["call", "capture_feedback", thumb()],
+        ["call", "open_feedback_session", {"feedbackEventId": event, "signal": "down"}],
+        ["call", "append_feedback_context", {"sessionId": session, "message": "and slowly"}],
+        ["call", "append_feedback_context", {"sessionId": session, "message": "x", "role": "system"}],
+        ["call", "finalize_feedback_session", {"sessionId": session}], ["call", "feedback_summary", {}],
+        ["call", "feedback_stats", {}], ["call", "recall", {"query": "edit the lock file"}],
+        ["call", "search_lessons", {"query": "lock"}], ["call", "retrieve_lessons", {"toolName": "edit", "actionContext": "lock file"}],
+        ["call", "prevention_rules", {"minOccurrences": 1}], ["call", "prevention_rules", {"outputPath": "x"}], ["read", uri],
+    ]);
+    for (at, outcome) in spoken(&world, &[&format!("{}/mcp", server.url)], &steps).iter().enumerate() {
+        assert_eq!(outcome[1].as_array().unwrap().len(), 12);
+        let of = |step: usize| {
+            assert_eq!(outcome[step]["is_error"], json!(false), "{}", outcome[step]);
+            outcome[step]["value"].clone()
+        };
+        assert_eq!(of(2)["status"], "clarification_required");
+        assert_eq!(of(3)["feedback_session"]["status"], "open");
+        assert_eq!(of(4)["status"], "open");
+        // All four talk about one session, which the first of them closes.
+        assert_eq!(of(5)["status"], if at == 0 { "appended" } else { "closed" });
+        assert_eq!(
+            (&outcome[6]["is_error"], &outcome[6]["value"]["error"]["field"]),
+            (&json!(true), &json!("role"))
+        );
+        assert_eq!(of(7)["status"], if at == 0 { "finalized" } else { "already_finalized" });
+        assert_eq!(of(8)["markdown"], outcome[8]["text"]);
+        assert!(of(9)["down"].as_u64().unwrap() >= 2);
+        assert!(outcome[10]["text"].as_str().unwrap().contains("lock file"), "{}", outcome[10]);
+        assert!(of(11)["items"][0]["text"].as_str().unwrap().contains("lock file"));
+        assert!(of(12)["items"][0]["text"].as_str().unwrap().contains("lock file"));
+        assert!(of(13)["items"][0]["then"].is_string());
+        assert_eq!(outcome[14]["value"]["error"]["field"], "outputPath");
+        assert!(outcome[15]["text"].as_str().unwrap().contains("lock file"), "{}", outcome[15]);
+    }
+}
+
+#[test]
 fn the_official_clients_show_their_key() {
     let world = furnished();
     let server = world.serve(&["--auth", "keys"]);

@@ -26,7 +26,6 @@ pub fn tools() -> [Tool; 6] {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Capture {
-    /// Whether it was good (`up`) or not (`down`).
     #[schema(inline)]
     signal: Signal,
     /// Whether the plan was wrong (`decision`) or what was made of it (`execution`).
@@ -176,7 +175,6 @@ struct Open {
     /// The feedback to add to, as `capture_feedback` named it.
     #[schema(max_length = 200)]
     feedback_event_id: String,
-    /// The signal of that feedback.
     #[schema(inline)]
     signal: Signal,
     /// What is known so far.

@@ -113,7 +113,7 @@ fn message(method: &str, params: Value) -> Value {
 }
 
 /// Makes a task, and a run of it that failed.
-async fn failed_run(owner: &Guest<'_>) -> String {
+pub async fn failed_run(owner: &Guest<'_>) -> String {
     let task = json!({"slug": "letter", "name": "Write a letter", "agent_slug": "eliza"});
     owner.post("/api/tasks", task).await.expect(201);
     fail_again(owner).await

@@ -17,6 +17,7 @@ on_every_store!(
     what_comes_up_often_is_a_rule,
     a_repeated_thumb_is_one_thumb,
     lessons_stay_with_those_they_came_from,
+    what_tools_take_and_give_fits_their_schemas,
 );
 
 fn thumb_down() -> Value {
@@ -133,13 +134,11 @@ async fn a_thumb_without_words_is_asked_back_about(ground: Ground) {
     assert_eq!((&stats["down"], &stats["up"]), (&json!(1), &json!(0)), "a secret is not kept, a thumb is");
 }
 
-async fn everything_that_callers_send_is_taken(ground: Ground) {
-    let house = House::local(ground).await;
-    let line = line(&house, &[], new()).await;
-    let first = given(call(&line, "capture_memory_feedback", thumb_down()).await);
-    let all = json!({
+/// A thumb with everything that can be said about it.
+fn everything(related: &Value) -> Value {
+    json!({
         "signal": "down", "failureType": "execution", "context": "It deleted the branch of a colleague",
-        "relatedFeedbackId": first["feedback_event_id"], "whatWentWrong": "It did not ask first",
+        "relatedFeedbackId": related, "whatWentWrong": "It did not ask first",
         "whatToChange": "Ask before you delete a branch", "whatWorked": null,
         "chatHistory": [{"author": "Ada", "text": "Tidy the branches", "timestamp": "2026-01-01", "source": "chat"},
             {"author": "Assistant", "text": "I deleted old-work", "timestamp": null}],
@@ -147,11 +146,73 @@ async fn everything_that_callers_send_is_taken(ground: Ground) {
         "conversationWindow": [{"role": "user", "content": "Why?", "timestamp": "2026-01-01"},
             {"role": "assistant", "content": "It looked old."}],
         "rubricScores": [{"criterion": "care", "score": 1, "evidence": "none", "judge": "Ada"}],
-        "guardrails": {"testsPassed": true, "pathSafety": false, "budgetCompliant": null}});
-    let captured = given(call(&line, "capture_feedback", all).await);
+        "guardrails": {"testsPassed": true, "pathSafety": false, "budgetCompliant": null}})
+}
+
+async fn everything_that_callers_send_is_taken(ground: Ground) {
+    let house = House::local(ground).await;
+    let line = line(&house, &[], new()).await;
+    let first = given(call(&line, "capture_memory_feedback", thumb_down()).await);
+    let captured = given(call(&line, "capture_feedback", everything(&first["feedback_event_id"])).await);
     assert_eq!(captured["status"], "accepted", "{captured}");
     let stats = given(call(&line, "feedback_stats", json!({})).await);
     assert_eq!((&stats["down"], &stats["skills"][0]["name"]), (&json!(2), &json!("tidy")));
+}
+
+async fn what_tools_take_and_give_fits_their_schemas(ground: Ground) {
+    let house = House::local(ground).await;
+    let line = line(&house, &[], new()).await;
+    let run = crate::mcp::failed_run(&house.anyone()).await;
+    taught(&line).await;
+    let captured = given(call(&line, "capture_feedback", thumb_down()).await);
+    let (event, session) = (&captured["feedback_event_id"], &captured["feedback_session"]["session_id"]);
+    let calls = [
+        ("getTaskStatus", vec![json!({"taskId": "letter"})]),
+        ("retrySession", vec![json!({"sessionId": run})]),
+        ("capture_feedback", vec![everything(event), json!({"signal": "up"}), thumb_down()]),
+        (
+            "open_feedback_session",
+            vec![json!({"feedbackEventId": event, "signal": "down", "initialContext": null})],
+        ),
+        ("append_feedback_context", vec![json!({"sessionId": session, "message": "more", "role": "user"})]),
+        (
+            "finalize_feedback_session",
+            vec![json!({"sessionId": session}), json!({"sessionId": "fbs_nothing"})],
+        ),
+        ("feedback_summary", vec![json!({}), json!({"recent": 1})]),
+        ("feedback_stats", vec![json!({})]),
+        ("recall", vec![json!({"query": "lock file", "limit": 3, "repoPath": "."})]),
+        (
+            "search_lessons",
+            vec![json!({}), json!({"query": "lock", "limit": 5, "category": "error", "tags": []})],
+        ),
+        (
+            "retrieve_lessons",
+            vec![json!({"toolName": "edit", "actionContext": "the lock file", "maxResults": 2})],
+        ),
+        ("prevention_rules", vec![json!({"minOccurrences": 1, "outputPath": ""})]),
+    ];
+    let tools = within(line.list_all_tools()).await.unwrap();
+    assert_eq!(tools.len(), calls.len());
+    for (tool, (name, samples)) in tools.iter().zip(calls) {
+        assert_eq!(tool.name, name);
+        let takes = jsonschema::validator_for(&json!(tool.input_schema)).unwrap();
+        let gives = jsonschema::validator_for(&json!(tool.output_schema)).unwrap();
+        assert!(!takes.is_valid(&json!({"colour": "red"})), "{name}");
+        for arguments in samples {
+            takes.validate(&arguments).unwrap_or_else(|misfit| panic!("{name} {arguments}: {misfit}"));
+            let value = given_any(call(&line, name, arguments).await);
+            gives.validate(&value).unwrap_or_else(|misfit| panic!("{name} {value}: {misfit}"));
+        }
+        let refusal = call(&line, name, json!({"colour": "red"})).await.structured_content.unwrap();
+        gives.validate(&refusal).unwrap_or_else(|misfit| panic!("{name} {refusal}: {misfit}"));
+    }
+}
+
+/// What a tool gave, as programs see it.
+fn given_any(result: rmcp::model::CallToolResult) -> Value {
+    assert_eq!(result.is_error, Some(false), "{result:?}");
+    result.structured_content.unwrap()
 }
 
 async fn what_does_not_fit_is_named_as_it_was_written(ground: Ground) {
