@@ -10,6 +10,7 @@ mod doctor;
 mod exits;
 mod guides;
 mod keys;
+mod mcp;
 mod people;
 mod print;
 mod serve;

@@ -19,6 +19,8 @@ mod keys;
 mod library;
 mod local;
 mod logs;
+mod mcp;
+mod mcp_feedback;
 mod memory;
 mod meta;
 mod readers;
