@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sederunt::{
     Actor, Append, DraftEvent, Json, OpenSession, Sederunt, SessionId, SessionType, SourceKind, Status,
@@ -82,6 +82,18 @@ impl World {
     pub fn seed<T>(&self, work: impl AsyncFnOnce(&Sederunt) -> T) -> T {
         seed(&self.store(), work)
     }
+}
+
+/// Asks until there is an answer.
+pub fn until(what: &str, ask: impl Fn() -> Option<Value>) -> Value {
+    let end = Instant::now() + PATIENCE;
+    while Instant::now() < end {
+        if let Some(found) = ask() {
+            return found;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("{what} never came");
 }
 
 pub fn ran(output: Output) -> Ran {
