@@ -6,7 +6,7 @@ mod config;
 pub mod feedback;
 mod inbox;
 mod keys;
-mod lessons;
+pub mod lessons;
 mod library;
 mod purge;
 mod safety;
