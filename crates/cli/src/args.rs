@@ -1,5 +1,6 @@
 //! The command line: every command with its arguments, and nothing of what they do.
 
+mod feedback;
 mod work;
 
 use std::path::PathBuf;
@@ -7,6 +8,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+pub use feedback::{Feedback, GiveFeedback, LessonFilter, Lessons};
 pub use work::{
     Agents, Approve, Bundle, Criteria, Deny, Entities, Inbox, InboxOne, ListTasks, PageOf, Tasks, Work,
 };
@@ -93,6 +95,12 @@ pub enum Command {
     /// Look at claims and take work
     #[command(subcommand)]
     Claims(Claims),
+    /// Say what you think of an agent's work, and add to it
+    #[command(subcommand)]
+    Feedback(Feedback),
+    /// See what feedback has taught, accept it, reword it, retire it
+    #[command(subcommand, visible_alias = "lesson")]
+    Lessons(Lessons),
     /// Make, list and revoke API keys
     #[command(subcommand)]
     Keys(Keys),

@@ -3,7 +3,7 @@
 use sederunt_server::client::{Client, Error, EventStream, Frame, Pieces, Socket};
 use serde_json::{Value, json};
 
-use super::commands::{Kind, Tier};
+use super::commands::{Kind, Signal, Tier};
 use super::endings::Label;
 use crate::reach::path;
 
@@ -135,6 +135,29 @@ impl Talk {
         };
         self.mark(&mut body);
         self.client.post(&path(&["threads", thread, "end"], &[]), &body).await
+    }
+
+    /// Gives a thumb about a conversation, with words or without.
+    pub async fn give_feedback(
+        &self,
+        thread: &str,
+        signal: Signal,
+        words: Option<&str>,
+    ) -> Result<Value, Error> {
+        let body = json!({ "signal": signal.as_str(), "context": words, "session_id": thread });
+        self.client.post(&path(&["feedback"], &[]), &body).await
+    }
+
+    /// Says more about a thumb that said too little.
+    pub async fn open_feedback(&self, event: &str, signal: Signal, words: &str) -> Result<Value, Error> {
+        let body = json!({ "feedback_event_id": event, "signal": signal.as_str(), "initial_context": words });
+        self.client.post(&path(&["feedback", "sessions"], &[]), &body).await
+    }
+
+    pub async fn add_feedback(&self, session: &str, words: &str) -> Result<Value, Error> {
+        self.client
+            .post(&path(&["feedback", "sessions", session, "append"], &[]), &json!({ "message": words }))
+            .await
     }
 
     /// Whether a sitting is open.

@@ -13,6 +13,7 @@ pub enum Command {
     Export { format: &'static str, file: Option<String> },
     Keys,
     Memory(Memory),
+    Feedback(Feedback),
     Threads(usize),
     Resume(String),
     New(Option<String>),
@@ -43,6 +44,30 @@ pub enum Memory {
     Forget(Kind, usize),
     /// Without a kind: all of them.
     Clear(Option<Kind>),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Feedback {
+    /// Without words, what is missing is asked for.
+    Give(Signal, Option<String>),
+    /// Added to what was given last.
+    More(String),
+}
+
+/// A thumb.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    Up,
+    Down,
+}
+
+impl Signal {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Up => "up",
+            Self::Down => "down",
+        }
+    }
 }
 
 /// What is remembered.
@@ -176,6 +201,12 @@ pub const COMMANDS: &[Entry] = &[
             ],
         ),
     ),
+    entry(
+        "feedback",
+        "/feedback up|down [WORDS] | more WORDS",
+        "say what was good or bad, so that it is learned from; add to what you said",
+        &["up", "down", "more"],
+    ),
     short("t", entry("threads", "/threads [N]", "show the last N conversations (12)", &[])),
     entry("resume", "/resume ID", "go on with another conversation", &[]),
     entry("new", "/new [ID]", "go on in a new conversation; this one stays open", &[]),
@@ -270,6 +301,14 @@ fn understood(name: &str, words: &[&str], rest: &str) -> Option<Command> {
         }
         ("keys", []) => Command::Keys,
         ("memory", words) => Command::Memory(memory(words)?),
+        ("feedback", ["more", _, ..]) => {
+            Command::Feedback(Feedback::More(rest.strip_prefix("more")?.trim().to_owned()))
+        }
+        ("feedback", [signal, ..]) => {
+            let words = rest.strip_prefix(signal)?.trim();
+            let words = (!words.is_empty()).then(|| words.to_owned());
+            Command::Feedback(Feedback::Give(one_of(signal, &SIGNALS)?, words))
+        }
         ("threads", []) => Command::Threads(12),
         ("threads", [n]) => Command::Threads(count(n)?),
         ("resume", [thread]) => Command::Resume((*thread).to_owned()),
@@ -312,6 +351,7 @@ const FORMATS: [(&str, &str); 3] = [("md", "md"), ("json", "json"), ("txt", "txt
 const TIERS: [(&str, Tier); 2] = [("fast", Tier::Fast), ("quality", Tier::Quality)];
 const VERBOSITIES: [(&str, Verbosity); 3] =
     [("quiet", Verbosity::Quiet), ("normal", Verbosity::Normal), ("full", Verbosity::Full)];
+const SIGNALS: [(&str, Signal); 2] = [("up", Signal::Up), ("down", Signal::Down)];
 const SWITCH: [(&str, bool); 2] = [("on", true), ("off", false)];
 
 fn one_of<T: Copy>(word: &str, choices: &[(&str, T)]) -> Option<T> {

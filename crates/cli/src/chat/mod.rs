@@ -7,6 +7,7 @@ mod complete;
 mod confirm;
 mod editor;
 mod endings;
+mod feedback;
 mod history;
 mod leave;
 mod look;
@@ -69,6 +70,7 @@ async fn talk(client: Client, out: Out, wish: Chat, is_terminal: bool) -> Result
         interrupts,
         threads,
         shown: Lists::default(),
+        feedback: None,
     };
     repl.run().await
 }

@@ -46,6 +46,8 @@ pub struct Repl {
     pub threads: Threads,
     /// What positions refer to.
     pub shown: Lists,
+    /// The feedback session on this conversation that takes more.
+    pub feedback: Option<String>,
 }
 
 const PROMPT: &str = "› ";
@@ -138,6 +140,7 @@ impl Repl {
             Command::Search { scope, text } => self.search(scope, &text).await?,
             Command::Export { format, file } => self.export(format, file.as_deref()).await?,
             Command::Memory(command) => self.memory(command).await?,
+            Command::Feedback(command) => self.feedback(command).await?,
             Command::Threads(n) => self.list_threads(n).await?,
             Command::Resume(thread) => self.resume(thread).await?,
             Command::New(thread) => self.go_on_in(thread)?,
@@ -172,6 +175,7 @@ impl Repl {
     pub fn switch(&mut self, thread: String) {
         self.thread = thread;
         self.shown = Lists::default();
+        self.feedback = None;
     }
 
     async fn end(&mut self, afterwards: Afterwards) -> Result<Next> {

@@ -3,8 +3,10 @@
 mod bundle;
 mod claims;
 mod config;
+pub mod feedback;
 mod inbox;
 mod keys;
+pub mod lessons;
 mod library;
 mod purge;
 mod safety;
@@ -116,6 +118,8 @@ pub async fn run(cli: Cli) -> Result<()> {
         Command::Deny(wish) => inbox::deny(&scene, wish).await,
         Command::Work(command) => work::run(&scene, command).await,
         Command::Claims(command) => claims::run(&scene, command).await,
+        Command::Feedback(command) => feedback::run(&scene, command).await,
+        Command::Lessons(command) => lessons::run(&scene, command).await,
         Command::Keys(command) => keys::run(&scene, command).await,
         Command::Users(command) => users::run(&scene, command).await,
         Command::Tenants(command) => tenants::run(&scene, command).await,

@@ -89,6 +89,7 @@ pub const SETTINGS: &[Setting] = &[
     optional("safety_file", "the file with safe words, phrases and the region of the crisis response (TOML)"),
     setting("safety.classify", "false", "whether the model judges what is said before the lexicon does"),
     setting("opaque_ids", "hmac", "how ratings and the crisis log name sessions: `hmac` or `sha256`"),
+    setting("feedback.session_timeout", "60s", "silence after which a feedback session becomes a lesson"),
     setting("work.lease", "30s", "how long a claim holds without a heartbeat"),
     setting("work.max_attempts", "3", "runs of a session before a lost lease fails it"),
     setting("work.sweep_every", "1s", "how often lost leases and passed deadlines are looked for"),
@@ -123,6 +124,7 @@ pub struct Config {
     pub safety_file: Option<PathBuf>,
     pub safety: Safety,
     pub opaque_ids: OpaqueIds,
+    pub feedback: Feedback,
     pub work: Work,
     pub rates: Rates,
     pub shutdown: Shutdown,
@@ -173,6 +175,11 @@ pub struct Safety {
 pub enum OpaqueIds {
     Hmac,
     Sha256,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub struct Feedback {
+    pub session_timeout: Span,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -232,6 +239,7 @@ impl Config {
             ("talk.idle_after", self.talk.idle_after),
             ("talk.sweep_every", self.talk.sweep_every),
             ("talk.confirm_within", self.talk.confirm_within),
+            ("feedback.session_timeout", self.feedback.session_timeout),
         ] {
             if span.0.is_zero() {
                 return Err(Failure::usage(format!("`{name}` must be longer than nothing")));
@@ -252,6 +260,7 @@ impl Config {
                 confirm_within: self.talk.confirm_within.0,
             },
             plain_opaque_ids: self.opaque_ids == OpaqueIds::Sha256,
+            feedback_silence: self.feedback.session_timeout.0,
         })
     }
 
@@ -287,7 +296,9 @@ mod tests {
         let (config, shown) = Layers::new(None, Vec::new(), Vec::new()).unwrap().read().unwrap();
         assert_eq!(config.listen, "127.0.0.1:7070");
         assert_eq!(config.auth, AuthKind::Local);
-        assert_eq!(config.settings().unwrap().lease, sederunt::limits::LEASE_DEFAULT);
+        let settings = config.settings().unwrap();
+        assert_eq!(settings.lease, sederunt::limits::LEASE_DEFAULT);
+        assert_eq!(settings.feedback_silence, sederunt::limits::FEEDBACK_SILENCE);
         assert_eq!(config.work.max_attempts, sederunt::limits::ATTEMPTS_MAX);
         assert_eq!(shown.len(), SETTINGS.len());
         assert!(

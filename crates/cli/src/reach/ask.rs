@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use sederunt::Json;
 
+use super::feedback::{FeedbackAsk, LessonAsk};
+
 /// One question or order. Both ways answer every one of them.
 #[derive(Clone, Debug)]
 pub enum Ask {
@@ -89,6 +91,8 @@ pub enum Ask {
         limit: u32,
         cursor: Option<String>,
     },
+    Feedback(FeedbackAsk),
+    Lessons(LessonAsk),
     Keys,
     CreateKey {
         user: Option<String>,

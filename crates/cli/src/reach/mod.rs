@@ -6,6 +6,7 @@
 
 mod ask;
 pub mod beside;
+mod feedback;
 mod library;
 mod server;
 mod store;
@@ -17,6 +18,7 @@ use sederunt_server::client::Client;
 use serde_json::Value;
 
 pub use ask::{Ask, Decision, Noun, SessionFilter};
+pub use feedback::{FeedbackAsk, LessonAsk};
 pub use server::{connect, path};
 
 use self::beside::Holder;
@@ -34,7 +36,7 @@ pub enum Missing {
 /// The way that was found.
 #[derive(Debug)]
 pub enum Reach {
-    Store { store: Sederunt, actor: Box<Actor> },
+    Store { store: Sederunt, actor: Box<Actor>, config: Box<Config> },
     Server(Client),
 }
 
@@ -71,13 +73,13 @@ impl Reach {
                 .hint(format!("make it with `sederunt tenants create {tenant}`")));
         }
         let actor = Box::new(Operator::owner_of(tenant, SourceKind::Cli));
-        Ok(Self::Store { store, actor })
+        Ok(Self::Store { store, actor, config: Box::new(config.clone()) })
     }
 
     /// Does what was asked, and says what the interface would say.
     pub async fn ask(&self, ask: Ask) -> Result<Value> {
         match self {
-            Self::Store { store, actor } => store::answer(store, actor, ask).await,
+            Self::Store { store, actor, config } => store::answer(store, actor, config, ask).await,
             Self::Server(client) => server::answer(client, ask).await,
         }
     }

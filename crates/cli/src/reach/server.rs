@@ -7,7 +7,7 @@ use sederunt::{Json, TenantId};
 use sederunt_server::client::{Client, Error};
 use serde_json::{Value, json};
 
-use super::{Ask, SessionFilter};
+use super::{Ask, SessionFilter, feedback};
 use crate::exit::{Exit, Failure, Result};
 
 /// The way to one server, as one caller in one tenant.
@@ -88,6 +88,8 @@ pub async fn answer(client: &Client, ask: Ask) -> Result<Value> {
             let zone = [("tz", zone)].into_iter();
             client.get(&path(&["today", &bucket], &query(zone.chain(page(limit, cursor))))).await?
         }
+        Ask::Feedback(ask) => feedback::there(client, ask).await?,
+        Ask::Lessons(ask) => feedback::lessons_there(client, ask).await?,
         Ask::Keys => client.get(&path(&["keys"], &[])).await?,
         Ask::CreateKey { user, role, prefix, act_as, expires_in } => {
             let body = json!({
@@ -158,11 +160,11 @@ pub fn path(segments: &[&str], query: &[(String, String)]) -> String {
 }
 
 /// The parameters that are given.
-fn query(pairs: impl Iterator<Item = (&'static str, Option<String>)>) -> Vec<(String, String)> {
+pub(super) fn query(pairs: impl Iterator<Item = (&'static str, Option<String>)>) -> Vec<(String, String)> {
     pairs.filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
 }
 
-fn page(limit: u32, cursor: Option<String>) -> [(&'static str, Option<String>); 2] {
+pub(super) fn page(limit: u32, cursor: Option<String>) -> [(&'static str, Option<String>); 2] {
     [("limit", Some(limit.to_string())), ("cursor", cursor)]
 }
 

@@ -15,10 +15,11 @@ use sederunt_server::wire::{approval, library as wire_library, people, session, 
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{Ask, SessionFilter, library};
+use super::{Ask, SessionFilter, feedback, library};
+use crate::config::Config;
 use crate::exit::{Failure, Result};
 
-pub async fn answer(store: &Sederunt, actor: &Actor, ask: Ask) -> Result<Value> {
+pub async fn answer(store: &Sederunt, actor: &Actor, config: &Config, ask: Ask) -> Result<Value> {
     match ask {
         Ask::Sessions(filter) => {
             if filter.text.is_some() {
@@ -108,6 +109,8 @@ pub async fn answer(store: &Sederunt, actor: &Actor, ask: Ask) -> Result<Value> 
             let page = store.queue(actor, bucket, zone.as_deref(), row(cursor)?, rows(limit)).await?;
             shown(&today::QueueList::from(page))
         }
+        Ask::Feedback(ask) => feedback::here(store, actor, config, ask).await,
+        Ask::Lessons(ask) => feedback::lessons_here(store, actor, config, ask).await,
         Ask::Keys => {
             let items: Vec<people::Key> = store.keys(actor).await?.into_iter().map(Into::into).collect();
             shown(&people::KeyList { items, next_cursor: None })
@@ -210,12 +213,12 @@ fn query(filter: SessionFilter) -> Result<SessionQuery> {
     })
 }
 
-fn rows(limit: u32) -> usize {
+pub(super) fn rows(limit: u32) -> usize {
     usize::try_from(limit).unwrap_or(usize::MAX)
 }
 
 /// Where a list that is counted through goes on.
-fn row(cursor: Option<String>) -> Result<Option<i64>> {
+pub(super) fn row(cursor: Option<String>) -> Result<Option<i64>> {
     let parse =
         |text: String| text.parse().map_err(|_| Error::invalid("cursor", "is not a cursor of a list"));
     Ok(cursor.map(parse).transpose()?)

@@ -10,7 +10,7 @@ const RATING_AGAIN: &str = "[y/n/s] ";
 const SAVING: &str = "[Y/n] ";
 
 /// A chat in which something was said.
-fn sitting(stub: &Stub, home: &Home) -> Terminal {
+pub fn sitting(stub: &Stub, home: &Home) -> Terminal {
     let mut chat = home.chat(&["--server", &stub.url, "--thread-id", "sea"]);
     chat.expect(PROMPT);
     chat.line("hello");

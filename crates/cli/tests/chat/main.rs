@@ -4,6 +4,7 @@
 
 mod commands;
 mod confirming;
+mod feedback;
 mod leaving;
 mod pipes;
 mod real;

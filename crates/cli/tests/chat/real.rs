@@ -111,11 +111,44 @@ fn what_is_remembered_is_forgotten_by_its_number() {
 }
 
 #[test]
+fn what_is_said_about_a_chat_becomes_a_lesson() {
+    let home = Home::new();
+    let mut chat = sitting(&home, &["--thread-id", "sea"]);
+    chat.line("/feedback down wrong");
+    chat.expect("What went wrong, and what should be done instead?");
+    chat.line("It asks back instead of answering");
+    chat.expect("Thank you; add what else there is to say; 60 s of silence finalize it.");
+    chat.expect(PROMPT);
+    chat.line("/feedback more Do not answer with a question");
+    chat.expect("Added.");
+    chat.expect(PROMPT);
+    chat.line("/exit");
+    chat.expect("[Y/n] ");
+    chat.line("n");
+    chat.ended();
+
+    let run = |args: &[&str]| -> Value {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sederunt"));
+        let ran = command.args(args).arg("--json").current_dir(home.path()).env_clear().output().unwrap();
+        assert!(ran.status.success(), "{args:?}: {}", text(&ran.stderr));
+        serde_json::from_slice(&ran.stdout).unwrap()
+    };
+    let open = run(&["feedback", "ls", "--open"]);
+    let done = run(&["feedback", "finalize", open["items"][0]["session_id"].as_str().unwrap()]);
+    assert_eq!(done["lesson"]["text"], "Do not answer with a question");
+    assert_eq!(done["lesson"]["sources"][0]["session_id"], "sea");
+    assert_eq!(run(&["feedback", "stats"])["down"], 1, "one thumb, however often it was asked about");
+}
+
+#[test]
 fn a_guest_leaves_no_byte() {
     let home = Home::new();
     let mut chat = sitting(&home, &["--incognito", "--thread-id", "sea"]);
     chat.line("/memory status");
     chat.expect("facts");
+    chat.expect(PROMPT);
+    chat.line("/feedback down It asks back");
+    chat.expect("(incognito)");
     chat.expect(PROMPT);
     chat.line("/end");
     chat.expect("[y/n/s, Enter for no answer] ");

@@ -232,6 +232,19 @@ impl Stub {
                 json!({"role": "user", "text": "earlier"}),
                 json!({"role": "assistant", "text": "indeed"}),
             ]),
+            ("POST", ["api", "feedback"]) => (200, given(&body["context"])),
+            ("POST", ["api", "feedback", "sessions"]) => (200, opened()),
+            ("POST", ["api", "feedback", "sessions", id, "append"]) => {
+                let status = if body["message"] == "too late" { "closed" } else { "appended" };
+                (
+                    200,
+                    json!({"status": status, "session_id": id, "message_count": 1, "truncated": false,
+                    "message": (status == "closed").then_some("it was finalized a while ago")}),
+                )
+            }
+            ("GET", ["api", "sessions", id]) if day.sittings.iter().any(|open| open == id) => {
+                (200, json!({"id": id, "turn_count": 1}))
+            }
             ("GET", ["api", "sessions", "trip-to-rome"]) => {
                 (200, json!({"id": "trip-to-rome", "turn_count": 3}))
             }
@@ -253,6 +266,21 @@ impl Stub {
             ("GET", ["healthz" | "readyz"]) => (200, json!({"status": "ok", "version": "0"})),
             _ => missing(),
         }
+    }
+}
+
+fn opened() -> Value {
+    json!({"status": "open", "session_id": "fbs_1", "message": "add what else there is to say; 60 s of silence finalize it"})
+}
+
+/// What comes of feedback with these words.
+fn given(words: &Value) -> Value {
+    match words.as_str() {
+        None | Some("wrong") => json!({"status": "clarification_required", "feedback_event_id": "fb_1",
+            "prompt": "What went wrong?", "example": "It guessed."}),
+        Some("my password") => json!({"status": "blocked", "reason": "credential"}),
+        Some(_) => json!({"status": "accepted", "feedback_event_id": "fb_1", "feedback_session": opened(),
+            "suggestions": [{"id": "lesson_1", "text": "Be brief", "polarity": "negative"}]}),
     }
 }
 

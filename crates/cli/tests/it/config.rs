@@ -21,6 +21,7 @@ fn the_settings_in_force_are_shown_with_where_they_came_from() {
     let output = world
         .command(&["config", "show", "--config", "conf.toml", "--store", "postgres://u:s3cret@h/d", "--json"])
         .env("SEDERUNT_WORK_LEASE", "45s")
+        .env("SEDERUNT_FEEDBACK_SESSION_TIMEOUT", "2m")
         .output()
         .unwrap();
     let ran = ran(output);
@@ -35,6 +36,7 @@ fn the_settings_in_force_are_shown_with_where_they_came_from() {
         ("store", "postgres://u:***@h/d", "--store"),
         ("work.lease", "45s", "SEDERUNT_WORK_LEASE"),
         ("work.max_attempts", "5", "conf.toml"),
+        ("feedback.session_timeout", "2m", "SEDERUNT_FEEDBACK_SESSION_TIMEOUT"),
         ("auth", "keys", "conf.toml"),
         ("listen", "127.0.0.1:7070", "default"),
     ] {
@@ -43,9 +45,21 @@ fn the_settings_in_force_are_shown_with_where_they_came_from() {
 }
 
 #[test]
+fn a_feedback_session_cannot_be_over_at_once() {
+    let world = World::new();
+    std::fs::write(world.path("conf.toml"), "[feedback]\nsession_timeout = \"0s\"\n").unwrap();
+    let said = world.fails(&["feedback", "give", "up", "--config", "conf.toml"], 2);
+    assert!(said.contains("`feedback.session_timeout`"), "{said}");
+    std::fs::write(world.path("conf.toml"), "[feedback]\ntimeout = \"1s\"\n").unwrap();
+    let said = world.fails(&["config", "show", "--config", "conf.toml"], 2);
+    assert!(said.contains("`feedback.timeout`"), "{said}");
+}
+
+#[test]
 fn a_setting_reaches_the_server() {
     let world = World::new();
-    std::fs::write(world.path("conf.toml"), "listen = \"127.0.0.1:0\"\n[work]\nlease = \"7m\"\n").unwrap();
+    let conf = "listen = \"127.0.0.1:0\"\n[work]\nlease = \"7m\"\n[feedback]\nsession_timeout = \"3m\"\n";
+    std::fs::write(world.path("conf.toml"), conf).unwrap();
     world.seed(async |store| drop(crate::world::queue(store, "job").await));
     let server = world.serve(&["--config", "conf.toml"]);
     let taken = world.json(&["claims", "take", "--worker", "me"]);
@@ -53,5 +67,8 @@ fn a_setting_reaches_the_server() {
     let started =
         sederunt::Timestamp::parse(taken[0]["session"]["last_activity_at"].as_str().unwrap()).unwrap();
     assert_eq!((until.as_micros() - started.as_micros()) / 1_000_000, 7 * 60);
+    let given = world.json(&["feedback", "give", "up", "It ran the tests first"]);
+    let message = given["feedback_session"]["message"].as_str().unwrap();
+    assert!(message.contains("180 s of silence"), "{message}");
     assert_eq!(server.stop("-TERM"), 0);
 }

@@ -8,6 +8,7 @@ mod copy;
 mod demo;
 mod doctor;
 mod exits;
+mod feedback;
 mod guides;
 mod keys;
 mod mcp;

@@ -2,23 +2,10 @@
 
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::world::{World, ran};
-
-/// Asks until there is an answer.
-fn until(what: &str, ask: impl Fn() -> Option<Value>) -> Value {
-    let end = Instant::now() + Duration::from_secs(30);
-    while Instant::now() < end {
-        if let Some(found) = ask() {
-            return found;
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    panic!("{what} never came");
-}
+use crate::world::{World, ran, until};
 
 #[test]
 fn a_worker_in_python_asks_for_leave_and_goes_on_as_decided() {

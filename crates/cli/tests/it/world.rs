@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sederunt::{
     Actor, Append, DraftEvent, Json, OpenSession, Sederunt, SessionId, SessionType, SourceKind, Status,
@@ -14,6 +14,18 @@ use serde_json::Value;
 
 /// Anything that takes longer is broken, also on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Asks again and again until there is an answer: for what only another process knows.
+pub fn until<T>(what: &str, ask: impl Fn() -> Option<T>) -> T {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = ask() {
+            return found;
+        }
+        assert!(Instant::now() < end, "it never came: {what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
 
 pub struct World {
     pub directory: tempfile::TempDir,
@@ -82,6 +94,18 @@ impl World {
     pub fn seed<T>(&self, work: impl AsyncFnOnce(&Sederunt) -> T) -> T {
         seed(&self.store(), work)
     }
+}
+
+/// Asks until there is an answer.
+pub fn until(what: &str, ask: impl Fn() -> Option<Value>) -> Value {
+    let end = Instant::now() + PATIENCE;
+    while Instant::now() < end {
+        if let Some(found) = ask() {
+            return found;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("{what} never came");
 }
 
 pub fn ran(output: Output) -> Ran {

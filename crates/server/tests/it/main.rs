@@ -12,6 +12,7 @@ mod approvals;
 mod bad_input;
 mod crises;
 mod events;
+mod feedback;
 mod hints;
 mod idempotency;
 mod keys;

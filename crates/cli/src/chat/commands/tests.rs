@@ -36,6 +36,13 @@ fn every_command_is_read_with_its_arguments() {
         ("/memory forget rules 1", Command::Memory(Memory::Forget(Kind::Rule, 1))),
         ("/memory clear all", Command::Memory(Memory::Clear(None))),
         ("/memory clear arcs", Command::Memory(Memory::Clear(Some(Kind::Arc)))),
+        ("/feedback up", Command::Feedback(Feedback::Give(Signal::Up, None))),
+        (
+            "/feedback down it rambles  on",
+            Command::Feedback(Feedback::Give(Signal::Down, Some(text("it rambles  on")))),
+        ),
+        ("/feedback up down", Command::Feedback(Feedback::Give(Signal::Up, Some(text("down"))))),
+        ("/feedback more of it", Command::Feedback(Feedback::More(text("of it")))),
         ("/threads", Command::Threads(12)),
         ("/threads 3", Command::Threads(3)),
         ("/resume cli:main", Command::Resume(text("cli:main"))),
@@ -72,8 +79,8 @@ fn what_a_command_cannot_take_is_answered_with_its_usage() {
         "/history 0", "/history many", "/history 1 2", "/search", "/search history", "/search everything x",
         "/export", "/export pdf", "/memory forget fact", "/memory forget fact 0", "/memory forget fact -1",
         "/memory forget all 1", "/memory clear", "/memory clear ALL", "/memory recall maybe", "/resume",
-        "/resume a b", "/new a b", "/tier slow", "/trace yes", "/debug", "/debug log", "/end now",
-        "/end new a b", "/exit now",
+        "/feedback", "/feedback more", "/feedback sideways", "/feedback UP", "/resume a b", "/new a b",
+        "/tier slow", "/trace yes", "/debug", "/debug log", "/end now", "/end new a b", "/exit now",
     ] {
         let Said::Misread(Misread::Usage(entry)) = read(line) else { panic!("{line}") };
         assert!(line.starts_with(&format!("/{}", entry.name)), "{line}: {}", entry.name);
@@ -89,6 +96,7 @@ fn an_unknown_command_is_answered_with_the_nearest() {
         ("/exti", Some("exit")),
         ("/qiut", Some("quit")),
         ("/mem", Some("memory")),
+        ("/fedback", Some("feedback")),
         ("/treads", Some("threads")),
         ("/serach", Some("search")),
         ("/nope", None),

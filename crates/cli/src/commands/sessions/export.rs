@@ -18,7 +18,7 @@ pub async fn run(scene: &Scene, id: &str, paper: Paper, output: Option<&Path>) -
     let reach = Reach::find(&scene.config, &scene.global, Missing::Refuse).await?;
     let mut desk = Desk { out: &scene.out, path: output, file: None };
     let done = match &reach {
-        Reach::Store { store, actor } => from_store(&mut desk, store, actor, id, paper).await,
+        Reach::Store { store, actor, .. } => from_store(&mut desk, store, actor, id, paper).await,
         Reach::Server(client) => from_server(&mut desk, client, id, paper).await,
     };
     reach.close().await;

@@ -19,7 +19,7 @@ const AGAIN_AFTER: Duration = Duration::from_millis(200);
 
 pub async fn run(scene: &Scene, id: &str, after: u64, follow: bool) -> Result<()> {
     match Reach::find(&scene.config, &scene.global, Missing::Refuse).await? {
-        Reach::Store { store, actor } => {
+        Reach::Store { store, actor, .. } => {
             let done = in_store(scene, &store, *actor, id, after, follow).await;
             store.close().await;
             done

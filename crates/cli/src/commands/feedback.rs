@@ -1,0 +1,257 @@
+//! `feedback give|open|add|finalize|show|ls|stats|summary`.
+//!
+//! What could not be done is a status of the answer and no error of the interface; here it ends the command as the same
+//! refusal would elsewhere, so that a script does not take it for success.
+
+use serde_json::{Map, Value, json};
+
+use super::{Scene, lessons};
+use crate::args::{Feedback, GiveFeedback};
+use crate::exit::{Exit, Failure, Result};
+use crate::output::{Column, column, note, plain, time, visible};
+use crate::reach::{Ask, FeedbackAsk, Missing};
+
+const COLUMNS: &[Column] = &[
+    column("SESSION", |session| plain(&session["session_id"])),
+    column("SIGNAL", |session| plain(&session["signal"])),
+    column("STATUS", |session| plain(&session["status"])),
+    column("MESSAGES", |session| plain(&session["message_count"])),
+    column("OPENED", |session| time(&session["opened_at"])),
+    column("LESSON", |session| plain(&session["lesson_id"])),
+    column("CONTEXT", |session| plain(&session["initial_context"])),
+];
+
+const FIELDS: &[Column] = &[
+    column("session", |session| plain(&session["session_id"])),
+    column("feedback", |session| plain(&session["feedback_event_id"])),
+    column("signal", |session| plain(&session["signal"])),
+    column("status", |session| plain(&session["status"])),
+    column("opened", |session| time(&session["opened_at"])),
+    column("open until", |session| match session["finalized_at"] {
+        Value::Null => time(&session["expires_at"]),
+        _ => String::new(),
+    }),
+    column("finalized", |session| time(&session["finalized_at"])),
+    column("because of", |session| plain(&session["reason"])),
+    column("lesson", |session| plain(&session["lesson_id"])),
+];
+
+const STATS: &[Column] = &[
+    column("in all", counts),
+    column("30 days", |stats| counts(&stats["last_30_days"])),
+    column("7 days", |stats| counts(&stats["last_7_days"])),
+    column("newest", |stats| counts(&stats["recent"])),
+    column("trend", |stats| plain(&stats["trend"])),
+    column("by tag", |stats| named(&stats["tags"])),
+    column("by skill", |stats| named(&stats["skills"])),
+];
+
+pub async fn run(scene: &Scene, command: Feedback) -> Result<()> {
+    match command {
+        Feedback::Give(wish) => give(scene, wish).await,
+        Feedback::Open { event, signal, context } => {
+            let body = fields([
+                ("feedback_event_id", json!(event)),
+                ("signal", json!(signal)),
+                ("initial_context", json!(context)),
+            ]);
+            let opened = ask(scene, FeedbackAsk::Open { body }).await?;
+            answered(scene, &opened, |opened| opened_as(scene, opened))
+        }
+        Feedback::Add { session, message, role } => {
+            let body = json!({ "message": message, "role": role });
+            let added = ask(scene, FeedbackAsk::Add { session, body }).await?;
+            answered(scene, &added, |added| {
+                let cut = if added["truncated"] == true { ", its end cut off" } else { "" };
+                let until = time(&added["expires_at"]);
+                scene.out.line(format!("added message {}{cut}; open until {until}", added["message_count"]))
+            })
+        }
+        Feedback::Finalize { session } => {
+            let done = ask(scene, FeedbackAsk::Finalize { session }).await?;
+            answered(scene, &done, |done| finalized(scene, done))
+        }
+        Feedback::Show { session } => {
+            let session = ask(scene, FeedbackAsk::Show { session }).await?;
+            answered(scene, &session, |session| show(scene, session))
+        }
+        Feedback::Ls { open, page } => {
+            let wish = FeedbackAsk::List { is_open: open, limit: page.limit, cursor: page.cursor };
+            scene.page(&ask(scene, wish).await?, COLUMNS)
+        }
+        Feedback::Stats => {
+            let stats = ask(scene, FeedbackAsk::Stats).await?;
+            scene.out.thing(&stats, STATS)?;
+            if scene.out.is_json() {
+                return Ok(());
+            }
+            let advice = stats["recommendations"].as_array().into_iter().flatten();
+            advice.map(|one| plain(&one["advice"])).try_for_each(|line| scene.out.line(visible(&line)))
+        }
+        Feedback::Summary { recent } => {
+            let page = ask(scene, FeedbackAsk::Summary { recent }).await?;
+            if scene.out.is_json() {
+                return scene.out.value(&page);
+            }
+            plain(&page["markdown"]).lines().try_for_each(|line| scene.out.line(visible(line)))
+        }
+    }
+}
+
+async fn ask(scene: &Scene, ask: FeedbackAsk) -> Result<Value> {
+    scene.ask(Missing::Refuse, Ask::Feedback(ask)).await
+}
+
+async fn give(scene: &Scene, wish: GiveFeedback) -> Result<()> {
+    let context = (!wish.words.is_empty()).then(|| wish.words.join(" "));
+    let body = fields([
+        ("signal", json!(wish.signal)),
+        ("context", json!(context)),
+        ("what_went_wrong", json!(wish.wrong)),
+        ("what_to_change", json!(wish.change)),
+        ("what_worked", json!(wish.worked)),
+        ("tags", json!(wish.tags)),
+        ("skill", json!(wish.skill)),
+        ("session_id", json!(wish.session)),
+        ("sequences", json!(wish.sequences)),
+    ]);
+    let given = scene.ask(Missing::Make, Ask::Feedback(FeedbackAsk::Give { body })).await?;
+    answered(scene, &given, |given| {
+        let event = plain(&given["feedback_event_id"]);
+        scene.out.line(format!("kept as {event}"))?;
+        if given["status"] == "clarification_required" {
+            scene.out.line(visible(&plain(&given["prompt"])))?;
+            scene.out.line(format!("For example: {}", visible(&plain(&given["example"]))))?;
+            note(format!("Say it with `sederunt feedback open {event} {} TEXT`", wish.signal));
+            return Ok(());
+        }
+        for known in given["suggestions"].as_array().into_iter().flatten() {
+            scene.out.line(format!("known already: {}", visible(&lessons::line(known))))?;
+        }
+        opened_as(scene, &given["feedback_session"])
+    })
+}
+
+fn opened_as(scene: &Scene, opened: &Value) -> Result<()> {
+    let session = plain(&opened["session_id"]);
+    scene.out.line(format!("{session} is open until {}", time(&opened["expires_at"])))?;
+    note(format!(
+        "Add to it with `sederunt feedback add {session} TEXT`; `feedback finalize` draws the lesson now"
+    ));
+    Ok(())
+}
+
+fn finalized(scene: &Scene, done: &Value) -> Result<()> {
+    let session = &done["session"];
+    let lesson = &done["lesson"];
+    scene.out.line(match (done["status"].as_str(), done["learned"].as_str()) {
+        (Some("already_finalized"), _) => format!("was finalized at {}", time(&session["finalized_at"])),
+        (_, Some(learned)) => format!("{learned}: {}", visible(&lessons::line(lesson))),
+        _ => "there was nothing to learn from".to_owned(),
+    })?;
+    show(scene, session)
+}
+
+fn show(scene: &Scene, session: &Value) -> Result<()> {
+    scene.out.thing(session, FIELDS)?;
+    let initial = plain(&session["initial_context"]);
+    if !initial.is_empty() {
+        scene.out.line(format!("first: {}", visible(&initial)))?;
+    }
+    for said in session["messages"].as_array().into_iter().flatten() {
+        scene.out.line(format!("{}: {}", plain(&said["role"]), visible(&plain(&said["text"]))))?;
+    }
+    for complaint in session["complaints"].as_array().into_iter().flatten() {
+        let (kind, detail) = (plain(&complaint["type"]), plain(&complaint["detail"]));
+        scene.out.line(format!("complaint ({kind}): {}", visible(&detail)))?;
+    }
+    Ok(())
+}
+
+/// Shows an answer that is one, and ends the command with what the others mean.
+fn answered(scene: &Scene, answer: &Value, show: impl FnOnce(&Value) -> Result<()>) -> Result<()> {
+    if scene.out.is_json() {
+        scene.out.value(answer)?;
+    }
+    match refusal(answer) {
+        Some(failure) => Err(failure),
+        None if scene.out.is_json() => Ok(()),
+        None => show(answer),
+    }
+}
+
+/// Why nothing was done, if nothing was.
+pub fn refusal(answer: &Value) -> Option<Failure> {
+    let status = answer["status"].as_str()?;
+    let exit = match status {
+        "blocked" | "invalid" => Exit::Usage,
+        "not_found" => Exit::NotFound,
+        "closed" | "full" => Exit::Refused,
+        _ => return None,
+    };
+    let sentence = match (answer["message"].as_str(), answer["reason"].as_str()) {
+        (Some(message), _) => message.to_owned(),
+        (None, Some(kind)) => format!("it carries a secret ({kind}): leave that out; nothing was kept"),
+        (None, None) => "there is no such feedback session".to_owned(),
+    };
+    Some(Failure::new(exit, status, sentence))
+}
+
+/// A body of the fields that say something.
+pub fn fields<const N: usize>(fields: [(&str, Value); N]) -> Value {
+    let says = |value: &Value| !value.is_null() && value.as_array().is_none_or(|items| !items.is_empty());
+    let given = fields.into_iter().filter(|(_, value)| says(value));
+    Value::Object(given.map(|(name, value)| (name.to_owned(), value)).collect::<Map<_, _>>())
+}
+
+fn counts(counts: &Value) -> String {
+    match counts["approval_rate"].as_f64() {
+        Some(rate) => format!("{} up, {} down ({:.0} % up)", counts["up"], counts["down"], rate * 100.0),
+        None => "none".to_owned(),
+    }
+}
+
+fn named(list: &Value) -> String {
+    let each = list.as_array().into_iter().flatten();
+    each.map(|one| format!("{} +{} -{}", plain(&one["name"]), one["up"], one["down"]))
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_done_ends_as_the_same_refusal_does_elsewhere() {
+        for (answer, exit) in [
+            (json!({"status": "accepted"}), None),
+            (json!({"status": "clarification_required"}), None),
+            (json!({"status": "open"}), None),
+            (json!({"status": "appended"}), None),
+            (json!({"status": "finalized"}), None),
+            (json!({"status": "already_finalized"}), None),
+            (json!({"status": "blocked", "reason": "credential"}), Some(Exit::Usage)),
+            (json!({"status": "invalid", "message": "say something"}), Some(Exit::Usage)),
+            (json!({"status": "not_found"}), Some(Exit::NotFound)),
+            (json!({"status": "closed", "message": "it was finalized"}), Some(Exit::Refused)),
+            (json!({"status": "full", "message": "it holds 20 messages"}), Some(Exit::Refused)),
+        ] {
+            let refused = refusal(&answer);
+            assert_eq!(refused.as_ref().map(Failure::exit), exit, "{answer}");
+            let says = refused.is_none_or(|failure| !failure.sentence().is_empty());
+            assert!(says, "{answer}");
+        }
+    }
+
+    #[test]
+    fn a_body_holds_what_was_said_and_nothing_else() {
+        let body = fields([
+            ("signal", json!("up")),
+            ("context", json!(null)),
+            ("tags", json!([])),
+            ("skill", json!("git")),
+        ]);
+        assert_eq!(body, json!({"signal": "up", "skill": "git"}));
+    }
+}

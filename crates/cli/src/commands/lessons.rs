@@ -1,0 +1,121 @@
+//! `lessons ls|search|show|accept|edit|retire|rules`.
+
+use serde_json::{Value, json};
+
+use super::Scene;
+use super::feedback::fields;
+use crate::args::{LessonFilter, Lessons};
+use crate::exit::Result;
+use crate::output::{Column, column, plain, time, visible};
+use crate::reach::{Ask, LessonAsk, Missing};
+
+const COLUMNS: &[Column] = &[
+    column("LESSON", |lesson| plain(&lesson["id"])),
+    column("STATE", |lesson| plain(&lesson["state"])),
+    column("CAME UP", |lesson| plain(&lesson["occurrences"])),
+    column("SHOWN", |lesson| plain(&lesson["effect"]["shown"])),
+    column("UPDATED", |lesson| time(&lesson["updated_at"])),
+    column("TAGS", |lesson| plain(&lesson["tags"])),
+    column("TEXT", |lesson| format!("{}: {}", verb(lesson), plain(&lesson["text"]))),
+];
+
+const FIELDS: &[Column] = &[
+    column("lesson", |lesson| plain(&lesson["id"])),
+    column("state", |lesson| plain(&lesson["state"])),
+    column("category", |lesson| plain(&lesson["category"])),
+    column("agent", |lesson| plain(&lesson["agent_slug"])),
+    column("tags", |lesson| plain(&lesson["tags"])),
+    column("confidence", |lesson| format!("{} of 100", lesson["confidence"])),
+    column("grounds", |lesson| plain(&lesson["grounds"]).replace('_', " ")),
+    column("came up", |lesson| plain(&lesson["occurrences"])),
+    column("in", sources),
+    column("shown", |lesson| plain(&lesson["effect"]["shown"])),
+    column("last shown", |lesson| time(&lesson["effect"]["last_shown_at"])),
+    column("thumbs since", |lesson| match lesson["effect"]["first_shown_at"] {
+        Value::Null => String::new(),
+        _ => {
+            format!("{} up, {} down", lesson["effect"]["positive_since"], lesson["effect"]["negative_since"])
+        }
+    }),
+    column("accepted", |lesson| touched(&lesson["accepted"])),
+    column("edited", |lesson| touched(&lesson["edited"])),
+    column("retired", |lesson| touched(&lesson["retired"])),
+    column("created", |lesson| time(&lesson["created_at"])),
+    column("updated", |lesson| time(&lesson["updated_at"])),
+];
+
+const RULES: &[Column] = &[
+    column("LESSON", |rule| plain(&rule["lesson"]["id"])),
+    column("WEIGHT", |rule| plain(&rule["weight"])),
+    column("CONFIDENCE", |rule| plain(&rule["confidence"])),
+    column("WHEN", |rule| plain(&rule["when"])),
+    column("THEN", |rule| plain(&rule["then"])),
+];
+
+pub async fn run(scene: &Scene, command: Lessons) -> Result<()> {
+    let changed = |id: String, body: Value| LessonAsk::Change { id, body };
+    let ask = match command {
+        Lessons::Ls { filter, page } => {
+            return list(scene, None, filter, page.limit, page.cursor).await;
+        }
+        Lessons::Search { words, filter, limit } => {
+            return list(scene, Some(words.join(" ")), filter, limit, None).await;
+        }
+        Lessons::Rules { min } => {
+            let rules = ask(scene, LessonAsk::Rules { occurrences_min: min }).await?;
+            return scene.page(&rules, RULES);
+        }
+        Lessons::Show { id } => LessonAsk::Show { id },
+        Lessons::Accept { id } => changed(id, json!({ "state": "active" })),
+        Lessons::Retire { id } => changed(id, json!({ "state": "retired" })),
+        Lessons::Edit { id, text, tags } => {
+            changed(id, fields([("text", json!(text)), ("tags", json!(tags))]))
+        }
+    };
+    let lesson = self::ask(scene, ask).await?;
+    if !scene.out.is_json() {
+        scene.out.line(visible(&line(&lesson)))?;
+    }
+    scene.out.thing(&lesson, FIELDS)
+}
+
+async fn ask(scene: &Scene, ask: LessonAsk) -> Result<Value> {
+    scene.ask(Missing::Refuse, Ask::Lessons(ask)).await
+}
+
+async fn list(
+    scene: &Scene,
+    words: Option<String>,
+    filter: LessonFilter,
+    limit: u32,
+    cursor: Option<String>,
+) -> Result<()> {
+    let wish = LessonAsk::List { words, states: filter.states, tags: filter.tags, limit, cursor };
+    scene.page(&ask(scene, wish).await?, COLUMNS)
+}
+
+/// A lesson in one line.
+pub fn line(lesson: &Value) -> String {
+    format!("{}: {} ({})", verb(lesson), plain(&lesson["text"]), plain(&lesson["id"]))
+}
+
+fn verb(lesson: &Value) -> &'static str {
+    if lesson["polarity"] == "positive" { "repeat" } else { "avoid" }
+}
+
+fn sources(lesson: &Value) -> String {
+    let each = lesson["sources"].as_array().into_iter().flatten();
+    each.map(|source| match source["session_id"].as_str() {
+        Some(session) => format!("{} on {session}", plain(&source["feedback_event_id"])),
+        None => plain(&source["feedback_event_id"]),
+    })
+    .collect::<Vec<_>>()
+    .join(", ")
+}
+
+fn touched(touch: &Value) -> String {
+    match touch["by"].as_str() {
+        Some(by) => format!("{} by {by}", time(&touch["at"])),
+        None => time(&touch["at"]),
+    }
+}
