@@ -70,7 +70,8 @@ mod tests {
     fn every_refusal_is_said_and_nothing_that_lies_under_it() {
         let request_id = RequestId(HeaderValue::from_static("r1"));
         let cause = || std::io::Error::other("the disk is on fire");
-        let table: [(fn(std::io::Error) -> Error, &str, ErrorCode); 6] = [
+        type Make = fn(std::io::Error) -> Error;
+        let table: [(Make, &str, ErrorCode); 6] = [
             (|_| Error::NotFound, "not_found", ErrorCode::RESOURCE_NOT_FOUND),
             (|_| Error::invalid("cursor", "is bad"), "invalid", ErrorCode::INVALID_PARAMS),
             (|_| Error::denied("no"), "denied", ErrorCode::INVALID_REQUEST),
