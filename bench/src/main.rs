@@ -10,6 +10,7 @@ mod claims;
 mod delivery;
 mod fanout;
 mod flat;
+mod lessons;
 mod limits;
 mod lists;
 mod load;
@@ -43,7 +44,7 @@ const RUN_MAX: Duration = Duration::from_secs(15 * 60);
 type Measure = fn(&Bench) -> Result<Vec<Row>>;
 
 /// In the order in which they run; the disk is asked again in the middle.
-const MEASURES: [(&str, Measure); 19] = [
+const MEASURES: [(&str, Measure); 21] = [
     ("appends", appends::singles),
     ("batches", appends::batches),
     ("embedded", appends::embedded),
@@ -63,6 +64,8 @@ const MEASURES: [(&str, Measure); 19] = [
     ("turns", talk::turns),
     ("talk", talk::whole_turns),
     ("recall", talk::recall),
+    ("lessons", lessons::found),
+    ("mcp", lessons::piped),
 ];
 
 /// Measures Sederunt beside its peers and prints one table.

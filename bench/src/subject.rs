@@ -87,6 +87,13 @@ impl Subject {
         }
     }
 
+    /// The key in a file of its own, as programs are given it.
+    pub fn key_file(&self) -> Result<tempfile::NamedTempFile> {
+        let file = tempfile::NamedTempFile::new()?;
+        std::fs::write(file.path(), &self.key)?;
+        Ok(file)
+    }
+
     /// Starts the server on this store, with keys.
     pub fn serve(&self) -> Result<Node> {
         self.serve_with(&[])

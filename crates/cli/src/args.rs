@@ -60,6 +60,11 @@ pub enum Command {
     /// Without --server it goes through the server that has the store open, or starts one for as long as the chat
     /// lasts. Lines that are piped in are answered one by one.
     Chat(Chat),
+    /// Speak MCP on stdin and stdout, for an agent that starts this command
+    ///
+    /// Without --server it goes through the server that has the store open, or starts one for as long as it lasts;
+    /// any number of them share a store. It ends when stdin does.
+    Mcp(Door),
     /// Look at sessions, follow their logs, run them again
     #[command(subcommand, visible_alias = "session")]
     Sessions(Sessions),
@@ -201,15 +206,22 @@ pub struct Chat {
     /// Which model answers
     #[arg(long, value_enum, default_value_t)]
     pub tier: Tier,
+    #[command(flatten)]
+    pub door: Door,
+    /// Write without colours, as NO_COLOR asks for too
+    #[arg(long)]
+    pub no_color: bool,
+}
+
+/// What is said to a server that is found, or started.
+#[derive(Debug, Args)]
+pub struct Door {
     /// The model, where a server is started: eliza, openai:MODEL, anthropic:MODEL or scripted:FILE
     #[arg(long, value_name = "MODEL")]
     pub model: Option<String>,
     /// The key to show to the server; --key-file keeps it out of the list of processes
     #[arg(long, value_name = "KEY", env = "SEDERUNT_KEY", hide_env_values = true)]
     pub key: Option<String>,
-    /// Write without colours, as NO_COLOR asks for too
-    #[arg(long)]
-    pub no_color: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -449,8 +461,8 @@ impl Cli {
             add("model", "--model", &serve.model);
             add("response_model", "--response-model", &serve.response_model);
         }
-        if let Command::Chat(chat) = &self.command {
-            add("model", "--model", &chat.model);
+        if let Command::Chat(Chat { door, .. }) | Command::Mcp(door) = &self.command {
+            add("model", "--model", &door.model);
         }
         flags
     }

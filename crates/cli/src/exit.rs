@@ -114,6 +114,14 @@ impl Failure {
         }
     }
 
+    /// The stable name of what happened.
+    pub fn code(&self) -> &str {
+        match self {
+            Self::Because { code, .. } => code,
+            Self::Closed | Self::Said(_) => "",
+        }
+    }
+
     pub const fn exit(&self) -> Exit {
         match self {
             Self::Closed => Exit::Ok,

@@ -9,6 +9,8 @@ mod config;
 mod demo;
 mod doctor;
 mod exit;
+mod host;
+mod mcp;
 mod output;
 mod reach;
 mod serve;

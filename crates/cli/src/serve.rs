@@ -21,7 +21,7 @@ use crate::reach::beside::{self, Holder, Running};
 
 pub async fn run(scene: &Scene, demo: bool) -> Result<()> {
     let config = &scene.config;
-    start_log(config.log);
+    start_log(config.log, "info");
     let mut server_config = server_config(config)?;
     server_config.check().map_err(refused)?;
     server_config.metrics = start_metrics();
@@ -114,28 +114,33 @@ impl House {
 
     /// Serves until `shutdown` is there, lets what was begun finish for a while, and closes everything.
     pub async fn serve(self, shutdown: impl Future<Output = ()>) {
-        self.server.run(shutdown).await;
+        // Whoever comes while we leave must wait for the store, not knock at a closed door.
+        let leave = async {
+            shutdown.await;
+            self.directory.as_deref().into_iter().for_each(beside::forget);
+        };
+        self.server.run(leave).await;
         if let Some(workers) = self.workers {
             workers.stop(self.drain).await;
         }
-        self.directory.as_deref().into_iter().for_each(beside::forget);
         self.store.close().await;
     }
 }
 
 /// The wishes of the machine that we end.
-struct Signals {
+pub struct Signals {
     terminate: Signal,
     interrupt: Signal,
 }
 
 impl Signals {
-    fn new() -> Result<Self> {
+    pub fn new() -> Result<Self> {
         let listen = |kind| signal(kind).map_err(|error| Failure::io("cannot listen for signals", &error));
         Ok(Self { terminate: listen(SignalKind::terminate())?, interrupt: listen(SignalKind::interrupt())? })
     }
 
-    async fn next(&mut self) {
+    /// Waits for the next one.
+    pub async fn next(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
@@ -225,8 +230,10 @@ fn refused(error: ConfigError) -> Failure {
     }
 }
 
-fn start_log(format: LogFormat) {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,rmcp=off"));
+/// Starts the log on stderr. What `RUST_LOG` does not say, `level` does.
+pub fn start_log(format: LogFormat, level: &str) {
+    let filter =
+        EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(format!("{level},rmcp=off")));
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)

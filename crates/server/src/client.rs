@@ -5,12 +5,13 @@ mod socket;
 
 use std::time::Duration;
 
-use http::{Method, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 pub use self::socket::{Frame, Socket};
+use crate::http::auth::X_SEDERUNT_TENANT;
 use crate::http::wire::error::{Envelope, Refusal};
 
 /// How long to wait for a server to take a connection.
@@ -78,6 +79,26 @@ impl Client {
         Self { tenant: Some(tenant.to_owned()), ..self }
     }
 
+    /// For a protocol that makes its own requests: by which client, to which address, with which headers.
+    pub fn way_to(&self, path: &str) -> (reqwest::Client, String, HeaderMap) {
+        let mut headers = HeaderMap::new();
+        for (name, value) in self.headers() {
+            // What no header can hold no server takes; it says so.
+            if let Ok(mut value) = HeaderValue::from_str(&value) {
+                value.set_sensitive(true);
+                headers.insert(name, value);
+            }
+        }
+        (self.http.clone(), format!("{}{path}", self.base), headers)
+    }
+
+    /// What every request says about who makes it.
+    fn headers(&self) -> impl Iterator<Item = (HeaderName, String)> {
+        let tenant = self.tenant.clone().map(|tenant| (HeaderName::from_static(X_SEDERUNT_TENANT), tenant));
+        let key = self.key.as_ref().map(|Key(key)| (AUTHORIZATION, format!("Bearer {key}")));
+        tenant.into_iter().chain(key)
+    }
+
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Error> {
         self.json(self.request(Method::GET, path)).await
     }
@@ -109,14 +130,8 @@ impl Client {
     }
 
     fn request(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
-        let mut request = self.http.request(method, format!("{}{path}", self.base));
-        if let Some(tenant) = &self.tenant {
-            request = request.header("X-Sederunt-Tenant", tenant);
-        }
-        match &self.key {
-            None => request,
-            Some(Key(key)) => request.header(AUTHORIZATION, format!("Bearer {key}")),
-        }
+        let request = self.http.request(method, format!("{}{path}", self.base));
+        self.headers().fold(request, |request, (name, value)| request.header(name, value))
     }
 
     fn with_body(&self, method: Method, path: &str, body: &impl Serialize) -> reqwest::RequestBuilder {

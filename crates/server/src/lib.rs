@@ -8,6 +8,7 @@ pub mod client;
 mod config;
 mod http;
 mod listen;
+mod mcp;
 mod metrics;
 mod workers;
 

@@ -31,7 +31,7 @@ use super::pulse::{self, End};
 use crate::limits;
 use crate::model::{Message, Model, Reply, Stop, ToolSpec};
 use crate::steps::calls::Calls;
-use crate::steps::past::{self, Past, Spent};
+use crate::steps::past::{self, Open, Past, Spent};
 use crate::steps::words::words;
 use crate::steps::{self, Hand};
 use crate::tool::Toolbox;
@@ -244,10 +244,10 @@ impl Job {
                 }
                 continue;
             }
-            self.hand.append(words).await?;
+            let noted = self.hand.append(words).await?;
             work.hear(&reply);
-            for call in &reply.calls {
-                self.call(work, call).await?;
+            for open in Open::of_reply(&reply.calls, &noted) {
+                self.call(work, &open).await?;
             }
         }
     }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
+use jiff::fmt::rfc2822::DateTimeParser;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Response, Url};
 use secrecy::{ExposeSecret, SecretString};
@@ -140,7 +142,7 @@ impl Endpoint {
 
     async fn refusal(&self, mut response: Response) -> Error {
         let status = response.status().as_u16();
-        let retry_after = retry_after(response.headers());
+        let retry_after = retry_after(response.headers(), Timestamp::now());
         let mut body = Vec::new();
         while let Ok(Ok(Some(chunk))) = timeout(self.idle, response.chunk()).await {
             body.extend_from_slice(&chunk);
@@ -224,11 +226,18 @@ impl Failure {
     }
 }
 
-/// How long to stay away, in the two forms that providers use: milliseconds, and seconds.
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<f64>().ok();
-    let seconds = number("retry-after-ms").map(|ms| ms / 1000.0).or_else(|| number("retry-after"))?;
-    Duration::try_from_secs_f64(seconds).ok()
+/// How long to stay away, in the forms that providers use: milliseconds, seconds, or the date to come back at. A date is
+/// meant by the clock that says the date of the answer, and by ours where there is none.
+fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
+    let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
+    let number = |name: &str| text(name)?.parse::<f64>().ok();
+    let date = |name: &str| DateTimeParser::new().parse_timestamp(text(name)?).ok();
+    if let Some(seconds) = number("retry-after-ms").map(|ms| ms / 1000.0).or_else(|| number("retry-after")) {
+        return Duration::try_from_secs_f64(seconds).ok();
+    }
+    let wait = date("retry-after")?.duration_since(date("date").unwrap_or(now));
+    // A moment that has passed is no wish to be left alone.
+    Some(Duration::try_from(wait).unwrap_or_default())
 }
 
 fn is_near(url: &Url) -> bool {
@@ -284,18 +293,34 @@ mod tests {
     }
 
     #[test]
-    fn the_wish_to_be_left_alone_is_read_in_both_forms() {
-        let cases = [
-            ("retry-after", "7", Some(7_000)),
-            ("retry-after", "0.5", Some(500)),
-            ("retry-after-ms", "250", Some(250)),
-            ("retry-after", "-1", None),
-            ("retry-after", "soon", None),
+    fn the_wish_to_be_left_alone_is_read_in_all_its_forms() {
+        let now: Timestamp = "2026-11-16T08:49:00Z".parse().unwrap();
+        let cases: [(&[(&'static str, &str)], _); 11] = [
+            (&[("retry-after", "7")], Some(7_000)),
+            (&[("retry-after", "0.5")], Some(500)),
+            (&[("retry-after-ms", "250")], Some(250)),
+            (&[("retry-after-ms", "250"), ("retry-after", "7")], Some(250)),
+            (&[("retry-after", "-1")], None),
+            (&[("retry-after", "soon")], None),
+            (&[("retry-after", "Mon, 16 Nov 2026 08:49:37 GMT")], Some(37_000)),
+            (&[("retry-after", "Mon, 16 Nov 2026 08:48:59 GMT")], Some(0)),
+            (&[("retry-after", "Mon, 16 Nov 2026")], None),
+            (
+                &[
+                    ("retry-after", "Mon, 16 Nov 2026 08:49:37 GMT"),
+                    ("date", "Mon, 16 Nov 2026 08:49:07 GMT"),
+                ],
+                Some(30_000),
+            ),
+            (&[("date", "Mon, 16 Nov 2026 08:49:07 GMT")], None),
         ];
-        for (name, value, expected) in cases {
+        for (given, expected) in cases {
             let mut headers = HeaderMap::new();
-            headers.insert(name, HeaderValue::from_static(value));
-            assert_eq!(retry_after(&headers).map(|wait| wait.as_millis()), expected, "{name}: {value}");
+            for (name, value) in given {
+                headers.insert(*name, HeaderValue::from_str(value).unwrap());
+            }
+            let wait = retry_after(&headers, now);
+            assert_eq!(wait.map(|wait| wait.as_millis()), expected, "{given:?}");
         }
     }
 }

@@ -79,20 +79,21 @@ impl Calls<'_> {
     /// and any other is made now.
     pub(crate) async fn take_up(&self, open: &Open, decided: Option<&Resume>) -> Result<Came, Halt> {
         match decided {
-            Some(resume) => self.as_decided(&open.call, resume).await,
+            Some(resume) => self.as_decided(open, resume).await,
             None if open.begun => self.answer(&open.call, Answer::unknown()).await,
-            None => self.make(&open.call, false).await,
+            None => self.make(open, false).await,
         }
     }
 
     /// Makes a call, unless a person has to be asked first. Whoever comes after a crash knows that it was begun.
-    pub(crate) async fn make(&self, call: &ToolCall, confirmed: bool) -> Result<Came, Halt> {
+    pub(crate) async fn make(&self, open: &Open, confirmed: bool) -> Result<Came, Halt> {
+        let call = &open.call;
         let begun = Json::of(&json!({"invocation_id": call.id, "tool_name": call.name}))?;
         self.hand.append(vec![event("tool.invocation_started", begun, None)]).await?;
         let context = CallContext {
             tenant_id: self.hand.actor.tenant.clone(),
             session_id: self.hand.session.clone(),
-            idempotency_key: self.idempotency_key(call),
+            idempotency_key: self.idempotency_key(open),
             confirmed,
         };
         let mut tries = 0;
@@ -131,7 +132,8 @@ impl Calls<'_> {
     }
 
     /// Does with a call what a person decided about it, and nothing else: what is called is what was agreed to.
-    async fn as_decided(&self, call: &ToolCall, resume: &Resume) -> Result<Came, Halt> {
+    async fn as_decided(&self, open: &Open, resume: &Resume) -> Result<Came, Halt> {
+        let call = &open.call;
         match resume.decision.as_str() {
             "approve" => {
                 let args = resume.args.clone().unwrap_or_else(Json::empty_object);
@@ -143,7 +145,7 @@ impl Calls<'_> {
                     let refused = "refused: what was approved is not what would be called";
                     return self.answer(call, Answer::error(refused, "refused")).await;
                 }
-                self.make(&ToolCall { args, ..call.clone() }, true).await
+                self.make(&Open { call: ToolCall { args, ..call.clone() }, ..open.clone() }, true).await
             }
             "answer" => {
                 let content = match &resume.reply {
@@ -165,14 +167,12 @@ impl Calls<'_> {
         Ok(Came::Answered(answer.message(call)))
     }
 
-    /// The same for every attempt of a call with these arguments, on any worker. Models count their calls anew in
-    /// every turn, so the turn is part of it.
-    fn idempotency_key(&self, call: &ToolCall) -> String {
+    /// The same for every attempt of a call with these arguments, on any worker. A call is known by its place in the
+    /// log: models count their calls anew in every turn, and may count two as one.
+    fn idempotency_key(&self, open: &Open) -> String {
         let mut hash = Sha256::new();
-        let turn = self.hand.turn.map(u64::to_le_bytes);
         let life = self.hand.life.0.as_bytes().as_slice();
-        let parts = [life, call.id.as_bytes(), call.args.as_str().as_bytes()];
-        for part in parts.into_iter().chain(turn.as_ref().map(|turn| turn.as_slice())) {
+        for part in [life, &open.sequence.to_le_bytes(), open.call.args.as_str().as_bytes()] {
             hash.update((part.len() as u64).to_le_bytes());
             hash.update(part);
         }

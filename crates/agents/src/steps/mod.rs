@@ -14,6 +14,7 @@ use std::sync::Arc;
 use sederunt_core::Error;
 use sederunt_core::access::{Actor, Role};
 use sederunt_core::engine::{Append, DraftEvent, Engine};
+use sederunt_core::event::Event;
 use sederunt_core::ids::{CredentialId, Incarnation, SessionId, TenantId};
 use sederunt_core::json::Json;
 use sederunt_core::session::SourceKind;
@@ -46,11 +47,11 @@ impl From<Error> for Halt {
 }
 
 impl Hand {
-    /// Appends what has happened.
-    pub(crate) async fn append(&self, events: Vec<DraftEvent>) -> Result<(), Halt> {
+    /// Appends what has happened, and gives it back as it stands in the log.
+    pub(crate) async fn append(&self, events: Vec<DraftEvent>) -> Result<Vec<Arc<Event>>, Halt> {
         let wish = Append { events, expected_sequence: None, epoch: Some(self.epoch) };
         let done = self.engine.append(&self.actor, &self.session, wish, None).await?;
-        if done.stop_requested { Err(Halt::Stopped) } else { Ok(()) }
+        if done.stop_requested { Err(Halt::Stopped) } else { Ok(done.events) }
     }
 }
 

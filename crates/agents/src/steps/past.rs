@@ -1,5 +1,7 @@
 //! What a log says of the steps so far: the transcript, what was used up, and the calls that nobody answered. Pure.
 
+use std::sync::Arc;
+
 use sederunt_core::event::Event;
 use sederunt_core::json::Json;
 use sederunt_core::library::task::RunLimits;
@@ -55,10 +57,25 @@ impl Spent {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Open {
     pub call: ToolCall,
+    /// Where it stands in the log: a model may give two calls one id and the same arguments.
+    pub sequence: u64,
     /// It was begun: whether it acted is not known.
     pub begun: bool,
     /// The turn in which it was asked for.
     pub turn: Option<u64>,
+}
+
+impl Open {
+    /// A call that an event asks for, and that nobody has begun.
+    fn new(call: ToolCall, event: &Event) -> Self {
+        Self { call, sequence: event.sequence, begun: false, turn: event.turn }
+    }
+
+    /// The calls of a reply that has just been put into the log as these events.
+    pub(crate) fn of_reply(calls: &[ToolCall], noted: &[Arc<Event>]) -> Vec<Self> {
+        let asked = noted.iter().filter(|event| event.kind.as_str() == "agent.tool_call");
+        calls.iter().zip(asked).map(|(call, event)| Self::new(call.clone(), event)).collect()
+    }
 }
 
 /// Reads a log, oldest event first.
@@ -85,7 +102,7 @@ pub(crate) fn read(events: &[Event]) -> Past {
             "agent.tool_call" => {
                 let call =
                     ToolCall { id: word("tool_call_id"), name: word("tool_name"), args: args_of(event) };
-                past.open.push(Open { call: call.clone(), begun: false, turn: event.turn });
+                past.open.push(Open::new(call.clone(), event));
                 // The calls of one reply belong to it.
                 match past.messages.last_mut() {
                     Some(Message::Assistant { calls, .. }) if step == step_of_last => calls.push(call),
@@ -100,7 +117,10 @@ pub(crate) fn read(events: &[Event]) -> Past {
             }
             "agent.tool_result" => {
                 let id = word("tool_call_id");
-                past.open.retain(|open| open.call.id != id);
+                // Calls of one id are answered in their order.
+                if let Some(answered) = past.open.iter().position(|open| open.call.id == id) {
+                    past.open.remove(answered);
+                }
                 past.messages.push(Message::ToolResult {
                     call_id: id,
                     name: word("tool_name"),
@@ -187,6 +207,20 @@ mod tests {
             past.open.iter().map(|open| (open.call.id.as_str(), open.begun)).collect();
         assert_eq!(open, [("c2", true), ("c3", false)]);
         assert_eq!((past.spent.steps, past.spent.usage.cost_micros), (1, Some(9)));
+    }
+
+    #[test]
+    fn of_two_calls_with_one_id_a_result_answers_the_first() {
+        let call = r#"{"tool_call_id":"c1","tool_name":"t","step":1}"#;
+        let at = |sequence, kind: &str, metadata: &str| Event { sequence, ..event(kind, metadata, "") };
+        let past = read(&[
+            at(1, "agent.tool_call", call),
+            at(2, "agent.tool_call", call),
+            at(3, "tool.invocation_started", r#"{"invocation_id":"c1"}"#),
+            at(4, "agent.tool_result", call),
+        ]);
+        let open: Vec<(u64, bool)> = past.open.iter().map(|open| (open.sequence, open.begun)).collect();
+        assert_eq!(open, [(2, true)], "the other has none, and may have been begun");
     }
 
     #[test]

@@ -48,8 +48,13 @@ impl<'a> Bench<'a> {
         Ok(Self { tools, hand, listener })
     }
 
-    /// Puts a reply with calls into the log, after what was said before it.
-    pub(super) async fn note(&self, step: u64, reply: &Reply, before: Vec<String>) -> Result<(), Failure> {
+    /// Puts a reply with calls into the log, after what was said before it. Gives back the calls, to be carried out.
+    pub(super) async fn note(
+        &self,
+        step: u64,
+        reply: &Reply,
+        before: Vec<String>,
+    ) -> Result<Vec<Open>, Failure> {
         let mut events = Vec::new();
         for text in before {
             let content = Json::of(&json!([{"type": "text", "text": text}]))?;
@@ -57,20 +62,9 @@ impl<'a> Bench<'a> {
         }
         events.extend(words(step, reply)?);
         self.listener.uses_tools();
-        self.hand.append(events).await?;
+        let noted = self.hand.append(events).await?;
         self.listener.has_been_kept();
-        Ok(())
-    }
-
-    /// Makes the calls of a reply. `Some`: somebody has to agree to one of them first.
-    pub(super) async fn carry_out(
-        &self,
-        calls: Vec<ToolCall>,
-        messages: &mut Vec<Message>,
-    ) -> Result<Option<Box<Asks>>, Failure> {
-        let turn = self.hand.turn;
-        let open = calls.into_iter().map(|call| Open { call, begun: false, turn }).collect();
-        self.work_off(open, messages).await
+        Ok(Open::of_reply(&reply.calls, &noted))
     }
 
     /// Takes up what the log leaves open. What an earlier turn has left has an unknown outcome; this turn goes on where
@@ -89,10 +83,11 @@ impl<'a> Bench<'a> {
         if !own.is_empty() {
             self.listener.uses_tools();
         }
-        self.work_off(own, messages).await
+        self.carry_out(own, messages).await
     }
 
-    async fn work_off(
+    /// Makes these calls. `Some`: somebody has to agree to one of them first.
+    pub(super) async fn carry_out(
         &self,
         open: Vec<Open>,
         messages: &mut Vec<Message>,

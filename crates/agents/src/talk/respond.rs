@@ -118,10 +118,10 @@ impl Talker {
                 reply.text.insert_str(0, &opening);
             }
             if let (Some(bench), false) = (&bench, reply.calls.is_empty()) {
-                bench.note(spent.steps, &reply, std::mem::take(&mut said.before)).await?;
+                let asked = bench.note(spent.steps, &reply, std::mem::take(&mut said.before)).await?;
                 let Reply { text, calls, .. } = reply;
-                messages.push(Message::Assistant { text, calls: calls.clone() });
-                if let Some(mut asks) = bench.carry_out(calls, &mut messages).await? {
+                messages.push(Message::Assistant { text, calls });
+                if let Some(mut asks) = bench.carry_out(asked, &mut messages).await? {
                     asks.usage = said.usage;
                     return Ok(Responded::Asks(asks));
                 }

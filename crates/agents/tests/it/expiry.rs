@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use futures_util::future::{BoxFuture, join_all};
+use futures_util::future::join_all;
 use sederunt_agents::executor::Kit;
-use sederunt_agents::model::{self, Delta, Heard, Model, Reply as Spoken, Request, Stop, Usage};
+use sederunt_agents::model::{Delta, Heard, Model, Request};
 use sederunt_agents::outbound::{Allow, Outbound};
 use sederunt_agents::talk::{Settings, Talker};
 use sederunt_core::access::Actor;
@@ -21,9 +21,10 @@ use sederunt_core::live::Hub;
 use sederunt_core::memory::Kind;
 use sederunt_core::session::SourceKind;
 use sederunt_core::{SessionId, Timestamp};
-use sederunt_store::postgres::{PostgresOptions, PostgresStore};
 use sederunt_store::sqlite::{Place, SqliteOptions, SqliteStore};
 
+use crate::ground::node;
+use crate::stand_ins::{Saying, spoken};
 use crate::wire::SOON;
 
 const ROUNDS: usize = 2_000;
@@ -48,31 +49,12 @@ async fn a_turn_at_the_moment_of_expiry_is_never_ended_under_on_postgres() {
     race([first, node(&schema, &clock).await], &clock).await;
 }
 
-async fn node(schema: &str, clock: &Arc<SystemClock>) -> Engine {
-    let url = std::env::var("SEDERUNT_TEST_POSTGRES")
-        .expect("SEDERUNT_TEST_POSTGRES is not set: run the tests by `make test` or scripts/with-postgres");
-    let hub = Arc::new(Hub::default());
-    let options = PostgresOptions {
-        url,
-        schema: schema.to_owned(),
-        clock: clock.clone(),
-        hub: hub.clone(),
-        migrate: true,
-        pool_size: 6,
-    };
-    Engine::new(PostgresStore::open(options).await.unwrap(), hub, engine::Settings::default())
-}
-
 /// A model that lets everybody else go first before it answers.
 #[derive(Debug)]
 struct Unhurried;
 
 impl Model for Unhurried {
-    fn run<'a>(
-        &'a self,
-        request: &'a Request,
-        heard: Heard<'a>,
-    ) -> BoxFuture<'a, Result<Spoken, model::Error>> {
+    fn run<'a>(&'a self, request: &'a Request, heard: Heard<'a>) -> Saying<'a> {
         Box::pin(async move {
             for _ in 0..32 {
                 tokio::task::yield_now().await;
@@ -82,8 +64,7 @@ impl Model for Unhurried {
                 false => "Go on.",
             };
             heard(Delta::Text(text.to_owned()));
-            let (thinking, calls) = (String::new(), Vec::new());
-            Ok(Spoken { text: text.to_owned(), thinking, calls, usage: Usage::default(), stop: Stop::End })
+            Ok(spoken(text))
         })
     }
 }

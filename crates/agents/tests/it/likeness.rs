@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 
+use crate::ground::until;
 use crate::talk::World;
 use crate::wire::read_request;
 
@@ -171,13 +172,11 @@ async fn a_missing_vector_is_made_later_and_one_text_that_is_refused_holds_up_no
 
 /// Waits until every memory has been looked at, by this call or by whoever was at it already.
 async fn embedded(world: &World) {
-    let made = async {
-        while unembedded(world, "toy").await {
-            world.talker.make_vectors().await.unwrap();
-            tokio::task::yield_now().await;
-        }
+    let made = async || {
+        world.talker.make_vectors().await.unwrap();
+        !unembedded(world, "toy").await
     };
-    tokio::time::timeout(crate::wire::SOON, made).await.unwrap();
+    until("every memory has its vector", made).await;
 }
 
 async fn unembedded(world: &World, model: &str) -> bool {
@@ -205,12 +204,7 @@ async fn what_a_sitting_leaves_gets_its_vectors_by_itself() {
         world.say("t", "I live in Graz with my dog.").await;
     }
     world.end("t", None).await;
-    let made = async {
-        while unembedded(&world, "toy").await {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(crate::wire::SOON, made).await.expect("nobody has to ask for them");
+    until("vectors that nobody asked for", async || !unembedded(&world, "toy").await).await;
     assert!(!world.remembered("t", None, Kind::Arc).await.is_empty());
     assert_eq!(retrieval(&world.say("t", ASK).await).1, Some("hybrid"));
 }

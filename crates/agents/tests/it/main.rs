@@ -4,12 +4,15 @@
 
 mod executor;
 mod expiry;
+mod ground;
 mod http_tools;
 mod late;
 mod likeness;
 mod mcp;
 mod models;
 mod realtime;
+mod stand_ins;
 mod talk;
 mod talk_tools;
+mod teaching;
 mod wire;

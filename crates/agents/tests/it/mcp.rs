@@ -10,7 +10,8 @@ use sederunt_agents::outbound::{Allow, Outbound};
 use sederunt_agents::tool::http::Secrets;
 use sederunt_agents::tool::mcp::{Server, Settings, Transport};
 use sederunt_agents::tool::{BadTool, Confirm, Error, Outcome, Toolbox};
-use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::process::{Child, Command};
 
 use crate::http_tools::{call, context};
@@ -33,10 +34,11 @@ fn script() -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/mcp_server.py").to_str().unwrap().to_owned()
 }
 
-pub fn stdio() -> Transport {
+/// A child process; with a rope, it holds a connection to that port as long as it lives.
+pub fn stdio(rope: Option<u16>) -> Transport {
     Transport::Stdio {
         command: python().to_str().unwrap().to_owned(),
-        args: vec![script()],
+        args: std::iter::once(script()).chain(rope.map(|port| port.to_string())).collect(),
         env: vec![("GREETING".to_owned(), "${WORD}".to_owned())],
     }
 }
@@ -100,9 +102,11 @@ async fn behaves(tools: &Toolbox) {
 
 #[tokio::test]
 async fn a_child_process_lends_its_tools_and_ends_with_its_server() {
-    let server = server(stdio());
+    let ropes = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let server = server(stdio(Some(ropes.local_addr().unwrap().port())));
     let tools = toolbox(&server, START_MAX).await;
     behaves(&tools).await;
+    let (mut rope, _) = ropes.accept().await.unwrap();
 
     let answer = words(&tools, &who(&tools)).await;
     let (pid, sees) = answer.split_once(' ').unwrap();
@@ -118,13 +122,17 @@ async fn a_child_process_lends_its_tools_and_ends_with_its_server() {
     let (new_pid, _) = again.split_once(' ').unwrap();
     assert_ne!(pid, new_pid, "it was started again");
 
+    let (mut new_rope, _) = ropes.accept().await.unwrap();
+    is_let_go(&mut rope).await;
+
     drop((hasty, tools, server));
-    let gone = async {
-        while Path::new("/proc").join(new_pid).exists() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(SOON, gone).await.expect("the child was not ended");
+    is_let_go(&mut new_rope).await;
+}
+
+/// Waits until the process at the other end is no more.
+async fn is_let_go(rope: &mut TcpStream) {
+    let read = tokio::time::timeout(SOON, rope.read(&mut [0])).await.expect("the child was not ended");
+    assert!(matches!(read, Ok(0) | Err(_)), "{read:?}");
 }
 
 struct OverHttp {

@@ -1,6 +1,7 @@
 """An independent MCP server for the tests.
 
-`mcp_server.py` speaks on its standard streams, `mcp_server.py http [PORT]` over HTTP; it prints its port then.
+`mcp_server.py [ROPE]` speaks on its standard streams, and holds a connection to the port ROPE as long as it lives;
+`mcp_server.py http [PORT]` speaks over HTTP, and prints its port.
 """
 
 import asyncio
@@ -66,4 +67,5 @@ async def over_http(port: int) -> None:
 if sys.argv[1:2] == ["http"]:
     asyncio.run(over_http(int(sys.argv[2]) if len(sys.argv) > 2 else 0))
 else:
+    rope = [socket.create_connection(("127.0.0.1", int(port))) for port in sys.argv[1:]]
     server.run("stdio")

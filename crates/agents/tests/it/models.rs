@@ -9,6 +9,7 @@ use sederunt_agents::model::openai::OpenAi;
 use sederunt_agents::model::retry::{Policy, Retrying};
 use sederunt_agents::model::{Delta, Error, Message, Model, Reply, Request, Settings, Stop, Usage, Wait};
 
+use crate::ground::until;
 use crate::wire::{Answer, SOON, Server};
 
 const KEY: &str = "sk-very-secret";
@@ -349,12 +350,7 @@ async fn dropping_the_call_closes_the_connection() {
 
         // Before the first byte of an answer, too.
         let waiting = tokio::spawn(async move { model.run(&request(), &mut |_| {}).await });
-        let connected = async {
-            while server.asked().len() < 2 {
-                tokio::task::yield_now().await;
-            }
-        };
-        tokio::time::timeout(SOON, connected).await.unwrap();
+        until("the second call", async || server.asked().len() == 2).await;
         waiting.abort();
         server.client_is_gone().await;
     }

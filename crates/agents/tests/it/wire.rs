@@ -47,6 +47,11 @@ impl Answer {
     }
 }
 
+/// An answer in JSON.
+pub fn ok(body: &str) -> Answer {
+    Answer::status(200, "content-type: application/json\r\n", body)
+}
+
 fn stream_bytes(frames: &[&str]) -> Vec<u8> {
     let mut bytes =
         b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n".to_vec();
@@ -61,6 +66,12 @@ fn stream_bytes(frames: &[&str]) -> Vec<u8> {
 pub struct Asked {
     pub head: String,
     pub body: String,
+}
+
+impl Asked {
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
+    }
 }
 
 #[derive(Debug)]

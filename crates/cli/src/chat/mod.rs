@@ -9,7 +9,6 @@ mod editor;
 mod endings;
 mod feedback;
 mod history;
-mod host;
 mod leave;
 mod look;
 mod memory;
@@ -26,20 +25,21 @@ use self::client::Talk;
 use self::commands::Verbosity;
 use self::editor::{Editor, Threads};
 use self::history::History;
-use self::host::Host;
 use self::memory::Lists;
 use self::render::Paint;
 use self::repl::{Front, Repl};
 use crate::args::Chat;
 use crate::commands::Scene;
 use crate::exit::{Failure, Result};
+use crate::host::{Host, Lasts, Wish};
 use crate::output::Out;
 
 pub async fn run(scene: &Scene, wish: Chat) -> Result<()> {
     let is_terminal =
         !scene.out.is_json() && std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
     // What a program leaves open, its next call goes on with.
-    let host = Host::find(scene, &wish, !is_terminal).await?;
+    let lasts = if is_terminal { Lasts::Here } else { Lasts::Beyond };
+    let host = Host::find(scene, Wish { door: &wish.door, incognito: wish.incognito, lasts }).await?;
     let done = talk(host.client.clone(), scene.out, wish, is_terminal).await;
     host.close().await;
     done

@@ -28,7 +28,7 @@ use crate::config::{Config, Layers, Shown};
 use crate::exit::{Failure, Result};
 use crate::output::{Column, Out, note};
 use crate::reach::{Ask, Missing, Reach};
-use crate::{chat, doctor, serve};
+use crate::{chat, doctor, mcp, serve};
 
 /// What every command is given.
 #[derive(Debug)]
@@ -106,6 +106,7 @@ pub async fn run(cli: Cli) -> Result<()> {
     match cli.command {
         Command::Serve(wish) => serve::run(&scene, wish.demo).await,
         Command::Chat(wish) => chat::run(&scene, wish).await,
+        Command::Mcp(door) => mcp::run(scene, door).await,
         Command::Sessions(command) => sessions::run(&scene, command).await,
         Command::Tasks(command) => tasks::run(&scene, command).await,
         Command::Agents(command) => library::agents(&scene, command).await,

@@ -4,12 +4,11 @@
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::harness::{Client, Node, PATIENCE, Place, eventually, started_by, within};
-use crate::ledger::{self, Outcome, Writer};
+use crate::harness::{Client, Node, Place, started_by};
+use crate::ledger::{self, Writer};
+use crate::load::{Doubt, Load};
 
 const WRITERS: usize = 8;
 const SESSIONS: [&str; 2] = ["cli:a", "cli:b"];
@@ -73,60 +72,22 @@ async fn write_through_a_full_disk(client: &Client, fill: impl Fn(), free: impl 
     for session in SESSIONS {
         client.open(session).await;
     }
-    let (acked, refused) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-    let stop = Arc::new(AtomicBool::new(false));
     static CREWS: AtomicUsize = AtomicUsize::new(0);
     let crew = Writer::crew_named(&format!("c{}", CREWS.fetch_add(1, Ordering::Relaxed)), WRITERS, &SESSIONS);
-    let tasks: Vec<_> = crew
-        .into_iter()
-        .map(|writer| {
-            let counters = (acked.clone(), refused.clone(), stop.clone());
-            tokio::spawn(write(writer, client.clone(), counters))
-        })
-        .collect();
-    let advance = async |what: &str, counter: &AtomicUsize, by: usize| {
-        let before = counter.load(Ordering::Relaxed);
-        eventually(what, PATIENCE, async || {
-            assert!(!tasks.iter().any(tokio::task::JoinHandle::is_finished), "a writer gave up");
-            (counter.load(Ordering::Relaxed) >= before + by).then_some(())
-        })
-        .await;
-    };
+    let load = Load::start(client, crew, Doubt::GiveUp);
 
-    advance("writers are acknowledged", &acked, 80).await;
+    load.proceeds(80).await;
     fill();
-    advance("writers are refused", &refused, REFUSALS_MIN).await;
+    load.is_refused(REFUSALS_MIN).await;
     for path in ["", "/cli:a", "/cli:b/events?limit=10"] {
         client.get(&format!("/api/sessions{path}")).await.expect(200);
     }
     assert_eq!(client.get("/healthz").await.status, 200);
     free();
-    advance("writers are acknowledged again", &acked, 80).await;
+    load.proceeds(80).await;
 
-    stop.store(true, Ordering::Relaxed);
-    let mut writers = Vec::new();
-    for task in tasks {
-        writers.push(within("the writers end", PATIENCE, task).await.unwrap());
-    }
+    let writers = load.stop().await;
     assert!(ledger::check(client, &writers).await >= 160);
     assert!(ledger::check_refused_left_no_trace(client, &writers).await >= REFUSALS_MIN);
     writers
-}
-
-type Counters = (Arc<AtomicUsize>, Arc<AtomicUsize>, Arc<AtomicBool>);
-
-/// Writes until told to stop; what is refused is given up for good.
-async fn write(mut writer: Writer, client: Client, (acked, refused, stop): Counters) -> Writer {
-    while !stop.load(Ordering::Relaxed) {
-        match writer.append(&client).await {
-            Outcome::Acked => acked.fetch_add(1, Ordering::Relaxed),
-            Outcome::Refused(answer) if answer.is_unavailable() => {
-                writer.give_up_doubt();
-                tokio::time::sleep(Duration::from_millis(20)).await;
-                refused.fetch_add(1, Ordering::Relaxed)
-            }
-            other => panic!("neither acknowledged nor unavailable: {other:?}"),
-        };
-    }
-    writer
 }

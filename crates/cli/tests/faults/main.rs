@@ -1,6 +1,7 @@
 //! What must hold when things break: processes killed, disks full, databases away, leases lost,
 //! connections cut. One file for each fault; [`harness`] starts the real binary on real databases
-//! and loopback addresses, and [`ledger`] remembers what writers were promised.
+//! and loopback addresses, [`ledger`] remembers what writers were promised, and [`load`] keeps them
+//! writing.
 //!
 //! The runs are short. `SEDERUNT_FAULTS_SECONDS` makes each load last that long instead.
 
@@ -8,6 +9,7 @@
 
 mod harness;
 mod ledger;
+mod load;
 mod stand_in;
 
 mod claims;

@@ -4,8 +4,6 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -13,10 +11,12 @@ use tempfile::TempDir;
 use tokio::sync::watch;
 
 use crate::harness::{Client, Node, PATIENCE, Place, eventually, goes_on, within};
-use crate::ledger::{self, Outcome, Writer};
+use crate::ledger::{self, Writer};
+use crate::load::{Doubt, Load};
 use crate::streams::Follower;
 
 const WRITERS: usize = 8;
+const POSTS: usize = 60;
 const SESSIONS: [&str; 2] = ["cli:a", "cli:b"];
 /// No caller hangs because the database is away.
 const REFUSED_WITHIN: Duration = Duration::from_secs(10);
@@ -32,20 +32,20 @@ async fn a_restart_of_postgres_is_outlived_and_loses_nothing() {
     }
     let (tell_end, end) = watch::channel(None);
     let reader = tokio::spawn(Follower::new(std::slice::from_ref(&client), 1).follow(SESSIONS[0], end));
-    let load = Load::start(&client);
+    let load = Load::start(&client, Writer::crew(WRITERS, &SESSIONS), Doubt::TryAgain);
 
     let (start, mut rounds) = (Instant::now(), 0);
     while rounds < 2 || goes_on(start) {
-        load.proceeds().await;
+        load.proceeds(POSTS).await;
         cluster.stop(if rounds % 2 == 0 { "INT" } else { "QUIT" }).await;
-        load.is_refused().await;
+        load.is_refused(WRITERS).await;
         refuses_politely(&client).await;
         cluster.serve().await;
         eventually("it is ready again", PATIENCE, async || {
             (client.get("/readyz").await.status == 200).then_some(())
         })
         .await;
-        load.proceeds().await;
+        load.proceeds(POSTS).await;
         rounds += 1;
     }
 
@@ -81,68 +81,6 @@ async fn refuses_politely(client: &Client) {
             let answer = within("the refusal comes", REFUSED_WITHIN, answer).await.unwrap();
             assert!(answer.is_unavailable(), "{method} {path}: {answer:?}");
         }
-    }
-}
-
-/// Writers that go on through refusals, and try what is in doubt again.
-struct Load {
-    acked: Arc<AtomicUsize>,
-    refused: Arc<AtomicUsize>,
-    stop: Arc<AtomicBool>,
-    writers: Vec<tokio::task::JoinHandle<Writer>>,
-}
-
-impl Load {
-    fn start(client: &Client) -> Self {
-        let (acked, refused) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-        let stop = Arc::new(AtomicBool::new(false));
-        let writers = Writer::crew(WRITERS, &SESSIONS)
-            .into_iter()
-            .map(|mut writer| {
-                let (client, stop) = (client.clone(), stop.clone());
-                let (acked, refused) = (acked.clone(), refused.clone());
-                tokio::spawn(async move {
-                    while !stop.load(Ordering::Relaxed) {
-                        match writer.append(&client).await {
-                            Outcome::Acked => acked.fetch_add(1, Ordering::Relaxed),
-                            Outcome::Refused(answer) if answer.is_unavailable() => {
-                                tokio::time::sleep(Duration::from_millis(20)).await;
-                                refused.fetch_add(1, Ordering::Relaxed)
-                            }
-                            other => panic!("neither acknowledged nor unavailable: {other:?}"),
-                        };
-                    }
-                    writer
-                })
-            })
-            .collect();
-        Self { acked, refused, stop, writers }
-    }
-
-    async fn proceeds(&self) {
-        self.advance("writers are acknowledged", &self.acked, 60).await;
-    }
-
-    async fn is_refused(&self) {
-        self.advance("writers are refused", &self.refused, WRITERS).await;
-    }
-
-    async fn advance(&self, what: &str, counter: &AtomicUsize, by: usize) {
-        let before = counter.load(Ordering::Relaxed);
-        eventually(what, PATIENCE, async || {
-            assert!(!self.writers.iter().any(tokio::task::JoinHandle::is_finished), "a writer gave up");
-            (counter.load(Ordering::Relaxed) >= before + by).then_some(())
-        })
-        .await;
-    }
-
-    async fn stop(self) -> Vec<Writer> {
-        self.stop.store(true, Ordering::Relaxed);
-        let mut writers = Vec::new();
-        for task in self.writers {
-            writers.push(within("the writers end", PATIENCE, task).await.unwrap());
-        }
-        writers
     }
 }
 

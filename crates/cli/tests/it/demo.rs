@@ -2,7 +2,7 @@ use std::io::{BufRead, BufReader, Write};
 
 use serde_json::Value;
 
-use crate::world::{PATIENCE, Running, World, talk};
+use crate::world::{PATIENCE, Running, World, talk, until};
 
 #[test]
 fn a_demo_fills_an_empty_store_and_keeps_it_moving() {
@@ -23,12 +23,7 @@ fn a_demo_fills_an_empty_store_and_keeps_it_moving() {
     });
     assert!(moving);
     // The server's own workers have run the demo's tasks up to where a person is needed.
-    let waiting = || world.json(&["inbox"])["items"].as_array().unwrap().len();
-    let end = std::time::Instant::now() + PATIENCE;
-    while waiting() < 2 && std::time::Instant::now() < end {
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
-    assert!(waiting() >= 2, "{}", world.ok(&["inbox"]));
+    until("two questions to people", || world.json(&["inbox"])["items"].get(1).cloned());
     assert_eq!(server.stop("-TERM"), 0);
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::world::{World, ran};
+use crate::world::{Ran, World, ran};
 
 /// The commands of a guide, in their order.
 fn commands(guide: &str) -> String {
@@ -13,18 +13,50 @@ fn commands(guide: &str) -> String {
     blocks.collect::<Vec<_>>().join("\n")
 }
 
+/// Runs the commands of a guide as somebody who has the binary would.
+fn run(world: &World, guide: &str) -> Ran {
+    let bin = Path::new(env!("CARGO_BIN_EXE_sederunt")).parent().unwrap().display();
+    let script = format!("set -eu\nPATH=\"{bin}:$PATH\"\n{guide}");
+    let mut shell = Command::new("bash");
+    shell.args(["-c", &script]).current_dir(world.directory.path()).stdin(Stdio::null());
+    let ran = ran(shell.output().unwrap());
+    assert_eq!(ran.code, 0, "{}{}", ran.stdout, ran.stderr);
+    ran
+}
+
 #[test]
 fn the_first_task_runs_as_the_guide_says() {
     let world = World::new();
     let server = world.serve(&[]);
     let guide = commands("first-task.md").replace("http://localhost:7070", &server.url);
     assert!(guide.contains("post claims") && guide.contains("/decide"), "{guide}");
-    let script = format!("set -eu\n{guide}");
-    let mut shell = Command::new("bash");
-    shell.args(["-c", &script]).current_dir(world.directory.path()).stdin(Stdio::null());
-    let ran = ran(shell.output().unwrap());
-    assert_eq!(ran.code, 0, "{}{}", ran.stdout, ran.stderr);
+    let ran = run(&world, &guide);
     let last = ran.stdout.trim().lines().last().unwrap_or_default();
     let entity: serde_json::Value = serde_json::from_str(last).unwrap_or_else(|_| panic!("{}", ran.stdout));
     assert_eq!(entity["fields"], serde_json::json!({"rain": true, "summary": "Rain until five, then sun."}));
+}
+
+#[test]
+fn a_thumb_down_comes_back_as_the_guide_says() {
+    let world = World::new();
+    let guide = commands("lessons.md");
+    assert!(guide.contains("tool recall") && guide.contains("tool prevention_rules"), "{guide}");
+    let ran = run(&world, &guide);
+    let answers: Vec<serde_json::Value> = ran
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{}", ran.stdout)))
+        .collect();
+    let [given, added, drawn, recalled, second, third, rules] = &answers[..] else {
+        panic!("{}", ran.stdout)
+    };
+    let of = |answer: &serde_json::Value| answer["result"]["structuredContent"].clone();
+    assert_eq!((&of(given)["status"], &of(added)["status"]), (&"accepted".into(), &"appended".into()));
+    assert_eq!(
+        (&of(drawn)["learned"], &of(drawn)["session"]["complaints"][0]["type"]),
+        (&"new".into(), &"omission".into())
+    );
+    assert!(of(recalled)["markdown"].as_str().unwrap().contains("package manager"), "{recalled}");
+    assert_eq!((&of(second)["learned"], &of(third)["learned"]), (&"again".into(), &"again".into()));
+    assert_eq!(of(rules)["items"][0]["lesson"]["occurrences"], 3, "{rules}");
 }

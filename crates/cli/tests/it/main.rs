@@ -11,6 +11,7 @@ mod exits;
 mod feedback;
 mod guides;
 mod keys;
+mod mcp;
 mod people;
 mod print;
 mod serve;

@@ -15,6 +15,18 @@ use serde_json::Value;
 /// Anything that takes longer is broken, also on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Asks again and again until there is an answer: for what only another process knows.
+pub fn until<T>(what: &str, ask: impl Fn() -> Option<T>) -> T {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = ask() {
+            return found;
+        }
+        assert!(Instant::now() < end, "it never came: {what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
 pub struct World {
     pub directory: tempfile::TempDir,
 }

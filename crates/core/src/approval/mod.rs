@@ -6,7 +6,7 @@
 pub mod decide;
 pub mod gate;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use sha2::Digest as _;
 
 use crate::ids::{SessionId, UserId};
@@ -94,7 +94,9 @@ impl State {
 /// What is decided on, and what was decided.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Body {
-    /// A tool call `{id, name, args}`, values to write, or a question `{text, schema?}`.
+    /// A tool call `{id, name, args}`, values to write, or a question `{text, schema?}`. `null` is a value: that of a
+    /// run without an output.
+    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub staged: Option<Json>,
     pub score: Option<f64>,
     #[serde(default)]
@@ -106,6 +108,11 @@ pub struct Body {
     pub on_expiry: OnExpiry,
     pub edited: Option<Json>,
     pub reason: Option<String>,
+}
+
+/// What a field holds, also where that is `null`.
+fn given<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Json>, D::Error> {
+    Json::deserialize(from).map(Some)
 }
 
 impl Approval {

@@ -17,8 +17,8 @@ pub struct Rule {
     pub weight: f64,
 }
 
-/// The weight that a rule keeps to stay one.
-const WEIGHT_MIN: f64 = 1.0;
+/// The weight that a rule keeps to stay one: three occurrences last two months and a half.
+const WEIGHT_MIN: f64 = 0.5;
 
 /// The rule that a lesson is, if it came up in so many feedbacks.
 pub fn of(lesson: &Lesson, occurrences_min: u64, now: Timestamp) -> Option<Rule> {
@@ -80,7 +80,7 @@ mod tests {
     fn three_occurrences_make_a_rule_while_they_are_fresh() {
         let mut one = lesson("Run the package manager instead");
         for (occurrences, days, is_rule) in
-            [(2, 0, false), (3, 0, true), (3, 47, true), (3, 48, false), (8, 89, true)]
+            [(2, 0, false), (3, 0, true), (3, 77, true), (3, 78, false), (8, 119, true)]
         {
             one.occurrences = occurrences;
             let now = NOW.plus(Duration::from_secs(days * 24 * 3600));

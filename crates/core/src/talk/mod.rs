@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::event::Appended;
+use crate::ids::UserId;
 use crate::limits;
 use crate::memory::Owner;
 use crate::memory::candidate::Buffer;
@@ -196,6 +197,17 @@ impl Talk {
         if let Some(queued) = self.queue.iter_mut().find(|queued| queued.sequence.is_none()) {
             queued.sequence = first("user.message");
         }
+    }
+
+    /// Makes the open sitting another person's, where it was this one's: it reads and feeds their memory from now on,
+    /// and ratings name them. Says whether it was.
+    pub fn hand_over(&mut self, from: &UserId, into: &UserId) -> bool {
+        let Some(open) = self.sitting.as_mut().filter(|open| open.owner == Owner::user(from)) else {
+            return false;
+        };
+        open.owner = Owner::user(into);
+        open.user = Some(into.to_string());
+        true
     }
 
     /// When the open sitting was last active.

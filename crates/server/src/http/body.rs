@@ -59,7 +59,7 @@ impl<S: Sync> FromRequest<S> for Text {
 }
 
 impl Text {
-    async fn read(parts: &Parts, body: Body) -> Result<Self, Refused> {
+    pub async fn read(parts: &Parts, body: Body) -> Result<Self, Refused> {
         let bytes =
             tokio::time::timeout(BODY_READ_MAX, take(body)).await.map_err(|_| Refused::SlowBody)??;
         let text = if bytes.is_empty() {
@@ -163,7 +163,7 @@ fn too_large() -> Refused {
 }
 
 /// Binds a caller's key to the caller and the request line, and remembers the body by its hash.
-fn idem_key(caller: &Caller, line: &str, given: &[u8], body: &str) -> Result<IdemKey, Error> {
+pub fn idem_key(caller: &Caller, line: &str, given: &[u8], body: &str) -> Result<IdemKey, Error> {
     let fits = (1..=limits::IDEMPOTENCY_KEY_CHARS_MAX).contains(&given.len())
         && given.iter().all(u8::is_ascii_graphic);
     if !fits {

@@ -137,9 +137,9 @@ impl Refused {
         }
     }
 
-    /// The answer as the caller sees it.
-    pub fn envelope(&self, request_id: &str) -> Response {
-        let body = wire::error::Envelope {
+    /// What the caller is told.
+    pub fn body(&self, request_id: &str) -> wire::error::Envelope {
+        wire::error::Envelope {
             error: wire::error::Refusal {
                 code: self.code().to_owned(),
                 message: self.message(),
@@ -147,8 +147,13 @@ impl Refused {
                 details: self.details(),
                 request_id: request_id.to_owned(),
             },
-        };
-        let mut response = Response::new(Body::from(serde_json::to_vec(&body).unwrap_or_default()));
+        }
+    }
+
+    /// The answer as the caller sees it.
+    pub fn envelope(&self, request_id: &str) -> Response {
+        let body = serde_json::to_vec(&self.body(request_id)).unwrap_or_default();
+        let mut response = Response::new(Body::from(body));
         *response.status_mut() = self.status();
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, super::JSON);

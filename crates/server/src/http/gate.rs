@@ -17,9 +17,10 @@ use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method, header};
 use sederunt_core::Error;
 
+use super::App;
 use super::auth::Caller;
 use super::error::Refused;
-use super::{App, request_id};
+use super::request_id::{self, RequestId};
 use crate::metrics::route_name;
 
 /// The address that a request came from.
@@ -56,6 +57,7 @@ pub async fn gate(State(app): State<App>, request: Request, next: Next) -> Respo
         Ok(admitted) => {
             if let Some(admitted) = &admitted {
                 head.extensions.insert(admitted.clone());
+                head.extensions.insert(RequestId(id.clone()));
             }
             caller = admitted;
             match AssertUnwindSafe(next.run(Request::from_parts(head, body))).catch_unwind().await {
@@ -123,7 +125,7 @@ async fn admit(app: &App, route: &str, head: &Parts) -> Result<Option<Caller>, R
     Ok(Some(caller))
 }
 
-fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+pub fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     format!("panic: {}", text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default())
 }

@@ -1,18 +1,18 @@
 //! The HTTP surface: requests come in through the [`gate`], are translated in [`routes`], and their
 //! shapes stand in [`wire`].
 
-mod auth;
-mod body;
+pub mod auth;
+pub mod body;
 mod encode;
-mod error;
-mod gate;
+pub mod error;
+pub mod gate;
 mod jwt;
 mod local;
 mod page;
 mod path;
-mod query;
+pub mod query;
 mod rate;
-mod request_id;
+pub mod request_id;
 mod router;
 mod routes;
 mod spec;
@@ -40,7 +40,7 @@ pub use stall::Patient;
 use crate::config::{ConfigError, ServerConfig};
 use crate::metrics::Measures;
 
-const JSON: HeaderValue = HeaderValue::from_static("application/json");
+pub const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// Everything that requests share.
 #[derive(Clone, Debug)]

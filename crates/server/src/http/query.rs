@@ -150,20 +150,24 @@ impl Pairs {
 /// Undoes percent-encoding and `+`, or says that it is broken.
 fn decode(text: &str) -> Result<String, Error> {
     let broken = || Error::invalid("query", "is not percent-encoded UTF-8");
+    unescaped(&text.replace('+', " ")).ok_or_else(broken)
+}
+
+/// Undoes percent-encoding, unless it is broken.
+pub fn unescaped(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {
         bytes.push(match byte {
-            b'+' => b' ',
             b'%' => {
                 let mut digit = || rest.next().and_then(|b| char::from(b).to_digit(16));
-                let (high, low) = (digit().ok_or_else(broken)?, digit().ok_or_else(broken)?);
-                u8::try_from(high * 16 + low).map_err(|_| broken())?
+                let (high, low) = (digit()?, digit()?);
+                u8::try_from(high * 16 + low).ok()?
             }
             byte => byte,
         });
     }
-    String::from_utf8(bytes).ok().filter(|text| !text.contains('\0')).ok_or_else(broken)
+    String::from_utf8(bytes).ok().filter(|text| !text.contains('\0'))
 }
 
 #[cfg(test)]

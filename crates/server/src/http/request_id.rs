@@ -7,6 +7,16 @@ use http::{HeaderMap, HeaderValue};
 
 pub const X_REQUEST_ID: &str = "x-request-id";
 
+/// The name of the request, for whoever answers it beyond the gate.
+#[derive(Clone, Debug)]
+pub struct RequestId(pub HeaderValue);
+
+impl RequestId {
+    pub fn as_str(&self) -> &str {
+        self.0.to_str().unwrap_or_default()
+    }
+}
+
 const CHARS_MAX: usize = 128;
 
 /// Takes the caller's request id, or draws one.

@@ -13,6 +13,7 @@ use super::routes::{
     messages, meta, search, sessions, shares, streams, tasks, tenants, threads, today, users, voice, work,
 };
 use super::{App, gate, spec};
+use crate::mcp::{self, Mcp};
 
 /// The routes and what is documented of them.
 pub fn documented() -> OpenApiRouter<App> {
@@ -127,12 +128,19 @@ fn older_names() -> Router<App> {
     Router::new().route("/threads/{id}/end", post(threads::end))
 }
 
+/// The way in for clients of MCP, which is described by itself.
+fn mcp(app: App) -> Router<App> {
+    let mcp = Mcp::new(app);
+    Router::new().route(mcp::PATH, post(move |request| mcp.answer(request)))
+}
+
 /// The routes behind their gate.
 pub fn router(app: App) -> Router {
     let (routes, _) = documented().split_for_parts();
     routes
         .merge(actions())
         .merge(older_names())
+        .merge(mcp(app.clone()))
         .fallback(async || Refused::from(Error::NotFound))
         .method_not_allowed_fallback(async || Refused::Method)
         .layer(from_fn_with_state(app.clone(), gate::gate))

@@ -243,14 +243,11 @@ async fn silence_never_approves(ground: Ground) {
     task["approval"] = json!({"expires_in_s": 60});
     owner.post("/api/tasks", task).await.expect(201);
     let (session, approval) = staged(&owner, &owner, json!({"summary": "x", "tone": "kind"})).await;
+    let mut log = owner.follow(&format!("/api/sessions/{session}/stream")).await;
     house.clock.advance(Duration::from_secs(61));
+    log.event(|event| event["metadata"]["to"] == "expired").await;
     let path = format!("/api/approvals/{}", approval["id"].as_str().unwrap());
-    let look = async {
-        while owner.get(&path).await.body["state"] != "expired" {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    crate::house::within(look).await;
+    assert_eq!(owner.get(&path).await.expect(200).body["state"], "expired");
     assert_eq!(owner.get(&format!("/api/sessions/{session}")).await.expect(200).body["status"], "expired");
     owner.post(&decide(&approval), json!({"decision": "approve"})).await.refused(409, "already_decided");
     let entity = owner.get(&format!("/api/entities/{ENTITY}")).await.expect(200).body;

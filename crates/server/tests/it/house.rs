@@ -308,6 +308,17 @@ impl Follower {
         serde_json::from_str(&message.data).unwrap()
     }
 
+    /// Reads on to the first event of the log that is meant.
+    pub async fn event(&mut self, is_meant: impl Fn(&Value) -> bool) -> Value {
+        loop {
+            let message = self.next().await.expect("the stream ended before it");
+            let data = serde_json::from_str(&message.data).unwrap_or_default();
+            if message.event == "message" && is_meant(&data) {
+                return data;
+            }
+        }
+    }
+
     /// Reads whatever still comes until the stream has ended.
     pub async fn end(&mut self) {
         while self.next().await.is_some() {}
@@ -342,7 +353,7 @@ pub async fn raw(address: SocketAddr, request: &str) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-/// Waits until something holds, but not for ever.
+/// Looks again and again until something holds that tells nobody when it does; but not for ever.
 pub async fn until(what: &str, holds: impl Fn() -> bool) {
     let look = async {
         while !holds() {

@@ -11,7 +11,7 @@ use sederunt_core::time::Timestamp;
 use super::commit::Stop;
 use super::fault::{Fault, Result};
 use super::tx::Tx;
-use super::{approvals, crises, feedback, lessons, library, memories, ratings};
+use super::{approvals, crises, feedback, lessons, library, memories, ratings, talk};
 
 const STALE: Stop = Stop::Refused(Refusal::Stale);
 
@@ -138,8 +138,8 @@ async fn add_identity(tx: &Tx, tk: i32, user: &UserId, identity: &Identity) -> R
     Ok(1)
 }
 
-async fn merge_user(tx: &Tx, tk: i32, from: &UserId, into: &UserId) -> Result<u64> {
-    let (from, into) = (from.as_str(), into.as_str());
+async fn merge_user(tx: &Tx, tk: i32, giver: &UserId, taker: &UserId) -> Result<u64> {
+    let (from, into) = (giver.as_str(), taker.as_str());
     let sql = "SELECT id FROM users WHERE tk = $1 AND id = ANY ($2) ORDER BY id FOR NO KEY UPDATE";
     if tx.query(sql, &[&tk, &vec![from, into]]).await?.len() < 2 {
         return Ok(0);
@@ -148,12 +148,16 @@ async fn merge_user(tx: &Tx, tk: i32, from: &UserId, into: &UserId) -> Result<u6
         "UPDATE identities SET user_id = $3 WHERE tk = $1 AND user_id = $2",
         "INSERT INTO participants (tk, sk, user_id) SELECT tk, sk, $3 FROM participants WHERE tk = $1 AND user_id = $2
          ON CONFLICT DO NOTHING",
-        // Locked in the order in which everyone locks heads.
-        "UPDATE session_heads SET holder = $3, version = version + 1 WHERE (tk, sk) IN
-             (SELECT tk, sk FROM session_heads WHERE tk = $1 AND holder = $2 ORDER BY tk, sk FOR NO KEY UPDATE)",
     ] {
         tx.execute(sql, &[&tk, &from, &into]).await?;
     }
+    let talking = talk::open_of(tx, tk, giver).await?;
+    // Locked in the order in which everyone locks heads.
+    let sql = "UPDATE session_heads SET holder = CASE WHEN holder = $2 THEN $3 ELSE holder END, version = version + 1
+         WHERE (tk, sk) IN (SELECT tk, sk FROM session_heads WHERE tk = $1 AND (holder = $2 OR sk = ANY ($4))
+             ORDER BY tk, sk FOR NO KEY UPDATE)";
+    tx.execute(sql, &[&tk, &from, &into, &talking]).await?;
+    talk::merge(tx, tk, &talking, giver, taker).await?;
     tx.execute("DELETE FROM participants WHERE tk = $1 AND user_id = $2", &[&tk, &from]).await?;
     library::merge(tx, tk, from, into).await?;
     approvals::merge(tx, tk, from, into).await?;

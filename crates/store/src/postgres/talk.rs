@@ -1,16 +1,18 @@
 //! What conversations have beside their rows, and which of them somebody should look at.
 
 use sederunt_core::error::Error;
-use sederunt_core::ids::{SessionId, TenantId};
+use sederunt_core::ids::{SessionId, TenantId, UserId};
+use sederunt_core::memory::Owner;
 use sederunt_core::session::Session;
 use sederunt_core::store::Due;
 use sederunt_core::talk::Talk;
 use sederunt_core::time::Timestamp;
+use tokio_postgres::Row;
 
 use super::fault::Result;
 use super::rows::Columns;
 use super::sessions;
-use super::tx::{Base, Param, Scope, int};
+use super::tx::{Base, Param, Scope, Tx, int};
 use super::writes::{Writes, cells};
 
 /// Writes it whole; its times and sequences have landed.
@@ -23,6 +25,37 @@ pub(super) fn write<'a>(tk: i32, sk: i64, talk: &Talk, writes: &mut Writes<'a>) 
         cells![tk, sk, talk.active_at().map(Timestamp::as_micros), talk.waiting().map(int), body],
     );
     Ok(())
+}
+
+/// The sessions in which a sitting of this person is open.
+pub(super) async fn open_of(tx: &Tx, tk: i32, user: &UserId) -> Result<Vec<i64>> {
+    let rows = tx.query("SELECT sk, body FROM talks WHERE tk = $1 AND active_at IS NOT NULL", &[&tk]).await?;
+    let mut theirs = Vec::new();
+    for row in &rows {
+        let (sk, talk) = keyed(row)?;
+        if talk.sitting.is_some_and(|open| open.owner == Owner::user(user)) {
+            theirs.push(sk);
+        }
+    }
+    Ok(theirs)
+}
+
+/// Hands the sittings that are open in these sessions, whose heads are locked, over to another person.
+pub(super) async fn merge(tx: &Tx, tk: i32, sessions: &[i64], from: &UserId, into: &UserId) -> Result<()> {
+    let rows =
+        tx.query("SELECT sk, body FROM talks WHERE tk = $1 AND sk = ANY ($2)", &[&tk, &sessions]).await?;
+    for row in &rows {
+        let (sk, mut talk) = keyed(row)?;
+        if talk.hand_over(from, into) {
+            let body = serde_json::to_string(&talk).map_err(Error::internal)?;
+            tx.execute("UPDATE talks SET body = $3 WHERE tk = $1 AND sk = $2", &[&tk, &sk, &body]).await?;
+        }
+    }
+    Ok(())
+}
+
+fn keyed(row: &Row) -> Result<(i64, Talk)> {
+    Ok((row.try_get(0)?, serde_json::from_str(row.try_get(1)?).map_err(Error::internal)?))
 }
 
 pub(super) async fn talk(base: &Base, tenant: &TenantId, id: &SessionId) -> Result<Option<(Session, Talk)>> {

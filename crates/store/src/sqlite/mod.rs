@@ -28,10 +28,12 @@ mod outbox;
 mod people;
 mod queue;
 mod ratings;
+mod reach;
 mod readers;
 mod records;
 mod search;
 mod sessions;
+mod start;
 mod sweep;
 mod talk;
 mod tenants;
@@ -41,7 +43,6 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
-use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -57,15 +58,15 @@ use sederunt_core::feedback::session::FeedbackSession;
 use sederunt_core::feedback::stats::Tally;
 use sederunt_core::lesson::{Lesson, LessonQuery};
 use sederunt_core::library::{Doc, DocQuery, Kind};
-use sederunt_core::live::{Delta, Hub};
+use sederunt_core::live::Delta;
 use sederunt_core::memory::vector::Vector;
 use sederunt_core::memory::{self, Memory, Owner};
 use sederunt_core::people::{Audit, FoundKey, Identity, Key, SecretHash, Share, Tenant, User};
 use sederunt_core::safety::record::CrisisRecord;
 use sederunt_core::session::query::{Page, SessionQuery};
 use sederunt_core::store::{
-    AuditLine, Change, Committed, Due, FeedbackDue, FeedbackQuery, Hit, IdemKey, MemoryQuery, Record,
-    RecordsKept, Refusal, Replay, SearchQuery, Store, VectorQuery, Vectors, Vitals,
+    AuditLine, Change, Committed, Due, FeedbackDue, FeedbackQuery, Hit, IdemKey, MemoryQuery, RecordsKept,
+    Refusal, Replay, SearchQuery, Store, VectorQuery, Vectors, Vitals,
 };
 use sederunt_core::talk::Talk;
 use sederunt_core::work::queue::{Bucket, QueueCounts, QueueItem, QueueOf};
@@ -78,16 +79,11 @@ use fault::report;
 use indexer::Dirty;
 pub use open::Place;
 use open::{Files, Side};
+use reach::no_page;
 use readers::Readers;
-use writer::{Surroundings, Writer};
-
-/// What a store is opened with.
-#[derive(Clone, Debug)]
-pub struct SqliteOptions {
-    pub place: Place,
-    pub clock: Arc<SystemClock>,
-    pub hub: Arc<Hub>,
-}
+pub use start::SqliteOptions;
+pub(crate) use start::settle;
+use writer::Writer;
 
 /// Sederunt's store in a directory, or in memory.
 #[derive(Debug)]
@@ -99,113 +95,6 @@ pub struct SqliteStore {
     dirty: Arc<Dirty>,
     annex: Arc<Annex>,
     indexer: Mutex<Option<JoinHandle<()>>>,
-}
-
-impl SqliteStore {
-    /// Opens or makes the store, brings its schema up to date, and starts its threads.
-    pub fn open(options: SqliteOptions) -> Result<Arc<Self>> {
-        let SqliteOptions { place, clock, hub } = options;
-        let files = Arc::new(Files::open(&place)?);
-        tenants::finish_removals(&mut files.threads().map_err(report)?).map_err(report)?;
-        let dirty = Arc::new(Dirty::default());
-        let annex = Arc::new(Annex::open(files.clone())?);
-        let around = Surroundings {
-            files: files.clone(),
-            clock: clock.clone(),
-            hub,
-            dirty: dirty.clone(),
-            annex: annex.clone(),
-        };
-        let writer = Arc::new(Writer::start(around)?);
-        annex.keep_up(&writer);
-        let indexer = indexer::start(files.clone(), clock.clone(), dirty.clone(), Arc::downgrade(&writer))?;
-        let readers = Readers::new(files.clone());
-        Ok(Arc::new(Self { files, clock, readers, writer, dirty, annex, indexer: Mutex::new(Some(indexer)) }))
-    }
-
-    /// Copies the store, as it is now, into a fresh directory while it stays in use. `progress` is
-    /// told pages done and pages in all.
-    pub fn backup(&self, to: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<()> {
-        self.annex.catch_up(&self.writer)?;
-        backup::back_up(&self.files, to, progress)
-    }
-
-    /// Makes a store in a fresh directory from what [`SqliteStore::backup`] wrote.
-    pub fn restore(from: &Path, to: &Path) -> Result<()> {
-        backup::restore(from, to)
-    }
-
-    /// Waits until the other files hold everything that was acknowledged before this call.
-    async fn carried_over(&self) -> Result<()> {
-        if !self.annex.is_behind() {
-            return Ok(());
-        }
-        let (annex, writer) = (self.annex.clone(), self.writer.clone());
-        tokio::task::spawn_blocking(move || annex.catch_up(&writer)).await.map_err(Error::internal)?
-    }
-
-    /// Reads something of a tenant from another file.
-    async fn beside<T: Default + Send + 'static>(
-        &self,
-        tenant: &TenantId,
-        read: impl FnOnce(&rusqlite::Connection, i64) -> rusqlite::Result<T> + Send + 'static,
-    ) -> Result<T> {
-        self.carried_over().await?;
-        self.within(tenant, read).await
-    }
-
-    /// Reads of a tenant, in one look.
-    async fn within<T: Default + Send + 'static>(
-        &self,
-        tenant: &TenantId,
-        read: impl FnOnce(&rusqlite::Connection, i64) -> rusqlite::Result<T> + Send + 'static,
-    ) -> Result<T> {
-        let tenant = tenant.clone();
-        self.readers
-            .far(move |db| {
-                let page = db.unchecked_transaction().map_err(report)?;
-                let Some(tk) = tenants::key_of(&page, &tenant).map_err(report)? else {
-                    return Ok(T::default());
-                };
-                read(&page, tk).map_err(report)
-            })
-            .await
-    }
-
-    async fn purge(
-        &self,
-        side: Side,
-        delete: impl FnOnce(&rusqlite::Connection) -> rusqlite::Result<usize> + Send + 'static,
-    ) -> Result<u64> {
-        self.carried_over().await?;
-        let done = self.annex.done_to();
-        let crossed_out: Result<()> =
-            self.writer.ask(move |ledger| Ok(errands::remove_to(ledger.db, done)?)).await;
-        crossed_out?;
-        let annex = self.annex.clone();
-        tokio::task::spawn_blocking(move || annex.purge(side, delete)).await.map_err(Error::internal)?
-    }
-
-    /// Whoever holds a crisis must learn that there is none, and it is not in the file that a commit looks into.
-    async fn check_held(&self, change: &Change) -> Result<(), Refusal> {
-        for record in &change.records {
-            let Record::HoldCrisis { id, .. } = record else { continue };
-            self.carried_over().await?;
-            let added = change
-                .records
-                .iter()
-                .any(|other| matches!(other, Record::AddCrisis(crisis) if crisis.id.to_string() == **id));
-            if !added && !self.near(|db| crises::exists(db, &change.tenant, id)).await? {
-                return Err(Error::NotFound.into());
-            }
-        }
-        Ok(())
-    }
-
-    /// Reads one thing here and now.
-    async fn near<T>(&self, read: impl FnOnce(&rusqlite::Connection) -> rusqlite::Result<T>) -> Result<T> {
-        self.readers.near(|db| read(db).map_err(report)).await
-    }
 }
 
 impl Drop for SqliteStore {
@@ -715,15 +604,4 @@ impl Store for SqliteStore {
         }
         .boxed()
     }
-}
-
-/// Carries over what a store in a directory has left for its other files. Nobody may write to it meanwhile, but it may
-/// be open.
-pub(crate) fn settle(directory: &Path) -> Result<()> {
-    Files::unlocked(directory).and_then(|files| annex::settle(&files).map_err(report))
-}
-
-/// What there is to list in a tenant that is not there.
-const fn no_page<T, C>() -> Page<T, C> {
-    Page { items: Vec::new(), next: None }
 }

@@ -8,7 +8,7 @@ use sederunt_core::store::{Change, On, Record, Refusal};
 use sederunt_core::{Conflict, Error, Timestamp};
 
 use super::fault::Trouble;
-use super::{approvals, feedback, lessons, library};
+use super::{approvals, feedback, lessons, library, talk};
 
 /// Asks everything that may refuse a record, before anything of the change is written.
 pub(super) fn check(db: &Connection, tk: i64, change: &Change) -> Result<(), Trouble<Refusal>> {
@@ -208,6 +208,7 @@ fn add_identity(db: &Connection, tk: i64, user: &UserId, identity: &Identity) ->
 fn merge(db: &Connection, tk: i64, from: &UserId, into: &UserId) -> rusqlite::Result<()> {
     library::merge(db, tk, from, into)?;
     feedback::merge(db, tk, from, into)?;
+    talk::merge(db, tk, from, into)?;
     let both = params![tk, from.as_str(), into.as_str()];
     for sql in [
         "UPDATE identities SET user_id = ?3 WHERE tk = ?1 AND user_id = ?2",

@@ -1,7 +1,7 @@
 //! What conversations have beside their rows, and which of them somebody should look at.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
-use sederunt_core::ids::{SessionId, TenantId};
+use sederunt_core::ids::{SessionId, TenantId, UserId};
 use sederunt_core::store::Due;
 use sederunt_core::talk::Talk;
 use sederunt_core::{Session, Timestamp};
@@ -25,6 +25,26 @@ pub(super) fn write(db: &Connection, tk: i64, sk: i64, talk: &Talk) -> rusqlite:
     .map(drop)
 }
 
+/// Hands the open sittings of one person over to another. Whoever looked at one of them before decides again.
+pub(super) fn merge(db: &Connection, tk: i64, from: &UserId, into: &UserId) -> rusqlite::Result<()> {
+    let open: Vec<(i64, Talk)> = db
+        .prepare_cached("SELECT sk, body FROM talks WHERE tk = ?1 AND active_at IS NOT NULL")?
+        .query_map([tk], |row| Ok((row.get(0)?, body(row, 1)?)))?
+        .collect::<rusqlite::Result<_>>()?;
+    for (sk, mut talk) in open {
+        if talk.hand_over(from, into) {
+            write(db, tk, sk, &talk)?;
+            db.prepare_cached("UPDATE session_heads SET version = version + 1 WHERE sk = ?1")?
+                .execute([sk])?;
+        }
+    }
+    Ok(())
+}
+
+fn body(row: &Row<'_>, at: usize) -> rusqlite::Result<Talk> {
+    serde_json::from_str(row.get_ref(at)?.as_str()?).map_err(unreadable)
+}
+
 pub(super) fn by_id(
     db: &Connection,
     tenant: &TenantId,
@@ -33,7 +53,7 @@ pub(super) fn by_id(
     let Some((sk, session)) = sessions::keyed_by_id(db, tenant, id)? else { return Ok(None) };
     let talk = db
         .prepare_cached("SELECT body FROM talks WHERE sk = ?1")?
-        .query_row([sk], |row| serde_json::from_str(row.get_ref(0)?.as_str()?).map_err(unreadable))
+        .query_row([sk], |row| body(row, 0))
         .optional()?;
     Ok(Some((session, talk.unwrap_or_default())))
 }

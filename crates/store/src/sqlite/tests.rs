@@ -5,12 +5,14 @@ mod annex;
 mod plans;
 mod schema;
 
+use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
 
 use sederunt_core::event::{Appended, EventType, NewEvent};
 use sederunt_core::ids::Incarnation;
 use sederunt_core::json::Json;
+use sederunt_core::live::Hub;
 use sederunt_core::session::decide::{self, OpenSession};
 use sederunt_core::session::{SessionType, SourceKind};
 use sederunt_core::store::{Fork, Guard, On, Part, Record, Update, Write};

@@ -17,6 +17,7 @@ use crate::world::World;
 
 on_both_stores!(
     an_output_waits_and_its_approval_writes_it_without_another_run,
+    a_run_that_writes_nothing_waits_for_leave_too,
     an_edit_keeps_to_what_was_staged_and_passes_the_gate_again,
     the_same_decision_stands_and_the_opposite_names_who_decided,
     only_the_assignee_or_an_owner_decides,
@@ -89,6 +90,20 @@ async fn an_output_waits_and_its_approval_writes_it_without_another_run(world: &
     assert_eq!(session.head.epoch, 1, "the agent did not run again");
     assert_eq!(entity(world, "e1").await, r#"{"n":1,"tone":"curt"}"#);
     assert!(inbox(world, &ada).await.is_empty());
+}
+
+async fn a_run_that_writes_nothing_waits_for_leave_too(world: &World) {
+    let worker = world.worker("w");
+    define_task(world, r#"{"slug":"t","name":"T","agent_slug":"eliza","requires_approval":true}"#).await;
+    for (decision, ends) in [(approve(), Status::Completed), (deny("not yet"), Status::Pending)] {
+        trigger(world, "t").await;
+        let claim = take(world, &worker).await;
+        complete(world, &worker, &claim, "null").await.unwrap();
+        let asked = inbox(world, &world.owner()).await.pop().expect("something waits");
+        assert_eq!((asked.kind, asked.body.staged.as_ref()), (Kind::Output, Some(&json("null"))));
+        decide(world, &world.owner(), &asked.id, decision).await.unwrap();
+        assert_eq!(world.session(claim.session.id.as_str()).await.head.status, ends);
+    }
 }
 
 async fn an_edit_keeps_to_what_was_staged_and_passes_the_gate_again(world: &World) {

@@ -4,6 +4,7 @@
 
 mod approvals;
 mod fences;
+mod merging;
 mod opposites;
 mod pauses;
 mod repeats;
@@ -11,6 +12,7 @@ mod rights;
 mod streams;
 mod sweeping;
 mod tasks;
+mod teaching;
 mod world;
 
 /// Makes a test of a story on each store.

@@ -11,12 +11,12 @@ use sederunt_core::json::Json;
 use sederunt_core::session::Status;
 use sederunt_core::talk::Tier;
 use sederunt_core::talk::pause::{Asking, Unmade};
-use sederunt_core::talk::turn::{Hold, OnBusy};
+use sederunt_core::talk::turn::OnBusy;
 use sederunt_core::work::run::Run;
-use sederunt_core::{CredentialId, SessionId, limits};
+use sederunt_core::{SessionId, limits};
 
 use crate::on_both_stores;
-use crate::world::World;
+use crate::world::{World, hold};
 
 on_both_stores!(
     a_turn_waits_for_leave_as_long_as_it_may_and_no_longer,
@@ -25,10 +25,6 @@ on_both_stores!(
     whoever_is_quicker_decides_stops_or_gives_up,
     a_decision_outlives_the_node_that_took_it_and_the_one_that_went_on,
 );
-
-fn hold(node: &str) -> Hold {
-    Hold { worker: "talk".into(), credential: CredentialId::stored(node), lease: limits::LEASE_DEFAULT }
-}
 
 fn asking() -> Asking {
     let call = |id: &str| Unmade { id: id.to_owned(), name: "send".to_owned() };

@@ -11,8 +11,9 @@ use sederunt_core::live::Hub;
 use sederunt_core::session::decide::OpenSession;
 use sederunt_core::session::{Session, SessionType, SourceKind, Status};
 use sederunt_core::store::IdemKey;
+use sederunt_core::talk::turn::Hold;
 use sederunt_core::work::{ClaimRequest, Claimed};
-use sederunt_core::{CredentialId, Role, SessionId, TenantId, UserId};
+use sederunt_core::{CredentialId, Role, SessionId, TenantId, UserId, limits};
 use sederunt_store::postgres::{PostgresOptions, PostgresStore};
 use sederunt_store::sqlite::{Place, SqliteOptions, SqliteStore};
 
@@ -113,14 +114,8 @@ async fn node(schema: &str, clock: &Arc<SystemClock>) -> Engine {
     let url = std::env::var("SEDERUNT_TEST_POSTGRES")
         .expect("SEDERUNT_TEST_POSTGRES is not set: run the tests by `make test` or scripts/with-postgres");
     let hub = Arc::new(Hub::default());
-    let options = PostgresOptions {
-        url,
-        schema: schema.to_owned(),
-        clock: clock.clone(),
-        hub: hub.clone(),
-        migrate: true,
-        pool_size: 6,
-    };
+    let plain = PostgresOptions::new(url, hub.clone());
+    let options = PostgresOptions { schema: schema.to_owned(), clock: clock.clone(), pool_size: 6, ..plain };
     Engine::new(PostgresStore::open(options).await.unwrap(), hub, Settings::default())
 }
 
@@ -133,6 +128,11 @@ pub fn request() -> ClaimRequest {
         lease: Duration::from_secs(30),
         wait: Duration::ZERO,
     }
+}
+
+/// What a node holds a turn by.
+pub fn hold(node: &str) -> Hold {
+    Hold { worker: "talk".into(), credential: CredentialId::stored(node), lease: limits::LEASE_DEFAULT }
 }
 
 pub fn wish(id: &str, session_type: SessionType) -> OpenSession {

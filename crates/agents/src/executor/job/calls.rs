@@ -20,7 +20,7 @@ impl Job {
         for open in open {
             let decided = resume.take_if(|resume| decides(resume, &open.call));
             if decided.is_none() && !open.begun {
-                self.call(work, &open.call).await?;
+                self.call(work, &open).await?;
             } else {
                 let came = self.calls(work).take_up(&open, decided.as_ref()).await?;
                 self.take(work, came)?;
@@ -30,12 +30,12 @@ impl Job {
     }
 
     /// Makes a call, or parks the run until a person has said something about it.
-    pub(super) async fn call(&self, work: &mut Work, call: &ToolCall) -> Step<()> {
-        if let Some(question) = asks_a_person(work, call)? {
+    pub(super) async fn call(&self, work: &mut Work, open: &Open) -> Step<()> {
+        if let Some(question) = asks_a_person(work, &open.call)? {
             let how = Settle::Yield { pause: Pause::Human { question: Some(question) }, usage: None };
             return Err(Halt::Settle(with_usage(how, work)));
         }
-        let came = self.calls(work).make(call, false).await?;
+        let came = self.calls(work).make(open, false).await?;
         self.take(work, came)
     }
 

@@ -29,6 +29,9 @@ use crate::outbound::Outbound;
 use dial::{Dial, Line};
 pub use names::offered;
 
+/// Under this name, in `_meta`, a call carries what makes a repeat the same call. Our own server takes it too.
+pub const IDEMPOTENCY_KEY: &str = "sederunt/idempotency_key";
+
 /// Characters of a tool's description; it is sent with every request.
 const DESCRIPTION_CHARS_MAX: usize = 2_000;
 
@@ -170,7 +173,7 @@ impl Tool for McpTool {
 
 fn meta(context: &CallContext) -> RequestMetaObject {
     let mut meta = RequestMetaObject::new();
-    meta.insert("sederunt/idempotency_key".to_owned(), context.idempotency_key.clone().into());
+    meta.insert(IDEMPOTENCY_KEY.to_owned(), context.idempotency_key.clone().into());
     meta.insert("sederunt/session_id".to_owned(), context.session_id.as_str().into());
     if context.confirmed {
         meta.insert("sederunt/confirmed".to_owned(), true.into());

@@ -1,5 +1,6 @@
 //! Tools inside turns: what is in the log, what later turns know, and that nothing is done twice.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use sederunt_agents::executor::kit::Means;
@@ -7,8 +8,9 @@ use sederunt_agents::talk::Progress;
 use sederunt_core::talk::turn::OnBusy;
 use tokio::sync::Semaphore;
 
-use super::world::{SEND, World, gone, id, kind, ok, tool};
-use crate::wire::{Answer, Server};
+use super::world::{SEND, World, id, kind, tool};
+use crate::ground::{gone, until};
+use crate::wire::{Answer, Server, ok};
 
 #[tokio::test]
 async fn a_turn_has_something_done_and_later_turns_know_of_it() {
@@ -57,6 +59,20 @@ async fn a_turn_that_calls_nothing_leaves_what_any_turn_leaves() {
         ]
     );
     assert_eq!(world.session().await.head.version, before + 2, "two commits");
+}
+
+#[tokio::test]
+async fn two_calls_of_one_id_with_the_same_arguments_are_two_effects() {
+    let server = Server::start(vec![ok("1"), ok("2")]).await;
+    let steps = r#"[{"call":{"name":"send","args":{"n":1}}},{"say":"Done."}]"#;
+    let world = World::new(steps, &[tool("send", &server.url("/send"), "")]).await;
+    world.model.twins.store(true, Ordering::Relaxed);
+    assert_eq!(world.say("Send it twice.").await.text, "Done.");
+    let asked = server.asked();
+    let keys: Vec<_> = asked.iter().map(|asked| asked.header("idempotency-key").unwrap()).collect();
+    assert_eq!(keys.len(), 2);
+    assert_ne!(keys[0], keys[1], "a tool that knows the key would take the second for a repeat");
+    world.requests();
 }
 
 #[tokio::test]
@@ -112,7 +128,7 @@ async fn a_stop_ends_a_turn_in_the_middle_of_a_call_and_every_call_has_a_result(
         r#"[{"call":[{"name":"send","args":{"n":1}},{"name":"send","args":{"n":2}}]},{"say":"Yes?"}]"#;
     let world = World::new(steps, &[tool("send", &server.url("/send"), "")]).await;
     let taken = world.post("Go.", OnBusy::Queue).await;
-    world.until(async || !server.asked().is_empty()).await;
+    until("the call", async || !server.asked().is_empty()).await;
     world.engine.stop(&world.me, &id(), None).await.unwrap();
     assert!(world.reply(taken).await.unwrap().stopped);
     assert_eq!(world.story().await, "call(send) call(send) outcome_unknown(send) cancelled(send) /stopped");
@@ -127,7 +143,7 @@ async fn a_message_that_steers_is_heard_at_the_next_step() {
     let world = World::new(steps, &[tool("send", &server.url("/send"), "")]).await;
     world.model.leave.forget_permits(Semaphore::MAX_PERMITS);
     let taken = world.post("Go.", OnBusy::Queue).await;
-    world.until(async || !world.model.seen.lock().unwrap().is_empty()).await;
+    until("the model is asked", async || !world.model.seen.lock().unwrap().is_empty()).await;
     world.post("Rather not.", OnBusy::Steer).await;
     world.model.leave.add_permits(2);
     assert_eq!(world.reply(taken).await.unwrap().text, "Very well.");
@@ -143,7 +159,7 @@ async fn a_call_of_a_turn_that_died_is_not_made_again_and_the_next_turn_closes_i
     let steps = r#"[{"call":{"name":"send"}},{"say":"I cannot tell."}]"#;
     let world = World::new(steps, &[tool("send", &server.url("/send"), "")]).await;
     let runtime = world.say_elsewhere("Go.");
-    world.until(async || !server.asked().is_empty()).await;
+    until("the call", async || !server.asked().is_empty()).await;
     gone(runtime).await;
     server.client_is_gone().await;
     world.clock.advance(Duration::from_secs(31));

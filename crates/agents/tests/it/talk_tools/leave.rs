@@ -17,8 +17,9 @@ use sederunt_core::store::{Change, Guard, On, Part, Update, Write};
 use sederunt_core::talk::turn::OnBusy;
 use sederunt_core::work::run::Run;
 
-use super::world::{CONFIRMED, SEND, World, asking, bodies, gone, id, json, kind, ok, said, tool};
-use crate::wire::{Answer, SOON, Server};
+use super::world::{CONFIRMED, SEND, World, asking, bodies, id, kind, said, tool};
+use crate::ground::{elsewhere, gone, json, until};
+use crate::wire::{Answer, SOON, Server, ok};
 
 #[tokio::test]
 async fn what_was_agreed_to_is_done_once_on_whichever_node_goes_on() {
@@ -84,6 +85,9 @@ async fn a_tool_may_ask_for_leave_by_itself_and_another_call_of_the_same_turn_to
     world.go_on(&world.other).await;
     let n = |n: u32| format!(r#"{{"n":{n}}}"#);
     assert_eq!(bodies(&server), [n(1), n(1), n(2), n(2)]);
+    let asked = server.asked();
+    let keys: Vec<_> = asked.iter().map(|asked| asked.header("idempotency-key").unwrap()).collect();
+    assert!(keys[0] == keys[1] && keys[2] == keys[3], "each is the same call again: {keys:?}");
     assert_eq!(
         world.story().await,
         "call(pay) call(pay) asks approve result(pay) asks approve result(pay) Paid. /answered"
@@ -185,8 +189,8 @@ async fn a_node_that_dies_while_it_does_what_was_agreed_to_leaves_talk_that_work
     let reply = world.say("Send it.").await;
     world.decide(&reply, Decision::Approve, None).await.unwrap();
     let (node, tenant) = (world.node.clone(), world.me.tenant.clone());
-    let runtime = world.elsewhere(async move { node.go_on(&tenant, &id()) });
-    world.until(async || !server.asked().is_empty()).await;
+    let runtime = elsewhere(async move { node.go_on(&tenant, &id()) });
+    until("the call", async || !server.asked().is_empty()).await;
     gone(runtime).await;
     server.client_is_gone().await;
     world.clock.advance(Duration::from_secs(31));
@@ -262,7 +266,7 @@ async fn a_conversation_that_leaves_no_trace_asks_too() {
 
 #[tokio::test]
 async fn tools_of_an_mcp_server_are_called_in_a_turn_and_ask_for_leave() {
-    let fix = crate::mcp::server(crate::mcp::stdio());
+    let fix = crate::mcp::server(crate::mcp::stdio(None));
     let means = Means { servers: BTreeMap::from([("fix".to_owned(), fix)]), ..Means::default() };
     let steps = r#"[{"call":[{"name":"fix__add","args":{"a":1,"b":2}},{"name":"fix__fail"},{"name":"fix__meta"}]},
         {"expect":"sederunt/confirmed=True","say":"Three."}]"#;

@@ -4,33 +4,32 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use futures_util::future::BoxFuture;
 use sederunt_agents::context::transcript::flaw;
 use sederunt_agents::executor::Kit;
 use sederunt_agents::executor::kit::Means;
 use sederunt_agents::model::scripted::Scripted;
-use sederunt_agents::model::{self, Heard, Message, Model, Reply as Spoken, Request};
+use sederunt_agents::model::{Heard, Message, Model, Request};
 use sederunt_agents::outbound::{Allow, Outbound};
 use sederunt_agents::talk::{Reply, Settings, Taken, Talker};
 use sederunt_core::access::Actor;
 use sederunt_core::approval::Approval;
-use sederunt_core::approval::decide::{Decide, Decision};
+use sederunt_core::approval::decide::Decision;
 use sederunt_core::clock::SystemClock;
-use sederunt_core::engine::{self, Engine, Post};
+use sederunt_core::engine::{Engine, Post};
 use sederunt_core::event::{Event, EventQuery};
 use sederunt_core::json::Json;
 use sederunt_core::library::Agent;
-use sederunt_core::live::Hub;
 use sederunt_core::session::decide::OpenSession;
 use sederunt_core::session::{MemoryMode, Session, SessionType, SourceKind, Status};
-use sederunt_core::store::Store;
 use sederunt_core::talk::Tier;
 use sederunt_core::talk::turn::OnBusy;
 use sederunt_core::{Error, SessionId, strict};
-use sederunt_store::sqlite::{Place, SqliteOptions, SqliteStore};
 use tokio::sync::Semaphore;
 
-use crate::wire::{Answer, SOON, Server};
+use crate::ground;
+use crate::ground::{elsewhere, json};
+use crate::stand_ins::Saying;
+use crate::wire::{SOON, Server};
 
 pub const MODEL: &str = "scripted:model";
 
@@ -45,11 +44,7 @@ pub struct Watched {
 }
 
 impl Model for Watched {
-    fn run<'a>(
-        &'a self,
-        request: &'a Request,
-        heard: Heard<'a>,
-    ) -> BoxFuture<'a, Result<Spoken, model::Error>> {
+    fn run<'a>(&'a self, request: &'a Request, heard: Heard<'a>) -> Saying<'a> {
         Box::pin(async move {
             self.seen.lock().unwrap().push(request.clone());
             self.leave.acquire().await.unwrap().forget();
@@ -72,14 +67,6 @@ pub struct World {
     pub other: Talker,
 }
 
-pub fn json(text: &str) -> Json {
-    Json::parse(text.as_bytes()).unwrap()
-}
-
-pub fn ok(body: &str) -> Answer {
-    Answer::status(200, "content-type: application/json\r\n", body)
-}
-
 pub fn tool(name: &str, url: &str, more: &str) -> String {
     format!(r#"{{"type":"http","name":"{name}","url":"{url}"{more}}}"#)
 }
@@ -92,13 +79,7 @@ impl World {
     }
 
     pub async fn with(steps: &str, tools: &[String], more: &str, means: Means) -> Self {
-        let (clock, hub) = (Arc::new(SystemClock::default()), Arc::new(Hub::default()));
-        let (time, heard) = (clock.clone(), hub.clone());
-        let open = move || -> sederunt_core::Result<Arc<dyn Store>> {
-            let options = SqliteOptions { place: Place::Memory, clock: time.clone(), hub: heard.clone() };
-            Ok(SqliteStore::open(options)?)
-        };
-        let engine = Engine::new(open().unwrap(), hub, engine::Settings::default()).with_private(open);
+        let (engine, clock) = ground::in_memory();
         let me = Arc::new(Actor::local(SourceKind::Api));
         let script = Scripted::parse(&format!(r#"{{"steps":{steps}}}"#)).unwrap();
         let leave = Semaphore::new(Semaphore::MAX_PERMITS);
@@ -153,19 +134,9 @@ impl World {
     /// Says something on a runtime that can be ended with everything on it.
     pub fn say_elsewhere(&self, text: &'static str) -> tokio::runtime::Runtime {
         let (talker, me) = (self.node.clone(), self.me.clone());
-        self.elsewhere(async move {
+        elsewhere(async move {
             talker.post(&me, &id(), said(text, OnBusy::Queue), None).await.unwrap();
         })
-    }
-
-    pub fn elsewhere(&self, work: impl Future<Output = ()> + Send + 'static) -> tokio::runtime::Runtime {
-        let runtime =
-            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        runtime.spawn(async move {
-            work.await;
-            std::future::pending::<()>().await;
-        });
-        runtime
     }
 
     pub async fn session(&self) -> Session {
@@ -177,14 +148,10 @@ impl World {
     }
 
     pub async fn decide(&self, reply: &Reply, decision: Decision, args: Option<&str>) -> Result<(), Error> {
-        let wish = Decide {
-            decision,
-            modified_args: args.map(json),
-            modified_output: None,
-            reason: Some("because".into()),
-            digest: None,
-        };
-        self.engine.decide(&self.me, reply.approval_id.as_ref().unwrap(), wish, None).await.map(drop)
+        self.engine
+            .decide(&self.me, reply.approval_id.as_ref().unwrap(), ground::decide(decision, args), None)
+            .await
+            .map(drop)
     }
 
     /// Lets a node go on, and waits until it has nothing left to do.
@@ -192,16 +159,6 @@ impl World {
         node.go_on(&self.me.tenant, &id());
         node.drain(SOON).await;
         assert_eq!(self.session().await.head.status, Status::Idle);
-    }
-
-    pub async fn until(&self, what: impl AsyncFn() -> bool) {
-        tokio::time::timeout(SOON, async {
-            while !what().await {
-                tokio::task::yield_now().await;
-            }
-        })
-        .await
-        .expect("it never happened");
     }
 
     pub async fn log(&self) -> Vec<Event> {
@@ -251,10 +208,6 @@ pub fn said(text: &str, on_busy: OnBusy) -> Post {
 
 pub fn bodies(server: &Server) -> Vec<String> {
     server.asked().into_iter().map(|asked| asked.body).collect()
-}
-
-pub async fn gone(runtime: tokio::runtime::Runtime) {
-    tokio::task::spawn_blocking(move || runtime.shutdown_timeout(SOON)).await.unwrap();
 }
 
 pub const SEND: &str = r#"[{"say":"Let me see.","call":{"name":"send","args":{"to":"x","text":"hi"}}},

@@ -32,12 +32,7 @@ async fn looked_at(client: &Client, schema: &str) -> Looked {
 /// The numbers, once every connection of the store is gone: that is when the last of them has reported what it did.
 async fn settled(client: &Client, schema: &str) -> Looked {
     let left = format!("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'sederunt {schema}'");
-    in_time("the end of the connections", async {
-        while count(client, &left).await > 0 {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    })
-    .await;
+    until("the end of the connections", async || count(client, &left).await == 0).await;
     looked_at(client, schema).await
 }
 

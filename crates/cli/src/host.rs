@@ -1,5 +1,7 @@
-//! Where the server of a chat is: the one that was named, the one that has the store open, or one that is started
-//! here for as long as the chat lasts. The chat itself cannot tell.
+//! Where the server of a command is that talks to one: the one that was named, the one that has the store open, or
+//! one that is started here for as long as the command lasts. The command itself cannot tell.
+
+use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, setrlimit};
 use sederunt::{Place, TenantId};
@@ -7,13 +9,35 @@ use sederunt_server::client::Client;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use crate::args::Chat;
+use crate::args::Door;
 use crate::commands::Scene;
 use crate::config::{AuthKind, StorePlace};
-use crate::exit::{Failure, Result};
+use crate::exit::{Exit, Failure, Result};
 use crate::reach::beside::{self, Holder};
 use crate::reach::connect;
 use crate::serve::{House, server_config};
+
+/// What a command wants of its server.
+#[derive(Clone, Copy, Debug)]
+pub struct Wish<'a> {
+    pub door: &'a Door,
+    /// What is incognito stays in this process, unless a server was named.
+    pub incognito: bool,
+    pub lasts: Lasts,
+}
+
+/// What becomes of open sittings when a server of our own ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lasts {
+    /// They end with it.
+    Here,
+    /// The next one goes on with them.
+    Beyond,
+}
+
+/// How long to look again while others open or leave the store at the same time.
+const PATIENCE: Duration = Duration::from_secs(3);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// A server to talk to.
 #[derive(Debug)]
@@ -30,19 +54,32 @@ struct Own {
 }
 
 impl Host {
-    /// Finds one. What is incognito stays in this process, unless a server was named.
-    pub async fn find(scene: &Scene, wish: &Chat, lingers: bool) -> Result<Self> {
+    /// Finds one. Of several that start at once, one opens the store and the others find it.
+    pub async fn find(scene: &Scene, wish: Wish<'_>) -> Result<Self> {
+        let since = Instant::now();
+        loop {
+            match Self::look(scene, wish).await {
+                Err(failure) if failure.exit() == Exit::Unavailable && since.elapsed() < PATIENCE => {
+                    tokio::time::sleep(LOOK_EVERY).await;
+                }
+                found => return found,
+            }
+        }
+    }
+
+    async fn look(scene: &Scene, wish: Wish<'_>) -> Result<Self> {
+        let Door { model, key } = wish.door;
         let global = &scene.global;
         let tenant = TenantId::parse(&global.tenant)?;
         let key = match &global.key_file {
             Some(file) => Some(beside::read_key(file)?),
-            None => wish.key.clone(),
+            None => key.clone(),
         };
         let model_refused = |url: &str| {
             Failure::usage(format!("the server at {url} has its own model")).hint("leave out --model")
         };
         if let Some(url) = &global.server {
-            if wish.model.is_some() {
+            if model.is_some() {
                 return Err(model_refused(url));
             }
             return Ok(Self { client: connect(url, key, &tenant)?, own: None });
@@ -50,31 +87,31 @@ impl Host {
         if let Some(directory) = scene.config.directory().filter(|_| !wish.incognito)
             && let Holder::Server(running) = beside::holder(directory).await
         {
-            if wish.model.is_some() {
+            if model.is_some() {
                 return Err(model_refused(&running.url));
             }
             let key = key.map_or_else(|| beside::read_key(&beside::key_path(directory)), Ok)?;
             return Ok(Self { client: connect(&running.url, Some(key), &tenant)?, own: None });
         }
-        Self::start(scene, wish.incognito, lingers).await
+        Self::start(scene, wish).await
     }
 
     /// Starts one that only we, and who may read the store's directory, can call.
-    async fn start(scene: &Scene, incognito: bool, lingers: bool) -> Result<Self> {
+    async fn start(scene: &Scene, wish: Wish<'_>) -> Result<Self> {
         let mut config = scene.config.clone();
         config.listen = "127.0.0.1:0".to_owned();
         config.auth = AuthKind::Keys;
         config.public_url = None;
         let mut tenant = TenantId::parse(&scene.global.tenant)?;
-        if incognito {
+        if wish.incognito {
             leave_no_core();
             config.store = StorePlace(Place::Memory);
             config.operator_key_file = None;
             tenant = TenantId::stored("default");
         }
         let mut server = server_config(&config)?;
-        if lingers {
-            server.finalize_max = std::time::Duration::ZERO;
+        if wish.lasts == Lasts::Beyond {
+            server.finalize_max = Duration::ZERO;
         }
         let house = House::open(&config, server).await?;
         let client = connect(&house.url, Some(house.key.clone()), &tenant)?;
@@ -83,6 +120,11 @@ impl Host {
             let _ = stopped.await;
         }));
         Ok(Self { client, own: Some(Own { stop, serving }) })
+    }
+
+    /// Whether it lives in this process.
+    pub fn is_ours(&self) -> bool {
+        self.own.is_some()
     }
 
     /// Lets go of it; a server of our own ends in order.

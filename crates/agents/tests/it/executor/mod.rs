@@ -1,0 +1,10 @@
+//! Runs from trigger to settlement, with scripted models, tools on loopback and a real store: what they leave in
+//! the log, and that nothing happens twice or without leave.
+
+mod crashes;
+mod leave;
+mod limits;
+mod runs;
+mod world;
+
+pub use world::World;

@@ -1,0 +1,140 @@
+//! A store with scripted agents on it, tasks to trigger, and an executor to run them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sederunt_agents::executor::kit::Means;
+use sederunt_agents::executor::{Executor, Kit, Settings};
+use sederunt_agents::model::Model;
+use sederunt_agents::model::price::{Price, Prices};
+use sederunt_agents::model::scripted::Scripted;
+use sederunt_agents::outbound::{Allow, Outbound};
+use sederunt_core::access::Actor;
+use sederunt_core::approval::decide::Decision;
+use sederunt_core::approval::{Approval, ApprovalQuery, State};
+use sederunt_core::clock::SystemClock;
+use sederunt_core::engine::Engine;
+use sederunt_core::event::{Event, EventQuery};
+use sederunt_core::json::Json;
+use sederunt_core::library::{Agent, Task};
+use sederunt_core::session::{Session, SourceKind, Status};
+use sederunt_core::{SessionId, strict};
+
+use crate::ground;
+use crate::ground::{json, until};
+
+pub const LEASE: Duration = Duration::from_secs(30);
+
+pub struct World {
+    pub engine: Engine,
+    pub clock: Arc<SystemClock>,
+    pub owner: Arc<Actor>,
+    pub scripts: BTreeMap<String, Arc<dyn Model>>,
+}
+
+impl World {
+    pub fn new() -> Self {
+        let (engine, clock) = ground::in_memory();
+        Self { engine, clock, owner: Arc::new(Actor::local(SourceKind::Api)), scripts: BTreeMap::new() }
+    }
+
+    /// A model that says these steps.
+    pub fn script(&mut self, name: &str, steps: &str) {
+        let script = Scripted::parse(&format!(r#"{{"steps":{steps}}}"#)).unwrap();
+        self.scripts.insert(format!("scripted:{name}"), Arc::new(script));
+    }
+
+    /// An agent of a script's name, with these tools.
+    pub async fn agent(&self, name: &str, tools: &str) {
+        let text = format!(
+            r#"{{"slug":"{name}","name":"{name}","instructions":"Do it.","model":"scripted:{name}","tools":{tools}}}"#
+        );
+        let agent: Agent = strict::read(json(&text).as_str()).unwrap();
+        self.engine.define(&self.owner, None, agent, None).await.unwrap();
+    }
+
+    /// A task of that agent, with further fields, triggered once.
+    pub async fn trigger(&self, agent: &str, more: &str) -> SessionId {
+        let text = format!(r#"{{"slug":"t-{agent}","name":"The task","agent_slug":"{agent}"{more}}}"#);
+        let task: Task = strict::read(json(&text).as_str()).unwrap();
+        let task = self.engine.define(&self.owner, None, task, None).await.unwrap();
+        self.engine.trigger(&self.owner, &task.id, None, None).await.unwrap().id
+    }
+
+    pub fn executor(&self, lease: Duration) -> Executor {
+        let allow = Allow::parse(["127.0.0.1"]).unwrap();
+        let mut kit = Kit::plain(Outbound::new(allow).unwrap());
+        kit.named = self.scripts.clone();
+        kit.prices = Prices::new([(
+            "scripted:*".to_owned(),
+            Price { input_micros: 1_000_000, output_micros: 2_000_000, cached_micros: None },
+        )]);
+        kit.means.insert(self.owner.tenant.clone(), Means::default());
+        let settings = Settings { worker: "executor".into(), runs_max: 4, lease };
+        Executor::new(self.engine.clone(), Arc::new(kit), settings)
+    }
+
+    /// Runs what is pending, one after the other, until nothing is.
+    pub async fn work(&self) {
+        self.work_as(&self.executor(LEASE)).await;
+    }
+
+    pub async fn work_as(&self, executor: &Executor) {
+        let actor = Arc::new(executor.actor(self.owner.tenant.clone()));
+        while let Some(claimed) = executor.take(&actor, 1).await.unwrap().pop() {
+            executor.run(&actor, claimed).await;
+        }
+    }
+
+    pub async fn session(&self, id: &SessionId) -> Session {
+        self.engine.session(&self.owner, id).await.unwrap()
+    }
+
+    pub async fn log(&self, id: &SessionId) -> Vec<Event> {
+        let query = EventQuery { limit: 1000, ..EventQuery::default() };
+        self.engine.read(&self.owner, id, query).await.unwrap().events
+    }
+
+    /// The agent's and tools' part of a log, in short.
+    pub async fn story(&self, id: &SessionId) -> String {
+        let events = self.log(id).await;
+        let told = events.iter().filter(|event| {
+            event.kind.as_str().starts_with("agent.") || event.kind.as_str() == "session.error"
+        });
+        let words = told.map(|event| {
+            let metadata = event.metadata.as_ref().map(Json::value).unwrap_or_default();
+            let name = metadata.get("tool_name").or(metadata.get("code"));
+            let what = name.and_then(|name| name.as_str()).map(str::to_owned).or(event.text());
+            let outcome = metadata.get("outcome").and_then(|outcome| outcome.as_str());
+            let kind = event.kind.as_str().split('.').next_back().unwrap();
+            format!(
+                "{kind}({}{})",
+                what.unwrap_or_default(),
+                outcome.map(|o| format!(": {o}")).unwrap_or_default()
+            )
+        });
+        words.collect::<Vec<_>>().join(" ")
+    }
+
+    pub async fn asked(&self) -> Approval {
+        let query = ApprovalQuery { state: Some(State::Pending), limit: 10, ..ApprovalQuery::default() };
+        self.engine.approvals(&self.owner, false, query).await.unwrap().items.pop().expect("something waits")
+    }
+
+    pub async fn decide(&self, decision: Decision, args: Option<&str>) {
+        self.engine
+            .decide(&self.owner, &self.asked().await.id, ground::decide(decision, args), None)
+            .await
+            .unwrap();
+    }
+
+    pub async fn until(&self, id: &SessionId, status: Status) -> Session {
+        until(status.as_str(), async || self.session(id).await.head.status == status).await;
+        self.session(id).await
+    }
+}
+
+pub fn tool(name: &str, url: &str, more: &str) -> String {
+    format!(r#"[{{"type":"http","name":"{name}","url":"{url}"{more}}}]"#)
+}

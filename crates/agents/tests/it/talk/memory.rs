@@ -1,0 +1,150 @@
+//! What is kept of talk: at once, at the end, for whom, and what is forgotten or never kept.
+
+use sederunt_core::engine::NewUser;
+use sederunt_core::memory::Kind;
+use sederunt_core::session::MemoryMode;
+use sederunt_core::talk::turn::OnBusy;
+use sederunt_core::{SessionId, UserId};
+
+use super::world::{World, post};
+
+#[tokio::test]
+async fn what_somebody_asks_to_be_remembered_follows_the_user_and_not_the_thread() {
+    let world = World::new();
+    world.say_as("s1", "Remember that my sister is called Mona", Some("alice")).await.unwrap();
+    assert_eq!(world.remembered("s1", Some("alice"), Kind::Fact).await.len(), 1);
+    assert!(world.remembered("s1", None, Kind::Fact).await.is_empty());
+    let known = world.say_as("s2", "What do you know about me?", Some("alice")).await.unwrap();
+    assert!(known.text.contains("Mona"), "{}", known.text);
+    let nothing = world.say("s3", "What do you know about me?").await;
+    assert!(!nothing.text.contains("Mona"), "{}", nothing.text);
+}
+
+#[tokio::test]
+async fn forgetting_in_talk_takes_a_confirming_turn() {
+    let world = World::new();
+    world.say("t", "Remember that my sister is called Mona").await;
+    let asked = world.say("t", "Forget that my sister is called Mona").await;
+    assert_eq!((asked.kind.as_str(), asked.text.contains('?')), ("memory", true), "{}", asked.text);
+    assert_eq!(world.remembered("t", None, Kind::Fact).await.len(), 1);
+    world.say("t", "Tell me something else").await;
+    world.say("t", "yes").await;
+    assert_eq!(world.remembered("t", None, Kind::Fact).await.len(), 1, "a yes to something else deleted it");
+    world.say("t", "Forget that my sister is called Mona").await;
+    world.say("t", "yes").await;
+    assert!(world.remembered("t", None, Kind::Fact).await.is_empty());
+}
+
+#[tokio::test]
+async fn everything_is_forgotten_after_a_second_word_and_nothing_of_anybody_else() {
+    let world = World::new();
+    for user in ["ada", "ben"] {
+        let thread = format!("of-{user}");
+        for text in
+            ["Remember that my sister is called Mona", "Always answer briefly", "Always answer briefly"]
+        {
+            world.say_as(&thread, text, Some(user)).await.unwrap();
+        }
+        world.end(&thread, None).await;
+        world.say_as(&thread, "I live in Graz", Some(user)).await.unwrap();
+    }
+    let kept = async |user: &str| {
+        let owner = world.engine.memory_owner(&world.me, None, Some(user)).await.unwrap();
+        let status = world.engine.memory_status(&world.me, &owner, None).await.unwrap();
+        (status.facts, status.arcs, status.rules)
+    };
+    let say = async |text: &str| world.say_as("of-ada", text, Some("ada")).await.unwrap().text;
+    assert_eq!(kept("ada").await, (1, 1, 1));
+    let asked = say("Please forget everything").await;
+    for part in ["1 fact", "1 earlier sitting", "1 rule", "1 thing of this sitting"] {
+        assert!(asked.contains(part), "{asked}");
+    }
+    say("What a day").await;
+    say("yes").await;
+    assert_eq!(kept("ada").await, (1, 1, 1), "a yes to something else");
+    say("Please forget everything").await;
+    assert!(say("yes").await.contains("is deleted"));
+    assert_eq!((kept("ada").await, kept("ben").await), ((0, 0, 0), (1, 1, 1)));
+    let standing = world.engine.standing(&world.me, &SessionId::stored("of-ada")).await.unwrap();
+    assert!(standing.talk.sitting.unwrap().buffer.candidates.is_empty());
+    assert!(say("Forget everything").await.contains("nothing"), "there is nothing left");
+    world.end("of-ada", None).await;
+    assert_eq!(kept("ada").await, (0, 0, 0), "and its end brings nothing back");
+}
+
+#[tokio::test]
+async fn what_was_said_often_enough_is_kept_at_the_end_with_where_it_was_said() {
+    let world = World::new();
+    let first = world.say("t", "I live in Graz").await;
+    world.say("t", "It rains a lot. I live in Graz.").await;
+    world.end("t", None).await;
+    let owner = world.engine.memory_owner(&world.me, Some(&SessionId::stored("t")), None).await.unwrap();
+    let facts = world.engine.memories(&world.me, &owner, Kind::Fact, None, 10).await.unwrap().items;
+    assert_eq!(facts.len(), 1, "{facts:?}");
+    let fact = facts[0].fact().unwrap();
+    assert_eq!(fact.object, "Graz");
+    let asked = world
+        .log("t")
+        .await
+        .iter()
+        .find(|event| event.sequence < first.sequence && event.kind.as_str() == "user.message")
+        .unwrap()
+        .sequence;
+    assert!(fact.sources[0].sequences.contains(&asked), "{fact:?}");
+    world.say("t", "What do you know about me?").await;
+    world.say("t", "Is it raining in Graz?").await;
+    let injected =
+        world.log("t").await.into_iter().any(|event| event.kind.as_str() == "session.context_injected");
+    assert!(injected, "what entered the prompt is not in the log");
+}
+
+#[tokio::test]
+async fn what_somebody_said_before_two_users_became_one_is_kept_for_the_one() {
+    let world = World::new();
+    for user in ["ada", "ben"] {
+        let new = NewUser { id: Some(user.to_owned()), ..NewUser::default() };
+        world.engine.create_user(&world.me, new, None).await.unwrap();
+    }
+    for text in ["I live in Graz", "It rains a lot. I live in Graz."] {
+        world.say_as("t", text, Some("ada")).await.unwrap();
+    }
+    let (ada, ben) = (UserId::stored("ada"), UserId::stored("ben"));
+    world.engine.merge_users(&world.me, &ada, &ben, None).await.unwrap();
+    world.end("t", None).await;
+    for kind in [Kind::Fact, Kind::Arc] {
+        assert_eq!(world.remembered("t", Some("ben"), kind).await.len(), 1, "{kind:?}");
+        assert_eq!(world.remembered("t", Some("ada"), kind).await, [""; 0], "{kind:?}");
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_kept_of_a_sitting_in_which_somebody_said_so() {
+    let world = World::new();
+    world.say("t", "I live in Graz").await;
+    world.say("t", "Don't save this").await;
+    world.say("t", "I live in Graz").await;
+    world.end("t", None).await;
+    for kind in [Kind::Fact, Kind::Arc] {
+        assert_eq!(world.remembered("t", None, kind).await, [""; 0], "{kind:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_incognito_conversation_works_and_is_in_no_list() {
+    let world = World::new();
+    let id = world.talker.open(&world.me, "secret", Some(MemoryMode::Incognito)).await.unwrap();
+    let taken = world
+        .talker
+        .post(&world.me, &id, post("Remember that I live in Graz", OnBusy::Queue, Some("alice")), None)
+        .await
+        .unwrap();
+    world.reply(taken).await.unwrap();
+    assert_eq!(world.remembered("secret", None, Kind::Fact).await.len(), 1);
+    let alice = world.engine.memory_owner(&world.me, None, Some("alice")).await.unwrap();
+    assert!(world.engine.memories(&world.me, &alice, Kind::Fact, None, 10).await.unwrap().items.is_empty());
+    let query =
+        sederunt_core::session::query::SessionQuery::of(sederunt_core::session::query::Types::All, 10);
+    assert!(world.engine.sessions(&world.me, query).await.unwrap().items.is_empty());
+    let other = world.talker.open(&world.me, "secret", Some(MemoryMode::Local)).await.unwrap_err();
+    assert_eq!(other.code(), "type_mismatch");
+}

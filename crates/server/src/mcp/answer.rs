@@ -1,0 +1,59 @@
+//! What callers are told: results, refusals as results of a tool, and errors of the protocol.
+
+use axum::body::Body;
+use axum::response::Response;
+use http::{StatusCode, header};
+use rmcp::model::{CallToolResult, ContentBlock, ErrorData, JsonRpcError};
+use sederunt_core::Error;
+use serde_json::json;
+
+use super::tool::Given;
+use crate::http::error::Refused;
+use crate::http::request_id::RequestId;
+
+/// What a tool found or did.
+pub fn given(Given { value, text }: Given) -> CallToolResult {
+    let mut result = CallToolResult::success(vec![ContentBlock::text(text)]);
+    result.structured_content = Some(value);
+    result
+}
+
+/// What a tool was refused: for programs the envelope of HTTP, for the model the sentence.
+pub fn refused(error: Error, request_id: &RequestId) -> CallToolResult {
+    let refused = Refused::from(error);
+    refused.log(request_id.as_str(), super::PATH);
+    let mut result = CallToolResult::error(vec![ContentBlock::text(refused.message())]);
+    result.structured_content = Some(json!(refused.body(request_id.as_str())));
+    result
+}
+
+/// What a resource was refused. Resources have no results of their own for that.
+pub fn refusal(error: Error, request_id: &RequestId) -> ErrorData {
+    let refused = Refused::from(error);
+    refused.log(request_id.as_str(), super::PATH);
+    let (message, data) = (refused.message(), Some(json!(refused.body(request_id.as_str()))));
+    let Refused::Core(error) = refused else { return ErrorData::internal_error(message, data) };
+    match error {
+        Error::NotFound => ErrorData::resource_not_found(message, data),
+        Error::Invalid { .. } | Error::BadJson(_) | Error::TooLarge { .. } | Error::IdempotencyMismatch => {
+            ErrorData::invalid_params(message, data)
+        }
+        Error::Denied(_)
+        | Error::Unauthenticated(_)
+        | Error::Conflict(_)
+        | Error::OutputInvalid { .. }
+        | Error::HardBlocked { .. } => ErrorData::invalid_request(message, data),
+        Error::RateLimited(_) | Error::Unavailable(_) | Error::Internal(_) => {
+            ErrorData::internal_error(message, data)
+        }
+    }
+}
+
+/// The answer to a body that holds no message.
+pub fn unreadable(error: ErrorData) -> Response {
+    let body = serde_json::to_vec(&JsonRpcError::new(None, error)).unwrap_or_default();
+    let mut response = Response::new(Body::from(body));
+    *response.status_mut() = StatusCode::BAD_REQUEST;
+    response.headers_mut().insert(header::CONTENT_TYPE, crate::http::JSON);
+    response
+}

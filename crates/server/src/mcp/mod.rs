@@ -1,0 +1,121 @@
+//! The MCP surface, at `/mcp`: tools and resources over the same engine as every other surface.
+//!
+//! A request stands alone: the gate has let it in and says who calls, the tool calls the engine, and
+//! nothing of it is remembered. That is what the protocol asks for since 2026-07-28, and what it allows
+//! before: clients of the older versions introduce themselves and get no session. So any node answers any
+//! request, a restart forgets nothing, and nothing is keyed on `Mcp-Session-Id`.
+//!
+//! What the product refuses is a tool's answer ([`answer`]); the protocol's own errors are for what is no
+//! request of it. Tools are listed in [`tool`], one file for each group of them.
+
+mod answer;
+mod feedback;
+mod handler;
+mod lessons;
+mod resources;
+mod schema;
+mod tasks;
+mod tool;
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::response::{IntoResponse, Response};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use rmcp::model::ErrorData;
+use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
+use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
+use sederunt_core::{Error, limits};
+
+use self::handler::Handler;
+use crate::http::App;
+use crate::http::body::Text;
+use crate::http::error::Refused;
+
+pub const PATH: &str = "/mcp";
+
+/// The surface.
+#[derive(Clone)]
+pub struct Mcp {
+    app: App,
+    service: StreamableHttpService<Handler, NeverSessionManager>,
+}
+
+impl Mcp {
+    pub fn new(app: App) -> Self {
+        // The gate knows who may call, and by which name; the SDK would ask again, and know less.
+        let config = StreamableHttpServerConfig::default()
+            .with_legacy_session_mode(false)
+            .with_json_response(true)
+            .with_sse_keep_alive(None)
+            .with_max_request_body_bytes(limits::BODY_BYTES_MAX)
+            .disable_allowed_hosts()
+            .disable_allowed_origins();
+        let handler = Handler { app: app.clone() };
+        let service = StreamableHttpService::new(
+            move || Ok(handler.clone()),
+            Arc::new(NeverSessionManager::default()),
+            config,
+        );
+        Self { app, service }
+    }
+
+    /// Answers one request that the gate has let in.
+    pub async fn answer(self, request: Request) -> Response {
+        if let Err(refused) = self.check_origin(request.headers()) {
+            return Refused::from(refused).into_response();
+        }
+        let (parts, body) = request.into_parts();
+        let text = match Text::read(&parts, body).await {
+            Ok(text) => text.text,
+            Err(Refused::Core(Error::BadJson(why))) => {
+                return answer::unreadable(ErrorData::parse_error(why, None));
+            }
+            Err(refused @ Refused::Core(Error::Invalid { .. })) => {
+                return answer::unreadable(ErrorData::invalid_request(refused.message(), None));
+            }
+            Err(refused) => return refused.into_response(),
+        };
+        let answered = self.service.handle(Request::from_parts(parts, Body::from(text))).await;
+        if answered.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
+            // It is JSON, as was seen above; it is no message of the protocol.
+            return answer::unreadable(ErrorData::invalid_request(
+                "the body is no JSON-RPC message of MCP", None,
+            ));
+        }
+        answered.map(Body::new)
+    }
+
+    /// Refuses pages of other sites. On a server without authentication the gate has done so.
+    fn check_origin(&self, headers: &HeaderMap) -> Result<(), Error> {
+        let own = |origin: &HeaderValue| origin.as_bytes() == origin_of(&self.app.about.base_url).as_bytes();
+        if self.app.local.is_some() || headers.get_all(header::ORIGIN).iter().all(own) {
+            return Ok(());
+        }
+        Err(Error::denied("`Origin` is another site; this server takes calls from its own pages"))
+    }
+}
+
+/// The scheme and authority of a base URL.
+fn origin_of(url: &str) -> &str {
+    let authority = url.find("://").map_or(0, |at| at + 3);
+    url[authority..].find('/').map_or(url, |path| &url[..authority + path])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_origin_is_scheme_and_authority() {
+        let table = [
+            ("https://sessions.example", "https://sessions.example"),
+            ("https://sessions.example/below/it", "https://sessions.example"),
+            ("http://127.0.0.1:7070", "http://127.0.0.1:7070"),
+        ];
+        for (url, origin) in table {
+            assert_eq!(origin_of(url), origin);
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Tools about work: where a task stands, and a failed run once more.
+
+use sederunt_core::{Error, SessionId};
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use super::tool::{Draft, Effect, Tool, shown};
+use crate::http::wire::session::Session;
+use crate::http::wire::task::TaskStanding;
+
+pub fn tools() -> [Tool; 2] {
+    [get_task_status(), retry_session()]
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct TaskNamed {
+    /// The task's id or slug.
+    task_id: String,
+}
+
+fn get_task_status() -> Tool {
+    Draft::new(
+        "getTaskStatus",
+        "Where a task stands",
+        "Says where a task's newest run stands: its session and status, how long it took or has been running, what \
+         went wrong, and its newest events, oldest first. `session` is null before the first run.",
+        Effect::Reads,
+    )
+    .gives::<TaskStanding>()
+    .does(|asked, TaskNamed { task_id }| {
+        Box::pin(async move {
+            shown(TaskStanding::from(asked.engine().task_standing(asked.actor(), &task_id).await?))
+        })
+    })
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct SessionNamed {
+    /// The session's id.
+    session_id: String,
+}
+
+fn retry_session() -> Tool {
+    Draft::new(
+        "retrySession",
+        "Run a failed session again",
+        "Makes a new session that does the work of one that failed, expired or was abandoned, and answers with it; \
+         its `retry_of` names the old one. A step of a larger run starts that run anew and keeps what was finished.",
+        Effect::Adds,
+    )
+    .gives::<Session>()
+    .does(|asked, SessionNamed { session_id }| {
+        Box::pin(async move {
+            let id = SessionId::parse(&session_id).map_err(|_| Error::NotFound)?;
+            shown(Session::from(asked.engine().retry(asked.actor(), &id, asked.key).await?))
+        })
+    })
+}

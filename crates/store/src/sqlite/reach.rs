@@ -1,0 +1,92 @@
+//! How the handle reaches what it holds: one thing here and now, a page of another file once it holds what was
+//! acknowledged, and the end of what has been kept long enough.
+
+use sederunt_core::session::query::Page;
+use sederunt_core::store::{Change, Record, Refusal};
+use sederunt_core::{Error, Result, TenantId};
+
+use super::fault::report;
+use super::open::Side;
+use super::{SqliteStore, crises, errands, tenants};
+
+impl SqliteStore {
+    /// Waits until the other files hold everything that was acknowledged before this call.
+    pub(super) async fn carried_over(&self) -> Result<()> {
+        if !self.annex.is_behind() {
+            return Ok(());
+        }
+        let (annex, writer) = (self.annex.clone(), self.writer.clone());
+        tokio::task::spawn_blocking(move || annex.catch_up(&writer)).await.map_err(Error::internal)?
+    }
+
+    /// Reads something of a tenant from another file.
+    pub(super) async fn beside<T: Default + Send + 'static>(
+        &self,
+        tenant: &TenantId,
+        read: impl FnOnce(&rusqlite::Connection, i64) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T> {
+        self.carried_over().await?;
+        self.within(tenant, read).await
+    }
+
+    /// Reads of a tenant, in one look.
+    pub(super) async fn within<T: Default + Send + 'static>(
+        &self,
+        tenant: &TenantId,
+        read: impl FnOnce(&rusqlite::Connection, i64) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let tenant = tenant.clone();
+        self.readers
+            .far(move |db| {
+                let page = db.unchecked_transaction().map_err(report)?;
+                let Some(tk) = tenants::key_of(&page, &tenant).map_err(report)? else {
+                    return Ok(T::default());
+                };
+                read(&page, tk).map_err(report)
+            })
+            .await
+    }
+
+    pub(super) async fn purge(
+        &self,
+        side: Side,
+        delete: impl FnOnce(&rusqlite::Connection) -> rusqlite::Result<usize> + Send + 'static,
+    ) -> Result<u64> {
+        self.carried_over().await?;
+        let done = self.annex.done_to();
+        let crossed_out: Result<()> =
+            self.writer.ask(move |ledger| Ok(errands::remove_to(ledger.db, done)?)).await;
+        crossed_out?;
+        let annex = self.annex.clone();
+        tokio::task::spawn_blocking(move || annex.purge(side, delete)).await.map_err(Error::internal)?
+    }
+
+    /// Whoever holds a crisis must learn that there is none, and it is not in the file that a commit looks into.
+    pub(super) async fn check_held(&self, change: &Change) -> Result<(), Refusal> {
+        for record in &change.records {
+            let Record::HoldCrisis { id, .. } = record else { continue };
+            self.carried_over().await?;
+            let added = change
+                .records
+                .iter()
+                .any(|other| matches!(other, Record::AddCrisis(crisis) if crisis.id.to_string() == **id));
+            if !added && !self.near(|db| crises::exists(db, &change.tenant, id)).await? {
+                return Err(Error::NotFound.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads one thing here and now.
+    pub(super) async fn near<T>(
+        &self,
+        read: impl FnOnce(&rusqlite::Connection) -> rusqlite::Result<T>,
+    ) -> Result<T> {
+        self.readers.near(|db| read(db).map_err(report)).await
+    }
+}
+
+/// What there is to list in a tenant that is not there.
+pub(super) const fn no_page<T, C>() -> Page<T, C> {
+    Page { items: Vec::new(), next: None }
+}

@@ -1,0 +1,66 @@
+//! A store begins, is copied, and is made from a copy.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use sederunt_core::Result;
+use sederunt_core::clock::SystemClock;
+use sederunt_core::live::Hub;
+
+use super::annex::{self, Annex};
+use super::fault::report;
+use super::indexer::{self, Dirty};
+use super::open::{Files, Place};
+use super::readers::Readers;
+use super::writer::{Surroundings, Writer};
+use super::{SqliteStore, backup, tenants};
+
+/// What a store is opened with.
+#[derive(Clone, Debug)]
+pub struct SqliteOptions {
+    pub place: Place,
+    pub clock: Arc<SystemClock>,
+    pub hub: Arc<Hub>,
+}
+
+impl SqliteStore {
+    /// Opens or makes the store, brings its schema up to date, and starts its threads.
+    pub fn open(options: SqliteOptions) -> Result<Arc<Self>> {
+        let SqliteOptions { place, clock, hub } = options;
+        let files = Arc::new(Files::open(&place)?);
+        tenants::finish_removals(&mut files.threads().map_err(report)?).map_err(report)?;
+        let dirty = Arc::new(Dirty::default());
+        let annex = Arc::new(Annex::open(files.clone())?);
+        let around = Surroundings {
+            files: files.clone(),
+            clock: clock.clone(),
+            hub,
+            dirty: dirty.clone(),
+            annex: annex.clone(),
+        };
+        let writer = Arc::new(Writer::start(around)?);
+        annex.keep_up(&writer);
+        let indexer = indexer::start(files.clone(), clock.clone(), dirty.clone(), Arc::downgrade(&writer))?;
+        let readers = Readers::new(files.clone());
+        Ok(Arc::new(Self { files, clock, readers, writer, dirty, annex, indexer: Mutex::new(Some(indexer)) }))
+    }
+
+    /// Copies the store, as it is now, into a fresh directory while it stays in use. `progress` is
+    /// told pages done and pages in all.
+    pub fn backup(&self, to: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<()> {
+        self.annex.catch_up(&self.writer)?;
+        backup::back_up(&self.files, to, progress)
+    }
+
+    /// Makes a store in a fresh directory from what [`SqliteStore::backup`] wrote.
+    pub fn restore(from: &Path, to: &Path) -> Result<()> {
+        backup::restore(from, to)
+    }
+}
+
+/// Carries over what a store in a directory has left for its other files. Nobody may write to it meanwhile, but it may
+/// be open.
+pub(crate) fn settle(directory: &Path) -> Result<()> {
+    Files::unlocked(directory).and_then(|files| annex::settle(&files).map_err(report))
+}
