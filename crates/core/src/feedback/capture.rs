@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::secret;
+use super::{Label, secret};
 use crate::access::{Actor, Role};
 use crate::error::{Error, Result};
 use crate::ids::{SessionId, UserId, check_text};
@@ -41,6 +41,26 @@ pub struct Capture {
     pub guardrails: Guardrails,
     pub session: Option<SessionId>,
     pub sequences: Vec<u64>,
+}
+
+impl Capture {
+    /// What somebody says about a conversation beside a rating of it: a feedback of its own, which knows nothing of the
+    /// rating. A blank comment is none; a rating that was skipped has nothing to say.
+    pub fn beside(label: Label, comment: String, session: SessionId) -> Result<Option<Self>> {
+        check_text("comment", &comment, limits::FEEDBACK_TEXT_CHARS_MAX)?;
+        if comment.trim().is_empty() {
+            return Ok(None);
+        }
+        let signal = match label {
+            Label::Positive => Signal::Up,
+            Label::Negative => Signal::Down,
+            Label::Skip => {
+                return Err(Error::invalid("comment", "goes with positive or negative, and not with skip"));
+            }
+        };
+        let words = Words { context: Some(comment), ..Words::default() };
+        Ok(Some(Self { signal: Some(signal), words, session: Some(session), ..Self::default() }))
+    }
 }
 
 /// The words of a feedback.
@@ -381,6 +401,22 @@ mod tests {
         ));
         let low = vec![Score { criterion: "style".into(), score: 2.0, evidence: None, judge: None }];
         assert!(matches!(judged(Capture { rubric: low, ..up(context) }), Judged::Vague(..)));
+    }
+
+    #[test]
+    fn a_comment_beside_a_rating_is_a_feedback_of_its_own() {
+        let beside = |label, comment: &str| Capture::beside(label, comment.into(), SessionId::stored("s"));
+        for (label, signal) in [(Label::Positive, Signal::Up), (Label::Negative, Signal::Down)] {
+            let wish = beside(label, "answers are too long").unwrap().unwrap();
+            let words = Words { context: Some("answers are too long".into()), ..Words::default() };
+            let session = Some(SessionId::stored("s"));
+            assert_eq!(wish, Capture { signal: Some(signal), words, session, ..Capture::default() });
+        }
+        assert!(beside(Label::Skip, "answers are too long").is_err());
+        assert!(beside(Label::Positive, &"x".repeat(limits::FEEDBACK_TEXT_CHARS_MAX + 1)).is_err());
+        for label in Label::ALL {
+            assert_eq!(beside(*label, " ").unwrap(), None);
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod issuer;
 
 mod approvals;
 mod bad_input;
+mod comments;
 mod crises;
 mod events;
 mod feedback;

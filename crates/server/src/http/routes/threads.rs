@@ -4,6 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use sederunt_agents::talk::end::EndWish;
 use sederunt_core::access::Verb;
+use sederunt_core::feedback::capture::Capture;
 use sederunt_core::feedback::{Rate, RatingSource};
 use sederunt_core::session::SessionType;
 use sederunt_core::session::query::{ListCursor, SessionQuery, Types};
@@ -14,9 +15,10 @@ use super::messages::{UpTo, UpToAsked};
 use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::body::{Input, Text};
-use crate::http::error::Result;
+use crate::http::error::{Refused, Result};
 use crate::http::path::At;
 use crate::http::query::{Ask, Asked, Pairs};
+use crate::http::wire::feedback::CaptureDone;
 use crate::http::wire::thread::{
     EndDone, EndRequest, History, RateDone, RateRequest, ThreadList, ThreadState, ThreadStatus, check_mode,
 };
@@ -212,7 +214,7 @@ pub async fn end(
 /// Rate a sitting that has ended
 ///
 /// The one that ended last, or else the one that is open. The first rating stands. Before any sitting
-/// has ended it is 409 `nothing_ended`.
+/// has ended it is 409 `nothing_ended`. A comment is given as feedback on the conversation, apart from the rating.
 #[utoipa::path(
     post, path = "/api/threads/{id}/feedback", operation_id = "rate_sitting", tag = "talk",
     params(("id" = String, Path, description = "The conversation")), request_body = RateRequest,
@@ -225,13 +227,28 @@ pub async fn rate(
     input: Input<RateRequest>,
 ) -> Result<Json<RateDone>> {
     let asked = input.body;
+    let label = asked.feedback.into();
+    let comment = match asked.comment {
+        Some(comment) => Capture::beside(label, comment, id.clone())?,
+        None => None,
+    };
     let (session, _) = app.engine.conversation(&caller.actor, Verb::Write, &id).await?;
     check_mode(&session, asked.memory_mode)?;
     let rate = Rate {
-        label: asked.feedback.into(),
+        label,
         source: asked.source.map_or(RatingSource::ApiEnd, Into::into),
         modality: asked.modality.map(Into::into).unwrap_or_default(),
     };
     let recorded = app.engine.rate_ended(&caller.actor, &id, rate).await?;
-    Ok(Json(RateDone { recorded }))
+    let follow_up = match comment {
+        Some(wish) => Some(match app.engine.capture_feedback(&caller.actor, wish, input.key).await {
+            Ok(captured) => captured.into(),
+            Err(error) => {
+                tracing::warn!(target: "sederunt::feedback", code = error.code(), %error, "a comment was not taken");
+                CaptureDone::refused(Refused::from(error).message())
+            }
+        }),
+        None => None,
+    };
+    Ok(Json(RateDone { recorded, follow_up }))
 }

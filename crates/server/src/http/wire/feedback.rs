@@ -161,10 +161,10 @@ impl TryFrom<CaptureRequest> for Capture {
 }
 
 /// What came of a thumb: `accepted`, `clarification_required` (kept as a thumb, and asked back about) or `blocked` (it
-/// carries a secret; nothing was kept).
+/// carries a secret; nothing was kept). Beside a rating also `refused`: it could not be taken, the rating stands.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct CaptureDone {
-    #[schema(pattern = "^(accepted|clarification_required|blocked)$")]
+    #[schema(pattern = "^(accepted|clarification_required|blocked|refused)$")]
     pub status: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub feedback_event_id: Option<String>,
@@ -181,12 +181,17 @@ pub struct CaptureDone {
     pub example: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing_fields: Vec<String>,
-    /// What kind of secret it carries.
+    /// What kind of secret it carries, or why it was refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
 impl CaptureDone {
+    /// What came beside something else that was done, and could not be taken.
+    pub fn refused(why: String) -> Self {
+        Self { reason: Some(why), ..Self::of("refused") }
+    }
+
     fn of(status: &str) -> Self {
         Self {
             status: status.to_owned(),

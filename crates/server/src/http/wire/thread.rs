@@ -9,6 +9,7 @@ use sederunt_core::{Error, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::feedback::CaptureDone;
 use super::talk::MemoryMode;
 use super::{Count, Raw, words};
 
@@ -197,9 +198,12 @@ impl From<Ending> for EndDone {
 /// A rating of the sitting that ended last.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[schema(example = json!({"feedback": "negative"}))]
+#[schema(example = json!({"feedback": "negative", "comment": "The answers are too long"}))]
 pub struct RateRequest {
     pub feedback: Label,
+    /// Words to learn from, with `positive` or `negative`. They are given as a feedback of their own; the rating has none.
+    #[schema(max_length = 4000)]
+    pub comment: Option<String>,
     pub memory_mode: Option<MemoryMode>,
     pub source: Option<RatingSource>,
     pub modality: Option<Modality>,
@@ -209,6 +213,9 @@ pub struct RateRequest {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct RateDone {
     pub recorded: bool,
+    /// What came of the comment. The rating stands, whatever it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub follow_up: Option<CaptureDone>,
 }
 
 /// A request may repeat the mode of its conversation; another one is a contradiction.
