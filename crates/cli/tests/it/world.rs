@@ -96,18 +96,6 @@ impl World {
     }
 }
 
-/// Asks until there is an answer.
-pub fn until(what: &str, ask: impl Fn() -> Option<Value>) -> Value {
-    let end = Instant::now() + PATIENCE;
-    while Instant::now() < end {
-        if let Some(found) = ask() {
-            return found;
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    panic!("{what} never came");
-}
-
 pub fn ran(output: Output) -> Ran {
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     Ran { code: output.status.code().unwrap_or(-1), stdout: text(output.stdout), stderr: text(output.stderr) }
