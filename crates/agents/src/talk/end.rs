@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use sederunt_core::access::{Actor, Verb};
 use sederunt_core::event::Event;
-use sederunt_core::feedback::{Label, Modality, RatingSource};
+use sederunt_core::feedback::{Label, Modality, Rate, RatingSource};
 use sederunt_core::ids::SessionId;
 use sederunt_core::memory::summary::{self, Summary};
 use sederunt_core::session::Session;
@@ -56,12 +56,13 @@ impl Talker {
         if talk.sitting.is_none() {
             return Ok(Ending::Nothing);
         }
-        if let (Some(label), false) = (wish.rating, wish.discard)
-            && let Err(error) = self.engine.rate_open(actor, id, label, wish.source, wish.modality).await
+        let EndWish { rating, source, modality, discard } = wish;
+        if let (Some(label), false) = (rating, discard)
+            && let Err(error) = self.engine.rate_open(actor, id, Rate { label, source, modality }).await
         {
             tracing::warn!(target: "sederunt::talk", session = %session.id, code = error.code(), "a rating was not kept");
         }
-        let why = if wish.discard { EndReason::Discarded } else { EndReason::Asked };
+        let why = if discard { EndReason::Discarded } else { EndReason::Asked };
         let due = Due { tenant: session.tenant.clone(), session: id.clone() };
         self.end_due(&due, why).await
     }

@@ -11,6 +11,7 @@ mod harness;
 mod ledger;
 mod load;
 mod stand_in;
+mod tool;
 
 mod claims;
 mod disk_full;
@@ -24,4 +25,5 @@ mod shutdown;
 mod sittings;
 mod streams;
 mod talk;
+mod turn_calls;
 mod twins;

@@ -1,6 +1,7 @@
 //! `sederunt mcp` as programs start it, several of them on one store, and the official clients on both ways in.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -186,6 +187,90 @@ fn what_cannot_work_is_said_before_anything_is_spoken() {
     world.fails(&["mcp", "--model", "eliza"], 2);
     assert_eq!(server.stop("-TERM"), 0);
     assert_eq!(world.run(&["mcp"]).code, 0, "nothing was asked");
+}
+
+/// A server that is only a script: it takes every message, and hangs up on the first call.
+struct Fickle {
+    url: String,
+    heard: Receiver<Value>,
+}
+
+impl Fickle {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let (told, heard) = channel();
+        std::thread::spawn(move || {
+            let mut calls = 0;
+            for connection in listener.incoming() {
+                let mut reader = BufReader::new(connection.unwrap());
+                while let Some(message) = body(&mut reader) {
+                    let is_call = message["method"] == "tools/call";
+                    calls += u32::from(is_call);
+                    let _ = told.send(message.clone());
+                    if is_call && calls == 1 {
+                        break;
+                    }
+                    reader.get_mut().write_all(answer(&message).as_bytes()).unwrap();
+                }
+            }
+        });
+        Self { url, heard }
+    }
+}
+
+/// The body of the next request, unless there is none.
+fn body(reader: &mut BufReader<TcpStream>) -> Option<Value> {
+    let mut length = 0;
+    for line in reader.by_ref().lines().map_while(Result::ok) {
+        if line.is_empty() {
+            let mut body = vec![0; length];
+            reader.read_exact(&mut body).ok()?;
+            return serde_json::from_slice(&body).ok();
+        }
+        if let Some(given) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+            length = given.trim().parse().unwrap();
+        }
+    }
+    None
+}
+
+fn answer(message: &Value) -> String {
+    let result = match message["method"].as_str().unwrap() {
+        "initialize" => {
+            json!({"protocolVersion": message["params"]["protocolVersion"], "capabilities": {"tools": {}},
+            "serverInfo": {"name": "sederunt", "version": "0"}})
+        }
+        "tools/call" => json!({"content": [{"type": "text", "text": "done"}], "isError": false}),
+        _ => return "HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n".to_owned(),
+    };
+    let body = json!({"jsonrpc": "2.0", "id": message["id"], "result": result}).to_string();
+    format!(
+        "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+#[test]
+fn a_call_that_was_cut_short_is_made_once_more_under_its_key() {
+    let world = World::new();
+    let server = Fickle::start();
+    let mut speaker = Speaker::start(&world, &["--server", &server.url]);
+    for _ in 0..3 {
+        assert_eq!(speaker.call("retrySession", json!({"sessionId": "x"}))["content"][0]["text"], "done");
+    }
+    assert_eq!(speaker.end(), 0);
+    let heard: Vec<Value> = server.heard.try_iter().collect();
+    let methods: Vec<_> = heard.iter().map(|message| message["method"].as_str().unwrap()).collect();
+    let hello = ["initialize", "notifications/initialized"];
+    let expected = [&hello[..], &["tools/call"], &hello, &["tools/call"; 3]].concat();
+    assert_eq!(methods, expected, "one line is kept, and opened again only when it broke");
+    let keys: Vec<_> = heard
+        .iter()
+        .filter_map(|message| message["params"]["_meta"]["sederunt/idempotency_key"].as_str())
+        .collect();
+    assert_eq!((keys.len(), keys[0]), (4, keys[1]), "{keys:?}");
+    assert!(keys[1] != keys[2] && keys[2] != keys[3], "another call is another call: {keys:?}");
 }
 
 /// The official clients: what runs them.

@@ -5,7 +5,7 @@ use super::{Decided, Engine, Settled};
 use crate::access::{Actor, Verb};
 use crate::error::{Conflict, Result};
 use crate::event::{EventType, NewEvent};
-use crate::feedback::{Label, Modality, RATING_SCHEMA_VERSION, Rating, RatingSource};
+use crate::feedback::{RATING_SCHEMA_VERSION, Rate, Rating};
 use crate::ids::{SessionId, UserId};
 use crate::json::Json;
 use crate::limits;
@@ -44,15 +44,8 @@ impl Engine {
     }
 
     /// Rates the sitting that is open. The first rating stands: `false` says that there was one.
-    pub async fn rate_open(
-        &self,
-        actor: &Actor,
-        id: &SessionId,
-        label: Label,
-        source: RatingSource,
-        modality: Modality,
-    ) -> Result<bool> {
-        self.rate(actor, id, (label, source, modality), |talk| {
+    pub async fn rate_open(&self, actor: &Actor, id: &SessionId, rate: Rate) -> Result<bool> {
+        self.rate(actor, id, rate, |talk| {
             let open = talk.sitting.as_mut()?;
             Some((&mut open.rated, open.turns, open.user.clone()))
         })
@@ -60,15 +53,8 @@ impl Engine {
     }
 
     /// Rates the sitting that ended last. Before any has ended there is nothing to rate.
-    pub async fn rate_ended(
-        &self,
-        actor: &Actor,
-        id: &SessionId,
-        label: Label,
-        source: RatingSource,
-        modality: Modality,
-    ) -> Result<bool> {
-        self.rate(actor, id, (label, source, modality), |talk| {
+    pub async fn rate_ended(&self, actor: &Actor, id: &SessionId, rate: Rate) -> Result<bool> {
+        self.rate(actor, id, rate, |talk| {
             let ended = talk.ended.as_mut().filter(|ended| !ended.discarded)?;
             Some((&mut ended.rated, ended.turns, ended.user.clone()))
         })
@@ -79,7 +65,7 @@ impl Engine {
         &self,
         actor: &Actor,
         id: &SessionId,
-        (label, source, modality): (Label, RatingSource, Modality),
+        Rate { label, source, modality }: Rate,
         of: impl Fn(&mut Talk) -> Option<(&mut bool, u64, Option<String>)> + Sync,
     ) -> Result<bool> {
         let opaque = self.opaque().await?;

@@ -39,6 +39,14 @@ pub struct Rating {
     pub schema_version: u32,
 }
 
+/// A rating as somebody gives it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    pub label: Label,
+    pub source: RatingSource,
+    pub modality: Modality,
+}
+
 codes!(
     Label { Positive = "positive", Negative = "negative", Skip = "skip" }
 );

@@ -57,3 +57,42 @@ pub fn unreadable(error: ErrorData) -> Response {
     response.headers_mut().insert(header::CONTENT_TYPE, crate::http::JSON);
     response
 }
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+    use rmcp::model::ErrorCode;
+    use sederunt_core::Conflict;
+
+    use super::*;
+
+    #[test]
+    fn every_refusal_is_said_and_nothing_that_lies_under_it() {
+        let request_id = RequestId(HeaderValue::from_static("r1"));
+        let cause = || std::io::Error::other("the disk is on fire");
+        type Make = fn(std::io::Error) -> Error;
+        let table: [(Make, &str, ErrorCode); 6] = [
+            (|_| Error::NotFound, "not_found", ErrorCode::RESOURCE_NOT_FOUND),
+            (|_| Error::invalid("cursor", "is bad"), "invalid", ErrorCode::INVALID_PARAMS),
+            (|_| Error::denied("no"), "denied", ErrorCode::INVALID_REQUEST),
+            (|_| Conflict::SessionBusy.into(), "session_busy", ErrorCode::INVALID_REQUEST),
+            (|cause| Error::unavailable(cause), "unavailable", ErrorCode::INTERNAL_ERROR),
+            (|cause| Error::internal(cause), "internal", ErrorCode::INTERNAL_ERROR),
+        ];
+        for (error, code, protocol) in table {
+            let result = refused(error(cause()), &request_id);
+            let text = &result.content[0].as_text().unwrap().text;
+            let told = &result.structured_content.as_ref().unwrap()["error"];
+            assert_eq!((result.is_error, told["code"].as_str()), (Some(true), Some(code)));
+            assert_eq!(
+                (told["message"].as_str(), told["request_id"].as_str()),
+                (Some(text.as_str()), Some("r1"))
+            );
+            let refusal = refusal(error(cause()), &request_id);
+            assert_eq!((refusal.code, refusal.message.as_ref()), (protocol, text.as_str()));
+            for told in [json!(result).to_string(), json!(refusal).to_string()] {
+                assert!(!told.contains("fire"), "{told}");
+            }
+        }
+    }
+}

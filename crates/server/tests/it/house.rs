@@ -311,7 +311,7 @@ impl Follower {
     /// Reads on to the first event of the log that is meant.
     pub async fn event(&mut self, is_meant: impl Fn(&Value) -> bool) -> Value {
         loop {
-            let message = self.next().await.expect("the stream ended before it");
+            let message = self.next().await.unwrap_or_else(|| panic!("the stream ended before it"));
             let data = serde_json::from_str(&message.data).unwrap_or_default();
             if message.event == "message" && is_meant(&data) {
                 return data;

@@ -8,7 +8,7 @@ use sederunt_agents::outbound::{Allow, Outbound};
 use sederunt_agents::talk::end::Ending;
 use sederunt_agents::talk::{Settings, Talker};
 use sederunt_core::SessionId;
-use sederunt_core::feedback::{Label, Modality, RatingSource};
+use sederunt_core::feedback::{Label, Modality, Rate, RatingSource};
 use sederunt_core::memory::Kind;
 use sederunt_core::talk::Liveness;
 
@@ -39,6 +39,10 @@ async fn a_sitting_ends_with_a_summary_and_the_conversation_goes_on_in_a_fresh_o
     assert_eq!((open.number, open.turns, open.buffer.candidates.len()), (2, 1, 0));
 }
 
+fn rate(label: Label) -> Rate {
+    Rate { label, source: RatingSource::WebEnd, modality: Modality::Text }
+}
+
 #[tokio::test]
 async fn a_discarded_sitting_leaves_nothing_and_stays_discarded() {
     let world = World::new();
@@ -52,8 +56,7 @@ async fn a_discarded_sitting_leaves_nothing_and_stays_discarded() {
     for kind in Kind::ALL {
         assert!(world.remembered("t", None, kind).await.is_empty(), "{kind:?}");
     }
-    let rated =
-        world.engine.rate_ended(&world.me, &id, Label::Positive, RatingSource::ApiEnd, Modality::Text).await;
+    let rated = world.engine.rate_ended(&world.me, &id, rate(Label::Positive)).await;
     assert_eq!(rated.unwrap_err().code(), "nothing_ended");
 }
 
@@ -127,9 +130,7 @@ async fn a_sitting_that_cannot_be_summarised_stays_open_for_another_try() {
 async fn a_rating_is_kept_once_for_each_sitting_and_names_nobody() {
     let world = World::new();
     let id = world.open("t").await;
-    let rate = async |label| {
-        world.engine.rate_ended(&world.me, &id, label, RatingSource::WebEnd, Modality::Text).await
-    };
+    let rate = async |label| world.engine.rate_ended(&world.me, &id, rate(label)).await;
     assert_eq!(rate(Label::Skip).await.unwrap_err().code(), "nothing_ended");
     world.say("t", "Hello").await;
     world.end("t", Some(Label::Negative)).await;

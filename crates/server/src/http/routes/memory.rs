@@ -3,7 +3,8 @@
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
-use sederunt_core::memory::{Kind, Owner};
+use sederunt_core::memory::{Kind, Memory, Owner};
+use sederunt_core::session::query::Page;
 use sederunt_core::{Error, SessionId};
 
 use crate::http::App;
@@ -19,6 +20,23 @@ use crate::http::wire::memory::{
 
 async fn owner(app: &App, caller: &Caller, whose: &Whose) -> Result<Owner> {
     Ok(app.engine.memory_owner(&caller.actor, whose.thread.as_ref(), whose.user.as_deref()).await?)
+}
+
+async fn page<T: From<Page<Memory, i64>>>(
+    app: &App,
+    caller: &Caller,
+    asked: &WhosePage,
+    kind: Kind,
+) -> Result<Json<T>> {
+    let owner = owner(app, caller, &asked.whose).await?;
+    let page = app.engine.memories(&caller.actor, &owner, kind, asked.after, asked.limit).await?;
+    Ok(Json(page.into()))
+}
+
+async fn forget(app: &App, caller: &Caller, whose: &Whose, kind: Kind, id: &str) -> Result<StatusCode> {
+    let owner = owner(app, caller, whose).await?;
+    app.engine.forget(&caller.actor, &owner, kind, id).await?;
+    Ok(StatusCode::NO_CONTENT)
 }
 
 /// Ask how much is remembered
@@ -45,9 +63,7 @@ pub async fn facts(
     caller: Caller,
     Asked(asked): Asked<WhosePage>,
 ) -> Result<Json<FactList>> {
-    let owner = owner(&app, &caller, &asked.whose).await?;
-    let page = app.engine.memories(&caller.actor, &owner, Kind::Fact, asked.after, asked.limit).await?;
-    Ok(Json(page.into()))
+    page(&app, &caller, &asked, Kind::Fact).await
 }
 
 /// Forget a fact
@@ -62,9 +78,7 @@ pub async fn forget_fact(
     At(id): At<String>,
     Asked(whose): Asked<Whose>,
 ) -> Result<StatusCode> {
-    let owner = owner(&app, &caller, &whose).await?;
-    app.engine.forget(&caller.actor, &owner, Kind::Fact, &id).await?;
-    Ok(StatusCode::NO_CONTENT)
+    forget(&app, &caller, &whose, Kind::Fact, &id).await
 }
 
 /// List arcs
@@ -77,9 +91,7 @@ pub async fn arcs(
     caller: Caller,
     Asked(asked): Asked<WhosePage>,
 ) -> Result<Json<ArcList>> {
-    let owner = owner(&app, &caller, &asked.whose).await?;
-    let page = app.engine.memories(&caller.actor, &owner, Kind::Arc, asked.after, asked.limit).await?;
-    Ok(Json(page.into()))
+    page(&app, &caller, &asked, Kind::Arc).await
 }
 
 /// Forget an arc
@@ -94,9 +106,7 @@ pub async fn forget_arc(
     At(id): At<String>,
     Asked(whose): Asked<Whose>,
 ) -> Result<StatusCode> {
-    let owner = owner(&app, &caller, &whose).await?;
-    app.engine.forget(&caller.actor, &owner, Kind::Arc, &id).await?;
-    Ok(StatusCode::NO_CONTENT)
+    forget(&app, &caller, &whose, Kind::Arc, &id).await
 }
 
 /// List rules

@@ -5,7 +5,7 @@ use axum::extract::State;
 use sederunt_agents::talk::end::EndWish;
 use sederunt_core::access::Verb;
 use sederunt_core::feedback::capture::Capture;
-use sederunt_core::feedback::{Modality, RatingSource};
+use sederunt_core::feedback::{Rate, RatingSource};
 use sederunt_core::session::SessionType;
 use sederunt_core::session::query::{ListCursor, SessionQuery, Types};
 use sederunt_core::{Error, SessionId};
@@ -234,9 +234,12 @@ pub async fn rate(
     };
     let (session, _) = app.engine.conversation(&caller.actor, Verb::Write, &id).await?;
     check_mode(&session, asked.memory_mode)?;
-    let source = asked.source.map_or(RatingSource::ApiEnd, Into::into);
-    let modality = asked.modality.map_or_else(Modality::default, Into::into);
-    let recorded = app.engine.rate_ended(&caller.actor, &id, label, source, modality).await?;
+    let rate = Rate {
+        label,
+        source: asked.source.map_or(RatingSource::ApiEnd, Into::into),
+        modality: asked.modality.map(Into::into).unwrap_or_default(),
+    };
+    let recorded = app.engine.rate_ended(&caller.actor, &id, rate).await?;
     let follow_up = match comment {
         Some(wish) => Some(match app.engine.capture_feedback(&caller.actor, wish, input.key).await {
             Ok(captured) => captured.into(),
