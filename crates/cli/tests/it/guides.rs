@@ -13,12 +13,20 @@ fn commands(guide: &str) -> String {
     blocks.collect::<Vec<_>>().join("\n")
 }
 
+/// The guide to lessons: what is done by hand, and what an agent does.
+fn lessons() -> (String, String) {
+    let guide = commands("lessons.md");
+    let (by_hand, by_agent) = guide.split_once("tool() {").unwrap();
+    (by_hand.to_owned(), format!("tool() {{{by_agent}"))
+}
+
 /// Runs the commands of a guide as somebody who has the binary would.
 fn run(world: &World, guide: &str) -> Ran {
     let bin = Path::new(env!("CARGO_BIN_EXE_sederunt")).parent().unwrap().display();
     let script = format!("set -eu\nPATH=\"{bin}:$PATH\"\n{guide}");
-    let mut shell = Command::new("bash");
-    shell.args(["-c", &script]).current_dir(world.directory.path()).stdin(Stdio::null());
+    // A guide may wait for something, and must not do so for ever.
+    let mut shell = Command::new("timeout");
+    shell.args(["120", "bash", "-c", &script]).current_dir(world.directory.path()).stdin(Stdio::null());
     let ran = ran(shell.output().unwrap());
     assert_eq!(ran.code, 0, "{}{}", ran.stdout, ran.stderr);
     ran
@@ -37,9 +45,29 @@ fn the_first_task_runs_as_the_guide_says() {
 }
 
 #[test]
+fn a_thumb_down_by_hand_comes_back_as_the_guide_says() {
+    let world = World::new();
+    let server = world.serve(&[]);
+    let (guide, _) = lessons();
+    assert!(guide.contains("post feedback") && guide.contains("sederunt feedback finalize"), "{guide}");
+    let ran = run(&world, &guide.replace("http://localhost:7070", &server.url));
+    for part in [
+        "new: avoid: Take the version from the newest tag (lesson_",
+        "complaint (omission): looked at the tags",
+    ] {
+        assert!(ran.stdout.contains(part), "{part}: {}", ran.stdout);
+    }
+    let answers: Vec<serde_json::Value> =
+        ran.stdout.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let [.., log, lesson] = &answers[..] else { panic!("{}", ran.stdout) };
+    assert_eq!(log["events"][0]["metadata"], serde_json::json!({"kind": "lessons", "ids": [lesson["id"]]}));
+    assert_eq!((&lesson["effect"]["shown"], &lesson["agent_slug"]), (&1.into(), &"writer".into()));
+}
+
+#[test]
 fn a_thumb_down_comes_back_as_the_guide_says() {
     let world = World::new();
-    let guide = commands("lessons.md");
+    let (_, guide) = lessons();
     assert!(guide.contains("tool recall") && guide.contains("tool prevention_rules"), "{guide}");
     let ran = run(&world, &guide);
     let answers: Vec<serde_json::Value> = ran
