@@ -14,6 +14,7 @@ pub mod copy;
 mod crises;
 mod events;
 mod fault;
+mod gather;
 mod groups;
 mod index;
 pub mod inspect;
