@@ -100,7 +100,7 @@ pub fn line(lesson: &Value) -> String {
 }
 
 fn verb(lesson: &Value) -> &'static str {
-    if lesson["polarity"] == "positive" { "repeat" } else { "avoid" }
+    if lesson["polarity"] == "positive" { "after a thumb up" } else { "after a thumb down" }
 }
 
 fn sources(lesson: &Value) -> String {
