@@ -154,10 +154,10 @@ mod tests {
         gather.put(2);
         gather.finished(1);
         assert_eq!(next.await.unwrap(), Some(vec![1, 2]));
-        assert_eq!(start.elapsed(), Duration::ZERO);
+        assert_eq!(start.elapsed(), LINGER, "for the one that was answered");
         gather.put(3);
         assert_eq!(gather.next().await, Some(vec![3]));
-        assert_eq!(start.elapsed(), PATIENCE + LINGER);
+        assert_eq!(start.elapsed(), LINGER + PATIENCE + LINGER);
     }
 
     #[tokio::test(start_paused = true)]
