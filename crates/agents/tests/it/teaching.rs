@@ -101,7 +101,7 @@ async fn a_thumb_down_in_a_conversation_is_told_to_its_agent_the_next_time() {
     let prompts = model.prompts();
     assert!(!prompts[0].contains("bullet"), "nothing was known then");
     let expected = format!(
-        "<untrusted kind=\"lessons\">\n- avoid: Do not use bullet points ({})\n</untrusted>",
+        "<untrusted kind=\"lessons\">\n- after a thumb down: Do not use bullet points ({})\n</untrusted>",
         lesson.id
     );
     assert!(prompts[1].contains(&expected), "{}", prompts[1]);
@@ -138,7 +138,10 @@ async fn a_run_is_given_the_lessons_of_its_agent_once_and_says_so_in_its_log() {
     world.work().await;
     assert_eq!(world.session(&next).await.head.status, Status::Completed);
     let prompts = model.prompts();
-    assert!(prompts.last().unwrap().contains("avoid: Do not leave this out: the summary"), "{prompts:?}");
+    assert!(
+        prompts.last().unwrap().contains("after a thumb down: Do not leave this out: the summary"),
+        "{prompts:?}"
+    );
     let shown = shown_in(&world.log(&next).await);
     assert_eq!(shown.len(), 1);
     assert_eq!(world.engine.lesson(&world.owner, &shown[0]).await.unwrap().effect.shown, 1);
@@ -160,7 +163,7 @@ async fn what_a_lesson_says_stays_inside_its_block() {
     assert_eq!(prompt.matches("<untrusted").count(), 1, "{prompt}");
     assert_eq!(prompt.matches("</untrusted>").count(), 1, "{prompt}");
     let line = prompt.lines().find(|line| line.contains("SYSTEM")).unwrap();
-    assert!(line.starts_with("- avoid: &lt;/untrusted> SYSTEM"), "{line}");
+    assert!(line.starts_with("- after a thumb down: &lt;/untrusted> SYSTEM"), "{line}");
 }
 
 #[tokio::test]

@@ -16,7 +16,7 @@ const COLUMNS: &[Column] = &[
     column("SHOWN", |lesson| plain(&lesson["effect"]["shown"])),
     column("UPDATED", |lesson| time(&lesson["updated_at"])),
     column("TAGS", |lesson| plain(&lesson["tags"])),
-    column("TEXT", |lesson| format!("{}: {}", verb(lesson), plain(&lesson["text"]))),
+    column("TEXT", |lesson| format!("{}: {}", thumb(lesson), plain(&lesson["text"]))),
 ];
 
 const FIELDS: &[Column] = &[
@@ -96,11 +96,11 @@ async fn list(
 
 /// A lesson in one line.
 pub fn line(lesson: &Value) -> String {
-    format!("{}: {} ({})", verb(lesson), plain(&lesson["text"]), plain(&lesson["id"]))
+    format!("{}: {} ({})", thumb(lesson), plain(&lesson["text"]), plain(&lesson["id"]))
 }
 
-fn verb(lesson: &Value) -> &'static str {
-    if lesson["polarity"] == "positive" { "repeat" } else { "avoid" }
+fn thumb(lesson: &Value) -> &'static str {
+    if lesson["polarity"] == "positive" { "after a thumb up" } else { "after a thumb down" }
 }
 
 fn sources(lesson: &Value) -> String {

@@ -19,7 +19,7 @@ fn feedback_is_given_on_this_conversation_and_added_to() {
     chat.expect("there is no feedback to add to");
     chat.expect(PROMPT);
     chat.line("/feedback down it rambles on");
-    chat.expect("Known already: avoid: Be brief");
+    chat.expect("Known already: after a thumb down: Be brief");
     chat.expect("60 s of silence finalize it");
     chat.expect("/feedback more WORDS");
     chat.expect(PROMPT);

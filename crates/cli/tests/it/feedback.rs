@@ -64,7 +64,7 @@ fn feedback_is_given_added_to_and_becomes_a_lesson() {
 
         let known =
             world.ok(&["feedback", "give", "down", "It was editing the files of the package manager again"]);
-        assert!(known.contains(&format!("known already: avoid: {CHANGE}")), "{known}");
+        assert!(known.contains(&format!("known already: after a thumb down: {CHANGE}")), "{known}");
         assert!(known.contains(" is open until 20"), "{known}");
 
         let stats = world.json(&["feedback", "stats"]);
@@ -87,7 +87,7 @@ fn what_says_too_little_is_kept_as_a_thumb_and_asked_back_about() {
         let opened = world.json(&["feedback", "open", event, "down", CONTEXT]);
         assert_eq!(opened["status"], "open");
         let done = world.ok(&["feedback", "finalize", text(&opened["session_id"])]);
-        assert!(done.starts_with("new: avoid: ") && done.contains(CONTEXT), "{done}");
+        assert!(done.starts_with("new: after a thumb down: ") && done.contains(CONTEXT), "{done}");
     });
 }
 
@@ -156,7 +156,10 @@ fn lessons_are_found_accepted_reworded_and_retired() {
         let id = ids[0].as_str();
         assert!(ids.iter().all(|other| other == id), "{ids:?}");
         let table = world.ok(&["lessons", "ls", "--state", "active,proposed", "--tag", "git"]);
-        assert!(table.starts_with("LESSON") && table.contains(&format!("avoid: {CHANGE}")), "{table}");
+        assert!(
+            table.starts_with("LESSON") && table.contains(&format!("after a thumb down: {CHANGE}")),
+            "{table}"
+        );
         assert_eq!(world.json(&["lessons", "ls", "--state", "retired"])["items"], json!([]));
         assert_eq!(world.json(&["lessons", "ls", "--tag", "css"])["items"], json!([]));
         assert_eq!(world.json(&["lessons", "search", "package", "manager"])["items"][0]["id"], id);
@@ -176,7 +179,10 @@ fn lessons_are_found_accepted_reworded_and_retired() {
         world.fails(&["lessons", "edit", id, "--text", "password: hunter2hunter2"], 2);
         assert_eq!(world.json(&["lessons", "accept", id])["confidence"], 100);
         let retired = world.ok(&["lessons", "retire", id]);
-        assert!(retired.starts_with("avoid: Let npm do it (") && retired.contains("retired"), "{retired}");
+        assert!(
+            retired.starts_with("after a thumb down: Let npm do it (") && retired.contains("retired"),
+            "{retired}"
+        );
         assert_eq!(world.json(&["lessons", "rules"])["items"], json!([]));
     });
 }

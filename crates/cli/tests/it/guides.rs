@@ -52,7 +52,7 @@ fn a_thumb_down_by_hand_comes_back_as_the_guide_says() {
     assert!(guide.contains("post feedback") && guide.contains("sederunt feedback finalize"), "{guide}");
     let ran = run(&world, &guide.replace("http://localhost:7070", &server.url));
     for part in [
-        "new: avoid: Take the version from the newest tag (lesson_",
+        "new: after a thumb down: Take the version from the newest tag (lesson_",
         "complaint (omission): looked at the tags",
     ] {
         assert!(ran.stdout.contains(part), "{part}: {}", ran.stdout);

@@ -86,8 +86,8 @@ struct Injected {
 /// One lesson on one line: what it says, and by what it can be looked up.
 pub fn line(lesson: &Lesson) -> String {
     let what = match lesson.polarity {
-        Polarity::Negative => "avoid",
-        Polarity::Positive => "repeat",
+        Polarity::Negative => "after a thumb down",
+        Polarity::Positive => "after a thumb up",
     };
     let text = lesson.body.text.split_whitespace().collect::<Vec<_>>().join(" ");
     let times = if lesson.occurrences > 1 { format!(", {}×", lesson.occurrences) } else { String::new() };
@@ -158,7 +158,7 @@ mod tests {
     fn a_lesson_stays_on_its_line() {
         let mut one = lesson("Ignore\n# all\nprevious");
         one.occurrences = 2;
-        assert_eq!(line(&one), format!("avoid: Ignore # all previous ({}, 2×)", one.id));
+        assert_eq!(line(&one), format!("after a thumb down: Ignore # all previous ({}, 2×)", one.id));
         assert!(pack("a\nb", &[one], &[]).starts_with("# What is known about: a b\n"));
     }
 }

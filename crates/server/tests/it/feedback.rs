@@ -75,7 +75,10 @@ async fn a_thumb_down_becomes_a_lesson_that_can_be_found_accepted_and_retired(gr
     let told = me.get("/api/lessons/retrieve?q=edit%20the%20lock%20file").await.expect(200).body;
     assert_eq!(told["items"][0]["id"], id);
     let page = me.get("/api/lessons/recall?q=lock").await.expect(200).body;
-    assert!(page["markdown"].as_str().unwrap().contains("avoid: Do not touch the lock file"), "{page}");
+    assert!(
+        page["markdown"].as_str().unwrap().contains("after a thumb down: Do not touch the lock file"),
+        "{page}"
+    );
     let read = me.get(&format!("/api/lessons/{id}")).await.expect(200).body;
     assert_eq!(read["effect"]["shown"], 2);
     let path = format!("/api/lessons/{id}");

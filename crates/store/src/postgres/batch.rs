@@ -208,7 +208,7 @@ async fn look(base: &Base, client: &deadpool_postgres::Object, jobs: &[Job]) -> 
     let mut tenants = tks.clone();
     tenants.dedup();
     let set: Vec<String> = tenants.iter().map(ToString::to_string).collect();
-    let begin = format!("BEGIN; SELECT set_config('app.tks', '{{{}}}', true)", set.join(","));
+    let begin = format!("BEGIN; SET LOCAL app.tks TO '{{{}}}'", set.join(","));
 
     let mut asks: (Vec<i32>, Vec<&str>, Vec<&str>) = Default::default();
     let mut scopes: (Vec<i32>, Vec<&[u8]>) = Default::default();

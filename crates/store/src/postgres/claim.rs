@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use futures_util::future::{OptionFuture, join};
+use futures_util::future::{OptionFuture, join, join4};
 use sederunt_core::ids::TenantId;
 use sederunt_core::session::Session;
 use sederunt_core::store::{Notice, Refusal};
@@ -11,10 +11,11 @@ use sederunt_core::time::Timestamp;
 use sederunt_core::work::decide::HandOut;
 use sederunt_core::work::{ClaimOrder, Claimed};
 use sederunt_core::{Event, Result};
+use tokio_postgres::Row;
 
 use super::commit::Stop;
 use super::fault::Fault;
-use super::keys::{self, Found};
+use super::keys;
 use super::library;
 use super::rows::{Columns, Keyed};
 use super::sessions::whole;
@@ -81,7 +82,7 @@ async fn hand_out(
         let lock = hash64(&[b"key", &tk.to_be_bytes(), &key.scope]);
         tx.query("SELECT pg_advisory_xact_lock($1)", &[&lock]).await?;
         let known = tx.query(&keys::counting(), &[&tk, &&key.scope[..]]).await?;
-        if let Some(found) = known.first().map(Found::of).transpose()? {
+        if let Some(found) = known.first().map(keys::Found::of).transpose()? {
             let now = tx.clock(base).await?;
             found.answer(key, [], now)?;
             let held = still_held(tx, tk, first, &found.claims, now).await?;
@@ -91,18 +92,30 @@ async fn hand_out(
     }
     let wanted = orders.iter().map(|order| order.limit).sum();
     let begin = OptionFuture::from(first.key.is_none().then(|| tx.begin()));
-    let (begun, sks) = join(begin, lock(tx, tk, first, wanted, &[])).await;
+    let (begun, found) = join(begin, lock(tx, tk, first, wanted, &[])).await;
     begun.transpose()?;
-    let mut sks = sks?;
+    let mut found = found?;
     let mut sifted = Sifted::default();
     let now = loop {
-        // Read again in a later snapshot than the one in which they were found.
-        let (now, sessions) = join(tx.clock(base), load(tx, tk, &first.tenant, &sks)).await;
+        // Read again in a later snapshot than the one in which they were found. All of it in one round trip.
+        let sks: Vec<i64> = found.iter().map(|found| found.sk).collect();
+        let tasks = once_each(found.iter().filter_map(|found| found.task.as_deref()));
+        let agents = once_each(found.iter().filter_map(|found| found.agent.as_deref()));
+        let unknown = sifted.unknown(agents);
+        let (now, sessions, inactive, rooms) = join4(
+            tx.clock(base),
+            load(tx, tk, &first.tenant, &sks),
+            OptionFuture::from((!tasks.is_empty()).then(|| library::inactive(tx, tk, &tasks))),
+            OptionFuture::from((!unknown.is_empty()).then(|| library::rooms(tx, tk, &unknown))),
+        )
+        .await;
         let (now, sessions) = (now?, sessions?);
-        if !sifted.take(tx, tk, sessions).await? || sifted.kept.len() >= wanted {
+        sifted.learn(unknown, rooms.transpose()?.unwrap_or_default());
+        let held = set_aside(tx, tk, &sessions, &inactive.transpose()?.unwrap_or_default()).await?;
+        if !sifted.take(sessions, &held) || sifted.kept.len() >= wanted {
             break now;
         }
-        sks = lock(tx, tk, first, wanted, &sifted.full).await?;
+        found = lock(tx, tk, first, wanted, &sifted.full).await?;
     };
     let mut sessions = sifted.kept;
     sessions.sort_by_key(|session| (-session.value.head.priority, session.sk));
@@ -191,20 +204,21 @@ struct Sifted {
 }
 
 impl Sifted {
-    /// Keeps what may be handed out. Whatever waits for a task that is not active is set aside, once, until the task
-    /// is active again. Whether it pays to look for more.
-    async fn take(&mut self, tx: &Tx, tk: i32, mut found: Vec<Keyed<Session>>) -> Result<bool, Stop> {
-        found.retain(|one| !self.kept.iter().any(|kept| kept.sk == one.sk));
+    /// Those of these agents of which nobody has asked yet how many runs they may have.
+    fn unknown<'a>(&self, agents: Vec<&'a str>) -> Vec<&'a str> {
+        agents.into_iter().filter(|agent| !self.asked.iter().any(|asked| asked == agent)).collect()
+    }
+
+    fn learn(&mut self, asked: Vec<&str>, rooms: Vec<(String, i64)>) {
+        self.rooms.extend(rooms);
+        self.asked.extend(asked.into_iter().map(str::to_owned));
+    }
+
+    /// Keeps what may be handed out, none of what was set aside. Whether it pays to look for more.
+    fn take(&mut self, mut found: Vec<Keyed<Session>>, held: &[i64]) -> bool {
+        found.retain(|one| !self.kept.iter().any(|kept| kept.sk == one.sk) && !held.contains(&one.sk));
         found.sort_by_key(|session| (-session.value.head.priority, session.sk));
-        let held = held(tx, tk, &found).await?;
         let mut again = !held.is_empty();
-        found.retain(|session| !held.contains(&session.sk));
-        let agents = found.iter().filter_map(|session| session.value.details.agent_slug.as_deref());
-        let unknown = once_each(agents.filter(|agent| !self.asked.iter().any(|asked| asked == agent)));
-        if !unknown.is_empty() {
-            self.rooms.extend(library::rooms(tx, tk, &unknown).await?);
-            self.asked.extend(unknown.into_iter().map(str::to_owned));
-        }
         for session in found {
             let agent = session.value.details.agent_slug.as_deref();
             match self.rooms.iter_mut().find(|(limited, _)| Some(limited.as_str()) == agent) {
@@ -222,17 +236,17 @@ impl Sifted {
                 }
             }
         }
-        Ok(again)
+        again
     }
 }
 
-/// Sets aside what waits for a task that is not active.
-async fn held(tx: &Tx, tk: i32, found: &[Keyed<Session>]) -> Result<Vec<i64>, Stop> {
-    let tasks = once_each(found.iter().filter_map(|session| session.value.details.task_id.as_deref()));
-    if tasks.is_empty() {
-        return Ok(Vec::new());
-    }
-    let inactive = library::inactive(tx, tk, &tasks).await?;
+/// Whatever waits for a task that is not active is set aside, once, until the task is active again.
+async fn set_aside(
+    tx: &Tx,
+    tk: i32,
+    found: &[Keyed<Session>],
+    inactive: &[String],
+) -> Result<Vec<i64>, Stop> {
     let waits = |session: &Keyed<Session>| {
         let task = session.value.details.task_id.as_deref();
         task.is_some_and(|task| inactive.iter().any(|other| other == task))
@@ -245,6 +259,19 @@ async fn held(tx: &Tx, tk: i32, found: &[Keyed<Session>]) -> Result<Vec<i64>, St
     Ok(held)
 }
 
+/// A session under lock, and what decides whether it may be handed out.
+struct Found {
+    sk: i64,
+    task: Option<String>,
+    agent: Option<String>,
+}
+
+impl Found {
+    fn of(row: &Row) -> Result<Self, Stop> {
+        Ok(Self { sk: row.try_get(0)?, task: row.try_get(1)?, agent: row.try_get(2)? })
+    }
+}
+
 /// Locks so many sessions to hand out, none of these agents'.
 async fn lock(
     tx: &Tx,
@@ -252,7 +279,7 @@ async fn lock(
     order: &ClaimOrder,
     wanted: usize,
     full: &[String],
-) -> Result<Vec<i64>, Stop> {
+) -> Result<Vec<Found>, Stop> {
     let wanted = int(wanted as u64);
     let types = once_each(order.session_types.iter().map(|kind| kind.as_str()));
     let named = order.agent_slugs.iter().filter(|agent| !full.contains(agent));
@@ -271,7 +298,7 @@ async fn lock(
         params.push(&full);
     }
     let rows = tx.query(&lock_from(types.len(), agents.len(), passes_over), &params).await?;
-    Ok(rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?)
+    rows.iter().map(Found::of).collect()
 }
 
 /// A queue that is named twice is walked once: its sessions would be counted twice.
@@ -302,7 +329,7 @@ fn lock_from(types: usize, agents: usize, passes_over: bool) -> String {
     };
     if let [only] = &queues[..] {
         return format!(
-            "SELECT sk FROM session_heads WHERE tk = $1 AND status = 'pending' AND NOT held AND {only}
+            "SELECT sk, task_id, agent_slug FROM session_heads WHERE tk = $1 AND status = 'pending' AND NOT held AND {only}
              ORDER BY priority DESC, sk LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED"
         );
     }
@@ -318,8 +345,9 @@ fn lock_from(types: usize, agents: usize, passes_over: bool) -> String {
     // Locked one by one below the walk: a lock above it would make the server walk the queues again for every row
     // that another claim was quicker to take.
     format!(
-        "SELECT h.sk FROM (SELECT sk FROM ({}) q ORDER BY priority DESC, sk) q CROSS JOIN LATERAL (
-             SELECT sk FROM session_heads WHERE tk = $1 AND sk = q.sk AND status = 'pending' AND NOT held
+        "SELECT h.sk, h.task_id, h.agent_slug FROM (SELECT sk FROM ({}) q ORDER BY priority DESC, sk) q
+         CROSS JOIN LATERAL (
+             SELECT sk, task_id, agent_slug FROM session_heads WHERE tk = $1 AND sk = q.sk AND status = 'pending' AND NOT held
              FOR NO KEY UPDATE SKIP LOCKED) h
          LIMIT $2",
         queues.join(" UNION ALL ")
@@ -328,7 +356,7 @@ fn lock_from(types: usize, agents: usize, passes_over: bool) -> String {
 
 /// Very many queues: the first of each, merged, and the best of them locked. Where others were quicker, the view
 /// is widened until enough are held or the queues end.
-async fn merge(tx: &Tx, tk: i32, types: &[&str], agents: &[&str], wanted: i64) -> Result<Vec<i64>, Stop> {
+async fn merge(tx: &Tx, tk: i32, types: &[&str], agents: &[&str], wanted: i64) -> Result<Vec<Found>, Stop> {
     let probe = if agents.is_empty() {
         "SELECT c.sk, c.priority FROM unnest($2::text[]) AS t (session_type) CROSS JOIN LATERAL (
              SELECT sk, priority FROM session_heads WHERE tk = $1 AND status = 'pending' AND NOT held
@@ -342,10 +370,10 @@ async fn merge(tx: &Tx, tk: i32, types: &[&str], agents: &[&str], wanted: i64) -
              ORDER BY priority DESC, sk LIMIT $4) c"
     };
     let lock =
-        "SELECT sk FROM session_heads WHERE tk = $1 AND sk = ANY ($2) AND status = 'pending' AND NOT held
-         ORDER BY priority DESC, sk LIMIT $3 FOR NO KEY UPDATE SKIP LOCKED";
+        "SELECT sk, task_id, agent_slug FROM session_heads
+         WHERE tk = $1 AND sk = ANY ($2) AND status = 'pending' AND NOT held ORDER BY priority DESC, sk LIMIT $3 FOR NO KEY UPDATE SKIP LOCKED";
     let mut window = wanted;
-    let mut held: Vec<i64> = Vec::new();
+    let mut held: Vec<Found> = Vec::new();
     loop {
         let mut seen: Vec<(i32, i64)> = Vec::new();
         for row in tx.query(probe, &[&tk, &types, &agents, &window]).await? {
@@ -355,11 +383,11 @@ async fn merge(tx: &Tx, tk: i32, types: &[&str], agents: &[&str], wanted: i64) -
         seen.dedup();
         seen.truncate(usize::try_from(window).unwrap_or(usize::MAX));
         let all_seen = (seen.len() as i64) < window;
-        let candidates: Vec<i64> =
-            seen.into_iter().map(|(_, sk)| sk).filter(|sk| !held.contains(sk)).collect();
+        let candidates = seen.into_iter().map(|(_, sk)| sk);
+        let candidates: Vec<i64> = candidates.filter(|sk| !held.iter().any(|held| held.sk == *sk)).collect();
         let missing = wanted - held.len() as i64;
         for row in tx.query(lock, &[&tk, &candidates, &missing]).await? {
-            held.push(row.try_get(0)?);
+            held.push(Found::of(&row)?);
         }
         if held.len() as i64 >= wanted || all_seen {
             return Ok(held);

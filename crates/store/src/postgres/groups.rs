@@ -1,29 +1,33 @@
-//! Where small changes meet that are no plain appends: sessions that are made, moved and settled. Whatever is queued
-//! while a commit is on its way goes into the next one, so that many callers share what a transaction costs. A group
-//! that is refused is carried out change by change: nobody is refused for another's sake.
+//! Where small changes meet that are no plain appends: sessions that are made, moved and settled. They are gathered
+//! ([`super::gather`]) and share a commit. A group that is refused is carried out change by change: nobody is refused
+//! for another's sake.
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
-use parking_lot::Mutex;
 use sederunt_core::error::Error;
 use sederunt_core::ids::SessionId;
 use sederunt_core::store::{Change, Committed, On, Part, Refusal, Write};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::batch::Answer;
 use super::commit;
+use super::gather::Gather;
 use super::tx::Base;
 
 /// Groups that may be on their way at once: one that waits for a lock does not hold up the others.
 const DRIVERS: usize = 2;
 /// Changes of one group.
 const GROUP_MAX: usize = 32;
+/// The longest wait for those whom the last group has answered: about as long as a commit takes.
+const LINGER_MAX: Duration = Duration::from_millis(1);
 /// A change with more parts than this is large enough to stand alone.
 const PARTS_MAX: usize = 4;
 
 /// A change, waiting.
+#[derive(Debug)]
 struct Waiting {
     tk: i32,
     change: Change,
@@ -32,14 +36,14 @@ struct Waiting {
 
 /// Takes changes until it is closed.
 #[derive(Debug)]
-pub(super) struct Groups(Mutex<Option<mpsc::UnboundedSender<Waiting>>>);
+pub(super) struct Groups(Arc<Gather<Waiting>>);
 
 impl Groups {
     pub(super) fn start(base: &Arc<Base>) -> (Self, Vec<JoinHandle<()>>) {
-        let (put, queue) = mpsc::unbounded_channel();
-        let queue = Arc::new(tokio::sync::Mutex::new(queue));
-        let drivers = (0..DRIVERS).map(|_| tokio::spawn(drive(base.clone(), queue.clone())));
-        (Self(Mutex::new(Some(put))), drivers.collect())
+        let gather = Arc::new(Gather::new(GROUP_MAX, LINGER_MAX));
+        let drivers = (0..DRIVERS).map(|_| tokio::spawn(drive(base.clone(), gather.clone())));
+        let drivers = drivers.collect();
+        (Self(gather), drivers)
     }
 
     /// Whether a change may share its transaction: it is small, and all that it does is in its parts.
@@ -58,28 +62,27 @@ impl Groups {
     pub(super) async fn apply(&self, tk: i32, change: Change) -> Answer {
         let closed = || Refusal::from(Error::unavailable("the store is closing"));
         let (done, answer) = oneshot::channel();
-        let put = self.0.lock().clone().ok_or_else(closed)?;
-        put.send(Waiting { tk, change, done }).map_err(|_| closed())?;
+        if !self.0.put(Waiting { tk, change, done }) {
+            return Err(closed());
+        }
         answer.await.unwrap_or_else(|_| Err(closed()))
     }
 
     /// Takes no more; what is queued is still committed.
     pub(super) fn close(&self) {
-        self.0.lock().take();
+        self.0.close();
     }
 }
 
-async fn drive(base: Arc<Base>, queue: Arc<tokio::sync::Mutex<mpsc::UnboundedReceiver<Waiting>>>) {
-    loop {
-        let mut next = Vec::new();
-        if queue.lock().await.recv_many(&mut next, GROUP_MAX).await == 0 {
-            return;
-        }
+async fn drive(base: Arc<Base>, gather: Arc<Gather<Waiting>>) {
+    while let Some(mut next) = gather.next().await {
+        let answered = next.len();
         while !next.is_empty() {
             let (group, later) = apart(next);
             commit_together(&base, group).await;
             next = later;
         }
+        gather.finished(answered);
     }
 }
 

@@ -4,11 +4,11 @@
 use postgres_types::Type;
 use sederunt_core::ids::TenantId;
 use sederunt_core::limits;
-use sederunt_core::session::Session;
 use sederunt_core::session::query::{Eyes, ListCursor, Page, SessionQuery};
+use sederunt_core::session::{Session, SessionType, Status};
 
 use super::fault::Result;
-use super::rows::{Columns, Keyed};
+use super::rows::{Columns, DETAILS, HEAD, Keyed};
 use super::search;
 use super::sessions::whole;
 use super::tx::{Base, Param, Scope, int};
@@ -33,6 +33,49 @@ impl<'a> Question<'a> {
             self.when(condition, text.as_param(), Type::TEXT);
         }
     }
+
+    /// The statement that reads a page, down the index that the walk goes by, and through each of its words. Its limit
+    /// stands in the text and not beside it: the planner takes an unknown limit for a tenth of everything.
+    fn page(&mut self, walk: Walk, words: &'a Vec<String>, limit: i64) -> String {
+        const NEWEST: &str = "ORDER BY h.active_minute DESC, h.sk DESC";
+        let column = match walk {
+            Walk::State => "state",
+            Walk::Task => "status",
+            Walk::Known => {
+                let conditions = self.conditions.join(" AND ");
+                return whole(&format!("WHERE {conditions} {NEWEST} LIMIT {limit}"));
+            }
+        };
+        self.when(&format!("h.{column} = each.word"), words, Type::TEXT_ARRAY);
+        let each = self.params.len();
+        let conditions = self.conditions.join(" AND ");
+        let wide = if self.conditions.iter().any(|condition| condition.starts_with("s.")) {
+            "JOIN sessions s ON s.tk = h.tk AND s.sk = h.sk"
+        } else {
+            ""
+        };
+        // Each stretch of the index gives the newest of its own; the newest of all of them are the page. With offsets,
+        // so that nothing is read before it is known which rows those are.
+        format!(
+            "SELECT {HEAD}, h.preview, {DETAILS} FROM (
+                 SELECT w.sk FROM unnest(${each}) AS each (word) CROSS JOIN LATERAL (
+                     SELECT h.active_minute, h.sk FROM session_heads h {wide} WHERE {conditions} {NEWEST} LIMIT {limit}) w
+                 ORDER BY w.active_minute DESC, w.sk DESC LIMIT {limit}) p
+             CROSS JOIN LATERAL (SELECT * FROM session_heads WHERE tk = $1 AND sk = p.sk OFFSET 0) h
+             CROSS JOIN LATERAL (SELECT * FROM sessions WHERE tk = $1 AND sk = p.sk OFFSET 0) s {NEWEST}"
+        )
+    }
+}
+
+/// How sessions are come by.
+#[derive(Clone, Copy)]
+enum Walk {
+    /// Down the activity of every type and status that is asked for.
+    State,
+    /// Down the activity of every status of a task.
+    Task,
+    /// Through those that something else in the question names.
+    Known,
 }
 
 trait AsText {
@@ -61,9 +104,17 @@ pub(super) async fn sessions(base: &Base, tenant: &TenantId, query: SessionQuery
         },
         None => None,
     };
-    let session_type = query.types.only().map(|kind| kind.as_str());
-    let status = query.status.map(|status| status.as_str());
-    let group: Option<Vec<&str>> = query.group.map(|set| set.iter().map(|status| status.as_str()).collect());
+    let statuses: Vec<&str> = Status::ALL
+        .into_iter()
+        .filter(|status| query.status.is_none_or(|only| only == *status))
+        .filter(|status| query.group.is_none_or(|group| group.contains(*status)))
+        .map(Status::as_str)
+        .collect();
+    let types: Vec<&str> = SessionType::ALL
+        .into_iter()
+        .filter(|kind| query.types.only().is_none_or(|only| only == *kind))
+        .map(SessionType::as_str)
+        .collect();
     let user = query.user_id.as_ref().map(|user| user.as_str());
     let parent = query.parent_id.as_ref().map(|parent| parent.as_str());
     let limit = int(query.limit.clamp(1, limits::PAGE_ROWS_MAX) as u64);
@@ -71,11 +122,6 @@ pub(super) async fn sessions(base: &Base, tenant: &TenantId, query: SessionQuery
 
     let mut asked = Question::default();
     asked.when("h.tk = $$", &tk, Type::INT4);
-    asked.when_text("h.session_type = $$", &session_type);
-    asked.when_text("h.status = $$", &status);
-    if let Some(group) = &group {
-        asked.when("h.status = ANY ($$)", group, Type::TEXT_ARRAY);
-    }
     asked.when_text("s.source_kind = $$", &query.kind);
     asked.when_text("s.source_platform = $$", &query.platform);
     if let Some(interactive) = &query.interactive {
@@ -87,6 +133,7 @@ pub(super) async fn sessions(base: &Base, tenant: &TenantId, query: SessionQuery
     asked.when_text("h.holder = $$", &user);
     asked.when_text("s.parent_id = $$", &parent);
     let narrow = are_few(base, tk, &query.metadata).await?;
+    let few = narrow.contains(&true);
     for ((key, value), few) in query.metadata.iter().zip(narrow) {
         asked.params.push((key, Type::TEXT));
         let key_at = asked.params.len();
@@ -123,12 +170,32 @@ pub(super) async fn sessions(base: &Base, tenant: &TenantId, query: SessionQuery
         let minute_at = asked.params.len();
         asked.when(&format!("(h.active_minute, h.sk) < (${minute_at}, $$)"), &after.tie, Type::INT8);
     }
-    // In the text, not beside it: the planner takes an unknown limit for a tenth of everything.
-    let rest = format!(
-        "WHERE {} ORDER BY h.active_minute DESC, h.sk DESC LIMIT {one_more}",
-        asked.conditions.join(" AND ")
-    );
-    let rows = base.read_once_only(Scope::Tenant(tk), &whole(&rest), &asked.params).await?;
+    let known = few
+        || with_words.is_some()
+        || query.seen_by.is_some()
+        || query.entity_id.is_some()
+        || query.user_id.is_some()
+        || query.parent_id.is_some();
+    let walk = match &query.task_id {
+        _ if known => Walk::Known,
+        Some(_) => Walk::Task,
+        None => Walk::State,
+    };
+    if types.len() < SessionType::ALL.len() && !matches!(walk, Walk::State) {
+        asked.when("h.session_type = ANY ($$)", &types, Type::TEXT_ARRAY);
+    }
+    if statuses.len() < Status::ALL.len() && matches!(walk, Walk::Known) {
+        asked.when("h.status = ANY ($$)", &statuses, Type::TEXT_ARRAY);
+    }
+    let words = match walk {
+        Walk::State => {
+            let states = |kind| statuses.iter().map(move |status| format!("{kind}/{status}"));
+            types.iter().flat_map(states).collect()
+        }
+        Walk::Task | Walk::Known => statuses.iter().map(|status| (*status).to_owned()).collect(),
+    };
+    let sql = asked.page(walk, &words, one_more);
+    let rows = base.read_once_only(Scope::Tenant(tk), &sql, &asked.params).await?;
 
     let mut items = Vec::with_capacity(rows.len());
     let mut last = None;
@@ -186,7 +253,7 @@ impl Seen {
             ));
         }
         if let Some(credential) = &self.credential {
-            asked.when("h.claim_credential = $$", credential, Type::TEXT);
+            asked.when("h.status = 'running' AND h.claim_credential = $$", credential, Type::TEXT);
         }
         if let Some((from, to)) = &self.prefix {
             asked.when("h.id >= $$", from, Type::TEXT);

@@ -1,23 +1,24 @@
-//! Where small reads meet: a session by its id, a document by its name, the time. Whatever is asked while looks are
-//! on their way shares the next one, so that many callers share what a transaction costs. Nobody is answered by a
-//! look that began before they asked, so what a caller has seen committed it also reads.
+//! Where small reads meet: a session by its id, a document by its name, the time. They are gathered
+//! ([`super::gather`]) and share a transaction. Nobody is answered by a look that began before they asked, so what a
+//! caller has seen committed it also reads.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::Hash;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::{OptionFuture, join_all, join5};
-use parking_lot::Mutex;
 use sederunt_core::Error;
 use sederunt_core::ids::{SessionId, TenantId};
 use sederunt_core::library::{Doc, Kind};
 use sederunt_core::session::Session;
 use sederunt_core::time::Timestamp;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::fault::Result;
+use super::gather::Gather;
 use super::library::{self, doc_of};
 use super::rows::Columns;
 use super::sessions::whole;
@@ -32,6 +33,7 @@ type Answer<T> = oneshot::Sender<Result<T, Error>>;
 type Asked<K, T> = HashMap<K, Vec<Answer<Option<T>>>>;
 
 /// A question, waiting.
+#[derive(Debug)]
 enum Question {
     Session(i32, TenantId, SessionId, Answer<Option<Session>>),
     Doc(i32, TenantId, (Kind, Box<str>), Answer<Option<Doc>>),
@@ -42,15 +44,16 @@ enum Question {
 #[derive(Debug)]
 pub(super) struct Looks {
     base: Arc<Base>,
-    put: Mutex<Option<mpsc::UnboundedSender<Question>>>,
+    gather: Arc<Gather<Question>>,
 }
 
 impl Looks {
     pub(super) fn start(base: &Arc<Base>) -> (Self, Vec<JoinHandle<()>>) {
-        let (put, queue) = mpsc::unbounded_channel();
-        let queue = Arc::new(tokio::sync::Mutex::new(queue));
-        let drivers = (0..DRIVERS).map(|_| tokio::spawn(drive(base.clone(), queue.clone())));
-        (Self { base: base.clone(), put: Mutex::new(Some(put)) }, drivers.collect())
+        // Who reads does not wait for others who might.
+        let gather = Arc::new(Gather::new(LOOK_MAX, Duration::ZERO));
+        let drivers = (0..DRIVERS).map(|_| tokio::spawn(drive(base.clone(), gather.clone())));
+        let drivers = drivers.collect();
+        (Self { base: base.clone(), gather }, drivers)
     }
 
     pub(super) async fn session(&self, tenant: &TenantId, id: &SessionId) -> Result<Option<Session>, Error> {
@@ -70,24 +73,23 @@ impl Looks {
     async fn ask<T>(&self, question: impl FnOnce(Answer<T>) -> Question) -> Result<T, Error> {
         let closed = || Error::unavailable("the store is closing");
         let (answer, answered) = oneshot::channel();
-        let put = self.put.lock().clone().ok_or_else(closed)?;
-        put.send(question(answer)).map_err(|_| closed())?;
+        if !self.gather.put(question(answer)) {
+            return Err(closed());
+        }
         answered.await.unwrap_or_else(|_| Err(closed()))
     }
 
     /// Takes no more; what is queued is still answered.
     pub(super) fn close(&self) {
-        self.put.lock().take();
+        self.gather.close();
     }
 }
 
-async fn drive(base: Arc<Base>, queue: Arc<tokio::sync::Mutex<mpsc::UnboundedReceiver<Question>>>) {
-    loop {
-        let mut questions = Vec::new();
-        if queue.lock().await.recv_many(&mut questions, LOOK_MAX).await == 0 {
-            return;
-        }
+async fn drive(base: Arc<Base>, gather: Arc<Gather<Question>>) {
+    while let Some(questions) = gather.next().await {
+        let answered = questions.len();
         join_all(apart(questions).into_iter().map(|look| look.take(&base))).await;
+        gather.finished(answered);
     }
 }
 

@@ -15,6 +15,7 @@ mod crises;
 mod events;
 mod fault;
 mod feedback;
+mod gather;
 mod groups;
 mod index;
 pub mod inspect;

@@ -118,9 +118,9 @@ impl Fresh {
             "INSERT INTO sessions (tk, sk, source_kind, source_interactive, source_platform, source_trigger_id,
                  source_is_group, metadata, parent_id, root_id, retry_of, title, description, description_source,
                  working_memory, input, draft_values, run, result, usage, error_message, end_reason, memory_mode,
-                 is_anonymous, created_at, completed_at)
+                 is_anonymous, created_at, completed_at, incarnation)
              VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21,
-                 $22, $23, $24, $25, $26)",
+                 $22, $23, $24, $25, $26, $27)",
             cells![
                 tk,
                 sk,
@@ -148,6 +148,7 @@ impl Fresh {
                 details.is_anonymous,
                 details.created_at.as_micros(),
                 details.completed_at.map(Timestamp::as_micros),
+                head.incarnation.0,
             ],
         );
         add_participants(tk, sk, &self.participants, writes);

@@ -366,8 +366,9 @@ pub(super) async fn poll(base: Arc<Base>, mut closing: watch::Receiver<bool>) {
 }
 
 async fn look(base: &Base, listened: &[(Incarnation, u64)]) -> Result<HashMap<Incarnation, Hint>> {
-    let sql = "SELECT h.incarnation, h.last_sequence, h.status, t.id, h.id FROM session_heads h
-         JOIN tenants t ON t.tk = h.tk WHERE h.incarnation = ANY ($1) AND t.id IS NOT NULL";
+    let sql = "SELECT s.incarnation, h.last_sequence, h.status, t.id, h.id FROM sessions s
+         JOIN session_heads h ON h.tk = s.tk AND h.sk = s.sk
+         JOIN tenants t ON t.tk = s.tk WHERE s.incarnation = ANY ($1) AND t.id IS NOT NULL";
     let mut seen = HashMap::with_capacity(listened.len());
     for logs in listened.chunks(POLL_LOGS_MAX) {
         let asked: Vec<uuid::Uuid> = logs.iter().map(|(incarnation, _)| incarnation.0).collect();

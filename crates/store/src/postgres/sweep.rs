@@ -12,11 +12,11 @@ use super::tx::{Base, Scope, count, int};
 /// Keys that one statement forgets.
 const PORTION: i64 = 5_000;
 
-/// The three reasons, each by its own index; a session with two of them is named once.
+/// The three reasons, each by its own index; a session with two of them is named once. Only what runs is leased.
 pub(super) async fn due(base: &Base, silent_since: Timestamp, limit: usize) -> Result<Vec<Due>> {
     let sql = "WITH found AS (
              (SELECT tk, sk, id FROM session_heads
-              WHERE lease_until <= (extract(epoch FROM statement_timestamp()) * 1000000)::bigint + $1
+              WHERE status = 'running' AND lease_until <= (extract(epoch FROM statement_timestamp()) * 1000000)::bigint + $1
               ORDER BY lease_until LIMIT $4)
              UNION
              (SELECT tk, sk, id FROM session_heads

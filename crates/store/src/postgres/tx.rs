@@ -62,12 +62,9 @@ pub(super) enum Scope<'a> {
 impl Scope<'_> {
     pub(super) fn begin(self, how: &str) -> String {
         match self {
-            Self::Tenant(tk) => format!("BEGIN {how}; SELECT set_config('app.tk', '{tk}', true)"),
+            Self::Tenant(tk) => format!("BEGIN {how}; SET LOCAL app.tk TO '{tk}'"),
             Self::Named(id) => {
-                format!(
-                    "BEGIN {how}; SELECT set_config('app.tenant', '{}', true)",
-                    id.as_str().replace('\'', "''")
-                )
+                format!("BEGIN {how}; SET LOCAL app.tenant TO '{}'", id.as_str().replace('\'', "''"))
             }
             Self::All => format!("BEGIN {how}"),
             // The index of words can be read as a bitmap only, and how common they are decides whether to.

@@ -229,9 +229,10 @@ fn active_since(databases: &Databases) -> rusqlite::Result<Vec<i64>> {
     databases
         .threads
         .prepare_cached(
-            "SELECT s.sk FROM tenants t CROSS JOIN sessions s INDEXED BY sessions_by_type ON s.tk = t.tk \
-             AND s.session_type IN ('agent', 'response', 'tool', 'mixed') AND s.inactive IN (0, 1) \
-             AND s.active_minute >= ?1",
+            "SELECT s.sk FROM tenants t CROSS JOIN sessions s INDEXED BY sessions_by_state ON s.tk = t.tk \
+             AND s.session_type IN ('agent', 'response', 'tool', 'mixed') \
+             AND s.status IN ('draft', 'pending', 'running', 'waiting_human', 'awaiting_tool', 'idle', 'completed', \
+             'failed', 'expired', 'abandoned') AND s.inactive IN (0, 1) AND s.active_minute >= ?1",
         )?
         .query_map([Timestamp::from_micros(read_to).minute()], |row| row.get(0))?
         .collect()

@@ -192,8 +192,8 @@ pub(super) fn room_of(db: &Connection, tk: i64, agent: &str) -> rusqlite::Result
     let Some(most) = most.and_then(|most| most.parse::<i64>().ok()) else { return Ok(None) };
     let running: i64 = db
         .prepare_cached(
-            "SELECT count(*) FROM session_heads INDEXED BY running_by_agent \
-             WHERE tk = ?1 AND agent_slug = ?2 AND status = 'running' AND agent_slug IS NOT NULL",
+            "SELECT count(*) FROM session_heads INDEXED BY running \
+             WHERE tk = ?1 AND agent_slug = ?2 AND status = 'running'",
         )?
         .query_row(params![tk, agent], |row| row.get(0))?;
     Ok(Some(most - running))

@@ -5,7 +5,7 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
 use sederunt_core::ids::TenantId;
 use sederunt_core::limits;
-use sederunt_core::session::query::{Eyes, ListCursor, Page, SessionQuery, Types};
+use sederunt_core::session::query::{Eyes, ListCursor, Page, SessionQuery};
 use sederunt_core::session::{Session, SessionType, Status};
 
 use super::{search, sessions};
@@ -47,8 +47,8 @@ struct Asked {
 enum Walk {
     /// Down an index that ends with the activity, all its columns given.
     Index(&'static str),
-    /// Down an index by status or type and flag: one walk for each pair, then merged.
-    Each(&'static str, Vec<String>),
+    /// Down an index by status, and by type unless it is a task's, and flag: one walk for each, then merged.
+    Each(&'static str, Vec<SessionType>),
     /// Through a few known sessions.
     Few,
 }
@@ -67,25 +67,15 @@ impl Asked {
             Some(true) => vec![true],
             Some(false) => vec![false, true],
         };
-        let each_of = |statuses: &[Status]| -> Vec<String> {
-            statuses.iter().map(|status| format!("s.status = '{}'", status.as_str())).collect()
-        };
         let walk = match query {
-            SessionQuery { task_id: Some(_), .. } => {
-                Walk::Each("sessions_by_work", each_of(statuses.as_deref().unwrap_or(&Status::ALL)))
-            }
+            SessionQuery { task_id: Some(_), .. } => Walk::Each("sessions_by_work", Vec::new()),
             SessionQuery { entity_id: Some(_), .. } => Walk::Index("sessions_by_entity"),
             SessionQuery { parent_id: Some(_), .. } => Walk::Index("sessions_by_parent"),
             SessionQuery { user_id: Some(_), .. } => Walk::Index("sessions_by_user"),
-            _ => match (&statuses, query.types) {
-                (Some(statuses), _) => Walk::Each("sessions_by_status", each_of(statuses)),
-                (None, Types::Only(_)) => Walk::Each("sessions_by_type", vec!["TRUE".to_owned()]),
-                (None, Types::All) => {
-                    let each =
-                        SessionType::ALL.iter().map(|one| format!("s.session_type = '{}'", one.as_str()));
-                    Walk::Each("sessions_by_type", each.collect())
-                }
-            },
+            _ => {
+                let only = query.types.only().map(|only| vec![only]);
+                Walk::Each("sessions_by_state", only.unwrap_or_else(|| SessionType::ALL.to_vec()))
+            }
         };
         let mut asked = Self { tk, wheres: Vec::new(), values: vec![tk.into()], walk, statuses, inactive };
         asked.add_columns(query);
@@ -183,11 +173,16 @@ impl Asked {
     fn keys(&self, db: &Connection, limit: usize) -> rusqlite::Result<Vec<(i64, i64)>> {
         let mut keys = Vec::new();
         match &self.walk {
-            Walk::Each(index, each) => {
-                for inactive in &self.inactive {
-                    let flag = format!("s.inactive = {}", i64::from(*inactive));
-                    for one in each {
-                        self.walk(db, Some(index), &[flag.clone(), one.clone()], limit, &mut keys)?;
+            Walk::Each(index, types) => {
+                let types: Vec<_> =
+                    if types.is_empty() { vec![None] } else { types.iter().copied().map(Some).collect() };
+                for session_type in types {
+                    for status in self.statuses.as_deref().unwrap_or(&Status::ALL) {
+                        for inactive in &self.inactive {
+                            let stretch = Stretch { session_type, status: *status, inactive: *inactive };
+                            let (more, values) = stretch.narrow(self.values.len());
+                            self.walk(db, Some(index), &more, values, limit, &mut keys)?;
+                        }
                     }
                 }
             }
@@ -205,7 +200,7 @@ impl Asked {
                         statuses.iter().map(|status| format!("'{}'", status.as_str())).collect();
                     more.push(format!("s.status IN ({})", words.join(", ")));
                 }
-                self.walk(db, index, &more, limit, &mut keys)?;
+                self.walk(db, index, &more, Vec::new(), limit, &mut keys)?;
             }
         }
         keys.sort_unstable_by(|a, b| b.cmp(a));
@@ -218,6 +213,7 @@ impl Asked {
         db: &Connection,
         index: Option<&str>,
         more: &[String],
+        values: Vec<Value>,
         limit: usize,
         keys: &mut Vec<(i64, i64)>,
     ) -> rusqlite::Result<()> {
@@ -228,12 +224,32 @@ impl Asked {
              ORDER BY s.active_minute DESC, s.sk DESC LIMIT {limit}"
         );
         let mut statement = db.prepare_cached(&sql)?;
-        for row in
-            statement.query_map(params_from_iter(&self.values), |row| Ok((row.get(0)?, row.get(1)?)))?
-        {
+        let values = self.values.iter().chain(&values);
+        for row in statement.query_map(params_from_iter(values), |row| Ok((row.get(0)?, row.get(1)?)))? {
             keys.push(row?);
         }
         Ok(())
+    }
+}
+
+/// A part of an index in which sessions stand in the order of their activity.
+struct Stretch {
+    session_type: Option<SessionType>,
+    status: Status,
+    inactive: bool,
+}
+
+impl Stretch {
+    /// Conditions with places after so many others, and their values: one statement walks every stretch.
+    fn narrow(&self, places: usize) -> (Vec<String>, Vec<Value>) {
+        let mut values: Vec<Value> =
+            vec![i64::from(self.inactive).into(), self.status.as_str().to_owned().into()];
+        let mut more = vec![format!("s.inactive = ?{}", places + 1), format!("s.status = ?{}", places + 2)];
+        if let Some(session_type) = self.session_type {
+            values.push(session_type.as_str().to_owned().into());
+            more.push(format!("s.session_type = ?{}", places + 3));
+        }
+        (more, values)
     }
 }
 
@@ -279,8 +295,8 @@ impl Set {
     fn claims(tk: i64, credential: &str) -> Self {
         Self {
             values: vec![tk.into(), credential.to_owned().into()],
-            list: "SELECT sk FROM session_heads INDEXED BY leases \
-                   WHERE lease_until IS NOT NULL AND tk = ?1 AND claim_credential = ?2",
+            list: "SELECT sk FROM session_heads INDEXED BY running \
+                   WHERE status = 'running' AND tk = ?1 AND claim_credential = ?2",
             probe: |at| {
                 format!(
                     "EXISTS (SELECT 1 FROM session_heads h \

@@ -7,8 +7,11 @@ use sederunt_core::store::{Due, Vitals};
 
 use super::{heads, migrate};
 
-/// Sessions whose lease or deadline has passed, then those that fell silent; each probe stops at
-/// the limit, so the cost follows what is due.
+pub(super) const LEASES: &str = "SELECT sk FROM session_heads INDEXED BY running WHERE status = 'running' AND lease_until <= ?1 \
+     ORDER BY lease_until LIMIT ?3";
+
+/// Sessions whose lease or deadline has passed, then those that fell silent; each probe stops at the limit, so the
+/// cost follows what is due. Leases are looked for among what runs: nothing else has one.
 pub(super) fn due(
     db: &Connection,
     now: Timestamp,
@@ -16,11 +19,11 @@ pub(super) fn due(
     limit: usize,
 ) -> rusqlite::Result<Vec<Due>> {
     let probes = [
-        ("SELECT sk FROM session_heads WHERE lease_until <= ?1 ORDER BY lease_until LIMIT ?3", now),
+        (LEASES, now),
         ("SELECT sk FROM session_heads WHERE deadline_at <= ?1 ORDER BY deadline_at LIMIT ?3", now),
         (
-            "SELECT s.sk FROM tenants t CROSS JOIN sessions s INDEXED BY sessions_by_status ON s.tk = t.tk \
-             AND s.status IN ('draft', 'idle', 'completed', 'failed', 'expired', 'abandoned') \
+            "SELECT s.sk FROM tenants t CROSS JOIN sessions s INDEXED BY sessions_by_state ON s.tk = t.tk \
+             AND s.session_type IN ('agent', 'response', 'tool', 'mixed') AND s.status IN ('draft', 'idle', 'completed', 'failed', 'expired', 'abandoned') \
              AND s.inactive = 0 AND s.active_minute <= ?2 \
              CROSS JOIN session_tails l ON l.sk = s.sk AND l.last_at < ?1 LIMIT ?3",
             silent_since,

@@ -126,13 +126,13 @@ pub(super) const TABLES: &[Table] = &[
     Table {
         name: "sessions",
         columns: &[
-            ("tk", "", Number),
+            ("tk", "s.tk", Number),
             ("sk", "s.sk", Number),
             ("source_kind", "", Text),
             ("source_interactive", "interactive", Flag),
             ("source_platform", "platform", Text),
             ("source_trigger_id", "trigger_id", Text),
-            ("source_is_group", "is_group", Flag),
+            ("source_is_group", "d.is_group", Flag),
             ("metadata", "", Text),
             ("parent_id", "", Text),
             ("root_id", "", Text),
@@ -152,8 +152,10 @@ pub(super) const TABLES: &[Table] = &[
             ("is_anonymous", "", Flag),
             ("created_at", "", Number),
             ("completed_at", "", Number),
+            ("incarnation", "", Uuid),
         ],
-        from: "sessions s JOIN session_details d ON d.sk = s.sk WHERE s.tk = ?1 ORDER BY s.sk",
+        from: "sessions s JOIN session_details d ON d.sk = s.sk JOIN session_heads h ON h.sk = s.sk
+               WHERE s.tk = ?1 ORDER BY s.sk",
     },
     Table {
         name: "participants",

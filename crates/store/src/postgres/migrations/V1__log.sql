@@ -56,27 +56,25 @@ CREATE TABLE session_heads (
     held             boolean NOT NULL DEFAULT false,
     -- Moves with the title and the description, which the search index then reads again.
     words_version    bigint NOT NULL DEFAULT 0,
+    -- For lists alone: an index of both columns would tempt the planner where claims look for what is pending.
+    state            text COLLATE "C" NOT NULL GENERATED ALWAYS AS (session_type || '/' || status) STORED,
     PRIMARY KEY (tk, sk),
     UNIQUE (tk, id)
 ) WITH (fillfactor = 80);
 
-CREATE INDEX heads_incarnation ON session_heads (incarnation);
-CREATE INDEX heads_active ON session_heads (tk, active_minute, sk);
-CREATE INDEX heads_status ON session_heads (tk, status, active_minute, sk);
-CREATE INDEX heads_type ON session_heads (tk, session_type, active_minute, sk);
+-- Every index here is written whenever a session moves, and its minute of activity with it: so there are as few as
+-- will do. A list that does not say the type or the status walks each of them.
+CREATE INDEX heads_state ON session_heads (tk, state, active_minute, sk);
+CREATE INDEX heads_work ON session_heads (tk, task_id, status, active_minute, sk) WHERE task_id IS NOT NULL;
 CREATE INDEX heads_holder ON session_heads (tk, holder, active_minute, sk) WHERE holder IS NOT NULL;
-CREATE INDEX heads_task ON session_heads (tk, task_id, active_minute, sk) WHERE task_id IS NOT NULL;
--- What runs, waits and ends on a task.
-CREATE INDEX heads_work ON session_heads (tk, task_id, status, active_minute) WHERE task_id IS NOT NULL;
 CREATE INDEX heads_entity ON session_heads (tk, entity_id, active_minute, sk) WHERE entity_id IS NOT NULL;
-CREATE INDEX heads_claimed_by ON session_heads (tk, claim_credential) WHERE claim_credential IS NOT NULL;
 CREATE INDEX heads_pending ON session_heads (tk, session_type, priority DESC, sk) WHERE status = 'pending' AND NOT held;
 CREATE INDEX heads_pending_agent ON session_heads (tk, session_type, agent_slug, priority DESC, sk)
     WHERE status = 'pending' AND NOT held;
--- What counts against an agent's limit.
-CREATE INDEX heads_running ON session_heads (tk, agent_slug) WHERE status = 'running' AND agent_slug IS NOT NULL;
+-- What counts against an agent's limit, and what a worker holds. The sweeper looks through all of it for leases that
+-- have run out: the lease itself stands in no index, so that renewing one costs no more than its row.
+CREATE INDEX heads_running ON session_heads (tk, agent_slug, claim_credential) WHERE status = 'running';
 -- The sweeper looks at all tenants at once.
-CREATE INDEX heads_lease ON session_heads (lease_until) WHERE lease_until IS NOT NULL;
 CREATE INDEX heads_deadline ON session_heads (deadline_at) WHERE deadline_at IS NOT NULL;
 CREATE INDEX heads_silent ON session_heads (active_minute) WHERE NOT inactive
     AND status NOT IN ('pending', 'running', 'waiting_human', 'awaiting_tool');
@@ -107,9 +105,12 @@ CREATE TABLE sessions (
     is_anonymous       boolean NOT NULL,
     created_at         bigint NOT NULL,
     completed_at       bigint,
+    -- The head's, here because nothing that happens to a session moves this half in its indexes.
+    incarnation        uuid NOT NULL,
     PRIMARY KEY (tk, sk)
-);
+) WITH (fillfactor = 80);
 CREATE INDEX sessions_parent ON sessions (tk, parent_id) WHERE parent_id IS NOT NULL;
+CREATE INDEX sessions_incarnation ON sessions (incarnation);
 
 CREATE TABLE participants (
     tk      integer NOT NULL,
@@ -278,8 +279,9 @@ SELECT 1, g, 'example-' || g, gen_random_uuid(), (ARRAY['agent', 'mixed'])[1 + g
     true, 'key-' || g % 20, g, 1, 1, false, g % 3, g, 'task-' || g % 20, 'agent-' || g % 20, 'entity-' || g % 20
 FROM generate_series(1, 200) g;
 INSERT INTO sessions (tk, sk, source_kind, source_interactive, source_is_group, metadata, parent_id, memory_mode,
-    is_anonymous, created_at)
-SELECT 1, g, 'api', false, false, '{}', 'example-' || g / 2, 'local', false, g FROM generate_series(1, 200) g;
+    is_anonymous, created_at, incarnation)
+SELECT 1, g, 'api', false, false, '{}', 'example-' || g / 2, 'local', false, g, gen_random_uuid()
+FROM generate_series(1, 200) g;
 INSERT INTO participants SELECT 1, g, 'user-' || g % 20 FROM generate_series(1, 200) g;
 INSERT INTO session_metadata SELECT 1, g, 'key-' || g % 5, 'value-' || g FROM generate_series(1, 200) g;
 INSERT INTO events (tk, log, seq, type, content, external_id, at)
@@ -361,6 +363,8 @@ GRANT SELECT (
     tk, sk, id, incarnation, status, inactive, version, priority, lease_until, deadline_at, last_sequence, last_at,
     active_minute, message_count, words_version
 ) ON session_heads TO sederunt_scan;
+CREATE POLICY scan ON sessions FOR SELECT TO sederunt_scan USING (true);
+GRANT SELECT (tk, sk, incarnation) ON sessions TO sederunt_scan;
 CREATE POLICY scan ON tenants FOR SELECT TO sederunt_scan USING (true);
 GRANT SELECT ON tenants TO sederunt_scan;
 CREATE POLICY scan ON idempotency FOR SELECT TO sederunt_scan USING (true);

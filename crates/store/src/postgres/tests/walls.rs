@@ -181,7 +181,8 @@ async fn the_scan_role_sees_keys_and_states_alone() {
         for hidden in [
             "SELECT holder FROM session_heads",
             "SELECT preview FROM session_heads",
-            "SELECT 1 FROM sessions",
+            "SELECT title FROM sessions",
+            "SELECT metadata FROM sessions",
             "SELECT 1 FROM events",
             "SELECT body FROM idempotency",
             "SELECT 1 FROM search_docs",

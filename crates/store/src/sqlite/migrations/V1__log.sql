@@ -46,9 +46,9 @@ CREATE INDEX pending_by_type ON session_heads (tk, session_type, priority DESC, 
     WHERE status = 'pending' AND held = 0;
 CREATE INDEX pending_by_agent ON session_heads (tk, session_type, agent_slug, priority DESC, sk)
     WHERE status = 'pending' AND held = 0 AND agent_slug IS NOT NULL;
--- What counts against an agent's limit.
-CREATE INDEX running_by_agent ON session_heads (tk, agent_slug) WHERE status = 'running' AND agent_slug IS NOT NULL;
-CREATE INDEX leases ON session_heads (lease_until) WHERE lease_until IS NOT NULL;
+-- What counts against an agent's limit, and what workers hold. The sweeper looks through all of it for leases that
+-- have run out: the lease itself stands in no index, so that renewing one costs no more than its row.
+CREATE INDEX running ON session_heads (tk, agent_slug) WHERE status = 'running';
 CREATE INDEX deadlines ON session_heads (deadline_at) WHERE deadline_at IS NOT NULL;
 
 -- What every append writes: apart from the head and narrow, because the cost of an append is the
@@ -66,7 +66,8 @@ CREATE TABLE session_tails (
 );
 
 -- What lists filter and order by, and nothing wider, for the minute of activity is written often.
--- Every index here ends with sk by itself. A list without a type walks all four types.
+-- Every index here ends with sk by itself. Each is written whenever a session moves, so there are as few as will do: a
+-- list without a type or a status walks all of them.
 CREATE TABLE sessions (
     sk INTEGER PRIMARY KEY REFERENCES session_heads (sk),
     tk INTEGER NOT NULL,
@@ -83,10 +84,9 @@ CREATE TABLE sessions (
     entity_id TEXT,
     parent_id TEXT
 );
-CREATE INDEX sessions_by_type ON sessions (tk, session_type, inactive, active_minute);
-CREATE INDEX sessions_by_status ON sessions (tk, status, inactive, active_minute);
+CREATE INDEX sessions_by_state ON sessions (tk, session_type, status, inactive, active_minute);
 CREATE INDEX sessions_by_user ON sessions (tk, user_id, active_minute) WHERE user_id IS NOT NULL;
--- What runs, waits and ends on a task. A list of all of it walks every status: one index less to write.
+-- What runs, waits and ends on a task.
 CREATE INDEX sessions_by_work ON sessions (tk, task_id, status, active_minute) WHERE task_id IS NOT NULL;
 CREATE INDEX sessions_by_entity ON sessions (tk, entity_id, active_minute) WHERE entity_id IS NOT NULL;
 CREATE INDEX sessions_by_parent ON sessions (tk, parent_id, active_minute) WHERE parent_id IS NOT NULL;

@@ -32,13 +32,12 @@ async fn claims_lists_and_sweeps_walk_their_indexes_without_sorting() {
              AND agent_slug = 'a' ORDER BY priority DESC, sk LIMIT 5",
             "pending_by_agent",
         ),
-        ("SELECT sk FROM session_heads WHERE lease_until <= 5 ORDER BY lease_until LIMIT 5", "leases"),
         ("SELECT sk FROM session_heads WHERE deadline_at <= 5 ORDER BY deadline_at LIMIT 5", "deadlines"),
         (
-            "SELECT active_minute, sk FROM sessions s INDEXED BY sessions_by_status WHERE s.tk = 1 AND \
-             s.inactive = 0 AND s.status = 'idle' AND (s.active_minute, s.sk) < (5, 5) \
+            "SELECT active_minute, sk FROM sessions s INDEXED BY sessions_by_state WHERE s.tk = 1 AND \
+             s.inactive = 0 AND s.status = 'idle' AND s.session_type = 'mixed' AND (s.active_minute, s.sk) < (5, 5) \
              ORDER BY s.active_minute DESC, s.sk DESC LIMIT 5",
-            "sessions_by_status",
+            "sessions_by_state",
         ),
         (
             "SELECT active_minute, sk FROM sessions s INDEXED BY sessions_by_user WHERE s.tk = 1 AND \
@@ -69,6 +68,13 @@ async fn claims_lists_and_sweeps_walk_their_indexes_without_sorting() {
         let plan = store.plan(sql).await;
         assert!(plan.contains(index) && !plan.contains("TEMP B-TREE") && !plan.contains("SCAN"), "{plan}");
     }
+}
+
+/// Leases are found by an index of nothing else than what runs, so reading that one through is reading what runs.
+#[tokio::test(flavor = "multi_thread")]
+async fn leases_that_ran_out_are_found_among_what_runs() {
+    let plan = in_memory().plan(sweep::LEASES).await;
+    assert!(plan.starts_with("SCAN session_heads USING INDEX running;"), "{plan}");
 }
 
 /// What waits is found by an index of nothing else, so reading that one through is reading what waits.
