@@ -9,10 +9,11 @@ use sederunt_core::time::Timestamp;
 use tokio_postgres::Row;
 
 use super::fault::Result;
+use super::memories;
 use super::rows::Columns;
 use super::tx::{Base, Scope, Tx, int};
 use super::writes::{Writes, cells};
-use crate::recall::{self, Filing, HITS_MAX, Hit};
+use crate::recall::{self, Filing};
 
 const LESSON: &str = "l.n, l.id, l.polarity, l.state, l.occurrences, l.created_at, l.updated_at, l.version, l.shown, \
      l.first_shown_at, l.last_shown_at, l.negative_since, l.positive_since, l.body";
@@ -86,20 +87,8 @@ async fn newest(base: &Base, tk: i32, query: &LessonQuery) -> Result<Page<Lesson
 
 /// Those that fit the words best.
 async fn matching(base: &Base, tk: i32, query: &LessonQuery) -> Result<Page<Lesson, i64>> {
-    let words = recall::asked_of_lessons(query);
-    let sql = "SELECT w.at, f.n, f.times, f.length FROM unnest($2::text[]) WITH ORDINALITY AS w (word, at)
-         CROSS JOIN unnest($3::bigint[]) AS d (drawer)
-         CROSS JOIN LATERAL (SELECT l.n, l.times, l.length FROM lesson_words l
-             WHERE l.tk = $1 AND l.drawer = d.drawer AND l.word = w.word ORDER BY l.n DESC LIMIT $4) f";
-    let (drawers, most) = (recall::lesson_drawers(tk.into(), query), HITS_MAX as i64 + 1);
-    let mut found: Vec<Vec<Hit>> = vec![Vec::new(); words.len()];
-    for row in base.read(Scope::Tenant(tk), sql, &[&tk, &words, &drawers, &most]).await? {
-        let at = usize::try_from(row.try_get::<_, i64>(0)? - 1).unwrap_or_default();
-        let hit = Hit { n: row.try_get(1)?, times: row.try_get(2)?, length: row.try_get(3)? };
-        if let Some(hits) = found.get_mut(at) {
-            hits.push(hit);
-        }
-    }
+    let (words, drawers) = (recall::asked_of_lessons(query), recall::lesson_drawers(tk.into(), query));
+    let found = memories::under_words(base, tk, "lesson_words", &words, &drawers).await?;
     let sql = format!(
         "SELECT {LESSON} FROM unnest($2::bigint[]) WITH ORDINALITY AS r (n, at)
          JOIN lessons l ON l.tk = $1 AND l.n = r.n ORDER BY r.at"

@@ -87,20 +87,8 @@ async fn newest(base: &Base, tk: i32, query: &MemoryQuery) -> Result<Page<Memory
 
 /// Those that fit the words best.
 async fn matching(base: &Base, tk: i32, query: &MemoryQuery) -> Result<Page<Memory, i64>> {
-    let words = recall::asked(query);
-    let sql = "SELECT w.at, f.n, f.times, f.length FROM unnest($2::text[]) WITH ORDINALITY AS w (word, at)
-         CROSS JOIN unnest($3::bigint[]) AS d (drawer)
-         CROSS JOIN LATERAL (SELECT m.n, m.times, m.length FROM memory_words m
-             WHERE m.tk = $1 AND m.drawer = d.drawer AND m.word = w.word ORDER BY m.n DESC LIMIT $4) f";
-    let (drawers, most) = (recall::drawers(tk.into(), query), HITS_MAX as i64 + 1);
-    let mut found: Vec<Vec<Hit>> = vec![Vec::new(); words.len()];
-    for row in base.read(Scope::Tenant(tk), sql, &[&tk, &words, &drawers, &most]).await? {
-        let at = usize::try_from(row.try_get::<_, i64>(0)? - 1).unwrap_or_default();
-        let hit = Hit { n: row.try_get(1)?, times: row.try_get(2)?, length: row.try_get(3)? };
-        if let Some(hits) = found.get_mut(at) {
-            hits.push(hit);
-        }
-    }
+    let (words, drawers) = (recall::asked(query), recall::drawers(tk.into(), query));
+    let found = under_words(base, tk, "memory_words", &words, &drawers).await?;
     let sql = format!(
         "SELECT {MEMORY} FROM unnest($2::bigint[]) WITH ORDINALITY AS r (n, at)
          JOIN memories m ON m.tk = $1 AND m.n = r.n
@@ -112,6 +100,32 @@ async fn matching(base: &Base, tk: i32, query: &MemoryQuery) -> Result<Page<Memo
         .await?;
     let items = rows.iter().map(|row| memory_of(row).map(|(_, memory)| memory)).collect::<Result<_>>()?;
     Ok(Page { items, next: None })
+}
+
+/// The newest few under each word in any of these drawers, and one more where there are too many.
+pub(super) async fn under_words(
+    base: &Base,
+    tk: i32,
+    table: &str,
+    words: &[String],
+    drawers: &[i64],
+) -> Result<Vec<Vec<Hit>>> {
+    let sql = format!(
+        "SELECT w.at, f.n, f.times, f.length FROM unnest($2::text[]) WITH ORDINALITY AS w (word, at)
+         CROSS JOIN unnest($3::bigint[]) AS d (drawer)
+         CROSS JOIN LATERAL (SELECT m.n, m.times, m.length FROM {table} m
+             WHERE m.tk = $1 AND m.drawer = d.drawer AND m.word = w.word ORDER BY m.n DESC LIMIT $4) f"
+    );
+    let most = HITS_MAX as i64 + 1;
+    let mut found: Vec<Vec<Hit>> = vec![Vec::new(); words.len()];
+    for row in base.read(Scope::Tenant(tk), &sql, &[&tk, &words, &drawers, &most]).await? {
+        let at = usize::try_from(row.try_get::<_, i64>(0)? - 1).unwrap_or_default();
+        let hit = Hit { n: row.try_get(1)?, times: row.try_get(2)?, length: row.try_get(3)? };
+        if let Some(hits) = found.get_mut(at) {
+            hits.push(hit);
+        }
+    }
+    Ok(found)
 }
 
 fn since(query: &MemoryQuery) -> i64 {

@@ -8,8 +8,9 @@ use sederunt_core::store::Refusal;
 use sederunt_core::{Timestamp, limits};
 
 use super::fault::{unknown_word, unreadable, unwritable};
+use super::memories;
 use super::people::instant;
-use crate::recall::{self, Filing, HITS_MAX, Hit};
+use crate::recall::{self, Filing};
 
 /// What [`read`] reads; a macro, so that statements stay constants.
 macro_rules! columns {
@@ -102,21 +103,8 @@ fn newest(db: &Connection, tk: i64, query: &LessonQuery) -> rusqlite::Result<Pag
 
 /// Those that fit the words best.
 fn matching(db: &Connection, tk: i64, query: &LessonQuery) -> rusqlite::Result<Page<Lesson, i64>> {
-    let mut under = db.prepare_cached(UNDER_WORD)?;
-    let drawers = recall::lesson_drawers(tk, query);
-    let mut found = Vec::new();
-    for word in recall::asked_of_lessons(query) {
-        let mut hits = Vec::new();
-        for drawer in &drawers {
-            let rows = under.query_map(params![drawer, word, HITS_MAX as i64 + 1], |row| {
-                Ok(Hit { n: row.get(0)?, times: row.get(1)?, length: row.get(2)? })
-            })?;
-            for hit in rows {
-                hits.push(hit?);
-            }
-        }
-        found.push(hits);
-    }
+    let (words, drawers) = (recall::asked_of_lessons(query), recall::lesson_drawers(tk, query));
+    let found = memories::under_words(db, UNDER_WORD, &words, &drawers)?;
     let mut by_number =
         db.prepare_cached(concat!("SELECT ", columns!(), " FROM lessons l WHERE l.n = ?1 AND l.tk = ?2"))?;
     let mut items = Vec::new();

@@ -98,21 +98,7 @@ fn matching(
     query: &MemoryQuery,
     words: &[String],
 ) -> rusqlite::Result<Page<Memory, i64>> {
-    let mut under = db.prepare_cached(UNDER_WORD)?;
-    let drawers = recall::drawers(tk, query);
-    let mut found = Vec::with_capacity(words.len());
-    for word in words {
-        let mut hits = Vec::new();
-        for drawer in &drawers {
-            let rows = under.query_map(params![drawer, word, HITS_MAX as i64 + 1], |row| {
-                Ok(Hit { n: row.get(0)?, times: row.get(1)?, length: row.get(2)? })
-            })?;
-            for hit in rows {
-                hits.push(hit?);
-            }
-        }
-        found.push(hits);
-    }
+    let found = under_words(db, UNDER_WORD, words, &recall::drawers(tk, query))?;
     let mut by_number = db.prepare_cached(concat!(
         "SELECT ",
         columns!(),
@@ -127,6 +113,30 @@ fn matching(
         items.extend(row.map(|(_, memory)| memory));
     }
     Ok(Page { items, next: None })
+}
+
+/// The newest few under each word in any of these drawers, and one more where there are too many.
+pub(super) fn under_words(
+    db: &Connection,
+    sql: &str,
+    words: &[String],
+    drawers: &[i64],
+) -> rusqlite::Result<Vec<Vec<Hit>>> {
+    let mut under = db.prepare_cached(sql)?;
+    let mut found = Vec::with_capacity(words.len());
+    for word in words {
+        let mut hits = Vec::new();
+        for drawer in drawers {
+            let rows = under.query_map(params![drawer, word, HITS_MAX as i64 + 1], |row| {
+                Ok(Hit { n: row.get(0)?, times: row.get(1)?, length: row.get(2)? })
+            })?;
+            for hit in rows {
+                hits.push(hit?);
+            }
+        }
+        found.push(hits);
+    }
+    Ok(found)
 }
 
 fn since(query: &MemoryQuery) -> i64 {
