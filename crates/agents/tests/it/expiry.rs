@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use sederunt_agents::executor::Kit;
@@ -90,11 +90,10 @@ async fn race(engines: [Engine; 2], clock: &SystemClock) {
         let reply = talker.reply_to(&me, taken.unwrap()).await.unwrap();
         assert_eq!(reply.text, "Go on.");
     };
-    let mut took = Duration::ZERO;
     for _ in 0..ROUNDS / THREADS {
-        // The earliest of the last batch has expired by now, and the latest has not.
-        clock.advance(SITTING_IDLE_AFTER.saturating_sub(took / 2));
-        let (start, over) = (Instant::now(), AtomicBool::new(false));
+        // The earlier half of the last batch expires about now, and the later one a moment after.
+        clock.advance(SITTING_IDLE_AFTER.saturating_sub(rested(talkers[0].engine(), &me, &threads).await));
+        let over = AtomicBool::new(false);
         let keep = async |talker: &Talker| {
             while !over.load(Ordering::SeqCst) {
                 talker.keep().await.unwrap();
@@ -107,7 +106,6 @@ async fn race(engines: [Engine; 2], clock: &SystemClock) {
         };
         let all = async { tokio::join!(speak, keep(&talkers[0]), keep(&talkers[1])) };
         tokio::time::timeout(SOON, all).await.expect("everybody is answered");
-        took = start.elapsed();
     }
     let (mut ended, mut went_on) = (0, 0);
     for id in &threads {
@@ -116,6 +114,19 @@ async fn race(engines: [Engine; 2], clock: &SystemClock) {
         went_on += told.turns - told.begun;
     }
     assert!(ended.min(went_on) >= ROUNDS / 20, "{ended} sittings ended, {went_on} turns went on with one");
+}
+
+/// For how long half of the conversations have been silent.
+async fn rested(engine: &Engine, me: &Actor, threads: &[SessionId]) -> Duration {
+    let mut active = Vec::new();
+    for id in threads {
+        let (_, talk) = engine.store().talk(&me.tenant, id).await.unwrap().unwrap();
+        active.extend(talk.active_at());
+    }
+    active.sort_unstable();
+    let Some(median) = active.get(active.len() / 2) else { return Duration::ZERO };
+    let now = engine.store().now().await.unwrap();
+    Duration::from_micros(u64::try_from(now.as_micros() - median.as_micros()).unwrap_or(0))
 }
 
 /// What a log tells of its sittings.
