@@ -1,6 +1,7 @@
 //! Lessons on the wire: what was learned, where it came up, what it has done.
 
 use sederunt_core::engine::{LessonPatch, LessonSearch};
+use sederunt_core::ids::check_text;
 use sederunt_core::lesson::{self, rule};
 use sederunt_core::session::query::Page;
 use sederunt_core::{Error, Timestamp, limits};
@@ -177,6 +178,7 @@ pub struct LessonsAsked {
     polarity: Option<Polarity>,
     category: Option<LessonCategory>,
     /// Tags with commas in between; a lesson has all of them.
+    #[param(max_length = 600)]
     tags: Option<String>,
     #[param(minimum = 1, maximum = 1000, default = 100)]
     limit: Option<i64>,
@@ -214,7 +216,7 @@ impl Ask for LessonsQuery {
 #[expect(dead_code, reason = "stands in the document only; `AboutQuery` is what is read")]
 pub struct AboutAsked {
     /// In a few words.
-    #[param(min_length = 1, max_length = 8000)]
+    #[param(min_length = 1, max_length = 500)]
     q: String,
     #[param(minimum = 1, maximum = 1000, default = 5)]
     limit: Option<i64>,
@@ -230,10 +232,10 @@ impl Ask for AboutQuery {
     fn read(pairs: &mut Pairs) -> Result<Self, Error> {
         let about = pairs.text(&["q"])?.filter(|text| !text.is_empty());
         let limit = pairs.number(&["limit"])?.unwrap_or(limits::LESSONS_SHOWN_MAX as u64);
-        Ok(Self {
-            about: about.ok_or_else(|| Error::invalid("q", "is required"))?,
-            limit: usize::try_from(limit).unwrap_or(usize::MAX),
-        })
+        let about = about.ok_or_else(|| Error::invalid("q", "is required"))?;
+        // An address has to stay short; whoever has more to say says it over MCP.
+        check_text("q", &about, limits::QUERY_CHARS_MAX)?;
+        Ok(Self { about, limit: usize::try_from(limit).unwrap_or(usize::MAX) })
     }
 }
 
