@@ -124,7 +124,14 @@ impl Pipe {
         let patience = if scene.global.server.is_some() { Duration::ZERO } else { PATIENCE };
         let since = Instant::now();
         loop {
-            let host = Host::find(scene, Wish { door, incognito: false, lasts: Lasts::Beyond }).await?;
+            let host = match Host::find(scene, Wish { door, incognito: false, lasts: Lasts::Beyond }).await {
+                // Somebody who begins at the same moment has the store and does not serve yet.
+                Err(failure) if failure.exit() != Exit::Usage && since.elapsed() < patience => {
+                    tokio::time::sleep(LOOK_EVERY).await;
+                    continue;
+                }
+                found => found?,
+            };
             match dial(&host.client).await {
                 Ok(line) => return Ok(Way { host, line: Arc::new(line) }),
                 Err(failure) => {
