@@ -304,7 +304,7 @@ fn contradiction(wish: &Capture) -> Option<String> {
 }
 
 /// Whether a text says more than that something was good or bad.
-fn says_something(text: &str, words_min: usize) -> bool {
+pub(crate) fn says_something(text: &str, words_min: usize) -> bool {
     let folded: String = words::meaningful(text).join(" ");
     words::set(text).len() >= words_min && !STOCK.contains(&folded.as_str())
 }

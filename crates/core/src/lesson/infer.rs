@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::merge::Draft;
 use super::{Action, ActionFamily, Body, Category, Ground, Polarity, Source};
-use crate::feedback::capture::{FeedbackEvent, Speaker, Words};
+use crate::feedback::capture::{FeedbackEvent, Speaker, Words, says_something};
 use crate::feedback::complaint::{Complaint, Kind};
 use crate::feedback::secret;
 use crate::feedback::session::FeedbackSession;
@@ -48,15 +48,36 @@ impl Matter {
         said.chain(self.session.complaints()).collect()
     }
 
-    /// What the person said, in one text.
+    /// What the person said, in one text: what the thumb came with, then what was added to it, each once.
     pub fn context(&self) -> String {
-        let added = self.session.enriched_context();
-        match &self.event.body.words.context {
-            Some(context) if !added.contains(context.as_str()) => {
-                format!("{context}\n{added}").trim().to_owned()
+        let came_with = [&self.event.body.words.context, &self.session.body.initial_context];
+        let came_with = came_with.into_iter().flatten().map(String::as_str);
+        let mut said: Vec<&str> = Vec::new();
+        for text in came_with.chain(self.session.said_by_user().map(|one| one.text.as_str())) {
+            let text = text.trim();
+            if !text.is_empty() && !said.contains(&text) && self.teaches(text) {
+                said.push(text);
             }
-            _ => added,
         }
+        said.join("\n")
+    }
+
+    /// The words that the thumb came with, as far as they teach.
+    fn words(&self) -> Words {
+        let words = &self.event.body.words;
+        let taught = |text: &Option<String>| text.clone().filter(|text| self.teaches(text));
+        Words {
+            context: taught(&words.context),
+            what_went_wrong: taught(&words.what_went_wrong),
+            what_to_change: taught(&words.what_to_change),
+            what_worked: taught(&words.what_worked),
+        }
+    }
+
+    /// A thumb that was asked back about may have said only that something was bad. Then that is no part of the lesson:
+    /// what the person answered is.
+    fn teaches(&self, text: &str) -> bool {
+        !self.event.body.vague || says_something(text, 1)
     }
 
     /// What the agent said last before the feedback.
@@ -101,7 +122,7 @@ impl Matter {
     }
 
     fn grounds(&self) -> Vec<Ground> {
-        let words = &self.event.body.words;
+        let words = self.words();
         let told = words.what_to_change.is_some() || words.what_worked.is_some();
         let happened = words.what_went_wrong.is_some() || self.context().chars().count() > CONTEXT_CHARS_MIN;
         [
@@ -136,12 +157,12 @@ impl Matter {
 
 /// The lesson of a matter by fixed rules.
 pub fn infer(matter: &Matter) -> Option<Draft> {
-    let words = &matter.event.body.words;
+    let words = matter.words();
     let context = matter.context();
     let context = (!words::set(&context).is_empty()).then_some(context);
     let text = match Polarity::from(matter.event.signal) {
-        Polarity::Negative => avoid(matter, words, context.as_deref()),
-        Polarity::Positive => repeat(matter, words, context.as_deref()),
+        Polarity::Negative => avoid(matter, &words, context.as_deref()),
+        Polarity::Positive => repeat(matter, &words, context.as_deref()),
     }?;
     Some(matter.draft(&text, matter.tags(), matter.grounds()))
 }
@@ -161,7 +182,7 @@ fn avoid(matter: &Matter, words: &Words, context: Option<&str>) -> Option<String
     let act = matter.trigger().and_then(|prior| action(&prior.text));
     match (&words.what_went_wrong, context, act) {
         (Some(wrong), _, _) => Some(format!("Avoid this: {wrong}")),
-        (None, Some(context), Some(act)) if !matter.event.body.vague => {
+        (None, Some(context), Some(act)) => {
             Some(format!("When you {} {}: {context}", act.family.as_str(), act.target))
         }
         (None, Some(context), _) => Some(format!("Avoid this: {context}")),
@@ -418,6 +439,76 @@ mod tests {
             let draft = infer(&matter(signal, words.clone(), added));
             assert_eq!(draft.as_ref().map(|draft| draft.body.text.as_str()), expected, "{words:?} {added:?}");
         }
+    }
+
+    #[test]
+    fn after_a_clarification_the_lesson_is_worded_from_the_answer_and_not_from_the_vague_word() {
+        use Signal::{Down, Up};
+        let bad = || words(Some("bad"), None, None, None);
+        // The thumb, what its session was opened with, what was added, and what that teaches.
+        let table: [(Signal, Words, Option<&str>, &[&str], Option<&str>); 12] = [
+            (Down, bad(), None, &["answers too long"], Some("Avoid this: answers too long")),
+            (Down, bad(), Some("bad"), &["answers too long"], Some("Avoid this: answers too long")),
+            (Down, bad(), Some("answers too long"), &[], Some("Avoid this: answers too long")),
+            (
+                Down,
+                bad(),
+                Some("that was wrong"),
+                &["terrible", "answers too long", "and in German"],
+                Some("Avoid this: answers too long\nand in German"),
+            ),
+            (
+                Down,
+                words(Some("\u{1f44e}"), None, None, None),
+                None,
+                &["answers too long"],
+                Some("Avoid this: answers too long"),
+            ),
+            (
+                Down,
+                words(None, Some("wrong"), None, None),
+                None,
+                &["answers too long"],
+                Some("Avoid this: answers too long"),
+            ),
+            (
+                Down,
+                words(None, None, Some("do better"), None),
+                None,
+                &["answers too long"],
+                Some("Avoid this: answers too long"),
+            ),
+            (Down, bad(), None, &["Don't touch the lock file"], Some("Do not touch the lock file")),
+            // A word by itself may say what it is about.
+            (
+                Down,
+                words(Some("tests"), None, None, None),
+                None,
+                &["none were run"],
+                Some("Avoid this: tests\nnone were run"),
+            ),
+            (
+                Up,
+                words(Some("great"), None, None, Some("good")),
+                None,
+                &["short answers"],
+                Some("Do this again: short answers"),
+            ),
+            (Down, bad(), Some("wrong"), &["useless!"], None),
+            (Up, words(Some("great"), None, None, None), None, &[], None),
+        ];
+        for (signal, words, opened, added, expected) in table {
+            let mut one = matter(signal, words.clone(), added);
+            one.session.body.initial_context = opened.map(str::to_owned);
+            one.event.body.vague = true;
+            let draft = infer(&one);
+            assert_eq!(draft.as_ref().map(|draft| draft.body.text.as_str()), expected, "{words:?} {added:?}");
+        }
+        let mut one = matter(Down, bad(), &["that was the old branch"]);
+        one.event.body.vague = true;
+        one.prior =
+            vec![Prior { role: Speaker::Assistant, text: "I pushed main.".into(), sequence: Some(5) }];
+        assert_eq!(infer(&one).unwrap().body.text, "When you deploy main: that was the old branch");
     }
 
     #[test]
