@@ -107,6 +107,24 @@ pub struct Body {
     pub retired: Option<Touch>,
 }
 
+impl Body {
+    /// Says of what one user said that another did, because they are one person. Whether there was any of it.
+    pub fn hand_over(&mut self, from: &UserId, into: &UserId) -> bool {
+        let theirs = |source: &&mut Source| source.author.as_deref() == Some(from.as_str());
+        let mut any = false;
+        for source in self.sources.iter_mut().filter(theirs) {
+            source.author = Some(into.to_string());
+            any = true;
+        }
+        any
+    }
+
+    /// What stands in the text of every body that has something of this user's.
+    pub fn mark_of(author: &UserId) -> String {
+        format!("\"author\":{}", serde_json::Value::from(author.as_str()))
+    }
+}
+
 /// What an agent had been doing, and to what.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Action {
@@ -360,6 +378,29 @@ pub(crate) mod tests {
         for (query, fits) in table {
             assert_eq!(query.admits(&one), fits, "{query:?}");
         }
+    }
+
+    #[test]
+    fn what_a_merged_user_said_is_found_and_handed_over() {
+        let source = |author: Option<&str>| Source {
+            event: "fb_0".into(),
+            feedback_session: "fbs_0".into(),
+            at: days(0),
+            author: author.map(str::to_owned),
+            session: None,
+            sequences: Vec::new(),
+            trusted: true,
+        };
+        let mut body = lesson("ask ann").body;
+        body.sources = vec![source(Some("an\"n")), source(None), source(Some("ben")), source(Some("an\"n"))];
+        let (ann, ben, eve) = (UserId::stored("an\"n"), UserId::stored("ben"), UserId::stored("eve"));
+        let text = |body: &Body| serde_json::to_string(body).unwrap();
+        assert!(text(&body).contains(&Body::mark_of(&ann)) && !text(&body).contains(&Body::mark_of(&eve)));
+        assert!(!body.hand_over(&eve, &ben));
+        assert!(body.hand_over(&ann, &ben) && !body.hand_over(&ann, &ben));
+        let authors: Vec<_> = body.sources.iter().map(|source| source.author.as_deref()).collect();
+        assert_eq!(authors, [Some("ben"), None, Some("ben"), Some("ben")]);
+        assert!(!text(&body).contains(&Body::mark_of(&ann)));
     }
 
     #[test]

@@ -219,8 +219,11 @@ pub(super) async fn put_session(
     Ok(written > 0)
 }
 
-/// Hands over what one user has said.
+/// Hands over what one user has said. Whoever is drawing a lesson from it looks again.
 pub(super) async fn merge(tx: &Tx, tk: i32, from: &str, into: &str) -> Result<()> {
+    let sql = "UPDATE feedback_sessions SET version = version + 1 WHERE tk = $1 AND state = 'open'
+         AND event_id IN (SELECT id FROM feedback_events WHERE tk = $1 AND author = $2)";
+    tx.execute(sql, &[&tk, &from]).await?;
     for table in ["feedback_events", "feedback_names", "feedback_sessions"] {
         let sql = format!("UPDATE {table} SET author = $3 WHERE tk = $1 AND author = $2");
         tx.execute(&sql, &[&tk, &from, &into]).await?;

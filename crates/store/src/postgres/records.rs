@@ -162,6 +162,7 @@ async fn merge_user(tx: &Tx, tk: i32, giver: &UserId, taker: &UserId) -> Result<
     library::merge(tx, tk, from, into).await?;
     approvals::merge(tx, tk, from, into).await?;
     feedback::merge(tx, tk, from, into).await?;
+    lessons::merge(tx, tk, giver, taker).await?;
     tx.execute(
         "UPDATE users SET suspended = true, merged_into = $3 WHERE tk = $1 AND id = $2",
         &[&tk, &from, &into],

@@ -241,8 +241,13 @@ pub(super) fn put_session(
     .map(drop)
 }
 
-/// Hands over what one user has said.
+/// Hands over what one user has said. Whoever is drawing a lesson from it looks again.
 pub(super) fn merge(db: &Connection, tk: i64, from: &UserId, into: &UserId) -> rusqlite::Result<()> {
+    db.prepare_cached(
+        "UPDATE feedback_sessions SET version = version + 1 WHERE tk = ?1 AND state = 'open' \
+         AND event_id IN (SELECT id FROM feedback_events WHERE tk = ?1 AND author = ?2)",
+    )?
+    .execute(params![tk, from.as_str()])?;
     for table in ["feedback_events", "feedback_names", "feedback_sessions"] {
         db.prepare_cached(&format!("UPDATE {table} SET author = ?3 WHERE tk = ?1 AND author = ?2"))?
             .execute(params![tk, from.as_str(), into.as_str()])?;

@@ -1,7 +1,7 @@
 //! What feedback has taught: rows, the words that they are found by, and what they have done.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
-use sederunt_core::ids::TenantId;
+use sederunt_core::ids::{TenantId, UserId};
 use sederunt_core::lesson::{Body, Count, Effect, Lesson, LessonQuery, Polarity, State};
 use sederunt_core::session::query::Page;
 use sederunt_core::store::Refusal;
@@ -206,4 +206,21 @@ pub(super) fn count(
     };
     let mut statement = db.prepare_cached(sql)?;
     ids.iter().try_for_each(|id| statement.execute(params![tk, id, now.as_micros()]).map(drop))
+}
+
+/// Hands over what one user has taught. Whoever writes one of those lessons looks again.
+pub(super) fn merge(db: &Connection, tk: i64, from: &UserId, into: &UserId) -> rusqlite::Result<()> {
+    let theirs: Vec<(i64, String)> = db
+        .prepare_cached("SELECT n, body FROM lessons WHERE tk = ?1 AND instr(body, ?2) > 0")?
+        .query_map(params![tk, Body::mark_of(from)], |row| Ok((row.get(0)?, row.get(1)?)))?
+        .collect::<rusqlite::Result<_>>()?;
+    let mut write =
+        db.prepare_cached("UPDATE lessons SET body = ?2, version = version + 1 WHERE n = ?1")?;
+    for (n, text) in theirs {
+        let mut body = serde_json::from_str::<Body>(&text).map_err(unreadable)?;
+        if body.hand_over(from, into) {
+            write.execute(params![n, serde_json::to_string(&body).map_err(unwritable)?])?;
+        }
+    }
+    Ok(())
 }

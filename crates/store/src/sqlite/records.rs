@@ -208,6 +208,7 @@ fn add_identity(db: &Connection, tk: i64, user: &UserId, identity: &Identity) ->
 fn merge(db: &Connection, tk: i64, from: &UserId, into: &UserId) -> rusqlite::Result<()> {
     library::merge(db, tk, from, into)?;
     feedback::merge(db, tk, from, into)?;
+    lessons::merge(db, tk, from, into)?;
     talk::merge(db, tk, from, into)?;
     let both = params![tk, from.as_str(), into.as_str()];
     for sql in [

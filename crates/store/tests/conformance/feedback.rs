@@ -205,6 +205,11 @@ async fn feedback_follows_a_merged_user(store: &TestStore) {
     let tally =
         store.feedback_tally(&store.tenant, Some(&user("ben")), Timestamp::from_micros(0)).await.unwrap();
     assert_eq!((tally.lifetime.total(), tally.skills.len()), (1, 1));
+    // Whoever draws a lesson from what she said looks again, and finds that he said it.
+    let late = put(closed(&feedback_session("fbs_1", "fb_1")), Some(1));
+    assert!(matches!(store.try_record(late).await, Err(Refusal::Stale)));
+    assert_eq!(store.added_to("fbs_1").await.unwrap().version, 2);
+    assert_eq!(store.feedback(&store.tenant, "fb_1").await.unwrap().unwrap().author, Some(user("ben")));
 }
 
 async fn a_removed_tenant_leaves_no_feedback(store: &TestStore) {

@@ -1,6 +1,6 @@
 //! What feedback has taught: written under its version, found by words, listed, counted.
 
-use sederunt_core::lesson::{Category, Count, Effect, Lesson, LessonQuery, Polarity, State};
+use sederunt_core::lesson::{Category, Count, Effect, Lesson, LessonQuery, Polarity, Source, State};
 use sederunt_core::store::{Record, Refusal};
 
 use crate::given::*;
@@ -17,6 +17,7 @@ on_each_store! {
     thumbs_count_only_after_it_was_shown,
     of_two_who_learn_the_same_at_once_one_writes,
     lessons_of_two_tenants_never_meet,
+    what_a_merged_user_taught_follows_them,
     nothing_in_words_is_an_operator_of_a_search;
     durable: lessons_outlive_the_process,
     a_copy_carries_lessons_and_goes_on_after_them,
@@ -192,6 +193,35 @@ async fn lessons_of_two_tenants_never_meet(store: &TestStore) {
     assert_eq!(store.known("l1").await.body.text, "green tea");
     store.record(count(&["l1", "l2"], Count::Shown)).await;
     assert_eq!(other.known("l2").await.effect.shown, 0);
+}
+
+async fn what_a_merged_user_taught_follows_them(store: &TestStore) {
+    let other = store.tenant_named("other").await;
+    for name in ["ann", "ben"] {
+        store.record(Record::AddUser(crate::people::a_user(name))).await;
+    }
+    let of = |id: &str, authors: [&str; 2]| {
+        let mut one = lesson(id, "ask ann, author of the tests");
+        let first = one.body.sources[0].clone();
+        let sources = authors.map(|author| Source { author: Some(author.to_owned()), ..first.clone() });
+        one.body.sources = sources.to_vec();
+        one
+    };
+    for (id, authors) in [("hers", ["ann", "eve"]), ("both", ["ben", "ann"]), ("eves", ["eve", "annie"])] {
+        store.teach(of(id, authors), None).await;
+        other.teach(of(id, authors), None).await;
+    }
+    store.record(Record::MergeUser { from: user("ann"), into: user("ben") }).await;
+    for (id, authors, version) in
+        [("hers", ["ben", "eve"], 2), ("both", ["ben", "ben"], 2), ("eves", ["eve", "annie"], 1)]
+    {
+        assert_eq!(store.known(id).await, Lesson { version, ..of(id, authors) });
+    }
+    assert_eq!(store.learned(by("author")).await.len(), 3, "words stay as they were filed");
+    assert_eq!(other.known("hers").await, of("hers", ["ann", "eve"]));
+    // Whoever had looked at it before looks again.
+    let late = Record::PutLesson { lesson: Box::new(of("hers", ["ann", "eve"])), expects: Some(1) };
+    assert!(matches!(store.try_record(late).await, Err(Refusal::Stale)));
 }
 
 async fn nothing_in_words_is_an_operator_of_a_search(store: &TestStore) {

@@ -1,10 +1,14 @@
 //! Two users become one while they talk.
 
 use sederunt_core::access::Actor;
-use sederunt_core::engine::{Begun, Fate, NewUser, Post};
+use sederunt_core::engine::{Begun, Fate, LessonSearch, NewUser, OpenedFeedback, Post};
+use sederunt_core::feedback::capture::{Capture, Signal, Words};
+use sederunt_core::feedback::session::Reason;
+use sederunt_core::lesson::infer;
 use sederunt_core::memory::Owner;
 use sederunt_core::memory::candidate::Buffer;
 use sederunt_core::session::{Session, SessionType};
+use sederunt_core::store::FeedbackDue;
 use sederunt_core::talk::sitting::EndReason;
 use sederunt_core::talk::turn::{Outcome, OutcomeKind};
 use sederunt_core::talk::{Fields, Talk};
@@ -13,9 +17,19 @@ use sederunt_core::{Role, SessionId, UserId};
 use crate::on_both_stores;
 use crate::world::{World, hold, wish};
 
-on_both_stores!(an_open_sitting_of_a_merged_user_belongs_to_whom_they_became);
+on_both_stores!(
+    an_open_sitting_of_a_merged_user_belongs_to_whom_they_became,
+    what_a_merged_user_taught_is_seen_by_whom_they_became,
+);
 
 impl World {
+    async fn with_users(&self, users: [&str; 2]) {
+        for user in users {
+            let new = NewUser { id: Some(user.to_owned()), ..NewUser::default() };
+            self.engine.create_user(&self.owner(), new, None).await.unwrap();
+        }
+    }
+
     async fn says(&self, actor: &Actor, id: &str, user: Option<&str>) -> Begun {
         self.open(actor, wish(id, SessionType::Mixed)).await;
         let post = Post { user: user.map(str::to_owned), ..Post::text("I live in Graz.").unwrap() };
@@ -53,10 +67,7 @@ impl World {
 
 async fn an_open_sitting_of_a_merged_user_belongs_to_whom_they_became(world: &World) {
     let owner = world.owner();
-    for user in ["ann", "bob"] {
-        let new = NewUser { id: Some(user.to_owned()), ..NewUser::default() };
-        world.engine.create_user(&owner, new, None).await.unwrap();
-    }
+    world.with_users(["ann", "bob"]).await;
     // Her own conversation, one that somebody leads for her, one whose turn still runs, and one of somebody else.
     let ann = world.actor(Role::Member, "ann");
     let nobody = Actor { user: None, ..(*owner).clone() };
@@ -83,4 +94,48 @@ async fn an_open_sitting_of_a_merged_user_belongs_to_whom_they_became(world: &Wo
     };
     assert!(close(&before).await.is_none());
     assert!(close(&world.talk_of("for her").await).await.is_some());
+}
+
+async fn what_a_merged_user_taught_is_seen_by_whom_they_became(world: &World) {
+    let owner = world.owner();
+    world.with_users(["ann", "bob"]).await;
+    let (ann, bob) = (world.actor(Role::Member, "ann"), world.actor(Role::Member, "bob"));
+    let wish = |change: &str| Capture {
+        signal: Some(Signal::Down),
+        words: Words { what_to_change: Some(change.to_owned()), ..Words::default() },
+        ..Capture::default()
+    };
+    let lesson = world.taught(&ann, wish("Greet people by name")).await;
+    // One that is still being added to, by her and by an owner.
+    let hers = world.accepted(&ann, wish("Run the tests before you commit")).await;
+    let opened = world.engine.open_feedback(&owner, &hers.event, Signal::Down, None, None).await.unwrap();
+    let OpenedFeedback::Open(owners) = opened else { panic!("blocked") };
+    let mut looked_at = Vec::new();
+    for id in [&hers.id, &owners.id] {
+        let due = FeedbackDue { tenant: owner.tenant.clone(), id: id.clone() };
+        looked_at.push(world.engine.feedback_matter(&due).await.unwrap().unwrap());
+    }
+    let sees = async |actor: &Actor| {
+        let search = LessonSearch { limit: 10, ..LessonSearch::default() };
+        world.engine.search_lessons(actor, search).await.unwrap().items.len()
+    };
+    assert_eq!((sees(&ann).await, sees(&bob).await), (1, 0));
+
+    world.engine.merge_users(&owner, &UserId::stored("ann"), &UserId::stored("bob"), None).await.unwrap();
+    assert_eq!((sees(&ann).await, sees(&bob).await), (0, 1));
+    let seen = world.engine.lesson(&bob, &lesson.id).await.unwrap();
+    assert_eq!(seen.body.sources[0].author.as_deref(), Some("bob"));
+    assert_eq!(
+        world.engine.feedback_session(&bob, &hers.id).await.unwrap().author,
+        Some(UserId::stored("bob"))
+    );
+    // What was being drawn when they were merged is drawn again, from what is his now.
+    for matter in looked_at {
+        let draft = infer::infer(&matter);
+        let stale =
+            world.engine.conclude_feedback(&owner.tenant, &matter, draft, Reason::Asked).await.unwrap();
+        assert!(stale.is_none(), "a lesson was kept of a user that is gone");
+    }
+    world.concluded(&bob, &hers.id).await;
+    assert_eq!(sees(&bob).await, 2);
 }

@@ -54,7 +54,7 @@ fn search(query: &str) -> LessonSearch {
 }
 
 impl World {
-    async fn accepted(&self, actor: &Actor, wish: Capture) -> FeedbackSession {
+    pub async fn accepted(&self, actor: &Actor, wish: Capture) -> FeedbackSession {
         match self.engine.capture_feedback(actor, wish, None).await.unwrap() {
             Captured::Accepted { session, .. } => *session,
             other => panic!("not accepted: {other:?}"),
@@ -65,12 +65,12 @@ impl World {
         self.engine.append_feedback(actor, id, Speaker::User, message, None).await.unwrap()
     }
 
-    async fn concluded(&self, actor: &Actor, id: &str) -> Option<Merged> {
+    pub async fn concluded(&self, actor: &Actor, id: &str) -> Option<Merged> {
         conclude(&self.engine, actor, id, Reason::Asked).await.expect("it was open")
     }
 
     /// Gives feedback and closes it.
-    async fn taught(&self, actor: &Actor, wish: Capture) -> Lesson {
+    pub async fn taught(&self, actor: &Actor, wish: Capture) -> Lesson {
         let session = self.accepted(actor, wish).await;
         self.concluded(actor, &session.id).await.expect("there is a lesson").lesson().clone()
     }
