@@ -388,8 +388,11 @@ fn the_official_clients_give_feedback_and_are_told_what_it_taught() {
     let uri = format!("sederunt://lessons/{}", done["lesson"]["id"].as_str().unwrap());
     let open = post("/api/feedback".to_owned(), thumb());
     let (event, session) = (&open["feedback_event_id"], &open["feedback_session"]["session_id"]);
+    let mut on_a_session = thumb();
+    on_a_session["sessionId"] = json!("cli:main");
+    on_a_session["sequences"] = json!([1]);
     let steps = json!([
-        ["tools"], ["call", "capture_feedback", {"signal": "up"}], ["call", "capture_feedback", thumb()],
+        ["tools"], ["call", "capture_feedback", {"signal": "up"}], ["call", "capture_feedback", on_a_session],
         ["call", "open_feedback_session", {"feedbackEventId": event, "signal": "down"}],
         ["call", "append_feedback_context", {"sessionId": session, "message": "and slowly"}],
         ["call", "append_feedback_context", {"sessionId": session, "message": "x", "role": "system"}],

@@ -199,8 +199,17 @@ fn check(wish: &Capture) -> Result<()> {
             format!("has more than {} messages", limits::FEEDBACK_HISTORY_MAX),
         ));
     }
-    if wish.rubric.len() > limits::RUBRIC_MAX || wish.sequences.len() > limits::SOURCE_SEQUENCES_MAX {
-        return Err(Error::invalid("rubric_scores", "there are too many of them"));
+    if wish.rubric.len() > limits::RUBRIC_MAX {
+        return Err(Error::invalid("rubric_scores", format!("there are more than {}", limits::RUBRIC_MAX)));
+    }
+    if wish.sequences.len() > limits::SOURCE_SEQUENCES_MAX {
+        return Err(Error::invalid(
+            "sequences",
+            format!("there are more than {}", limits::SOURCE_SEQUENCES_MAX),
+        ));
+    }
+    if !wish.sequences.is_empty() && wish.session.is_none() {
+        return Err(Error::invalid("sequences", "are places in the log of a session; name it too"));
     }
     for said in &wish.history {
         check_text("history", &said.text, limits::EXTRACT_CHARS_MAX)?;

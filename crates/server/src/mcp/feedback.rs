@@ -5,11 +5,11 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::tool::{Draft, Effect, Tool, page, renamed, shown};
-use crate::http::wire::Nothing;
 use crate::http::wire::feedback::{
     CaptureDone, CaptureRequest, FailureType, FeedbackAppended, FeedbackFinalized, FeedbackOpened,
     FeedbackStats, GuardrailChecks, HistoryMessage, Markdown, RubricScore, Signal, Speaker,
 };
+use crate::http::wire::{Count, Nothing};
 
 pub fn tools() -> [Tool; 6] {
     [
@@ -64,6 +64,13 @@ struct Capture {
     /// What machines said of the same work.
     #[schema(inline)]
     guardrails: Option<Checks>,
+    /// The session that it is about, as `sederunt://sessions/{id}` names it: one that you may read. What was said in it
+    /// before is then read from its log.
+    #[schema(min_length = 1, max_length = 200)]
+    session_id: Option<String>,
+    /// The places in its log that it is about.
+    #[schema(max_items = 50)]
+    sequences: Option<Vec<Count>>,
 }
 
 /// A line of a chat.
@@ -142,8 +149,8 @@ impl From<Capture> for CaptureRequest {
                 path_safety: checks.path_safety,
                 budget_compliant: checks.budget_compliant,
             }),
-            session_id: None,
-            sequences: Vec::new(),
+            session_id: asked.session_id,
+            sequences: asked.sequences.unwrap_or_default(),
         }
     }
 }

@@ -13,6 +13,8 @@ on_every_store!(
     what_cannot_be_added_is_said_and_no_error,
     a_thumb_without_words_is_asked_back_about,
     everything_that_callers_send_is_taken,
+    a_thumb_on_a_session_says_where_its_lesson_came_up,
+    only_sessions_that_the_caller_may_read_are_named,
     what_does_not_fit_is_named_as_it_was_written,
     what_comes_up_often_is_a_rule,
     a_repeated_thumb_is_one_thumb,
@@ -146,7 +148,69 @@ fn everything(related: &Value) -> Value {
         "conversationWindow": [{"role": "user", "content": "Why?", "timestamp": "2026-01-01"},
             {"role": "assistant", "content": "It looked old."}],
         "rubricScores": [{"criterion": "care", "score": 1, "evidence": "none", "judge": "Ada"}],
-        "guardrails": {"testsPassed": true, "pathSafety": false, "budgetCompliant": null}})
+        "guardrails": {"testsPassed": true, "pathSafety": false, "budgetCompliant": null},
+        "sessionId": null, "sequences": []})
+}
+
+/// A thumb down on a session, and on places in its log.
+fn thumb_on(session: &str, sequences: &[u64]) -> Value {
+    let mut thumb = thumb_down();
+    thumb["sessionId"] = session.into();
+    if !sequences.is_empty() {
+        thumb["sequences"] = sequences.into();
+    }
+    thumb
+}
+
+async fn a_thumb_on_a_session_says_where_its_lesson_came_up(ground: Ground) {
+    let house = House::local(ground).await;
+    let line = line(&house, &[], new()).await;
+    let chat = json!({"thread_id": "t", "message": "Update the dependencies"});
+    house.anyone().post("/api/chat", chat).await.expect(200);
+    let log = house.anyone().get("/api/sessions/t/events").await.expect(200).body;
+    let said = |kind: &str| {
+        let events = log["events"].as_array().unwrap();
+        events.iter().find(|event| event["type"] == kind).unwrap()["sequence"].as_u64().unwrap()
+    };
+    let turn = [said("user.message"), said("agent.message")];
+    for (sequences, kept) in [(&[][..], &turn[..]), (&turn[1..], &turn[1..])] {
+        let captured = given(call(&line, "capture_feedback", thumb_on("t", sequences)).await);
+        let id = &captured["feedback_session"]["session_id"];
+        let done = given(call(&line, "finalize_feedback_session", json!({"sessionId": id})).await);
+        let source = done["lesson"]["sources"].as_array().unwrap().last().unwrap();
+        assert_eq!((&source["session_id"], &source["sequences"]), (&json!("t"), &json!(kept)), "{done}");
+    }
+}
+
+async fn only_sessions_that_the_caller_may_read_are_named(ground: Ground) {
+    let house = House::keyed(ground).await;
+    let (ada, bob) = (member_line(&house, "ada").await, member_line(&house, "bob").await);
+    let hers = house.key(Role::Member, "ada").await.session(json!({"session_type": "mixed"})).await;
+    let field = async |line: &Line, thumb: Value| {
+        let result = call(line, "capture_feedback", thumb).await;
+        let (code, field) = refused(&result);
+        (code.to_owned(), field.map(str::to_owned))
+    };
+    let named = |name: &str| ("invalid".to_owned(), Some(name.to_owned()));
+    // What is not his to see and what is not there look the same.
+    for session in [hers.as_str(), "nothing", "a/b"] {
+        assert_eq!(field(&bob, thumb_on(session, &[])).await, named("sessionId"), "{session}");
+    }
+    let mut nowhere = thumb_down();
+    nowhere["sequences"] = json!([1]);
+    assert_eq!(field(&ada, nowhere).await, named("sequences"));
+    for places in [&[0][..], &[9_999], &[1; limits::SOURCE_SEQUENCES_MAX + 1]] {
+        assert_eq!(field(&ada, thumb_on(&hers, places)).await, named("sequences"), "{places:?}");
+    }
+    let stats = given(call(&ada, "feedback_stats", json!({})).await);
+    assert_eq!(stats["total"], 0, "nothing of it was kept");
+    assert_eq!(given(call(&ada, "capture_feedback", thumb_on(&hers, &[1])).await)["status"], "accepted");
+}
+
+/// A line of a member's.
+async fn member_line(house: &House, user: &str) -> Line {
+    let wish = NewKey { role: Some(Role::Member), user: Some(user.to_owned()), ..NewKey::default() };
+    line_of(house, &house.new_key(wish).await.0).await
 }
 
 async fn everything_that_callers_send_is_taken(ground: Ground) {
@@ -169,7 +233,10 @@ async fn what_tools_take_and_give_fits_their_schemas(ground: Ground) {
     let calls = [
         ("getTaskStatus", vec![json!({"taskId": "letter"})]),
         ("retrySession", vec![json!({"sessionId": run})]),
-        ("capture_feedback", vec![everything(event), json!({"signal": "up"}), thumb_down()]),
+        (
+            "capture_feedback",
+            vec![everything(event), json!({"signal": "up"}), thumb_down(), thumb_on(&run, &[1])],
+        ),
         (
             "open_feedback_session",
             vec![json!({"feedbackEventId": event, "signal": "down", "initialContext": null})],
@@ -297,11 +364,7 @@ async fn a_repeated_thumb_is_one_thumb(ground: Ground) {
 
 async fn lessons_stay_with_those_they_came_from(ground: Ground) {
     let house = House::keyed(ground).await;
-    let member = async |user: &str| {
-        let wish = NewKey { role: Some(Role::Member), user: Some(user.to_owned()), ..NewKey::default() };
-        line_of(&house, &house.new_key(wish).await.0).await
-    };
-    let (ada, bob) = (member("ada").await, member("bob").await);
+    let (ada, bob) = (member_line(&house, "ada").await, member_line(&house, "bob").await);
     house.operator().post("/api/tenants", json!({"id": "acme"})).await.expect(201);
     let bearer = format!("Bearer {OPERATOR}");
     let there = [("authorization", bearer.as_str()), ("x-sederunt-tenant", "acme")];
