@@ -18,8 +18,8 @@ pub use change::{
 };
 pub use guard::{AppendRule, Fence, Guard};
 pub use query::{
-    AuditLine, Due, FeedbackDue, FeedbackQuery, Hit, MemoryQuery, NumberedVector, RecordsKept, SearchQuery,
-    VectorQuery, Vectors, Vitals,
+    AuditLine, Due, FailureQuery, FeedbackDue, FeedbackQuery, Hit, MemoryQuery, NumberedVector, RecordsKept,
+    SearchQuery, VectorQuery, Vectors, Vitals,
 };
 pub use record::Record;
 
@@ -170,20 +170,26 @@ pub trait Store: Send + Sync + std::fmt::Debug {
         tenant: &'a TenantId,
         id: &'a str,
     ) -> BoxFuture<'a, Result<Option<FeedbackEvent>>>;
-    /// The newest thumbs of a tenant, or of one user.
+    /// The newest thumbs of a tenant, or of one user. Failures are none.
     fn newest_feedback<'a>(
         &'a self,
         tenant: &'a TenantId,
         author: Option<&'a UserId>,
         limit: usize,
     ) -> BoxFuture<'a, Result<Vec<FeedbackEvent>>>;
-    /// Counts the thumbs of a tenant, or of one user.
+    /// Counts the thumbs of a tenant, with its failures, or those of one user.
     fn feedback_tally<'a>(
         &'a self,
         tenant: &'a TenantId,
         author: Option<&'a UserId>,
         now: Timestamp,
     ) -> BoxFuture<'a, Result<Tally>>;
+    /// What failed runs have left, newest first.
+    fn failures<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        query: FailureQuery,
+    ) -> BoxFuture<'a, Result<Page<FeedbackEvent, i64>>>;
     fn feedback_session<'a>(
         &'a self,
         tenant: &'a TenantId,

@@ -44,6 +44,17 @@ pub enum Feedback {
         #[command(flatten)]
         page: PageOf,
     },
+    /// List what failed runs of tasks have left, newest first
+    Failures {
+        /// Only those of this task, by its slug or id
+        #[arg(long, value_name = "TASK")]
+        task: Option<String>,
+        /// Only that of this session
+        #[arg(long, value_name = "ID")]
+        session: Option<String>,
+        #[command(flatten)]
+        page: PageOf,
+    },
     /// Show what the thumbs add up to
     Stats,
     /// Read the figures and the newest thumbs as a page of Markdown

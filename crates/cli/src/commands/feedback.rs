@@ -1,4 +1,4 @@
-//! `feedback give|open|add|finalize|show|ls|stats|summary`.
+//! `feedback give|open|add|finalize|show|ls|failures|stats|summary`.
 //!
 //! What could not be done is a status of the answer and no error of the interface; here it ends the command as the same
 //! refusal would elsewhere, so that a script does not take it for success.
@@ -44,6 +44,21 @@ const STATS: &[Column] = &[
     column("trend", |stats| plain(&stats["trend"])),
     column("by tag", |stats| named(&stats["tags"])),
     column("by skill", |stats| named(&stats["skills"])),
+    column("failed runs", |stats| failed(&stats["failures"])),
+];
+
+const FAILURES: &[Column] = &[
+    column("WHEN", |failure| time(&failure["at"])),
+    column("CODE", |failure| plain(&failure["code"])),
+    column("TASK", |failure| match &failure["task_slug"] {
+        Value::Null => plain(&failure["task_id"]),
+        slug => plain(slug),
+    }),
+    column("STEP", |failure| plain(&failure["step"])),
+    column("AGENT", |failure| plain(&failure["agent_slug"])),
+    column("SESSION", |failure| plain(&failure["session_id"])),
+    column("AT", |failure| plain(&failure["sequence"])),
+    column("MESSAGE", |failure| plain(&failure["message"])),
 ];
 
 pub async fn run(scene: &Scene, command: Feedback) -> Result<()> {
@@ -78,6 +93,10 @@ pub async fn run(scene: &Scene, command: Feedback) -> Result<()> {
         Feedback::Ls { open, page } => {
             let wish = FeedbackAsk::List { is_open: open, limit: page.limit, cursor: page.cursor };
             scene.page(&ask(scene, wish).await?, COLUMNS)
+        }
+        Feedback::Failures { task, session, page } => {
+            let wish = FeedbackAsk::Failures { task, session, limit: page.limit, cursor: page.cursor };
+            scene.page(&ask(scene, wish).await?, FAILURES)
         }
         Feedback::Stats => {
             let stats = ask(scene, FeedbackAsk::Stats).await?;
@@ -209,6 +228,16 @@ fn counts(counts: &Value) -> String {
         Some(rate) => format!("{} up, {} down ({:.0} % up)", counts["up"], counts["down"], rate * 100.0),
         None => "none".to_owned(),
     }
+}
+
+fn failed(failures: &Value) -> String {
+    if failures["total"] == 0 {
+        return "none".to_owned();
+    }
+    let codes = failures["codes"].as_array().into_iter().flatten();
+    let codes: Vec<_> = codes.map(|one| format!("{} {}", plain(&one["code"]), one["total"])).collect();
+    let (all, month, week) = (&failures["total"], &failures["last_30_days"], &failures["last_7_days"]);
+    format!("{all}, {month} in 30 days, {week} in 7 days ({})", codes.join(", "))
 }
 
 fn named(list: &Value) -> String {

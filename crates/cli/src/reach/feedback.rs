@@ -8,11 +8,11 @@ use sederunt_agents::teacher::Teacher;
 use sederunt_core::engine::LessonSearch;
 use sederunt_core::feedback::capture::Speaker;
 use sederunt_core::feedback::session::State;
-use sederunt_core::{lesson, strict};
+use sederunt_core::{SessionId, lesson, strict};
 use sederunt_server::client::{self, Client};
 use sederunt_server::wire::feedback::{
-    AppendFeedback, CaptureDone, CaptureRequest, FeedbackAppended, FeedbackFinalized, FeedbackOpened,
-    FeedbackSession, FeedbackSessionList, FeedbackStats, Markdown, OpenFeedback,
+    AppendFeedback, CaptureDone, CaptureRequest, FailureList, FeedbackAppended, FeedbackFinalized,
+    FeedbackOpened, FeedbackSession, FeedbackSessionList, FeedbackStats, Markdown, OpenFeedback,
 };
 use sederunt_server::wire::lesson::{Lesson, LessonList, PatchLesson, PreventionRules};
 use serde::de::DeserializeOwned;
@@ -33,6 +33,7 @@ pub enum FeedbackAsk {
     Finalize { session: String },
     Show { session: String },
     List { is_open: bool, limit: u32, cursor: Option<String> },
+    Failures { task: Option<String>, session: Option<String>, limit: u32, cursor: Option<String> },
     Stats,
     Summary { recent: u32 },
 }
@@ -61,6 +62,10 @@ pub async fn there(client: &Client, ask: FeedbackAsk) -> Result<Value, client::E
         FeedbackAsk::List { is_open, limit, cursor } => {
             let state = [("state", is_open.then(|| "open".to_owned()))].into_iter();
             client.get(&path(&["feedback", "sessions"], &query(state.chain(page(limit, cursor))))).await
+        }
+        FeedbackAsk::Failures { task, session, limit, cursor } => {
+            let of = [("task_id", task), ("session_id", session)].into_iter();
+            client.get(&path(&["feedback", "failures"], &query(of.chain(page(limit, cursor))))).await
         }
         FeedbackAsk::Stats => client.get(&at(&["stats"])).await,
         FeedbackAsk::Summary { recent } => {
@@ -118,6 +123,12 @@ pub async fn here(store: &Sederunt, actor: &Actor, config: &Config, ask: Feedbac
             let state = is_open.then_some(State::Open);
             let page = engine.feedback_sessions(actor, state, row(cursor)?, rows(limit)).await?;
             shown(&FeedbackSessionList::from(page))
+        }
+        FeedbackAsk::Failures { task, session, limit, cursor } => {
+            let session = session.as_deref().map(SessionId::parse).transpose();
+            let session = session.map_err(|_| Error::invalid("session_id", "is no id of a session"))?;
+            let page = engine.failures(actor, task.as_deref(), session, row(cursor)?, rows(limit)).await?;
+            shown(&FailureList::from(page))
         }
         FeedbackAsk::Stats => shown(&FeedbackStats::from(engine.feedback_stats(actor).await?)),
         FeedbackAsk::Summary { recent } => {

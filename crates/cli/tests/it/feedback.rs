@@ -1,6 +1,12 @@
+use std::time::Duration;
+
+use sederunt::{Sederunt, SessionId};
+use sederunt_core::library::Task;
+use sederunt_core::strict;
+use sederunt_core::work::{ClaimRequest, Settle};
 use serde_json::{Value, json};
 
-use crate::world::{World, ran, talk, until};
+use crate::world::{World, owner, ran, talk, until};
 
 const CONTEXT: &str = "It edited the lock file by hand";
 const CHANGE: &str = "Run the package manager instead of editing its files";
@@ -226,4 +232,51 @@ fn silence_makes_a_lesson_with_a_server_and_without() {
     });
     assert_eq!(closed["reason"], "silence");
     assert_eq!(world.json(&["lessons", "ls"])["items"][0]["id"], closed["lesson_id"]);
+}
+
+/// A run of the task `letter` that has failed.
+async fn failed_run(store: &Sederunt) -> SessionId {
+    let (engine, owner) = (store.engine(), owner());
+    let task: Task =
+        strict::read(r#"{"slug": "letter", "name": "Write a letter", "agent_slug": "eliza"}"#).unwrap();
+    engine.define(&owner, None, task, None).await.unwrap();
+    let run = engine.trigger(&owner, "letter", None, None).await.unwrap();
+    let request = ClaimRequest {
+        worker: "w".into(),
+        session_types: Vec::new(),
+        agent_slugs: Vec::new(),
+        limit: 1,
+        lease: Duration::from_secs(30),
+        wait: Duration::ZERO,
+    };
+    let epoch = engine.claim(&owner, request, None).await.unwrap()[0].epoch;
+    let error = "no \u{1b}[31mink".into();
+    let how = Settle::Fail { error, retryable: false, reason: None, usage: None };
+    engine.settle(&owner, &run.id, epoch, how, None).await.unwrap();
+    run.id
+}
+
+#[test]
+fn failed_runs_are_listed_by_task_and_session_and_counted_apart() {
+    for served in [false, true] {
+        let world = World::new();
+        let run = world.seed(async |store| failed_run(store).await);
+        let _server = served.then(|| world.serve(&["--workers", "0"]));
+        let of_one = ["feedback", "failures", "--task", "letter", "--session", run.as_str()];
+        for args in [&of_one[..2], &of_one[..]] {
+            let listed = world.json(args);
+            let failure = &listed["items"][0];
+            assert_eq!(
+                (&failure["code"], text(&failure["session_id"])),
+                (&json!("run_failed"), run.as_str())
+            );
+            let table = world.ok(args);
+            assert!(table.starts_with("WHEN") && table.contains("letter"), "{table}");
+            assert!(!table.contains('\u{1b}'), "{table:?}");
+        }
+        world.fails(&["feedback", "failures", "--task", "nothing"], 3);
+        world.fails(&["feedback", "failures", "--session", "a/b"], 2);
+        assert!(world.ok(&["feedback", "stats"]).contains("1 in 7 days (run_failed 1)"));
+        assert!(world.ok(&["feedback", "summary"]).contains("- Failed runs: 1 in all"));
+    }
 }

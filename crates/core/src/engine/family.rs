@@ -6,6 +6,7 @@ use super::{Engine, step_part};
 use crate::approval::decide::ask;
 use crate::error::Result;
 use crate::event::{EventType, NewEvent};
+use crate::feedback::failure;
 use crate::ids::SessionId;
 use crate::json::Json;
 use crate::limits;
@@ -25,14 +26,14 @@ impl Engine {
         let mut change = Change::new(session.tenant.clone());
         let ends = step.update.status.filter(|to| to.is_terminal());
         let result = step.update.result.clone();
-        add(&mut change, session, step);
+        add(&mut change, session, step)?;
         let Some(to) = ends else { return Ok(change) };
         if let Some(parent) = &session.details.parent_id {
             self.follow(&mut change, session, parent, to, result).await?;
         } else if Run::of(session).on_child_failure.is_some() {
             for child in self.children_of(session).await? {
                 if let Some(step) = called_off(&child)? {
-                    add(&mut change, &child, step);
+                    add(&mut change, &child, step)?;
                 }
             }
         }
@@ -74,11 +75,11 @@ impl Engine {
         let now = self.store.now().await?;
         for n in follows.start {
             let step = started(&family[n], runs[n].clone(), now)?;
-            add(change, &family[n], step);
+            add(change, &family[n], step)?;
         }
         for n in follows.call_off {
             if let Some(step) = called_off(&family[n])? {
-                add(change, &family[n], step);
+                add(change, &family[n], step)?;
             }
         }
         // Touched in any case: of two children that end at once, the second must see the first.
@@ -86,7 +87,7 @@ impl Engine {
             Some(end) => ended(&parent, end, child, &family, &runs)?,
             None => Step::of(Update::default()),
         };
-        add(change, &parent, step);
+        add(change, &parent, step)?;
         Ok(())
     }
 
@@ -102,10 +103,13 @@ impl Engine {
     }
 }
 
-/// Adds what a step does to a session.
-fn add(change: &mut Change, session: &Session, mut step: Step) {
+/// Adds what a step does to a session, with what it leaves behind if that is how it fails.
+fn add(change: &mut Change, session: &Session, mut step: Step) -> Result<()> {
+    let failure = failure::leave(session, &mut step)?;
     change.records.append(&mut step.records);
+    change.records.extend(failure.map(|left| Record::AddFeedback(Box::new(left))));
     change.parts.push(step_part(session, step));
+    Ok(())
 }
 
 /// A step whose dependencies are done: queued for its agent, or put before its person.

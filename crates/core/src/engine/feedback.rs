@@ -1,5 +1,7 @@
 //! Commands on feedback: taking a thumb with words, adding to it, and closing it with what it teaches.
 
+use std::collections::HashMap;
+
 use uuid::Uuid;
 
 use super::Engine;
@@ -16,10 +18,11 @@ use crate::ids::{SessionId, TenantId, UserId, check_text};
 use crate::lesson::infer::{Matter, Prior};
 use crate::lesson::merge::{Draft, Merged, merge};
 use crate::lesson::{self, Lesson, LessonQuery};
+use crate::library::Task;
 use crate::limits;
 use crate::session::query::Page;
 use crate::session::{MemoryMode, Session};
-use crate::store::{Change, FeedbackDue, FeedbackQuery, IdemKey, Note, Record, Refusal};
+use crate::store::{Change, FailureQuery, FeedbackDue, FeedbackQuery, IdemKey, Note, Record, Refusal};
 use crate::time::Timestamp;
 
 use super::sessions::check_limit;
@@ -161,6 +164,13 @@ impl Engine {
     ) -> Result<OpenedFeedback> {
         access::check_general(actor, Verb::Feedback)?;
         let event = self.feedback_of(actor, event).await?.ok_or(Error::NotFound)?;
+        if event.body.failure.is_some() {
+            // Nobody said it, so nobody adds to it: a lesson would be drawn from words that nobody answers for.
+            return Err(Error::invalid(
+                "feedback_event_id",
+                "is what a failed run has left; give feedback on its session instead",
+            ));
+        }
         if event.signal != signal {
             return Err(Error::invalid(
                 "signal",
@@ -279,7 +289,49 @@ impl Engine {
 
     async fn feedback_of(&self, actor: &Actor, id: &str) -> Result<Option<FeedbackEvent>> {
         let found = self.store.feedback(&actor.tenant, id).await?;
-        Ok(found.filter(|event| is_own(actor, event.author.as_ref())))
+        // What nobody said is the tenant's, and not that of the workers who speak for nobody.
+        let tenants = |event: &FeedbackEvent| event.body.failure.is_some() && actor.role != Role::Owner;
+        Ok(found.filter(|event| is_own(actor, event.author.as_ref()) && !tenants(event)))
+    }
+
+    /// What failed runs have left, newest first. Owners are told of all; others of a session or a task that they name,
+    /// as far as they may read it.
+    pub async fn failures(
+        &self,
+        actor: &Actor,
+        task: Option<&str>,
+        session: Option<SessionId>,
+        after: Option<i64>,
+        limit: usize,
+    ) -> Result<Page<FeedbackEvent, i64>> {
+        access::check_general(actor, Verb::Feedback)?;
+        check_limit(limit)?;
+        if let Some(id) = &session {
+            self.load(actor, Verb::Read, id).await?;
+        }
+        let task = match task {
+            Some(name) => Some(self.definition::<Task>(actor, name).await?.id.to_string()),
+            None => None,
+        };
+        let all = actor.role == Role::Owner;
+        if !all && session.is_none() && task.is_none() {
+            return Err(Error::denied("name a session or a task: only owners are told of all failures"));
+        }
+        let query = FailureQuery { task_id: task, session, after, limit };
+        let mut page = self.store.failures(&actor.tenant, query).await?;
+        if !all {
+            let mut readable = HashMap::new();
+            let mut kept = Vec::with_capacity(page.items.len());
+            for event in page.items {
+                if let Some(id) = &event.session
+                    && self.may_read(actor, id, &mut readable).await?
+                {
+                    kept.push(event);
+                }
+            }
+            page.items = kept;
+        }
+        Ok(page)
     }
 
     /// What the thumbs of the tenant, or of the caller, add up to.

@@ -282,15 +282,25 @@ impl Engine {
             return Ok(true);
         }
         let Some(id) = source.session.as_deref().map(SessionId::stored) else { return Ok(false) };
-        if let Some(known) = readable.get(&id) {
+        self.may_read(actor, &id, readable).await
+    }
+
+    /// Whether a caller may read a session, asked once of each.
+    pub(super) async fn may_read(
+        &self,
+        actor: &Actor,
+        id: &SessionId,
+        readable: &mut HashMap<SessionId, bool>,
+    ) -> Result<bool> {
+        if let Some(known) = readable.get(id) {
             return Ok(*known);
         }
-        let may = match self.load(actor, Verb::Read, &id).await {
+        let may = match self.load(actor, Verb::Read, id).await {
             Ok(_) => true,
             Err(Error::NotFound | Error::Denied(_)) => false,
             Err(error) => return Err(error),
         };
-        readable.insert(id, may);
+        readable.insert(id.clone(), may);
         Ok(may)
     }
 }

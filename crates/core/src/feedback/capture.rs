@@ -6,6 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::failure::Failure;
 use super::{Label, secret};
 use crate::access::{Actor, Role};
 use crate::error::{Error, Result};
@@ -134,6 +135,9 @@ pub struct EventBody {
     pub trusted: bool,
     /// A thumb without words to learn from.
     pub vague: bool,
+    /// Said by nobody: what a run left that failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<Failure>,
 }
 
 /// What is made of a capture before anything is kept.
@@ -175,6 +179,7 @@ pub fn judge(actor: &Actor, wish: Capture, agent: Option<String>) -> Result<(Sig
         agent,
         trusted: matches!(actor.role, Role::Owner | Role::Member),
         vague: clarification.is_some(),
+        failure: None,
     });
     Ok((
         signal,

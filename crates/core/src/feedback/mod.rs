@@ -2,10 +2,12 @@
 //!
 //! Two things that never meet. A [`Rating`] is a label at the end of a sitting, with no user text, ever: the client
 //! supplies label, source and modality, the server knows the rest. A feedback event ([`capture`]) is a thumb with words;
-//! a feedback session ([`session`]) gathers what is added to it, and becomes a lesson (see [`crate::lesson`]).
+//! a feedback session ([`session`]) gathers what is added to it, and becomes a lesson (see [`crate::lesson`]). A run that fails
+//! leaves an event of the system's own ([`failure`]), which is kept apart from both.
 
 pub mod capture;
 pub mod complaint;
+pub mod failure;
 pub mod secret;
 pub mod session;
 pub mod stats;

@@ -31,6 +31,18 @@ pub struct Tally {
     /// The commonest first.
     pub tags: Vec<(String, Counts)>,
     pub skills: Vec<(String, Counts)>,
+    /// Of everybody's runs, where everybody's thumbs are counted.
+    pub failures: Failures,
+}
+
+/// Runs that failed. They are nobody's opinion, and count for no rate.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Failures {
+    pub lifetime: u64,
+    pub days_7: u64,
+    pub days_30: u64,
+    /// The commonest first.
+    pub codes: Vec<(String, u64)>,
 }
 
 codes!(Trend { Improving = "improving", Declining = "declining", Stable = "stable", Unknown = "unknown" });
@@ -113,6 +125,18 @@ pub fn summary(stats: &Stats, newest: &[FeedbackEvent]) -> String {
         rate(stats.recent),
         stats.trend.as_str(),
     );
+    let failures = &stats.tally.failures;
+    if failures.lifetime > 0 {
+        let codes: Vec<String> =
+            failures.codes.iter().map(|(code, count)| format!("{} {count}", one_line(code))).collect();
+        page.push_str(&format!(
+            "- Failed runs: {} in all, {} in 30 days, {} in 7 days ({})\n",
+            failures.lifetime,
+            failures.days_30,
+            failures.days_7,
+            codes.join(", ")
+        ));
+    }
     for advice in &stats.recommendations {
         page.push_str(&format!("- {}\n", one_line(&advice.advice)));
     }
@@ -165,6 +189,7 @@ mod tests {
                 agent: None,
                 trusted: true,
                 vague: false,
+                failure: None,
             },
         }
     }
@@ -182,6 +207,17 @@ mod tests {
             assert_eq!(tally.lifetime.rate(), rate);
             assert_eq!(stats(tally, &[event(newest, "x")]).trend, trend, "{up} {down}");
         }
+    }
+
+    #[test]
+    fn failed_runs_have_a_line_of_their_own_and_move_no_rate() {
+        let failures =
+            Failures { lifetime: 3, days_7: 1, days_30: 2, codes: vec![("a\nb".into(), 2), ("c".into(), 1)] };
+        let tally = Tally { lifetime: Counts { up: 1, down: 0 }, failures, ..Tally::default() };
+        let page = summary(&stats(tally, &[]), &[]);
+        assert!(page.contains("- In all: 1 up, 0 down (100 % up)\n"), "{page}");
+        assert!(page.contains("- Failed runs: 3 in all, 2 in 30 days, 1 in 7 days (a b 2, c 1)\n"), "{page}");
+        assert!(!summary(&stats(Tally::default(), &[]), &[]).contains("Failed"));
     }
 
     #[test]

@@ -358,6 +358,7 @@ mod tests {
                     agent: None,
                     trusted: true,
                     vague: false,
+                    failure: None,
                 },
             },
             prior: Vec::new(),

@@ -108,3 +108,13 @@ pub struct Page<T, C = ListCursor> {
     pub items: Vec<T>,
     pub next: Option<C>,
 }
+
+impl<T> Page<T, i64> {
+    /// A page of numbered rows, of which one more than fits was looked for.
+    pub fn cut(mut rows: Vec<(i64, T)>, limit: usize) -> Self {
+        let more = rows.len() > limit;
+        rows.truncate(limit);
+        let next = rows.last().map(|(n, _)| *n).filter(|_| more);
+        Self { items: rows.into_iter().map(|(_, row)| row).collect(), next }
+    }
+}

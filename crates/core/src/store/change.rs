@@ -1,5 +1,6 @@
 //! What a command asks of a store, and what it is told: one change, whole or not at all.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -53,6 +54,14 @@ impl Change {
     pub fn keyed(mut self, key: Option<IdemKey>) -> Self {
         self.key = key;
         self
+    }
+
+    /// A record as it is kept, now that this was done.
+    pub fn landed<'r>(&self, record: &'r Record, done: &[PartDone], now: Timestamp) -> Cow<'r, Record> {
+        let Record::AddFeedback(event) = record else { return Cow::Borrowed(record) };
+        let mut event = event.clone();
+        event.land(self, done, now);
+        Cow::Owned(Record::AddFeedback(event))
     }
 
     /// Whether this is one plain append, which stores may batch with others.

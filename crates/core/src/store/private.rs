@@ -10,8 +10,8 @@ use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 
 use super::{
-    AuditLine, Change, Committed, Due, FeedbackDue, FeedbackQuery, Hit, IdemKey, MemoryQuery, On, Record,
-    RecordsKept, Refusal, Replay, SearchQuery, Store, VectorQuery, Vectors, Vitals, Write,
+    AuditLine, Change, Committed, Due, FailureQuery, FeedbackDue, FeedbackQuery, Hit, IdemKey, MemoryQuery,
+    On, Record, RecordsKept, Refusal, Replay, SearchQuery, Store, VectorQuery, Vectors, Vitals, Write,
 };
 use crate::approval::{Approval, ApprovalQuery};
 use crate::error::{Conflict, Error, Result};
@@ -455,6 +455,14 @@ impl Store for Apart {
         now: Timestamp,
     ) -> BoxFuture<'a, Result<Tally>> {
         self.durable.feedback_tally(tenant, author, now)
+    }
+
+    fn failures<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        query: FailureQuery,
+    ) -> BoxFuture<'a, Result<Page<FeedbackEvent, i64>>> {
+        self.durable.failures(tenant, query)
     }
 
     fn feedback_session<'a>(

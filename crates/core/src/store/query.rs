@@ -73,6 +73,17 @@ pub struct FeedbackQuery {
     pub limit: usize,
 }
 
+/// Which failed runs to read, newest first.
+#[derive(Clone, Debug, Default)]
+pub struct FailureQuery {
+    /// Those of one task.
+    pub task_id: Option<String>,
+    /// That of one session.
+    pub session: Option<SessionId>,
+    pub after: Option<i64>,
+    pub limit: usize,
+}
+
 /// How many records there are beside what was said.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecordsKept {

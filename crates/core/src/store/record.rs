@@ -58,7 +58,7 @@ pub enum Record {
         until: Timestamp,
         reason: HoldReason,
     },
-    /// One whose id is there already is `AlreadyExists`.
+    /// One whose id is there already is `AlreadyExists`; [`FeedbackEvent::land`] first, with what the change has done.
     AddFeedback(Box<FeedbackEvent>),
     /// Writes a feedback session; `expects` is as with documents, and its version becomes the next.
     PutFeedbackSession {

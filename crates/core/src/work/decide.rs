@@ -360,7 +360,7 @@ fn stopped(session: &Session, by: Authority) -> Result<Step> {
     Ok(step)
 }
 
-fn error_event(code: &str, message: &str) -> Result<NewEvent> {
+pub(crate) fn error_event(code: &str, message: &str) -> Result<NewEvent> {
     let metadata = Json::of(&json!({"code": code, "message": message}))?;
     Ok(NewEvent::engine(EventType::known("session.error"), Some(metadata)))
 }

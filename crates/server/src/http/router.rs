@@ -83,6 +83,7 @@ pub fn documented() -> OpenApiRouter<App> {
         .routes(routes!(feedback::capture))
         .routes(routes!(feedback::stats))
         .routes(routes!(feedback::summary))
+        .routes(routes!(feedback::failures))
         .routes(routes!(feedback::open, feedback::list))
         .routes(routes!(feedback::get))
         .routes(routes!(feedback::append))

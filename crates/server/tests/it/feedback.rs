@@ -17,6 +17,7 @@ on_every_store!(
     roles_see_what_they_may_of_feedback_and_lessons,
     feedback_on_what_leaves_no_trace_is_refused,
     a_repeat_with_the_same_key_has_the_first_answer,
+    a_run_that_fails_is_listed_and_counted_apart_from_thumbs,
 );
 
 fn down(context: &str) -> Value {
@@ -274,6 +275,46 @@ async fn feedback_on_what_leaves_no_trace_is_refused(ground: Ground) {
     let wish = json!({"signal": "down", "context": "it was rude to me", "session_id": "secret"});
     me.post("/api/feedback", wish).await.refused(422, "invalid");
     assert_eq!(me.get("/api/feedback/stats").await.expect(200).body["total"], 0);
+}
+
+async fn a_run_that_fails_is_listed_and_counted_apart_from_thumbs(ground: Ground) {
+    let house = House::keyed(ground).await;
+    let (owner, ann) = (house.key(Role::Owner, "boss").await, house.key(Role::Member, "ann").await);
+    give(&owner, json!({"signal": "up", "what_worked": "ran the tests first"})).await;
+    let run = crate::mcp::failed_run(&owner).await;
+    let listed = owner.get("/api/feedback/failures").await.expect(200).body;
+    let [failure] = &listed["items"].as_array().unwrap()[..] else { panic!("{listed}") };
+    assert_eq!((&failure["code"], &failure["message"]), (&json!("run_failed"), &json!("no ink")));
+    assert_eq!((&failure["task_slug"], &failure["agent_slug"]), (&json!("letter"), &json!("eliza")));
+    assert_eq!((&failure["session_id"], &failure["step"]), (&json!(run), &json!(null)));
+    let log = owner.get(&format!("/api/sessions/{run}/events?types=session.error")).await.expect(200).body;
+    assert_eq!(failure["sequence"], log["events"][0]["sequence"]);
+    for (query, found) in [
+        (format!("session_id={run}"), 1),
+        (format!("sessionId={run}&task_id=letter"), 1),
+        (format!("taskId={}", failure["task_id"].as_str().unwrap()), 1),
+        ("task_id=letter&limit=1".to_owned(), 1),
+    ] {
+        let page = owner.get(&format!("/api/feedback/failures?{query}")).await.expect(200).body;
+        assert_eq!(page["items"].as_array().unwrap().len(), found, "{query}");
+    }
+    for bad in ["limit=0", "cursor=x", "session_id=a/b", "state=open"] {
+        owner.get(&format!("/api/feedback/failures?{bad}")).await.refused(422, "invalid");
+    }
+    for missing in ["session_id=nothing", "task_id=nothing"] {
+        owner.get(&format!("/api/feedback/failures?{missing}")).await.refused(404, "not_found");
+    }
+    ann.get("/api/feedback/failures").await.refused(403, "denied");
+    ann.get(&format!("/api/feedback/failures?session_id={run}")).await.refused(404, "not_found");
+    ann.get("/api/feedback/failures?task_id=letter").await.refused(404, "not_found");
+    let stats = owner.get("/api/feedback/stats").await.expect(200).body;
+    assert_eq!((&stats["total"], &stats["approval_rate"]), (&json!(1), &json!(1.0)));
+    assert_eq!(stats["failures"]["codes"], json!([{"code": "run_failed", "total": 1}]));
+    assert_eq!((&stats["failures"]["total"], &stats["failures"]["last_7_days"]), (&json!(1), &json!(1)));
+    let page = owner.get("/api/feedback/summary").await.expect(200).body;
+    assert!(page["markdown"].as_str().unwrap().contains("- Failed runs: 1 in all"), "{page}");
+    let open = json!({"feedback_event_id": failure["feedback_event_id"], "signal": "down"});
+    owner.post("/api/feedback/sessions", open).await.refused(422, "invalid");
 }
 
 async fn a_repeat_with_the_same_key_has_the_first_answer(ground: Ground) {

@@ -171,7 +171,8 @@ async fn carry_out(base: &Base, tx: &Tx, tk: i32, change: &Change) -> Result<Don
     sheet.write(tx, tk, change, &committed, seen.now).await?;
     if !change.records.is_empty() {
         for record in &change.records {
-            records::write(tx, tk, record, seen.now).await?;
+            let record = change.landed(record, &committed.parts, seen.now);
+            records::write(tx, tk, &record, seen.now).await?;
         }
         tx.end().await?;
     }

@@ -4,11 +4,11 @@
 use sederunt_core::error::Error;
 use sederunt_core::feedback::capture::{FeedbackEvent, Signal};
 use sederunt_core::feedback::session::{FeedbackSession, State};
-use sederunt_core::feedback::stats::{Counts, Tally};
+use sederunt_core::feedback::stats::{Counts, Failures, Tally};
 use sederunt_core::ids::{SessionId, TenantId, UserId};
 use sederunt_core::limits;
 use sederunt_core::session::query::Page;
-use sederunt_core::store::{FeedbackDue, FeedbackQuery};
+use sederunt_core::store::{FailureQuery, FeedbackDue, FeedbackQuery};
 use sederunt_core::time::Timestamp;
 use tokio_postgres::Row;
 
@@ -16,7 +16,7 @@ use super::fault::Result;
 use super::rows::Columns;
 use super::tx::{Base, Scope, Tx, count, int};
 
-const EVENT: &str = "e.id, e.at, e.signal, e.author, e.session_id, e.body";
+const EVENT: &str = "e.id, e.at, e.signal, e.author, e.session_id, e.body, e.n";
 const SESSION: &str =
     "f.n, f.id, f.event_id, f.signal, f.state, f.opened_at, f.expires_at, f.author, f.version, f.body";
 
@@ -72,7 +72,8 @@ pub(super) async fn newest(
         }
         None => {
             let sql = format!(
-                "SELECT {EVENT} FROM feedback_events e WHERE e.tk = $1 ORDER BY e.at DESC, e.n DESC LIMIT $2"
+                "SELECT {EVENT} FROM feedback_events e WHERE e.tk = $1 AND e.code IS NULL
+                 ORDER BY e.at DESC, e.n DESC LIMIT $2"
             );
             base.read(Scope::Tenant(tk), &sql, &[&tk, &limit]).await?
         }
@@ -91,7 +92,7 @@ pub(super) async fn tally(
     let since = |days: u64| now.minus(std::time::Duration::from_secs(days * 24 * 3600)).as_micros();
     let mut tally = Tally::default();
     let sql = "SELECT signal, count(*), count(*) FILTER (WHERE at >= $3), count(*) FILTER (WHERE at >= $4)
-         FROM feedback_events WHERE tk = $1 AND ($2::text IS NULL OR author = $2) GROUP BY signal";
+         FROM feedback_events WHERE tk = $1 AND code IS NULL AND ($2::text IS NULL OR author = $2) GROUP BY signal";
     for row in base.read(Scope::Tenant(tk), sql, &[&tk, &author, &since(30), &since(7)]).await? {
         let mut columns = Columns::of(&row);
         let signal = columns.word(Signal::parse)?;
@@ -105,7 +106,53 @@ pub(super) async fn tally(
     }
     tally.tags = names(base, tk, author, "tag").await?;
     tally.skills = names(base, tk, author, "skill").await?;
+    if author.is_none() {
+        tally.failures = failed(base, tk, since(30), since(7)).await?;
+    }
     Ok(tally)
+}
+
+async fn failed(base: &Base, tk: i32, days_30: i64, days_7: i64) -> Result<Failures> {
+    let sql = "SELECT code, count(*), count(*) FILTER (WHERE at >= $2), count(*) FILTER (WHERE at >= $3)
+         FROM feedback_events WHERE tk = $1 AND code IS NOT NULL GROUP BY code ORDER BY count(*) DESC, code";
+    let mut failures = Failures::default();
+    for row in base.read(Scope::Tenant(tk), sql, &[&tk, &days_30, &days_7]).await? {
+        let mut columns = Columns::of(&row);
+        let (code, all) = (columns.take()?, columns.number()?);
+        failures.lifetime += all;
+        failures.days_30 += columns.number()?;
+        failures.days_7 += columns.number()?;
+        if failures.codes.len() < limits::TALLY_NAMES_MAX {
+            failures.codes.push((code, all));
+        }
+    }
+    Ok(failures)
+}
+
+/// What failed runs have left, newest first.
+pub(super) async fn failures(
+    base: &Base,
+    tenant: &TenantId,
+    query: FailureQuery,
+) -> Result<Page<FeedbackEvent, i64>> {
+    let Some(tk) = base.tk(tenant).await? else { return Ok(Page { items: Vec::new(), next: None }) };
+    let which = match (&query.task_id, &query.session) {
+        (None, None) => "$2::text IS NULL AND $3::text IS NULL",
+        (Some(_), None) => "e.task_id = $2 AND $3::text IS NULL",
+        (None, Some(_)) => "$2::text IS NULL AND e.session_id = $3",
+        (Some(_), Some(_)) => "e.task_id = $2 AND e.session_id = $3",
+    };
+    let sql = format!(
+        "SELECT {EVENT} FROM feedback_events e
+         WHERE e.tk = $1 AND e.code IS NOT NULL AND {which} AND e.n < $4 ORDER BY e.n DESC LIMIT $5"
+    );
+    let session = query.session.as_ref().map(SessionId::as_str);
+    let (before, one_more) = (query.after.unwrap_or(i64::MAX), int(query.limit as u64).saturating_add(1));
+    let rows =
+        base.read(Scope::Tenant(tk), &sql, &[&tk, &query.task_id, &session, &before, &one_more]).await?;
+    let found: Vec<(i64, FeedbackEvent)> =
+        rows.iter().map(|row| Ok((row.try_get(6)?, event_of(row)?))).collect::<Result<_>>()?;
+    Ok(Page::cut(found, query.limit))
 }
 
 async fn names(base: &Base, tk: i32, author: Option<&str>, kind: &str) -> Result<Vec<(String, Counts)>> {
@@ -146,11 +193,8 @@ pub(super) async fn sessions(
     let (author, state) = (query.author.as_ref().map(UserId::as_str), query.state.map(State::as_str));
     let (before, one_more) = (query.after.unwrap_or(i64::MAX), int(query.limit as u64).saturating_add(1));
     let rows = base.read(Scope::Tenant(tk), &sql, &[&tk, &author, &state, &before, &one_more]).await?;
-    let mut found: Vec<(i64, FeedbackSession)> = rows.iter().map(session_of).collect::<Result<_>>()?;
-    let more = found.len() > query.limit;
-    found.truncate(query.limit);
-    let next = found.last().map(|(n, _)| *n).filter(|_| more);
-    Ok(Page { items: found.into_iter().map(|(_, session)| session).collect(), next })
+    let found: Vec<(i64, FeedbackSession)> = rows.iter().map(session_of).collect::<Result<_>>()?;
+    Ok(Page::cut(found, query.limit))
 }
 
 /// Open ones of all tenants whose time is over, the longest silent first.
@@ -171,13 +215,15 @@ pub(super) async fn silent(base: &Base, now: Timestamp, limit: usize) -> Result<
 }
 
 pub(super) async fn add(tx: &Tx, tk: i32, event: &FeedbackEvent) -> Result<()> {
-    let sql = "INSERT INTO feedback_events (tk, id, at, signal, author, session_id, body)
-         VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING n";
+    let sql = "INSERT INTO feedback_events (tk, id, at, signal, author, session_id, body, code, task_id)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) RETURNING n";
     let (author, signal) = (event.author.as_ref().map(UserId::as_str), event.signal.as_str());
     let body = serde_json::to_string(&event.body).map_err(Error::internal)?;
     let session = event.session.as_ref().map(SessionId::as_str);
-    let rows =
-        tx.query(sql, &[&tk, &event.id, &event.at.as_micros(), &signal, &author, &session, &body]).await?;
+    let (code, task) = event.body.failure.as_ref().map(|failure| (&failure.code, &failure.task_id)).unzip();
+    let row: &[super::tx::Param<'_>] =
+        &[&tk, &event.id, &event.at.as_micros(), &signal, &author, &session, &body, &code, &task];
+    let rows = tx.query(sql, row).await?;
     let row = rows.first().ok_or_else(|| Error::internal("a feedback was not written"))?;
     let n: i64 = row.try_get(0)?;
     let (kinds, names): (Vec<&str>, Vec<&str>) = event.counted_by().unzip();

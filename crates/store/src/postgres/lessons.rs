@@ -79,10 +79,7 @@ async fn newest(base: &Base, tk: i32, query: &LessonQuery) -> Result<Page<Lesson
             break;
         }
     }
-    let more = found.len() > query.limit;
-    found.truncate(query.limit);
-    let next = found.last().map(|(n, _)| *n).filter(|_| more);
-    Ok(Page { items: found.into_iter().map(|(_, lesson)| lesson).collect(), next })
+    Ok(Page::cut(found, query.limit))
 }
 
 /// Those that fit the words best.
@@ -182,7 +179,8 @@ pub(super) async fn count(tx: &Tx, tk: i32, ids: &[String], count: Count, now: T
 /// Hands over what one user has taught. Whoever writes one of those lessons looks again.
 pub(super) async fn merge(tx: &Tx, tk: i32, from: &UserId, into: &UserId) -> Result<()> {
     // Locked in the order in which they are counted.
-    let sql = "SELECT n, body FROM lessons WHERE tk = $1 AND position($2 IN body) > 0 ORDER BY n FOR NO KEY UPDATE";
+    let sql =
+        "SELECT n, body FROM lessons WHERE tk = $1 AND position($2 IN body) > 0 ORDER BY n FOR NO KEY UPDATE";
     for row in tx.query(sql, &[&tk, &Body::mark_of(from)]).await? {
         let n: i64 = row.try_get(0)?;
         let mut body: Body = serde_json::from_str(row.try_get(1)?).map_err(Error::internal)?;

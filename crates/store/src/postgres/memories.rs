@@ -78,11 +78,8 @@ async fn newest(base: &Base, tk: i32, query: &MemoryQuery) -> Result<Page<Memory
     let rows = base
         .read(Scope::Tenant(tk), &sql, &[&tk, &owner, &kinds, &before, &since, &dormant, &one_more])
         .await?;
-    let mut found: Vec<(i64, Memory)> = rows.iter().map(memory_of).collect::<Result<_>>()?;
-    let more = found.len() > query.limit;
-    found.truncate(query.limit);
-    let next = found.last().map(|(n, _)| *n).filter(|_| more);
-    Ok(Page { items: found.into_iter().map(|(_, memory)| memory).collect(), next })
+    let found: Vec<(i64, Memory)> = rows.iter().map(memory_of).collect::<Result<_>>()?;
+    Ok(Page::cut(found, query.limit))
 }
 
 /// Those that fit the words best.

@@ -69,8 +69,8 @@ use sederunt_core::safety::record::CrisisRecord;
 use sederunt_core::session::Session;
 use sederunt_core::session::query::{Page, SessionQuery};
 use sederunt_core::store::{
-    AuditLine, Change, Committed, Due, FeedbackDue, FeedbackQuery, Hit, IdemKey, MemoryQuery, RecordsKept,
-    Refusal, Replay, SearchQuery, Store, VectorQuery, Vectors, Vitals, Write,
+    AuditLine, Change, Committed, Due, FailureQuery, FeedbackDue, FeedbackQuery, Hit, IdemKey, MemoryQuery,
+    RecordsKept, Refusal, Replay, SearchQuery, Store, VectorQuery, Vectors, Vitals, Write,
 };
 use sederunt_core::talk::Talk;
 use sederunt_core::time::Timestamp;
@@ -436,6 +436,14 @@ impl Store for PostgresStore {
         id: &'a str,
     ) -> BoxFuture<'a, Result<Option<FeedbackSession>>> {
         read(feedback::session(&self.base, tenant, id))
+    }
+
+    fn failures<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        query: FailureQuery,
+    ) -> BoxFuture<'a, Result<Page<FeedbackEvent, i64>>> {
+        read(feedback::failures(&self.base, tenant, query))
     }
 
     fn feedback_sessions<'a>(

@@ -137,7 +137,7 @@ fn write(
         }
         parts.push(work.finish(ledger, tk, &change.tenant, id)?);
     }
-    records::write(ledger.db, tk, change, now)?;
+    records::write(ledger.db, tk, change, &parts, now)?;
     for errand in change.records.iter().filter_map(Errand::of) {
         ledger.leave(tk, &errand)?;
     }

@@ -4,16 +4,16 @@
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use sederunt_core::feedback::capture::{EventBody, FeedbackEvent, Signal};
 use sederunt_core::feedback::session::{FeedbackSession, SessionBody, State};
-use sederunt_core::feedback::stats::{Counts, Tally};
+use sederunt_core::feedback::stats::{Counts, Failures, Tally};
 use sederunt_core::ids::{SessionId, TenantId, UserId};
 use sederunt_core::session::query::Page;
-use sederunt_core::store::{FeedbackDue, FeedbackQuery, Refusal};
+use sederunt_core::store::{FailureQuery, FeedbackDue, FeedbackQuery, Refusal};
 use sederunt_core::{Timestamp, limits};
 
 use super::fault::{unknown_word, unreadable, unwritable};
 use super::heads::text;
 
-const EVENT: &str = "SELECT e.id, e.at, e.signal, e.author, e.session_id, e.body FROM feedback_events e";
+const EVENT: &str = "SELECT e.id, e.at, e.signal, e.author, e.session_id, e.body, e.n FROM feedback_events e";
 const SESSION: &str = "SELECT f.n, f.id, f.event_id, f.signal, f.state, f.opened_at, f.expires_at, f.author, f.version, \
      f.body FROM feedback_sessions f";
 pub(super) const SILENT: &str = "SELECT t.id, f.id FROM feedback_sessions f INDEXED BY feedback_sessions_open \
@@ -71,7 +71,9 @@ pub(super) fn newest(
             .query_map(params![tk, author.as_str(), limit], read_event)?
             .collect(),
         None => db
-            .prepare_cached(&format!("{EVENT} WHERE e.tk = ?1 ORDER BY e.at DESC, e.n DESC LIMIT ?2"))?
+            .prepare_cached(&format!(
+                "{EVENT} WHERE e.tk = ?1 AND e.code IS NULL ORDER BY e.at DESC, e.n DESC LIMIT ?2"
+            ))?
             .query_map(params![tk, limit], read_event)?
             .collect(),
     }
@@ -88,7 +90,7 @@ pub(super) fn tally(
     let mut tally = Tally::default();
     let mut statement = db.prepare_cached(
         "SELECT signal, count(*), coalesce(sum(at >= ?3), 0), coalesce(sum(at >= ?4), 0) FROM feedback_events \
-         WHERE tk = ?1 AND (?2 IS NULL OR author = ?2) GROUP BY signal",
+         WHERE tk = ?1 AND code IS NULL AND (?2 IS NULL OR author = ?2) GROUP BY signal",
     )?;
     let mut rows = statement.query(params![tk, author, since(30), since(7)])?;
     while let Some(row) = rows.next()? {
@@ -104,7 +106,60 @@ pub(super) fn tally(
     }
     tally.tags = names(db, tk, author, "tag")?;
     tally.skills = names(db, tk, author, "skill")?;
+    if author.is_none() {
+        tally.failures = failed(db, tk, since(30), since(7))?;
+    }
     Ok(tally)
+}
+
+fn failed(db: &Connection, tk: i64, days_30: i64, days_7: i64) -> rusqlite::Result<Failures> {
+    let mut failures = Failures::default();
+    let mut statement = db.prepare_cached(
+        "SELECT code, count(*), sum(at >= ?2), sum(at >= ?3) FROM feedback_events WHERE tk = ?1 AND code IS NOT NULL \
+         GROUP BY code ORDER BY count(*) DESC, code",
+    )?;
+    let mut rows = statement.query(params![tk, days_30, days_7])?;
+    while let Some(row) = rows.next()? {
+        let count = |at| row.get::<_, i64>(at).map(i64::cast_unsigned);
+        failures.lifetime += count(1)?;
+        failures.days_30 += count(2)?;
+        failures.days_7 += count(3)?;
+        if failures.codes.len() < limits::TALLY_NAMES_MAX {
+            failures.codes.push((row.get(0)?, count(1)?));
+        }
+    }
+    Ok(failures)
+}
+
+/// What failed runs have left, newest first.
+pub(super) fn failures(
+    db: &Connection,
+    tk: i64,
+    query: &FailureQuery,
+) -> rusqlite::Result<Page<FeedbackEvent, i64>> {
+    let one_more = i64::try_from(query.limit).unwrap_or(i64::MAX).saturating_add(1);
+    let which = match (&query.task_id, &query.session) {
+        (None, None) => "?2 IS NULL AND ?3 IS NULL",
+        (Some(_), None) => "e.task_id = ?2 AND ?3 IS NULL",
+        (None, Some(_)) => "?2 IS NULL AND e.session_id = ?3",
+        (Some(_), Some(_)) => "e.task_id = ?2 AND e.session_id = ?3",
+    };
+    let found: Vec<(i64, FeedbackEvent)> = db
+        .prepare_cached(&format!(
+            "{EVENT} WHERE e.tk = ?1 AND e.code IS NOT NULL AND {which} AND e.n < ?4 ORDER BY e.n DESC LIMIT ?5"
+        ))?
+        .query_map(
+            params![
+                tk,
+                query.task_id,
+                query.session.as_ref().map(SessionId::as_str),
+                query.after.unwrap_or(i64::MAX),
+                one_more
+            ],
+            |row| Ok((row.get(6)?, read_event(row)?)),
+        )?
+        .collect::<rusqlite::Result<_>>()?;
+    Ok(Page::cut(found, query.limit))
 }
 
 fn names(
@@ -146,7 +201,7 @@ pub(super) fn sessions(
         (None, None) => "f.tk = ?1 AND ?2 IS NULL AND ?3 IS NULL",
         (Some(_), _) => "f.tk = ?1 AND f.author = ?2 AND (?3 IS NULL OR f.state = ?3)",
     };
-    let mut found: Vec<(i64, FeedbackSession)> = db
+    let found: Vec<(i64, FeedbackSession)> = db
         .prepare_cached(&format!("{SESSION} WHERE {sql} AND f.n < ?4 ORDER BY f.n DESC LIMIT ?5"))?
         .query_map(
             params![
@@ -159,10 +214,7 @@ pub(super) fn sessions(
             read_session,
         )?
         .collect::<rusqlite::Result<_>>()?;
-    let more = found.len() > query.limit;
-    found.truncate(query.limit);
-    let next = found.last().map(|(n, _)| *n).filter(|_| more);
-    Ok(Page { items: found.into_iter().map(|(_, session)| session).collect(), next })
+    Ok(Page::cut(found, query.limit))
 }
 
 /// Open ones of all tenants whose time is over, the longest silent first.
@@ -194,7 +246,8 @@ pub(super) fn check_session(
 pub(super) fn add(db: &Connection, tk: i64, event: &FeedbackEvent) -> rusqlite::Result<()> {
     let author = event.author.as_ref().map(UserId::as_str);
     db.prepare_cached(
-        "INSERT INTO feedback_events (tk, id, at, signal, author, session_id, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        "INSERT INTO feedback_events (tk, id, at, signal, author, session_id, body, code, task_id) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
     )?
     .execute(params![
         tk,
@@ -204,6 +257,8 @@ pub(super) fn add(db: &Connection, tk: i64, event: &FeedbackEvent) -> rusqlite::
         author,
         event.session.as_ref().map(SessionId::as_str),
         serde_json::to_string(&event.body).map_err(unwritable)?,
+        event.body.failure.as_ref().map(|failure| &failure.code),
+        event.body.failure.as_ref().map(|failure| &failure.task_id),
     ])?;
     let n = db.last_insert_rowid();
     let mut name = db.prepare_cached(

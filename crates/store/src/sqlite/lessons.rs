@@ -95,10 +95,7 @@ fn newest(db: &Connection, tk: i64, query: &LessonQuery) -> rusqlite::Result<Pag
             break;
         }
     }
-    let more = found.len() > query.limit;
-    found.truncate(query.limit);
-    let next = found.last().map(|(n, _)| *n).filter(|_| more);
-    Ok(Page { items: found.into_iter().map(|(_, lesson)| lesson).collect(), next })
+    Ok(Page::cut(found, query.limit))
 }
 
 /// Those that fit the words best.
@@ -214,8 +211,7 @@ pub(super) fn merge(db: &Connection, tk: i64, from: &UserId, into: &UserId) -> r
         .prepare_cached("SELECT n, body FROM lessons WHERE tk = ?1 AND instr(body, ?2) > 0")?
         .query_map(params![tk, Body::mark_of(from)], |row| Ok((row.get(0)?, row.get(1)?)))?
         .collect::<rusqlite::Result<_>>()?;
-    let mut write =
-        db.prepare_cached("UPDATE lessons SET body = ?2, version = version + 1 WHERE n = ?1")?;
+    let mut write = db.prepare_cached("UPDATE lessons SET body = ?2, version = version + 1 WHERE n = ?1")?;
     for (n, text) in theirs {
         let mut body = serde_json::from_str::<Body>(&text).map_err(unreadable)?;
         if body.hand_over(from, into) {

@@ -85,10 +85,7 @@ fn newest(db: &Connection, tk: i64, query: &MemoryQuery) -> rusqlite::Result<Pag
         }
     }
     found.sort_unstable_by_key(|(n, _)| std::cmp::Reverse(*n));
-    let more = found.len() > query.limit;
-    found.truncate(query.limit);
-    let next = found.last().map(|(n, _)| *n).filter(|_| more);
-    Ok(Page { items: found.into_iter().map(|(_, memory)| memory).collect(), next })
+    Ok(Page::cut(found, query.limit))
 }
 
 /// Those that fit the words best.

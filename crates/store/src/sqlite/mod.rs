@@ -65,8 +65,8 @@ use sederunt_core::people::{Audit, FoundKey, Identity, Key, SecretHash, Share, T
 use sederunt_core::safety::record::CrisisRecord;
 use sederunt_core::session::query::{Page, SessionQuery};
 use sederunt_core::store::{
-    AuditLine, Change, Committed, Due, FeedbackDue, FeedbackQuery, Hit, IdemKey, MemoryQuery, RecordsKept,
-    Refusal, Replay, SearchQuery, Store, VectorQuery, Vectors, Vitals,
+    AuditLine, Change, Committed, Due, FailureQuery, FeedbackDue, FeedbackQuery, Hit, IdemKey, MemoryQuery,
+    RecordsKept, Refusal, Replay, SearchQuery, Store, VectorQuery, Vectors, Vitals,
 };
 use sederunt_core::talk::Talk;
 use sederunt_core::work::queue::{Bucket, QueueCounts, QueueItem, QueueOf};
@@ -381,6 +381,19 @@ impl Store for SqliteStore {
         id: &'a str,
     ) -> BoxFuture<'a, Result<Option<FeedbackSession>>> {
         self.near(move |db| feedback::session(db, tenant, id)).boxed()
+    }
+
+    fn failures<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        query: FailureQuery,
+    ) -> BoxFuture<'a, Result<Page<FeedbackEvent, i64>>> {
+        async move {
+            let page =
+                self.within(tenant, move |db, tk| feedback::failures(db, tk, &query).map(Some)).await?;
+            Ok(page.unwrap_or(no_page()))
+        }
+        .boxed()
     }
 
     fn feedback_sessions<'a>(

@@ -4,7 +4,7 @@
 use rusqlite::{Connection, OptionalExtension, params};
 use sederunt_core::ids::{CredentialId, SessionId, UserId};
 use sederunt_core::people::{Audit, Identity};
-use sederunt_core::store::{Change, On, Record, Refusal};
+use sederunt_core::store::{Change, On, PartDone, Record, Refusal};
 use sederunt_core::{Conflict, Error, Timestamp};
 
 use super::fault::Trouble;
@@ -100,9 +100,16 @@ fn user_with(db: &Connection, tk: i64, identity: &Identity) -> rusqlite::Result<
         .optional()
 }
 
-pub(super) fn write(db: &Connection, tk: i64, change: &Change, now: Timestamp) -> rusqlite::Result<()> {
+/// Writes the records of a change whose parts are done.
+pub(super) fn write(
+    db: &Connection,
+    tk: i64,
+    change: &Change,
+    done: &[PartDone],
+    now: Timestamp,
+) -> rusqlite::Result<()> {
     for record in &change.records {
-        write_one(db, tk, record, now)?;
+        write_one(db, tk, &change.landed(record, done, now), now)?;
     }
     change.audit.as_ref().map_or(Ok(()), |audit| write_audit(db, tk, audit, now))
 }

@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
+use sederunt_core::event::NewEvent;
 use sederunt_core::feedback::capture::{FeedbackEvent, Signal};
 use sederunt_core::feedback::session::{Closed, FeedbackSession, Reason, State};
-use sederunt_core::feedback::stats::Counts;
-use sederunt_core::store::{Change, FeedbackQuery, Record, Refusal};
+use sederunt_core::feedback::stats::{Counts, Failures};
+use sederunt_core::store::{Change, FailureQuery, FeedbackQuery, Record, Refusal};
 use sederunt_core::{Timestamp, UserId};
 
 use crate::given::*;
-use crate::kept::{adding, at, feedback, feedback_session, thumb};
+use crate::kept::{adding, at, failed, feedback, feedback_session, thumb};
 use crate::stores::TestStore;
 
 on_each_store! {
@@ -21,6 +22,9 @@ on_each_store! {
     what_fell_silent_is_found_the_longest_silent_first_and_nothing_else,
     a_refused_change_leaves_neither_thumb_nor_session,
     feedback_of_two_tenants_never_meets,
+    a_failure_lands_with_its_session_and_says_where_and_when,
+    failures_are_counted_and_listed_by_themselves,
+    a_refused_change_leaves_no_failure,
     feedback_follows_a_merged_user,
     a_removed_tenant_leaves_no_feedback;
     durable: feedback_outlives_the_process,
@@ -178,6 +182,107 @@ async fn a_refused_change_leaves_neither_thumb_nor_session(store: &TestStore) {
     assert_eq!((tally.lifetime.total(), tally.tags.len()), (0, 0));
 }
 
+/// A change that appends to a session and leaves a failure.
+fn failing(store: &TestStore, event: FeedbackEvent, events: Vec<NewEvent>) -> Change {
+    let part = appending(event.session.as_ref().unwrap().as_str(), events);
+    store.change(part).record(Record::AddFeedback(Box::new(event)))
+}
+
+impl TestStore {
+    /// Lets a session fail.
+    async fn fails(&self, id: &str, session: &str, task: &str, code: &str) {
+        self.commit(failing(self, failed(id, session, task, code), vec![event("session.error")]))
+            .await
+            .unwrap();
+    }
+
+    async fn failed_of(&self, query: FailureQuery) -> (Vec<String>, Option<i64>) {
+        let page = self.failures(&self.tenant, query).await.unwrap();
+        (page.items.into_iter().map(|event| event.id).collect(), page.next)
+    }
+}
+
+fn any_failure() -> FailureQuery {
+    FailureQuery { limit: 100, ..FailureQuery::default() }
+}
+
+async fn a_failure_lands_with_its_session_and_says_where_and_when(store: &TestStore) {
+    for name in ["s", "other"] {
+        store.create(work(name)).await;
+    }
+    store.append("s", vec![event("session.error"), message("hello")]).await;
+    let mut change = failing(
+        store,
+        failed("fb_1", "s", "t", "denied"),
+        vec![message("a"), event("session.error"), message("b")],
+    );
+    // Whatever else is said elsewhere in the same change.
+    change.parts.insert(0, appending("other", vec![event("session.error")]));
+    let done = store.commit(change).await.unwrap();
+    let log = store.log("s").await;
+    let said = log.iter().rfind(|event| event.kind.as_str() == "session.error").unwrap().sequence;
+    let kept = store.feedback(&store.tenant, "fb_1").await.unwrap().unwrap();
+    assert_eq!((&kept.body.sequences[..], kept.at), (&[said][..], done.at));
+    let mut expected = failed("fb_1", "s", "t", "denied");
+    expected.at = done.at;
+    expected.body.sequences = vec![said];
+    assert_eq!(kept, expected);
+}
+
+async fn failures_are_counted_and_listed_by_themselves(store: &TestStore) {
+    let other = store.tenant_named("other").await;
+    for name in ["a", "b", "c"] {
+        store.create(work(name)).await;
+    }
+    other.create(work("a")).await;
+    store.record(thumb("fb_0")).await;
+    store.fails("fb_1", "a", "t1", "denied").await;
+    store.fails("fb_2", "b", "t1", "lease_lost").await;
+    store.fails("fb_3", "c", "t2", "denied").await;
+    other.fails("fb_9", "a", "t1", "denied").await;
+    assert_eq!(store.thumbs(None).await, ["fb_0"], "nobody's opinion");
+    let now = store.now().await.unwrap();
+    let tally = store.feedback_tally(&store.tenant, None, now).await.unwrap();
+    assert_eq!(tally.lifetime, Counts { up: 0, down: 1 });
+    let codes = vec![("denied".to_owned(), 2), ("lease_lost".to_owned(), 1)];
+    assert_eq!(tally.failures, Failures { lifetime: 3, days_7: 3, days_30: 3, codes });
+    let days = |days: u64| now.plus(Duration::from_secs(days * 24 * 3600));
+    for (later, in_30, in_7) in [(days(8), 3, 0), (days(31), 0, 0)] {
+        let tally = store.feedback_tally(&store.tenant, None, later).await.unwrap();
+        assert_eq!(
+            (tally.failures.lifetime, tally.failures.days_30, tally.failures.days_7),
+            (3, in_30, in_7)
+        );
+    }
+    let mine = store.feedback_tally(&store.tenant, Some(&user("ann")), now).await.unwrap();
+    assert_eq!((mine.lifetime.total(), mine.failures), (1, Failures::default()));
+    let of_task = FailureQuery { task_id: Some("t1".to_owned()), ..any_failure() };
+    let of_session = FailureQuery { session: Some(id("c")), ..any_failure() };
+    let of_both = FailureQuery { session: Some(id("c")), ..of_task.clone() };
+    assert_eq!(store.failed_of(of_task).await.0, ["fb_2", "fb_1"]);
+    assert_eq!(store.failed_of(of_session).await.0, ["fb_3"]);
+    assert_eq!(store.failed_of(of_both).await.0, [""; 0]);
+    let (first, next) = store.failed_of(FailureQuery { limit: 2, ..any_failure() }).await;
+    assert_eq!(first, ["fb_3", "fb_2"]);
+    let rest = FailureQuery { after: next, limit: 2, ..any_failure() };
+    assert_eq!(store.failed_of(rest).await, (vec!["fb_1".to_owned()], None));
+    assert_eq!(other.failed_of(any_failure()).await.0, ["fb_9"]);
+}
+
+async fn a_refused_change_leaves_no_failure(store: &TestStore) {
+    store.create(work("s")).await;
+    store.fails("fb_1", "s", "t", "denied").await;
+    let before = store.state("s").await;
+    let again = failing(store, failed("fb_1", "s", "t", "denied"), vec![event("session.error")]);
+    let refused = store.commit(again).await.unwrap_err();
+    assert!(matches!(refused, Refusal::Rejected(error) if error.code() == "already_exists"));
+    let mut moved = failing(store, failed("fb_2", "s", "t", "denied"), vec![event("session.error")]);
+    moved.parts[0].guard.version = Some(99);
+    assert!(matches!(store.commit(moved).await, Err(Refusal::Stale)));
+    assert_eq!(store.failed_of(any_failure()).await.0, ["fb_1"]);
+    assert_eq!(store.state("s").await, before, "a failure is told once");
+}
+
 async fn feedback_of_two_tenants_never_meets(store: &TestStore) {
     let other = store.tenant_named("other").await;
     for side in [store, &other] {
@@ -238,8 +343,13 @@ async fn feedback_outlives_the_process(store: &TestStore) {
 async fn a_copy_carries_feedback_and_goes_on_after_it(store: &TestStore) {
     store.record(thumb("fb_1")).await;
     store.record(adding("fbs_1", "fb_1", None)).await;
+    store.create(work("s")).await;
+    store.fails("fb_f", "s", "t", "denied").await;
     let Some(copy) = store.copied().await else { return };
     assert_eq!(copy.feedback(&copy.tenant, "fb_1").await.unwrap(), Some(feedback("fb_1")));
+    let of_task = FailureQuery { task_id: Some("t".to_owned()), ..any_failure() };
+    assert_eq!(copy.failed_of(of_task).await.0, ["fb_f"]);
+    assert_eq!(copy.thumbs(None).await, ["fb_1"]);
     copy.record(thumb("fb_2")).await;
     copy.record(adding("fbs_2", "fb_2", None)).await;
     assert_eq!(copy.sessions_of(ALL).await.0, ["fbs_2", "fbs_1"]);

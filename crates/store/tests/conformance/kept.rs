@@ -3,9 +3,10 @@
 
 use sederunt_core::Timestamp;
 use sederunt_core::feedback::capture::{EventBody, FeedbackEvent, Guardrails, Signal, Speaker, Words};
+use sederunt_core::feedback::failure::Failure;
 use sederunt_core::feedback::session::{Addition, FeedbackSession, SessionBody, State};
 use sederunt_core::feedback::{Label, Modality, RATING_SCHEMA_VERSION, Rating, RatingSource};
-use sederunt_core::ids::UserId;
+use sederunt_core::ids::{SessionId, UserId};
 use sederunt_core::lesson::{self, Effect, Lesson, Polarity, Source};
 use sederunt_core::memory::{Body, Category, Fact, Memory, Owner, SELF, StoryArc};
 use sederunt_core::safety::opaque::OpaqueId;
@@ -137,7 +138,33 @@ pub fn feedback(id: &str) -> FeedbackEvent {
             agent: Some("writer".to_owned()),
             trusted: true,
             vague: false,
+            failure: None,
         },
+    }
+}
+
+/// What a failed run of a task has left, before it has landed.
+pub fn failed(id: &str, session: &str, task: &str, code: &str) -> FeedbackEvent {
+    let failure = Failure {
+        code: code.to_owned(),
+        task_id: task.to_owned(),
+        task_slug: Some("report".to_owned()),
+        step: None,
+    };
+    let plain = feedback(id);
+    FeedbackEvent {
+        at: Timestamp::from_micros(0),
+        author: None,
+        session: Some(SessionId::stored(session)),
+        body: EventBody {
+            tags: Vec::new(),
+            skill: None,
+            sequences: Vec::new(),
+            trusted: false,
+            failure: Some(failure),
+            ..plain.body
+        },
+        ..plain
     }
 }
 

@@ -11,9 +11,9 @@ use crate::http::path::At;
 use crate::http::query::Asked;
 use crate::http::wire::Nothing;
 use crate::http::wire::feedback::{
-    AppendFeedback, CaptureDone, CaptureRequest, FeedbackAppended, FeedbackFinalized, FeedbackOpened,
-    FeedbackPage, FeedbackPageAsked, FeedbackSession, FeedbackSessionList, FeedbackStats, Markdown,
-    OpenFeedback, SummaryAsked, SummaryQuery,
+    AppendFeedback, CaptureDone, CaptureRequest, FailureList, FailurePage, FailurePageAsked,
+    FeedbackAppended, FeedbackFinalized, FeedbackOpened, FeedbackPage, FeedbackPageAsked, FeedbackSession,
+    FeedbackSessionList, FeedbackStats, Markdown, OpenFeedback, SummaryAsked, SummaryQuery,
 };
 
 /// Give feedback
@@ -60,6 +60,25 @@ pub async fn summary(
 ) -> Result<Json<Markdown>> {
     let markdown = app.engine.feedback_summary(&caller.actor, asked.recent).await?;
     Ok(Json(Markdown { markdown }))
+}
+
+/// List what failed runs have left
+///
+/// Every run of a task that fails leaves a record: by what, and where its log says so. Owners see all; others name a
+/// session or a task, and see those of sessions that they may read.
+#[utoipa::path(
+    get, path = "/api/feedback/failures", operation_id = "list_failures", tag = "feedback",
+    params(FailurePageAsked),
+    responses((status = 200, description = "A page, newest first", body = FailureList))
+)]
+pub async fn failures(
+    State(app): State<App>,
+    caller: Caller,
+    Asked(asked): Asked<FailurePage>,
+) -> Result<Json<FailureList>> {
+    let FailurePage { task, session, after, limit } = asked;
+    let page = app.engine.failures(&caller.actor, task.as_deref(), session, after, limit).await?;
+    Ok(Json(page.into()))
 }
 
 /// Open a feedback session

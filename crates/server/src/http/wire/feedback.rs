@@ -571,6 +571,125 @@ pub struct Recommendation {
     pub advice: String,
 }
 
+/// Runs of tasks that failed: nobody's opinion, and in no rate.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct FailureCounts {
+    pub total: Count,
+    pub last_7_days: Count,
+    pub last_30_days: Count,
+    /// The commonest first.
+    pub codes: Vec<CodeCount>,
+}
+
+/// Failures of one kind.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct CodeCount {
+    pub code: String,
+    pub total: Count,
+}
+
+impl From<stats::Failures> for FailureCounts {
+    fn from(failures: stats::Failures) -> Self {
+        let code = |(code, total)| CodeCount { code, total: Count(total) };
+        Self {
+            total: Count(failures.lifetime),
+            last_7_days: Count(failures.days_7),
+            last_30_days: Count(failures.days_30),
+            codes: failures.codes.into_iter().map(code).collect(),
+        }
+    }
+}
+
+/// What a run of a task left when it failed.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct Failure {
+    pub feedback_event_id: String,
+    #[schema(value_type = String, format = DateTime)]
+    pub at: Timestamp,
+    /// `lease_lost`, `denied`, `hard_blocked`, `output_invalid`, `child_failed`, the limit that was reached, or what the
+    /// worker called it.
+    pub code: String,
+    /// As the session shows it; null where it carries a secret.
+    pub message: Option<String>,
+    pub task_id: String,
+    pub task_slug: Option<String>,
+    /// The step, of a task that has steps.
+    pub step: Option<String>,
+    pub agent_slug: Option<String>,
+    pub session_id: Option<String>,
+    /// Where its log says why.
+    pub sequence: Option<Count>,
+}
+
+/// A page of failures, newest first.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct FailureList {
+    pub items: Vec<Failure>,
+    /// Pass it as `cursor` for the next page; null at the end.
+    pub next_cursor: Option<String>,
+}
+
+impl From<Page<capture::FeedbackEvent, i64>> for FailureList {
+    fn from(page: Page<capture::FeedbackEvent, i64>) -> Self {
+        let failure = |event: capture::FeedbackEvent| {
+            let body = event.body;
+            body.failure.map(|failure| Failure {
+                feedback_event_id: event.id,
+                at: event.at,
+                code: failure.code,
+                message: body.words.what_went_wrong,
+                task_id: failure.task_id,
+                task_slug: failure.task_slug,
+                step: failure.step,
+                agent_slug: body.agent,
+                session_id: event.session.map(|id| id.to_string()),
+                sequence: body.sequences.first().copied().map(Count),
+            })
+        };
+        Self {
+            items: page.items.into_iter().filter_map(failure).collect(),
+            next_cursor: page.next.map(|next| next.to_string()),
+        }
+    }
+}
+
+/// Which failures.
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "stands in the document only; `FailurePage` is what is read")]
+pub struct FailurePageAsked {
+    /// Those of one task, by its id or slug.
+    task_id: Option<String>,
+    /// That of one session.
+    session_id: Option<String>,
+    #[param(minimum = 1, maximum = 1000, default = 100)]
+    limit: Option<i64>,
+    /// A `next_cursor` of this list.
+    #[param(pattern = "^-?[0-9]{1,18}$")]
+    cursor: Option<String>,
+}
+
+#[derive(Debug)]
+pub struct FailurePage {
+    pub task: Option<String>,
+    pub session: Option<SessionId>,
+    pub after: Option<i64>,
+    pub limit: usize,
+}
+
+impl Ask for FailurePage {
+    fn read(pairs: &mut Pairs) -> Result<Self, Error> {
+        Ok(Self {
+            task: pairs.text(&["task_id", "taskId"])?,
+            session: pairs.parsed(&["session_id", "sessionId"], "is no id of a session", |text| {
+                SessionId::parse(text).ok()
+            })?,
+            after: pairs.row_cursor()?,
+            limit: pairs.limit()?,
+        })
+    }
+}
+
 /// What the thumbs add up to.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct FeedbackStats {
@@ -585,6 +704,8 @@ pub struct FeedbackStats {
     pub tags: Vec<NamedCounts>,
     pub skills: Vec<NamedCounts>,
     pub recommendations: Vec<Recommendation>,
+    /// Runs that failed; for owners and workers, none otherwise.
+    pub failures: FailureCounts,
 }
 
 impl From<stats::Stats> for FeedbackStats {
@@ -600,6 +721,7 @@ impl From<stats::Stats> for FeedbackStats {
             trend: stats.trend.as_str().to_owned(),
             tags: named(stats.tally.tags),
             skills: named(stats.tally.skills),
+            failures: stats.tally.failures.into(),
             recommendations: stats
                 .recommendations
                 .into_iter()

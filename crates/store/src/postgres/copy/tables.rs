@@ -318,6 +318,8 @@ pub(super) const TABLES: &[Table] = &[
             ("author", "", Text),
             ("session_id", "", Text),
             ("body", "", Text),
+            ("code", "", Text),
+            ("task_id", "", Text),
         ],
         from: "feedback_events WHERE tk = ?1 ORDER BY n",
     },
