@@ -11,6 +11,9 @@ use metrics::{
 };
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder};
 use parking_lot::RwLock;
+use sederunt_core::Timestamp;
+use sederunt_core::session::Status;
+use sederunt_core::work::milestone::{Milestone, What};
 
 const REQUESTS: &str = "sederunt_http_requests_total";
 const SECONDS: &str = "sederunt_http_request_seconds";
@@ -20,11 +23,21 @@ const READERS: &str = "sederunt_log_readers";
 const SWEPT: &str = "sederunt_swept_total";
 const KEPT: &str = "sederunt_talk_kept_total";
 
+const RUNS_STARTED: &str = "sederunt_task_sessions_started_total";
+const RUNS_COMPLETED: &str = "sederunt_task_sessions_completed_total";
+const RUNS_FAILED: &str = "sederunt_task_sessions_failed_total";
+const RUN_SECONDS: &str = "sederunt_task_session_seconds";
+
 const BUCKETS_S: [f64; 12] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0];
+/// Runs take from an instant to days, where people are asked.
+const RUN_BUCKETS_S: [f64; 12] =
+    [0.01, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3_600.0, 21_600.0, 86_400.0];
 
 /// A recorder that knows the buckets of this server. The embedder installs it and passes the handle.
 pub fn recorder() -> Result<PrometheusBuilder, BuildError> {
-    PrometheusBuilder::new().set_buckets_for_metric(Matcher::Full(SECONDS.into()), &BUCKETS_S)
+    PrometheusBuilder::new()
+        .set_buckets_for_metric(Matcher::Full(SECONDS.into()), &BUCKETS_S)?
+        .set_buckets_for_metric(Matcher::Full(RUN_SECONDS.into()), &RUN_BUCKETS_S)
 }
 
 /// Handles that are found once and then only counted up.
@@ -77,6 +90,13 @@ impl Measures {
         describe_gauge!(READERS, "Readers of those logs");
         describe_counter!(SWEPT, "Sessions settled by the sweeper, by reason");
         describe_counter!(KEPT, "Sittings and waiting messages dealt with by the keeper, by outcome");
+        describe_counter!(RUNS_STARTED, "Runs of tasks that were started, and steps of them");
+        describe_counter!(RUNS_COMPLETED, "Runs of tasks that completed, and steps of them");
+        describe_counter!(
+            RUNS_FAILED,
+            "Runs of tasks that failed, expired or were abandoned, and steps of them"
+        );
+        describe_histogram!(RUN_SECONDS, "Time from the start of a run or step to its end, by how it ended");
         Self::default()
     }
 
@@ -133,6 +153,23 @@ pub fn audience(logs: usize, readers: usize) {
 pub fn swept(reason: &'static str, sessions: usize) {
     if sessions > 0 {
         counter!(SWEPT, "reason" => reason).increment(sessions as u64);
+    }
+}
+
+/// Counts what has become of a run. Names of tasks and agents are no labels: there is no end to them.
+pub fn milestone(milestone: &Milestone, at: Timestamp) {
+    let kind = if milestone.is_step { "step" } else { "run" };
+    match milestone.what {
+        What::Started => counter!(RUNS_STARTED, "kind" => kind).increment(1),
+        What::Ended { status: Status::Completed, .. } => {
+            counter!(RUNS_COMPLETED, "kind" => kind).increment(1)
+        }
+        What::Ended { status, .. } => {
+            counter!(RUNS_FAILED, "kind" => kind, "status" => status.as_str()).increment(1);
+        }
+    }
+    if let (What::Ended { status, .. }, Some(took)) = (milestone.what, milestone.took(at)) {
+        histogram!(RUN_SECONDS, "kind" => kind, "status" => status.as_str()).record(took.as_secs_f64());
     }
 }
 

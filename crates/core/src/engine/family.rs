@@ -17,6 +17,7 @@ use crate::session::{Session, Status};
 use crate::store::{Change, Record, Update};
 use crate::time::Timestamp;
 use crate::work::graph::{self, Child};
+use crate::work::milestone::Milestone;
 use crate::work::run::Run;
 use crate::work::trigger::human_step;
 
@@ -103,9 +104,10 @@ impl Engine {
     }
 }
 
-/// Adds what a step does to a session, with what it leaves behind if that is how it fails.
+/// Adds what a step does to a session, with what it leaves behind if that is how it fails, and what is told of its end.
 fn add(change: &mut Change, session: &Session, mut step: Step) -> Result<()> {
     let failure = failure::leave(session, &mut step)?;
+    change.milestones.extend(Milestone::ended(session, &step.update));
     change.records.append(&mut step.records);
     change.records.extend(failure.map(|left| Record::AddFeedback(Box::new(left))));
     change.parts.push(step_part(session, step));

@@ -138,7 +138,7 @@ impl Engine {
                 Decided::Nothing(kept) => return Ok(Settled::Nothing(kept)),
                 Decided::Change(change) => change,
             };
-            match self.store.commit(*change).await {
+            match self.carry_out(*change).await {
                 Ok(committed) => return Ok(Settled::Done(Box::new(committed))),
                 Err(Refusal::Stale) => {}
                 Err(Refusal::Rejected(error)) => return Err(error),
@@ -170,9 +170,19 @@ impl Engine {
         }
     }
 
+    /// Commits a change, and tells what has become of runs by it. A repeat has told it before.
+    async fn carry_out(&self, mut change: Change) -> Result<Committed, Refusal> {
+        let milestones = std::mem::take(&mut change.milestones);
+        let done = self.store.commit(change).await?;
+        if done.replay.is_none() {
+            milestones.iter().for_each(|milestone| self.hub.tell(milestone, done.at));
+        }
+        Ok(done)
+    }
+
     /// Commits a change that was decided on nothing that could move.
     async fn commit(&self, change: Change) -> Result<Committed> {
-        match self.store.commit(change).await {
+        match self.carry_out(change).await {
             Ok(committed) => Ok(committed),
             Err(Refusal::Stale) => Err(Conflict::SessionBusy.into()),
             Err(Refusal::Rejected(error)) => Err(error),

@@ -94,7 +94,7 @@ impl Engine {
                 Reason::Silent => own.guard.sequence = Some(session.head.last_sequence),
             }
         }
-        match self.store.commit(change).await {
+        match self.carry_out(change).await {
             Ok(_) => Ok(Some(reason)),
             // Somebody was quicker: the session is not due any more, or will be found again.
             Err(Refusal::Stale) => Ok(None),

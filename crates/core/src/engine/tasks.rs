@@ -17,6 +17,7 @@ use crate::limits;
 use crate::session::query::{ListCursor, Page, SessionQuery, Types};
 use crate::session::{Session, Status};
 use crate::store::{Change, Guard, IdemKey, Note, On, Part, Record, Write};
+use crate::work::milestone::Milestone;
 use crate::work::trigger::{self, Order, Starts};
 
 /// Where a task stands.
@@ -66,6 +67,7 @@ impl Engine {
         let mut first = None;
         for start in starts.sessions {
             first.get_or_insert_with(|| start.new.clone());
+            change.milestones.extend(Milestone::begun(&actor.tenant, &start.new));
             change.parts.push(Part {
                 on: On::New(Box::new(start.new)),
                 guard: Guard::default(),

@@ -17,6 +17,7 @@ use crate::json::Json;
 use crate::library::{Agent, Defined, Entity, Kind};
 use crate::session::{Session, SessionType};
 use crate::store::{AppendRule, Change, ClaimChange, Fence, Guard, IdemKey, On, Part, Update, Write};
+use crate::work::milestone::Milestone;
 use crate::work::run::Run;
 use crate::work::{self, ClaimOrder, ClaimRequest, Claimed, Heartbeat, Settle};
 
@@ -95,6 +96,11 @@ impl Engine {
         loop {
             woken.borrow_and_update();
             let claims = self.store.claim(order.clone()).await?;
+            for claimed in &claims {
+                if let Some(started) = Milestone::taken(claimed) {
+                    self.hub.tell(&started, claimed.session.head.last_at);
+                }
+            }
             let now = tokio::time::Instant::now();
             if !claims.is_empty() || now >= deadline {
                 return Ok(claims);

@@ -8,7 +8,7 @@ pub mod hints;
 pub mod reply;
 pub mod ring;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use dashmap::DashMap;
 use tokio::sync::watch;
@@ -20,6 +20,8 @@ pub use ring::{Frame, Next, Reader};
 use crate::ids::{Incarnation, SessionId, TenantId};
 use crate::session::Status;
 use crate::store::Notice;
+use crate::time::Timestamp;
+use crate::work::milestone::Milestone;
 
 /// Everything that waits in this process. One per store.
 #[derive(Debug, Default)]
@@ -29,6 +31,16 @@ pub struct Hub {
     work: DashMap<TenantId, watch::Sender<u64>>,
     rows: DashMap<Incarnation, watch::Sender<u64>>,
     replies: reply::Replies,
+    listener: OnceLock<Listener>,
+}
+
+/// Who is told of runs.
+struct Listener(Box<dyn Fn(&Milestone, Timestamp) + Send + Sync>);
+
+impl std::fmt::Debug for Listener {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Listener")
+    }
 }
 
 impl Hub {
@@ -48,6 +60,19 @@ impl Hub {
                 self.row_changed(notice.incarnation);
             }
             self.hint(Hint::of(notice));
+        }
+    }
+
+    /// Has somebody told of what becomes of runs on this node. The first to ask is told, so that nothing is counted twice
+    /// where two servers share a process; whether this was the first.
+    pub fn on_milestone(&self, tell: impl Fn(&Milestone, Timestamp) + Send + Sync + 'static) -> bool {
+        self.listener.set(Listener(Box::new(tell))).is_ok()
+    }
+
+    /// Tells what has become of a run, and when that was committed.
+    pub fn tell(&self, milestone: &Milestone, at: Timestamp) {
+        if let Some(Listener(tell)) = self.listener.get() {
+            tell(milestone, at);
         }
     }
 

@@ -16,6 +16,7 @@ use crate::session::row::Turn;
 use crate::session::{Claim, DescriptionSource, Details, Head, Session, Status};
 use crate::talk::Talk;
 use crate::time::Timestamp;
+use crate::work::milestone::Milestone;
 
 /// One command's writes.
 #[derive(Clone, Debug)]
@@ -25,11 +26,20 @@ pub struct Change {
     pub records: Vec<Record>,
     pub audit: Option<Audit>,
     pub key: Option<IdemKey>,
+    /// What is told once it is committed; nothing that a store writes.
+    pub milestones: Vec<Milestone>,
 }
 
 impl Change {
     pub fn new(tenant: TenantId) -> Self {
-        Self { tenant, parts: SmallVec::new(), records: Vec::new(), audit: None, key: None }
+        Self {
+            tenant,
+            parts: SmallVec::new(),
+            records: Vec::new(),
+            audit: None,
+            key: None,
+            milestones: Vec::new(),
+        }
     }
 
     #[must_use]

@@ -3,6 +3,7 @@
 
 pub mod decide;
 pub mod graph;
+pub mod milestone;
 pub mod output;
 pub mod queue;
 pub mod run;
@@ -83,6 +84,8 @@ pub struct Claimed {
     pub session: Session,
     pub epoch: u64,
     pub lease_until: Timestamp,
+    /// Handed out before, to a call with the same key.
+    pub again: bool,
 }
 
 /// What a heartbeat learns.

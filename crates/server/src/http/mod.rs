@@ -111,6 +111,7 @@ impl App {
             Some(url) => url.trim_end_matches('/').to_owned(),
             None => format!("http://{listener}"),
         };
+        engine.hub().on_milestone(crate::metrics::milestone);
         Ok(Self(Arc::new(Shared {
             auth: auth::Authenticator::new(engine.clone(), config)?,
             talker: config.talker.clone().map_or_else(|| plain_talker(&engine), Ok)?,

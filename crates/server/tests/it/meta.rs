@@ -1,6 +1,7 @@
 //! What the server says of itself
 
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use metrics_exporter_prometheus::PrometheusHandle;
 use sederunt_core::access::Role;
@@ -13,6 +14,7 @@ on_every_store!(
     it_says_that_it_lives_and_can_work,
     the_page_says_what_runs_here,
     figures_are_counted_by_route_and_shown_to_the_operator,
+    runs_of_tasks_are_counted_and_timed,
     the_served_document_is_the_checked_in_one,
 );
 
@@ -61,6 +63,41 @@ async fn figures_are_counted_by_route_and_shown_to_the_operator(ground: Ground) 
         assert!(figures.contains(line), "{line} is missing:\n{figures}");
     }
     assert!(!figures.contains("very-private-id"));
+}
+
+async fn runs_of_tasks_are_counted_and_timed(ground: Ground) {
+    let house = House::open(ground, |config| config.metrics = Some(FIGURES.clone())).await;
+    let me = house.anyone();
+    let task = json!({"slug": "very-private-task", "name": "T", "agent_slug": "eliza"});
+    me.post("/api/tasks", task).await.expect(201);
+    let claimed = async || {
+        let run = me.post("/api/tasks/very-private-task/trigger", json!({})).await.expect(201).id();
+        let claims = me.post("/api/claims", json!({"worker": "w"})).await.expect(200).body;
+        (run, claims["claims"][0]["epoch"].clone())
+    };
+    let (done, epoch) = claimed().await;
+    house.clock.advance(Duration::from_secs(7));
+    me.post(&format!("/api/sessions/{done}/complete"), json!({"epoch": epoch})).await.expect(200);
+    for _ in 0..2 {
+        let (failed, epoch) = claimed().await;
+        let failure = json!({"epoch": epoch, "error": "no ink"});
+        me.post(&format!("/api/sessions/{failed}/fail"), failure).await.expect(200);
+    }
+    let stopped = me.post("/api/tasks/very-private-task/trigger", json!({})).await.expect(201).id();
+    me.post(&format!("/api/sessions/{stopped}/stop"), json!({})).await.expect(200);
+    let figures = me.get("/metrics").await.expect(200).text;
+    for line in [
+        r#"sederunt_task_sessions_started_total{kind="run"} 3"#,
+        r#"sederunt_task_sessions_completed_total{kind="run"} 1"#,
+        r#"sederunt_task_sessions_failed_total{kind="run",status="failed"} 2"#,
+        r#"sederunt_task_sessions_failed_total{kind="run",status="abandoned"} 1"#,
+        r#"sederunt_task_session_seconds_bucket{kind="run",status="completed",le="5"} 0"#,
+        r#"sederunt_task_session_seconds_bucket{kind="run",status="completed",le="15"} 1"#,
+        r#"sederunt_task_session_seconds_count{kind="run",status="failed"} 2"#,
+    ] {
+        assert!(figures.contains(line), "{line} is missing:\n{figures}");
+    }
+    assert!(!figures.contains("very-private"), "tasks are no labels");
 }
 
 async fn the_served_document_is_the_checked_in_one(ground: Ground) {

@@ -151,16 +151,16 @@ async fn hand_out(
                 row_changed: true,
                 deleted: false,
             });
-            claimed.extend(handed(session));
+            claimed.extend(handed(session, false));
         }
         claims.push(claimed);
     }
     Ok((claims, notices))
 }
 
-fn handed(session: Session) -> Option<Claimed> {
+fn handed(session: Session, again: bool) -> Option<Claimed> {
     let lease_until = session.head.claim.as_ref()?.lease_until;
-    Some(Claimed { epoch: session.head.epoch, lease_until, session })
+    Some(Claimed { epoch: session.head.epoch, lease_until, again, session })
 }
 
 /// Of what was handed out under a key, that which the same credential still holds.
@@ -177,7 +177,7 @@ async fn still_held(
     for (sk, epoch) in claims {
         let found = sessions.iter().find(|session| session.sk == *sk);
         let found = found.filter(|found| found.value.head.holds(&order.credential, *epoch, now));
-        held.extend(found.and_then(|found| handed(found.value.clone())));
+        held.extend(found.and_then(|found| handed(found.value.clone(), true)));
     }
     Ok(held)
 }

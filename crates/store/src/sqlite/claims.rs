@@ -114,7 +114,7 @@ fn write(
             deleted: false,
         });
         epochs.push((sk, head.epoch));
-        claimed.push(as_claimed(session));
+        claimed.push(as_claimed(session, false));
     }
     // A call that found nothing may wait and ask again under its key.
     if let Some(key) = &order.key
@@ -139,15 +139,15 @@ fn still_held(
         if let Some(session) = rows.get(&order.tenant, *sk)?
             && session.head.holds(&order.credential, *epoch, now)
         {
-            held.push(as_claimed(session));
+            held.push(as_claimed(session, true));
         }
     }
     Ok(held)
 }
 
-fn as_claimed(session: Session) -> Claimed {
+fn as_claimed(session: Session, again: bool) -> Claimed {
     let lease_until = session.head.claim.as_ref().map_or(session.head.last_at, |claim| claim.lease_until);
-    Claimed { epoch: session.head.epoch, lease_until, session }
+    Claimed { epoch: session.head.epoch, lease_until, again, session }
 }
 
 fn oldest_pending(

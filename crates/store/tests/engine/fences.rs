@@ -34,7 +34,7 @@ async fn fenced_on_every_verb(world: &World, who: &Arc<Actor>, id: &str, epoch: 
     let append = Append { epoch: Some(epoch), ..says("agent.message", "late") };
     let beat = engine.heartbeat(who, sid, epoch, None).await.map(drop);
     // It knows the row as it is: nothing but the fence stands in its way.
-    let late = Claimed { session: before.clone(), epoch, lease_until: Timestamp::default() };
+    let late = Claimed { session: before.clone(), epoch, lease_until: Timestamp::default(), again: false };
     let answers = [
         ("append", engine.append(who, sid, append, None).await.map(drop)),
         ("heartbeat", beat),

@@ -6,6 +6,7 @@ mod approvals;
 mod failures;
 mod fences;
 mod merging;
+mod milestones;
 mod opposites;
 mod pauses;
 mod repeats;
