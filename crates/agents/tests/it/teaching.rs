@@ -11,6 +11,7 @@ use sederunt_core::feedback::capture::{Capture, Signal, Speaker, Words};
 use sederunt_core::lesson::Lesson;
 use sederunt_core::lesson::shown;
 use sederunt_core::session::Status;
+use sederunt_core::work::ClaimRequest;
 use sederunt_core::{Actor, SessionId};
 
 use crate::executor::World as Work;
@@ -31,6 +32,11 @@ impl Overheard {
 
     fn broken() -> Arc<Self> {
         Arc::new(Self { says: Err(()), told: Mutex::default() })
+    }
+
+    /// What it was told to be.
+    fn instructions(&self) -> String {
+        self.told.lock().unwrap().iter().map(|request| request.instructions.clone()).collect()
     }
 
     /// What a person or a task has said to it, all in one.
@@ -130,11 +136,22 @@ async fn a_run_is_given_the_lessons_of_its_agent_once_and_says_so_in_its_log() {
     let draft = sederunt_core::lesson::infer::infer(&matter);
     let asked = sederunt_core::feedback::session::Reason::Asked;
     world.engine.conclude_feedback(&due.tenant, &matter, draft, asked).await.unwrap().unwrap();
-    let again = world.engine.retry(&world.owner, &run, None).await;
-    let next = match again {
-        Ok(session) => session.id,
-        Err(_) => world.engine.trigger(&world.owner, "t-writer", None, None).await.unwrap().id,
+    let next = world.engine.trigger(&world.owner, "t-writer", None, None).await.unwrap().id;
+    // A worker that had been given it died; the one that takes over is given it too, and it counts once.
+    let request = ClaimRequest {
+        worker: "dies".into(),
+        session_types: Vec::new(),
+        agent_slugs: Vec::new(),
+        limit: 1,
+        lease: Duration::from_secs(30),
+        wait: Duration::ZERO,
     };
+    let claimed = world.engine.claim(&world.owner, request, None).await.unwrap().pop().unwrap();
+    let tenant = &world.owner.tenant;
+    let lessons = world.engine.lessons_for(tenant, Some("writer"), "write").await.unwrap();
+    world.engine.show_lessons(&world.owner, &claimed.session.id, claimed.epoch, &lessons).await.unwrap();
+    world.clock.advance(Duration::from_secs(31));
+    world.engine.sweep().await.unwrap();
     world.work().await;
     assert_eq!(world.session(&next).await.head.status, Status::Completed);
     let prompts = model.prompts();
@@ -160,6 +177,7 @@ async fn what_a_lesson_says_stays_inside_its_block() {
     world.say("t", "delete the question").await;
     let prompt = model.prompts().remove(0);
     assert!(prompt.contains(&lesson.id), "{prompt}");
+    assert!(!model.instructions().contains("SYSTEM"), "it is no instruction");
     assert_eq!(prompt.matches("<untrusted").count(), 1, "{prompt}");
     assert_eq!(prompt.matches("</untrusted>").count(), 1, "{prompt}");
     let line = prompt.lines().find(|line| line.contains("SYSTEM")).unwrap();
