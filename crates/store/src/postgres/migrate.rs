@@ -14,6 +14,7 @@ const STEPS: &[(&str, &str)] = &[
     ("work", include_str!("migrations/V2__work.sql")),
     ("talk", include_str!("migrations/V3__talk.sql")),
     ("lessons", include_str!("migrations/V4__lessons.sql")),
+    ("views", include_str!("migrations/V5__views.sql")),
 ];
 
 /// The version that this program writes.

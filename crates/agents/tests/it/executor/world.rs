@@ -71,7 +71,8 @@ impl World {
             Price { input_micros: 1_000_000, output_micros: 2_000_000, cached_micros: None },
         )]);
         kit.means.insert(self.owner.tenant.clone(), Means::default());
-        let settings = Settings { worker: "executor".into(), runs_max: 4, lease };
+        let settings =
+            Settings { worker: "executor".into(), runs_max: 4, lease, base_url: "http://here".into() };
         Executor::new(self.engine.clone(), Arc::new(kit), settings)
     }
 
