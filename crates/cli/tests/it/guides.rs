@@ -57,6 +57,10 @@ fn people_are_asked_as_the_guide_says() {
     let claim = &claims["claims"][0];
     assert_eq!(claim["resume"]["reply"]["values"], serde_json::json!({"place": "Oban", "why": "The ferry."}));
     assert_eq!(claim["pending_answers"][0]["values"], serde_json::json!({"place": "Mull"}));
+    let view = claim["resume"]["view_id"].as_str().unwrap();
+    let table = world.ok(&["views", "answers", view]);
+    assert!(table.lines().count() == 3 && table.contains("cookie") && table.contains("Mull"), "{table}");
+    assert!(world.json(&["views", "show", view])["url"].as_str().unwrap().contains("?share="));
 }
 
 #[test]

@@ -138,7 +138,7 @@ async fn admit(app: &App, route: &str, head: &Parts) -> Result<Option<Caller>, R
         return Err(Error::denied("a share link opens what it was made for, nothing else").into());
     }
     if caller.is_share() && FORMS.contains(&route) {
-        let peer = head.extensions.get().map(|Peer(peer)| *peer);
+        let peer = head.extensions.get::<Peer>().map(|peer| peer.0);
         app.counters.form(&caller, peer)?;
     }
     Ok(Some(caller))

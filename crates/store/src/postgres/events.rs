@@ -93,7 +93,7 @@ pub(super) async fn events(
 }
 
 /// The sequence under which a session's log has this external id.
-pub(super) async fn sequence_of(
+pub(super) async fn sequence_named(
     base: &Base,
     tenant: &TenantId,
     id: &SessionId,

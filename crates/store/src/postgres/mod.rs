@@ -299,7 +299,7 @@ impl Store for PostgresStore {
         id: &'a SessionId,
         external_id: &'a str,
     ) -> BoxFuture<'a, Result<Option<u64>>> {
-        read(events::sequence_of(&self.base, tenant, id, external_id))
+        read(events::sequence_named(&self.base, tenant, id, external_id))
     }
 
     fn search<'a>(

@@ -103,7 +103,7 @@ pub(super) fn page(
 }
 
 /// The sequence under which a session's log has this external id.
-pub(super) fn sequence_of(
+pub(super) fn sequence_named(
     db: &Connection,
     tenant: &TenantId,
     id: &SessionId,

@@ -188,7 +188,7 @@ impl Store for SqliteStore {
         external_id: &'a str,
     ) -> BoxFuture<'a, Result<Option<u64>>> {
         async move {
-            self.readers.near(|db| events::sequence_of(db, tenant, id, external_id).map_err(report)).await
+            self.readers.near(|db| events::sequence_named(db, tenant, id, external_id).map_err(report)).await
         }
         .boxed()
     }

@@ -6,7 +6,7 @@ use axum::response::{Html, IntoResponse, Response};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use sederunt_core::engine::{Shown, Submission};
 use sederunt_core::library::{self, read};
-use sederunt_core::view::respondent::cookie_name;
+use sederunt_core::view::{self, respondent::cookie_name};
 use sederunt_core::{Error, SessionId, limits};
 
 use crate::http::auth::Caller;
@@ -158,7 +158,7 @@ pub async fn lead(
     At(id): At<String>,
     input: Input<Lead>,
 ) -> Result<Response> {
-    let lead = input.body.try_into()?;
+    let lead = view::Lead::try_from(input.body)?;
     let cookie = app.engine.clear_lead(&caller.actor, &id, &lead).await?;
     let shown = app.engine.view(&caller.actor, &id, Some(&cookie)).await?;
     let (view, _) = ViewView::of(shown, &app.about.base_url);

@@ -1,24 +1,40 @@
 //! Views and answers to them on the wire.
 
+use std::borrow::Cow;
+
 use sederunt_core::engine::{self, OpenedView, Shown, Submitted};
 use sederunt_core::library;
 use sederunt_core::session::query::Page;
 use sederunt_core::view::{self, Answer as CoreAnswer};
 use sederunt_core::{Error, Timestamp};
 use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
+use utoipa::openapi::schema::OneOfBuilder;
+use utoipa::openapi::{Ref, RefOr, Schema};
+use utoipa::{IntoParams, PartialSchema, ToSchema};
 
 use super::Raw;
 use super::library::{Gate, Kept, Question, View};
 use crate::http::query::{Ask, Pairs};
 
 /// A view, whole or as it is asked.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub enum ViewView {
-    #[schema(value_type = View)]
     Whole(Box<KeptView>),
     Asked(Box<AskedView>),
+}
+
+impl PartialSchema for ViewView {
+    fn schema() -> RefOr<Schema> {
+        let each = [View::name(), AskedView::name()].map(Ref::from_schema_name);
+        each.into_iter().fold(OneOfBuilder::new(), OneOfBuilder::item).into()
+    }
+}
+
+impl ToSchema for ViewView {
+    fn name() -> Cow<'static, str> {
+        "ViewView".into()
+    }
 }
 
 /// A view with its link.
