@@ -60,7 +60,7 @@ pub async fn answer(client: &Client, ask: Ask) -> Result<Value> {
             client.patch(&path(&[noun.segment(), &name], &[]), &patch).await?
         }
         Ask::Answers { view, limit, cursor } => {
-            client.get(&path(&["views", &view, "answers"], &query(page(limit, cursor)))).await?
+            client.get(&path(&["views", &view, "answers"], &query(page(limit, cursor).into_iter()))).await?
         }
         Ask::Trigger { task, input } => {
             client.post(&path(&["tasks", &task, "trigger"], &[]), &object([("input", input)])).await?

@@ -215,10 +215,10 @@ impl Engine {
             return Ok(Shown::Whole { view: Box::new(view), published });
         }
         let now = self.store.now().await?;
-        let cleared = known(&secret, actor, &view, cookie, now);
+        let admitted = admit(&view, actor, known(&secret, actor, &view, cookie, now))?;
         let session = self.session_of(&actor.tenant, &view).await?;
         let open = decide::check_open(&view.value, &session, now).is_ok();
-        let (who, cookie) = match admit(&view, actor, cleared)? {
+        let (who, cookie) = match admitted {
             Admitted::As(who) => (Some(who), None),
             Admitted::Anyone => {
                 let who = Respondent::cookie(crate::ids::random_hex::<16>());

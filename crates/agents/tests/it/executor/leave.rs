@@ -226,10 +226,11 @@ async fn a_run_that_does_not_wait_is_given_the_link_and_later_the_answers() {
         &format!(
             r#"[{{"call":{{"name":"request_feedback","args":{{{FORM},"blocking":false,"gate":"none"}}}}}},
                 {{"expect":"http://here/views/","call":{{"name":"request_input","args":{{"text":"Shall I go on?"}}}}}},
-                {{"expect":"purple","call":{{"name":"request_input","args":{{"text":"And now?"}}}}}},
-                {{"expect":"purple","say":"Purple it is."}}]"#
+                {{"expect":"yes","call":{{"name":"request_input","args":{{"text":"And now?"}}}}}},
+                {{"expect":"yes","say":"Purple it is."}}]"#
         ),
     );
+    let heard = world.listen("asker");
     let tools = r#"[{"type":"builtin","name":"request_feedback"},{"type":"builtin","name":"request_input"}]"#;
     world.agent("asker", tools).await;
     let id = world.trigger("asker", "").await;
@@ -246,6 +247,8 @@ async fn a_run_that_does_not_wait_is_given_the_link_and_later_the_answers() {
     assert_eq!(session.head.status, Status::Completed, "{:?}", session.details.error_message);
     let told = world.log(&id).await.iter().filter(|event| !answer::names_in(event).is_empty()).count();
     assert_eq!(told, 1, "it was told of the answer once, and remembers");
+    let knew: Vec<bool> = heard.lock().iter().map(|request| request.contains("purple")).collect();
+    assert_eq!(knew, [false, false, true, true], "and every run after it knows");
 }
 
 #[tokio::test]
