@@ -114,7 +114,7 @@ pub struct Workers {
 
 impl Workers {
     /// Starts them; none when the configuration asks for none.
-    pub fn start(engine: &Engine, kit: Arc<Kit>, config: &Config) -> Result<Option<Self>> {
+    pub fn start(engine: &Engine, kit: Arc<Kit>, config: &Config, url: &str) -> Result<Option<Self>> {
         if config.workers == 0 {
             return Ok(None);
         }
@@ -122,6 +122,7 @@ impl Workers {
             worker: format!("sederunt-{}", std::process::id()),
             runs_max: config.workers,
             lease: config.work.lease.0,
+            base_url: url.trim_end_matches('/').to_owned(),
         };
         let executor = Executor::new(engine.clone(), kit, settings);
         let (leave, leaving) = watch::channel(false);

@@ -10,7 +10,7 @@ use clap_complete::Shell;
 
 pub use feedback::{Feedback, GiveFeedback, LessonFilter, Lessons};
 pub use work::{
-    Agents, Approve, Bundle, Criteria, Deny, Entities, Inbox, InboxOne, ListTasks, PageOf, Tasks, Work,
+    Agents, Approve, Bundle, Criteria, Deny, Entities, Inbox, InboxOne, ListTasks, PageOf, Tasks, Views, Work,
 };
 
 use crate::chat::commands::Tier;
@@ -80,6 +80,9 @@ pub enum Command {
     /// Define criteria sets, by which outputs are judged
     #[command(subcommand)]
     Criteria(Criteria),
+    /// Define views: forms that people answer
+    #[command(subcommand, visible_alias = "view")]
+    Views(Views),
     /// Carry all definitions from one place to another
     #[command(subcommand)]
     Bundle(Bundle),

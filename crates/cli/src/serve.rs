@@ -108,7 +108,9 @@ impl House {
             let url = format!("http://{}", server.local_addr());
             beside::announce(directory, &Running { url, pid: std::process::id() })?;
         }
-        let workers = Workers::start(store.engine(), kit, config)?;
+        let reached_at =
+            config.public_url.clone().unwrap_or_else(|| format!("http://{}", server.local_addr()));
+        let workers = Workers::start(store.engine(), kit, config, &reached_at)?;
         Ok((server, key, workers))
     }
 
@@ -172,6 +174,7 @@ pub fn server_config(config: &Config) -> Result<ServerConfig> {
         rates: Rates {
             per_credential: Rate::new(rates.credential_per_second, rates.credential_burst),
             per_share: Rate::new(rates.share_per_second, rates.share_burst),
+            forms_per_peer: Rate::new(rates.form_per_second, rates.form_burst),
             failures_per_peer: Rate::new(rates.failures_per_second, rates.failures_burst),
         },
         sweep_every: config.work.sweep_every.0,

@@ -18,6 +18,8 @@ pub struct Actor {
     pub prefix: Option<Box<str>>,
     /// The session a share link opens.
     pub shared: Option<(SessionId, ShareAccess)>,
+    /// The one view that a share link opens, and then nothing else of its session.
+    pub view: Option<Box<str>>,
     /// The surface that the call came through: sets the source of what it opens.
     pub surface: SourceKind,
 }
@@ -32,6 +34,7 @@ impl Actor {
             user: None,
             prefix: None,
             shared: None,
+            view: None,
             surface,
         }
     }
@@ -241,6 +244,7 @@ fn reaches(right: Right, actor: &Actor, session: &Session) -> bool {
     let head = &session.head;
     let holds = actor.user.is_some() && head.holder == actor.user;
     let takes_part = || holds || actor.user.as_ref().is_some_and(|user| session.participants.contains(user));
+    let shared = || actor.shared.as_ref().filter(|_| actor.view.is_none());
     match right {
         Right::No => false,
         Right::All => true,
@@ -249,8 +253,8 @@ fn reaches(right: Right, actor: &Actor, session: &Session) -> bool {
         Right::HeldDirect => holds && !head.is_group,
         Right::Claimed => head.claim.as_ref().is_some_and(|claim| claim.credential == actor.credential),
         Right::Prefix => within_prefix(actor, &session.id),
-        Right::Shared => actor.shared.as_ref().is_some_and(|(id, _)| *id == session.id),
-        Right::SharedForSubmit => actor.shared.as_ref() == Some(&(session.id.clone(), ShareAccess::Submit)),
+        Right::Shared => shared().is_some_and(|(id, _)| *id == session.id),
+        Right::SharedForSubmit => shared() == Some(&(session.id.clone(), ShareAccess::Submit)),
         // Tasks and assignments reach a session through the people on it.
         Right::OwnOrAssigned | Right::Assignee => takes_part(),
     }

@@ -77,6 +77,12 @@ pub enum Conflict {
     TaskNotActive { status: &'static str },
     #[error("several decisions wait; name one of them by its id")]
     SeveralPending,
+    #[error("the view takes no answers any more")]
+    ViewClosed,
+    #[error("as many answers as can be kept wait to be read; try again later")]
+    ViewFull,
+    #[error("you have answered this view before, and otherwise")]
+    AlreadyAnswered,
     #[error("no sitting of this session has ended yet, or none that can be rated")]
     NothingEnded,
 }
@@ -97,6 +103,9 @@ impl Conflict {
             Self::AlreadyDecided { .. } => "already_decided",
             Self::TaskNotActive { .. } => "task_not_active",
             Self::SeveralPending => "several_pending",
+            Self::ViewClosed => "view_closed",
+            Self::ViewFull => "view_full",
+            Self::AlreadyAnswered => "already_answered",
             Self::NothingEnded => "nothing_ended",
         }
     }

@@ -25,6 +25,7 @@ pub mod store;
 pub mod strict;
 pub mod talk;
 pub mod time;
+pub mod view;
 pub mod work;
 
 pub use access::{Actor, Role};

@@ -61,7 +61,7 @@ pub const ATTEMPTS_MAX: u32 = 3;
 /// Priorities outside this range add no meaning and could starve everything else.
 pub const PRIORITY_RANGE: std::ops::RangeInclusive<i32> = -1000..=1000;
 
-/// A task, agent, entity or criteria set as it is kept.
+/// A task, agent, entity, criteria set or view as it is kept.
 pub const DOCUMENT_BYTES_MAX: usize = 256 * 1024;
 /// Steps of one task: its sessions are made in one commit and looked at together whenever one ends.
 pub const STEPS_MAX: usize = 100;
@@ -88,6 +88,25 @@ pub const REPAIRS_MAX: u32 = 1;
 pub const WRITTEN_ENTITIES_MAX: usize = 100;
 /// Complaints about an output that are told back to its worker.
 pub const COMPLAINTS_MAX: usize = 10;
+
+/// Questions of one view: a form that people still fill in.
+pub const QUESTIONS_MAX: usize = 50;
+/// A question, in characters.
+pub const QUESTION_CHARS_MAX: usize = 500;
+/// One answer to a view; with who gave it, it must fit into metadata.
+pub const ANSWER_BYTES_MAX: usize = 12 * 1024;
+/// A text in an answer where its question says nothing, in characters.
+pub const ANSWER_TEXT_CHARS: usize = 2_000;
+/// Answers that are handed to one claim.
+pub const ANSWERS_HANDED_MAX: usize = 10;
+/// Answers of one session that wait to be read: the run's row names each of them.
+pub const ANSWERS_WAITING_MAX: usize = 1_000;
+/// An e-mail address, in bytes.
+pub const EMAIL_BYTES_MAX: usize = 254;
+/// How long the link of a view opens it, where the view says nothing.
+pub const VIEW_LINK_LIFE: Duration = Duration::from_secs(30 * 24 * 3600);
+/// How long a respondent is known again by their cookie.
+pub const CLEARANCE_LIFE: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// Deadline of pending and waiting sessions.
 pub const WAITING_DEADLINE: Duration = Duration::from_secs(7 * 24 * 3600);

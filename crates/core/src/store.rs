@@ -73,6 +73,13 @@ pub trait Store: Send + Sync + std::fmt::Debug {
         id: &'a SessionId,
         query: EventQuery,
     ) -> BoxFuture<'a, Result<EventPage>>;
+    /// The sequence under which a session's log has this external id.
+    fn sequence_of<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: &'a SessionId,
+        external_id: &'a str,
+    ) -> BoxFuture<'a, Result<Option<u64>>>;
     /// Text hits, newest first.
     fn search<'a>(
         &'a self,

@@ -97,6 +97,8 @@ pub struct Rates {
     pub per_credential: Option<Rate>,
     /// Requests through one share link: whoever holds it is a stranger.
     pub per_share: Option<Rate>,
+    /// Answers through one share link, from one address.
+    pub forms_per_peer: Option<Rate>,
     /// Failures to prove who one is, from one address.
     pub failures_per_peer: Option<Rate>,
 }
@@ -106,6 +108,7 @@ impl Default for Rates {
         Self {
             per_credential: Rate::new(50_000, 100_000),
             per_share: Rate::new(20, 100),
+            forms_per_peer: Rate::new(1, 20),
             failures_per_peer: Rate::new(5, 50),
         }
     }

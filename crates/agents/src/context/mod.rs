@@ -30,6 +30,8 @@ pub struct Input {
     pub lessons: Vec<String>,
     /// Why earlier attempts were turned down.
     pub denials: Vec<String>,
+    /// What people answered to forms of this session, oldest first.
+    pub answers: Vec<String>,
     pub activity: Option<String>,
     /// Oldest first.
     pub transcript: Vec<Turn>,
@@ -128,6 +130,7 @@ fn parts(input: &Input) -> Vec<fit::Part> {
         shown(Kind::Memory, list(&input.memory)),
         shown(Kind::Lessons, list(&input.lessons)),
         shown(Kind::Denials, list(&input.denials)),
+        shown(Kind::Answers, list(&input.answers)),
         shown(Kind::Activity, input.activity.clone().unwrap_or_default()),
     ];
     task.into_iter().chain(others.into_iter().flatten()).collect()

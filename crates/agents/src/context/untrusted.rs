@@ -17,6 +17,8 @@ pub enum Kind {
     Memory,
     Lessons,
     Denials,
+    /// What people answered to forms.
+    Answers,
     Activity,
     ToolResult,
     /// What somebody said through a channel, where it is quoted rather than a turn of its own.
@@ -32,6 +34,7 @@ impl Kind {
             Self::Memory => "memory",
             Self::Lessons => "lessons",
             Self::Denials => "denials",
+            Self::Answers => "answers",
             Self::Activity => "activity",
             Self::ToolResult => "tool_result",
             Self::Message => "message",

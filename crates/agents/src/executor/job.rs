@@ -1,10 +1,11 @@
 //! One run of one session: from its claim to its settlement.
 //!
 //! Here is the way through a run. What the model is told and what it says is in `talk`, what becomes of the calls it
-//! makes in `calls`, and how a run can end in `ends`.
+//! makes in `calls`, whom it asks in `people`, and how a run can end in `ends`.
 
 mod calls;
 mod ends;
+mod people;
 mod talk;
 
 use std::sync::Arc;
@@ -19,15 +20,16 @@ use sederunt_core::lesson::{Lesson, shown};
 use sederunt_core::library::agent::Tool as Definition;
 use sederunt_core::library::task::RunLimits;
 use sederunt_core::library::{Agent, Defined};
+use sederunt_core::view::answer::{self, Answer};
 use sederunt_core::work::output::OutputType;
 use sederunt_core::work::{Claimed, Settle};
 
-use self::calls::builtin;
 use self::ends::{fail, over, with_usage};
+use self::people::builtin;
 use self::talk::json_in;
-use super::Taken;
 use super::kit::Kit;
 use super::pulse::{self, End};
+use super::{Settings, Taken};
 use crate::limits;
 use crate::model::{Message, Model, Reply, Stop, ToolSpec};
 use crate::steps::calls::Calls;
@@ -43,6 +45,8 @@ pub(super) struct Job {
     claimed: Claimed,
     agent: Option<Defined<Agent>>,
     lease: Duration,
+    /// Where people reach this server.
+    base_url: String,
 }
 
 /// Why a run stopped before it had anything to settle with.
@@ -77,6 +81,8 @@ struct Work {
     brief: Brief,
     /// What earlier feedback has taught about work like this.
     lessons: Vec<Lesson>,
+    /// What people answered to forms of this session, in words.
+    answers: Vec<String>,
     model: Arc<dyn Model>,
     model_name: String,
     tools: Toolbox,
@@ -104,13 +110,14 @@ impl Job {
         kit: Arc<Kit>,
         actor: Arc<Actor>,
         taken: Taken,
-        lease: Duration,
+        settings: &Settings,
     ) -> Self {
         let Taken { claimed, agent } = taken;
         let head = &claimed.session.head;
         let session = claimed.session.id.clone();
         let hand = Hand { engine, actor, session, life: head.incarnation, epoch: claimed.epoch, turn: None };
-        Self { hand, kit, claimed, agent, lease }
+        let Settings { lease, base_url, .. } = settings.clone();
+        Self { hand, kit, claimed, agent, lease, base_url }
     }
 
     /// Works and settles. An error means that the session is not ours to settle, or cannot be now.
@@ -179,10 +186,22 @@ impl Job {
         let limits = brief.run.limits.and(agent.map(|agent| agent.limits.of_a_run()).unwrap_or_default());
         let log = self.log().await?;
         let lessons = self.lessons(&brief, &log).await?;
+        let answers = self.answers(&brief, &log).await?;
         let Past { messages, spent, open } = past::read(&log);
         let spent_before = spent;
-        let mut work =
-            Work { brief, lessons, model, model_name, tools, specs, limits, messages, spent, spent_before };
+        let mut work = Work {
+            brief,
+            lessons,
+            answers,
+            model,
+            model_name,
+            tools,
+            specs,
+            limits,
+            messages,
+            spent,
+            spent_before,
+        };
         self.close_open(&mut work, open).await?;
         Ok(work)
     }
@@ -196,6 +215,25 @@ impl Job {
             engine.show_lessons(actor, session, *epoch, &lessons).await?;
         }
         Ok(lessons)
+    }
+
+    /// What the agent is told of answers to its forms: those that an earlier run was told of, and those that have come
+    /// since. That it is stands in the log, so that whoever goes on is told the same.
+    async fn answers(&self, brief: &Brief, log: &[Event]) -> Step<Vec<String>> {
+        let Hand { engine, actor, session, epoch, .. } = &self.hand;
+        let told: Vec<String> = log.iter().flat_map(answer::names_in).collect();
+        let mut answers: Vec<Answer> =
+            log.iter().filter_map(Answer::of).filter(|answer| told.contains(&answer.name)).collect();
+        let fresh: Vec<Answer> =
+            brief.answers.iter().filter(|answer| !told.contains(&answer.name)).cloned().collect();
+        if !fresh.is_empty() {
+            engine.show_answers(actor, session, *epoch, &fresh).await?;
+            answers.extend(fresh);
+        }
+        Ok(answers
+            .iter()
+            .map(|answer| Ok(answer.told()?.as_str().to_owned()))
+            .collect::<Result<_, Error>>()?)
     }
 
     /// The newest part of the log, oldest first.

@@ -35,6 +35,8 @@ pub struct Settings {
     /// Runs at the same time.
     pub runs_max: usize,
     pub lease: Duration,
+    /// Where people reach the server: what links begin with.
+    pub base_url: String,
 }
 
 /// Runs what is pending, in all tenants.
@@ -180,8 +182,7 @@ impl Executor {
     /// Runs a session to its end, or until it is somebody else's.
     pub async fn run(&self, actor: &Arc<Actor>, taken: Taken) {
         let session = taken.claimed.session.id.clone();
-        let job =
-            job::Job::new(self.engine.clone(), self.kit.clone(), actor.clone(), taken, self.settings.lease);
+        let job = job::Job::new(self.engine.clone(), self.kit.clone(), actor.clone(), taken, &self.settings);
         match job.run().await {
             Ok(()) => {}
             Err(error) if error.code() == "fenced" => {

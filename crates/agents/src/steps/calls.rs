@@ -169,7 +169,7 @@ impl Calls<'_> {
 
     /// The same for every attempt of a call with these arguments, on any worker. A call is known by its place in the
     /// log: models count their calls anew in every turn, and may count two as one.
-    fn idempotency_key(&self, open: &Open) -> String {
+    pub(crate) fn idempotency_key(&self, open: &Open) -> String {
         let mut hash = Sha256::new();
         let life = self.hand.life.0.as_bytes().as_slice();
         for part in [life, &open.sequence.to_le_bytes(), open.call.args.as_str().as_bytes()] {

@@ -64,6 +64,7 @@ pub(crate) fn worker(tenant: TenantId, credential: CredentialId) -> Actor {
         user: None,
         prefix: None,
         shared: None,
+        view: None,
         surface: SourceKind::Api,
     }
 }

@@ -118,6 +118,31 @@ pub enum Criteria {
 }
 
 #[derive(Debug, Subcommand)]
+pub enum Views {
+    /// List views, newest first
+    Ls(PageOf),
+    /// Show one view
+    Show { id: String },
+    /// Define a view
+    Create {
+        /// A file with JSON in it, or `-` for stdin
+        file: JsonFile,
+    },
+    /// Change a view: given fields replace, null clears
+    Edit {
+        id: String,
+        /// A file with JSON in it, or `-` for stdin
+        file: JsonFile,
+    },
+    /// List what people answered, oldest first
+    Answers {
+        id: String,
+        #[command(flatten)]
+        page: PageOf,
+    },
+}
+
+#[derive(Debug, Subcommand)]
 pub enum Bundle {
     /// Write every definition of the tenant to a file or stdout
     Export {

@@ -1,9 +1,9 @@
-//! `agents`, `entities` and `criteria`: each `ls|show|create|edit`.
+//! `agents`, `entities`, `criteria` and `views`: each `ls|show|create|edit`, and what people answered to views.
 
 use serde_json::Value;
 
 use super::{Scene, json_in, tasks};
-use crate::args::{Agents, Criteria, Entities, PageOf};
+use crate::args::{Agents, Criteria, Entities, PageOf, Views};
 use crate::exit::Result;
 use crate::output::{Column, column, plain, time};
 use crate::reach::{Ask, Missing, Noun};
@@ -64,6 +64,38 @@ const SET: &[Column] = &[
     column("updated", |set| time(&set["updated_at"])),
 ];
 
+const VIEWS: &[Column] = &[
+    column("ID", |view| plain(&view["id"])),
+    column("GATE", |view| plain(&view["publish_config"]["gate"])),
+    column("SESSION", |view| plain(&view["session_id"])),
+    column("UPDATED", |view| time(&view["updated_at"])),
+    column("TITLE", |view| plain(&view["title"])),
+];
+
+const VIEW: &[Column] = &[
+    column("id", |view| plain(&view["id"])),
+    column("title", |view| plain(&view["title"])),
+    column("description", |view| plain(&view["description"])),
+    column("questions", questions),
+    column("gate", |view| plain(&view["publish_config"]["gate"])),
+    column("expires", |view| time(&view["publish_config"]["expires_at"])),
+    column("session", |view| plain(&view["session_id"])),
+    column("link", |view| plain(&view["url"])),
+    column("version", |view| plain(&view["version"])),
+    column("created by", |view| plain(&view["created_by"])),
+    column("created", |view| time(&view["created_at"])),
+    column("updated", |view| time(&view["updated_at"])),
+];
+
+const ANSWERS: &[Column] = &[
+    column("SEQUENCE", |answer| plain(&answer["sequence"])),
+    column("AT", |answer| time(&answer["at"])),
+    column("WHO", |answer| {
+        format!("{} {}", plain(&answer["respondent"]["kind"]), plain(&answer["respondent"]["id"]))
+    }),
+    column("VALUES", |answer| plain(&answer["values"])),
+];
+
 pub async fn agents(scene: &Scene, command: Agents) -> Result<()> {
     const NOUN: Noun = Noun::Agent;
     match command {
@@ -97,6 +129,20 @@ pub async fn criteria(scene: &Scene, command: Criteria) -> Result<()> {
     }
 }
 
+pub async fn views(scene: &Scene, command: Views) -> Result<()> {
+    const NOUN: Noun = Noun::View;
+    match command {
+        Views::Ls(page) => list(scene, NOUN, Vec::new(), page, VIEWS).await,
+        Views::Show { id } => show(scene, NOUN, id, VIEW).await,
+        Views::Create { file } => create(scene, NOUN, &file, VIEW).await,
+        Views::Edit { id, file } => edit(scene, NOUN, id, &file, VIEW).await,
+        Views::Answers { id, page } => {
+            let ask = Ask::Answers { view: id, limit: page.limit, cursor: page.cursor };
+            scene.page(&scene.ask(Missing::Refuse, ask).await?, ANSWERS)
+        }
+    }
+}
+
 async fn list(
     scene: &Scene,
     noun: Noun,
@@ -127,6 +173,11 @@ fn tools(agent: &Value) -> String {
     let each = agent["tools"].as_array().into_iter().flatten();
     let name = |tool: &Value| plain(if tool["type"] == "mcp" { &tool["server"] } else { &tool["name"] });
     each.map(name).collect::<Vec<_>>().join(", ")
+}
+
+fn questions(view: &Value) -> String {
+    let each = view["questions"].as_array().into_iter().flatten();
+    each.map(|question| plain(&question["key"])).collect::<Vec<_>>().join(", ")
 }
 
 fn dimensions(set: &Value) -> String {

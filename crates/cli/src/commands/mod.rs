@@ -112,6 +112,7 @@ pub async fn run(cli: Cli) -> Result<()> {
         Command::Agents(command) => library::agents(&scene, command).await,
         Command::Entities(command) => library::entities(&scene, command).await,
         Command::Criteria(command) => library::criteria(&scene, command).await,
+        Command::Views(command) => library::views(&scene, command).await,
         Command::Bundle(command) => bundle::run(&scene, command).await,
         Command::Inbox(wish) => inbox::run(&scene, wish).await,
         Command::Approve(wish) => inbox::approve(&scene, wish).await,

@@ -97,6 +97,12 @@ pub const SETTINGS: &[Setting] = &[
     setting("rates.credential_burst", "100000", "requests of one credential at once"),
     setting("rates.share_per_second", "20", "requests through one share link; 0 does not count them"),
     setting("rates.share_burst", "100", "requests through one share link at once"),
+    setting(
+        "rates.form_per_second",
+        "1",
+        "answers to a view through its link from one address; 0 does not count them",
+    ),
+    setting("rates.form_burst", "20", "answers to a view through its link from one address at once"),
     setting("rates.failures_per_second", "5", "failed proofs from one address; 0 does not count them"),
     setting("rates.failures_burst", "50", "failed proofs from one address at once"),
     setting("shutdown.drain", "10s", "how long open requests may take to finish at the end"),
@@ -195,6 +201,8 @@ pub struct Rates {
     pub credential_burst: u32,
     pub share_per_second: u32,
     pub share_burst: u32,
+    pub form_per_second: u32,
+    pub form_burst: u32,
     pub failures_per_second: u32,
     pub failures_burst: u32,
 }

@@ -58,6 +58,12 @@ pub enum Ask {
         name: String,
         patch: Json,
     },
+    /// What people answered to a view.
+    Answers {
+        view: String,
+        limit: u32,
+        cursor: Option<String>,
+    },
     Trigger {
         task: String,
         input: Option<Json>,
@@ -154,6 +160,7 @@ pub enum Noun {
     Agent,
     Entity,
     CriteriaSet,
+    View,
 }
 
 impl Noun {
@@ -164,6 +171,7 @@ impl Noun {
             Self::Agent => "agents",
             Self::Entity => "entities",
             Self::CriteriaSet => "criteria-sets",
+            Self::View => "views",
         }
     }
 }

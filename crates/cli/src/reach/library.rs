@@ -1,7 +1,7 @@
 //! Definitions in the store that was opened here, whatever they define.
 
 use sederunt::{Actor, Error, Json, Sederunt};
-use sederunt_core::library::{self, Agent, CriteriaSet, Defined, Definition, Entity, Task};
+use sederunt_core::library::{self, Agent, CriteriaSet, Defined, Definition, Entity, Task, View};
 use sederunt_server::wire::library::{Kept, KeptList};
 use serde_json::Value;
 
@@ -17,6 +17,7 @@ macro_rules! of_noun {
             Noun::Agent => $call::<Agent>($($arg),*).await,
             Noun::Entity => $call::<Entity>($($arg),*).await,
             Noun::CriteriaSet => $call::<CriteriaSet>($($arg),*).await,
+            Noun::View => $call::<View>($($arg),*).await,
         }
     };
 }

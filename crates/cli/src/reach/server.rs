@@ -59,6 +59,9 @@ pub async fn answer(client: &Client, ask: Ask) -> Result<Value> {
         Ask::Redefine { noun, name, patch } => {
             client.patch(&path(&[noun.segment(), &name], &[]), &patch).await?
         }
+        Ask::Answers { view, limit, cursor } => {
+            client.get(&path(&["views", &view, "answers"], &query(page(limit, cursor).into_iter()))).await?
+        }
         Ask::Trigger { task, input } => {
             client.post(&path(&["tasks", &task, "trigger"], &[]), &object([("input", input)])).await?
         }

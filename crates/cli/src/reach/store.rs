@@ -11,7 +11,7 @@ use sederunt_core::library::Bundle;
 use sederunt_core::work::queue::Bucket;
 use sederunt_server::wire::Count;
 use sederunt_server::wire::crisis::{HoldCrises, HoldDone};
-use sederunt_server::wire::{approval, library as wire_library, people, session, task, today, work};
+use sederunt_server::wire::{approval, library as wire_library, people, session, task, today, view, work};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -70,6 +70,10 @@ pub async fn answer(store: &Sederunt, actor: &Actor, config: &Config, ask: Ask) 
         Ask::Definition { noun, name } => library::show(store, actor, noun, &name).await,
         Ask::Define { noun, body } => library::define(store, actor, noun, &body).await,
         Ask::Redefine { noun, name, patch } => library::redefine(store, actor, noun, &name, &patch).await,
+        Ask::Answers { view, limit, cursor } => {
+            let after = row(cursor)?.unwrap_or(0).max(0).cast_unsigned();
+            shown(&view::AnswerList::from(store.answers(actor, &view, after, rows(limit)).await?))
+        }
         Ask::Trigger { task, input } => {
             shown(&session::Session::from(store.trigger(actor, &task, input, None).await?))
         }

@@ -45,6 +45,25 @@ fn the_first_task_runs_as_the_guide_says() {
 }
 
 #[test]
+fn people_are_asked_as_the_guide_says() {
+    let world = World::new();
+    let server = world.serve(&[]);
+    let guide = commands("ask-people.md").replace("http://localhost:7070", &server.url);
+    assert!(guide.contains("post views") && guide.contains("submit-interaction"), "{guide}");
+    let ran = run(&world, &guide);
+    assert!(ran.stdout.contains("values.place"), "{}", ran.stdout);
+    let last = ran.stdout.trim().lines().last().unwrap_or_default();
+    let claims: serde_json::Value = serde_json::from_str(last).unwrap_or_else(|_| panic!("{}", ran.stdout));
+    let claim = &claims["claims"][0];
+    assert_eq!(claim["resume"]["reply"]["values"], serde_json::json!({"place": "Oban", "why": "The ferry."}));
+    assert_eq!(claim["pending_answers"][0]["values"], serde_json::json!({"place": "Mull"}));
+    let view = claim["resume"]["view_id"].as_str().unwrap();
+    let table = world.ok(&["views", "answers", view]);
+    assert!(table.lines().count() == 3 && table.contains("cookie") && table.contains("Mull"), "{table}");
+    assert!(world.json(&["views", "show", view])["url"].as_str().unwrap().contains("?share="));
+}
+
+#[test]
 fn a_thumb_down_by_hand_comes_back_as_the_guide_says() {
     let world = World::new();
     let server = world.serve(&[]);

@@ -9,7 +9,7 @@ fn file(world: &World, name: &str, body: &Value) {
     std::fs::write(world.path(name), body.to_string()).unwrap();
 }
 
-/// Defines an agent, an entity, a criteria set and a task that needs an approval.
+/// Defines an agent, an entity, a criteria set, a view and a task that needs an approval.
 fn stage(world: &World) {
     file(world, "agent.json", &json!({"slug": "scribe", "name": "Scribe"}));
     file(world, "entity.json", &json!({"id": ENTITY, "type_slug": "city", "title": "Oban"}));
@@ -22,6 +22,10 @@ fn stage(world: &World) {
     world.ok(&["agents", "create", "agent.json"]);
     world.ok(&["entities", "create", "entity.json"]);
     world.ok(&["criteria", "create", "criteria.json"]);
+    let view = json!({"id": "where", "title": "Where?", "publish_config": {"gate": "lead"},
+        "questions": [{"key": "place", "label": "A place"}]});
+    file(world, "view.json", &view);
+    world.ok(&["views", "create", "view.json"]);
     world.ok(&["tasks", "create", "task.json"]);
 }
 
@@ -90,9 +94,13 @@ fn work_is_defined_started_and_approved_beside_a_server() {
 fn definitions_are_listed_edited_and_carried_over_without_a_server() {
     let world = World::new();
     stage(&world);
-    for (noun, found) in
-        [("tasks", "report"), ("agents", "scribe"), ("entities", ENTITY), ("criteria", "tone")]
-    {
+    for (noun, found) in [
+        ("tasks", "report"),
+        ("agents", "scribe"),
+        ("entities", ENTITY),
+        ("criteria", "tone"),
+        ("views", "where"),
+    ] {
         let table = world.ok(&[noun, "ls"]);
         assert!(table.lines().count() == 2 && table.contains(found), "{table}");
         assert_eq!(world.json(&[noun, "ls"])["items"].as_array().unwrap().len(), 1, "{noun}");
@@ -116,10 +124,12 @@ fn definitions_are_listed_edited_and_carried_over_without_a_server() {
     assert_eq!(world.json(&["tasks", "ls", "--status", "active"])["items"], json!([]));
     assert_eq!(world.json(&["tasks", "resume", "report"])["status"], "active");
 
+    let unpublished = world.fails(&["views", "answers", "where"], 4);
+    assert!(unpublished.contains("(view_closed)"), "{unpublished}");
     world.ok(&["bundle", "export", "bundle.json"]);
     let other = World::new();
     std::fs::copy(world.path("bundle.json"), other.path("bundle.json")).unwrap();
-    assert_eq!(other.ok(&["bundle", "import", "bundle.json"]), "imported 4\n");
+    assert_eq!(other.ok(&["bundle", "import", "bundle.json"]), "imported 5\n");
     let text = |world: &World| world.ok(&["bundle", "export"]);
     assert_eq!(text(&other), text(&world));
     file(&other, "wrong.json", &json!({"tasks": [{"id": "t", "slug": "t"}]}));

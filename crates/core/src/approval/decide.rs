@@ -405,9 +405,10 @@ fn deny_question(
     reason: Option<&str>,
 ) -> Result<Outcome> {
     let run = Run::of(session);
-    let mut step = if session.details.agent_slug.is_some() {
+    let mut step = if session.details.agent_slug.is_some() || approval.view_id().is_some() {
         let resume = Resume {
             reason: reason.map(str::to_owned),
+            view_id: approval.view_id(),
             ..Resume::after(&approval.id, Decision::Deny.as_str())
         };
         resumed(session, run, Some(resume))?
@@ -430,6 +431,12 @@ pub fn reply(actor: &Actor, session: &Session, approval: &Approval, reply: &Json
         return Err(Error::invalid("id", "no question of a run waits here"));
     }
     check_pending(approval)?;
+    if let Some(view) = approval.view_id() {
+        return Err(Error::invalid(
+            "id",
+            format!("this is asked by the view `{view}`; submit an answer to it"),
+        ));
+    }
     if reply.len() > limits::EVENT_BYTES_MAX / 2 {
         return Err(Error::TooLarge { what: "reply", limit: limits::EVENT_BYTES_MAX / 2 });
     }
@@ -457,6 +464,26 @@ pub fn reply(actor: &Actor, session: &Session, approval: &Approval, reply: &Json
     Ok(Settled { step, record: close(approval, State::Approved, &name, body), write_back: None })
 }
 
+/// Somebody answers the view by which a run asked: the run goes on with the answer.
+pub fn answered(
+    session: &Session,
+    approval: &Approval,
+    view_id: &str,
+    by: &str,
+    reply: Json,
+    event: NewEvent,
+) -> Result<Settled> {
+    let resume = Resume {
+        reply: Some(reply.clone()),
+        view_id: Some(view_id.to_owned()),
+        ..Resume::after(&approval.id, "answer")
+    };
+    let mut step = resumed(session, Run::of(session), Some(resume))?;
+    step.events.insert(0, event);
+    let body = Body { edited: Some(reply), ..approval.body.clone() };
+    Ok(Settled { step, record: close(approval, State::Approved, by, body), write_back: None })
+}
+
 /// A person has done a step: it counts if it keeps the contract.
 pub fn human_complete(
     actor: &Actor,
@@ -466,7 +493,8 @@ pub fn human_complete(
     text: Option<&str>,
 ) -> Result<Settled> {
     check_may_decide(actor, approval)?;
-    if approval.kind != Kind::Question || session.details.agent_slug.is_some() {
+    if approval.kind != Kind::Question || session.details.agent_slug.is_some() || approval.view_id().is_some()
+    {
         return Err(Error::invalid("id", "no person's step waits here"));
     }
     check_pending(approval)?;

@@ -116,6 +116,11 @@ fn given<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Json>, D::Error> {
 }
 
 impl Approval {
+    /// The view by which a question is asked.
+    pub fn view_id(&self) -> Option<String> {
+        self.body.staged.as_ref().and_then(asked_by)
+    }
+
     /// Puts a stored row together. What cannot be read is broken, and stays visible.
     pub fn of_row(kind: Option<&str>, body: &str, rest: impl FnOnce(Kind, Body) -> Self) -> Self {
         match serde_json::from_str::<Body>(body) {
@@ -137,6 +142,12 @@ pub fn digest(kind: Kind, session: &SessionId, staged: &Json) -> String {
         hash.update(part.as_bytes());
     }
     hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The view that a question names.
+pub fn asked_by(question: &Json) -> Option<String> {
+    let (_, id) = question.fields().into_iter().find(|(key, _)| key == "view_id")?;
+    id.read().ok()
 }
 
 /// A staged call with these arguments: what may be carried out after an approval.

@@ -85,6 +85,7 @@ impl Engine {
             user: key.user,
             prefix: key.prefix.map(Into::into),
             shared: None,
+            view: None,
             surface: SourceKind::Api,
         };
         Ok((actor, key.act_as))
@@ -103,6 +104,7 @@ impl Engine {
             user: None,
             prefix: None,
             shared: Some((share.session, share.access)),
+            view: share.view.map(Into::into),
             surface: SourceKind::Web,
         })
     }
@@ -127,6 +129,7 @@ impl Engine {
             user: Some(user),
             prefix: None,
             shared: None,
+            view: None,
             surface: SourceKind::Api,
         })
     }

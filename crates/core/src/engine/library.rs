@@ -1,4 +1,4 @@
-//! Commands on what people define: tasks, agents, entities, criteria sets; and all of them at once.
+//! Commands on what people define: tasks, agents, entities, criteria sets, views; and all of them at once.
 
 use uuid::Uuid;
 
@@ -10,7 +10,7 @@ use crate::ids::check_name;
 use crate::json::Json;
 use crate::library::bundle::Named;
 use crate::library::{
-    self, Agent, Bundle, CriteriaSet, Defined, Definition, Doc, DocQuery, Entity, Kind, Task,
+    self, Agent, Bundle, CriteriaSet, Defined, Definition, Doc, DocQuery, Entity, Kind, Task, View,
     check_configures, patched, reader, shows,
 };
 use crate::limits;
@@ -19,6 +19,7 @@ use crate::session::decide::EXTERNAL_AGENT;
 use crate::session::query::Page;
 use crate::store::{Change, IdemKey, Note, Record};
 use crate::time::Timestamp;
+use crate::view::SESSION_FACET;
 
 /// Agents that are there without being defined.
 pub const BUILT_IN_AGENTS: [&str; 2] = ["eliza", EXTERNAL_AGENT];
@@ -148,6 +149,13 @@ impl Engine {
             criteria_sets: named(self.all::<CriteriaSet>(actor).await?),
             entities: named(self.all::<Entity>(actor).await?),
             tasks: named(self.all::<Task>(actor).await?),
+            views: named(
+                self.all::<View>(actor)
+                    .await?
+                    .into_iter()
+                    .filter(|view| view.value.session_id.is_none())
+                    .collect(),
+            ),
         })
     }
 
@@ -194,6 +202,12 @@ impl Engine {
     async fn take_in(&self, actor: &Actor, mut doc: Doc, change: &mut Change) -> Result<()> {
         let before = self.store.doc(&actor.tenant, doc.kind, &doc.id).await?.filter(|old| old.id == doc.id);
         if let Some(before) = &before {
+            if before.facets.iter().any(|(key, _)| *key == SESSION_FACET) {
+                return Err(Error::invalid(
+                    "views",
+                    format!("`{}` is published; it belongs to its session", doc.id),
+                ));
+            }
             doc.created_by.clone_from(&before.created_by);
             doc.facets.retain(|(key, _)| *key != library::MADE_BY);
             doc.facets
@@ -265,6 +279,9 @@ fn check_may_change(actor: &Actor, before: &Doc, after: &Doc) -> Result<()> {
     }
     if before.created_by.is_none() || before.created_by != actor.user {
         return Err(Error::denied("only an owner, or who made it, changes this"));
+    }
+    if before.kind != Kind::Task {
+        return Ok(());
     }
     let (before, after): (Task, Task) =
         (before.body.read().map_err(Error::internal)?, after.body.read().map_err(Error::internal)?);

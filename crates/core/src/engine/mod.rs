@@ -23,6 +23,7 @@ mod stream;
 mod sweep;
 mod talk;
 mod tasks;
+mod views;
 mod work;
 
 use std::sync::Arc;
@@ -45,6 +46,7 @@ pub use stream::{HintStream, LogStream, StreamItem};
 pub use sweep::Swept;
 pub use talk::{Begun, Fate, Finished, NextTurn, Post, Posted, Recorded, Spoken};
 pub use tasks::{EntitySession, TaskStanding, duration_of};
+pub use views::{Opened as OpenedView, Published, Shown, Submission, Submitted};
 pub use work::Brief;
 
 use crate::access::{self, Actor, Verb};

@@ -16,7 +16,7 @@ use crate::session::SourceKind;
 use crate::store::{AuditLine, Change, IdemKey, Note, Record};
 
 /// The longest life of a share link.
-const SHARE_LIFE_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
+pub(super) const SHARE_LIFE_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// A key to be made.
 #[derive(Clone, Debug, Default)]
@@ -275,6 +275,7 @@ impl Engine {
             tenant: actor.tenant.clone(),
             session: session.id.clone(),
             access,
+            view: None,
             created_by: actor.user.clone(),
             created_at: now,
             expires_at: now.plus(expires_in),

@@ -223,9 +223,9 @@ impl Engine {
                     action: "session.delete",
                     target: session.id.to_string(),
                 };
-                Ok(Decided::<()>::Change(Box::new(
-                    Change::new(actor.tenant.clone()).part(part).audited(audit),
-                )))
+                let mut change = Change::new(actor.tenant.clone()).part(part).audited(audit);
+                change.records = self.views_to_drop(&session).await?;
+                Ok(Decided::<()>::Change(Box::new(change)))
             })
         })
         .await

@@ -17,6 +17,7 @@ use crate::json::Json;
 use crate::library::{Agent, Defined, Entity, Kind};
 use crate::session::{Session, SessionType};
 use crate::store::{AppendRule, Change, ClaimChange, Fence, Guard, IdemKey, On, Part, Update, Write};
+use crate::view::Answer;
 use crate::work::milestone::Milestone;
 use crate::work::run::Run;
 use crate::work::{self, ClaimOrder, ClaimRequest, Claimed, Heartbeat, Settle};
@@ -32,6 +33,8 @@ pub struct Brief {
     pub results: Vec<(String, Json)>,
     pub agent: Option<Defined<Agent>>,
     pub entity: Option<Defined<Entity>>,
+    /// Answers to views that came since the last run, oldest first.
+    pub answers: Vec<Answer>,
 }
 
 impl Engine {
@@ -43,6 +46,7 @@ impl Engine {
             let doc = self.store.doc(tenant, Kind::Agent, slug).await?;
             brief.agent = doc.as_ref().map(Defined::of).transpose()?;
         }
+        brief.answers = self.handed(&claimed.session, claimed.epoch, &brief.run).await?;
         if let Some(id) = &details.entity_id {
             let doc = self.store.doc(tenant, Kind::Entity, id).await?;
             brief.entity = doc.as_ref().map(Defined::of).transpose()?;
@@ -202,6 +206,7 @@ impl Engine {
                         Some(_) if session.head.stop_requested => how.clone().stopped(),
                         _ => how.clone(),
                     };
+                    let how = self.with_view(&session, how).await?;
                     let mut ended = work::decide::settle(&session, how, self.settings.attempts_max, now)?;
                     if let Some(words) = &words {
                         ended.step.events.splice(0..0, words.events.iter().cloned());

@@ -68,11 +68,16 @@ pub const INJECTION: &str = "session.context_injected";
 
 /// The lessons that a line of the log says were shown.
 pub fn ids_in(event: &Event) -> Vec<String> {
+    injected_ids(event, INJECTED)
+}
+
+/// What of a kind a line of the log says has entered a prompt.
+pub(crate) fn injected_ids(event: &Event, of: &str) -> Vec<String> {
     let Some(metadata) = event.metadata.as_ref().filter(|_| event.kind.as_str() == INJECTION) else {
         return Vec::new();
     };
     match metadata.read::<Injected>() {
-        Ok(Injected { kind, ids }) if kind == INJECTED => ids,
+        Ok(Injected { kind, ids }) if kind == of => ids,
         _ => Vec::new(),
     }
 }

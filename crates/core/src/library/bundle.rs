@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Agent, CriteriaSet, Defined, Definition, Doc, Entity, Task};
+use super::{Agent, CriteriaSet, Defined, Definition, Doc, Entity, Task, View};
 use crate::error::{Error, Result};
 use crate::ids::{UserId, check_name};
 use crate::json::Json;
@@ -17,6 +17,8 @@ pub struct Bundle {
     pub criteria_sets: Vec<Named<CriteriaSet>>,
     pub entities: Vec<Named<Entity>>,
     pub tasks: Vec<Named<Task>>,
+    /// Those that no session has published: a published one belongs to its session.
+    pub views: Vec<Named<View>>,
 }
 
 /// The shape of bundles that this version writes.
@@ -32,7 +34,11 @@ pub struct Named<T> {
 
 impl Bundle {
     pub fn len(&self) -> usize {
-        self.agents.len() + self.criteria_sets.len() + self.entities.len() + self.tasks.len()
+        self.agents.len()
+            + self.criteria_sets.len()
+            + self.entities.len()
+            + self.tasks.len()
+            + self.views.len()
     }
 
     pub fn is_empty(&self) -> bool {
@@ -50,7 +56,8 @@ impl Bundle {
         once("tasks", &slugs)?;
         once("tasks", &ids(&self.tasks))?;
         once("entities", &ids(&self.entities))?;
-        once("criteria_sets", &ids(&self.criteria_sets))
+        once("criteria_sets", &ids(&self.criteria_sets))?;
+        once("views", &ids(&self.views))
     }
 
     /// The documents to keep, as made by this user where they are new.
@@ -67,6 +74,9 @@ impl Bundle {
         }
         for task in &self.tasks {
             docs.push(doc(&task.id, &task.value, made_by)?);
+        }
+        for view in &self.views {
+            docs.push(doc(&view.id, &view.value, made_by)?);
         }
         Ok(docs)
     }

@@ -40,11 +40,27 @@ impl Definition for Entity {
     }
 
     fn facets(&self) -> Vec<(&'static str, Box<str>)> {
-        vec![("type_slug", self.type_slug.as_str().into())]
+        let mut facets = vec![("type_slug", self.type_slug.as_str().into())];
+        facets.extend(self.email().map(|email| (EMAIL, email.into())));
+        facets
     }
 }
 
+/// The type of entities that stand for people who said who they are, and the field that they are found by.
+pub const LEAD: &str = "lead";
+pub const EMAIL: &str = "email";
+
 impl Entity {
+    /// The address of a lead, as addresses are compared.
+    fn email(&self) -> Option<String> {
+        if self.type_slug != LEAD {
+            return None;
+        }
+        let (_, email) = self.fields.fields().into_iter().find(|(key, _)| key == EMAIL)?;
+        let email = email.read::<String>().ok()?.trim().to_lowercase();
+        (!email.is_empty() && email.len() <= limits::EMAIL_BYTES_MAX).then_some(email)
+    }
+
     /// Takes over fields, one by one; the others stay.
     pub fn take(&mut self, fields: &[(String, Json)]) {
         let mut all = self.fields.fields();

@@ -1,5 +1,5 @@
-//! The library room: what people define before anything runs. Tasks, agents, entities and criteria
-//! sets are documents: checked when they are written, kept as canonical JSON, found by id or slug and
+//! The library room: what people define before anything runs. Tasks, agents, entities, criteria
+//! sets and views are documents: checked when they are written, kept as canonical JSON, found by id or slug and
 //! listed by a few facets. Owns their shapes and checks; the engine's methods stand in
 //! [`crate::engine`]. Refuses to know what a run does with them (see [`crate::work`]).
 
@@ -20,12 +20,15 @@ pub use entity::Entity;
 pub use read::read;
 pub use task::Task;
 
+pub use crate::view::View;
+
 use crate::access::{Actor, Right, Role, Verb, right};
 use crate::error::{Error, Result};
 use crate::ids::UserId;
 use crate::json::Json;
 use crate::limits;
 use crate::time::Timestamp;
+use crate::view::SESSION_FACET;
 
 /// What a document defines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -34,10 +37,11 @@ pub enum Kind {
     Agent,
     Entity,
     CriteriaSet,
+    View,
 }
 
 impl Kind {
-    pub const ALL: [Self; 4] = [Self::Task, Self::Agent, Self::Entity, Self::CriteriaSet];
+    pub const ALL: [Self; 5] = [Self::Task, Self::Agent, Self::Entity, Self::CriteriaSet, Self::View];
 
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -45,6 +49,7 @@ impl Kind {
             Self::Agent => "agent",
             Self::Entity => "entity",
             Self::CriteriaSet => "criteria_set",
+            Self::View => "view",
         }
     }
 
@@ -88,8 +93,17 @@ pub const MADE_BY: &str = "created_by";
 pub const ASSIGNED_TO: &str = "assigned_to";
 
 /// Every facet that a definition has.
-const FACETS: [&str; 7] =
-    [MADE_BY, ASSIGNED_TO, agent::CONCURRENCY, "status", "agent_slug", "entity_id", "type_slug"];
+const FACETS: [&str; 9] = [
+    MADE_BY,
+    ASSIGNED_TO,
+    agent::CONCURRENCY,
+    "status",
+    "agent_slug",
+    "entity_id",
+    "type_slug",
+    entity::EMAIL,
+    SESSION_FACET,
+];
 
 /// A stored facet's name; `None` if this version does not know it.
 pub fn facet(name: &str) -> Option<&'static str> {
@@ -102,6 +116,10 @@ pub trait Definition: Clone + std::fmt::Debug + Serialize + DeserializeOwned + S
 
     /// Refuses what could not work.
     fn check(&self) -> Result<()>;
+    /// Refuses to become this, of what it was before.
+    fn check_change(&self, _before: &Self) -> Result<()> {
+        Ok(())
+    }
     /// The name that callers gave it, when it is its id.
     fn own_id(&self) -> Option<&str>;
     fn slug(&self) -> Option<&str>;
@@ -170,6 +188,7 @@ pub fn patched<T: Definition>(current: &T, patch: &Json) -> Result<T> {
     if changed.own_id() != current.own_id() {
         return Err(Error::invalid("slug", "names the thing and cannot be changed"));
     }
+    changed.check_change(current)?;
     Ok(changed)
 }
 
@@ -186,7 +205,7 @@ pub fn check_configures(actor: &Actor, kind: Kind) -> Result<()> {
 pub fn reader(actor: &Actor, kind: Kind) -> Result<Option<UserId>> {
     match actor.role {
         Role::Owner | Role::Worker => Ok(None),
-        Role::Member if kind == Kind::Task => {
+        Role::Member if matches!(kind, Kind::Task | Kind::View) => {
             Ok(Some(actor.user.clone().ok_or_else(|| Error::denied("this credential names no user"))?))
         }
         Role::Member => Ok(None),

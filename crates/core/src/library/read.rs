@@ -2,10 +2,11 @@
 //! for newer ones, and a misfit is named with its path.
 
 use super::bundle::{Named, VERSION};
-use super::{Agent, Bundle, Definition, Kind, Task};
+use super::{Agent, Bundle, Definition, Kind, Task, View};
 use crate::error::{Error, Result};
 use crate::json::Json;
 use crate::strict;
+use crate::view::SESSION_FACET;
 
 /// A definition as a caller wrote it, with the id that was asked for.
 pub fn read<T: Definition>(body: &Json) -> Result<(Option<String>, T)> {
@@ -16,10 +17,15 @@ pub fn read<T: Definition>(body: &Json) -> Result<(Option<String>, T)> {
     let id = match T::KIND {
         // An agent's slug is its id.
         Kind::Agent => None,
-        Kind::Task | Kind::Entity | Kind::CriteriaSet => {
+        Kind::Task | Kind::Entity | Kind::CriteriaSet | Kind::View => {
             take(&mut fields, "id").map(|id| text("id", &id)).transpose()?.flatten()
         }
     };
+    if T::KIND == Kind::View
+        && fields.iter().any(|(key, value)| key == SESSION_FACET && value.as_str() != "null")
+    {
+        return Err(Error::invalid(SESSION_FACET, "is set by publishing, which needs the claim's `epoch`"));
+    }
     Ok((id, read_fields(fields)?))
 }
 
@@ -70,6 +76,7 @@ impl Bundle {
                 "criteria_sets" => bundle.criteria_sets = each(&name, &value, named)?,
                 "entities" => bundle.entities = each(&name, &value, named)?,
                 "tasks" => bundle.tasks = each(&name, &value, named::<Task>)?,
+                "views" => bundle.views = each(&name, &value, named::<View>)?,
                 _ => return Err(Error::invalid(name, "is not a field of this request")),
             }
         }
@@ -162,9 +169,13 @@ mod tests {
             "criteria_sets":[{"id":"c","name":"C","dimensions":[{"slug":"d","options":[{"value":"v"}],
                 "option_styles":{"v":{"hard_block":true,"color":"red"}}}]}],
             "entities":[{"id":"e","type_slug":"city","fields":{"n":1}}],
-            "tasks":[{"id":"t","slug":"t","name":"T","input":{"k":[1]}}]}"#;
+            "tasks":[{"id":"t","slug":"t","name":"T","input":{"k":[1]}}],
+            "views":[{"id":"v","title":"V","description":"d","questions":[{"key":"a","label":"A","type":"choice",
+                "required":true,"help":"h","options":[{"value":"x","label":"X"}]},
+                {"key":"b","label":"B","type":"number","min":1,"max":2.5}],
+                "publish_config":{"gate":"lead","expires_at":"2030-01-01T00:00:00Z"}}]}"#;
         let bundle = Bundle::read(&json(text)).unwrap();
-        assert_eq!(bundle.len(), 4);
+        assert_eq!(bundle.len(), 5);
         assert_eq!(Bundle::read(&Json::of(&bundle).unwrap()).unwrap(), bundle);
         for (text, field) in [
             (
@@ -174,7 +185,8 @@ mod tests {
             (r#"{"tasks":[{"slug":"t","name":"T"}]}"#, "tasks[0].id"),
             (r#"{"tasks":[5]}"#, "tasks[0]"),
             (r#"{"tasks":{}}"#, "tasks"),
-            (r#"{"views":[]}"#, "views"),
+            (r#"{"schedules":[]}"#, "schedules"),
+            (r#"{"views":[{"id":"v","title":"T","session_id":"s"}]}"#, "views[0].session_id"),
             (r#"{"version":"1"}"#, "version"),
         ] {
             assert_eq!(field_of(Bundle::read(&json(text)).unwrap_err()), field, "{text}");

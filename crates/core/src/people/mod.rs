@@ -86,6 +86,8 @@ pub struct Share {
     pub tenant: TenantId,
     pub session: SessionId,
     pub access: ShareAccess,
+    /// The one view that it opens; none: the session.
+    pub view: Option<String>,
     pub created_by: Option<UserId>,
     pub created_at: Timestamp,
     pub expires_at: Timestamp,

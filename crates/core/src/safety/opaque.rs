@@ -61,7 +61,7 @@ impl fmt::Debug for Opaque {
 }
 
 /// RFC 2104 for keys of up to one block.
-fn hmac_sha256(key: &[u8; 32], message: &[&[u8]]) -> [u8; 32] {
+pub(crate) fn hmac_sha256(key: &[u8; 32], message: &[&[u8]]) -> [u8; 32] {
     let padded = |with: u8| {
         let mut block = [with; 64];
         block.iter_mut().zip(key).for_each(|(to, from)| *to ^= from);

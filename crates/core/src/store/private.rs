@@ -272,6 +272,15 @@ impl Store for Apart {
         self.of(tenant, id).events(tenant, id, query)
     }
 
+    fn sequence_of<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: &'a SessionId,
+        external_id: &'a str,
+    ) -> BoxFuture<'a, Result<Option<u64>>> {
+        self.of(tenant, id).sequence_of(tenant, id, external_id)
+    }
+
     fn search<'a>(
         &'a self,
         tenant: &'a TenantId,

@@ -7,7 +7,7 @@ use crate::feedback::capture::FeedbackEvent;
 use crate::feedback::session::FeedbackSession;
 use crate::ids::{CredentialId, UserId};
 use crate::lesson::{self, Lesson};
-use crate::library::Doc;
+use crate::library::{self, Doc};
 use crate::memory::{Memory, Owner};
 use crate::people::{Identity, Key, SecretHash, Share, User};
 use crate::safety::codes::HoldReason;
@@ -22,6 +22,11 @@ pub enum Record {
     PutDoc {
         doc: Box<Doc>,
         expects: Option<u64>,
+    },
+    /// One that is not there is no error.
+    DropDoc {
+        kind: library::Kind,
+        id: Box<str>,
     },
     /// Its session must exist, or be made by the same change.
     AddApproval(Box<Approval>),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::run::Run;
+use super::run::{Resume, Run};
 use super::{ClaimOrder, Pause, Settle};
 use crate::approval;
 use crate::approval::decide::Question;
@@ -20,6 +20,7 @@ use crate::session::status::Authority;
 use crate::session::{Session, Status};
 use crate::store::{Record, Update};
 use crate::time::Timestamp;
+use crate::view::Answer;
 
 /// Hands pending sessions to one worker. What is the same for all of them is made once.
 #[derive(Debug)]
@@ -100,8 +101,23 @@ impl From<Step> for Ended {
     }
 }
 
-/// Ends a run as its worker wants, within what was asked of it meanwhile.
+/// Ends a run as its worker wants, within what was asked of it meanwhile. The answers that it was handed wait no more,
+/// unless the work is to be done again.
 pub fn settle(session: &Session, settle: Settle, attempts_max: u32, now: Timestamp) -> Result<Ended> {
+    let again = matches!(settle, Settle::Fail { .. });
+    let mut ended = end(session, settle, attempts_max, now)?;
+    let done_again = again && ended.step.update.status == Some(Status::Pending);
+    if ended.complaints.is_empty() && !done_again {
+        let update = &mut ended.step.update;
+        let mut run = update.run.as_ref().and_then(|run| run.read().ok()).unwrap_or_else(|| Run::of(session));
+        if run.consume(session.head.epoch) {
+            update.run = Some(run.to_json()?);
+        }
+    }
+    Ok(ended)
+}
+
+fn end(session: &Session, settle: Settle, attempts_max: u32, now: Timestamp) -> Result<Ended> {
     let head = &session.head;
     match settle {
         Settle::Complete { result, text, usage } => {
@@ -216,6 +232,12 @@ fn yielded(session: &Session, pause: Pause, now: Timestamp) -> Result<Step> {
     let (to, kind, asked) = match pause {
         Pause::Tool { call } => (Status::AwaitingTool, approval::Kind::Tool, call),
         Pause::Human { question } => (Status::WaitingHuman, approval::Kind::Question, question),
+        Pause::View { question, answer: None } => {
+            (Status::WaitingHuman, approval::Kind::Question, Some(question))
+        }
+        Pause::View { question, answer: Some(answer) } => {
+            return answered_before(session, question, *answer, now);
+        }
         Pause::Idle => return move_to(session, Status::Idle, Authority::ClaimHolder, Some("yielded")),
     };
     let mut step = move_to(session, to, Authority::ClaimHolder, Some("yielded"))?;
@@ -228,6 +250,35 @@ fn yielded(session: &Session, pause: Pause, now: Timestamp) -> Result<Step> {
     }
     let question = Question { kind, staged: asked, verdict: Verdict::default() };
     ask_for(session, run, question, now, &mut step)?;
+    Ok(step)
+}
+
+/// A run pauses for an answer that has come already: the question is asked and answered at once, and the session is
+/// queued again with the answer.
+fn answered_before(session: &Session, question: Json, answer: Answer, now: Timestamp) -> Result<Step> {
+    check_asked(approval::Kind::Question, &question)?;
+    let mut step = move_to(session, Status::Pending, Authority::ClaimHolder, Some("answered"))?;
+    // It is no failed attempt.
+    step.update.attempts = Some(0);
+    let mut run = Run::of(session);
+    run.answers.retain(|waiting| waiting.name != answer.name);
+    let reply = answer.told()?;
+    let question = Question { kind: approval::Kind::Question, staged: question, verdict: Verdict::default() };
+    let (mut asked, event) =
+        approval::decide::ask(&session.id, session.details.task_id.as_deref(), &mut run, question, now)?;
+    asked.state = approval::State::Approved;
+    asked.decided_by = Some(answer.respondent.author().into());
+    asked.decided_at = Some(now);
+    asked.body.edited = Some(reply.clone());
+    run.approval_id = None;
+    run.resume = Some(Resume {
+        reply: Some(reply),
+        view_id: Some(answer.view_id),
+        ..Resume::after(&asked.id, "answer")
+    });
+    step.events.insert(0, event);
+    step.records.push(Record::AddApproval(Box::new(asked)));
+    step.update.run = Some(run.to_json()?);
     Ok(step)
 }
 
@@ -379,6 +430,7 @@ mod tests {
     use super::*;
     use crate::session::Head;
     use crate::session::decide::tests::session_in;
+    use crate::view::Waiting;
 
     const NOW: Timestamp = Timestamp::from_micros(1_000_000);
 
@@ -443,6 +495,36 @@ mod tests {
             hand_out.take(&mut after).unwrap();
             assert_eq!(after.details.started_at, Some(first_start));
         }
+    }
+
+    #[test]
+    fn a_claim_is_handed_what_came_before_it_and_a_settlement_crosses_that_out() {
+        let waiting = |name: &str, epoch| Waiting { name: name.into(), view_id: "v".into(), epoch };
+        let mut session = claimed(1, false);
+        session.head.epoch = 3;
+        let mut answers = vec![waiting("a", 1), waiting("b", 2), waiting("during", 3)];
+        let names = |run: &Run| run.answers.iter().map(|one| one.name.clone()).collect::<Vec<_>>();
+        let run = Run { answers: answers.clone(), ..Run::default() };
+        assert_eq!(run.handed(3).map(|one| one.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+        session.details.run = Some(run.to_json().unwrap());
+        let fail = |retryable| Settle::Fail { error: "x".into(), retryable, reason: None, usage: None };
+        let done = Settle::Complete { result: None, text: None, usage: None };
+        let idle = Settle::Yield { pause: Pause::Idle, usage: None };
+        let asks = Settle::Yield {
+            pause: Pause::Human { question: Some(Json::stored(r#"{"text":"?"}"#)) },
+            usage: None,
+        };
+        for (how, crosses_out) in
+            [(done, true), (idle, true), (asks, true), (fail(false), true), (fail(true), false)]
+        {
+            let ended = settle(&session, how.clone(), 3, NOW).unwrap();
+            let left = ended.step.update.run.map_or_else(|| run.clone(), |run| run.read().unwrap());
+            let expected: &[&str] = if crosses_out { &["during"] } else { &["a", "b", "during"] };
+            assert_eq!(names(&left), expected, "{how:?}");
+        }
+        answers.extend((0..limits::ANSWERS_HANDED_MAX).map(|n| waiting(&n.to_string(), 1)));
+        let many = Run { answers, ..Run::default() };
+        assert_eq!(many.handed(3).count(), limits::ANSWERS_HANDED_MAX);
     }
 
     #[test]

@@ -17,6 +17,7 @@ use crate::json::Json;
 use crate::limits;
 use crate::session::{Session, SessionType};
 use crate::time::Timestamp;
+use crate::view::Answer;
 
 /// A worker asking for sessions to run.
 #[derive(Clone, Debug)]
@@ -133,7 +134,17 @@ impl Settle {
 /// What a run waits for when it yields.
 #[derive(Clone, Debug)]
 pub enum Pause {
-    Tool { call: Option<Json> },
-    Human { question: Option<Json> },
+    Tool {
+        call: Option<Json>,
+    },
+    Human {
+        question: Option<Json>,
+    },
+    /// A view that the session has published asks. Who answered it before the run paused is not asked again: the
+    /// run goes on with that answer.
+    View {
+        question: Json,
+        answer: Option<Box<Answer>>,
+    },
     Idle,
 }

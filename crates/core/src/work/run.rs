@@ -9,7 +9,9 @@ use crate::error::Result;
 use crate::json::Json;
 use crate::library::criteria::Dimension;
 use crate::library::task::{ApprovalTerms, OnChildFailure, RunLimits};
+use crate::limits;
 use crate::session::Session;
+use crate::view::Waiting;
 
 /// A run's contract and standing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -39,6 +41,9 @@ pub struct Run {
     pub denials: Vec<Denial>,
     #[serde(default, skip_serializing_if = "is_zero")]
     pub repairs: u32,
+    /// Answers to views of this session that no run has read, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub answers: Vec<Waiting>,
 }
 
 /// The place of a child in its graph.
@@ -62,6 +67,9 @@ pub struct Resume {
     /// Of the call with these arguments: anything else is not to be carried out.
     pub digest: Option<String>,
     pub reply: Option<Json>,
+    /// The view by which it was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub view_id: Option<String>,
     pub reason: Option<String>,
 }
 
@@ -75,6 +83,7 @@ impl Resume {
             args: None,
             digest: None,
             reply: None,
+            view_id: None,
             reason: None,
         }
     }
@@ -100,7 +109,20 @@ impl Run {
     /// The same contract, with nothing done yet.
     #[must_use]
     pub fn afresh(self) -> Self {
-        Self { approval_id: None, resume: None, denials: Vec::new(), repairs: 0, ..self }
+        Self { approval_id: None, resume: None, denials: Vec::new(), repairs: 0, answers: Vec::new(), ..self }
+    }
+
+    /// The answers that the claim of this epoch is handed: those that came before it, the oldest first, so many at most.
+    /// Whoever takes over is handed them again, until a run that had them has settled.
+    pub fn handed(&self, epoch: u64) -> impl Iterator<Item = &Waiting> {
+        self.answers.iter().filter(move |waiting| waiting.epoch < epoch).take(limits::ANSWERS_HANDED_MAX)
+    }
+
+    /// The run with this epoch has settled: what it was handed waits no more. Whether there was anything.
+    pub fn consume(&mut self, epoch: u64) -> bool {
+        let read: Vec<String> = self.handed(epoch).map(|waiting| waiting.name.clone()).collect();
+        self.answers.retain(|waiting| !read.contains(&waiting.name));
+        !read.is_empty()
     }
 
     /// Whether a person looks at the output before it counts.

@@ -122,6 +122,9 @@ impl Refused {
                 | Conflict::StaleBase
                 | Conflict::SeveralPending
                 | Conflict::NothingEnded
+                | Conflict::ViewClosed
+                | Conflict::ViewFull
+                | Conflict::AlreadyAnswered
                 | Conflict::AlreadyExists => None,
                 Conflict::AlreadyDecided { decision, decided_by } => {
                     Some(json!({ "decision": decision, "decided_by": decided_by }))

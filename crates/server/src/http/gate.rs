@@ -20,6 +20,7 @@ use sederunt_core::Error;
 use super::App;
 use super::auth::Caller;
 use super::error::Refused;
+use super::form;
 use super::request_id::{self, RequestId};
 use crate::metrics::route_name;
 
@@ -31,17 +32,28 @@ pub struct Peer(pub IpAddr);
 const SLOW: Duration = Duration::from_secs(1);
 
 /// Routes that say nothing about anybody.
-const OPEN_TO_ALL: [&str; 4] = ["/", "/healthz", "/readyz", "/openapi.json"];
+const OPEN_TO_ALL: [&str; 6] =
+    ["/", "/healthz", "/readyz", "/openapi.json", "/assets/view-form.js", "/assets/view-form.css"];
 
-/// Routes that a share link opens.
-const OPEN_TO_SHARES: [&str; 4] = [
+/// Routes that a share link opens for reading.
+const OPEN_TO_SHARES: [&str; 6] = [
     "/api/sessions/{id}", "/api/sessions/{id}/events", "/api/sessions/{id}/state",
-    "/api/sessions/{id}/stream",
+    "/api/sessions/{id}/stream", "/api/views/{id}", VIEW_PAGE,
 ];
 
-/// Whether a share link opens a route: for reading only.
+/// Routes by which the holder of a link answers a view.
+const FORMS: [&str; 2] = ["/api/views/{id}/submit-interaction", "/api/views/{id}/lead"];
+
+/// The one page that people are sent to: whoever may not see it is told so in words.
+const VIEW_PAGE: &str = "/views/{id}";
+
+/// Whether a share link opens a route: for reading, or to answer a view.
 pub fn opens_to_shares(method: &Method, route: &str) -> bool {
-    matches!(*method, Method::GET | Method::HEAD) && OPEN_TO_SHARES.contains(&route)
+    match *method {
+        Method::GET | Method::HEAD => OPEN_TO_SHARES.contains(&route),
+        Method::POST => FORMS.contains(&route),
+        _ => false,
+    }
 }
 
 pub async fn gate(State(app): State<App>, request: Request, next: Next) -> Response {
@@ -70,6 +82,9 @@ pub async fn gate(State(app): State<App>, request: Request, next: Next) -> Respo
     if let Some(refused) = response.extensions_mut().remove::<Arc<Refused>>() {
         refused.log(id_text, route);
         response = refused.envelope(id_text);
+        if route == VIEW_PAGE {
+            response = as_page(&refused, response);
+        }
     }
     let status = response.status();
     let took = began.elapsed();
@@ -120,9 +135,26 @@ async fn admit(app: &App, route: &str, head: &Parts) -> Result<Option<Caller>, R
     };
     app.counters.request(&caller)?;
     if caller.is_share() && !opens_to_shares(&head.method, route) {
-        return Err(Error::denied("a share link opens one session for reading, nothing else").into());
+        return Err(Error::denied("a share link opens what it was made for, nothing else").into());
+    }
+    if caller.is_share() && FORMS.contains(&route) {
+        let peer = head.extensions.get::<Peer>().map(|peer| peer.0);
+        app.counters.form(&caller, peer)?;
     }
     Ok(Some(caller))
+}
+
+/// A refusal for people, with the headers that it has for programs.
+fn as_page(refused: &Refused, envelope: Response) -> Response {
+    let (mut head, _) = envelope.into_parts();
+    let message = match refused {
+        Refused::Core(Error::Unauthenticated(_) | Error::NotFound) => {
+            "The link is unknown, expired or revoked.".to_owned()
+        }
+        refused => refused.message(),
+    };
+    head.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
+    form::guarded(Response::from_parts(head, form::refused(&message).into()))
 }
 
 pub fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {

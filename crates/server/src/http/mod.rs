@@ -5,6 +5,7 @@ pub mod auth;
 pub mod body;
 mod encode;
 pub mod error;
+mod form;
 pub mod gate;
 mod jwt;
 mod local;

@@ -79,7 +79,7 @@ pre {{ margin: 0; padding: 1rem 1.2rem; border: 1px solid var(--line); border-ra
     )
 }
 
-fn escape(text: &str) -> String {
+pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use governor::clock::{Clock, DefaultClock};
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
-use sederunt_core::Error;
+use sederunt_core::{Actor, Error};
 
 use super::auth::Caller;
 use crate::config::{Rate, Rates};
@@ -17,6 +17,7 @@ use crate::config::{Rate, Rates};
 pub struct Counters {
     credentials: Option<Counter>,
     shares: Option<Counter>,
+    forms: Option<Counter>,
     failures: Option<Counter>,
     hasher: RandomState,
 }
@@ -45,6 +46,7 @@ impl Counters {
         Self {
             credentials: rates.per_credential.map(Counter::new),
             shares: rates.per_share.map(Counter::new),
+            forms: rates.forms_per_peer.map(Counter::new),
             failures: rates.failures_per_peer.map(Counter::new),
             hasher: RandomState::new(),
         }
@@ -61,6 +63,14 @@ impl Counters {
         counter.count(self.hasher.hash_one((&caller.actor.tenant, &caller.actor.credential)))
     }
 
+    /// Counts an answer that comes through a link, by where it comes from: one stranger's eagerness is not the refusal
+    /// of all others who hold the link.
+    pub fn form(&self, caller: &Caller, peer: Option<IpAddr>) -> Result<(), Error> {
+        let Some(counter) = &self.forms else { return Ok(()) };
+        let Actor { tenant, credential, .. } = &*caller.actor;
+        counter.count(self.hasher.hash_one((tenant, credential, peer.map(block))))
+    }
+
     /// Counts a failure to prove who one is.
     pub fn failure(&self, peer: IpAddr) -> Result<(), Error> {
         match &self.failures {
@@ -71,7 +81,7 @@ impl Counters {
 
     /// Forgets callers that have been quiet.
     pub fn forget_quiet(&self) {
-        for counter in [&self.credentials, &self.shares, &self.failures].into_iter().flatten() {
+        for counter in [&self.credentials, &self.shares, &self.forms, &self.failures].into_iter().flatten() {
             counter.limiter.retain_recent();
             counter.limiter.shrink_to_fit();
         }

@@ -10,7 +10,8 @@ use utoipa_axum::routes;
 use super::error::Refused;
 use super::routes::{
     agents, approvals, bundle, chat, crises, criteria, entities, events, feedback, keys, lessons, memory,
-    messages, meta, search, sessions, shares, streams, tasks, tenants, threads, today, users, voice, work,
+    messages, meta, search, sessions, shares, streams, tasks, tenants, threads, today, users, views, voice,
+    work,
 };
 use super::{App, gate, spec};
 use crate::mcp::{self, Mcp};
@@ -50,6 +51,14 @@ pub fn documented() -> OpenApiRouter<App> {
         .routes(routes!(entities::sessions))
         .routes(routes!(criteria::create, criteria::list))
         .routes(routes!(criteria::get, criteria::patch))
+        .routes(routes!(views::create, views::list))
+        .routes(routes!(views::get, views::patch))
+        .routes(routes!(views::answers))
+        .routes(routes!(views::lead))
+        .routes(routes!(views::submit))
+        .routes(routes!(views::page))
+        .routes(routes!(views::script))
+        .routes(routes!(views::style))
         .routes(routes!(bundle::export, bundle::import))
         .routes(routes!(approvals::list))
         .routes(routes!(approvals::get))

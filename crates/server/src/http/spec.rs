@@ -76,7 +76,7 @@ struct Met<'a> {
 
 impl Met<'_> {
     fn is_open(&self) -> bool {
-        !self.path.starts_with("/api/") && self.path != "/metrics"
+        !self.path.starts_with("/api/") && !self.path.starts_with("/views/") && self.path != "/metrics"
     }
 }
 
@@ -119,8 +119,8 @@ const SHARED: [Shared; 12] = [
         description: "The state of things does not allow it: `invalid_transition`, `sequence_mismatch` \
             (`details.last_sequence`), `fenced`, `session_busy`, `session_running`, `session_closed`, \
             `group_session`, `type_mismatch`, `stale_base`, `already_exists`, `already_decided` \
-            (`details.decision`, `details.decided_by`), `task_not_active` (`details.status`), `several_pending` or \
-            `nothing_ended`",
+            (`details.decision`, `details.decided_by`), `task_not_active` (`details.status`), `several_pending`, \
+            `nothing_ended`, `view_closed`, `view_full` or `already_answered`",
         header: None,
         met_by: |met| met.writes,
     },
@@ -159,13 +159,14 @@ const SHARED: [Shared; 12] = [
 ];
 
 /// The shapes of answers. In them every field is always there, if only as null.
-const ANSWERS: [&str; 44] = [
-    "Agent", "AgentList", "Appended", "Approval", "ApprovalList", "Brief", "Claim", "Claimed", "Claims",
-    "CreatedKey", "CriteriaSet", "CriteriaSetList", "Denial", "Entity", "EntityList", "EntitySession",
-    "EntitySessionList", "Event", "EventPage", "Health", "Heartbeat", "Hit", "Hits", "Imported", "Key",
-    "KeyList", "QueueCounts", "QueueItem", "QueueList", "Resume", "Session", "SessionList", "SessionState",
-    "Share", "SharedSession", "SharedState", "Source", "Task", "TaskList", "TaskStanding", "Tenant",
-    "TenantList", "User", "UserList",
+const ANSWERS: [&str; 51] = [
+    "Accepted", "Agent", "AgentList", "Answer", "AnswerList", "Appended", "AskedView", "Approval",
+    "ApprovalList", "Brief", "Claim", "Claimed", "Claims", "CreatedKey", "CriteriaSet", "CriteriaSetList",
+    "Denial", "Entity", "EntityList", "EntitySession", "EntitySessionList", "Event", "EventPage", "Health",
+    "Heartbeat", "Hit", "Hits", "Imported", "Key", "KeyList", "QueueCounts", "QueueItem", "QueueList",
+    "Resume", "Session", "SessionList", "SessionState", "Share", "SharedSession", "SharedState", "Source",
+    "Task", "TaskList", "TaskStanding", "Tenant", "TenantList", "User", "UserList", "Respondent", "View",
+    "ViewList",
 ];
 
 /// The one field that an answer leaves out: only the holder of a claim is told to stop.
@@ -258,7 +259,8 @@ fn describe(path: &str, method: &HttpMethod, operation: &mut Operation) {
         parameters.push(header("X-Sederunt-User", "The user that a key with `act_as` acts for", 200));
         parameters.push(header("X-Sederunt-Tenant", "The tenant that the operator acts in", 200));
         let mut ways = vec![SecurityRequirement::new::<_, [&str; 0], &str>("key", [])];
-        if *method == HttpMethod::Get && super::gate::opens_to_shares(&http::Method::GET, path) {
+        let method = if met.writes { http::Method::POST } else { http::Method::GET };
+        if super::gate::opens_to_shares(&method, path) {
             ways.push(SecurityRequirement::new::<_, [&str; 0], &str>("share", []));
         }
         // On a server without authentication nothing is needed.

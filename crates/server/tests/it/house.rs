@@ -118,7 +118,12 @@ impl House {
         let mut config = ServerConfig {
             listen: "127.0.0.1:0".parse().unwrap(),
             operator_key_hash: Some(SecretHash::of(OPERATOR)),
-            rates: Rates { per_credential: None, per_share: None, failures_per_peer: None },
+            rates: Rates {
+                per_credential: None,
+                per_share: None,
+                forms_per_peer: None,
+                failures_per_peer: None,
+            },
             sweep_every: Duration::from_millis(20),
             keep_every: Duration::from_millis(20),
             drain_max: Duration::from_secs(2),

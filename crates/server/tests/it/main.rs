@@ -37,5 +37,6 @@ mod tenants;
 mod today;
 mod tokens;
 mod users;
+mod views;
 mod voice;
 mod work;

@@ -6,9 +6,10 @@ use sederunt_core::event::{Event, EventPage, EventQuery};
 use sederunt_core::ids::{SessionId, TenantId};
 use sederunt_core::limits;
 
+use super::batch::EXTERNAL;
 use super::fault::{Fault, Result};
 use super::rows::Columns;
-use super::tx::{Base, Scope, count, int};
+use super::tx::{Base, Param, Scope, count, int};
 
 /// The pieces of the session's log, the rows of each within the span that is looked at, and of these as many as
 /// the page holds. The running sum keeps the server from sending more than one row that there is no room for.
@@ -89,6 +90,19 @@ pub(super) async fn events(
         (low, high.min(low.saturating_add(scan - 1)))
     };
     Ok(reading.end(&query, (low, high), looked_at, count(last)))
+}
+
+/// The sequence under which a session's log has this external id.
+pub(super) async fn sequence_named(
+    base: &Base,
+    tenant: &TenantId,
+    id: &SessionId,
+    external_id: &str,
+) -> Result<Option<u64>> {
+    let Some(tk) = base.tk(tenant).await? else { return Ok(None) };
+    let params: [Param<'_>; 3] = [&vec![tk], &vec![id.as_str()], &vec![external_id]];
+    let rows = base.read(Scope::Tenant(tk), EXTERNAL, &params).await?;
+    rows.first().map(|row| Ok(count(row.try_get(2)?))).transpose()
 }
 
 struct Reading {

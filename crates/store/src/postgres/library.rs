@@ -123,6 +123,16 @@ pub(super) async fn put(tx: &Tx, tk: i32, doc: &Doc, expects: Option<u64>, now: 
     Ok(true)
 }
 
+pub(super) async fn remove(tx: &Tx, tk: i32, kind: Kind, id: &str) -> Result<()> {
+    for sql in [
+        "DELETE FROM doc_facets WHERE tk = $1 AND n IN (SELECT n FROM docs WHERE tk = $1 AND kind = $2 AND id = $3)",
+        "DELETE FROM docs WHERE tk = $1 AND kind = $2 AND id = $3",
+    ] {
+        tx.execute(sql, &[&tk, &kind.as_str(), &id]).await?;
+    }
+    Ok(())
+}
+
 /// Hands over what one user has made or is assigned to. The version moves, so that nobody who has read the
 /// document before writes the first user back.
 pub(super) async fn merge(tx: &Tx, tk: i32, from: &str, into: &str) -> Result<()> {

@@ -15,6 +15,7 @@ const STEPS: &[(&str, &str)] = &[
     ("talk", include_str!("migrations/V3__talk.sql")),
     ("lessons", include_str!("migrations/V4__lessons.sql")),
     ("failures", include_str!("migrations/V5__failures.sql")),
+    ("views", include_str!("migrations/V6__views.sql")),
 ];
 
 /// The version that this program writes.

@@ -293,6 +293,15 @@ impl Store for PostgresStore {
         read(events::events(&self.base, tenant, id, query))
     }
 
+    fn sequence_of<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: &'a SessionId,
+        external_id: &'a str,
+    ) -> BoxFuture<'a, Result<Option<u64>>> {
+        read(events::sequence_named(&self.base, tenant, id, external_id))
+    }
+
     fn search<'a>(
         &'a self,
         tenant: &'a TenantId,

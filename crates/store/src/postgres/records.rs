@@ -21,6 +21,7 @@ pub(super) async fn write(tx: &Tx, tk: i32, record: &Record, now: Timestamp) -> 
         Record::PutDoc { doc, expects } => {
             return library::put(tx, tk, doc, *expects, now).await?.then_some(()).ok_or(STALE);
         }
+        Record::DropDoc { kind, id } => return Ok(library::remove(tx, tk, *kind, id).await?),
         Record::CloseApproval { id, state, decided_by, body } => {
             let closed =
                 approvals::close(tx, tk, id, *state, decided_by.as_deref(), body.as_deref(), now).await?;
@@ -68,8 +69,8 @@ pub(super) async fn write(tx: &Tx, tk: i32, record: &Record, now: Timestamp) -> 
         }
         Record::AddShare { share, hash } => {
             // Bound to this life of the session: the link of a deleted one opens nothing.
-            let sql = "INSERT INTO shares (tk, id, hash, sk, session_id, access, created_by, created_at, expires_at, revoked_at)
-                 SELECT $1, $2, $3, h.sk, h.id, $5, $6, $7, $8, $9 FROM session_heads h WHERE h.tk = $1 AND h.id = $4";
+            let sql = "INSERT INTO shares (tk, id, hash, sk, session_id, access, created_by, created_at, expires_at, revoked_at, view_id)
+                 SELECT $1, $2, $3, h.sk, h.id, $5, $6, $7, $8, $9, $10 FROM session_heads h WHERE h.tk = $1 AND h.id = $4";
             tx.execute(
                 sql,
                 &[
@@ -82,6 +83,7 @@ pub(super) async fn write(tx: &Tx, tk: i32, record: &Record, now: Timestamp) -> 
                     &share.created_at.as_micros(),
                     &share.expires_at.as_micros(),
                     &share.revoked_at.map(Timestamp::as_micros),
+                    &share.view,
                 ],
             )
             .await?

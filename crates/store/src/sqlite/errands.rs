@@ -64,6 +64,7 @@ impl Errand {
                 Self::HoldCrisis(Hold { id: id.clone(), until: *until, reason: *reason })
             }
             Record::PutDoc { .. }
+            | Record::DropDoc { .. }
             | Record::AddApproval(_)
             | Record::CloseApproval { .. }
             | Record::AddFeedback(_)

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension, Row, Statement, params};
 use sederunt_core::event::{Appended, Cold, Event, EventPage, EventQuery, EventType, NewEvent, advance};
-use sederunt_core::ids::SessionId;
+use sederunt_core::ids::{SessionId, TenantId};
 use sederunt_core::json::Json;
 use sederunt_core::{Timestamp, limits};
 
@@ -100,6 +100,23 @@ pub(super) fn page(
         events: reading.events,
         last_sequence: last,
     }))
+}
+
+/// The sequence under which a session's log has this external id.
+pub(super) fn sequence_named(
+    db: &Connection,
+    tenant: &TenantId,
+    id: &SessionId,
+    external_id: &str,
+) -> rusqlite::Result<Option<u64>> {
+    let head = db
+        .prepare_cached(
+            "SELECT h.sk, h.prefix_to FROM tenants t JOIN session_heads h ON h.tk = t.tk WHERE t.id = ?1 AND h.id = ?2",
+        )?
+        .query_row([tenant.as_str(), id.as_str()], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?)))
+        .optional()?;
+    let Some((sk, prefix_to)) = head else { return Ok(None) };
+    logs::first_of(db, sk, prefix_to.cast_unsigned(), external_id)
 }
 
 struct Reading<'a> {

@@ -172,6 +172,16 @@ pub(super) fn put(
     Ok(())
 }
 
+pub(super) fn remove(db: &Connection, tk: i64, kind: Kind, id: &str) -> rusqlite::Result<()> {
+    for sql in [
+        "DELETE FROM doc_facets WHERE n IN (SELECT n FROM docs WHERE tk = ?1 AND kind = ?2 AND id = ?3)",
+        "DELETE FROM docs WHERE tk = ?1 AND kind = ?2 AND id = ?3",
+    ] {
+        db.prepare_cached(sql)?.execute(params![tk, kind.as_str(), id])?;
+    }
+    Ok(())
+}
+
 /// Finds a row if a task's sessions may not run. A task that is not defined here forbids nothing.
 pub(super) const INACTIVE: &str = "SELECT 1 FROM docs d JOIN doc_facets f ON f.n = d.n WHERE d.tk = ?1 AND d.kind = 'task' AND d.id = ?2 \
      AND f.key = 'status' AND f.value <> 'active'";

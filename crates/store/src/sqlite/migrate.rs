@@ -12,6 +12,7 @@ pub(super) const THREADS: &[&str] = &[
     include_str!("migrations/V3__talk.sql"),
     include_str!("migrations/V4__lessons.sql"),
     include_str!("migrations/V5__failures.sql"),
+    include_str!("migrations/V6__views.sql"),
 ];
 pub(super) const SEARCH: &[&str] = &[include_str!("migrations/search/V1__words.sql")];
 pub(super) const MEMORY: &[&str] = &[include_str!("migrations/memory/V1__memories.sql")];

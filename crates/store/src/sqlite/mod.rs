@@ -181,6 +181,18 @@ impl Store for SqliteStore {
         self.readers.far(move |db| read(db, &tenant, &id, &query)).boxed()
     }
 
+    fn sequence_of<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: &'a SessionId,
+        external_id: &'a str,
+    ) -> BoxFuture<'a, Result<Option<u64>>> {
+        async move {
+            self.readers.near(|db| events::sequence_named(db, tenant, id, external_id).map_err(report)).await
+        }
+        .boxed()
+    }
+
     fn search<'a>(
         &'a self,
         tenant: &'a TenantId,

@@ -47,7 +47,7 @@ pub(super) fn check(db: &Connection, tk: i64, change: &Change) -> Result<(), Tro
                 feedback::check_session(db, tk, &session.id, *expects)?
             }
             Record::PutLesson { lesson, expects } => lessons::check(db, tk, &lesson.id, *expects)?,
-            Record::CountLessons { .. } => Ok(()),
+            Record::CountLessons { .. } | Record::DropDoc { .. } => Ok(()),
             // They go to other files, which nobody writes to from here: there is nothing to ask.
             Record::PutMemory(_)
             | Record::DropMemory { .. }
@@ -117,6 +117,7 @@ pub(super) fn write(
 fn write_one(db: &Connection, tk: i64, record: &Record, now: Timestamp) -> rusqlite::Result<()> {
     match record {
         Record::PutDoc { doc, expects } => library::put(db, tk, doc, *expects, now),
+        Record::DropDoc { kind, id } => library::remove(db, tk, *kind, id),
         Record::AddApproval(approval) => approvals::add(db, tk, approval, now),
         Record::CloseApproval { id, state, decided_by, body } => {
             approvals::close(db, tk, id, *state, decided_by.as_deref(), body.as_deref(), now)
@@ -145,8 +146,8 @@ fn write_one(db: &Connection, tk: i64, record: &Record, now: Timestamp) -> rusql
             .map(drop),
         Record::AddShare { share, hash } => db
             .prepare_cached(
-                "INSERT INTO shares (tk, id, sk, hash, access, created_by, created_at, expires_at, revoked_at) \
-                 SELECT ?1, ?2, sk, ?4, ?5, ?6, ?7, ?8, ?9 FROM session_heads WHERE tk = ?1 AND id = ?3",
+                "INSERT INTO shares (tk, id, sk, hash, access, created_by, created_at, expires_at, revoked_at, view_id) \
+                 SELECT ?1, ?2, sk, ?4, ?5, ?6, ?7, ?8, ?9, ?10 FROM session_heads WHERE tk = ?1 AND id = ?3",
             )?
             .execute(params![
                 tk,
@@ -158,6 +159,7 @@ fn write_one(db: &Connection, tk: i64, record: &Record, now: Timestamp) -> rusql
                 share.created_at.as_micros(),
                 share.expires_at.as_micros(),
                 share.revoked_at.map(Timestamp::as_micros),
+                share.view,
             ])
             .map(drop),
         Record::RevokeShare { id } => db

@@ -23,6 +23,7 @@ on_each_store! {
     an_external_id_is_taken_once,
     a_batch_of_repeats_changes_nothing,
     an_external_id_belongs_to_its_session,
+    an_external_id_leads_to_its_sequence,
     only_silence_moves_a_response_towards_its_deadline;
     durable: times_do_not_go_back_with_the_clock,
 }
@@ -240,4 +241,16 @@ async fn only_silence_moves_a_response_towards_its_deadline(store: &TestStore) {
     store.clock.advance(LEASE);
     store.append("talk", messages(1)).await;
     assert_eq!(store.get("talk").await.head.deadline_at, fixed.deadline_at);
+}
+
+async fn an_external_id_leads_to_its_sequence(store: &TestStore) {
+    store.open("s").await;
+    store.append("s", vec![external("a"), message("between"), external("b 'é'")]).await;
+    let find =
+        async |session: &str, name: &str| store.sequence_of(&store.tenant, &id(session), name).await.unwrap();
+    let first = find("s", "a").await.unwrap();
+    assert_eq!(find("s", "b 'é'").await, Some(first + 2));
+    assert_eq!((find("s", "c").await, find("other", "a").await), (None, None));
+    let elsewhere = sederunt_core::TenantId::stored("nowhere");
+    assert_eq!(store.sequence_of(&elsewhere, &id("s"), "a").await.unwrap(), None);
 }

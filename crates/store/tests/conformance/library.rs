@@ -25,7 +25,8 @@ on_each_store! {
     of_many_writers_with_the_same_version_one_wins,
     of_many_makers_of_the_same_id_one_wins,
     documents_of_one_tenant_are_nothing_in_another,
-    a_merged_user_hands_over_documents;
+    a_merged_user_hands_over_documents,
+    a_dropped_document_is_gone_with_its_facets_and_its_name_is_free;
     durable: a_copy_carries_documents_and_goes_on_after_them,
 }
 
@@ -94,7 +95,7 @@ async fn a_document_reads_back_as_it_was_given(store: &TestStore) {
         assert_eq!(store.named(Kind::Task, name).await, Some(given.clone()), "{name}");
     }
     assert_eq!(store.docs(&store.tenant, all(Kind::Task)).await.unwrap().items, [given.clone()]);
-    for kind in [Kind::Agent, Kind::Entity, Kind::CriteriaSet] {
+    for kind in [Kind::Agent, Kind::Entity, Kind::CriteriaSet, Kind::View] {
         assert_eq!(store.named(kind, "Düsseldorf").await, None);
         let plain = a_doc(kind, "Düsseldorf");
         let at = store.put(plain.clone()).await;
@@ -105,6 +106,22 @@ async fn a_document_reads_back_as_it_was_given(store: &TestStore) {
         assert_eq!(store.named(Kind::Task, unknown).await, None, "{unknown}");
     }
     assert_eq!(store.named(Kind::Task, "Düsseldorf").await, Some(given));
+}
+
+async fn a_dropped_document_is_gone_with_its_facets_and_its_name_is_free(store: &TestStore) {
+    let of_session = |name: &str| faceted(name, &[("session_id", "s")]);
+    for name in ["a", "b"] {
+        store.put(of_session(name)).await;
+        store.put(a_doc(Kind::View, name)).await;
+    }
+    let drop = |name: &str| Record::DropDoc { kind: Kind::Task, id: name.into() };
+    store.record(drop("a")).await;
+    store.record(drop("never there")).await;
+    assert_eq!(store.named(Kind::Task, "a").await, None);
+    assert!(store.named(Kind::View, "a").await.is_some(), "another kind keeps its own");
+    assert_eq!(store.doc_ids(with(&[("session_id", "s")])).await, ["b"]);
+    store.put(of_session("a")).await;
+    assert_eq!(store.named(Kind::Task, "a").await.unwrap().version, 1);
 }
 
 async fn a_definition_keeps_its_facets(store: &TestStore) {

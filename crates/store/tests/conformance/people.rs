@@ -58,6 +58,7 @@ pub fn a_share(store: &TestStore, name: &str, session: &str, expires_at: Timesta
         tenant: store.tenant.clone(),
         session: id(session),
         access: ShareAccess::Submit,
+        view: Some("a view's 'name'".into()),
         created_by: Some(user("ann")),
         created_at: Timestamp::default(),
         expires_at,

@@ -15,6 +15,7 @@ mod streams;
 mod sweeping;
 mod tasks;
 mod teaching;
+mod views;
 mod world;
 
 /// Makes a test of a story on each store.

@@ -62,6 +62,7 @@ impl World {
             user: person.then(|| UserId::stored(name)),
             prefix: (role == Role::Channel).then(|| name.into()),
             shared: None,
+            view: None,
             surface: SourceKind::Api,
         })
     }

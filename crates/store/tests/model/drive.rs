@@ -259,6 +259,7 @@ fn actor(tenant: &TenantId, who: Who) -> Actor {
         user: user.map(UserId::stored),
         prefix: None,
         shared: None,
+        view: None,
         surface: SourceKind::Api,
     }
 }

@@ -1,14 +1,13 @@
 //! What becomes of a run's calls: made, put before a person, or answered as a person decided.
 
 use sederunt_core::Error;
-use sederunt_core::json::Json;
 use sederunt_core::work::run::Resume;
 use sederunt_core::work::{Pause, Settle};
 
 use super::ends::with_usage;
+use super::people::{self, Asked};
 use super::{Halt, Job, Step, Work};
-use crate::model::{ToolCall, ToolSpec};
-use crate::steps::calls::{Came, is_about};
+use crate::steps::calls::{Answer, Came, is_about};
 use crate::steps::past::Open;
 
 impl Job {
@@ -18,7 +17,7 @@ impl Job {
         // A decision is about one call, also where a model has given two of them the same id.
         let mut resume = work.brief.run.resume.clone();
         for open in open {
-            let decided = resume.take_if(|resume| decides(resume, &open.call));
+            let decided = resume.take_if(|resume| self.decides(work, resume, &open));
             if decided.is_none() && !open.begun {
                 self.call(work, &open).await?;
             } else {
@@ -31,11 +30,27 @@ impl Job {
 
     /// Makes a call, or parks the run until a person has said something about it.
     pub(super) async fn call(&self, work: &mut Work, open: &Open) -> Step<()> {
-        if let Some(question) = asks_a_person(work, &open.call)? {
+        let question = match people::asked(work, &open.call)? {
+            None => None,
+            Some(Asked::Question(question)) => Some(question),
+            Some(Asked::Feedback(feedback)) => match self.publish(work, open, *feedback).await? {
+                people::Came::Question(question) => Some(question),
+                people::Came::Answer(answer) => return self.answer(work, open, answer).await,
+            },
+            Some(Asked::Unfit(why)) => {
+                return self.answer(work, open, Answer::error(why, "invalid_arguments")).await;
+            }
+        };
+        if let Some(question) = question {
             let how = Settle::Yield { pause: Pause::Human { question: Some(question) }, usage: None };
             return Err(Halt::Settle(with_usage(how, work)));
         }
         let came = self.calls(work).make(open, false).await?;
+        self.take(work, came)
+    }
+
+    async fn answer(&self, work: &mut Work, open: &Open, answer: Answer<'_>) -> Step<()> {
+        let came = self.calls(work).answer(&open.call, answer).await?;
         self.take(work, came)
     }
 
@@ -50,44 +65,32 @@ impl Job {
         }
         Ok(())
     }
-}
 
-/// Whether a decision is about this call. An answer goes to the call that asked for it.
-fn decides(resume: &Resume, call: &ToolCall) -> bool {
-    match &resume.tool_call {
-        Some(_) => is_about(resume, call),
-        None => call.name == REQUEST_INPUT,
+    /// Whether a decision is about this call. An answer goes to the call that asked for it.
+    fn decides(&self, work: &Work, resume: &Resume, open: &Open) -> bool {
+        match (&resume.tool_call, &resume.view_id) {
+            (Some(_), _) => is_about(resume, &open.call),
+            (None, Some(view)) => *view == self.view_id(work, open),
+            (None, None) => open.call.name == people::REQUEST_INPUT,
+        }
     }
-}
 
-const REQUEST_INPUT: &str = "request_input";
-
-/// A tool of Sederunt's own, as a model is told of it.
-pub(super) fn builtin(name: &str) -> Option<ToolSpec> {
-    (name == REQUEST_INPUT).then(|| ToolSpec {
-        name: REQUEST_INPUT.to_owned(),
-        description: "Asks a person a question and waits for the answer.".to_owned(),
-        schema: Json::stored(
-            r#"{"type":"object","required":["text"],"properties":{"text":{"type":"string","minLength":1},"schema":{"type":"object"}}}"#,
-        ),
-    })
-}
-
-/// The question that a call puts to a person, if it is such a call and the agent may make it.
-fn asks_a_person(work: &Work, call: &ToolCall) -> Result<Option<Json>, Error> {
-    if call.name != REQUEST_INPUT || !work.specs.iter().any(|spec| spec.name == REQUEST_INPUT) {
-        return Ok(None);
+    /// The view that a call publishes: the same, whoever makes the call.
+    fn view_id(&self, work: &Work, open: &Open) -> String {
+        self.calls(work).idempotency_key(open)
     }
-    let fields = call.args.fields();
-    let asked = fields.iter().find(|(key, _)| key == "text").and_then(|(_, text)| text.read::<String>().ok());
-    let text = asked
-        .filter(|text| !text.trim().is_empty())
-        .unwrap_or_else(|| "The agent asks for input.".to_owned());
-    let mut question = vec![("text", Json::of(&text)?)];
-    if let Some((_, schema)) = fields.iter().find(|(key, _)| key == "schema")
-        && sederunt_core::work::output::check_schema("schema", schema).is_ok()
-    {
-        question.push(("schema", schema.clone()));
+
+    async fn publish(&self, work: &Work, open: &Open, feedback: people::Feedback) -> Step<people::Came> {
+        let (hand, id) = (&self.hand, self.view_id(work, open));
+        let people::Feedback { view, blocking } = feedback;
+        let published =
+            hand.engine.publish(&hand.actor, &hand.session, hand.epoch, Some(&id), view, None).await;
+        match published {
+            Ok(published) => Ok(people::came(&published, blocking, &self.base_url)?),
+            Err(error @ (Error::Invalid { .. } | Error::TooLarge { .. })) => {
+                Ok(people::Came::Answer(Answer::error(error.to_string(), "invalid_arguments")))
+            }
+            Err(error) => Err(error.into()),
+        }
     }
-    Ok(Some(Json::object(question.iter().map(|(key, value)| (*key, value)))))
 }

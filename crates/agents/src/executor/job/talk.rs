@@ -70,7 +70,7 @@ impl Job {
     }
 
     fn input(&self, work: &Work) -> Input {
-        let Work { brief, lessons, specs, messages, .. } = work;
+        let Work { brief, lessons, answers, specs, messages, .. } = work;
         let details = &self.claimed.session.details;
         let agent = brief.agent.as_ref().map(|agent| &agent.value);
         let structured = brief
@@ -102,6 +102,7 @@ impl Job {
                 .iter()
                 .map(|denial| denial.reason.clone().unwrap_or_else(|| "denied without a reason".to_owned()))
                 .collect(),
+            answers: answers.clone(),
             transcript: Turn::split(messages.iter().cloned()),
             tools: specs.clone(),
             output_schema: structured.map(|output| output.schema.clone().unwrap_or_else(any_object)),

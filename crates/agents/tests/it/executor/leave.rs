@@ -1,11 +1,17 @@
 //! What a run does not do without leave, and how it goes on with what a person said.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use sederunt_core::approval::decide::Decision;
+use sederunt_core::engine::Submission;
+use sederunt_core::library::View;
 use sederunt_core::session::Status;
 use sederunt_core::store::{Change, Guard, On, Part, Update, Write};
+use sederunt_core::view::answer;
 use sederunt_core::work::run::Run;
 
-use super::world::{World, tool};
+use super::world::{LEASE, World, tool};
 use crate::ground::json;
 use crate::wire::{Server, ok};
 
@@ -132,4 +138,133 @@ async fn a_question_to_a_person_is_answered_where_it_was_asked() {
     world.engine.reply(&world.owner, &id, json(r#""green""#), None).await.unwrap();
     world.work().await;
     assert_eq!(world.session(&id).await.head.status, Status::Completed);
+}
+
+const FORM: &str =
+    r#""title":"Which colour?","questions":[{"key":"colour","label":"Colour","required":true}]"#;
+
+fn submission(colour: &str) -> Submission {
+    Submission { values: json(&format!(r#"{{"colour":"{colour}"}}"#)), lead: None }
+}
+
+#[tokio::test]
+async fn a_run_that_asks_for_feedback_goes_on_with_the_answer() {
+    let mut world = World::new();
+    world.script(
+        "asker",
+        &format!(
+            r#"[{{"call":{{"name":"request_feedback","args":{{{FORM},"gate":"none"}}}}}},{{"expect":"green","say":"Green it is."}}]"#
+        ),
+    );
+    world.agent("asker", r#"[{"type":"builtin","name":"request_feedback"}]"#).await;
+    let id = world.trigger("asker", "").await;
+    world.work().await;
+    assert_eq!(world.session(&id).await.head.status, Status::WaitingHuman);
+    let staged = world.asked().await.body.staged.unwrap().value();
+    assert_eq!(staged["text"], "Which colour?");
+    let view = staged["view_id"].as_str().unwrap();
+    assert!(staged["url"].as_str().unwrap().starts_with(&format!("http://here/views/{view}?share=")));
+    world.engine.submit(&world.owner, view, None, &submission("green"), None).await.unwrap();
+    world.work().await;
+    assert_eq!(world.session(&id).await.head.status, Status::Completed);
+    assert_eq!(
+        world.story(&id).await,
+        "tool_call(request_feedback) tool_result(request_feedback) message(Green it is.)"
+    );
+}
+
+#[tokio::test]
+async fn a_run_that_dies_after_publishing_publishes_nothing_twice() {
+    let mut world = World::new();
+    world.script(
+        "asker",
+        &format!(
+            r#"[{{"call":{{"name":"request_feedback","args":{{{FORM}}}}}}},{{"expect":"green","say":"Green it is."}}]"#
+        ),
+    );
+    world.agent("asker", r#"[{"type":"builtin","name":"request_feedback"}]"#).await;
+    let id = world.trigger("asker", "").await;
+    world.work().await;
+    let view = world.asked().await.view_id().unwrap();
+
+    // As if the worker had died between the publication and the pause: the session runs, and the call is open.
+    let session = world.session(&id).await;
+    let run = Run { approval_id: None, ..Run::of(&session) };
+    let update =
+        Update { status: Some(Status::Pending), run: Some(run.to_json().unwrap()), ..Update::default() };
+    let part = Part {
+        on: On::Session(id.clone()),
+        guard: Guard::seen(&session),
+        writes: [Write::Update(Box::new(update))].into_iter().collect(),
+    };
+    world.engine.store().commit(Change::new(world.owner.tenant.clone()).part(part)).await.unwrap();
+    world.work().await;
+    assert_eq!(world.session(&id).await.head.status, Status::WaitingHuman);
+    assert!(Run::of(&world.session(&id).await).approval_id.is_some());
+    let views = world.engine.definitions::<View>(&world.owner, Vec::new(), None, 10).await.unwrap().items;
+    assert_eq!(
+        views.iter().map(|view| &*view.id).collect::<Vec<_>>(),
+        [&*view],
+        "one view, under the same id"
+    );
+    world.engine.submit(&world.owner, &view, None, &submission("green"), None).await.unwrap();
+    // Another worker goes on, and dies before it has told the model; a third one is told the same.
+    let dies = world.executor(LEASE);
+    let actor = Arc::new(dies.actor(world.owner.tenant.clone()));
+    drop(dies.take(&actor, 1).await.unwrap().pop().expect("it is pending"));
+    world.clock.advance(LEASE + Duration::from_secs(1));
+    world.engine.sweep().await.unwrap();
+    world.work().await;
+    assert_eq!(world.session(&id).await.head.status, Status::Completed);
+}
+
+#[tokio::test]
+async fn a_run_that_does_not_wait_is_given_the_link_and_later_the_answers() {
+    let mut world = World::new();
+    world.script(
+        "asker",
+        &format!(
+            r#"[{{"call":{{"name":"request_feedback","args":{{{FORM},"blocking":false,"gate":"none"}}}}}},
+                {{"expect":"http://here/views/","call":{{"name":"request_input","args":{{"text":"Shall I go on?"}}}}}},
+                {{"expect":"yes","call":{{"name":"request_input","args":{{"text":"And now?"}}}}}},
+                {{"expect":"yes","say":"Purple it is."}}]"#
+        ),
+    );
+    let heard = world.listen("asker");
+    let tools = r#"[{"type":"builtin","name":"request_feedback"},{"type":"builtin","name":"request_input"}]"#;
+    world.agent("asker", tools).await;
+    let id = world.trigger("asker", "").await;
+    world.work().await;
+    assert_eq!(world.session(&id).await.head.status, Status::WaitingHuman);
+    let views = world.engine.definitions::<View>(&world.owner, Vec::new(), None, 10).await.unwrap().items;
+    world.engine.submit(&world.owner, &views[0].id, None, &submission("purple"), None).await.unwrap();
+    assert_eq!(world.session(&id).await.head.status, Status::WaitingHuman, "it waits for something else");
+    for _ in 0..2 {
+        world.engine.reply(&world.owner, &id, json(r#""yes""#), None).await.unwrap();
+        world.work().await;
+    }
+    let session = world.session(&id).await;
+    assert_eq!(session.head.status, Status::Completed, "{:?}", session.details.error_message);
+    let told = world.log(&id).await.iter().filter(|event| !answer::names_in(event).is_empty()).count();
+    assert_eq!(told, 1, "it was told of the answer once, and remembers");
+    let knew: Vec<bool> = heard.lock().iter().map(|request| request.contains("purple")).collect();
+    assert_eq!(knew, [false, false, true, true], "and every run after it knows");
+}
+
+#[tokio::test]
+async fn a_form_that_cannot_be_published_is_told_to_the_model() {
+    let mut world = World::new();
+    world.script(
+        "asker",
+        r#"[{"call":{"name":"request_feedback","args":{"title":"T","questions":[{"key":"a","label":"A","type":"choice"}]}}},
+            {"expect":"questions[0].options","say":"I cannot ask that."}]"#,
+    );
+    world.agent("asker", r#"[{"type":"builtin","name":"request_feedback"}]"#).await;
+    let id = world.trigger("asker", "").await;
+    world.work().await;
+    assert_eq!(world.session(&id).await.head.status, Status::Completed);
+    assert_eq!(
+        world.story(&id).await,
+        "tool_call(request_feedback) tool_result(request_feedback: invalid_arguments) message(I cannot ask that.)"
+    );
 }

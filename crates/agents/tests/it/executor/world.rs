@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use sederunt_agents::executor::kit::Means;
 use sederunt_agents::executor::{Executor, Kit, Settings};
-use sederunt_agents::model::Model;
 use sederunt_agents::model::price::{Price, Prices};
 use sederunt_agents::model::scripted::Scripted;
+use sederunt_agents::model::{Heard, Model, Request};
 use sederunt_agents::outbound::{Allow, Outbound};
 use sederunt_core::access::Actor;
 use sederunt_core::approval::decide::Decision;
@@ -23,6 +24,7 @@ use sederunt_core::{SessionId, strict};
 
 use crate::ground;
 use crate::ground::{json, until};
+use crate::stand_ins::Saying;
 
 pub const LEASE: Duration = Duration::from_secs(30);
 
@@ -43,6 +45,15 @@ impl World {
     pub fn script(&mut self, name: &str, steps: &str) {
         let script = Scripted::parse(&format!(r#"{{"steps":{steps}}}"#)).unwrap();
         self.scripts.insert(format!("scripted:{name}"), Arc::new(script));
+    }
+
+    /// Listens to what a script's model is told first, before the transcript.
+    pub fn listen(&mut self, name: &str) -> Arc<Mutex<Vec<String>>> {
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let name = format!("scripted:{name}");
+        let inner = self.scripts.remove(&name).unwrap();
+        self.scripts.insert(name, Arc::new(Listener { inner, heard: heard.clone() }));
+        heard
     }
 
     /// An agent of a script's name, with these tools.
@@ -71,7 +82,8 @@ impl World {
             Price { input_micros: 1_000_000, output_micros: 2_000_000, cached_micros: None },
         )]);
         kit.means.insert(self.owner.tenant.clone(), Means::default());
-        let settings = Settings { worker: "executor".into(), runs_max: 4, lease };
+        let settings =
+            Settings { worker: "executor".into(), runs_max: 4, lease, base_url: "http://here".into() };
         Executor::new(self.engine.clone(), Arc::new(kit), settings)
     }
 
@@ -132,6 +144,22 @@ impl World {
     pub async fn until(&self, id: &SessionId, status: Status) -> Session {
         until(status.as_str(), async || self.session(id).await.head.status == status).await;
         self.session(id).await
+    }
+}
+
+/// A model that writes down what it is told.
+#[derive(Debug)]
+struct Listener {
+    inner: Arc<dyn Model>,
+    heard: Arc<Mutex<Vec<String>>>,
+}
+
+impl Model for Listener {
+    fn run<'a>(&'a self, request: &'a Request, heard: Heard<'a>) -> Saying<'a> {
+        self.heard
+            .lock()
+            .push(request.messages.first().map(|first| first.text().to_owned()).unwrap_or_default());
+        self.inner.run(request, heard)
     }
 }
 

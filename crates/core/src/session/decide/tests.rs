@@ -20,6 +20,7 @@ fn actor(role: Role, user: Option<&str>) -> Actor {
         user: user.map(UserId::stored),
         prefix: (role == Role::Channel).then(|| "telegram:".into()),
         shared: None,
+        view: None,
         surface: SourceKind::Api,
     }
 }

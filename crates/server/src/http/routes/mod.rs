@@ -24,5 +24,6 @@ pub mod tenants;
 pub mod threads;
 pub mod today;
 pub mod users;
+pub mod views;
 pub mod voice;
 pub mod work;

@@ -19,6 +19,7 @@ pub mod talk;
 pub mod task;
 pub mod thread;
 pub mod today;
+pub mod view;
 pub mod voice;
 pub mod work;
 

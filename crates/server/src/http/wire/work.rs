@@ -15,6 +15,7 @@ use utoipa::ToSchema;
 
 use super::library::{Agent, Entity, Kept, Output, RunLimits};
 use super::session::{Session, SessionType};
+use super::view::Answer;
 use super::{Count, Raw};
 
 /// A worker asking for sessions to run.
@@ -73,8 +74,9 @@ pub struct Claimed {
     pub resume: Option<Resume>,
     /// What a worker has to know to begin; null for a session of no task and no agent.
     pub brief: Option<Brief>,
-    /// Answers that came while nobody held the session, oldest first.
-    pub pending_answers: Vec<Raw>,
+    /// Answers to the session's views that came since its last run, oldest first, at most ten. Whoever takes over from a
+    /// run that was lost is handed them again; once a run that had them has settled, nobody is.
+    pub pending_answers: Vec<Answer>,
 }
 
 impl Claims {
@@ -83,9 +85,13 @@ impl Claims {
         let mut claims = Vec::with_capacity(claimed.len());
         for claimed in claimed {
             let details = &claimed.session.details;
+            let pending_answers;
             let brief = if details.run.is_some() || details.agent_slug.is_some() {
-                Some(engine.brief(&claimed, None).await?)
+                let mut brief = engine.brief(&claimed, None).await?;
+                pending_answers = std::mem::take(&mut brief.answers);
+                Some(brief)
             } else {
+                pending_answers = Vec::new();
                 None
             };
             claims.push(Claimed {
@@ -94,7 +100,7 @@ impl Claims {
                 lease_until: claimed.lease_until,
                 resume: brief.as_ref().and_then(|brief| brief.run.resume.clone()).map(Into::into),
                 brief: brief.map(Into::into),
-                pending_answers: Vec::new(),
+                pending_answers: pending_answers.into_iter().map(Into::into).collect(),
             });
         }
         Ok(Self { claims })
@@ -117,6 +123,8 @@ pub struct Resume {
     pub digest: Option<String>,
     #[schema(value_type = Raw, required = false)]
     pub reply: Option<Raw>,
+    /// The view by which it was asked: `reply` holds the answer, with who gave it.
+    pub view_id: Option<String>,
     pub reason: Option<String>,
 }
 
@@ -129,6 +137,7 @@ impl From<run::Resume> for Resume {
             args: resume.args.map(Raw),
             digest: resume.digest,
             reply: resume.reply.map(Raw),
+            view_id: resume.view_id,
             reason: resume.reason,
         }
     }
@@ -273,7 +282,8 @@ pub struct Yield {
     /// The call that waits, with `kind: tool`: `{id, name, args}`.
     #[schema(value_type = Option<Object>)]
     pub tool_call: Option<Raw>,
-    /// What is asked, with `kind: human`: `{text, schema?}`.
+    /// What is asked, with `kind: human`: `{text, schema?}`, or `{view_id, text?}` to wait for an answer to a view that the
+    /// session has published.
     #[schema(value_type = Option<Object>)]
     pub question: Option<Raw>,
     /// What the run used up so far.

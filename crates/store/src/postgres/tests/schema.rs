@@ -66,7 +66,7 @@ async fn a_schema_of_the_first_version_is_brought_forward_with_what_it_holds() {
     let back = format!(
         "DROP SCHEMA {apart} CASCADE; DROP TABLE docs, doc_facets, approvals, talks, installation, feedback_events, feedback_names, \
              feedback_sessions, lessons, lesson_words; \
-         ALTER TABLE sessions DROP COLUMN run; DELETE FROM schema_history WHERE version > 1"
+         ALTER TABLE sessions DROP COLUMN run; ALTER TABLE shares DROP COLUMN view_id; DELETE FROM schema_history WHERE version > 1"
     );
     client.batch_execute(&back).await.unwrap();
 

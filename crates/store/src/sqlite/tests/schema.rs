@@ -22,7 +22,7 @@ fn take_back(directory: &TempDir) {
         "DROP TABLE approvals; DROP TABLE doc_facets; DROP TABLE docs; ALTER TABLE session_details DROP COLUMN run; \
          DROP TABLE talks; DROP TABLE talk_outbox; DROP TABLE installation; \
          DROP TABLE feedback_names; DROP TABLE feedback_sessions; DROP TABLE feedback_events; \
-         DROP TABLE lesson_words; DROP TABLE lessons; \
+         DROP TABLE lesson_words; DROP TABLE lessons; ALTER TABLE shares DROP COLUMN view_id; \
          PRAGMA user_version = 1",
     )
     .unwrap();

@@ -1,4 +1,4 @@
-//! Tasks, agents, entities, criteria sets and bundles on the wire.
+//! Tasks, agents, entities, criteria sets, views and bundles on the wire.
 //!
 //! What is written and read here are the product's own definitions; `shapes` says so in the document.
 
@@ -16,8 +16,9 @@ use utoipa::{IntoParams, PartialSchema, ToSchema};
 
 pub use shapes::{
     Agent, AgentLimits, AgentList, ApprovalTerms, Bundle, Choice, CriteriaSet, CriteriaSetList, Dimension,
-    Entity, EntityList, FieldMap, OnChildFailure, OnExpiry, Output, OutputType, RunLimits, Step, Task,
-    TaskList, TaskStatus, Tool, ToolType,
+    Entity, EntityList, FieldMap, Gate, OnChildFailure, OnExpiry, Output, OutputType, PublishConfig,
+    Question, QuestionOption, QuestionType, RunLimits, Step, Task, TaskList, TaskStatus, Tool, ToolType,
+    View, ViewList,
 };
 
 use crate::http::query::{Ask, Pairs};
@@ -71,7 +72,7 @@ pub struct Imported {
 }
 
 /// Fields that the server alone writes.
-const SERVERS_OWN: [&str; 4] = ["version", "created_by", "created_at", "updated_at"];
+const SERVERS_OWN: [&str; 5] = ["version", "created_by", "created_at", "updated_at", "url"];
 
 /// The shapes of requests follow from those of answers: a new thing may leave out what has a default,
 /// a change may leave out everything, and nobody writes what is the server's own.
@@ -121,6 +122,7 @@ requests! {
     NewAgent, PatchAgent of Agent needs ["slug", "name"], has &[];
     NewEntity, PatchEntity of Entity needs ["type_slug"], has &["id"];
     NewCriteriaSet, PatchCriteriaSet of CriteriaSet needs ["name"], has &["id"];
+    NewView, PatchView of View needs ["title", "questions"], has &["id", "epoch"];
 }
 
 fn request(answer: RefOr<Schema>, names: &[&str], needs: &[&str]) -> RefOr<Schema> {
@@ -129,8 +131,11 @@ fn request(answer: RefOr<Schema>, names: &[&str], needs: &[&str]) -> RefOr<Schem
         object.properties.remove(*own);
     }
     for name in names {
-        let text = ObjectBuilder::new().schema_type(Type::String).min_length(Some(1)).max_length(Some(200));
-        object.properties.insert((*name).to_owned(), text.into());
+        let schema = match *name {
+            "epoch" => ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(0)),
+            _ => ObjectBuilder::new().schema_type(Type::String).min_length(Some(1)).max_length(Some(200)),
+        };
+        object.properties.insert((*name).to_owned(), schema.into());
     }
     object.required = needs.iter().map(|name| (*name).to_owned()).collect();
     object.additional_properties = Some(Box::new(AdditionalProperties::FreeForm(false)));
@@ -267,7 +272,10 @@ mod tests {
         "entities": [{"id": "e", "type_slug": "x", "title": "t", "fields": {"k": 1}}],
         "criteria_sets": [{"id": "c", "name": "C", "dimensions": [{"slug": "d", "name": "n", "type": "select",
             "options": [{"value": "v", "label": "l", "score": 1, "flag": true}],
-            "option_styles": {"v": {"hard_block": true}}}]}]
+            "option_styles": {"v": {"hard_block": true}}}]}],
+        "views": [{"id": "v", "title": "T", "description": "d", "questions": [{"key": "k", "label": "l", "type": "choice",
+            "required": true, "help": "h", "options": [{"value": "v", "label": "l"}]}],
+            "publish_config": {"gate": "none", "expires_at": "2030-01-01T00:00:00Z"}}]
     }"#;
 
     fn names(value: &Value) -> Vec<String> {
@@ -299,7 +307,12 @@ mod tests {
         let agent = kept(bundle.agents[0].clone());
         let set = kept(bundle.criteria_sets[0].value.clone());
         let dimension = &set["dimensions"][0];
-        let table: [(&str, Vec<String>, Vec<String>); 11] = [
+        let view = kept(bundle.views[0].value.clone());
+        let question = &view["questions"][0];
+        let mut with_link = names(&view);
+        with_link.push("url".to_owned());
+        with_link.sort();
+        let table: [(&str, Vec<String>, Vec<String>); 15] = [
             ("task", names(&task), documented::<Task>()),
             ("step", names(&task["steps"][0]), documented::<Step>()),
             ("output", names(&task["output"]), documented::<Output>()),
@@ -311,6 +324,10 @@ mod tests {
             ("criteria set", names(&set), documented::<CriteriaSet>()),
             ("dimension", names(dimension), documented::<Dimension>()),
             ("option", names(&dimension["options"][0]), documented::<Choice>()),
+            ("view", with_link, documented::<View>()),
+            ("gate", names(&view["publish_config"]), documented::<PublishConfig>()),
+            ("question", names(question), documented::<Question>()),
+            ("choice", names(&question["options"][0]), documented::<QuestionOption>()),
         ];
         for (what, written, documented) in table {
             assert_eq!(written, documented, "{what}");

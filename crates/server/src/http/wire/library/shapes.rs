@@ -7,7 +7,7 @@ use sederunt_core::Timestamp;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{NewAgent, NewCriteriaSet, NewEntity, NewTask};
+use super::{NewAgent, NewCriteriaSet, NewEntity, NewTask, NewView};
 use crate::http::wire::Raw;
 
 /// Something to be done, as often as it is triggered.
@@ -314,6 +314,99 @@ pub struct Choice {
     flag: Option<Raw>,
 }
 
+/// A form that people answer.
+#[derive(Debug, ToSchema)]
+#[schema(example = json!({"title": "Which colour?", "questions": [{"key": "colour", "label": "Colour", "type": "choice",
+    "required": true, "options": [{"value": "green"}, {"value": "red", "label": "Red, if it must be"}]}],
+    "publish_config": {"gate": "member"}}))]
+#[expect(dead_code, reason = "stands in the document only")]
+pub struct View {
+    #[schema(min_length = 1, max_length = 200)]
+    id: String,
+    #[schema(min_length = 1, max_length = 200)]
+    title: String,
+    #[schema(max_length = 2000)]
+    description: Option<String>,
+    #[schema(min_items = 1, max_items = 50)]
+    questions: Vec<Question>,
+    publish_config: PublishConfig,
+    /// The session that has published it, and takes its answers. Given with `epoch` when it is made, and never changed.
+    #[schema(min_length = 1, max_length = 200)]
+    session_id: Option<String>,
+    /// Where it is answered, for whoever it is handed to; null in lists and while it is not published.
+    url: Option<String>,
+    version: u64,
+    created_by: Option<String>,
+    #[schema(value_type = String, format = DateTime)]
+    created_at: Timestamp,
+    #[schema(value_type = String, format = DateTime)]
+    updated_at: Timestamp,
+}
+
+/// Who may answer a view, and how long.
+#[derive(Debug, ToSchema)]
+#[expect(dead_code, reason = "stands in the document only")]
+pub struct PublishConfig {
+    #[schema(required = false)]
+    gate: Gate,
+    /// Answers that come later are refused; null: as long as the session goes on.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    expires_at: Option<Timestamp>,
+}
+
+/// `member`: members and owners; `none`: whoever holds the link; `lead`: whoever holds it and says who they are first.
+#[derive(Debug, ToSchema)]
+#[schema(rename_all = "snake_case")]
+pub enum Gate {
+    Member,
+    None,
+    Lead,
+}
+
+/// One thing that is asked.
+#[derive(Debug, ToSchema)]
+#[expect(dead_code, reason = "stands in the document only")]
+pub struct Question {
+    /// The name of its value in an answer.
+    #[schema(min_length = 1, max_length = 200)]
+    key: String,
+    #[schema(min_length = 1, max_length = 500)]
+    label: String,
+    #[schema(rename = "type", required = false)]
+    kind: QuestionType,
+    #[schema(required = false)]
+    required: bool,
+    #[schema(max_length = 2000)]
+    help: Option<String>,
+    /// What may be chosen.
+    #[schema(required = false, max_items = 100)]
+    options: Vec<QuestionOption>,
+    /// Of a text its characters, of a number itself, of several choices how many.
+    min: Option<f64>,
+    max: Option<f64>,
+}
+
+/// A `date` is a day, such as `2026-11-16`; a `multi_choice` is a list of values.
+#[derive(Debug, ToSchema)]
+#[schema(rename_all = "snake_case")]
+pub enum QuestionType {
+    Text,
+    Choice,
+    MultiChoice,
+    Number,
+    Boolean,
+    Date,
+}
+
+#[derive(Debug, ToSchema)]
+#[expect(dead_code, reason = "stands in the document only")]
+pub struct QuestionOption {
+    #[schema(min_length = 1, max_length = 200)]
+    value: String,
+    #[schema(max_length = 200)]
+    label: Option<String>,
+}
+
 /// Every definition of a tenant, with every field.
 #[derive(Debug, ToSchema)]
 #[schema(example = json!({"version": 1, "entities": [{"id": "0198c5d2-0000-7000-8000-000000000001",
@@ -331,6 +424,9 @@ pub struct Bundle {
     entities: Vec<NewEntity>,
     #[schema(required = false)]
     tasks: Vec<NewTask>,
+    /// Those that no session has published.
+    #[schema(required = false)]
+    views: Vec<NewView>,
 }
 
 macro_rules! lists {
@@ -344,4 +440,4 @@ macro_rules! lists {
         }
     )+};
 }
-lists!(TaskList of Task, AgentList of Agent, EntityList of Entity, CriteriaSetList of CriteriaSet);
+lists!(TaskList of Task, AgentList of Agent, EntityList of Entity, CriteriaSetList of CriteriaSet, ViewList of View);

@@ -1,0 +1,127 @@
+//! The tools by which a run turns to people: a question to whoever the run is assigned to, and a form that is published
+//! to others. What a model asks for becomes what the engine is asked for. Pure.
+
+use sederunt_core::Error;
+use sederunt_core::engine::Published;
+use sederunt_core::json::Json;
+use sederunt_core::library::{Definition, View};
+use sederunt_core::strict;
+use sederunt_core::view::{Gate, PublishConfig, Question};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::Work;
+use crate::model::{ToolCall, ToolSpec};
+use crate::steps::calls::Answer;
+
+pub(super) const REQUEST_INPUT: &str = "request_input";
+pub(super) const REQUEST_FEEDBACK: &str = "request_feedback";
+
+/// A tool of Sederunt's own, as a model is told of it.
+pub(super) fn builtin(name: &str) -> Option<ToolSpec> {
+    let (name, description, schema) = match name {
+        REQUEST_INPUT => (
+            REQUEST_INPUT,
+            "Asks a person a question and waits for the answer.",
+            r#"{"type":"object","required":["text"],"properties":{"text":{"type":"string","minLength":1},"schema":{"type":"object"}}}"#,
+        ),
+        REQUEST_FEEDBACK => (
+            REQUEST_FEEDBACK,
+            "Publishes a form that people answer. Waits for the first answer, unless `blocking` is false: then it gives \
+             the link to hand on, and answers come later. Gate: `member` lets members of the team answer, `none` \
+             whoever has the link, `lead` whoever has it and says who they are.",
+            r#"{"type":"object","required":["title","questions"],"properties":{"title":{"type":"string","minLength":1},"description":{"type":"string"},"questions":{"type":"array","minItems":1,"maxItems":50,"items":{"type":"object","required":["key","label"],"properties":{"key":{"type":"string"},"label":{"type":"string"},"type":{"enum":["text","choice","multi_choice","number","boolean","date"]},"required":{"type":"boolean"},"help":{"type":"string"},"options":{"type":"array","items":{"type":"object","required":["value"],"properties":{"value":{"type":"string"},"label":{"type":"string"}}}},"min":{"type":"number"},"max":{"type":"number"}}}},"blocking":{"type":"boolean"},"gate":{"enum":["member","none","lead"]}}}"#,
+        ),
+        _ => return None,
+    };
+    let schema = Json::stored(schema);
+    Some(ToolSpec { name: name.to_owned(), description: description.to_owned(), schema })
+}
+
+/// What a call asks of people.
+pub(super) enum Asked {
+    Question(Json),
+    Feedback(Box<Feedback>),
+    /// The model is told what is wrong with it.
+    Unfit(String),
+}
+
+/// A form to be published.
+pub(super) struct Feedback {
+    pub view: View,
+    pub blocking: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FeedbackArgs {
+    title: String,
+    description: Option<String>,
+    questions: Vec<Question>,
+    #[serde(default = "yes")]
+    blocking: bool,
+    #[serde(default)]
+    gate: Gate,
+}
+
+const fn yes() -> bool {
+    true
+}
+
+/// What a call puts to people, if it is such a call and the agent may make it.
+pub(super) fn asked(work: &Work, call: &ToolCall) -> Result<Option<Asked>, Error> {
+    if !work.specs.iter().any(|spec| spec.name == call.name) {
+        return Ok(None);
+    }
+    Ok(match call.name.as_str() {
+        REQUEST_INPUT => Some(Asked::Question(question(call)?)),
+        REQUEST_FEEDBACK => Some(match feedback(call) {
+            Ok(feedback) => Asked::Feedback(Box::new(feedback)),
+            Err(error) => Asked::Unfit(error.to_string()),
+        }),
+        _ => None,
+    })
+}
+
+fn question(call: &ToolCall) -> Result<Json, Error> {
+    let fields = call.args.fields();
+    let asked = fields.iter().find(|(key, _)| key == "text").and_then(|(_, text)| text.read::<String>().ok());
+    let text = asked
+        .filter(|text| !text.trim().is_empty())
+        .unwrap_or_else(|| "The agent asks for input.".to_owned());
+    let mut question = vec![("text", Json::of(&text)?)];
+    if let Some((_, schema)) = fields.iter().find(|(key, _)| key == "schema")
+        && sederunt_core::work::output::check_schema("schema", schema).is_ok()
+    {
+        question.push(("schema", schema.clone()));
+    }
+    Ok(Json::object(question.iter().map(|(key, value)| (*key, value))))
+}
+
+fn feedback(call: &ToolCall) -> Result<Feedback, Error> {
+    let FeedbackArgs { title, description, questions, blocking, gate } = strict::read(call.args.as_str())?;
+    let publish_config = PublishConfig { gate, expires_at: None };
+    let view = View { title, description, questions, publish_config, session_id: None };
+    view.check()?;
+    Ok(Feedback { view, blocking })
+}
+
+/// What comes of a form that is published: something to wait for, or a link to go on with.
+pub(super) enum Came {
+    Question(Json),
+    Answer(Answer<'static>),
+}
+
+pub(super) fn came(published: &Published, blocking: bool, base_url: &str) -> Result<Came, Error> {
+    let url = published.url(base_url);
+    if blocking {
+        return Ok(Came::Question(Json::of(&json!({
+            "text": published.view.value.title, "view_id": &*published.view.id, "url": url,
+        }))?));
+    }
+    let content = format!(
+        "The form is published. Hand on this link to whoever should answer: {url} Do not wait: answers are given to \
+         later runs of this session."
+    );
+    Ok(Came::Answer(Answer { content, is_error: false, outcome: None }))
+}

@@ -1,0 +1,512 @@
+//! Commands on views: publish one, show it to whoever may answer, take an answer, hand answers on.
+
+use smallvec::smallvec;
+use uuid::Uuid;
+
+use super::people::{SHARE_LIFE_MAX, audit};
+use super::work::fence;
+use super::{Decided, Engine, Settled};
+use crate::access::{self, Actor, Role, ShareAccess, Verb};
+use crate::approval::asked_by;
+use crate::error::{Conflict, Error, Result};
+use crate::event::{Appended, EventQuery};
+use crate::ids::{SessionId, TenantId, check_name};
+use crate::json::Json;
+use crate::library::entity::{EMAIL, Entity, LEAD};
+use crate::library::{Defined, DocQuery, Kind, View};
+use crate::limits;
+use crate::people::{SecretHash, Share};
+use crate::session::query::Page;
+use crate::session::{MemoryMode, Session};
+use crate::store::{Change, Guard, IdemKey, On, Part, Record, Write};
+use crate::time::Timestamp;
+use crate::view::answer::{self, Answer};
+use crate::view::decide::{self, Outcome, Submit};
+use crate::view::respondent::{self, Admitted, Lead, Respondent, admit};
+use crate::view::{Gate, SESSION_FACET};
+use crate::work::run::Run;
+use crate::work::{Pause, Settle};
+
+/// A view that a session has published, with the link that opens it.
+#[derive(Clone, Debug)]
+pub struct Published {
+    pub view: Defined<View>,
+    pub token: String,
+}
+
+impl Published {
+    /// Where it is answered on a server. Members prove who they are by themselves, and need no token.
+    pub fn url(&self, base_url: &str) -> String {
+        let mut url = format!("{base_url}/views/");
+        for byte in self.view.id.bytes() {
+            match byte {
+                b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+                    url.push(char::from(byte))
+                }
+                _ => url.push_str(&format!("%{byte:02X}")),
+            }
+        }
+        if self.view.value.publish_config.gate != Gate::Member {
+            url.push_str("?share=");
+            url.push_str(&self.token);
+        }
+        url
+    }
+}
+
+/// A view as it is shown to somebody.
+#[derive(Clone, Debug)]
+pub enum Shown {
+    /// To whoever keeps it, whole; with its link, if it is published.
+    Whole { view: Box<Defined<View>>, published: Option<Box<Published>> },
+    /// To whoever answers it: what is asked, and nothing of the session.
+    Asked(Box<Opened>),
+}
+
+/// What a respondent sees.
+#[derive(Clone, Debug)]
+pub struct Opened {
+    pub id: Box<str>,
+    pub title: String,
+    pub description: Option<String>,
+    pub gate: Gate,
+    /// Empty until the gate is passed.
+    pub view: Option<View>,
+    pub open: bool,
+    pub answered: bool,
+    /// By which they are known again.
+    pub cookie: Option<String>,
+}
+
+/// An answer as it comes in.
+#[derive(Clone, Debug)]
+pub struct Submission {
+    pub values: Json,
+    pub lead: Option<Lead>,
+}
+
+/// An answer that is kept.
+#[derive(Clone, Debug)]
+pub struct Submitted {
+    pub respondent: Respondent,
+    pub sequence: u64,
+    /// The same was said before: nothing was written now.
+    pub repeated: bool,
+    pub cookie: Option<String>,
+}
+
+impl Engine {
+    /// Publishes a view for a session that the caller has claimed, with a link that opens it to strangers. The same
+    /// again changes nothing, and gives the same link.
+    pub async fn publish(
+        &self,
+        actor: &Actor,
+        session: &SessionId,
+        epoch: u64,
+        id: Option<&str>,
+        wish: View,
+        key: Option<IdemKey>,
+    ) -> Result<Published> {
+        access::check_general(actor, Verb::Work)?;
+        let id: Box<str> = match (id, key) {
+            (Some(id), _) => {
+                check_name("id", id)?;
+                id.into()
+            }
+            // A repeat of the call is about the view that the first one made.
+            (None, Some(key)) => Uuid::from_bytes(key.scope).to_string().into(),
+            (None, None) => Uuid::now_v7().to_string().into(),
+        };
+        let view = View { session_id: Some(session.to_string()), ..wish };
+        let secret = self.store.installation_key().await?;
+        self.settle_on(|| {
+            let (id, view) = (id.clone(), view.clone());
+            Box::pin(async move {
+                if key.is_none()
+                    && let Some(doc) = self.store.doc(&actor.tenant, Kind::View, &id).await?
+                {
+                    let before: Defined<View> = Defined::of(&doc)?;
+                    return if before.value == view {
+                        Ok(Decided::Nothing(()))
+                    } else {
+                        Err(Conflict::AlreadyExists.into())
+                    };
+                }
+                let session = self.store.session(&actor.tenant, session).await?.ok_or(Error::NotFound)?;
+                let change = self.publication(actor, &session, epoch, &id, view, &secret).await?;
+                Ok(Decided::Change(Box::new(change.keyed(key))))
+            })
+        })
+        .await?;
+        let doc = self.store.doc(&actor.tenant, Kind::View, &id).await?.ok_or(Error::NotFound)?;
+        let token = respondent::link_token(&secret, &actor.tenant, &id);
+        Ok(Published { view: Defined::of(&doc)?, token })
+    }
+
+    async fn publication(
+        &self,
+        actor: &Actor,
+        session: &Session,
+        epoch: u64,
+        id: &str,
+        view: View,
+        secret: &[u8; 32],
+    ) -> Result<Change> {
+        let now = self.store.now().await?;
+        if !session.head.holds(&actor.credential, epoch, now) {
+            return Err(Conflict::Fenced.into());
+        }
+        if session.head.is_talk || session.details.memory_mode == MemoryMode::Incognito {
+            return Err(Error::invalid(
+                SESSION_FACET,
+                "only work publishes views; talk asks in its own words",
+            ));
+        }
+        let ends = match view.publish_config.expires_at {
+            None => now.plus(limits::VIEW_LINK_LIFE),
+            Some(end) if end > now && end <= now.plus(SHARE_LIFE_MAX) => end,
+            Some(_) => {
+                return Err(Error::invalid("publish_config.expires_at", "must lie ahead, within a year"));
+            }
+        };
+        let share = Share {
+            id: respondent::link_id(secret, &actor.tenant, id),
+            tenant: actor.tenant.clone(),
+            session: session.id.clone(),
+            access: ShareAccess::Submit,
+            view: Some(id.to_owned()),
+            created_by: actor.user.clone(),
+            created_at: now,
+            expires_at: ends,
+            revoked_at: None,
+            tenant_suspended: false,
+        };
+        let hash = SecretHash::of(&respondent::link_token(secret, &actor.tenant, id));
+        // The row moves, so that nobody deletes the session without its views.
+        let part = Part {
+            on: On::Session(session.id.clone()),
+            guard: Guard { fence: Some(fence(actor, epoch)), ..Guard::default() },
+            writes: smallvec![Write::Update(Box::default())],
+        };
+        let made_by = actor.user.clone().or_else(|| session.head.holder.clone());
+        let doc = new_doc(id, view, made_by)?;
+        Ok(Change::new(actor.tenant.clone())
+            .part(part)
+            .record(doc)
+            .record(Record::AddShare { share, hash })
+            .audited(audit(actor, "view.publish", id)))
+    }
+
+    /// A view: whole to whoever keeps it, and what it asks to whoever may answer it. `cookie` is the one by which a
+    /// respondent is known again.
+    pub async fn view(&self, actor: &Actor, id: &str, cookie: Option<&str>) -> Result<Shown> {
+        let view = self.found_view(actor, id).await?;
+        let secret = self.store.installation_key().await?;
+        let keeps = match actor.role {
+            Role::Owner | Role::Worker => true,
+            Role::Member => actor.user.is_some() && view.created_by == actor.user,
+            Role::Guest | Role::Channel | Role::Share => false,
+        };
+        if keeps {
+            let published = view.value.session_id.is_some().then(|| {
+                let token = respondent::link_token(&secret, &actor.tenant, &view.id);
+                Box::new(Published { view: view.clone(), token })
+            });
+            return Ok(Shown::Whole { view: Box::new(view), published });
+        }
+        let now = self.store.now().await?;
+        let admitted = admit(&view, actor, known(&secret, actor, &view, cookie, now))?;
+        let session = self.session_of(&actor.tenant, &view).await?;
+        let open = decide::check_open(&view.value, &session, now).is_ok();
+        let (who, cookie) = match admitted {
+            Admitted::As(who) => (Some(who), None),
+            Admitted::Anyone => {
+                let who = Respondent::cookie(crate::ids::random_hex::<16>());
+                let cookie = clearance(&secret, &actor.tenant, &view, &who, now);
+                (Some(who), Some(cookie))
+            }
+            Admitted::AsLead => (None, None),
+        };
+        let answered = match &who {
+            Some(who) => self.answer_of(&secret, &view, &session, who).await?.is_some(),
+            None => false,
+        };
+        Ok(Shown::Asked(Box::new(Opened {
+            id: view.id,
+            title: view.value.title.clone(),
+            description: view.value.description.clone(),
+            gate: view.value.publish_config.gate,
+            view: who.is_some().then_some(view.value),
+            open,
+            answered,
+            cookie,
+        })))
+    }
+
+    /// Takes down who somebody is who wants to answer a view: an entity stands for them from now on. The cookie proves
+    /// it.
+    pub async fn clear_lead(&self, actor: &Actor, id: &str, lead: &Lead) -> Result<String> {
+        let secret = self.store.installation_key().await?;
+        let view = self.found_view(actor, id).await?;
+        if !matches!(admit(&view, actor, None)?, Admitted::AsLead) {
+            return Err(Error::invalid("lead", "this view does not ask who you are"));
+        }
+        let now = self.store.now().await?;
+        decide::check_open(&view.value, &self.session_of(&actor.tenant, &view).await?, now)?;
+        let entity = self.lead_id(&actor.tenant, &secret, lead).await?;
+        self.settle_on(|| {
+            Box::pin(async {
+                let Some(record) = self.new_lead(&actor.tenant, &entity, lead).await? else {
+                    return Ok(Decided::Nothing(()));
+                };
+                Ok(Decided::Change(Box::new(Change::new(actor.tenant.clone()).record(record))))
+            })
+        })
+        .await?;
+        Ok(clearance(&secret, &actor.tenant, &view, &Respondent::lead(&entity), now))
+    }
+
+    /// Takes an answer: the line in the log, the question that it settles, the session's way back into the queue, and
+    /// the lead who gave it change together. The same answer again changes nothing.
+    pub async fn submit(
+        &self,
+        actor: &Actor,
+        id: &str,
+        cookie: Option<&str>,
+        wish: &Submission,
+        key: Option<IdemKey>,
+    ) -> Result<Submitted> {
+        let secret = self.store.installation_key().await?;
+        // Whoever is not known yet is drawn once, whatever the row does meanwhile; a repeat under a key is the same.
+        let stranger = key.map_or_else(crate::ids::random_hex::<16>, |key| {
+            Uuid::from_bytes(key.scope).simple().to_string()
+        });
+        let stranger = &Respondent::cookie(stranger);
+        let found = parking_lot::Mutex::new(None);
+        let done = self
+            .settle_on(|| {
+                Box::pin(async {
+                    let view = self.found_view(actor, id).await?;
+                    let now = self.store.now().await?;
+                    let cleared = known(&secret, actor, &view, cookie, now);
+                    let (who, lead, sets_cookie) = match (admit(&view, actor, cleared)?, &wish.lead) {
+                        (Admitted::As(who), _) => (who, None, false),
+                        (Admitted::Anyone, _) => (stranger.clone(), None, true),
+                        (Admitted::AsLead, None) => {
+                            return Err(Error::invalid("lead", "say who you are first: name and e-mail"));
+                        }
+                        (Admitted::AsLead, Some(lead)) => {
+                            let entity = self.lead_id(&actor.tenant, &secret, lead).await?;
+                            let record = self.new_lead(&actor.tenant, &entity, lead).await?;
+                            (Respondent::lead(&entity), record, true)
+                        }
+                    };
+                    let session = self.session_of(&actor.tenant, &view).await?;
+                    let before = self.answer_of(&secret, &view, &session, &who).await?;
+                    let cookie = sets_cookie.then(|| clearance(&secret, &actor.tenant, &view, &who, now));
+                    let sequence = before.as_ref().map(|before| before.sequence);
+                    *found.lock() = Some((who.clone(), sequence, cookie));
+                    let name = who.answer_name(&secret, &actor.tenant, &view.id);
+                    let submit = Submit {
+                        respondent: &who,
+                        name: &name,
+                        values: &wish.values,
+                        before: before.as_ref().map(|before| &before.values),
+                    };
+                    let asked = self.pending_of(&session).await?;
+                    let taken = match decide::submit(&view, &session, asked.as_ref(), submit, now)? {
+                        Outcome::Stands => return Ok(Decided::Nothing(())),
+                        Outcome::Taken(taken) => *taken,
+                    };
+                    let mut change = self.stepped(&session, taken.step).await?;
+                    change.records.extend(taken.record);
+                    change.records.extend(lead);
+                    Ok(Decided::Change(Box::new(change)))
+                })
+            })
+            .await?;
+        let Some((respondent, before, cookie)) = found.into_inner() else {
+            return Err(Error::internal("nobody has answered"));
+        };
+        let now = match &done {
+            Settled::Nothing(()) => before,
+            Settled::Done(done) => {
+                done.parts.first().and_then(|part| part.appended.first()).map(Appended::sequence)
+            }
+        };
+        let sequence = now.ok_or_else(|| Error::internal("an answer has no place"))?;
+        Ok(Submitted { respondent, sequence, repeated: matches!(done, Settled::Nothing(())), cookie })
+    }
+
+    /// The answers to a view, oldest first.
+    pub async fn answers(
+        &self,
+        actor: &Actor,
+        id: &str,
+        after: u64,
+        limit: usize,
+    ) -> Result<Page<Answer, u64>> {
+        super::sessions::check_limit(limit)?;
+        let view: Defined<View> = self.definition(actor, id).await?;
+        let session = self.session_of(&actor.tenant, &view).await?;
+        access::check(actor, Verb::Read, &session)?;
+        let types = vec![answer::SUBMIT.to_owned()];
+        let query = EventQuery { after, types, limit, ..EventQuery::default() };
+        let page = self.store.events(&actor.tenant, &session.id, query).await?;
+        let given = page.events.iter().filter_map(Answer::of).filter(|answer| *answer.view_id == *view.id);
+        Ok(Page { items: given.collect(), next: page.has_more.then_some(page.next_after) })
+    }
+
+    /// Puts into the log that a run was told of these answers: whoever goes on with it is told of them too.
+    pub async fn show_answers(
+        &self,
+        actor: &Actor,
+        id: &SessionId,
+        epoch: u64,
+        answers: &[Answer],
+    ) -> Result<()> {
+        access::check_general(actor, Verb::Work)?;
+        let names: Vec<String> = answers.iter().map(|answer| answer.name.clone()).collect();
+        let part = Part {
+            on: On::Session(id.clone()),
+            guard: Guard { fence: Some(fence(actor, epoch)), ..Guard::default() },
+            writes: smallvec![Write::Append(vec![answer::injected(&names)?])],
+        };
+        self.commit(Change::new(actor.tenant.clone()).part(part)).await.map(drop)
+    }
+
+    /// The answers that a claim is handed.
+    pub(super) async fn handed(&self, session: &Session, epoch: u64, run: &Run) -> Result<Vec<Answer>> {
+        let mut answers = Vec::new();
+        for waiting in run.handed(epoch) {
+            answers.extend(self.answer_named(session, &waiting.name).await?);
+        }
+        Ok(answers)
+    }
+
+    /// What a run pauses for, with the view that it names looked up.
+    pub(super) async fn with_view(&self, session: &Session, how: Settle) -> Result<Settle> {
+        let Settle::Yield { pause: Pause::Human { question: Some(question) }, usage } = how else {
+            return Ok(how);
+        };
+        let Some(id) = asked_by(&question) else {
+            return Ok(Settle::Yield { pause: Pause::Human { question: Some(question) }, usage });
+        };
+        let doc = self.store.doc(&session.tenant, Kind::View, &id).await?;
+        let view: Option<Defined<View>> = doc.as_ref().map(Defined::of).transpose()?;
+        let published = view.filter(|view| view.value.session_id.as_deref() == Some(session.id.as_str()));
+        let Some(view) = published else {
+            return Err(Error::invalid("question.view_id", "names no view that this session has published"));
+        };
+        let mut fields = question.fields();
+        if !fields.iter().any(|(key, _)| key == "text") {
+            fields.insert(0, ("text".to_owned(), Json::of(&view.value.title)?));
+        }
+        let question = Json::object(fields.iter().map(|(key, value)| (key.as_str(), value)));
+        let run = Run::of(session);
+        let answer = match run.answers.iter().find(|waiting| waiting.view_id == *view.id) {
+            Some(waiting) => self.answer_named(session, &waiting.name).await?,
+            None => None,
+        };
+        Ok(Settle::Yield { pause: Pause::View { question, answer: answer.map(Box::new) }, usage })
+    }
+
+    /// What goes with a session that is deleted.
+    pub(super) async fn views_to_drop(&self, session: &Session) -> Result<Vec<Record>> {
+        let query = DocQuery {
+            kind: Kind::View,
+            facets: vec![(SESSION_FACET, session.id.to_string())],
+            of_user: None,
+            after: None,
+            limit: limits::PAGE_ROWS_MAX,
+        };
+        let views = self.store.docs(&session.tenant, query).await?.items;
+        Ok(views.into_iter().map(|view| Record::DropDoc { kind: Kind::View, id: view.id }).collect())
+    }
+
+    async fn found_view(&self, actor: &Actor, id: &str) -> Result<Defined<View>> {
+        let doc = self.store.doc(&actor.tenant, Kind::View, id).await?.ok_or(Error::NotFound)?;
+        Defined::of(&doc)
+    }
+
+    /// The session that takes the answers of a view. One that nobody has published takes none.
+    async fn session_of(&self, tenant: &TenantId, view: &Defined<View>) -> Result<Session> {
+        let id = view.value.session_id.as_deref().ok_or(Conflict::ViewClosed)?;
+        self.store.session(tenant, &SessionId::stored(id)).await?.ok_or(Error::NotFound)
+    }
+
+    async fn answer_of(
+        &self,
+        secret: &[u8; 32],
+        view: &Defined<View>,
+        session: &Session,
+        who: &Respondent,
+    ) -> Result<Option<Answer>> {
+        self.answer_named(session, &who.answer_name(secret, &session.tenant, &view.id)).await
+    }
+
+    async fn answer_named(&self, session: &Session, name: &str) -> Result<Option<Answer>> {
+        let Some(sequence) = self.store.sequence_of(&session.tenant, &session.id, name).await? else {
+            return Ok(None);
+        };
+        let query = EventQuery { after: sequence - 1, limit: 1, ..EventQuery::default() };
+        let page = self.store.events(&session.tenant, &session.id, query).await?;
+        Ok(page.events.first().and_then(Answer::of))
+    }
+
+    /// The entity that stands for a lead: the one with this address, or the one that is to be made.
+    async fn lead_id(&self, tenant: &TenantId, secret: &[u8; 32], lead: &Lead) -> Result<String> {
+        let facets = vec![("type_slug", LEAD.to_owned()), (EMAIL, lead.email.clone())];
+        let query = DocQuery { kind: Kind::Entity, facets, of_user: None, after: None, limit: 1 };
+        let known = self.store.docs(tenant, query).await?.items.pop();
+        Ok(known.map_or_else(|| lead.entity_id(secret, tenant), |known| known.id.into()))
+    }
+
+    /// The record that makes a lead; `None` if it is there. What is known of somebody is not changed by a stranger.
+    async fn new_lead(&self, tenant: &TenantId, id: &str, lead: &Lead) -> Result<Option<Record>> {
+        if self.store.doc(tenant, Kind::Entity, id).await?.is_some() {
+            return Ok(None);
+        }
+        let (name, email) = (Json::of(&lead.name)?, Json::of(&lead.email)?);
+        let fields = Json::object([("name", &name), (EMAIL, &email)]);
+        let entity = Entity { type_slug: LEAD.to_owned(), title: Some(lead.name.clone()), fields };
+        new_doc(id, entity, None).map(Some)
+    }
+}
+
+fn new_doc<T: crate::library::Definition>(
+    id: &str,
+    value: T,
+    created_by: Option<crate::ids::UserId>,
+) -> Result<Record> {
+    let made = Defined {
+        id: id.into(),
+        value,
+        version: 0,
+        created_by,
+        created_at: Timestamp::default(),
+        updated_at: Timestamp::default(),
+    };
+    Ok(Record::PutDoc { doc: Box::new(made.to_doc()?), expects: None })
+}
+
+/// Whom a cookie proves to a view.
+fn known(
+    secret: &[u8; 32],
+    actor: &Actor,
+    view: &Defined<View>,
+    cookie: Option<&str>,
+    now: Timestamp,
+) -> Option<Respondent> {
+    respondent::unseal(secret, &actor.tenant, &view.id, cookie?, now)
+}
+
+fn clearance(
+    secret: &[u8; 32],
+    tenant: &TenantId,
+    view: &Defined<View>,
+    who: &Respondent,
+    now: Timestamp,
+) -> String {
+    respondent::seal(secret, tenant, &view.id, who, now.plus(limits::CLEARANCE_LIFE))
+}

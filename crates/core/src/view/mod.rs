@@ -1,0 +1,289 @@
+//! The view room: forms that people answer. A view is a document like any other that people define; one that a
+//! session has published takes answers for it. Owns the view and its questions, what fits them ([`answer`]), who answers
+//! and how that is proved ([`respondent`]), and what a submit does to the session ([`decide`]). Refuses to keep answers:
+//! each is one line of the session's log, and the run only remembers which of them nobody has read.
+
+pub mod answer;
+pub mod decide;
+pub mod respondent;
+
+use serde::{Deserialize, Serialize};
+
+pub use answer::{Answer, Waiting};
+pub use respondent::{Lead, Respondent};
+
+use crate::error::{Error, Result};
+use crate::ids::{check_name, check_text};
+use crate::library::{Definition, Kind};
+use crate::limits;
+use crate::time::Timestamp;
+
+/// A form.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct View {
+    pub title: String,
+    pub description: Option<String>,
+    #[serde(default)]
+    pub questions: Vec<Question>,
+    #[serde(default)]
+    pub publish_config: PublishConfig,
+    /// The session that has published it, and takes its answers. Set by publishing alone.
+    pub session_id: Option<String>,
+}
+
+/// Who may answer, and how long.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PublishConfig {
+    #[serde(default)]
+    pub gate: Gate,
+    /// Answers that come later are refused; none: as long as the session goes on.
+    pub expires_at: Option<Timestamp>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Gate {
+    /// Members and owners of the tenant.
+    #[default]
+    Member,
+    /// Whoever holds the link.
+    None,
+    /// Whoever holds the link and says who they are first.
+    Lead,
+}
+
+impl Gate {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Member => "member",
+            Self::None => "none",
+            Self::Lead => "lead",
+        }
+    }
+}
+
+/// One thing that is asked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Question {
+    /// The name of its value in an answer.
+    pub key: String,
+    pub label: String,
+    #[serde(rename = "type", default)]
+    pub kind: QuestionType,
+    #[serde(default)]
+    pub required: bool,
+    pub help: Option<String>,
+    /// What may be chosen.
+    #[serde(default)]
+    pub options: Vec<Choice>,
+    /// Of a text its characters, of a number itself, of several choices how many.
+    pub min: Option<f64>,
+    pub max: Option<f64>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum QuestionType {
+    #[default]
+    Text,
+    Choice,
+    MultiChoice,
+    Number,
+    Boolean,
+    /// A day: `2026-11-16`.
+    Date,
+}
+
+impl QuestionType {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Choice => "choice",
+            Self::MultiChoice => "multi_choice",
+            Self::Number => "number",
+            Self::Boolean => "boolean",
+            Self::Date => "date",
+        }
+    }
+
+    const fn chooses(self) -> bool {
+        matches!(self, Self::Choice | Self::MultiChoice)
+    }
+
+    const fn counts(self) -> bool {
+        matches!(self, Self::Text | Self::Number | Self::MultiChoice)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Choice {
+    pub value: String,
+    pub label: Option<String>,
+}
+
+/// The facet that leads from a session to its views.
+pub const SESSION_FACET: &str = "session_id";
+
+impl Definition for View {
+    const KIND: Kind = Kind::View;
+
+    fn check(&self) -> Result<()> {
+        check_text("title", &self.title, limits::NAME_CHARS_MAX)?;
+        if self.title.trim().is_empty() {
+            return Err(Error::invalid("title", "must say what is asked"));
+        }
+        if let Some(description) = &self.description {
+            check_text("description", description, limits::DESCRIPTION_CHARS_MAX)?;
+        }
+        if self.questions.is_empty() || self.questions.len() > limits::QUESTIONS_MAX {
+            return Err(Error::invalid("questions", format!("must be 1 to {}", limits::QUESTIONS_MAX)));
+        }
+        for (n, question) in self.questions.iter().enumerate() {
+            let placed = |error| match error {
+                Error::Invalid { field, message } => {
+                    Error::invalid(format!("questions[{n}].{field}"), message)
+                }
+                other => other,
+            };
+            question.check().map_err(placed)?;
+            if self.questions[..n].iter().any(|other| other.key == question.key) {
+                return Err(Error::invalid(
+                    format!("questions[{n}].key"),
+                    format!("`{}` stands twice", question.key),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_change(&self, before: &Self) -> Result<()> {
+        if self.session_id != before.session_id {
+            return Err(Error::invalid("session_id", "is set by publishing and cannot be changed"));
+        }
+        if before.session_id.is_some() && self.questions != before.questions {
+            return Err(Error::invalid("questions", "somebody may have answered them; publish another view"));
+        }
+        Ok(())
+    }
+
+    fn own_id(&self) -> Option<&str> {
+        None
+    }
+
+    fn slug(&self) -> Option<&str> {
+        None
+    }
+
+    fn facets(&self) -> Vec<(&'static str, Box<str>)> {
+        self.session_id.iter().map(|id| (SESSION_FACET, id.as_str().into())).collect()
+    }
+}
+
+impl Question {
+    fn check(&self) -> Result<()> {
+        check_name("key", &self.key)?;
+        check_text("label", &self.label, limits::QUESTION_CHARS_MAX)?;
+        if self.label.trim().is_empty() {
+            return Err(Error::invalid("label", "must say what is asked"));
+        }
+        if let Some(help) = &self.help {
+            check_text("help", help, limits::DESCRIPTION_CHARS_MAX)?;
+        }
+        if self.kind.chooses() == self.options.is_empty() {
+            return Err(Error::invalid("options", "belong to a choice, and a choice has some"));
+        }
+        if self.options.len() > limits::OPTIONS_MAX {
+            return Err(Error::invalid("options", format!("names more than {}", limits::OPTIONS_MAX)));
+        }
+        for (n, option) in self.options.iter().enumerate() {
+            check_name("options.value", &option.value)?;
+            if let Some(label) = &option.label {
+                check_text("options.label", label, limits::NAME_CHARS_MAX)?;
+            }
+            if self.options[..n].iter().any(|other| other.value == option.value) {
+                return Err(Error::invalid("options.value", format!("`{}` stands twice", option.value)));
+            }
+        }
+        if (self.min.is_some() || self.max.is_some()) && !self.kind.counts() {
+            return Err(Error::invalid("min", format!("says nothing about a {}", self.kind.as_str())));
+        }
+        if let (Some(min), Some(max)) = (self.min, self.max)
+            && min > max
+        {
+            return Err(Error::invalid("max", "is less than `min`"));
+        }
+        Ok(())
+    }
+}
+
+/// The sum of bytes under a key of the installation, with every part told from the next.
+fn mac(key: &[u8; 32], what: &str, parts: &[&str]) -> [u8; 32] {
+    let mut message: Vec<u8> = Vec::new();
+    for part in std::iter::once(&what).chain(parts) {
+        message.extend((part.len() as u64).to_be_bytes());
+        message.extend(part.as_bytes());
+    }
+    crate::safety::opaque::hmac_sha256(key, &[&message])
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::json::Json;
+    use crate::strict;
+
+    pub(crate) fn view(questions: &str) -> View {
+        strict::read(
+            Json::parse(format!(r#"{{"title":"T","questions":{questions}}}"#).as_bytes()).unwrap().as_str(),
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn what_could_not_be_answered_is_refused_with_its_place() {
+        for (questions, field) in [
+            ("[]", "questions"),
+            (r#"[{"key":"a/b","label":"A"}]"#, "questions[0].key"),
+            (r#"[{"key":"a","label":" "}]"#, "questions[0].label"),
+            (r#"[{"key":"a","label":"A"},{"key":"a","label":"B"}]"#, "questions[1].key"),
+            (r#"[{"key":"a","label":"A","type":"choice"}]"#, "questions[0].options"),
+            (r#"[{"key":"a","label":"A","options":[{"value":"x"}]}]"#, "questions[0].options"),
+            (
+                r#"[{"key":"a","label":"A","type":"choice","options":[{"value":"x"},{"value":"x"}]}]"#,
+                "questions[0].options.value",
+            ),
+            (r#"[{"key":"a","label":"A","type":"date","min":1}]"#, "questions[0].min"),
+            (r#"[{"key":"a","label":"A","type":"number","min":2,"max":1}]"#, "questions[0].max"),
+        ] {
+            match view(questions).check() {
+                Err(Error::Invalid { field: named, .. }) => assert_eq!(named, field, "{questions}"),
+                other => panic!("{questions}: {other:?}"),
+            }
+        }
+        let many = |count: usize| {
+            let each = (0..count).map(|n| format!(r#"{{"key":"k{n}","label":"L"}}"#)).collect::<Vec<_>>();
+            view(&format!("[{}]", each.join(",")))
+        };
+        assert!(many(limits::QUESTIONS_MAX).check().is_ok());
+        assert!(many(limits::QUESTIONS_MAX + 1).check().is_err());
+    }
+
+    #[test]
+    fn a_published_view_keeps_its_session_and_its_questions() {
+        let draft = view(r#"[{"key":"a","label":"A"}]"#);
+        let published = View { session_id: Some("s".into()), ..draft.clone() };
+        let other = view(r#"[{"key":"b","label":"B"}]"#);
+        assert!(other.check_change(&draft).is_ok());
+        assert!(published.check_change(&draft).is_err());
+        assert!(View { session_id: Some("s".into()), ..other }.check_change(&published).is_err());
+        assert!(View { title: "U".into(), ..published.clone() }.check_change(&published).is_ok());
+    }
+}

@@ -1,0 +1,254 @@
+//! Views: define, publish, list, read, change; show them to whoever answers, and take the answers.
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{Html, IntoResponse, Response};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use sederunt_core::engine::{Shown, Submission};
+use sederunt_core::library::{self, read};
+use sederunt_core::view::{self, respondent::cookie_name};
+use sederunt_core::{Error, SessionId, limits};
+
+use crate::http::auth::Caller;
+use crate::http::body::{Input, Text};
+use crate::http::error::Result;
+use crate::http::path::At;
+use crate::http::query::Asked;
+use crate::http::routes::sessions::ShareAsked;
+use crate::http::wire::library::{DocsAsked, DocsQuery, NewView, PatchView, View, ViewList};
+use crate::http::wire::view::{
+    Accepted, AnswerList, AnswersAsked, AnswersQuery, AskedView, KeptView, KeptViews, Lead, Submit, ViewView,
+};
+use crate::http::{App, form};
+
+/// Define or publish a view
+///
+/// With `session_id` and the `epoch` of your claim on it, the session publishes the view: it takes answers from now on,
+/// and `url` is the link to hand on. The same again gives the same link. Without them it is a form for later.
+#[utoipa::path(
+    post, path = "/api/views", operation_id = "create_view", tag = "library", request_body = NewView,
+    responses((status = 201, description = "Defined", body = View))
+)]
+pub async fn create(
+    State(app): State<App>,
+    caller: Caller,
+    text: Text,
+) -> Result<(StatusCode, Json<KeptView>)> {
+    let (publisher, body) = publisher(&text.json())?;
+    let (id, wish) = read::<library::View>(&body)?;
+    let made = match publisher {
+        None => app.engine.define(&caller.actor, id.as_deref(), wish, text.key).await?.into(),
+        Some((session, epoch)) => {
+            let made =
+                app.engine.publish(&caller.actor, &session, epoch, id.as_deref(), wish, text.key).await?;
+            KeptView::published(made, &app.about.base_url)
+        }
+    };
+    Ok((StatusCode::CREATED, Json(made)))
+}
+
+/// The claim under which a view is published, and the rest of the body.
+fn publisher(
+    body: &sederunt_core::json::Json,
+) -> Result<(Option<(SessionId, u64)>, sederunt_core::json::Json), Error> {
+    if !body.is_object() {
+        return Ok((None, body.clone()));
+    }
+    let mut fields = body.fields();
+    let mut take = |name: &str| {
+        let at = fields.iter().position(|(key, value)| key == name && value.as_str() != "null")?;
+        Some(fields.remove(at).1)
+    };
+    let (session, epoch) = (take("session_id"), take("epoch"));
+    let claim = match (session, epoch) {
+        (None, None) => None,
+        (Some(_), None) => return Err(Error::invalid("epoch", "is required: a session's worker publishes")),
+        (None, Some(_)) => return Err(Error::invalid("session_id", "is required beside `epoch`")),
+        (Some(session), Some(epoch)) => {
+            let text: String = session.read().map_err(|_| Error::invalid("session_id", "must be a text"))?;
+            let epoch = epoch.read().map_err(|_| Error::invalid("epoch", "must be a whole number"))?;
+            Some((SessionId::parse(&text).map_err(|_| Error::NotFound)?, epoch))
+        }
+    };
+    let rest = fields.iter().filter(|(key, _)| key != "epoch").map(|(key, value)| (key.as_str(), value));
+    Ok((claim, sederunt_core::json::Json::object(rest)))
+}
+
+/// List views
+#[utoipa::path(
+    get, path = "/api/views", operation_id = "list_views", tag = "library", params(DocsAsked),
+    responses((status = 200, description = "A page, newest first", body = ViewList))
+)]
+pub async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Asked(asked): Asked<DocsQuery>,
+) -> Result<Json<KeptViews>> {
+    let page = app.engine.definitions(&caller.actor, asked.facets, asked.after, asked.limit).await?;
+    Ok(Json(page.into()))
+}
+
+/// Read a view
+///
+/// Owners, workers and whoever made it see all of it. Whoever may answer it sees what it asks, and nothing of the
+/// session: with gate `lead` after they have said who they are.
+#[utoipa::path(
+    get, path = "/api/views/{id}", operation_id = "get_view", tag = "library",
+    params(("id" = String, Path, description = "The view"), ShareAsked),
+    responses((status = 200, description = "The view", body = ViewView))
+)]
+pub async fn get(
+    State(app): State<App>,
+    caller: Caller,
+    At(id): At<String>,
+    Asked(()): Asked<()>,
+    headers: HeaderMap,
+) -> Result<Response> {
+    let shown = app.engine.view(&caller.actor, &id, cookie(&headers, &id)).await?;
+    let (view, cookie) = ViewView::of(shown, &app.about.base_url);
+    Ok(with_cookie(Json(view).into_response(), &app, &id, cookie))
+}
+
+/// Change a view
+///
+/// Given fields replace, `null` clears. One that is published keeps its questions; `publish_config` opens and closes it.
+#[utoipa::path(
+    patch, path = "/api/views/{id}", operation_id = "patch_view", tag = "library",
+    params(("id" = String, Path, description = "The view")), request_body = PatchView,
+    responses((status = 200, description = "Changed", body = View))
+)]
+pub async fn patch(
+    State(app): State<App>,
+    caller: Caller,
+    At(id): At<String>,
+    text: Text,
+) -> Result<Json<KeptView>> {
+    let changed = app.engine.redefine(&caller.actor, &id, &text.json(), text.key).await?;
+    Ok(Json(KeptView::from(changed)))
+}
+
+/// List the answers to a view
+///
+/// As they stand in the log of its session, oldest first.
+#[utoipa::path(
+    get, path = "/api/views/{id}/answers", operation_id = "list_answers", tag = "library",
+    params(("id" = String, Path, description = "The view"), AnswersAsked),
+    responses((status = 200, description = "A page, oldest first", body = AnswerList))
+)]
+pub async fn answers(
+    State(app): State<App>,
+    caller: Caller,
+    At(id): At<String>,
+    Asked(asked): Asked<AnswersQuery>,
+) -> Result<Json<AnswerList>> {
+    Ok(Json(app.engine.answers(&caller.actor, &id, asked.after, asked.limit).await?.into()))
+}
+
+/// Say who you are
+///
+/// For a view with gate `lead`. An entity of type `lead` stands for you from now on, and a cookie says so.
+#[utoipa::path(
+    post, path = "/api/views/{id}/lead", operation_id = "clear_lead", tag = "library",
+    params(("id" = String, Path, description = "The view")), request_body = Lead,
+    responses((status = 200, description = "What is asked", body = AskedView))
+)]
+pub async fn lead(
+    State(app): State<App>,
+    caller: Caller,
+    At(id): At<String>,
+    input: Input<Lead>,
+) -> Result<Response> {
+    let lead = view::Lead::try_from(input.body)?;
+    let cookie = app.engine.clear_lead(&caller.actor, &id, &lead).await?;
+    let shown = app.engine.view(&caller.actor, &id, Some(&cookie)).await?;
+    let (view, _) = ViewView::of(shown, &app.about.base_url);
+    Ok(with_cookie(Json(view).into_response(), &app, &id, Some(cookie)))
+}
+
+/// Answer a view
+///
+/// Once: the same again is ok and changes nothing, another answer is 409 `already_answered`. A session that waits for the
+/// view goes on with the answer; else it is handed to the next claim.
+#[utoipa::path(
+    post, path = "/api/views/{id}/submit-interaction", operation_id = "submit_interaction", tag = "library",
+    params(("id" = String, Path, description = "The view")), request_body = Submit,
+    responses((status = 200, description = "Taken", body = Accepted))
+)]
+pub async fn submit(
+    State(app): State<App>,
+    caller: Caller,
+    At(id): At<String>,
+    headers: HeaderMap,
+    input: Input<Submit>,
+) -> Result<Response> {
+    let wish = Submission::try_from(input.body)?;
+    let done = app.engine.submit(&caller.actor, &id, cookie(&headers, &id), &wish, input.key).await?;
+    let answer = Json(Accepted::from(&done)).into_response();
+    Ok(with_cookie(answer, &app, &id, done.cookie))
+}
+
+/// A page to answer a view on
+///
+/// Where the link of a view leads.
+#[utoipa::path(
+    get, path = "/views/{id}", operation_id = "view_page", tag = "library",
+    params(("id" = String, Path, description = "The view"), ShareAsked),
+    responses((status = 200, description = "For people", body = String, content_type = "text/html; charset=utf-8"))
+)]
+pub async fn page(
+    State(app): State<App>,
+    caller: Caller,
+    At(id): At<String>,
+    Asked(()): Asked<()>,
+    headers: HeaderMap,
+) -> Result<Response> {
+    let shown = app.engine.view(&caller.actor, &id, cookie(&headers, &id)).await?;
+    let (html, cookie) = match shown {
+        Shown::Whole { view, .. } => (form::whole(&view), None),
+        Shown::Asked(opened) => (form::asked(&opened), opened.cookie.clone()),
+    };
+    Ok(with_cookie(form::guarded(Html(html).into_response()), &app, &id, cookie))
+}
+
+/// What the page runs
+#[utoipa::path(
+    get, path = "/assets/view-form.js", operation_id = "view_form_script", tag = "library", security(()),
+    responses((status = 200, description = "A script", body = String, content_type = "text/javascript; charset=utf-8"))
+)]
+pub async fn script(Asked(()): Asked<()>) -> Response {
+    form::asset(form::SCRIPT, "text/javascript; charset=utf-8")
+}
+
+/// How the page looks
+#[utoipa::path(
+    get, path = "/assets/view-form.css", operation_id = "view_form_style", tag = "library", security(()),
+    responses((status = 200, description = "A style sheet", body = String, content_type = "text/css; charset=utf-8"))
+)]
+pub async fn style(Asked(()): Asked<()>) -> Response {
+    form::asset(form::STYLE, "text/css; charset=utf-8")
+}
+
+/// The cookie by which a respondent of this view is known again.
+fn cookie<'a>(headers: &'a HeaderMap, id: &str) -> Option<&'a str> {
+    let name = cookie_name(id);
+    let all = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+    all.flat_map(|line| line.split(';'))
+        .filter_map(|pair| pair.trim().split_once('='))
+        .find(|(given, _)| *given == name)
+        .map(|(_, value)| value)
+}
+
+/// No script reads it, no other site sends it, and where the server is reached by TLS it goes no other way.
+fn with_cookie(mut response: Response, app: &App, id: &str, cookie: Option<String>) -> Response {
+    let Some(cookie) = cookie else { return response };
+    let secure = if app.about.base_url.starts_with("https://") { "; Secure" } else { "" };
+    let line = format!(
+        "{}={cookie}; Path=/; Max-Age={}; HttpOnly; SameSite=Lax{secure}",
+        cookie_name(id),
+        limits::CLEARANCE_LIFE.as_secs()
+    );
+    if let Ok(line) = HeaderValue::from_str(&line) {
+        response.headers_mut().append(header::SET_COOKIE, line);
+    }
+    response
+}

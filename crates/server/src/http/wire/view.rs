@@ -1,0 +1,247 @@
+//! Views and answers to them on the wire.
+
+use std::borrow::Cow;
+
+use sederunt_core::engine::{self, OpenedView, Shown, Submitted};
+use sederunt_core::library;
+use sederunt_core::session::query::Page;
+use sederunt_core::view::{self, Answer as CoreAnswer};
+use sederunt_core::{Error, Timestamp};
+use serde::{Deserialize, Serialize};
+use utoipa::openapi::schema::OneOfBuilder;
+use utoipa::openapi::{Ref, RefOr, Schema};
+use utoipa::{IntoParams, PartialSchema, ToSchema};
+
+use super::Raw;
+use super::library::{Gate, Kept, Question, View};
+use crate::http::query::{Ask, Pairs};
+
+/// A view, whole or as it is asked.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub enum ViewView {
+    Whole(Box<KeptView>),
+    Asked(Box<AskedView>),
+}
+
+impl PartialSchema for ViewView {
+    fn schema() -> RefOr<Schema> {
+        let each = [View::name(), AskedView::name()].map(Ref::from_schema_name);
+        each.into_iter().fold(OneOfBuilder::new(), OneOfBuilder::item).into()
+    }
+}
+
+impl ToSchema for ViewView {
+    fn name() -> Cow<'static, str> {
+        "ViewView".into()
+    }
+}
+
+/// A view with its link.
+#[derive(Debug, Serialize)]
+pub struct KeptView {
+    #[serde(flatten)]
+    pub kept: Kept<library::View>,
+    pub url: Option<String>,
+}
+
+impl KeptView {
+    pub fn published(published: engine::Published, base: &str) -> Self {
+        let url = Some(published.url(base));
+        Self { kept: published.view.into(), url }
+    }
+}
+
+impl From<library::Defined<library::View>> for KeptView {
+    fn from(view: library::Defined<library::View>) -> Self {
+        Self { kept: view.into(), url: None }
+    }
+}
+
+/// A page of views, newest first; their links stand with each of them alone.
+#[derive(Debug, Serialize)]
+pub struct KeptViews {
+    pub items: Vec<KeptView>,
+    pub next_cursor: Option<String>,
+}
+
+impl From<Page<library::Defined<library::View>, i64>> for KeptViews {
+    fn from(page: Page<library::Defined<library::View>, i64>) -> Self {
+        let next_cursor = page.next.map(|next| next.to_string());
+        Self { items: page.items.into_iter().map(Into::into).collect(), next_cursor }
+    }
+}
+
+/// What a respondent sees of a view: nothing of the session that asks.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct AskedView {
+    pub id: String,
+    pub title: String,
+    pub description: Option<String>,
+    #[schema(value_type = Gate)]
+    pub gate: view::Gate,
+    /// Null until the gate is passed: say who you are first.
+    #[schema(value_type = Option<Vec<Question>>)]
+    pub questions: Option<Vec<view::Question>>,
+    /// Whether it still takes answers.
+    pub open: bool,
+    /// Whether you have answered it.
+    pub answered: bool,
+}
+
+impl From<OpenedView> for AskedView {
+    fn from(opened: OpenedView) -> Self {
+        Self {
+            id: opened.id.into(),
+            title: opened.title,
+            description: opened.description,
+            gate: opened.gate,
+            questions: opened.view.map(|view| view.questions),
+            open: opened.open,
+            answered: opened.answered,
+        }
+    }
+}
+
+impl ViewView {
+    /// What is shown, and the cookie by which a respondent is known again.
+    pub fn of(shown: Shown, base: &str) -> (Self, Option<String>) {
+        match shown {
+            Shown::Whole { view, published } => {
+                let url = published.map(|published| published.url(base));
+                (Self::Whole(Box::new(KeptView { kept: (*view).into(), url })), None)
+            }
+            Shown::Asked(opened) => {
+                let cookie = opened.cookie.clone();
+                (Self::Asked(Box::new((*opened).into())), cookie)
+            }
+        }
+    }
+}
+
+/// Who somebody is.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"name": "Ada", "email": "ada@example.org"}))]
+pub struct Lead {
+    #[schema(min_length = 1, max_length = 200)]
+    pub name: String,
+    #[schema(min_length = 3, max_length = 254)]
+    pub email: String,
+}
+
+impl TryFrom<Lead> for view::Lead {
+    type Error = Error;
+
+    fn try_from(lead: Lead) -> Result<Self, Error> {
+        Self::new(&lead.name, &lead.email)
+    }
+}
+
+/// An answer to a view.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"values": {"colour": "green"}}))]
+pub struct Submit {
+    /// A value for each question, by its key.
+    #[schema(value_type = Object)]
+    pub values: Raw,
+    /// Who you are, where the view asks for it and no cookie says so.
+    pub lead: Option<Lead>,
+}
+
+impl TryFrom<Submit> for engine::Submission {
+    type Error = Error;
+
+    fn try_from(submit: Submit) -> Result<Self, Error> {
+        Ok(Self { values: submit.values.0, lead: submit.lead.map(TryInto::try_into).transpose()? })
+    }
+}
+
+/// An answer that was taken.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Accepted {
+    pub accepted: bool,
+    /// You had said the same before.
+    pub repeated: bool,
+}
+
+impl From<&Submitted> for Accepted {
+    fn from(submitted: &Submitted) -> Self {
+        Self { accepted: true, repeated: submitted.repeated }
+    }
+}
+
+/// Somebody who answered: a `user`, a `credential` without one, a `lead` (an entity) or a `cookie`.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Respondent {
+    pub kind: &'static str,
+    pub id: String,
+}
+
+/// What somebody answered.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Answer {
+    pub view_id: String,
+    pub respondent: Respondent,
+    #[schema(value_type = Object)]
+    pub values: Raw,
+    /// Where it stands in the log of the session.
+    pub sequence: u64,
+    #[schema(value_type = String, format = DateTime)]
+    pub at: Timestamp,
+}
+
+impl From<CoreAnswer> for Answer {
+    fn from(answer: CoreAnswer) -> Self {
+        let view::Respondent { kind, id } = answer.respondent;
+        Self {
+            view_id: answer.view_id,
+            respondent: Respondent { kind: kind.as_str(), id },
+            values: Raw(answer.values),
+            sequence: answer.sequence,
+            at: answer.at,
+        }
+    }
+}
+
+/// A page of answers, oldest first.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct AnswerList {
+    pub items: Vec<Answer>,
+    /// Pass it as `cursor` for the next page; null at the end.
+    pub next_cursor: Option<String>,
+}
+
+impl From<Page<CoreAnswer, u64>> for AnswerList {
+    fn from(page: Page<CoreAnswer, u64>) -> Self {
+        Self {
+            items: page.items.into_iter().map(Into::into).collect(),
+            next_cursor: page.next.map(|next| next.to_string()),
+        }
+    }
+}
+
+/// A page of answers.
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "stands in the document only; `AnswersQuery` is what is read")]
+pub struct AnswersAsked {
+    #[param(minimum = 1, maximum = 1000, default = 100)]
+    limit: Option<i64>,
+    /// A `next_cursor` of this list.
+    #[param(pattern = "^[0-9]{1,18}$")]
+    cursor: Option<String>,
+}
+
+#[derive(Debug)]
+pub struct AnswersQuery {
+    pub after: u64,
+    pub limit: usize,
+}
+
+impl Ask for AnswersQuery {
+    fn read(pairs: &mut Pairs) -> Result<Self, Error> {
+        Ok(Self { after: pairs.number(&["cursor"])?.unwrap_or(0), limit: pairs.limit()? })
+    }
+}

@@ -1,0 +1,396 @@
+//! /api/views, /api/views/{id}/submit-interaction and the page of a view
+
+use std::time::Duration;
+
+use sederunt_core::access::Role;
+use sederunt_core::limits;
+use sederunt_core::view::respondent::cookie_name;
+use sederunt_server::Rate;
+use serde_json::{Value, json};
+
+use crate::house::{Answer, Ground, Guest, House, on_every_store};
+
+on_every_store!(
+    a_worker_publishes_waits_and_goes_on_with_the_answer,
+    a_link_shows_what_is_asked_and_nothing_else,
+    a_stranger_is_known_again_by_its_cookie,
+    a_lead_says_who_it_is_first,
+    members_answer_what_is_for_members,
+    what_does_not_fit_is_refused_with_its_path,
+    a_repeat_under_a_key_has_one_effect,
+    a_view_is_carried_by_a_bundle_unless_a_session_has_it,
+    a_published_view_keeps_its_questions_and_can_be_closed,
+    answers_are_counted_on_their_own,
+    the_page_is_for_people_and_loads_nothing_from_elsewhere,
+);
+
+fn form(gate: &str) -> Value {
+    json!({"title": "Which colour?", "publish_config": {"gate": gate}, "questions": [
+        {"key": "colour", "label": "Colour", "type": "choice", "required": true,
+            "options": [{"value": "green"}, {"value": "red", "label": "<b>Red</b>"}]},
+        {"key": "why", "label": "Why?"}]})
+}
+
+/// A session that a worker has claimed: its id, and the epoch of the claim.
+async fn claimed(owner: &Guest<'_>, worker: &Guest<'_>) -> (String, u64) {
+    owner.session(json!({"session_type": "agent", "status": "pending", "title": "secret plan"})).await;
+    let claims = worker.post("/api/claims", json!({"worker": "w"})).await.expect(200).body;
+    let claim = &claims["claims"][0];
+    (claim["session"]["id"].as_str().unwrap().to_owned(), claim["epoch"].as_u64().unwrap())
+}
+
+async fn publish(worker: &Guest<'_>, session: &str, epoch: u64, mut view: Value) -> Answer {
+    view["session_id"] = session.into();
+    view["epoch"] = epoch.into();
+    worker.post("/api/views", view).await.expect(201)
+}
+
+/// A published view of this gate: the owner, the worker, the session, the epoch, the view's id and its token.
+struct Scene<'a> {
+    owner: Guest<'a>,
+    worker: Guest<'a>,
+    session: String,
+    epoch: u64,
+    id: String,
+    url: String,
+}
+
+impl<'a> Scene<'a> {
+    async fn open(house: &'a House, gate: &str) -> Self {
+        let (owner, worker) = (house.key(Role::Owner, "").await, house.key(Role::Worker, "").await);
+        let (session, epoch) = claimed(&owner, &worker).await;
+        let view = publish(&worker, &session, epoch, form(gate)).await;
+        let url = view.body["url"].as_str().unwrap().to_owned();
+        Self { owner, worker, session, epoch, id: view.id(), url }
+    }
+
+    fn token(&self) -> &str {
+        self.url.split_once("?share=").expect("the link has a token").1
+    }
+
+    fn stranger(&self, house: &'a House) -> Guest<'a> {
+        house.anyone().with("x-share-token", self.token())
+    }
+
+    fn submit_path(&self) -> String {
+        format!("/api/views/{}/submit-interaction", self.id)
+    }
+
+    async fn submit(&self, who: &Guest<'_>, colour: &str) -> Answer {
+        who.post(&self.submit_path(), json!({"values": {"colour": colour}})).await
+    }
+}
+
+/// The cookie that an answer sets, as it is sent back.
+fn cookie(answer: &Answer) -> String {
+    let line = answer.headers["set-cookie"].to_str().unwrap();
+    for part in ["; Path=/", "; HttpOnly", "; SameSite=Lax", "; Max-Age="] {
+        assert!(line.contains(part), "{line}");
+    }
+    line.split(';').next().unwrap().to_owned()
+}
+
+async fn a_worker_publishes_waits_and_goes_on_with_the_answer(ground: Ground) {
+    let house = House::keyed(ground).await;
+    let scene = Scene::open(&house, "none").await;
+    assert!(scene.url.starts_with(&format!("http://{}/views/{}?share=", house.address, scene.id)));
+    let again = scene.owner.get(&format!("/api/views/{}", scene.id)).await.expect(200).body;
+    assert_eq!((&again["url"], &again["session_id"]), (&json!(scene.url), &json!(scene.session)));
+    let wait = json!({"epoch": scene.epoch, "kind": "human", "question": {"view_id": scene.id}});
+    let parked = scene.worker.post(&format!("/api/sessions/{}/yield", scene.session), wait).await.expect(200);
+    assert_eq!(parked.body["status"], "waiting_human");
+    let taken = scene.submit(&scene.stranger(&house), "green").await.expect(200);
+    assert_eq!(taken.body, json!({"accepted": true, "repeated": false}));
+    scene.submit(&scene.stranger(&house), "red").await.expect(200);
+    let claims = scene.worker.post("/api/claims", json!({"worker": "w"})).await.expect(200).body;
+    let claim = &claims["claims"][0];
+    assert_eq!(claim["resume"]["decision"], "answer");
+    assert_eq!(claim["resume"]["view_id"], scene.id);
+    assert_eq!(claim["resume"]["reply"]["values"], json!({"colour": "green"}));
+    let late = &claim["pending_answers"];
+    assert_eq!(late.as_array().unwrap().len(), 1, "{late}");
+    assert_eq!(
+        (&late[0]["values"], &late[0]["respondent"]["kind"]),
+        (&json!({"colour": "red"}), &json!("cookie"))
+    );
+    let answers = scene.owner.get(&format!("/api/views/{}/answers?limit=1", scene.id)).await.expect(200).body;
+    let next = answers["next_cursor"].as_str().unwrap();
+    let rest =
+        scene.owner.get(&format!("/api/views/{}/answers?cursor={next}", scene.id)).await.expect(200).body;
+    assert_eq!(answers["items"][0]["values"], json!({"colour": "green"}));
+    assert_eq!(rest["items"], json!([late[0]]));
+}
+
+async fn a_link_shows_what_is_asked_and_nothing_else(ground: Ground) {
+    let house = House::keyed(ground).await;
+    let scene = Scene::open(&house, "none").await;
+    let stranger = scene.stranger(&house);
+    let seen = stranger.get(&format!("/api/views/{}", scene.id)).await.expect(200).body;
+    let mut keys: Vec<&str> = seen.as_object().unwrap().keys().map(String::as_str).collect();
+    keys.sort_unstable();
+    assert_eq!(keys, ["answered", "description", "gate", "id", "open", "questions", "title"]);
+    assert!(!seen.to_string().contains("secret plan") && !seen.to_string().contains(&scene.session));
+    let session = &scene.session;
+    for path in ["", "/events", "/state", "/stream"] {
+        stranger.get(&format!("/api/sessions/{session}{path}")).await.refused(404, "not_found");
+    }
+    for path in ["/api/views", &format!("/api/views/{}/answers", scene.id), "/api/entities"] {
+        stranger.get(path).await.refused(403, "denied");
+    }
+    stranger
+        .patch(&format!("/api/views/{}", scene.id), json!({"title": "Mine"}))
+        .await
+        .refused(403, "denied");
+    let other = publish(&scene.worker, session, scene.epoch, form("none")).await.id();
+    for id in [other.as_str(), "nothing"] {
+        let missing = stranger.get(&format!("/api/views/{id}")).await.refused(404, "not_found");
+        assert_eq!(missing.body["error"]["message"], "there is no such thing, or it is not yours to see");
+        let path = format!("/api/views/{id}/submit-interaction");
+        stranger.post(&path, json!({"values": {"colour": "red"}})).await.refused(404, "not_found");
+    }
+    house.anyone().get(&format!("/api/views/{}", scene.id)).await.refused(401, "unauthenticated");
+    let forged = house.anyone().with("x-share-token", &"A".repeat(43));
+    scene.submit(&forged, "red").await.refused(401, "unauthenticated");
+    // A link for reading the session answers nothing; one for submitting answers its views.
+    for (access, status) in [("read", 404), ("submit", 200)] {
+        let wish = json!({"access": access, "expires_in": 60});
+        let share = scene.owner.post(&format!("/api/sessions/{session}/share"), wish).await.expect(201).body;
+        let holder = house.anyone().with("x-share-token", share["token"].as_str().unwrap());
+        scene.submit(&holder, "red").await.expect(status);
+    }
+}
+
+async fn a_stranger_is_known_again_by_its_cookie(ground: Ground) {
+    let house = House::keyed(ground).await;
+    let scene = Scene::open(&house, "none").await;
+    let first = scene.stranger(&house).get(&format!("/api/views/{}", scene.id)).await.expect(200);
+    let cookie = cookie(&first);
+    assert!(cookie.starts_with(&cookie_name(&scene.id)), "{cookie}");
+    let known = scene.stranger(&house).with("cookie", &format!("other=1; {cookie}"));
+    let taken = scene.submit(&known, "green").await.expect(200);
+    assert!(!taken.headers.contains_key("set-cookie"));
+    assert_eq!(scene.submit(&known, "green").await.expect(200).body["repeated"], true);
+    scene.submit(&known, "red").await.refused(409, "already_answered");
+    let seen = known.get(&format!("/api/views/{}", scene.id)).await.expect(200).body;
+    assert_eq!(seen["answered"], true);
+    // One that was tampered with proves nothing: whoever sends it is nobody yet.
+    let forged = format!("{}0", &cookie[..cookie.len() - 1]);
+    let forged = if forged == cookie { format!("{}1", &cookie[..cookie.len() - 1]) } else { forged };
+    let taken = scene.submit(&scene.stranger(&house).with("cookie", &forged), "red").await.expect(200);
+    assert!(taken.headers.contains_key("set-cookie"));
+}
+
+async fn a_lead_says_who_it_is_first(ground: Ground) {
+    let house = House::keyed(ground).await;
+    let scene = Scene::open(&house, "lead").await;
+    let stranger = scene.stranger(&house);
+    let seen = stranger.get(&format!("/api/views/{}", scene.id)).await.expect(200);
+    assert_eq!((&seen.body["questions"], &seen.body["title"]), (&Value::Null, &json!("Which colour?")));
+    assert!(!seen.headers.contains_key("set-cookie"));
+    let refused = scene.submit(&stranger, "green").await.refused(422, "invalid");
+    assert_eq!(refused.body["error"]["field"], "lead");
+    let lead = format!("/api/views/{}/lead", scene.id);
+    for (body, field) in [
+        (json!({"name": "Ada"}), "email"),
+        (json!({"name": "", "email": "a@x.org"}), "lead.name"),
+        (json!({"name": "Ada", "email": "nobody"}), "lead.email"),
+        (json!({"name": "Ada", "email": "a@x.org", "phone": 1}), "phone"),
+    ] {
+        let refused = stranger.post(&lead, body).await.refused(422, "invalid");
+        assert_eq!(refused.body["error"]["field"], field);
+    }
+    let cleared = stranger.post(&lead, json!({"name": "Ada", "email": "Ada@x.org"})).await.expect(200);
+    assert_eq!(cleared.body["questions"][0]["key"], "colour");
+    let known = stranger.clone().with("cookie", &cookie(&cleared));
+    scene.submit(&known, "green").await.expect(200);
+    scene.submit(&known, "red").await.refused(409, "already_answered");
+    let both = json!({"values": {"colour": "red"}, "lead": {"name": "Bob", "email": "bob@x.org"}});
+    stranger.post(&scene.submit_path(), both).await.expect(200);
+    let leads = scene.owner.get("/api/entities?type_slug=lead").await.expect(200).body;
+    let titles: Vec<&str> =
+        leads["items"].as_array().unwrap().iter().map(|lead| lead["title"].as_str().unwrap()).collect();
+    assert_eq!(titles, ["Bob", "Ada"]);
+    let answers = scene.owner.get(&format!("/api/views/{}/answers", scene.id)).await.expect(200).body;
+    assert_eq!(answers["items"][0]["respondent"], json!({"kind": "lead", "id": leads["items"][1]["id"]}));
+    // A lead's cookie of one view says nothing to another.
+    let other = publish(&scene.worker, &scene.session, scene.epoch, form("lead")).await;
+    let url = other.body["url"].as_str().unwrap().to_owned();
+    let value = cookie(&cleared).split_once('=').unwrap().1.to_owned();
+    let carried = format!("{}={value}", cookie_name(&other.id()));
+    let elsewhere = house.anyone().with("x-share-token", url.split_once("?share=").unwrap().1);
+    let seen =
+        elsewhere.with("cookie", &carried).get(&format!("/api/views/{}", other.id())).await.expect(200);
+    assert_eq!(seen.body["questions"], Value::Null);
+}
+
+async fn members_answer_what_is_for_members(ground: Ground) {
+    let house = House::keyed(ground).await;
+    let scene = Scene::open(&house, "member").await;
+    assert!(!scene.url.contains("share"), "members need no token: {}", scene.url);
+    let ada = house.key(Role::Member, "ada").await;
+    let seen = ada.get(&format!("/api/views/{}", scene.id)).await.expect(200).body;
+    assert_eq!((&seen["answered"], seen.get("session_id")), (&json!(false), None));
+    scene.submit(&ada, "green").await.expect(200);
+    scene.submit(&ada, "red").await.refused(409, "already_answered");
+    scene.submit(&house.key(Role::Guest, "gus").await, "red").await.refused(404, "not_found");
+    scene.submit(&scene.worker, "red").await.refused(404, "not_found");
+    ada.get(&format!("/api/views/{}/answers", scene.id)).await.refused(404, "not_found");
+    ada.post("/api/views", form("none")).await.refused(403, "denied");
+    let wish = json!({"access": "submit", "expires_in": 60});
+    let path = format!("/api/sessions/{}/share", scene.session);
+    let share = scene.owner.post(&path, wish).await.expect(201).body;
+    let holder = house.anyone().with("x-share-token", share["token"].as_str().unwrap());
+    scene.submit(&holder, "red").await.refused(403, "denied");
+}
+
+async fn what_does_not_fit_is_refused_with_its_path(ground: Ground) {
+    let house = House::keyed(ground).await;
+    let scene = Scene::open(&house, "none").await;
+    let stranger = scene.stranger(&house);
+    for (body, field) in [
+        (json!({}), "values"),
+        (json!({"values": []}), "values"),
+        (json!({"values": {}}), "values.colour"),
+        (json!({"values": {"colour": "blue"}}), "values.colour"),
+        (json!({"values": {"colour": "red", "why": 5}}), "values.why"),
+        (json!({"values": {"colour": "red", "how": "so"}}), "values.how"),
+        (json!({"values": {"colour": "red"}, "more": 1}), "more"),
+    ] {
+        let refused = stranger.post(&scene.submit_path(), body.clone()).await.refused(422, "invalid");
+        assert_eq!(refused.body["error"]["field"], field, "{body}");
+    }
+    let long = "x".repeat(limits::ANSWER_BYTES_MAX);
+    let body = json!({"values": {"colour": "red", "why": long}});
+    stranger.post(&scene.submit_path(), body).await.refused(413, "too_large");
+    let form_body = stranger.clone().with("content-type", "application/x-www-form-urlencoded");
+    form_body.post(&scene.submit_path(), json!({})).await.refused(415, "invalid");
+    let answers = scene.owner.get(&format!("/api/views/{}/answers", scene.id)).await.expect(200).body;
+    assert_eq!(answers["items"], json!([]), "nothing was kept");
+    let worker = &scene.worker;
+    let mut fenced = form("none");
+    fenced["session_id"] = scene.session.clone().into();
+    fenced["epoch"] = (scene.epoch + 1).into();
+    worker.post("/api/views", fenced).await.refused(409, "fenced");
+    let nowhere = json!({"epoch": scene.epoch, "kind": "human", "question": {"view_id": "nothing"}});
+    let path = format!("/api/sessions/{}/yield", scene.session);
+    let refused = worker.post(&path, nowhere).await.refused(422, "invalid");
+    assert_eq!(refused.body["error"]["field"], "question.view_id");
+}
+
+async fn a_repeat_under_a_key_has_one_effect(ground: Ground) {
+    let house = House::keyed(ground).await;
+    let scene = Scene::open(&house, "none").await;
+    let keyed = scene.worker.clone().with("idempotency-key", "publish-1");
+    let first = publish(&keyed, &scene.session, scene.epoch, form("none")).await.body;
+    let again = publish(&keyed, &scene.session, scene.epoch, form("none")).await.body;
+    assert_eq!(first, again);
+    let mut other = form("lead");
+    other["session_id"] = scene.session.clone().into();
+    other["epoch"] = scene.epoch.into();
+    keyed.post("/api/views", other).await.refused(422, "idempotency_mismatch");
+    let stranger = scene.stranger(&house).with("idempotency-key", "submit-1");
+    assert_eq!(scene.submit(&stranger, "green").await.expect(200).body["repeated"], false);
+    assert_eq!(scene.submit(&stranger, "green").await.expect(200).body["repeated"], true);
+    scene.submit(&stranger, "red").await.refused(409, "already_answered");
+}
+
+async fn a_view_is_carried_by_a_bundle_unless_a_session_has_it(ground: Ground) {
+    let house = House::keyed(ground).await;
+    let scene = Scene::open(&house, "none").await;
+    let mut draft = form("lead");
+    draft["id"] = "draft".into();
+    draft["publish_config"]["expires_at"] = "2030-01-02T03:04:05.000000Z".into();
+    let made = scene.owner.post("/api/views", draft).await.expect(201).body;
+    assert_eq!((&made["url"], &made["session_id"]), (&Value::Null, &Value::Null));
+    let bundle = scene.owner.get("/api/bundle").await.expect(200).body;
+    assert_eq!(bundle["views"].as_array().unwrap().len(), 1, "{bundle}");
+    for field in ["title", "description", "questions", "publish_config"] {
+        assert_eq!(bundle["views"][0][field], made[field], "{field}");
+    }
+    let carried = json!({"views": bundle["views"]});
+    let changed = scene.owner.patch("/api/views/draft", json!({"title": "Changed"})).await.expect(200).body;
+    assert_eq!((&changed["title"], &changed["version"]), (&json!("Changed"), &json!(2)));
+    scene.owner.post("/api/bundle", carried).await.expect(200);
+    let back = scene.owner.get("/api/views/draft").await.expect(200).body;
+    assert_eq!(back["title"], "Which colour?");
+    let mut taken = form("none");
+    taken["id"] = scene.id.clone().into();
+    scene.owner.post("/api/bundle", json!({"views": [taken]})).await.refused(422, "invalid");
+    let list = scene.owner.get("/api/views").await.expect(200).body;
+    assert_eq!(list["items"].as_array().unwrap().len(), 2);
+    scene
+        .owner
+        .post(&format!("/api/views/{}/submit-interaction", "draft"), json!({"values": {"colour": "red"}}))
+        .await
+        .refused(409, "view_closed");
+}
+
+async fn a_published_view_keeps_its_questions_and_can_be_closed(ground: Ground) {
+    let house = House::keyed(ground).await;
+    let scene = Scene::open(&house, "none").await;
+    let path = format!("/api/views/{}", scene.id);
+    for (patch, field) in [
+        (json!({"questions": [{"key": "a", "label": "A"}]}), "questions"),
+        (json!({"session_id": null}), "session_id"),
+        (json!({"session_id": "other"}), "session_id"),
+    ] {
+        let refused = scene.owner.patch(&path, patch).await.refused(422, "invalid");
+        assert_eq!(refused.body["error"]["field"], field);
+    }
+    let past = json!({"publish_config": {"gate": "none", "expires_at": "2020-01-01T00:00:00Z"}});
+    scene.owner.patch(&path, past).await.expect(200);
+    let stranger = scene.stranger(&house);
+    assert_eq!(stranger.get(&path).await.expect(200).body["open"], false);
+    scene.submit(&stranger, "red").await.refused(409, "view_closed");
+    scene.owner.patch(&path, json!({"publish_config": {"gate": "none"}})).await.expect(200);
+    scene.submit(&stranger, "red").await.expect(200);
+    house.clock.advance(limits::VIEW_LINK_LIFE + Duration::from_secs(1));
+    let late = house.anyone().with("x-share-token", scene.token()).with("x-request-id", "late");
+    // A proof is believed for a few seconds, by the clock of this machine and not by the store's.
+    tokio::time::timeout(Duration::from_secs(20), async {
+        while scene.submit(&late, "green").await.status != 401 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await
+    .expect("an expired link opens nothing");
+}
+
+async fn answers_are_counted_on_their_own(ground: Ground) {
+    let house = House::open(ground, |config| {
+        config.auth = sederunt_server::Auth::Keys;
+        config.rates.forms_per_peer = Rate::new(1, 2);
+    })
+    .await;
+    let scene = Scene::open(&house, "none").await;
+    let stranger = scene.stranger(&house);
+    scene.submit(&stranger, "green").await.expect(200);
+    scene.submit(&stranger, "green").await.expect(200);
+    let refused = scene.submit(&stranger, "green").await.refused(429, "rate_limited");
+    assert!(refused.headers.contains_key("retry-after"));
+    stranger.get(&format!("/api/views/{}", scene.id)).await.expect(200);
+    scene.submit(&scene.owner, "green").await.expect(200);
+}
+
+async fn the_page_is_for_people_and_loads_nothing_from_elsewhere(ground: Ground) {
+    let house = House::keyed(ground).await;
+    let scene = Scene::open(&house, "none").await;
+    let path = scene.url.strip_prefix(&format!("http://{}", house.address)).unwrap();
+    let page = house.anyone().get(path).await.expect(200);
+    assert!(page.text.contains("Which colour?") && page.text.contains("&lt;b&gt;Red"), "{}", page.text);
+    assert!(!page.text.contains("secret plan"));
+    let policy = page.headers["content-security-policy"].to_str().unwrap();
+    assert!(policy.contains("default-src 'none'") && !policy.contains("unsafe"), "{policy}");
+    assert_eq!(page.headers["referrer-policy"], "no-referrer");
+    let known = house.anyone().with("cookie", &cookie(&page));
+    scene.submit(&known.clone().with("x-share-token", scene.token()), "green").await.expect(200);
+    assert!(known.get(path).await.expect(200).text.contains("Thank you"));
+    for (asset, kind) in [("view-form.js", "text/javascript"), ("view-form.css", "text/css")] {
+        let answer = house.anyone().get(&format!("/assets/{asset}")).await.expect(200);
+        assert!(answer.headers["content-type"].to_str().unwrap().starts_with(kind));
+    }
+    let refused =
+        house.anyone().get(&format!("/views/{}?share={}", scene.id, "A".repeat(43))).await.expect(401);
+    assert!(refused.text.contains("unknown, expired or revoked"), "{}", refused.text);
+    assert!(refused.headers["content-type"].to_str().unwrap().starts_with("text/html"));
+}
