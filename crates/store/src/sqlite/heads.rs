@@ -186,37 +186,36 @@ pub(super) struct Moved {
     pub deadline: bool,
 }
 
-/// Saves what else was moved.
+/// Saves what else was moved. Lease and claim stand in no index, so they go with whatever else is written.
 pub(super) fn save(db: &Connection, sk: i64, head: &Head, moved: Moved) -> rusqlite::Result<()> {
-    if moved.row {
-        db.prepare_cached(
-            "UPDATE session_heads SET version = ?2, epoch = ?3, attempts = ?4, stop_requested = ?5, inactive = ?6, \
-             holder = ?7 WHERE sk = ?1",
-        )?
-        .execute(params![
-            sk,
-            head.version.cast_signed(),
-            head.epoch.cast_signed(),
-            head.attempts,
-            head.stop_requested,
-            head.inactive,
-            head.holder.as_ref().map(UserId::as_str),
-        ])?;
+    macro_rules! update {
+        ($more:literal) => {
+            concat!(
+                "UPDATE session_heads SET version = ?2, epoch = ?3, attempts = ?4, stop_requested = ?5, inactive = ?6, \
+                 holder = ?7, claim_worker = ?8, claim_credential = ?9, lease_until = ?10",
+                $more,
+                " WHERE sk = ?1"
+            )
+        };
     }
-    if moved.status {
-        db.prepare_cached("UPDATE session_heads SET status = ?2 WHERE sk = ?1")?
-            .execute(params![sk, head.status.as_str()])?;
-    }
-    if moved.claim {
-        db.prepare_cached(
-            "UPDATE session_heads SET claim_worker = ?2, claim_credential = ?3, lease_until = ?4 WHERE sk = ?1",
-        )?
-        .execute(params![
-            sk,
-            head.claim.as_ref().map(|claim| &claim.worker),
-            head.claim.as_ref().map(|claim| claim.credential.as_str()),
-            head.claim.as_ref().map(|claim| claim.lease_until.as_micros()),
-        ])?;
+    if moved.row || moved.status || moved.claim {
+        let mut update =
+            db.prepare_cached(if moved.status { update!(", status = ?11") } else { update!("") })?;
+        let claim = head.claim.as_ref();
+        update.raw_bind_parameter(1, sk)?;
+        update.raw_bind_parameter(2, head.version.cast_signed())?;
+        update.raw_bind_parameter(3, head.epoch.cast_signed())?;
+        update.raw_bind_parameter(4, head.attempts)?;
+        update.raw_bind_parameter(5, head.stop_requested)?;
+        update.raw_bind_parameter(6, head.inactive)?;
+        update.raw_bind_parameter(7, head.holder.as_ref().map(UserId::as_str))?;
+        update.raw_bind_parameter(8, claim.map(|claim| &claim.worker))?;
+        update.raw_bind_parameter(9, claim.map(|claim| claim.credential.as_str()))?;
+        update.raw_bind_parameter(10, claim.map(|claim| claim.lease_until.as_micros()))?;
+        if moved.status {
+            update.raw_bind_parameter(11, head.status.as_str())?;
+        }
+        update.raw_execute()?;
     }
     if moved.deadline {
         db.prepare_cached("UPDATE session_heads SET deadline_at = ?2 WHERE sk = ?1")?

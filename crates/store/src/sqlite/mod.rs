@@ -14,6 +14,7 @@ mod events;
 mod fault;
 mod feedback;
 mod heads;
+mod here;
 mod idempotency;
 mod indexer;
 mod lessons;

@@ -19,7 +19,9 @@ use super::migrate;
 const VERSION_MIN: i32 = 3_051_003;
 /// Pages in the write-ahead log before they are moved: rarer is cheaper, and 64 MB is not too long
 /// a tail to read back.
-const CHECKPOINT_PAGES: u32 = 16_000;
+pub(super) const CHECKPOINT_PAGES: u32 = 16_000;
+/// The same where changes come one by one: they touch the same few pages again and again.
+pub(super) const CHECKPOINT_PAGES_QUIET: u32 = 1_000;
 /// Nobody else writes, so a lock is held for a moment only: by a checkpoint or a backup.
 const BUSY_WAIT: Duration = Duration::from_secs(5);
 /// Statements that one connection keeps compiled.

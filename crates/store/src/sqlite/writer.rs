@@ -1,5 +1,8 @@
-//! The one thread that writes: it takes whatever is queued, commits it with one sync, tells the
-//! living part of the process in commit order, and then acknowledges.
+//! The one desk at which everything is written: whatever is queued is committed with one sync, the
+//! living part of the process is told in commit order, and then callers are acknowledged.
+//!
+//! A thread sits at the desk. A caller who comes alone, to an empty desk, does its piece of work itself: two hand-overs
+//! between threads take about as long as the work. Whoever comes meanwhile queues up for the thread, which takes them all.
 //!
 //! Work reads before it writes, so a refusal leaves nothing behind and no savepoints are needed.
 //! When the database fails, the whole group is rolled back and each piece tried alone, so that only
@@ -8,9 +11,12 @@
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::time::Instant;
 
-use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
+use crossbeam_channel::{Receiver, Select, Sender, TryRecvError, TrySendError, bounded};
+use parking_lot::Mutex;
+use rusqlite::hooks::Wal;
 use rusqlite::{CachedStatement, Connection, OptionalExtension};
 use sederunt_core::clock::{Clock, SystemClock};
 use sederunt_core::live::Hub;
@@ -22,20 +28,38 @@ use super::annex::Annex;
 use super::errands::{self, Errand};
 use super::fault::{Trouble, report};
 use super::heads::{self, Found};
+use super::here::Way;
 use super::indexer::{Dirty, Mark};
-use super::open::Files;
+use super::open::{CHECKPOINT_PAGES, CHECKPOINT_PAGES_QUIET, Files};
 use super::{events, idempotency};
 
 /// Bytes of events in one group: a group of full batches must not outgrow memory.
 const GROUP_BYTES_MAX: usize = 16 * 1024 * 1024;
 
+/// Commits one after the other, each of a single piece, after which the desk is quiet.
+const QUIET_COMMITS: u32 = 64;
+
 /// Heads that the writer remembers: reading one costs about as much as writing the event.
 const HEADS_KEPT: usize = 8_192;
 
-/// The way to the writer's thread.
+/// The way to the desk.
 #[derive(Debug)]
 pub(super) struct Writer {
     queue: Sender<Queued>,
+    shared: Arc<Shared>,
+    /// Pieces of work so far: whoever finds its own number to be the last still has come alone.
+    arrivals: AtomicU64,
+}
+
+/// What the thread and callers who write themselves have in common.
+#[derive(Debug)]
+struct Shared {
+    /// `None` once the store is closed.
+    desk: Mutex<Option<Desk>>,
+    /// Whether the last group was a single piece. While several write at once, they share commits.
+    calm: AtomicBool,
+    /// Whether the runtime was found to keep its threads for itself.
+    refused: AtomicBool,
 }
 
 /// What the writer needs of the rest of the store.
@@ -53,11 +77,17 @@ impl Writer {
         let (queue, tasks) = bounded(limits::WRITE_QUEUE_MAX);
         let mut desk = Desk::new(around);
         desk.connect().map_err(report)?;
+        let shared = Arc::new(Shared {
+            desk: Mutex::new(Some(desk)),
+            calm: AtomicBool::new(true),
+            refused: AtomicBool::new(false),
+        });
+        let sits = shared.clone();
         std::thread::Builder::new()
             .name("sederunt-writer".into())
-            .spawn(move || desk.serve(&tasks))
+            .spawn(move || sits.serve(&tasks))
             .map_err(Error::internal)?;
-        Ok(Self { queue })
+        Ok(Self { queue, shared, arrivals: AtomicU64::new(0) })
     }
 
     /// Does a piece of work in a transaction, together with whatever else is queued. The work may
@@ -72,11 +102,44 @@ impl Writer {
     {
         let (done, answer) = oneshot::channel();
         let task = Asked { work, outcome: None, done };
-        self.queue.try_send(Queued::Task(Box::new(task))).map_err(|refused| match refused {
-            TrySendError::Full(_) => Error::unavailable("too many changes are waiting to be written"),
-            TrySendError::Disconnected(_) => Error::unavailable("the store is closed"),
-        })?;
+        if let Some(task) = self.alone(Box::new(task)).await {
+            self.queue.try_send(Queued::Task(task)).map_err(|refused| match refused {
+                TrySendError::Full(_) => Error::unavailable("too many changes are waiting to be written"),
+                TrySendError::Disconnected(_) => Error::unavailable("the store is closed"),
+            })?;
+        }
         answer.await.unwrap_or_else(|_| Err(Error::unavailable("the store was closed meanwhile").into()))
+    }
+
+    /// Does a piece of work on this very thread, if nobody else is about to write. Gives it back otherwise.
+    async fn alone(&self, task: Box<dyn Task>) -> Option<Box<dyn Task>> {
+        let number = self.arrivals.fetch_add(1, Ordering::Relaxed) + 1;
+        if !self.shared.calm.load(Ordering::Relaxed) || self.shared.refused.load(Ordering::Relaxed) {
+            return Some(task);
+        }
+        let Some(way) = Way::here() else { return Some(task) };
+        // Whatever else is ready to run may have something to write: on one thread, nobody else could tell.
+        tokio::task::yield_now().await;
+        if self.arrivals.load(Ordering::Relaxed) != number || !self.queue.is_empty() {
+            return Some(task);
+        }
+        self.do_here(way, task)
+    }
+
+    fn do_here(&self, way: Way, task: Box<dyn Task>) -> Option<Box<dyn Task>> {
+        let Some(mut sits) = self.shared.desk.try_lock() else { return Some(task) };
+        let Some(desk) = sits.as_mut() else { return Some(task) };
+        let mut group = vec![task];
+        if !way.block(|| desk.settle(&mut group, None)) {
+            self.shared.refused.store(true, Ordering::Relaxed);
+        }
+        let is_long = desk.log_is_long();
+        drop(sits);
+        if is_long {
+            // Moving the log into the database takes longer than a caller's thread may be kept.
+            let _ = self.queue.try_send(Queued::LongLog);
+        }
+        group.pop()
     }
 
     /// Leaves a piece of work that nobody waits for; if there is no room, it is not done.
@@ -151,6 +214,8 @@ where
 /// What stands in the queue.
 enum Queued {
     Task(Box<dyn Task>),
+    /// Somebody who wrote alone found the log to be long.
+    LongLog,
     Close(oneshot::Sender<()>),
 }
 
@@ -285,10 +350,56 @@ impl Ledger<'_> {
     }
 }
 
-/// The writer's own side.
+impl Shared {
+    fn serve(&self, queue: &Receiver<Queued>) {
+        let mut group: Vec<Box<dyn Task>> = Vec::with_capacity(limits::GROUP_MAX);
+        loop {
+            wait_for(queue);
+            let mut sits = self.desk.lock();
+            let Some(desk) = sits.as_mut() else { return };
+            match queue.try_recv() {
+                Ok(Queued::Task(task)) => group.push(task),
+                Ok(Queued::LongLog) => {
+                    desk.shorten_log();
+                    continue;
+                }
+                Ok(Queued::Close(done)) => {
+                    desk.closing = Some(done);
+                    break;
+                }
+                Err(TryRecvError::Empty) => continue,
+                Err(TryRecvError::Disconnected) => break,
+            }
+            let size = desk.settle(&mut group, Some(queue));
+            self.calm.store(size == 1, Ordering::Relaxed);
+            if desk.closing.is_some() {
+                break;
+            }
+            desk.shorten_log();
+        }
+        let desk = self.desk.lock().take();
+        if let Some(desk) = desk {
+            desk.leave();
+        }
+    }
+}
+
+/// Waits for something in the queue, and leaves it there.
+fn wait_for(queue: &Receiver<Queued>) {
+    let mut ready = Select::new();
+    ready.recv(queue);
+    ready.ready();
+}
+
+/// What is written with, and by one at a time.
+#[derive(Debug)]
 struct Desk {
     around: Surroundings,
     db: Option<Connection>,
+    /// Pages in the write-ahead log after the last commit.
+    log_pages: Arc<AtomicI32>,
+    /// Commits of a single piece since the last of several.
+    singles: u32,
     known: Known,
     notes: Notes,
     closing: Option<oneshot::Sender<()>>,
@@ -296,38 +407,61 @@ struct Desk {
 
 impl Desk {
     fn new(around: Surroundings) -> Self {
-        Self { around, db: None, known: Known::default(), notes: Notes::default(), closing: None }
+        Self {
+            around,
+            db: None,
+            log_pages: Arc::default(),
+            singles: 0,
+            known: Known::default(),
+            notes: Notes::default(),
+            closing: None,
+        }
     }
 
     fn connect(&mut self) -> rusqlite::Result<()> {
         if self.db.is_none() {
-            self.db = Some(self.around.files.threads()?);
+            let mut db = self.around.files.threads()?;
+            // In place of the database's own habit, which is to move the log before it answers for a commit.
+            let log_pages = self.log_pages.clone();
+            db.wal_hook(Some(move |_: &mut Wal, pages| {
+                log_pages.store(pages, Ordering::Relaxed);
+                Ok(())
+            }))?;
+            self.db = Some(db);
         }
         Ok(())
     }
 
-    fn serve(mut self, queue: &Receiver<Queued>) {
-        let mut group: Vec<Box<dyn Task>> = Vec::with_capacity(limits::GROUP_MAX);
-        while self.closing.is_none()
-            && let Ok(queued) = queue.recv()
-        {
-            match queued {
-                Queued::Task(task) => group.push(task),
-                Queued::Close(done) => {
-                    self.closing = Some(done);
-                    break;
-                }
+    /// Commits a group and answers for it; answers how large it was.
+    fn settle(&mut self, group: &mut Vec<Box<dyn Task>>, more: Option<&Receiver<Queued>>) -> usize {
+        let done = self.transact(group, more);
+        let size = group.len();
+        self.singles = if size == 1 { self.singles.saturating_add(1) } else { 0 };
+        match done {
+            Ok(()) => self.publish(group),
+            Err(error) if size > 1 => {
+                tracing::warn!(%error, size, "a group failed; trying each change alone");
+                group.drain(..).for_each(|task| self.try_alone(task));
             }
-            match self.transact(&mut group, Some(queue)) {
-                Ok(()) => self.publish(&mut group),
-                Err(error) if group.len() > 1 => {
-                    tracing::warn!(%error, size = group.len(), "a group failed; trying each change alone");
-                    group.drain(..).for_each(|task| self.try_alone(task));
-                }
-                Err(error) => fail(&mut group, error),
-            }
+            Err(error) => fail(group, error),
         }
-        self.leave();
+        size
+    }
+
+    /// Long for a desk at which much is going on, where moving it rarely is cheaper; where little is, a short log is
+    /// written over and over, which a disk confirms in half the time that it takes for a file that grows.
+    fn log_is_long(&self) -> bool {
+        let enough = if self.singles < QUIET_COMMITS { CHECKPOINT_PAGES } else { CHECKPOINT_PAGES_QUIET };
+        self.log_pages.load(Ordering::Relaxed) >= enough.cast_signed()
+    }
+
+    /// Moves the log into the database when it has grown long. What readers still need of it stays, and is tried again.
+    fn shorten_log(&mut self) {
+        if let Some(db) = self.db.as_ref().filter(|_| self.log_is_long())
+            && let Err(error) = db.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
+        {
+            tracing::warn!(%error, "the write-ahead log could not be shortened; trying again");
+        }
     }
 
     fn try_alone(&mut self, task: Box<dyn Task>) {
@@ -365,6 +499,8 @@ impl Desk {
                 match queued {
                     // In the group before it runs: whatever happens, somebody answers for it.
                     Queued::Task(task) => group.push_mut(task).run(&mut ledger)?,
+                    // It is looked at after every commit.
+                    Queued::LongLog => {}
                     Queued::Close(done) => {
                         *closing = Some(done);
                         break;

@@ -1,0 +1,36 @@
+//! Whether the thread of whoever asks may be kept for as long as a commit takes, and how.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use tokio::runtime::{Handle, RuntimeFlavor};
+
+/// How a thread of the runtime is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// It is the only one: whatever else it runs waits for the commit, as it does for every short read.
+    Plainly,
+    /// There are others: they are told to run what this one would have run.
+    InPlace,
+}
+
+impl Way {
+    /// `None` where a thread must not be kept at all.
+    pub(super) fn here() -> Option<Self> {
+        match Handle::try_current().ok()?.runtime_flavor() {
+            RuntimeFlavor::CurrentThread => Some(Self::Plainly),
+            RuntimeFlavor::MultiThread => Some(Self::InPlace),
+            _ => None,
+        }
+    }
+
+    /// Does the work; answers `false` if the runtime refused: of many threads, some tasks are bound to one.
+    pub(super) fn block<T>(self, work: impl FnOnce() -> T) -> bool {
+        match self {
+            Self::Plainly => {
+                work();
+                true
+            }
+            Self::InPlace => catch_unwind(AssertUnwindSafe(|| tokio::task::block_in_place(work))).is_ok(),
+        }
+    }
+}
