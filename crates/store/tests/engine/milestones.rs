@@ -91,8 +91,13 @@ async fn each_run_is_told_of_when_it_starts_and_when_it_ends(world: &World) {
 }
 
 async fn a_repeated_call_tells_nothing_and_one_that_is_refused_neither(world: &World) {
-    let worker = world.worker("w");
+    let (owner, worker) = (world.owner(), world.worker("w"));
     let told = listening(&[&world.engine]);
+    define_task(world, r#"{"slug":"g","name":"G","steps":[{"key":"a","assigned_to":"ada"}]}"#).await;
+    for _ in 0..2 {
+        let run = world.engine.trigger(&owner, "g", None, key("trigger", 3)).await.unwrap();
+        assert_eq!(of(&told, &run.id), ["task.session_started"]);
+    }
     define_task(world, PLAIN).await;
     let run = trigger(world, "t").await;
     let claim =

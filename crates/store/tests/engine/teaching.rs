@@ -214,8 +214,14 @@ async fn what_came_up_three_times_is_a_rule_until_it_fades(world: &World) {
     world.taught(&owner, change("it was red", "Name variables in English")).await;
     assert_eq!(world.engine.prevention_rules(&owner, 3).await.unwrap().len(), 1);
     assert_eq!(world.engine.prevention_rules(&owner, 1).await.unwrap().len(), 2);
+    let given = async || {
+        let about = "commit, and name the variables";
+        world.engine.lessons_for(&owner.tenant, None, about).await.unwrap().len()
+    };
+    assert_eq!(given().await, 2);
     world.clock.advance(Duration::from_secs(80 * 24 * 3600));
     assert_eq!(world.engine.prevention_rules(&owner, 3).await.unwrap().len(), 0);
+    assert_eq!(given().await, 1, "what came up once is forgotten sooner");
     world.taught(&owner, change("it was red", "Run the tests before you commit")).await;
     assert_eq!(world.engine.prevention_rules(&owner, 3).await.unwrap()[0].lesson.occurrences, 4);
 }
@@ -283,6 +289,13 @@ async fn what_is_vague_is_kept_as_a_thumb_and_what_is_secret_not_at_all(world: &
     assert!(matches!(world.add(&owner, &session.id, secret).await, Added::Blocked(_)));
     let lesson = world.concluded(&owner, &session.id).await.unwrap().lesson().clone();
     assert_eq!(lesson.body.text, "Do not leave this out: the tests");
+    let vague = world.engine.capture_feedback(&owner, down("bad"), None).await.unwrap();
+    let Captured::ClarificationRequired { event: other, .. } = vague else { panic!("taken as it was") };
+    let opened = world.engine.open_feedback(&owner, &other, Signal::Down, None, None).await.unwrap();
+    let OpenedFeedback::Open(session) = opened else { panic!("blocked") };
+    world.add(&owner, &session.id, "answers too long").await;
+    let answered = world.concluded(&owner, &session.id).await.unwrap().lesson().clone();
+    assert_eq!(answered.body.text, "Avoid this: answers too long", "the answer, without the vague word");
     let opened = world.engine.open_feedback(&owner, &event, Signal::Down, Some(secret.into()), None).await;
     assert!(matches!(opened.unwrap(), OpenedFeedback::Blocked(_)));
     let patch = LessonPatch { text: Some(secret.to_owned()), ..LessonPatch::default() };
