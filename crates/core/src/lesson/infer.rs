@@ -447,7 +447,8 @@ mod tests {
         use Signal::{Down, Up};
         let bad = || words(Some("bad"), None, None, None);
         // The thumb, what its session was opened with, what was added, and what that teaches.
-        let table: [(Signal, Words, Option<&str>, &[&str], Option<&str>); 12] = [
+        type Case<'a> = (Signal, Words, Option<&'a str>, &'a [&'a str], Option<&'a str>);
+        let table: [Case<'_>; 12] = [
             (Down, bad(), None, &["answers too long"], Some("Avoid this: answers too long")),
             (Down, bad(), Some("bad"), &["answers too long"], Some("Avoid this: answers too long")),
             (Down, bad(), Some("answers too long"), &[], Some("Avoid this: answers too long")),

@@ -35,7 +35,8 @@ pub struct Hub {
 }
 
 /// Who is told of runs.
-struct Listener(Box<dyn Fn(&Milestone, Timestamp) + Send + Sync>);
+struct Listener(Box<Tell>);
+type Tell = dyn Fn(&Milestone, Timestamp) + Send + Sync;
 
 impl std::fmt::Debug for Listener {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
