@@ -6,6 +6,7 @@ use sederunt_core::ids::TenantId;
 use sederunt_core::limits;
 use sederunt_core::session::query::{Eyes, ListCursor, Page, SessionQuery};
 use sederunt_core::session::{Session, SessionType, Status};
+use tokio_postgres::Row;
 
 use super::fault::Result;
 use super::rows::{Columns, DETAILS, HEAD, Keyed};
@@ -13,6 +14,9 @@ use super::search;
 use super::sessions::whole;
 use super::tx::{Base, Param, Scope, int};
 use crate::narrow::FEW;
+
+/// Up to so many sessions are kept in mind while walking down the activity: to look each up again costs more.
+const SOME: usize = 10_000;
 
 /// A question put together from its conditions.
 #[derive(Default)]
@@ -132,18 +136,25 @@ pub(super) async fn sessions(base: &Base, tenant: &TenantId, query: SessionQuery
     asked.when_text("h.agent_slug = $$", &query.agent_slug);
     asked.when_text("h.holder = $$", &user);
     asked.when_text("s.parent_id = $$", &parent);
-    let narrow = are_few(base, tk, &query.metadata).await?;
-    let few = narrow.contains(&true);
-    for ((key, value), few) in query.metadata.iter().zip(narrow) {
+    let counted = counted(base, tk, &query.metadata).await?;
+    let few = counted.iter().any(|count| *count <= FEW);
+    for ((key, value), count) in query.metadata.iter().zip(counted) {
         asked.params.push((key, Type::TEXT));
         let key_at = asked.params.len();
-        let condition = if few {
+        let condition = if count <= FEW {
             format!(
                 "EXISTS (SELECT 1 FROM session_metadata m WHERE m.tk = h.tk AND m.sk = h.sk AND m.key = ${key_at}
                      AND m.value = $$)"
             )
+        } else if count <= SOME {
+            // Read once, and then asked of each session while walking down the activity. Said to be true, so as not to
+            // be made a join of.
+            format!(
+                "(h.sk IN (SELECT m.sk FROM session_metadata m WHERE m.tk = $1 AND m.key = ${key_at}
+                     AND m.value = $$)) IS TRUE"
+            )
         } else {
-            // With an offset, so as not to be made a join of: asked of each session while walking down the activity.
+            // Most sessions that are met have it. With an offset, so as not to be made a join of either.
             format!(
                 "EXISTS (SELECT 1 FROM session_metadata m WHERE m.tk = $1 AND m.key = ${key_at} AND m.value = $$
                      AND m.sk = h.sk OFFSET 0)"
@@ -208,19 +219,20 @@ pub(super) async fn sessions(base: &Base, tenant: &TenantId, query: SessionQuery
     Ok(Page { items, next: last.filter(|_| more) })
 }
 
-/// Whether few sessions have each of these.
-async fn are_few(base: &Base, tk: i32, metadata: &[(String, String)]) -> Result<Vec<bool>> {
+/// How many sessions have each of these, up to more than some.
+async fn counted(base: &Base, tk: i32, metadata: &[(String, String)]) -> Result<Vec<usize>> {
     if metadata.is_empty() {
         return Ok(Vec::new());
     }
     let (keys, values): (Vec<&str>, Vec<&str>) =
         metadata.iter().map(|(key, value)| (key.as_str(), value.as_str())).unzip();
     let sql = "SELECT (SELECT count(*) FROM (SELECT FROM session_metadata m
-             WHERE m.tk = $1 AND m.key = u.key AND m.value = u.value LIMIT $4) few)
+             WHERE m.tk = $1 AND m.key = u.key AND m.value = u.value LIMIT $4) counted)
          FROM unnest($2::text[], $3::text[]) WITH ORDINALITY AS u (key, value, nth) ORDER BY nth";
-    let one_more = int(FEW as u64 + 1);
+    let one_more = int(SOME as u64 + 1);
     let rows = base.read(Scope::Tenant(tk), sql, &[&tk, &keys, &values, &one_more]).await?;
-    rows.iter().map(|row| Ok(row.try_get::<_, i64>(0)? < one_more)).collect()
+    let count = |row: &Row| Ok(usize::try_from(row.try_get::<_, i64>(0)?).unwrap_or(usize::MAX));
+    rows.iter().map(count).collect()
 }
 
 /// Whose eyes a question is asked with, as parameters.
