@@ -104,12 +104,18 @@ impl Executor {
                 if *leaving.borrow() {
                     break false;
                 }
-                // Places that have become free meanwhile are filled by the same claim.
                 let mut places = vec![place];
-                while let Ok(place) = room.clone().try_acquire_owned() {
-                    places.push(place);
-                }
-                match self.take(&actor, places.len()).await {
+                let taken = match self.agents(&actor).await {
+                    Ok(agents) => {
+                        // Places that have become free meanwhile are filled by the same claim.
+                        while let Ok(place) = room.clone().try_acquire_owned() {
+                            places.push(place);
+                        }
+                        self.take_for(&actor, &agents, places.len()).await
+                    }
+                    Err(error) => Err(error),
+                };
+                match taken {
                     Ok(claims) if claims.is_empty() => break true,
                     Ok(claims) => {
                         for (taken, place) in claims.into_iter().zip(places) {
@@ -141,6 +147,12 @@ impl Executor {
 
     /// Takes up to so many sessions whose agent this worker can be. Agents that somebody else runs are left alone.
     pub async fn take(&self, actor: &Arc<Actor>, most: usize) -> Result<Vec<Taken>, Error> {
+        let agents = self.agents(actor).await?;
+        self.take_for(actor, &agents, most).await
+    }
+
+    /// The agents that this worker can be, as they are now.
+    async fn agents(&self, actor: &Arc<Actor>) -> Result<Vec<Defined<Agent>>, Error> {
         let mut agents: Vec<Defined<Agent>> = Vec::new();
         let mut after = None;
         loop {
@@ -151,9 +163,17 @@ impl Executor {
             agents.extend(page.items.into_iter().filter(|agent| self.kit.runs(agent.value.model.as_deref())));
             match page.next {
                 Some(next) => after = Some(next),
-                None => break,
+                None => return Ok(agents),
             }
         }
+    }
+
+    async fn take_for(
+        &self,
+        actor: &Arc<Actor>,
+        agents: &[Defined<Agent>],
+        most: usize,
+    ) -> Result<Vec<Taken>, Error> {
         let mut slugs = vec!["eliza".to_owned()];
         slugs.extend(agents.iter().map(|agent| agent.value.slug.clone()));
         slugs.dedup();
