@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
-use futures_util::future::{OptionFuture, join, join4};
+use futures_util::future::{OptionFuture, join, join3};
 use sederunt_core::access::Role;
 use sederunt_core::error::Error;
 use sederunt_core::event::{Appended, NewEvent, advance};
@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 use super::fault::Fault;
 use super::keys::{self, Found};
 use super::rows::{Columns, HEAD, Keyed, new_events};
-use super::tx::{Base, CLOCK, Param};
+use super::tx::{Base, Param, last_tick, locked_at};
 use super::writes::{Broken, CounterRows, EventRows, FallbackRows, KeyRows, Writes};
 
 /// A plain append, waiting.
@@ -232,8 +232,7 @@ async fn look(base: &Base, client: &deadpool_postgres::Object, jobs: &[Job]) -> 
         }
     }
 
-    let lock = client.prepare_cached(&format!("SELECT {HEAD} {LOCK}")).await?;
-    let clock = client.prepare_cached(CLOCK).await?;
+    let lock = client.prepare_cached(&locked_at(&format!("SELECT {HEAD} {LOCK}"))).await?;
     let taking_part = client.prepare_cached(TAKING_PART).await?;
     let keys = client.prepare_cached(&format!("SELECT {} {KEYS}", keys::COLUMNS)).await?;
     let external = client.prepare_cached(EXTERNAL).await?;
@@ -243,10 +242,9 @@ async fn look(base: &Base, client: &deadpool_postgres::Object, jobs: &[Job]) -> 
     let externals_params: [Param<'_>; 3] = [&externals.0, &externals.1, &externals.2];
     // Sent together, run in turn: each statement has a snapshot of its own, so those behind the lock see
     // whatever was committed while it was waited for.
-    let ((begun, locked), (now, asked, known, repeats)) = join(
+    let ((begun, locked), (asked, known, repeats)) = join(
         join(client.batch_execute(&begin), client.query(&lock, &lock_params)),
-        join4(
-            client.query_one(&clock, &[]),
+        join3(
             OptionFuture::from((!asks.0.is_empty()).then(|| client.query(&taking_part, &asks_params))),
             OptionFuture::from((!scopes.0.is_empty()).then(|| client.query(&keys, &scopes_params))),
             OptionFuture::from((!externals.0.is_empty()).then(|| client.query(&external, &externals_params))),
@@ -264,13 +262,15 @@ async fn look(base: &Base, client: &deadpool_postgres::Object, jobs: &[Job]) -> 
         external: HashMap::new(),
     };
     let mut places: HashMap<(i32, SessionId), usize> = HashMap::with_capacity(ids.len());
-    for row in locked? {
-        let Keyed { tk, sk, id, value: head } = Columns::of(&row).head()?;
+    let locked = locked?;
+    // Of what was not found nobody asks for the time.
+    seen.now = last_tick(&locked)?.map(|micros| base.time(micros)).unwrap_or_default();
+    for row in &locked {
+        let Keyed { tk, sk, id, value: head } = Columns::of(row).head()?;
         places.insert((tk, id), seen.heads.len());
         seen.heads.push(Locked { tk, sk, head, grown: false, spoke: false, description: None });
     }
     seen.place.extend(jobs.iter().map(|job| places.get(&(job.tk, job.session.clone())).copied()));
-    seen.now = base.time(now?.try_get(0)?);
     for row in asked.transpose()?.unwrap_or_default() {
         seen.taking_part.insert((row.try_get(0)?, UserId::stored(row.try_get::<_, &str>(1)?)));
     }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use futures_util::future::{OptionFuture, join, join4};
+use futures_util::future::{OptionFuture, join4};
 use sederunt_core::ids::TenantId;
 use sederunt_core::session::Session;
 use sederunt_core::store::{Notice, Refusal};
@@ -16,10 +16,10 @@ use tokio_postgres::Row;
 use super::commit::Stop;
 use super::fault::Fault;
 use super::keys;
-use super::library;
+use super::library::{self, Ruled};
 use super::rows::{Columns, Keyed};
-use super::sessions::whole;
-use super::tx::{ANSWER_MAX, Base, Param, Scope, Tx, hash64, int};
+use super::sessions::whole_with;
+use super::tx::{ANSWER_MAX, Base, Param, Scope, TICK, Tx, hash64, int, last_tick};
 use super::writes::{EventRows, KeyRows, TakenRows, Writes};
 
 /// Queues that one statement walks side by side.
@@ -83,40 +83,26 @@ async fn hand_out(
         tx.query("SELECT pg_advisory_xact_lock($1)", &[&lock]).await?;
         let known = tx.query(&keys::counting(), &[&tk, &&key.scope[..]]).await?;
         if let Some(found) = known.first().map(keys::Found::of).transpose()? {
-            let now = tx.clock(base).await?;
-            found.answer(key, [], now)?;
-            let held = still_held(tx, tk, first, &found.claims, now).await?;
+            found.answer(key, [], tx.clock(base).await?)?;
+            let held = still_held(base, tx, tk, first, &found.claims).await?;
             tx.end().await?;
             return Ok((vec![held], Vec::new()));
         }
     }
     let wanted = orders.iter().map(|order| order.limit).sum();
-    let begin = OptionFuture::from(first.key.is_none().then(|| tx.begin()));
-    let (begun, found) = join(begin, lock(tx, tk, first, wanted, &[])).await;
-    begun.transpose()?;
-    let mut found = found?;
     let mut sifted = Sifted::default();
-    let now = loop {
-        // Read again in a later snapshot than the one in which they were found. All of it in one round trip.
-        let sks: Vec<i64> = found.iter().map(|found| found.sk).collect();
-        let tasks = once_each(found.iter().filter_map(|found| found.task.as_deref()));
-        let agents = once_each(found.iter().filter_map(|found| found.agent.as_deref()));
-        let unknown = sifted.unknown(agents);
-        let (now, sessions, inactive, rooms) = join4(
-            tx.clock(base),
-            load(tx, tk, &first.tenant, &sks),
-            OptionFuture::from((!tasks.is_empty()).then(|| library::inactive(tx, tk, &tasks))),
-            OptionFuture::from((!unknown.is_empty()).then(|| library::rooms(tx, tk, &unknown))),
-        )
-        .await;
-        let (now, sessions) = (now?, sessions?);
-        sifted.learn(unknown, rooms.transpose()?.unwrap_or_default());
-        let held = set_aside(tx, tk, &sessions, &inactive.transpose()?.unwrap_or_default()).await?;
-        if !sifted.take(sessions, &held) || sifted.kept.len() >= wanted {
-            break now;
+    let mut begun = first.key.is_some();
+    let mut now = Timestamp::default();
+    loop {
+        let (taken, ruled) = take_up(base, tx, tk, first, wanted, &sifted.full, begun).await?;
+        begun = true;
+        now = now.max(taken.at);
+        sifted.learn(ruled.rooms);
+        let held = set_aside(tx, tk, &taken.found, &ruled.inactive).await?;
+        if !sifted.take(taken.found, &held) || sifted.kept.len() >= wanted {
+            break;
         }
-        found = lock(tx, tk, first, wanted, &sifted.full).await?;
-    };
+    }
     let mut sessions = sifted.kept;
     sessions.sort_by_key(|session| (-session.value.head.priority, session.sk));
     sessions.truncate(wanted);
@@ -165,30 +151,43 @@ fn handed(session: Session, again: bool) -> Option<Claimed> {
 
 /// Of what was handed out under a key, that which the same credential still holds.
 async fn still_held(
+    base: &Base,
     tx: &Tx,
     tk: i32,
     order: &ClaimOrder,
     claims: &[(i64, u64)],
-    now: Timestamp,
 ) -> Result<Vec<Claimed>, Stop> {
     let sks: Vec<i64> = claims.iter().map(|(sk, _)| *sk).collect();
-    let sessions = load(tx, tk, &order.tenant, &sks).await?;
+    let sessions = Loaded::of(base, &order.tenant, &tx.query(&load("$2"), &[&tk, &sks]).await?)?;
     let mut held = Vec::new();
     for (sk, epoch) in claims {
-        let found = sessions.iter().find(|session| session.sk == *sk);
-        let found = found.filter(|found| found.value.head.holds(&order.credential, *epoch, now));
+        let found = sessions.found.iter().find(|session| session.sk == *sk);
+        let found = found.filter(|found| found.value.head.holds(&order.credential, *epoch, sessions.at));
         held.extend(found.and_then(|found| handed(found.value.clone(), true)));
     }
     Ok(held)
 }
 
-async fn load(tx: &Tx, tk: i32, tenant: &TenantId, sks: &[i64]) -> Result<Vec<Keyed<Session>>, Stop> {
-    let rows = tx.query(&whole("WHERE h.tk = $1 AND h.sk = ANY ($2)"), &[&tk, &sks]).await?;
-    let mut sessions = Vec::with_capacity(rows.len());
-    for row in &rows {
-        sessions.push(Columns::of(row).whole(tenant)?);
+/// Sessions, and when they were read.
+#[derive(Default)]
+struct Loaded {
+    at: Timestamp,
+    found: Vec<Keyed<Session>>,
+}
+
+impl Loaded {
+    fn of(base: &Base, tenant: &TenantId, rows: &[Row]) -> Result<Self, Stop> {
+        let at = last_tick(rows)?.map(|micros| base.time(micros)).unwrap_or_default();
+        let mut found = Vec::with_capacity(rows.len());
+        for row in rows {
+            found.push(Columns::of(row).whole(tenant)?);
+        }
+        Ok(Self { at, found })
     }
-    Ok(sessions)
+}
+
+fn load(which: &str) -> String {
+    whole_with(&format!(", {TICK}"), &format!("WHERE h.tk = $1 AND h.sk = ANY ({which})"))
 }
 
 /// What may be handed out of what was found.
@@ -197,21 +196,17 @@ struct Sifted {
     kept: Vec<Keyed<Session>>,
     /// How many more runs agents may have, of those that somebody limits.
     rooms: Vec<(String, i64)>,
-    /// Agents whose limit is known, or known not to be.
-    asked: Vec<String>,
     /// Agents that have all the runs they may: they are passed over.
     full: Vec<String>,
 }
 
 impl Sifted {
-    /// Those of these agents of which nobody has asked yet how many runs they may have.
-    fn unknown<'a>(&self, agents: Vec<&'a str>) -> Vec<&'a str> {
-        agents.into_iter().filter(|agent| !self.asked.iter().any(|asked| asked == agent)).collect()
-    }
-
-    fn learn(&mut self, asked: Vec<&str>, rooms: Vec<(String, i64)>) {
-        self.rooms.extend(rooms);
-        self.asked.extend(asked.into_iter().map(str::to_owned));
+    /// Of an agent that was asked for before, what is left is known better here.
+    fn learn(&mut self, rooms: Vec<(String, i64)>) {
+        let fresh =
+            rooms.into_iter().filter(|(agent, _)| !self.rooms.iter().any(|(known, _)| known == agent));
+        let fresh: Vec<_> = fresh.collect();
+        self.rooms.extend(fresh);
     }
 
     /// Keeps what may be handed out, none of what was set aside. Whether it pays to look for more.
@@ -259,37 +254,32 @@ async fn set_aside(
     Ok(held)
 }
 
-/// A session under lock, and what decides whether it may be handed out.
-struct Found {
-    sk: i64,
-    task: Option<String>,
-    agent: Option<String>,
-}
+/// Says, to the statements behind this one, which sessions it has locked, and of which tasks and agents they are.
+const SAY: &str = "set_config('app.taken', coalesce(array_agg(sk)::text, '{}'), true),
+     set_config('app.taken_tasks', coalesce((array_agg(task_id) FILTER (WHERE task_id IS NOT NULL))::text, '{}'),
+         true),
+     set_config('app.taken_agents',
+         coalesce((array_agg(agent_slug) FILTER (WHERE agent_slug IS NOT NULL))::text, '{}'), true)";
 
-impl Found {
-    fn of(row: &Row) -> Result<Self, Stop> {
-        Ok(Self { sk: row.try_get(0)?, task: row.try_get(1)?, agent: row.try_get(2)? })
-    }
-}
-
-/// Locks so many sessions to hand out, none of these agents'.
-async fn lock(
+/// Locks so many sessions to hand out, none of these agents', and reads them with what is said of their tasks and
+/// agents: read by later statements than the one that locks, each with a snapshot of its own, but in one round trip,
+/// with which the transaction begins if it has not.
+async fn take_up(
+    base: &Base,
     tx: &Tx,
     tk: i32,
     order: &ClaimOrder,
     wanted: usize,
     full: &[String],
-) -> Result<Vec<Found>, Stop> {
-    let wanted = int(wanted as u64);
+    begun: bool,
+) -> Result<(Loaded, Ruled), Stop> {
     let types = once_each(order.session_types.iter().map(|kind| kind.as_str()));
     let named = order.agent_slugs.iter().filter(|agent| !full.contains(agent));
     let agents = once_each(named.map(String::as_str));
     if agents.is_empty() && !order.agent_slugs.is_empty() {
-        return Ok(Vec::new());
+        return Ok(Default::default());
     }
-    if types.len() * agents.len().max(1) > QUEUES_MERGED_MAX {
-        return merge(tx, tk, &types, &agents, wanted).await;
-    }
+    let wanted = int(wanted as u64);
     let words = types.iter().chain(&agents);
     let mut params: Vec<Param<'_>> =
         [&tk as Param<'_>, &wanted].into_iter().chain(words.map(|word| word as _)).collect();
@@ -297,8 +287,36 @@ async fn lock(
     if passes_over {
         params.push(&full);
     }
-    let rows = tx.query(&lock_from(types.len(), agents.len(), passes_over), &params).await?;
-    rows.iter().map(Found::of).collect()
+    let mut begun = begun;
+    let merged: Vec<i64>;
+    let lock = if types.len() * agents.len().max(1) > QUEUES_MERGED_MAX {
+        if !begun {
+            tx.begin().await?;
+            begun = true;
+        }
+        merged = merge(tx, tk, &types, &agents, wanted).await?;
+        params = vec![&tk, &merged];
+        format!("SELECT {SAY} FROM session_heads WHERE tk = $1 AND sk = ANY ($2)")
+    } else {
+        format!("SELECT {SAY} FROM ({}) taken", lock_from(types.len(), agents.len(), passes_over))
+    };
+    let client = tx.client()?;
+    let lock = client.prepare_cached(&lock).await?;
+    let load = client.prepare_cached(&load("current_setting('app.taken')::bigint[]")).await?;
+    let rules = client.prepare_cached(&library::rules("app.taken_tasks", "app.taken_agents")).await?;
+    let of_tenant: [Param<'_>; 1] = [&tk];
+    // Sent together, run in turn.
+    let (begun, locked, loaded, ruled) = join4(
+        OptionFuture::from((!begun).then(|| tx.begin())),
+        client.query(&lock, &params),
+        client.query(&load, &of_tenant),
+        client.query(&rules, &of_tenant),
+    )
+    .await;
+    begun.transpose()?;
+    locked?;
+    let (loaded, ruled) = (loaded?, ruled?);
+    Ok((Loaded::of(base, &order.tenant, &loaded)?, library::ruled(tx, tk, &ruled).await?))
 }
 
 /// A queue that is named twice is walked once: its sessions would be counted twice.
@@ -356,7 +374,7 @@ fn lock_from(types: usize, agents: usize, passes_over: bool) -> String {
 
 /// Very many queues: the first of each, merged, and the best of them locked. Where others were quicker, the view
 /// is widened until enough are held or the queues end.
-async fn merge(tx: &Tx, tk: i32, types: &[&str], agents: &[&str], wanted: i64) -> Result<Vec<Found>, Stop> {
+async fn merge(tx: &Tx, tk: i32, types: &[&str], agents: &[&str], wanted: i64) -> Result<Vec<i64>, Stop> {
     let probe = if agents.is_empty() {
         "SELECT c.sk, c.priority FROM unnest($2::text[]) AS t (session_type) CROSS JOIN LATERAL (
              SELECT sk, priority FROM session_heads WHERE tk = $1 AND status = 'pending' AND NOT held
@@ -370,10 +388,10 @@ async fn merge(tx: &Tx, tk: i32, types: &[&str], agents: &[&str], wanted: i64) -
              ORDER BY priority DESC, sk LIMIT $4) c"
     };
     let lock =
-        "SELECT sk, task_id, agent_slug FROM session_heads
+        "SELECT sk FROM session_heads
          WHERE tk = $1 AND sk = ANY ($2) AND status = 'pending' AND NOT held ORDER BY priority DESC, sk LIMIT $3 FOR NO KEY UPDATE SKIP LOCKED";
     let mut window = wanted;
-    let mut held: Vec<Found> = Vec::new();
+    let mut held: Vec<i64> = Vec::new();
     loop {
         let mut seen: Vec<(i32, i64)> = Vec::new();
         for row in tx.query(probe, &[&tk, &types, &agents, &window]).await? {
@@ -384,10 +402,10 @@ async fn merge(tx: &Tx, tk: i32, types: &[&str], agents: &[&str], wanted: i64) -
         seen.truncate(usize::try_from(window).unwrap_or(usize::MAX));
         let all_seen = (seen.len() as i64) < window;
         let candidates = seen.into_iter().map(|(_, sk)| sk);
-        let candidates: Vec<i64> = candidates.filter(|sk| !held.iter().any(|held| held.sk == *sk)).collect();
+        let candidates: Vec<i64> = candidates.filter(|sk| !held.contains(sk)).collect();
         let missing = wanted - held.len() as i64;
         for row in tx.query(lock, &[&tk, &candidates, &missing]).await? {
-            held.push(Found::of(&row)?);
+            held.push(row.try_get(0)?);
         }
         if held.len() as i64 >= wanted || all_seen {
             return Ok(held);

@@ -22,9 +22,9 @@ use super::fault::Fault;
 use super::keys::{self, Found};
 use super::records;
 use super::rows::{Columns, HEAD, Keyed, new_events};
-use super::sessions::{self, Fresh, Range};
+use super::sessions::{self, Fresh, Made, Range};
 use super::talk;
-use super::tx::{ANSWER_MAX, Base, CLOCK, Param, Scope, Tx, count, hash64, int};
+use super::tx::{ANSWER_MAX, Base, CLOCK, Param, Scope, TICK, Tx, count, hash64, int, last_tick, locked_at};
 use super::writes::{Broken, EventRows, FallbackRows, KeyRows, StateRows, Writes, cells};
 
 /// How often a change is tried again when it met another transaction.
@@ -196,14 +196,14 @@ async fn lock(base: &Base, tx: &Tx, tk: i32, change: &Change) -> Result<Seen, St
     }
     let ids: Vec<&str> = ids.into_iter().collect();
     let client = tx.client()?;
-    let lock = format!(
+    let lock = locked_at(&format!(
         "SELECT {HEAD}, h.preview FROM session_heads h WHERE h.tk = $1 AND h.id = ANY ($2)
          ORDER BY h.tk, h.sk FOR NO KEY UPDATE"
-    );
+    ));
     let lock = client.prepare_cached(&lock).await?;
     let clock = client.prepare_cached(CLOCK).await?;
-    let draw =
-        client.prepare_cached("SELECT nextval('session_keys') FROM generate_series(1, $1::bigint)").await?;
+    let draw = format!("SELECT nextval('session_keys'), {TICK} FROM generate_series(1, $1::bigint)");
+    let draw = client.prepare_cached(&draw).await?;
     let lock_params: [Param<'_>; 2] = [&tk, &ids];
     let draw_params: [Param<'_>; 1] = [&news];
     let scope = change.key.as_ref().map(|key| &key.scope[..]);
@@ -214,6 +214,8 @@ async fn lock(base: &Base, tx: &Tx, tk: i32, change: &Change) -> Result<Seen, St
     let find = client.prepare_cached(&keys::counting()).await?;
     let find_params: [Param<'_>; 2] = [&tk, &scope];
     let wait_params: [Param<'_>; 1] = [&twins];
+    // Sessions that are locked or made tell the time as well; of a key, somebody may have to be answered without any.
+    let asks_time = scope.is_some() || (ids.is_empty() && news == 0);
     // Sent together, run in turn; whatever stands behind a lock sees what was committed while it was waited for.
     let (begun, waited, ((locked, now, drawn), known)) = join3(
         tx.begin(),
@@ -221,7 +223,7 @@ async fn lock(base: &Base, tx: &Tx, tk: i32, change: &Change) -> Result<Seen, St
         join(
             join3(
                 OptionFuture::from((!ids.is_empty()).then(|| client.query(&lock, &lock_params))),
-                client.query_one(&clock, &[]),
+                OptionFuture::from(asks_time.then(|| client.query_one(&clock, &[]))),
                 OptionFuture::from((news > 0).then(|| client.query(&draw, &draw_params))),
             ),
             OptionFuture::from(scope.map(|_| client.query(&find, &find_params))),
@@ -230,16 +232,20 @@ async fn lock(base: &Base, tx: &Tx, tk: i32, change: &Change) -> Result<Seen, St
     .await;
     begun?;
     waited.transpose()?;
+    let (locked, drawn) = (locked.transpose()?.unwrap_or_default(), drawn.transpose()?.unwrap_or_default());
+    let read = now.transpose()?.map(|row| row.try_get(0)).transpose()?;
+    let ticks = [last_tick(&locked)?, last_tick(&drawn)?, read];
+    let now = ticks.into_iter().flatten().max().map(|micros| base.time(micros)).unwrap_or_default();
     let mut heads = HashMap::new();
-    for row in locked.transpose()?.iter().flatten() {
+    for row in &locked {
         let mut columns = Columns::of(row);
         let Keyed { sk, id, value: mut head, .. } = columns.head()?;
         head.preview = columns.preview()?;
         heads.insert(id, Locked { sk, head });
     }
-    let fresh = drawn.transpose()?.iter().flatten().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
+    let fresh = drawn.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
     let known = known.transpose()?.unwrap_or_default().first().map(Found::of).transpose()?;
-    Ok(Seen { now: base.time(now?.try_get(0)?), heads, fresh, known })
+    Ok(Seen { now, heads, fresh, known })
 }
 
 /// What the guards and the log ask beside the heads.
@@ -296,6 +302,19 @@ struct Place {
     description: Option<Box<str>>,
     talk: Option<Box<Talk>>,
     deleted: bool,
+}
+
+impl Place {
+    fn made(&self) -> Option<Made<'_>> {
+        let fresh = self.fresh.as_ref()?;
+        Some(Made {
+            sk: self.sk,
+            id: &self.id,
+            head: &self.head,
+            fresh,
+            described: self.description.as_deref(),
+        })
+    }
 }
 
 async fn take_place(
@@ -398,26 +417,33 @@ impl Sheet {
         let mut states = StateRows::default();
         let mut descriptions = FallbackRows::default();
         let mut keys = KeyRows::default();
+        let (mut wide, mut wide_of_new) = (Vec::new(), Vec::new());
         let mut writes = Writes::default();
-        for (place, part) in self.places.iter().zip(&change.parts).filter(|(place, _)| !place.deleted) {
-            match &place.fresh {
-                Some(fresh) => fresh.write(tk, place.sk, &place.id, &place.head, &mut writes),
-                None => states.push(tk, place.sk, &place.head),
-            }
-            for event in &place.events {
-                events.push(tk, place.sk, event);
-            }
-            let mut description = place.description.as_deref();
+        let kept = || self.places.iter().zip(&change.parts).filter(|(place, _)| !place.deleted);
+        let made: Vec<_> = kept().filter_map(|(place, _)| place.made()).collect();
+        sessions::make(tk, &made, &mut writes);
+        for (place, part) in kept() {
+            let is_new = place.fresh.is_some();
+            let mut description = place.description.as_deref().filter(|_| !is_new);
+            let wide = if is_new { &mut wide_of_new } else { &mut wide };
             for update in updates(part) {
-                sessions::update(tk, place.sk, update, &mut description, now, &mut writes);
-            }
-            if let Some(talk) = &place.talk {
-                talk::write(tk, place.sk, talk, &mut writes)?;
+                sessions::update(tk, place.sk, update, &mut description, now, wide, &mut writes);
             }
             if let Some(text) = description {
                 descriptions.push(tk, place.sk, text);
             }
+            if !is_new {
+                states.push(tk, place.sk, &place.head);
+            }
+            for event in &place.events {
+                events.push(tk, place.sk, event);
+            }
+            if let Some(talk) = &place.talk {
+                talk::write(tk, place.sk, talk, &mut writes)?;
+            }
         }
+        sessions::widened(tk, &wide, now).into_iter().for_each(|rows| writes.at_once(rows));
+        sessions::widened(tk, &wide_of_new, now).into_iter().for_each(|(sql, cells)| writes.give(sql, cells));
         if let Some(audit) = &change.audit {
             writes.give(
                 "INSERT INTO audit (tk, at, actor, action, target) VALUES ($1, $2, $3, $4, $5)",

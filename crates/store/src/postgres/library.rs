@@ -156,27 +156,43 @@ pub(super) async fn merge(tx: &Tx, tk: i32, from: &str, into: &str) -> Result<()
     Ok(())
 }
 
-/// Those of these tasks whose sessions may not run. A task that is not defined here forbids nothing.
-pub(super) async fn inactive(tx: &Tx, tk: i32, tasks: &[&str]) -> Result<Vec<String>> {
-    let sql = "SELECT d.id FROM docs d JOIN doc_facets f ON f.tk = d.tk AND f.n = d.n
-         WHERE d.tk = $1 AND d.kind = 'task' AND d.id = ANY ($2) AND f.key = 'status' AND f.value <> 'active'";
-    let rows = tx.query(sql, &[&tk, &tasks]).await?;
-    Ok(rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?)
+/// What definitions say of work that is to be handed out.
+#[derive(Default)]
+pub(super) struct Ruled {
+    /// Tasks whose sessions may not run. One that is not defined here forbids nothing.
+    pub(super) inactive: Vec<String>,
+    /// How many more runs agents may have, of those that somebody limits.
+    pub(super) rooms: Vec<(String, i64)>,
 }
 
-/// How many more runs those of these agents may have that somebody limits. Locks their rows: of two claims for the
-/// same agent the second counts the first.
-pub(super) async fn rooms(tx: &Tx, tk: i32, agents: &[&str]) -> Result<Vec<(String, i64)>> {
-    let sql = "SELECT d.id, f.value FROM docs d JOIN doc_facets f ON f.tk = d.tk AND f.n = d.n
-         WHERE d.tk = $1 AND d.kind = 'agent' AND d.id = ANY ($2) AND f.key = 'concurrency'
-         ORDER BY d.n FOR NO KEY UPDATE OF d";
-    let mut rooms: Vec<(String, i64)> = Vec::new();
-    for row in tx.query(sql, &[&tk, &agents]).await? {
-        let most: &str = row.try_get(1)?;
-        rooms.push((row.try_get(0)?, most.parse().unwrap_or(i64::MAX)));
+/// Asks what is said of the tasks and agents that these settings name. Locks the rows of agents that are limited: of two
+/// claims for the same agent the second counts the first.
+pub(super) fn rules(tasks: &str, agents: &str) -> String {
+    format!(
+        "SELECT limited.id, limited.value FROM (
+             SELECT d.id, f.value FROM docs d JOIN doc_facets f ON f.tk = d.tk AND f.n = d.n
+             WHERE d.tk = $1 AND d.kind = 'agent' AND d.id = ANY (current_setting('{agents}')::text[])
+                 AND f.key = 'concurrency'
+             ORDER BY d.n FOR NO KEY UPDATE OF d) limited
+         UNION ALL SELECT d.id, NULL FROM docs d JOIN doc_facets f ON f.tk = d.tk AND f.n = d.n
+         WHERE d.tk = $1 AND d.kind = 'task' AND d.id = ANY (current_setting('{tasks}')::text[])
+             AND f.key = 'status' AND f.value <> 'active'"
+    )
+}
+
+/// What the rows of [`rules`] say, when as many runs are counted as there are under the locks that they took.
+pub(super) async fn ruled(tx: &Tx, tk: i32, rows: &[Row]) -> Result<Ruled> {
+    let mut ruled = Ruled::default();
+    for row in rows {
+        let (id, most): (String, Option<&str>) = (row.try_get(0)?, row.try_get(1)?);
+        match most {
+            Some(most) => ruled.rooms.push((id, most.parse().unwrap_or(i64::MAX))),
+            None => ruled.inactive.push(id),
+        }
     }
+    let Ruled { rooms, .. } = &mut ruled;
     if rooms.is_empty() {
-        return Ok(rooms);
+        return Ok(ruled);
     }
     let limited: Vec<&str> = rooms.iter().map(|(agent, _)| agent.as_str()).collect();
     let sql = "SELECT agent_slug, count(*) FROM session_heads
@@ -188,5 +204,5 @@ pub(super) async fn rooms(tx: &Tx, tk: i32, agents: &[&str]) -> Result<Vec<(Stri
             *left -= count;
         }
     }
-    Ok(rooms)
+    Ok(ruled)
 }

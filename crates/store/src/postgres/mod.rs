@@ -156,6 +156,7 @@ impl PostgresStore {
             outbox: spread::Outbox::default(),
             dirty: index::Dirty::default(),
             tenants: Base::cache(),
+            reading: Mutex::default(),
         });
         let (lanes, mut lane_tasks) = Lanes::start(&base);
         let (groups, drivers) = Groups::start(&base);

@@ -1,6 +1,7 @@
 //! Sessions: how one is read, and the rows that are written beside their heads.
 
 use sederunt_core::ids::{SessionId, UserId};
+use sederunt_core::json::Json;
 use sederunt_core::session::row::filterable;
 use sederunt_core::session::{DescriptionSource, Details, Head};
 use sederunt_core::store::Update;
@@ -9,7 +10,7 @@ use sederunt_core::time::Timestamp;
 use super::fault::Result;
 use super::rows::{DETAILS, HEAD};
 use super::tx::{Tx, hash64, int};
-use super::writes::{Writes, cells};
+use super::writes::{Writes, Written, cells, columns};
 
 /// The whole row of a session.
 pub(super) fn whole(rest: &str) -> String {
@@ -60,184 +61,264 @@ pub(super) struct Fresh {
     pub(super) ranges: Vec<Range>,
 }
 
-impl Fresh {
-    pub(super) fn write<'a>(
-        &'a self,
-        tk: i32,
-        sk: i64,
-        id: &'a SessionId,
-        head: &'a Head,
-        writes: &mut Writes<'a>,
-    ) {
-        let details = &self.details;
-        writes.give(
-            "INSERT INTO session_heads (tk, sk, id, incarnation, session_type, is_talk, is_bridge, is_external, is_group,
-                 holder, status, inactive, version, last_sequence, last_at, active_minute, message_count, turn_count,
-                 turn_sequence, turn_answered, preview, described, claim_worker, claim_credential, lease_until, epoch,
-                 attempts, stop_requested, priority, deadline_at, task_id, agent_slug, entity_id, started_at)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21,
-                 $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34)",
-            cells![
-                tk,
-                sk,
-                id.as_str(),
-                head.incarnation.0,
-                head.session_type.as_str(),
-                head.is_talk,
-                head.is_bridge,
-                head.is_external,
-                head.is_group,
-                head.holder.as_ref().map(UserId::as_str),
-                head.status.as_str(),
-                head.inactive,
-                int(head.version),
-                int(head.last_sequence),
-                head.last_at.as_micros(),
-                head.last_at.minute(),
-                int(head.message_count),
-                int(head.turn_count),
-                head.turn.map(|turn| int(turn.sequence)),
-                head.turn.is_some_and(|turn| turn.answered),
-                head.preview.as_deref(),
-                head.described,
-                head.claim.as_ref().map(|claim| &*claim.worker),
-                head.claim.as_ref().map(|claim| claim.credential.as_str()),
-                head.claim.as_ref().map(|claim| claim.lease_until.as_micros()),
-                int(head.epoch),
-                i32::try_from(head.attempts).unwrap_or(i32::MAX),
-                head.stop_requested,
-                head.priority,
-                head.deadline_at.map(Timestamp::as_micros),
-                details.task_id.as_deref(),
-                details.agent_slug.as_deref(),
-                details.entity_id.as_deref(),
-                details.started_at.map(Timestamp::as_micros),
-            ],
-        );
-        writes.give(
-            "INSERT INTO sessions (tk, sk, source_kind, source_interactive, source_platform, source_trigger_id,
-                 source_is_group, metadata, parent_id, root_id, retry_of, title, description, description_source,
-                 working_memory, input, draft_values, run, result, usage, error_message, end_reason, memory_mode,
-                 is_anonymous, created_at, completed_at, incarnation)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21,
-                 $22, $23, $24, $25, $26, $27)",
-            cells![
-                tk,
-                sk,
-                details.source.kind.as_str(),
-                details.source.interactive,
-                details.source.platform.as_deref(),
-                details.source.trigger_id.as_deref(),
-                details.source.is_group(),
-                details.metadata.as_str(),
-                details.parent_id.as_ref().map(SessionId::as_str),
-                details.root_id.as_ref().map(SessionId::as_str),
-                details.retry_of.as_ref().map(SessionId::as_str),
-                details.title.as_deref(),
-                details.description.as_deref(),
-                details.description_source.map(|source| source.as_str()),
-                details.working_memory.as_ref().map(|json| json.as_str()),
-                details.input.as_ref().map(|json| json.as_str()),
-                details.draft_values.as_ref().map(|json| json.as_str()),
-                details.run.as_ref().map(|json| json.as_str()),
-                details.result.as_ref().map(|json| json.as_str()),
-                details.usage.as_ref().map(|json| json.as_str()),
-                details.error_message.as_deref(),
-                details.end_reason.as_deref(),
-                details.memory_mode.as_str(),
-                details.is_anonymous,
-                details.created_at.as_micros(),
-                details.completed_at.map(Timestamp::as_micros),
-                head.incarnation.0,
-            ],
-        );
-        add_participants(tk, sk, &self.participants, writes);
-        add_metadata(tk, sk, filterable(&details.metadata), writes);
-        if !self.ranges.is_empty() {
-            let from: Vec<i64> = self.ranges.iter().map(|range| range.from).collect();
-            let to: Vec<i64> = self.ranges.iter().map(|range| range.to).collect();
-            let log: Vec<i64> = self.ranges.iter().map(|range| range.log).collect();
-            writes.give(
-                "INSERT INTO session_ranges (tk, sk, from_seq, to_seq, log)
-                 SELECT $1, $2, * FROM unnest($3::bigint[], $4::bigint[], $5::bigint[])",
-                cells![tk, sk, from, to, log],
-            );
+/// A session to be made.
+pub(super) struct Made<'a> {
+    pub(super) sk: i64,
+    pub(super) id: &'a SessionId,
+    pub(super) head: &'a Head,
+    pub(super) fresh: &'a Fresh,
+    /// The description that its first text gives.
+    pub(super) described: Option<&'a str>,
+}
+
+impl Made<'_> {
+    fn described_by(&self) -> Option<DescriptionSource> {
+        self.described.map(|_| DescriptionSource::Fallback).or(self.fresh.details.description_source)
+    }
+}
+
+/// Makes sessions: a statement for each table, however many they are.
+pub(super) fn make<'a>(tk: i32, made: &[Made<'a>], writes: &mut Writes<'a>) {
+    if made.is_empty() {
+        return;
+    }
+    writes.at_once((
+        "INSERT INTO session_heads (tk, sk, id, incarnation, session_type, is_talk, is_bridge, is_external, is_group,
+             holder, status, inactive, version, last_sequence, last_at, active_minute, message_count, turn_count,
+             turn_sequence, turn_answered, preview, described, claim_worker, claim_credential, lease_until, epoch,
+             attempts, stop_requested, priority, deadline_at, task_id, agent_slug, entity_id, started_at)
+         SELECT $1, unnest($2::bigint[]), unnest($3::text[]), unnest($4::uuid[]), unnest($5::text[]),
+             unnest($6::boolean[]), unnest($7::boolean[]), unnest($8::boolean[]), unnest($9::boolean[]),
+             unnest($10::text[]), unnest($11::text[]), unnest($12::boolean[]), unnest($13::bigint[]),
+             unnest($14::bigint[]), unnest($15::bigint[]), unnest($16::bigint[]), unnest($17::bigint[]),
+             unnest($18::bigint[]), unnest($19::bigint[]), unnest($20::boolean[]), unnest($21::text[]),
+             unnest($22::boolean[]), unnest($23::text[]), unnest($24::text[]), unnest($25::bigint[]),
+             unnest($26::bigint[]), unnest($27::integer[]), unnest($28::boolean[]), unnest($29::integer[]),
+             unnest($30::bigint[]), unnest($31::text[]), unnest($32::text[]), unnest($33::text[]), unnest($34::bigint[])",
+        columns![
+            tk, made, one =>
+            one.sk,
+            one.id.as_str(),
+            one.head.incarnation.0,
+            one.head.session_type.as_str(),
+            one.head.is_talk,
+            one.head.is_bridge,
+            one.head.is_external,
+            one.head.is_group,
+            one.head.holder.as_ref().map(UserId::as_str),
+            one.head.status.as_str(),
+            one.head.inactive,
+            int(one.head.version),
+            int(one.head.last_sequence),
+            one.head.last_at.as_micros(),
+            one.head.last_at.minute(),
+            int(one.head.message_count),
+            int(one.head.turn_count),
+            one.head.turn.map(|turn| int(turn.sequence)),
+            one.head.turn.is_some_and(|turn| turn.answered),
+            one.head.preview.as_deref(),
+            one.head.described,
+            one.head.claim.as_ref().map(|claim| &*claim.worker),
+            one.head.claim.as_ref().map(|claim| claim.credential.as_str()),
+            one.head.claim.as_ref().map(|claim| claim.lease_until.as_micros()),
+            int(one.head.epoch),
+            i32::try_from(one.head.attempts).unwrap_or(i32::MAX),
+            one.head.stop_requested,
+            one.head.priority,
+            one.head.deadline_at.map(Timestamp::as_micros),
+            one.fresh.details.task_id.as_deref(),
+            one.fresh.details.agent_slug.as_deref(),
+            one.fresh.details.entity_id.as_deref(),
+            one.fresh.details.started_at.map(Timestamp::as_micros),
+        ],
+    ));
+    writes.at_once((
+        "INSERT INTO sessions (tk, sk, source_kind, source_interactive, source_platform, source_trigger_id,
+             source_is_group, metadata, parent_id, root_id, retry_of, title, description, description_source,
+             working_memory, input, draft_values, run, result, usage, error_message, end_reason, memory_mode,
+             is_anonymous, created_at, completed_at, incarnation)
+         SELECT $1, unnest($2::bigint[]), unnest($3::text[]), unnest($4::boolean[]),
+             unnest($5::text[]), unnest($6::text[]), unnest($7::boolean[]), unnest($8::text[]), unnest($9::text[]),
+             unnest($10::text[]), unnest($11::text[]), unnest($12::text[]), unnest($13::text[]), unnest($14::text[]),
+             unnest($15::text[]), unnest($16::text[]), unnest($17::text[]), unnest($18::text[]), unnest($19::text[]),
+             unnest($20::text[]), unnest($21::text[]), unnest($22::text[]), unnest($23::text[]), unnest($24::boolean[]),
+             unnest($25::bigint[]), unnest($26::bigint[]), unnest($27::uuid[])",
+        columns![
+            tk, made, one =>
+            one.sk,
+            one.fresh.details.source.kind.as_str(),
+            one.fresh.details.source.interactive,
+            one.fresh.details.source.platform.as_deref(),
+            one.fresh.details.source.trigger_id.as_deref(),
+            one.fresh.details.source.is_group(),
+            one.fresh.details.metadata.as_str(),
+            one.fresh.details.parent_id.as_ref().map(SessionId::as_str),
+            one.fresh.details.root_id.as_ref().map(SessionId::as_str),
+            one.fresh.details.retry_of.as_ref().map(SessionId::as_str),
+            one.fresh.details.title.as_deref(),
+            one.described.or(one.fresh.details.description.as_deref()),
+            one.described_by().map(|source| source.as_str()),
+            one.fresh.details.working_memory.as_ref().map(Json::as_str),
+            one.fresh.details.input.as_ref().map(Json::as_str),
+            one.fresh.details.draft_values.as_ref().map(Json::as_str),
+            one.fresh.details.run.as_ref().map(Json::as_str),
+            one.fresh.details.result.as_ref().map(Json::as_str),
+            one.fresh.details.usage.as_ref().map(Json::as_str),
+            one.fresh.details.error_message.as_deref(),
+            one.fresh.details.end_reason.as_deref(),
+            one.fresh.details.memory_mode.as_str(),
+            one.fresh.details.is_anonymous,
+            one.fresh.details.created_at.as_micros(),
+            one.fresh.details.completed_at.map(Timestamp::as_micros),
+            one.head.incarnation.0,
+        ],
+    ));
+    let users = made.iter().flat_map(|one| one.fresh.participants.iter().map(|user| (one.sk, user)));
+    participants_added(tk, users).into_iter().for_each(|rows| writes.at_once(rows));
+    let metadata = made.iter().flat_map(|one| {
+        filterable(&one.fresh.details.metadata).into_iter().map(|(key, value)| (one.sk, key, value))
+    });
+    metadata_added(tk, metadata).into_iter().for_each(|rows| writes.at_once(rows));
+    let ranges: Vec<_> =
+        made.iter().flat_map(|one| one.fresh.ranges.iter().map(|range| (one.sk, range))).collect();
+    if !ranges.is_empty() {
+        writes.at_once((
+            "INSERT INTO session_ranges (tk, sk, from_seq, to_seq, log)
+             SELECT $1, unnest($2::bigint[]), unnest($3::bigint[]), unnest($4::bigint[]),
+                 unnest($5::bigint[])",
+            columns![tk, ranges, one => one.0, one.1.from, one.1.to, one.1.log],
+        ));
+    }
+}
+
+fn participants_added<'a>(tk: i32, users: impl Iterator<Item = (i64, &'a UserId)>) -> Option<Written<'a>> {
+    let users: Vec<_> = users.collect();
+    let sql = "INSERT INTO participants (tk, sk, user_id)
+         SELECT $1, unnest($2::bigint[]), unnest($3::text[]) ON CONFLICT DO NOTHING";
+    (!users.is_empty()).then(|| (sql, columns![tk, users, one => one.0, one.1.as_str()]))
+}
+
+fn metadata_added<'a>(tk: i32, pairs: impl Iterator<Item = (i64, String, String)>) -> Option<Written<'a>> {
+    let pairs: Vec<_> = pairs.collect();
+    let sql = "INSERT INTO session_metadata (tk, sk, key, value)
+         SELECT $1, unnest($2::bigint[]), unnest($3::text[]), unnest($4::text[])";
+    (!pairs.is_empty()).then(|| (sql, columns![tk, pairs, one => one.0, one.1.clone(), one.2.clone()]))
+}
+
+/// What becomes of the wide half of a session. `None` leaves a column as it is.
+#[derive(Default)]
+pub(super) struct Wide<'a> {
+    sk: i64,
+    title: Option<Option<&'a str>>,
+    description: Option<(Option<&'a str>, Option<DescriptionSource>)>,
+    metadata: Option<&'a Json>,
+    run: Option<&'a Json>,
+    result: Option<&'a Json>,
+    usage: Option<&'a Json>,
+    error_message: Option<&'a str>,
+    end_reason: Option<&'a str>,
+    completed: bool,
+}
+
+impl<'a> Wide<'a> {
+    /// What an update does to it, and takes the description that the first text gives along. `None`: nothing.
+    fn of(sk: i64, update: &'a Update, fallback: &mut Option<&'a str>) -> Option<Self> {
+        let mut wide = Self {
+            sk,
+            title: update.title.as_ref().map(|title| title.as_deref()),
+            description: update.description.as_ref().map(|(text, source)| (text.as_deref(), *source)),
+            metadata: update.metadata.as_ref(),
+            run: update.run.as_ref(),
+            result: update.result.as_ref(),
+            usage: update.usage.as_ref(),
+            error_message: update.error_message.as_deref(),
+            end_reason: update.end_reason.as_deref(),
+            completed: update.completed,
+        };
+        let Self { title, description, metadata, run, result, usage, error_message, end_reason, .. } = &wide;
+        let touched = title.is_some()
+            || description.is_some()
+            || [metadata, run, result, usage].iter().any(|json| json.is_some())
+            || error_message.is_some()
+            || end_reason.is_some()
+            || wide.completed;
+        if touched && wide.description.is_none() {
+            wide.description = fallback.take().map(|text| (Some(text), Some(DescriptionSource::Fallback)));
         }
+        touched.then_some(wide)
+    }
+
+    /// Takes over what comes after it.
+    fn then(&mut self, later: Self) {
+        *self = Self {
+            sk: later.sk,
+            title: later.title.or(self.title),
+            description: later.description.or(self.description),
+            metadata: later.metadata.or(self.metadata),
+            run: later.run.or(self.run),
+            result: later.result.or(self.result),
+            usage: later.usage.or(self.usage),
+            error_message: later.error_message.or(self.error_message),
+            end_reason: later.end_reason.or(self.end_reason),
+            completed: later.completed || self.completed,
+        };
     }
 }
 
-fn add_participants<'a>(tk: i32, sk: i64, users: &'a [UserId], writes: &mut Writes<'a>) {
-    if users.is_empty() {
-        return;
+/// Writes the wide halves of sessions, each of them once.
+pub(super) fn widened<'a>(tk: i32, wide: &[Wide<'a>], now: Timestamp) -> Option<Written<'a>> {
+    if wide.is_empty() {
+        return None;
     }
-    let users: Vec<&str> = users.iter().map(UserId::as_str).collect();
-    writes.give(
-        "INSERT INTO participants (tk, sk, user_id) SELECT $1, $2, * FROM unnest($3::text[]) ON CONFLICT DO NOTHING",
-        cells![tk, sk, users],
-    );
+    let sql =
+        "UPDATE sessions s SET title = CASE WHEN u.titled THEN u.title ELSE s.title END,
+             description = CASE WHEN u.described THEN u.description ELSE s.description END,
+             description_source = CASE WHEN u.described THEN u.source ELSE s.description_source END,
+             metadata = coalesce(u.metadata, s.metadata), run = coalesce(u.run, s.run),
+             result = coalesce(u.result, s.result), usage = coalesce(u.usage, s.usage),
+             error_message = coalesce(u.error_message, s.error_message),
+             end_reason = coalesce(u.end_reason, s.end_reason), completed_at = coalesce(u.completed_at, s.completed_at)
+         FROM (SELECT unnest($2::bigint[]) AS sk, unnest($3::boolean[]) AS titled, unnest($4::text[]) AS title,
+             unnest($5::boolean[]) AS described, unnest($6::text[]) AS description,
+             unnest($7::text[]) AS source, unnest($8::text[]) AS metadata, unnest($9::text[]) AS run,
+             unnest($10::text[]) AS result, unnest($11::text[]) AS usage, unnest($12::text[]) AS error_message,
+             unnest($13::text[]) AS end_reason, unnest($14::bigint[]) AS completed_at) u
+         WHERE s.tk = $1 AND s.sk = u.sk";
+    let cells = columns![
+            tk, wide, one =>
+            one.sk,
+            one.title.is_some(),
+            one.title.flatten(),
+            one.description.is_some(),
+            one.description.and_then(|(text, _)| text),
+            one.description.and_then(|(_, source)| source).map(|source| source.as_str()),
+            one.metadata.map(Json::as_str),
+            one.run.map(Json::as_str),
+            one.result.map(Json::as_str),
+            one.usage.map(Json::as_str),
+            one.error_message,
+            one.end_reason,
+            one.completed.then_some(now.as_micros()),
+    ];
+    Some((sql, cells))
 }
 
-fn add_metadata<'a>(tk: i32, sk: i64, pairs: Vec<(String, String)>, writes: &mut Writes<'a>) {
-    if pairs.is_empty() {
-        return;
-    }
-    let (keys, values): (Vec<String>, Vec<String>) = pairs.into_iter().unzip();
-    writes.give(
-        "INSERT INTO session_metadata (tk, sk, key, value) SELECT $1, $2, * FROM unnest($3::text[], $4::text[])",
-        cells![tk, sk, keys, values],
-    );
-}
-
-/// The wide half of an update. Takes the description that the first text gives along, if it writes that row anyway.
+/// What an update does beside the head. Takes the description that the first text gives along, if it writes the wide
+/// half anyway.
 pub(super) fn update<'a>(
     tk: i32,
     sk: i64,
     update: &'a Update,
     fallback: &mut Option<&'a str>,
     now: Timestamp,
+    wide: &mut Vec<Wide<'a>>,
     writes: &mut Writes<'a>,
 ) {
-    let touched = update.title.is_some()
-        || update.description.is_some()
-        || update.metadata.is_some()
-        || update.run.is_some()
-        || update.result.is_some()
-        || update.usage.is_some()
-        || update.error_message.is_some()
-        || update.end_reason.is_some()
-        || update.completed;
-    if touched {
-        let described = match &update.description {
-            Some((text, source)) => Some((text.as_deref(), *source)),
-            None => fallback.take().map(|text| (Some(text), Some(DescriptionSource::Fallback))),
-        };
-        let (text, source) = described.unwrap_or_default();
-        writes.give(
-            "UPDATE sessions SET title = CASE WHEN $3 THEN $4 ELSE title END,
-                 description = CASE WHEN $5 THEN $6 ELSE description END,
-                 description_source = CASE WHEN $5 THEN $7 ELSE description_source END,
-                 metadata = coalesce($8, metadata), result = coalesce($9, result), usage = coalesce($10, usage),
-                 error_message = coalesce($11, error_message), end_reason = coalesce($12, end_reason),
-                 completed_at = CASE WHEN $13 THEN $14 ELSE completed_at END, run = coalesce($15, run)
-             WHERE tk = $1 AND sk = $2",
-            cells![
-                tk,
-                sk,
-                update.title.is_some(),
-                update.title.as_ref().and_then(|title| title.as_deref()),
-                described.is_some(),
-                text,
-                source.map(|source| source.as_str()),
-                update.metadata.as_ref().map(|json| json.as_str()),
-                update.result.as_ref().map(|json| json.as_str()),
-                update.usage.as_ref().map(|json| json.as_str()),
-                update.error_message.as_deref(),
-                update.end_reason.as_deref(),
-                update.completed,
-                now.as_micros(),
-                update.run.as_ref().map(|json| json.as_str()),
-            ],
-        );
+    if let Some(more) = Wide::of(sk, update, fallback) {
+        match wide.last_mut().filter(|last| last.sk == sk) {
+            Some(last) => last.then(more),
+            None => wide.push(more),
+        }
     }
     if update.title.is_some() || update.description.is_some() {
         writes.give(
@@ -253,7 +334,8 @@ pub(super) fn update<'a>(
     }
     if let Some(metadata) = &update.metadata {
         writes.give("DELETE FROM session_metadata WHERE tk = $1 AND sk = $2", cells![tk, sk]);
-        add_metadata(tk, sk, filterable(metadata), writes);
+        let pairs = filterable(metadata).into_iter().map(|(key, value)| (sk, key, value));
+        metadata_added(tk, pairs).into_iter().for_each(|(sql, cells)| writes.give(sql, cells));
     }
     if let Some(users) = &update.participants {
         let keep: Vec<&str> = users.iter().map(UserId::as_str).collect();
@@ -261,11 +343,11 @@ pub(super) fn update<'a>(
             "DELETE FROM participants WHERE tk = $1 AND sk = $2 AND user_id <> ALL ($3::text[])",
             cells![tk, sk, keep],
         );
-        add_participants(tk, sk, users, writes);
     }
-    if let Some(user) = &update.add_participant {
-        add_participants(tk, sk, std::slice::from_ref(user), writes);
-    }
+    let more = update.participants.iter().flatten().chain(&update.add_participant);
+    participants_added(tk, more.map(|user| (sk, user)))
+        .into_iter()
+        .for_each(|(sql, cells)| writes.give(sql, cells));
 }
 
 /// The lock under which a log is trimmed or indexed.

@@ -1,10 +1,11 @@
 //! Transactions under the policies: every one names whose rows it may see, and only for itself.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use deadpool_postgres::{Object, Pool};
 use futures_util::future::join3;
+use parking_lot::Mutex;
 use postgres_types::{ToSql, Type};
 use sederunt_core::clock::SystemClock;
 use sederunt_core::ids::TenantId;
@@ -30,8 +31,23 @@ pub(super) const ANSWER_MAX: Duration = Duration::from_secs(15);
 /// How long the number of a tenant is believed: it never changes, but the tenant may go.
 const TENANT_KEPT: Duration = Duration::from_secs(5);
 
+/// How long the time is told from a reading of the database's clock before it is read again.
+const READING_KEPT: Duration = Duration::from_secs(1);
+
 /// The database's clock, in microseconds. Read by a statement of its own, after every wait for a lock.
 pub(super) const CLOCK: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
+/// The same as a column of whatever was locked or drawn before: the last row has the time after every wait.
+pub(super) const TICK: &str = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
+
+/// Rows that are locked in order, with the time at the end of each.
+pub(super) fn locked_at(select: &str) -> String {
+    format!("SELECT locked.*, {TICK} FROM ({select}) locked")
+}
+
+/// The time in the last row, where it stands last.
+pub(super) fn last_tick(rows: &[Row]) -> Result<Option<i64>> {
+    rows.last().map(|row| Ok(row.try_get(row.len() - 1)?)).transpose()
+}
 
 /// What everything in this store stands on.
 #[derive(Debug)]
@@ -45,6 +61,30 @@ pub(super) struct Base {
     pub(super) outbox: Outbox,
     pub(super) dirty: Dirty,
     pub(super) tenants: moka::sync::Cache<TenantId, i32>,
+    pub(super) reading: Mutex<Option<Reading>>,
+}
+
+/// What the database's clock said, and when this node heard it. The clock has gone on since as this node's has, so the
+/// time that is told from it lies behind by what the answer took to come, as that of any reading does.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reading {
+    micros: i64,
+    heard: Instant,
+}
+
+impl Reading {
+    fn told(self) -> i64 {
+        self.micros.saturating_add(i64::try_from(self.heard.elapsed().as_micros()).unwrap_or(i64::MAX))
+    }
+
+    /// Of two readings the later one, which is not always the one that was heard later; an old one counts no more.
+    fn or_later(self, other: Self) -> Self {
+        if self.is_new() && self.told() > other.told() { self } else { other }
+    }
+
+    fn is_new(self) -> bool {
+        self.heard.elapsed() < READING_KEPT
+    }
 }
 
 /// Whose rows a transaction may see.
@@ -91,8 +131,21 @@ impl Base {
         }
     }
 
-    /// The time of the store from a reading of the database's clock.
+    /// The time of the store from a reading of the database's clock that has just come.
     pub(super) fn time(&self, micros: i64) -> Timestamp {
+        let read = Reading { micros, heard: Instant::now() };
+        let mut reading = self.reading.lock();
+        *reading = Some(reading.map_or(read, |before| before.or_later(read)));
+        self.with_offset(micros)
+    }
+
+    /// The time of the store, if its clock was read a moment ago.
+    pub(super) fn time_told(&self) -> Option<Timestamp> {
+        let reading = (*self.reading.lock()).filter(|reading| reading.is_new())?;
+        Some(self.with_offset(reading.told()))
+    }
+
+    fn with_offset(&self, micros: i64) -> Timestamp {
         Timestamp::from_micros(micros.saturating_add(self.clock.offset_micros()))
     }
 
@@ -282,4 +335,35 @@ pub(super) fn int(count: u64) -> i64 {
 /// A count as the product knows it.
 pub(super) fn count(int: i64) -> u64 {
     u64::try_from(int).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reading(micros: i64, since: Duration) -> Reading {
+        Reading { micros, heard: Instant::now().checked_sub(since).unwrap() }
+    }
+
+    #[test]
+    fn the_time_goes_on_from_a_reading() {
+        let told = reading(5_000_000, Duration::from_millis(200)).told();
+        assert!((5_200_000..5_900_000).contains(&told), "{told}");
+    }
+
+    #[test]
+    fn an_answer_that_was_long_on_its_way_does_not_set_the_time_back() {
+        let before = reading(5_000_000, Duration::from_millis(200));
+        let late = reading(5_100_000, Duration::ZERO);
+        assert_eq!(before.or_later(late).micros, 5_000_000);
+        let prompt = reading(8_000_000, Duration::ZERO);
+        assert_eq!(before.or_later(prompt).micros, 8_000_000);
+    }
+
+    #[test]
+    fn an_old_reading_gives_way_to_any() {
+        let old = reading(9_000_000, READING_KEPT);
+        assert!(!old.is_new());
+        assert_eq!(old.or_later(reading(5_000_000, Duration::ZERO)).micros, 5_000_000);
+    }
 }

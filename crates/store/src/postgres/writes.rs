@@ -1,5 +1,7 @@
 //! Statements that write many rows at once, and the pipeline that sends them without waiting in between.
 
+use std::borrow::Cow;
+
 use deadpool_postgres::Object;
 use futures_util::future::{join, join_all};
 use postgres_types::ToSql;
@@ -16,11 +18,17 @@ use super::tx::{Param, int};
 /// Statements sent without waiting; beyond it the driver no longer promises their order.
 const PIPELINE_MAX: usize = 24;
 
-/// Statements of one transaction, in order.
+/// Statements of one transaction.
 #[derive(Default)]
 pub(super) struct Writes<'a> {
-    list: Vec<(&'static str, Vec<Cell<'a>>)>,
+    /// None of them reads or writes a row that another one writes: they are sent as one.
+    at_once: Vec<Written<'a>>,
+    /// What comes after them, in order.
+    then: Vec<Written<'a>>,
 }
+
+/// A statement and its parameters.
+pub(super) type Written<'a> = (&'static str, Vec<Cell<'a>>);
 
 /// A parameter, lent or given.
 pub(super) enum Cell<'a> {
@@ -33,6 +41,19 @@ macro_rules! cells {
     ($($value:expr),+ $(,)?) => { vec![$($crate::postgres::writes::Cell::Given(Box::new($value))),+] };
 }
 pub(super) use cells;
+
+/// The tenant, and an array for each column of its rows.
+macro_rules! columns {
+    ($tk:expr, $rows:expr, $row:ident => $($value:expr),+ $(,)?) => {
+        vec![
+            $crate::postgres::writes::Cell::Given(Box::new($tk)),
+            $($crate::postgres::writes::Cell::Given(Box::new(
+                $rows.iter().map(|$row| $value).collect::<Vec<_>>(),
+            ))),+
+        ]
+    };
+}
+pub(super) use columns;
 
 fn params<'s>(cells: &'s [Cell<'_>]) -> Vec<Param<'s>> {
     cells
@@ -65,30 +86,40 @@ impl From<tokio_postgres::Error> for Broken {
 }
 
 impl<'a> Writes<'a> {
-    pub(super) fn add(&mut self, sql: &'static str, params: impl Into<Vec<Param<'a>>>) {
-        self.list.push((sql, params.into().into_iter().map(Cell::Lent).collect()));
+    /// Rows of a table that nothing else here touches.
+    pub(super) fn at_once(&mut self, (sql, cells): Written<'a>) {
+        self.at_once.push((sql, cells));
     }
 
+    /// The same with parameters that are kept elsewhere.
+    pub(super) fn lend(&mut self, sql: &'static str, params: impl Into<Vec<Param<'a>>>) {
+        self.at_once((sql, params.into().into_iter().map(Cell::Lent).collect()));
+    }
+
+    /// What comes after all of them.
     pub(super) fn give(&mut self, sql: &'static str, cells: Vec<Cell<'a>>) {
-        self.list.push((sql, cells));
+        self.then.push((sql, cells));
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.list.is_empty()
+        self.at_once.is_empty() && self.then.is_empty()
     }
 
     /// Sends everything and waits for all answers.
     pub(super) async fn run(self, client: &Object) -> Result<()> {
-        for portion in self.list.chunks(PIPELINE_MAX) {
+        for portion in self.in_order().chunks(PIPELINE_MAX) {
             send(client, portion).await?;
         }
         Ok(())
     }
 
     /// Sends everything with the commit behind it, as a rule in one round trip.
-    pub(super) async fn run_and_commit(mut self, client: &Object) -> Result<(), Broken> {
-        let rest = self.list.split_off(self.list.len().saturating_sub(PIPELINE_MAX));
-        self.run(client).await?;
+    pub(super) async fn run_and_commit(self, client: &Object) -> Result<(), Broken> {
+        let mut list = self.in_order();
+        let rest = list.split_off(list.len().saturating_sub(PIPELINE_MAX));
+        for portion in list.chunks(PIPELINE_MAX) {
+            send(client, portion).await?;
+        }
         let statements = prepare(client, &rest).await?;
         let params: Vec<_> = rest.iter().map(|(_, cells)| params(cells)).collect();
         let sent =
@@ -103,9 +134,50 @@ impl<'a> Writes<'a> {
         }
         ended.map_err(|error| Broken { fault: error.into(), certain: false })
     }
+
+    fn in_order(self) -> Vec<(Cow<'static, str>, Vec<Cell<'a>>)> {
+        let then = self.then.into_iter().map(|(sql, cells)| (Cow::Borrowed(sql), cells));
+        as_one(self.at_once).into_iter().chain(then).collect()
+    }
 }
 
-async fn prepare(client: &Object, list: &[(&'static str, Vec<Cell<'_>>)]) -> Result<Vec<Statement>> {
+/// Statements as one that does all of them: every answer of the server is a message, and somebody who wakes up.
+fn as_one(mut list: Vec<Written<'_>>) -> Option<(Cow<'static, str>, Vec<Cell<'_>>)> {
+    let (last, mut cells) = list.pop()?;
+    if list.is_empty() {
+        return Some((last.into(), cells));
+    }
+    let mut sql = String::new();
+    let mut all = Vec::new();
+    for (nth, (one, mut cells)) in list.into_iter().enumerate() {
+        sql.push_str(if nth == 0 { "WITH w" } else { "), w" });
+        sql.push_str(&nth.to_string());
+        sql.push_str(" AS (");
+        push_shifted(&mut sql, one, all.len());
+        all.append(&mut cells);
+    }
+    sql.push_str(") ");
+    push_shifted(&mut sql, last, all.len());
+    all.append(&mut cells);
+    Some((sql.into(), all))
+}
+
+/// Adds a statement whose parameters come after so many others.
+fn push_shifted(sql: &mut String, one: &str, by: usize) {
+    for (nth, piece) in one.split('$').enumerate() {
+        if nth == 0 {
+            sql.push_str(piece);
+            continue;
+        }
+        let digits = piece.bytes().take_while(u8::is_ascii_digit).count();
+        let (number, rest) = piece.split_at(digits);
+        sql.push('$');
+        sql.push_str(&(number.parse::<usize>().unwrap_or(0) + by).to_string());
+        sql.push_str(rest);
+    }
+}
+
+async fn prepare(client: &Object, list: &[(Cow<'static, str>, Vec<Cell<'_>>)]) -> Result<Vec<Statement>> {
     let mut statements = Vec::with_capacity(list.len());
     for (sql, _) in list {
         statements.push(client.prepare_cached(sql).await?);
@@ -113,7 +185,7 @@ async fn prepare(client: &Object, list: &[(&'static str, Vec<Cell<'_>>)]) -> Res
     Ok(statements)
 }
 
-async fn send(client: &Object, list: &[(&'static str, Vec<Cell<'_>>)]) -> Result<()> {
+async fn send(client: &Object, list: &[(Cow<'static, str>, Vec<Cell<'_>>)]) -> Result<()> {
     let statements = prepare(client, list).await?;
     let params: Vec<_> = list.iter().map(|(_, cells)| params(cells)).collect();
     let sent = params.iter().zip(&statements).map(|(params, statement)| client.execute(statement, params));
@@ -171,7 +243,7 @@ impl<'a> EventRows<'a> {
 
     pub(super) fn write<'w>(&'w self, writes: &mut Writes<'w>) {
         if !self.tk.is_empty() {
-            writes.add(
+            writes.lend(
                 "INSERT INTO events (tk, log, seq, type, content, metadata, subthread_id, external_id, turn, author, at)
                  SELECT unnest($1::integer[]), unnest($2::bigint[]), unnest($3::bigint[]), unnest($4::text[]),
                      unnest($5::text[]), unnest($6::text[]), unnest($7::text[]), unnest($8::text[]),
@@ -183,7 +255,7 @@ impl<'a> EventRows<'a> {
             );
         }
         if !self.ids.tk.is_empty() {
-            writes.add(
+            writes.lend(
                 "INSERT INTO external_ids (tk, log, external_id, seq)
                  SELECT * FROM unnest($1::integer[], $2::bigint[], $3::text[], $4::bigint[])",
                 [&self.ids.tk as Param<'w>, &self.ids.log, &self.ids.id, &self.ids.seq],
@@ -237,7 +309,7 @@ impl<'a> CounterRows<'a> {
         if self.tk.is_empty() {
             return;
         }
-        writes.add(
+        writes.lend(
             "UPDATE session_heads h SET last_sequence = u.last_sequence, last_at = u.last_at,
                  active_minute = u.active_minute, message_count = u.message_count, turn_count = u.turn_count,
                  turn_sequence = u.turn_sequence, turn_answered = u.turn_answered, described = u.described,
@@ -258,7 +330,7 @@ impl<'a> CounterRows<'a> {
         }
         let mut params = self.params();
         params.push(&self.preview);
-        writes.add(
+        writes.lend(
             "UPDATE session_heads h SET last_sequence = u.last_sequence, last_at = u.last_at,
                  active_minute = u.active_minute, message_count = u.message_count, turn_count = u.turn_count,
                  turn_sequence = u.turn_sequence, turn_answered = u.turn_answered, described = u.described,
@@ -314,7 +386,7 @@ impl<'a> StateRows<'a> {
         if self.tk.is_empty() {
             return;
         }
-        writes.add(
+        writes.lend(
             "UPDATE session_heads h SET holder = u.holder, status = u.status, inactive = u.inactive, version = u.version,
                  claim_worker = u.claim_worker, claim_credential = u.claim_credential, lease_until = u.lease_until,
                  epoch = u.epoch, attempts = u.attempts, stop_requested = u.stop_requested,
@@ -322,13 +394,16 @@ impl<'a> StateRows<'a> {
                  message_count = u.message_count, turn_count = u.turn_count, turn_sequence = u.turn_sequence,
                  turn_answered = u.turn_answered, described = u.described, deadline_at = u.deadline_at,
                  preview = u.preview
-             FROM unnest($1::integer[], $2::bigint[], $3::text[], $4::text[], $5::boolean[], $6::bigint[], $7::text[],
-                 $8::text[], $9::bigint[], $10::bigint[], $11::integer[], $12::boolean[], $13::bigint[], $14::bigint[],
-                 $15::bigint[], $16::bigint[], $17::bigint[], $18::bigint[], $19::boolean[], $20::boolean[],
-                 $21::bigint[], $22::text[])
-                 AS u (tk, sk, holder, status, inactive, version, claim_worker, claim_credential, lease_until, epoch,
-                       attempts, stop_requested, last_sequence, last_at, active_minute, message_count, turn_count,
-                       turn_sequence, turn_answered, described, deadline_at, preview)
+             FROM (SELECT unnest($1::integer[]) AS tk, unnest($2::bigint[]) AS sk, unnest($3::text[]) AS holder,
+                 unnest($4::text[]) AS status, unnest($5::boolean[]) AS inactive, unnest($6::bigint[]) AS version,
+                 unnest($7::text[]) AS claim_worker, unnest($8::text[]) AS claim_credential,
+                 unnest($9::bigint[]) AS lease_until, unnest($10::bigint[]) AS epoch, unnest($11::integer[]) AS attempts,
+                 unnest($12::boolean[]) AS stop_requested, unnest($13::bigint[]) AS last_sequence,
+                 unnest($14::bigint[]) AS last_at, unnest($15::bigint[]) AS active_minute,
+                 unnest($16::bigint[]) AS message_count, unnest($17::bigint[]) AS turn_count,
+                 unnest($18::bigint[]) AS turn_sequence, unnest($19::boolean[]) AS turn_answered,
+                 unnest($20::boolean[]) AS described, unnest($21::bigint[]) AS deadline_at,
+                 unnest($22::text[]) AS preview) u
              WHERE h.tk = u.tk AND h.sk = u.sk",
             [
                 &self.tk as Param<'w>, &self.sk, &self.holder, &self.status, &self.inactive, &self.version,
@@ -399,7 +474,7 @@ impl<'a> TakenRows<'a> {
         if self.sk.is_empty() {
             return;
         }
-        writes.add(
+        writes.lend(
             "UPDATE session_heads h SET status = u.status, claim_worker = u.worker, claim_credential = u.credential,
                  lease_until = u.lease_until, deadline_at = NULL, version = u.version, epoch = u.epoch,
                  attempts = u.attempts, last_sequence = u.last_sequence, last_at = u.last_at,
@@ -438,9 +513,9 @@ impl<'a> FallbackRows<'a> {
         if self.tk.is_empty() {
             return;
         }
-        writes.add(
+        writes.lend(
             "UPDATE sessions s SET description = u.text, description_source = 'fallback'
-             FROM unnest($1::integer[], $2::bigint[], $3::text[]) AS u (tk, sk, text)
+             FROM (SELECT unnest($1::integer[]) AS tk, unnest($2::bigint[]) AS sk, unnest($3::text[]) AS text) u
              WHERE s.tk = u.tk AND s.sk = u.sk",
             [&self.tk as Param<'w>, &self.sk, &self.text],
         );
@@ -493,7 +568,7 @@ impl KeyRows {
             return;
         }
         // A key that is there already belongs to a session that is gone, or it would have been answered.
-        writes.add(
+        writes.lend(
             "INSERT INTO idempotency AS i (tk, scope, sk, body, first, last, sequences, claims, note, at)
              SELECT tk, scope, sk, body, first, last, sequences::bigint[], claims::bigint[], note, at
              FROM unnest($1::integer[], $2::bytea[], $3::bigint[], $4::bytea[], $5::bigint[], $6::bigint[], $7::text[],
@@ -513,4 +588,31 @@ impl KeyRows {
 fn array(numbers: impl Iterator<Item = i64>) -> String {
     let list: Vec<String> = numbers.map(|number| number.to_string()).collect();
     format!("{{{}}}", list.join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statements_that_are_sent_as_one_keep_their_parameters_apart() {
+        let mut writes = Writes::default();
+        writes.give("UPDATE a SET f = $1", cells![4]);
+        writes.at_once(("INSERT INTO a SELECT $1, unnest($2::text[])", cells![1, vec!["x"]]));
+        writes.at_once(("UPDATE b SET c = $2 WHERE d = $1", cells![2, 3]));
+        writes.at_once(("DELETE FROM e", vec![]));
+        let list = writes.in_order();
+        let texts: Vec<(&str, usize)> = list.iter().map(|(sql, cells)| (&**sql, cells.len())).collect();
+        let one = "WITH w0 AS (INSERT INTO a SELECT $1, unnest($2::text[])), w1 AS (UPDATE b SET c = $4 WHERE d = $3) \
+                   DELETE FROM e";
+        assert_eq!(texts, [(one, 4), ("UPDATE a SET f = $1", 1)]);
+    }
+
+    #[test]
+    fn a_single_statement_is_sent_as_it_is() {
+        let mut writes = Writes::default();
+        writes.at_once(("DELETE FROM a WHERE b = $1", cells![1]));
+        assert_eq!(writes.in_order()[0].0, "DELETE FROM a WHERE b = $1");
+        assert!(Writes::default().in_order().is_empty());
+    }
 }
