@@ -348,6 +348,10 @@ impl Engine {
     ) -> Result<Page<Answer, u64>> {
         super::sessions::check_limit(limit)?;
         let view: Defined<View> = self.definition(actor, id).await?;
+        if view.value.session_id.is_none() {
+            // Nobody could answer it yet.
+            return Ok(Page { items: Vec::new(), next: None });
+        }
         let session = self.session_of(&actor.tenant, &view).await?;
         access::check(actor, Verb::Read, &session)?;
         let types = vec![answer::SUBMIT.to_owned()];

@@ -456,6 +456,8 @@ async fn a_view_closes_with_its_session_and_goes_with_it(world: &World) {
     }
     let draft = world.engine.define(&world.owner(), Some("draft"), form(Gate::Member), None).await.unwrap();
     assert_eq!(submit(world, &world.owner(), &draft.id, "x").await.unwrap_err().code(), "view_closed");
+    let answers = world.engine.answers(&world.owner(), &draft.id, 0, 10).await.unwrap();
+    assert!(answers.items.is_empty() && answers.next.is_none(), "what was never published has no answers");
 }
 
 async fn views_of_one_tenant_are_nothing_in_another(world: &World) {
@@ -482,6 +484,7 @@ async fn members_keep_what_they_made_and_answer_the_rest(world: &World) {
     assert_eq!(made.unwrap_err().code(), "denied");
     world.engine.define(&world.owner(), Some("draft"), form(Gate::Member), None).await.unwrap();
     assert_eq!(world.engine.view(&ada, "draft", None).await.unwrap_err().code(), "not_found");
+    assert_eq!(world.engine.answers(&ada, "draft", 0, 10).await.unwrap_err().code(), "not_found");
 }
 
 async fn talk_publishes_nothing(world: &World) {
