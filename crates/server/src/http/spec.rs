@@ -76,7 +76,21 @@ struct Met<'a> {
 
 impl Met<'_> {
     fn is_open(&self) -> bool {
-        !self.path.starts_with("/api/") && !self.path.starts_with("/views/") && self.path != "/metrics"
+        !self.path.starts_with("/api/") && !self.is_page() && self.path != "/metrics"
+    }
+
+    /// People look at it, so refusals are pages too.
+    fn is_page(&self) -> bool {
+        self.path.starts_with("/views/")
+    }
+
+    fn refusal(&self) -> (&'static str, Content) {
+        if self.is_page() {
+            let page = ObjectBuilder::new().schema_type(Type::String).build();
+            ("text/html; charset=utf-8", Content::new(Some(page)))
+        } else {
+            ("application/json", Content::new(Some(Ref::from_schema_name(Envelope::name()))))
+        }
     }
 }
 
@@ -232,9 +246,8 @@ fn describe(path: &str, method: &HttpMethod, operation: &mut Operation) {
     let met = Met { path, writes: *method != HttpMethod::Get, has_body: operation.request_body.is_some() };
     for shared in SHARED.iter().filter(|shared| (shared.met_by)(&met)) {
         let response = operation.responses.responses.entry(shared.status.to_string());
-        let mut built = ResponseBuilder::new()
-            .description(shared.description)
-            .content("application/json", Content::new(Some(Ref::from_schema_name(Envelope::name()))));
+        let (form, content) = met.refusal();
+        let mut built = ResponseBuilder::new().description(shared.description).content(form, content);
         if let Some((name, about)) = shared.header {
             let text = ObjectBuilder::new().schema_type(Type::String);
             built =
