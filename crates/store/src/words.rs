@@ -13,14 +13,18 @@ pub(crate) fn words_of(text: &str) -> String {
     let mut words = Words { out: String::with_capacity(text.len() + 1), length: 0 };
     let mut left = text;
     while !left.is_empty() {
-        let plain = left.bytes().position(|byte| !byte.is_ascii_alphanumeric()).unwrap_or(left.len());
-        words.push_plain(&left[..plain]);
-        left = &left[plain..];
-        let mut chars = left.chars();
-        match chars.next() {
-            Some(c) if c.is_ascii() => words.end(),
-            Some(c) => words.push_folded(c),
-            None => {}
+        let plain = left.bytes().position(|byte| !byte.is_ascii()).unwrap_or(left.len());
+        let (ascii, rest) = left.split_at(plain);
+        for byte in ascii.bytes() {
+            if byte.is_ascii_alphanumeric() {
+                words.push(char::from(byte.to_ascii_lowercase()));
+            } else {
+                words.end();
+            }
+        }
+        let mut chars = rest.chars();
+        if let Some(c) = chars.next() {
+            words.push_folded(c);
         }
         left = chars.as_str();
     }
@@ -35,20 +39,12 @@ struct Words {
 }
 
 impl Words {
+    #[inline]
     fn push(&mut self, c: char) {
         if self.length < WORD_CHARS_MAX {
             self.out.push(c);
         }
         self.length += 1;
-    }
-
-    /// A run of letters and digits of which each is one byte.
-    fn push_plain(&mut self, run: &str) {
-        let room = WORD_CHARS_MAX.saturating_sub(self.length).min(run.len());
-        let start = self.out.len();
-        self.out.push_str(&run[..room]);
-        self.out[start..].make_ascii_lowercase();
-        self.length += run.len();
     }
 
     fn end(&mut self) {
