@@ -4,6 +4,8 @@
 //! fold of all changes is the state, so any state of the past can be read and the kept one can be proven. What
 //! was said (`history`, `transcript`) is the log itself and is kept nowhere else.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -48,10 +50,11 @@ fn reducer(field: &str) -> Option<Reducer> {
     FIELDS.iter().find(|(name, _)| *name == field).map(|(_, reducer)| *reducer)
 }
 
-/// The fields that are not the log itself, or a change of them.
+/// The fields that are not the log itself, or a change of them. Shared, because a turn hands them on several times and
+/// changes them once.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Fields(Map<String, Value>);
+pub struct Fields(Arc<Map<String, Value>>);
 
 impl Fields {
     pub fn get(&self, field: &str) -> Option<&Value> {
@@ -70,10 +73,11 @@ impl Fields {
     /// Says something in a change. A later word on the same merged field adds to an earlier one.
     #[must_use]
     pub fn with(mut self, field: &'static str, value: Value) -> Self {
-        match (reducer(field), self.0.get_mut(field), value) {
+        let fields = Arc::make_mut(&mut self.0);
+        match (reducer(field), fields.get_mut(field), value) {
             (Some(Reducer::Merge), Some(Value::Object(kept)), Value::Object(more)) => kept.extend(more),
             (_, _, value) => {
-                self.0.insert(field.to_owned(), value);
+                fields.insert(field.to_owned(), value);
             }
         }
         self
@@ -81,14 +85,14 @@ impl Fields {
 
     /// Refuses a change that names what is no field, belongs to the log, or is too large to stand in it.
     pub fn check(&self) -> Result<()> {
-        for (field, value) in &self.0 {
+        for (field, value) in &*self.0 {
             match reducer(field) {
                 Some(Reducer::Merge) if value.is_object() || value.is_null() => {}
                 Some(Reducer::Overwrite) => {}
                 _ => return Err(Error::internal(format!("`{field}` cannot be changed like this"))),
             }
         }
-        let bytes = serde_json::to_vec(&self.0).map_err(Error::internal)?.len();
+        let bytes = serde_json::to_vec(&*self.0).map_err(Error::internal)?.len();
         if bytes > limits::TURN_DELTA_BYTES_MAX {
             return Err(Error::TooLarge { what: "change of state", limit: limits::TURN_DELTA_BYTES_MAX });
         }
@@ -97,16 +101,17 @@ impl Fields {
 
     /// Takes the change of one turn.
     pub fn apply(&mut self, change: &Self) {
-        self.0.retain(|field, _| reducer(field) != Some(Reducer::Overwrite));
+        Arc::make_mut(&mut self.0).retain(|field, _| reducer(field) != Some(Reducer::Overwrite));
         self.touch(change);
     }
 
     /// Takes a change that is no turn's: what describes the last turn stays.
     pub fn touch(&mut self, change: &Self) {
-        for (field, value) in &change.0 {
+        let fields = Arc::make_mut(&mut self.0);
+        for (field, value) in &*change.0 {
             match (reducer(field), value) {
                 (Some(Reducer::Merge), Value::Object(more)) => {
-                    let kept = self.0.entry(field.clone()).or_insert_with(|| Value::Object(Map::new()));
+                    let kept = fields.entry(field.clone()).or_insert_with(|| Value::Object(Map::new()));
                     if let Value::Object(kept) = kept {
                         for (key, value) in more {
                             match value {
@@ -115,13 +120,13 @@ impl Fields {
                             }
                         }
                         if kept.is_empty() {
-                            self.0.remove(field);
+                            fields.remove(field);
                         }
                     }
                 }
                 (Some(Reducer::Append), _) | (None, _) => {}
-                (_, Value::Null) => drop(self.0.remove(field)),
-                (_, value) => drop(self.0.insert(field.clone(), value.clone())),
+                (_, Value::Null) => drop(fields.remove(field)),
+                (_, value) => drop(fields.insert(field.clone(), value.clone())),
             }
         }
     }
