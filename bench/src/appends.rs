@@ -12,7 +12,7 @@ use sederunt_core::store::IdemKey;
 use tokio::task::JoinSet;
 
 use crate::bench::Bench;
-use crate::load::{self, Drive, Driven};
+use crate::load::{self, Drive, Driven, Target};
 use crate::payload::SESSIONS;
 use crate::peer::Peer;
 use crate::raw::redis::Redis;
@@ -122,7 +122,7 @@ pub fn one_session(bench: &Bench) -> Result<Vec<Row>> {
         [&mut || spread_out(bench, WRITERS, 1, count), &mut || {
             let subject = Subject::on_disk(bench)?.with_sessions()?;
             let node = subject.serve()?;
-            let driven = drive(bench, &node, WRITERS, 1, count, |_| 0)?;
+            let driven = drive(bench, &node.target, WRITERS, 1, count, |_| 0)?;
             node.check_stored(driven.answered)?;
             refused += driven.refused;
             let mut driven = driven;
@@ -155,16 +155,16 @@ pub fn spread_out_on(
     count: u64,
 ) -> Result<Sample> {
     let before = node.listening.usage()?.cpu_s;
-    let driven = drive(bench, node, connections, batch, count, |nth| nth as usize % SESSIONS)?;
+    let driven = drive(bench, &node.target, connections, batch, count, |nth| nth as usize % SESSIONS)?;
     let cpu_us = (node.listening.usage()?.cpu_s - before) * 1e6 / driven.answered.max(1) as f64;
     eprintln!("  the server spent {cpu_us:.0} µs of processor time a request");
     node.check_stored(driven.answered * batch as u64)?;
     driven.sample(batch as u64)
 }
 
-fn drive(
+pub fn drive(
     bench: &Bench,
-    node: &Node,
+    target: &Target,
     connections: usize,
     batch: usize,
     count: u64,
@@ -172,12 +172,12 @@ fn drive(
 ) -> Result<Driven> {
     let paths: Vec<String> =
         (0..SESSIONS).map(|nth| format!("/api/sessions/{}/events", subject::name(nth))).collect();
-    let (target, payloads) = (node.target.clone(), bench.payloads.clone());
+    let (requests, payloads) = (target.clone(), bench.payloads.clone());
     let shape = Drive { connections, count, cap: bench.cap, expect: 201 };
-    load::drive(&node.target, shape, move |nth, request| {
+    load::drive(target, shape, move |nth, request| {
         let mut body = Vec::with_capacity(batch * 400);
         payloads.body(nth, batch, &mut body);
-        target.post(&paths[session_of(nth)], &body, request);
+        requests.post(&paths[session_of(nth)], &body, request);
     })
 }
 

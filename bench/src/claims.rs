@@ -23,14 +23,18 @@ pub fn on_sqlite(bench: &Bench) -> Result<Vec<Row>> {
     let (pending, count) = sizes(bench);
     let queue = raw::sqlite::Queue::prepare(&bench.dir, pending, Taking::Rows)?;
     let log = raw::sqlite::Queue::prepare(&bench.dir, pending, Taking::RowsAndEvents)?;
+    let lists = raw::sqlite::Queue::prepare(&bench.dir, pending, Taking::RowsEventsAndLists)?;
     let subject = lists::many(bench, Subject::on_disk(bench)?)?;
-    let [raw, told, ours] = interleave(
+    let [raw, told, listed, ours] = interleave(
         bench.rounds,
-        [&mut || queue.claim(WORKERS, count, EACH), &mut || log.claim(WORKERS, count, EACH), &mut || {
-            subject.with_engine(async |engine| claim(engine, count).await)
-        }],
+        [
+            &mut || queue.claim(WORKERS, count, EACH),
+            &mut || log.claim(WORKERS, count, EACH),
+            &mut || lists.claim(WORKERS, count, EACH),
+            &mut || subject.with_engine(async |engine| claim(engine, count).await),
+        ],
     )?;
-    let mut rows = beside("SQLite", pending, raw, told, ours);
+    let mut rows = beside("SQLite", pending, [raw, told, listed], ours);
     rows.extend(lists::measure(bench, &subject, "SQLite")?);
     Ok(rows)
 }
@@ -39,14 +43,18 @@ pub fn on_postgres(bench: &Bench) -> Result<Vec<Row>> {
     let (pending, count) = sizes(bench);
     let queue = raw::postgres::Queue::prepare(bench.postgres()?, pending, Taking::Rows)?;
     let log = raw::postgres::Queue::prepare(bench.postgres()?, pending, Taking::RowsAndEvents)?;
+    let lists = raw::postgres::Queue::prepare(bench.postgres()?, pending, Taking::RowsEventsAndLists)?;
     let subject = lists::many(bench, Subject::on_postgres(bench)?)?;
-    let [raw, told, ours] = interleave(
+    let [raw, told, listed, ours] = interleave(
         bench.rounds,
-        [&mut || queue.claim(WORKERS, count, EACH), &mut || log.claim(WORKERS, count, EACH), &mut || {
-            subject.with_engine(async |engine| claim(engine, count).await)
-        }],
+        [
+            &mut || queue.claim(WORKERS, count, EACH),
+            &mut || log.claim(WORKERS, count, EACH),
+            &mut || lists.claim(WORKERS, count, EACH),
+            &mut || subject.with_engine(async |engine| claim(engine, count).await),
+        ],
     )?;
-    let mut rows = beside("PostgreSQL", pending, raw, told, ours);
+    let mut rows = beside("PostgreSQL", pending, [raw, told, listed], ours);
     rows.extend(lists::measure(bench, &subject, "PostgreSQL")?);
     Ok(rows)
 }
@@ -57,18 +65,25 @@ fn sizes(bench: &Bench) -> (u64, u64) {
     (pending, pending / 5)
 }
 
-/// One row for the statement alone, and one for the statement with the log.
-fn beside(store: &str, pending: u64, raw: Sample, told: Sample, ours: Sample) -> Vec<Row> {
+/// One row for the statement alone, one for the statement with the log, and one for the statement with the log and the
+/// lists, which no bar is set to.
+fn beside(store: &str, pending: u64, [raw, told, listed]: [Sample; 3], ours: Sample) -> Vec<Row> {
     let measure = format!("{store}: claims, {pending} pending, 8 workers, 32 at a time");
     let row = |bare: &str, theirs: Sample| {
         Row::at_least(format!("{measure} / {bare}"), ours.per_s, theirs.per_s, "sessions", 0.6)
     };
-    vec![row("bare statement", raw), row("bare statement and its events", told)]
+    let lists = format!("{measure} / bare statement, its events and lists");
+    vec![
+        row("bare statement", raw),
+        row("bare statement and its events", told),
+        Row::beside(lists, ours.per_s, listed.per_s, "sessions", "–"),
+    ]
 }
 
 /// Takes `count` sessions. The workers have taken some before the clock starts, as the bare ones have connected and
-/// prepared their statements by then.
+/// prepared their statements by then; and the index has looked at what was active before this start.
 async fn claim(engine: &Engine, count: u64) -> Result<Sample> {
+    engine.store().index_now().await?;
     work(engine, (WORKERS * EACH) as u64).await?;
     let start = Instant::now();
     let taken = work(engine, count).await?;

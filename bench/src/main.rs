@@ -87,6 +87,9 @@ enum Part {
     /// A bare fan-out server
     #[command(hide = true)]
     BareFanout,
+    /// Bare batches behind a bare route
+    #[command(hide = true)]
+    BareRoute { database: String },
     /// The product's server, where its binary was not built
     #[command(hide = true)]
     Serve {
@@ -113,6 +116,7 @@ fn main() -> Result<()> {
     match arguments.part {
         None => measure(arguments.quick, &arguments.only),
         Some(Part::BareFanout) => raw::fanout::serve(),
+        Some(Part::BareRoute { database }) => raw::route::serve(&database),
         Some(Part::Serve { listen, store, .. }) => serve::serve(listen, &store),
         Some(Part::ProbeAppend { store, session, count }) => {
             flat::run(flat::Probe::Append, &store, &session, count)

@@ -3,6 +3,7 @@
 pub mod fanout;
 pub mod postgres;
 pub mod redis;
+pub mod route;
 pub mod sqlite;
 pub mod work;
 
@@ -13,7 +14,24 @@ pub enum Taking {
     Rows,
     /// The row, and in the same commit the two events that the product writes of a claim, in its layout.
     RowsAndEvents,
+    /// The same, and the row stands in the product's lists: by state, by task, by agent, by deadline.
+    RowsEventsAndLists,
 }
+
+/// What the row has to have for that, and the lists, for both databases. It is of a hundred tasks and five agents, as the
+/// product's sessions are.
+const LISTS: &str = "
+    ALTER TABLE session_heads ADD COLUMN task TEXT;
+    ALTER TABLE session_heads ADD COLUMN agent TEXT;
+    ALTER TABLE session_heads ADD COLUMN active_minute BIGINT;
+    ALTER TABLE session_heads ADD COLUMN deadline_at BIGINT;
+    UPDATE session_heads SET task = 'task-' || sk % 100, agent = 'agent-' || sk % 5, active_minute = 29000000,
+        deadline_at = sk;
+    CREATE INDEX by_state ON session_heads (status, active_minute, sk);
+    CREATE INDEX by_work ON session_heads (task, status, active_minute, sk);
+    CREATE INDEX pending_by_agent ON session_heads (agent, priority DESC, sk) WHERE status = 1;
+    CREATE INDEX running ON session_heads (agent) WHERE status = 2;
+    CREATE INDEX deadlines ON session_heads (deadline_at) WHERE deadline_at IS NOT NULL;";
 
 /// The second of the two events says the same every time.
 const STATUS_CHANGE: &str = r#"{"from":"pending","to":"running"}"#;

@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio_postgres::{Client, NoTls};
 
-use super::{STATUS_CHANGE, Taking};
+use super::{LISTS, STATUS_CHANGE, Taking};
 use crate::payload::{Payloads, SESSIONS};
 use crate::rounds::{Latencies, Sample};
 
@@ -115,15 +115,8 @@ pub enum How {
     Singles,
 }
 
-/// Appends `count` events with this many producers to a fresh database.
-pub fn append(
-    admin: &str,
-    payloads: &Arc<Payloads>,
-    how: How,
-    producers: usize,
-    count: u64,
-    cap: Duration,
-) -> Result<Sample> {
+/// A database with the two tables and a head for every session.
+pub fn fresh(admin: &str) -> Result<Database> {
     let database = Database::create(admin)?;
     run(
         &database.url,
@@ -133,16 +126,69 @@ pub fn append(
         ),
     )?;
     run(&database.url, "VACUUM ANALYZE session_heads")?;
+    Ok(database)
+}
+
+/// Appends `count` events with this many producers to a fresh database.
+pub fn append(
+    admin: &str,
+    payloads: &Arc<Payloads>,
+    how: How,
+    producers: usize,
+    count: u64,
+    cap: Duration,
+) -> Result<Sample> {
+    let database = fresh(admin)?;
     runtime()?.block_on(async {
         let (done, took, mut latencies) = match how {
             How::Batches => append_batches(&database.url, payloads, producers, count, cap).await?,
             How::Singles => append_singles(&database.url, payloads, producers, count, cap).await?,
         };
-        let client = connect(&database.url).await?;
-        let stored: i64 = client.query_one("SELECT count(*) FROM events", &[]).await?.get(0);
-        ensure!(stored as u64 == done, "{stored} events stored, {done} acknowledged");
+        check_stored(&database.url, done).await?;
         Ok(Sample::new(done, took, &mut latencies))
     })
+}
+
+pub async fn check_stored(url: &str, done: u64) -> Result<()> {
+    let stored: i64 = connect(url).await?.query_one("SELECT count(*) FROM events", &[]).await?.get(0);
+    ensure!(stored as u64 == done, "{stored} events stored, {done} acknowledged");
+    Ok(())
+}
+
+/// Four writers, sharded by session, each with a connection of its own.
+pub(super) struct Batches {
+    lanes: Vec<mpsc::UnboundedSender<Job>>,
+    writers: JoinSet<Result<()>>,
+}
+
+impl Batches {
+    pub(super) async fn open(url: &str) -> Result<Self> {
+        let mut lanes = Vec::with_capacity(LANES);
+        let mut writers = JoinSet::new();
+        for _ in 0..LANES {
+            let client = connect(url).await?;
+            let (jobs, queue) = mpsc::unbounded_channel();
+            writers.spawn(write_batches(client, queue));
+            lanes.push(jobs);
+        }
+        Ok(Self { lanes, writers })
+    }
+
+    /// Returns when it is committed.
+    pub(super) async fn append(&self, session: i64, content: Arc<str>) -> Result<()> {
+        let (done, wait) = oneshot::channel();
+        let lane = &self.lanes[session as usize % LANES];
+        lane.send(Job { session, content, done }).ok().context("a raw lane ended")?;
+        wait.await.context("a raw lane failed")
+    }
+
+    async fn end(mut self) -> Result<()> {
+        self.lanes.clear();
+        while let Some(writer) = self.writers.join_next().await {
+            writer??;
+        }
+        Ok(())
+    }
 }
 
 async fn append_batches(
@@ -152,19 +198,12 @@ async fn append_batches(
     count: u64,
     cap: Duration,
 ) -> Result<(u64, Duration, Latencies)> {
-    let mut lanes = Vec::with_capacity(LANES);
-    let mut writers = JoinSet::new();
-    for _ in 0..LANES {
-        let client = connect(url).await?;
-        let (jobs, queue) = mpsc::unbounded_channel();
-        writers.spawn(write_batches(client, queue));
-        lanes.push(jobs);
-    }
+    let batches = Arc::new(Batches::open(url).await?);
     let tickets = Arc::new(AtomicU64::new(0));
     let start = Instant::now();
     let mut tasks = JoinSet::new();
     for _ in 0..producers {
-        let (lanes, tickets, payloads) = (lanes.clone(), tickets.clone(), payloads.clone());
+        let (batches, tickets, payloads) = (batches.clone(), tickets.clone(), payloads.clone());
         tasks.spawn(async move {
             let mut latencies = Latencies::default();
             while start.elapsed() < cap {
@@ -172,23 +211,16 @@ async fn append_batches(
                 if nth >= count {
                     break;
                 }
-                let session = (nth % SESSIONS as u64) as i64;
-                let (done, wait) = oneshot::channel();
                 let sent = Instant::now();
-                let job = Job { session, content: payloads.nth(nth).clone(), done };
-                lanes[session as usize % LANES].send(job).ok().context("a raw lane ended")?;
-                wait.await.context("a raw lane failed")?;
+                batches.append((nth % SESSIONS as u64) as i64, payloads.nth(nth).clone()).await?;
                 latencies.add(sent.elapsed());
             }
             anyhow::Ok(latencies)
         });
     }
-    drop(lanes);
     let all = joined(tasks).await?;
     let took = start.elapsed();
-    while let Some(writer) = writers.join_next().await {
-        writer??;
-    }
+    Arc::into_inner(batches).context("a producer has not ended")?.end().await?;
     Ok((all.len() as u64, took, all))
 }
 
@@ -295,9 +327,12 @@ impl Queue {
                  INSERT INTO session_heads SELECT n, 1, n % 3, 0, NULL, NULL FROM generate_series(1, {pending}) n;"
             ),
         )?;
-        if taking == Taking::RowsAndEvents {
+        if taking != Taking::Rows {
             let column = "ALTER TABLE session_heads ADD COLUMN last_sequence BIGINT NOT NULL DEFAULT 1";
             run(&database.url, &format!("{EVENTS} {column}"))?;
+        }
+        if taking == Taking::RowsEventsAndLists {
+            run(&database.url, LISTS)?;
         }
         run(&database.url, "VACUUM ANALYZE session_heads")?;
         Ok(Self { database, taking })
@@ -312,6 +347,11 @@ impl Queue {
                 let claim = match self.taking {
                     Taking::Rows => client.prepare(TAKE).await?,
                     Taking::RowsAndEvents => client.prepare(TAKE_AND_TELL).await?,
+                    Taking::RowsEventsAndLists => {
+                        let listed = TAKE_AND_TELL
+                            .replace("lease_until = $2,", "lease_until = $2, deadline_at = NULL,");
+                        client.prepare(&listed).await?
+                    }
                 };
                 clients.push((client, claim));
             }
@@ -327,7 +367,7 @@ impl Queue {
                         let limit = each as i64;
                         let rows = match taking {
                             Taking::Rows => client.query(&claim, &[&"worker", &lease_until, &limit]).await?,
-                            Taking::RowsAndEvents => {
+                            Taking::RowsAndEvents | Taking::RowsEventsAndLists => {
                                 client
                                     .query(&claim, &[&"worker", &lease_until, &limit, &STATUS_CHANGE])
                                     .await?

@@ -12,7 +12,7 @@ use crossbeam_channel::{Receiver, Sender};
 use rusqlite::{Connection, OpenFlags, params};
 use tokio::sync::oneshot;
 
-use super::{STATUS_CHANGE, Taking};
+use super::{LISTS, STATUS_CHANGE, Taking};
 use crate::load::single_threaded;
 use crate::payload::{Payloads, SESSIONS};
 use crate::rounds::{Latencies, Sample};
@@ -275,7 +275,7 @@ impl Queue {
                  worker TEXT, lease_until INTEGER);
              CREATE INDEX pending ON session_heads (priority DESC, sk) WHERE status = 1;",
         )?;
-        if taking == Taking::RowsAndEvents {
+        if taking != Taking::Rows {
             connection.execute_batch(EVENTS)?;
             connection.execute_batch(
                 "ALTER TABLE session_heads ADD COLUMN last_sequence INTEGER NOT NULL DEFAULT 1",
@@ -291,6 +291,9 @@ impl Queue {
                 insert.execute(params![sk, sk % 3])?;
             }
         }
+        if taking == Taking::RowsEventsAndLists {
+            connection.execute_batch(LISTS)?;
+        }
         connection.execute_batch("COMMIT; PRAGMA wal_checkpoint(TRUNCATE)")?;
         Ok(Self { _dir: dir, connection: Mutex::new(connection), taking })
     }
@@ -305,9 +308,9 @@ impl Queue {
                     let connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
                     let rows = match self.taking {
                         Taking::Rows => take(&connection, each)?,
-                        Taking::RowsAndEvents => {
+                        Taking::RowsAndEvents | Taking::RowsEventsAndLists => {
                             connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
-                            let rows = take_and_tell(&connection, each)?;
+                            let rows = take_and_tell(&connection, each, self.taking)?;
                             connection.prepare_cached("COMMIT")?.execute([])?;
                             rows
                         }
@@ -343,14 +346,15 @@ fn take(connection: &Connection, each: usize) -> Result<usize> {
 }
 
 /// The same, and the two events of every claim into the log.
-fn take_and_tell(connection: &Connection, each: usize) -> Result<usize> {
-    let mut claim = connection.prepare_cached(
+fn take_and_tell(connection: &Connection, each: usize, taking: Taking) -> Result<usize> {
+    let listed = if taking == Taking::RowsEventsAndLists { ", deadline_at = NULL" } else { "" };
+    let mut claim = connection.prepare_cached(&format!(
         "UPDATE session_heads SET status = 2, worker = ?1, epoch = epoch + 1, lease_until = ?2,
-             last_sequence = last_sequence + 2
+             last_sequence = last_sequence + 2 {listed}
          WHERE sk IN (SELECT sk FROM session_heads WHERE status = 1
                       ORDER BY priority DESC, sk LIMIT ?3)
-         RETURNING sk, epoch, last_sequence",
-    )?;
+         RETURNING sk, epoch, last_sequence"
+    ))?;
     let mut insert = connection.prepare_cached(
         "INSERT INTO events (k, type, at, turn, author, external_id, subthread, content, metadata)
          VALUES (?1, ?2, ?3, NULL, NULL, NULL, NULL, NULL, ?4)",
