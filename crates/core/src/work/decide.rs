@@ -11,13 +11,13 @@ use crate::approval::decide::Question;
 use crate::approval::gate::{Verdict, evaluate_safety_gate};
 use crate::error::{Error, Result};
 use crate::event::{Appended, Event, EventType, NewEvent, advance};
-use crate::ids::{check_name, check_text};
+use crate::ids::{SessionId, check_name, check_text};
 use crate::json::Json;
 use crate::limits;
 use crate::session::decide::{Step, move_to, status_change};
 use crate::session::row::Claim;
 use crate::session::status::Authority;
-use crate::session::{Session, Status};
+use crate::session::{Head, Session, Status};
 use crate::store::{Record, Update};
 use crate::time::Timestamp;
 use crate::view::Answer;
@@ -47,8 +47,12 @@ impl<'a> HandOut<'a> {
 
     /// A new epoch, a lease, one more attempt, and what the log says of it. Beyond that, a claim moves the last
     /// sequence and its time and nothing else of the row: stores write no more.
-    pub fn take(&mut self, session: &mut Session) -> Result<Taken> {
-        let head = &mut session.head;
+    pub fn take(
+        &mut self,
+        id: &SessionId,
+        head: &mut Head,
+        started_at: &mut Option<Timestamp>,
+    ) -> Result<Taken> {
         head.status = Status::Running;
         head.version += 1;
         head.epoch += 1;
@@ -59,9 +63,9 @@ impl<'a> HandOut<'a> {
             credential: self.order.credential.clone(),
             lease_until: self.now.plus(self.order.lease),
         });
-        session.details.started_at.get_or_insert(self.now);
-        let events = vec![self.claimed(session.head.epoch)?, self.moved.clone()];
-        let (appended, cold) = advance(&session.id, &mut session.head, events, self.now, |_| None);
+        started_at.get_or_insert(self.now);
+        let events = vec![self.claimed(head.epoch)?, self.moved.clone()];
+        let (appended, cold) = advance(id, head, events, self.now, |_| None);
         let events = appended
             .into_iter()
             .filter_map(|slot| match slot {
@@ -428,7 +432,6 @@ fn agent_message(text: &str) -> Result<NewEvent> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::Head;
     use crate::session::decide::tests::session_in;
     use crate::view::Waiting;
 
@@ -466,7 +469,10 @@ mod tests {
                 ..session_in(Status::Pending)
             };
             let mut after = before.clone();
-            let taken = hand_out.take(&mut after).unwrap();
+            let mut take = |session: &mut Session| {
+                hand_out.take(&session.id, &mut session.head, &mut session.details.started_at).unwrap()
+            };
+            let taken = take(&mut after);
             let said: Vec<_> =
                 taken.events.iter().map(|event| event.metadata.as_ref().unwrap().as_str()).collect();
             let claimed = format!(r#"{{"worker":"w\"","epoch":{}}}"#, epoch + 1);
@@ -492,7 +498,7 @@ mod tests {
             assert_eq!(after, expected);
             let first_start = Timestamp::from_micros(5);
             after.details.started_at = Some(first_start);
-            hand_out.take(&mut after).unwrap();
+            take(&mut after);
             assert_eq!(after.details.started_at, Some(first_start));
         }
     }

@@ -114,7 +114,9 @@ async fn hand_out(
         let mut hand_out = HandOut::new(order, now).map_err(Fault::from)?;
         let (of_order, rest) = left.split_at_mut(order.limit.min(left.len()));
         for session in &mut *of_order {
-            logs.push(hand_out.take(&mut session.value).map_err(Fault::from)?.events);
+            let Session { id, head, details, .. } = &mut session.value;
+            let taken = hand_out.take(id, head, &mut details.started_at).map_err(Fault::from)?;
+            logs.push(taken.events);
         }
         taken.push(of_order.len());
         left = rest;

@@ -16,6 +16,7 @@ const STEPS: &[(&str, &str)] = &[
     ("lessons", include_str!("migrations/V4__lessons.sql")),
     ("failures", include_str!("migrations/V5__failures.sql")),
     ("views", include_str!("migrations/V6__views.sql")),
+    ("fewer_pages", include_str!("migrations/V7__fewer_pages.sql")),
 ];
 
 /// The version that this program writes.

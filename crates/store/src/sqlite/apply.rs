@@ -45,7 +45,7 @@ pub(super) fn used<E: From<Error>>(
     tk: i64,
     key: &IdemKey,
 ) -> Result<Option<Used>, Trouble<E>> {
-    match idempotency::find(&mut ledger.hot.find_key, tk, key)? {
+    match ledger.hot.find_key()?.find(ledger.unfiled, tk, key)? {
         Some(used) if used.body != key.body => refuse(Error::IdempotencyMismatch),
         used => Ok(used),
     }
@@ -151,7 +151,7 @@ fn write(
             .map(|part| part.appended.iter().map(Appended::sequence).collect())
             .unwrap_or_default();
         let done = Done { sk: first_sk, sequences: &sequences, taken: &[] };
-        idempotency::remember(&mut ledger.hot.remember_key, tk, key, &done, now)?;
+        idempotency::remember(ledger.hot.remember_key()?, ledger.unfiled, tk, key, &done, now)?;
     }
     Ok(Committed { at: now, parts, replay: None })
 }
@@ -276,7 +276,7 @@ impl Work {
             ledger.forget_head(tk, id);
         } else {
             if self.moved.tail {
-                heads::write_tail(&mut ledger.hot.tail, sk, &self.found.head)?;
+                heads::write_tail(ledger.hot.tail()?, sk, &self.found.head)?;
             }
             heads::save(ledger.db, sk, &self.found.head, self.moved)?;
             ledger.keep_head(tk, id, self.found.clone());

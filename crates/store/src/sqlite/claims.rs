@@ -2,79 +2,162 @@
 //! of a single writer. Every (type, agent) is probed on its own index, so the cost follows what is
 //! handed out and not what is waiting.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 use rusqlite::types::Value;
-use rusqlite::{Connection, params, params_from_iter};
-use sederunt_core::session::Session;
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params, params_from_iter};
+use sederunt_core::ids::SessionId;
+use sederunt_core::session::Head;
 use sederunt_core::store::Notice;
 use sederunt_core::work::decide::{HandOut, Taken};
 use sederunt_core::work::{ClaimOrder, Claimed};
 use sederunt_core::{Error, Timestamp};
 
 use super::fault::{Trouble, refuse};
+use super::heads::Found;
 use super::idempotency::{self, Done};
 use super::writer::Ledger;
 use super::{apply, events, heads, library, sessions};
 
-pub(super) fn claim(ledger: &mut Ledger<'_>, order: &ClaimOrder) -> Result<Vec<Claimed>, Trouble<Error>> {
+/// Which sessions a claim took, under which epochs.
+#[derive(Debug, Default)]
+pub(super) struct HandedOut {
+    taken: Vec<(i64, u64)>,
+    /// By an earlier call with the same key.
+    again: bool,
+}
+
+/// Takes what an order asks for. What is read of it for that is narrow: the wide halves are for whoever asks to read
+/// ([`handed`]), since nobody else can write while this does.
+pub(super) fn claim(ledger: &mut Ledger<'_>, order: &ClaimOrder) -> Result<HandedOut, Trouble<Error>> {
     let now = ledger.now();
-    let Some(tk) = ledger.tenant(&order.tenant)? else { return Ok(Vec::new()) };
+    let Some(tk) = ledger.tenant(&order.tenant)? else { return Ok(HandedOut::default()) };
     if let Some(key) = &order.key
         && let Some(used) = apply::used(ledger, tk, key)?
     {
-        return Ok(still_held(ledger.db, order, &used.taken, now)?);
+        return Ok(HandedOut { taken: used.taken, again: true });
     }
     let mut hand_out = HandOut::new(order, now).or_else(refuse)?;
     let mut plan = Vec::with_capacity(order.limit);
-    for (sk, mut session) in found(ledger.db, tk, order)? {
-        let taken = hand_out.take(&mut session).or_else(refuse)?;
-        plan.push((sk, session, taken));
+    for mut waiting in found(ledger.db, tk, order)? {
+        let taken = hand_out.take(&waiting.id, &mut waiting.head, &mut waiting.started_at).or_else(refuse)?;
+        plan.push((waiting, taken));
     }
     Ok(write(ledger, tk, order, plan, now)?)
 }
 
+/// What was handed out, whole, as far as the same credential holds it still.
+pub(super) fn handed(
+    db: &Connection,
+    order: &ClaimOrder,
+    out: &HandedOut,
+    now: Timestamp,
+) -> rusqlite::Result<Vec<Claimed>> {
+    let mut held = Vec::with_capacity(out.taken.len());
+    let mut rows = sessions::ByKey::of(db)?;
+    for (sk, epoch) in &out.taken {
+        if let Some(session) = rows.get(&order.tenant, *sk)?
+            && session.head.holds(&order.credential, *epoch, now)
+            && let Some(claim) = &session.head.claim
+        {
+            let lease_until = claim.lease_until;
+            held.push(Claimed { epoch: *epoch, lease_until, again: out.again, session });
+        }
+    }
+    Ok(held)
+}
+
+/// A session that waits to be handed out, and what decides whether it may be.
+struct Waiting {
+    sk: i64,
+    id: SessionId,
+    head: Head,
+    started_at: Option<Timestamp>,
+    task: Option<Box<str>>,
+    agent: Option<Box<str>>,
+}
+
+impl Waiting {
+    const BY_KEY: &str = concat!(
+        "SELECT ",
+        heads::columns!(),
+        ", h.id, h.started_at, s.task_id, h.agent_slug FROM ",
+        heads::tables!(),
+        " JOIN sessions s ON s.sk = h.sk WHERE h.sk = ?1"
+    );
+
+    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        let at = |column: usize| heads::COLUMN_COUNT + column;
+        let Found { sk, head, .. } = heads::read(row)?;
+        Ok(Self {
+            sk,
+            id: SessionId::stored(row.get_ref(at(0))?.as_str()?),
+            head,
+            started_at: row.get::<_, Option<i64>>(at(1))?.map(Timestamp::from_micros),
+            task: row.get(at(2))?,
+            agent: row.get(at(3))?,
+        })
+    }
+}
+
 /// The sessions to hand out. Whatever waits for a task that is not active is set aside on the way, once, until the
 /// task is active again; agents that have all the runs they may are passed over.
-fn found(db: &Connection, tk: i64, order: &ClaimOrder) -> rusqlite::Result<Vec<(i64, Session)>> {
-    let mut found: Vec<(i64, Session)> = Vec::with_capacity(order.limit);
-    let mut rooms: BTreeMap<String, Option<i64>> = BTreeMap::new();
+fn found(db: &Connection, tk: i64, order: &ClaimOrder) -> rusqlite::Result<Vec<Waiting>> {
+    let mut found: Vec<Waiting> = Vec::with_capacity(order.limit);
+    let mut rooms: HashMap<Box<str>, Option<i64>> = HashMap::new();
     let mut full: Vec<String> = Vec::new();
-    let mut rows = sessions::ByKey::of(db)?;
-    let mut inactive = db.prepare_cached(library::INACTIVE)?;
+    let mut by_key = db.prepare_cached(Waiting::BY_KEY)?;
+    let mut inactive = Inactive { statement: db.prepare_cached(library::INACTIVE)?, known: HashMap::new() };
     loop {
         let mut again = false;
         for sk in oldest_pending(db, tk, order, &full)? {
-            if found.len() == order.limit || found.iter().any(|(known, _)| *known == sk) {
+            if found.len() == order.limit || found.iter().any(|known| known.sk == sk) {
                 continue;
             }
-            let Some(session) = rows.get(&order.tenant, sk)? else { continue };
-            if let Some(task) = &session.details.task_id
-                && inactive.exists(params![tk, task])?
+            let Some(waiting) = by_key.query_row([sk], Waiting::read).optional()? else { continue };
+            if let Some(task) = &waiting.task
+                && inactive.is(tk, task)?
             {
                 db.prepare_cached("UPDATE session_heads SET held = 1 WHERE sk = ?1")?.execute([sk])?;
                 again = true;
                 continue;
             }
-            if let Some(agent) = session.details.agent_slug.as_deref() {
+            if let Some(agent) = &waiting.agent {
                 if !rooms.contains_key(agent) {
-                    rooms.insert(agent.to_owned(), library::room_of(db, tk, agent)?);
+                    rooms.insert(agent.clone(), library::room_of(db, tk, agent)?);
                 }
                 if let Some(Some(left)) = rooms.get_mut(agent) {
                     *left -= 1;
                     if *left < 0 {
-                        again |= !full.iter().any(|known| known == agent);
-                        full.push(agent.to_owned());
+                        again |= !full.iter().any(|known| **known == **agent);
+                        full.push(agent.to_string());
                         continue;
                     }
                 }
             }
-            found.push((sk, session));
+            found.push(waiting);
         }
         if !again || found.len() == order.limit {
-            found.sort_by_key(|(sk, session)| (std::cmp::Reverse(session.head.priority), *sk));
+            found.sort_by_key(|waiting| (std::cmp::Reverse(waiting.head.priority), waiting.sk));
             return Ok(found);
         }
+    }
+}
+
+/// Which tasks are not active, each asked for once.
+struct Inactive<'a> {
+    statement: CachedStatement<'a>,
+    known: HashMap<Box<str>, bool>,
+}
+
+impl Inactive<'_> {
+    fn is(&mut self, tk: i64, task: &str) -> rusqlite::Result<bool> {
+        if let Some(known) = self.known.get(task) {
+            return Ok(*known);
+        }
+        let inactive = self.statement.exists(params![tk, task])?;
+        self.known.insert(task.into(), inactive);
+        Ok(inactive)
     }
 }
 
@@ -82,30 +165,29 @@ fn write(
     ledger: &mut Ledger<'_>,
     tk: i64,
     order: &ClaimOrder,
-    plan: Vec<(i64, Session, Taken)>,
+    plan: Vec<(Waiting, Taken)>,
     now: Timestamp,
-) -> rusqlite::Result<Vec<Claimed>> {
+) -> rusqlite::Result<HandedOut> {
     let db = ledger.db;
     let mut take = db.prepare_cached(heads::TAKE)?;
     let mut set_status = db.prepare_cached(sessions::SET_STATUS)?;
     let mut set_status_and_minute = db.prepare_cached(sessions::SET_STATUS_AND_MINUTE)?;
-    let mut claimed = Vec::with_capacity(plan.len());
-    let mut epochs = Vec::with_capacity(plan.len());
-    for (sk, session, Taken { events, minute }) in plan {
-        let head = &session.head;
-        heads::take(&mut take, sk, &session)?;
-        heads::write_tail(&mut ledger.hot.tail, sk, head)?;
+    let mut taken = Vec::with_capacity(plan.len());
+    for (Waiting { sk, id, head, started_at, .. }, Taken { events, minute }) in plan {
+        heads::take(&mut take, sk, &head, started_at)?;
+        heads::write_tail(ledger.hot.tail()?, sk, &head)?;
         match minute {
             None => set_status.execute(params![sk, head.status.as_str()])?,
             Some(minute) => set_status_and_minute.execute(params![sk, head.status.as_str(), minute])?,
         };
         for event in &events {
-            events::insert(&mut ledger.hot.event, sk, event)?;
+            events::insert(ledger.hot.event()?, sk, event)?;
         }
-        ledger.forget_head(tk, &session.id);
+        ledger.forget_head(tk, &id);
+        taken.push((sk, head.epoch));
         ledger.announce(Notice {
             tenant: order.tenant.clone(),
-            session: session.id.clone(),
+            session: id,
             incarnation: head.incarnation,
             last_sequence: head.last_sequence,
             events,
@@ -113,41 +195,15 @@ fn write(
             row_changed: true,
             deleted: false,
         });
-        epochs.push((sk, head.epoch));
-        claimed.push(as_claimed(session, false));
     }
     // A call that found nothing may wait and ask again under its key.
     if let Some(key) = &order.key
-        && !epochs.is_empty()
+        && !taken.is_empty()
     {
-        let done = Done { taken: &epochs, ..Done::default() };
-        idempotency::remember(&mut ledger.hot.remember_key, tk, key, &done, now)?;
+        let done = Done { taken: &taken, ..Done::default() };
+        idempotency::remember(ledger.hot.remember_key()?, ledger.unfiled, tk, key, &done, now)?;
     }
-    Ok(claimed)
-}
-
-/// Of what was handed out under a key, that which the same credential still holds.
-fn still_held(
-    db: &Connection,
-    order: &ClaimOrder,
-    taken: &[(i64, u64)],
-    now: Timestamp,
-) -> rusqlite::Result<Vec<Claimed>> {
-    let mut held = Vec::new();
-    let mut rows = sessions::ByKey::of(db)?;
-    for (sk, epoch) in taken {
-        if let Some(session) = rows.get(&order.tenant, *sk)?
-            && session.head.holds(&order.credential, *epoch, now)
-        {
-            held.push(as_claimed(session, true));
-        }
-    }
-    Ok(held)
-}
-
-fn as_claimed(session: Session, again: bool) -> Claimed {
-    let lease_until = session.head.claim.as_ref().map_or(session.head.last_at, |claim| claim.lease_until);
-    Claimed { epoch: session.head.epoch, lease_until, again, session }
+    Ok(HandedOut { taken, again: false })
 }
 
 fn oldest_pending(

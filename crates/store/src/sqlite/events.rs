@@ -32,7 +32,7 @@ pub(super) fn append(
     }
     for slot in &appended {
         if let Appended::New(event) = slot {
-            insert(&mut ledger.hot.event, sk, event)?;
+            insert(ledger.hot.event()?, sk, event)?;
             if let Some(external) = &event.external_event_id {
                 logs::remember(db, sk, external, event.sequence)?;
             }

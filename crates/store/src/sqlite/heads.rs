@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension, Row, Statement, params};
 use sederunt_core::Timestamp;
 use sederunt_core::ids::{CredentialId, Incarnation, SessionId, UserId};
 use sederunt_core::session::row::Turn;
-use sederunt_core::session::{Claim, Details, Head, Session, SessionType, Status};
+use sederunt_core::session::{Claim, Details, Head, SessionType, Status};
 
 use super::fault::unknown_word;
 
@@ -235,8 +235,12 @@ pub(super) const TAKE: &str = "UPDATE session_heads SET status = ?2, version = ?
      claim_credential = ?7, lease_until = ?8, deadline_at = ?9, started_at = ?10 WHERE sk = ?1";
 
 /// Saves what a claim moved, by the statement [`TAKE`].
-pub(super) fn take(statement: &mut Statement<'_>, sk: i64, session: &Session) -> rusqlite::Result<()> {
-    let head = &session.head;
+pub(super) fn take(
+    statement: &mut Statement<'_>,
+    sk: i64,
+    head: &Head,
+    started_at: Option<Timestamp>,
+) -> rusqlite::Result<()> {
     statement
         .execute(params![
             sk,
@@ -248,7 +252,7 @@ pub(super) fn take(statement: &mut Statement<'_>, sk: i64, session: &Session) ->
             head.claim.as_ref().map(|claim| claim.credential.as_str()),
             head.claim.as_ref().map(|claim| claim.lease_until.as_micros()),
             head.deadline_at.map(Timestamp::as_micros),
-            session.details.started_at.map(Timestamp::as_micros),
+            started_at.map(Timestamp::as_micros),
         ])
         .map(drop)
 }

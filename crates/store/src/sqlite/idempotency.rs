@@ -1,8 +1,12 @@
 //! Keys of repeated requests, and how the first answer is found again.
 
-use rusqlite::{Connection, Statement, params};
+use std::collections::HashMap;
+
+use parking_lot::Mutex;
+use rusqlite::{CachedStatement, Connection, Statement, params};
 use sederunt_core::Timestamp;
 use sederunt_core::store::{IdemKey, Note, Replay};
+use smallvec::SmallVec;
 
 /// What a key was used for.
 #[derive(Debug)]
@@ -13,13 +17,109 @@ pub(super) struct Used {
     pub taken: Vec<(i64, u64)>,
 }
 
-pub(super) const FIND: &str = "SELECT body, first, last, sequences, note, taken FROM idempotency i WHERE scope_head = ?1 AND scope = ?2 \
-     AND tk = ?3 AND (sk IS NULL OR EXISTS (SELECT 1 FROM session_heads h WHERE h.sk = i.sk))";
+/// Keys that one portion files: a portion writes each page of the index once, however many of them belong there.
+pub(super) const PORTION: usize = if cfg!(test) { 32 } else { 8_192 };
 
-/// Finds what was done under this key, unless the session it was done to is gone, by the statement
-/// [`FIND`].
-pub(super) fn find(statement: &mut Statement<'_>, tk: i64, key: &IdemKey) -> rusqlite::Result<Option<Used>> {
-    let mut rows = statement.query(params![head_of(key), key.scope, tk])?;
+/// The keys of the last portion, which no index holds yet: the front of each scope, and the number of its row. What a
+/// change noted that was rolled back stays, and leads to no row or to one of another scope.
+#[derive(Debug, Default)]
+pub(super) struct Unfiled(Mutex<Noted>);
+
+#[derive(Debug, Default)]
+struct Noted {
+    rows: HashMap<i64, SmallVec<[i64; 1]>>,
+    count: usize,
+    first: Option<i64>,
+}
+
+impl Unfiled {
+    /// Those that the last process has left.
+    pub(super) fn left(db: &Connection) -> rusqlite::Result<Self> {
+        let left = Self::default();
+        let mut newest_first =
+            db.prepare("SELECT ik, scope_head, filed FROM idempotency ORDER BY ik DESC")?;
+        let mut rows = newest_first.query([])?;
+        while let Some(row) = rows.next()?
+            && !row.get::<_, bool>(2)?
+        {
+            left.note(row.get(1)?, row.get(0)?);
+        }
+        Ok(left)
+    }
+
+    fn note(&self, head: i64, ik: i64) {
+        let noted = &mut *self.0.lock();
+        noted.rows.entry(head).or_default().push(ik);
+        noted.count += 1;
+        noted.first = Some(noted.first.map_or(ik, |first| first.min(ik)));
+    }
+
+    fn rows(&self, head: i64) -> SmallVec<[i64; 1]> {
+        self.0.lock().rows.get(&head).cloned().unwrap_or_default()
+    }
+
+    /// Files what was noted, once that is a portion. Answers whether it did: then, and only after the commit, all of it
+    /// may be forgotten.
+    pub(super) fn file(&self, db: &Connection) -> rusqlite::Result<bool> {
+        let first = {
+            let noted = self.0.lock();
+            noted.first.filter(|_| noted.count >= PORTION)
+        };
+        let Some(first) = first else { return Ok(false) };
+        db.prepare_cached("UPDATE idempotency SET filed = 1 WHERE ik >= ?1 AND filed = 0")?
+            .execute([first])?;
+        Ok(true)
+    }
+
+    pub(super) fn forget(&self) {
+        *self.0.lock() = Noted::default();
+    }
+}
+
+macro_rules! find {
+    ($by:literal) => {
+        concat!(
+            "SELECT body, first, last, sequences, note, taken FROM idempotency i WHERE ",
+            $by,
+            " AND scope = ?2 AND tk = ?3 AND (sk IS NULL OR EXISTS (SELECT 1 FROM session_heads h WHERE h.sk = i.sk))"
+        )
+    };
+}
+
+/// The statements that find a key.
+pub(super) struct Finding<'a> {
+    by_row: CachedStatement<'a>,
+    filed: CachedStatement<'a>,
+}
+
+impl<'a> Finding<'a> {
+    pub(super) fn of(db: &'a Connection) -> rusqlite::Result<Self> {
+        Ok(Self {
+            by_row: db.prepare_cached(find!("ik = ?1"))?,
+            filed: db.prepare_cached(find!("filed = 1 AND scope_head = ?1"))?,
+        })
+    }
+
+    /// Finds what was done under this key, unless the session it was done to is gone. Whoever is not the writer looks
+    /// at what is noted first and at the database after: what is filed between the two is found there.
+    pub(super) fn find(
+        &mut self,
+        unfiled: &Unfiled,
+        tk: i64,
+        key: &IdemKey,
+    ) -> rusqlite::Result<Option<Used>> {
+        let head = head_of(key);
+        for ik in unfiled.rows(head) {
+            if let Some(used) = used(&mut self.by_row, ik, tk, key)? {
+                return Ok(Some(used));
+            }
+        }
+        used(&mut self.filed, head, tk, key)
+    }
+}
+
+fn used(statement: &mut Statement<'_>, by: i64, tk: i64, key: &IdemKey) -> rusqlite::Result<Option<Used>> {
+    let mut rows = statement.query(params![by, key.scope, tk])?;
     let Some(row) = rows.next()? else { return Ok(None) };
     let sequences = match (row.get_ref(3)?.as_str_or_null()?, row.get(1)?, row.get(2)?) {
         (Some(list), _, _) => list.split(' ').filter_map(|word| word.parse().ok()).collect(),
@@ -49,12 +149,13 @@ pub(super) struct Done<'a> {
     pub taken: &'a [(i64, u64)],
 }
 
-pub(super) const REMEMBER: &str = "INSERT INTO idempotency (scope_head, scope, body, tk, sk, first, last, sequences, note, taken, at) \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+pub(super) const REMEMBER: &str = "INSERT INTO idempotency (scope_head, scope, body, tk, sk, first, last, sequences, note, taken, at, \
+     filed) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, 0)";
 
 /// Keeps what was done under a key, by the statement [`REMEMBER`].
 pub(super) fn remember(
     statement: &mut Statement<'_>,
+    unfiled: &Unfiled,
     tk: i64,
     key: &IdemKey,
     done: &Done<'_>,
@@ -65,21 +166,22 @@ pub(super) fn remember(
     let listed = (!in_a_row).then(|| words(done.sequences.iter().map(u64::to_string)));
     let taken =
         (!done.taken.is_empty()).then(|| words(done.taken.iter().map(|(sk, epoch)| format!("{sk}.{epoch}"))));
-    statement
-        .execute(params![
-            head_of(key),
-            key.scope,
-            key.body,
-            tk,
-            done.sk,
-            ends.map(|(first, _)| first.cast_signed()),
-            ends.map(|(_, last)| last.cast_signed()),
-            listed,
-            key.note.map(|note| *note.0.as_bytes()),
-            taken,
-            now.as_micros(),
-        ])
-        .map(drop)
+    let head = head_of(key);
+    let ik = statement.insert(params![
+        head,
+        key.scope,
+        key.body,
+        tk,
+        done.sk,
+        ends.map(|(first, _)| first.cast_signed()),
+        ends.map(|(_, last)| last.cast_signed()),
+        listed,
+        key.note.map(|note| *note.0.as_bytes()),
+        taken,
+        now.as_micros(),
+    ])?;
+    unfiled.note(head, ik);
+    Ok(())
 }
 
 fn words(items: impl Iterator<Item = String>) -> String {

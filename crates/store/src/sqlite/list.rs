@@ -295,8 +295,9 @@ impl Set {
     fn claims(tk: i64, credential: &str) -> Self {
         Self {
             values: vec![tk.into(), credential.to_owned().into()],
-            list: "SELECT sk FROM session_heads INDEXED BY running \
-                   WHERE status = 'running' AND tk = ?1 AND claim_credential = ?2",
+            list: "SELECT h.sk FROM sessions s INDEXED BY sessions_by_state CROSS JOIN session_heads h ON h.sk = s.sk \
+                   WHERE s.tk = ?1 AND s.session_type IN ('agent', 'response', 'tool', 'mixed') \
+                   AND s.status = 'running' AND s.inactive IN (0, 1) AND h.claim_credential = ?2",
             probe: |at| {
                 format!(
                     "EXISTS (SELECT 1 FROM session_heads h \

@@ -77,11 +77,12 @@ use sederunt_core::{Error, Result, Session, SessionId, TenantId, Timestamp, User
 use annex::Annex;
 use errands::Errand;
 use fault::report;
+use idempotency::{Finding, Unfiled};
 use indexer::Dirty;
 pub use open::Place;
 use open::{Files, Side};
 use reach::no_page;
-use readers::Readers;
+use readers::{Readers, in_one_look};
 pub use start::SqliteOptions;
 pub(crate) use start::settle;
 use writer::Writer;
@@ -95,6 +96,7 @@ pub struct SqliteStore {
     writer: Arc<Writer>,
     dirty: Arc<Dirty>,
     annex: Arc<Annex>,
+    unfiled: Arc<Unfiled>,
     indexer: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -128,8 +130,8 @@ impl Store for SqliteStore {
         self.readers
             .near(move |db| {
                 let Some(tk) = tenants::key_of(db, tenant).map_err(report)? else { return Ok(None) };
-                let mut find = db.prepare_cached(idempotency::FIND).map_err(report)?;
-                match idempotency::find(&mut find, tk, &key).map_err(report)? {
+                let mut finding = Finding::of(db).map_err(report)?;
+                match finding.find(&self.unfiled, tk, &key).map_err(report)? {
                     Some(used) if used.body != key.body => Err(Error::IdempotencyMismatch),
                     used => Ok(used.map(|used| used.replay)),
                 }
@@ -138,7 +140,14 @@ impl Store for SqliteStore {
     }
 
     fn claim(&self, order: ClaimOrder) -> BoxFuture<'_, Result<Vec<Claimed>>> {
-        self.writer.ask(move |ledger| claims::claim(ledger, &order)).boxed()
+        async move {
+            let order = Arc::new(order);
+            let asked = order.clone();
+            let out: Result<_> = self.writer.ask(move |ledger| claims::claim(ledger, &asked)).await;
+            let (out, now) = (out?, self.clock.now());
+            self.near(|db| claims::handed(db, &order, &out, now)).await
+        }
+        .boxed()
     }
 
     fn session<'a>(
@@ -171,9 +180,11 @@ impl Store for SqliteStore {
         query: EventQuery,
     ) -> BoxFuture<'a, Result<EventPage>> {
         let read = |db: &rusqlite::Connection, tenant: &TenantId, id: &SessionId, query: &EventQuery| {
-            let page = db.unchecked_transaction().map_err(report)?;
-            let tk = tenants::key_of(&page, tenant).map_err(report)?.ok_or(Error::NotFound)?;
-            events::page(&page, tk, id, query).map_err(report)?.ok_or(Error::NotFound)
+            let page = in_one_look(db, |db| match tenants::key_of(db, tenant)? {
+                Some(tk) => events::page(db, tk, id, query),
+                None => Ok(None),
+            });
+            page.map_err(report)?.ok_or(Error::NotFound)
         };
         if query.types.is_empty() && query.limit <= limits::PAGE_ROWS_DEFAULT {
             return async move { self.readers.near(|db| read(db, tenant, id, &query)).await }.boxed();
@@ -253,7 +264,7 @@ impl Store for SqliteStore {
         tenant: &'a TenantId,
         id: &'a SessionId,
     ) -> BoxFuture<'a, Result<Option<(Session, Talk)>>> {
-        self.near(move |db| talk::by_id(&*db.unchecked_transaction()?, tenant, id)).boxed()
+        self.near(move |db| in_one_look(db, |db| talk::by_id(db, tenant, id))).boxed()
     }
 
     fn silent_sittings(&self, active_before: Timestamp, limit: usize) -> BoxFuture<'_, Result<Vec<Due>>> {

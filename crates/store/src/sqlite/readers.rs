@@ -72,3 +72,18 @@ impl Readers {
         self.idle.lock().clear();
     }
 }
+
+/// Reads several things as they were at one moment.
+pub(super) fn in_one_look<T>(
+    db: &Connection,
+    read: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+) -> rusqlite::Result<T> {
+    db.prepare_cached("BEGIN")?.execute([])?;
+    let answer = read(db);
+    let ended = db.prepare_cached("COMMIT").and_then(|mut end| end.execute([]));
+    if ended.is_err() && !db.is_autocommit() {
+        // The connection is lent again, and must not take this along.
+        db.execute_batch("ROLLBACK")?;
+    }
+    answer
+}

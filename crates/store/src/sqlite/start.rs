@@ -10,6 +10,7 @@ use sederunt_core::live::Hub;
 
 use super::annex::{self, Annex};
 use super::fault::report;
+use super::idempotency::Unfiled;
 use super::indexer::{self, Dirty};
 use super::open::{Files, Place};
 use super::readers::Readers;
@@ -32,18 +33,21 @@ impl SqliteStore {
         tenants::finish_removals(&mut files.threads().map_err(report)?).map_err(report)?;
         let dirty = Arc::new(Dirty::default());
         let annex = Arc::new(Annex::open(files.clone())?);
+        let unfiled = Arc::new(Unfiled::left(&files.threads().map_err(report)?).map_err(report)?);
         let around = Surroundings {
             files: files.clone(),
             clock: clock.clone(),
             hub,
             dirty: dirty.clone(),
             annex: annex.clone(),
+            unfiled: unfiled.clone(),
         };
         let writer = Arc::new(Writer::start(around)?);
         annex.keep_up(&writer);
         let indexer = indexer::start(files.clone(), clock.clone(), dirty.clone(), Arc::downgrade(&writer))?;
         let readers = Readers::new(files.clone());
-        Ok(Arc::new(Self { files, clock, readers, writer, dirty, annex, indexer: Mutex::new(Some(indexer)) }))
+        let indexer = Mutex::new(Some(indexer));
+        Ok(Arc::new(Self { files, clock, readers, writer, dirty, annex, unfiled, indexer }))
     }
 
     /// Copies the store, as it is now, into a fresh directory while it stays in use. `progress` is

@@ -7,8 +7,9 @@ use sederunt_core::store::{Due, Vitals};
 
 use super::{heads, migrate};
 
-pub(super) const LEASES: &str = "SELECT sk FROM session_heads INDEXED BY running WHERE status = 'running' AND lease_until <= ?1 \
-     ORDER BY lease_until LIMIT ?3";
+pub(super) const LEASES: &str = "SELECT h.sk FROM tenants t CROSS JOIN sessions s INDEXED BY sessions_by_state ON s.tk = t.tk \
+     AND s.session_type IN ('agent', 'response', 'tool', 'mixed') AND s.status = 'running' AND s.inactive IN (0, 1) \
+     CROSS JOIN session_heads h ON h.sk = s.sk AND h.lease_until <= ?1 ORDER BY h.lease_until LIMIT ?3";
 
 /// Sessions whose lease or deadline has passed, then those that fell silent; each probe stops at the limit, so the
 /// cost follows what is due. Leases are looked for among what runs: nothing else has one.

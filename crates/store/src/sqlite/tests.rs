@@ -3,6 +3,7 @@
 
 mod annex;
 mod desk;
+mod keys;
 mod plans;
 mod schema;
 

@@ -26,12 +26,13 @@ use tokio::sync::oneshot;
 
 use super::annex::Annex;
 use super::errands::{self, Errand};
+use super::events;
 use super::fault::{Trouble, report};
 use super::heads::{self, Found};
 use super::here::Way;
+use super::idempotency::{self, Finding, Unfiled};
 use super::indexer::{Dirty, Mark};
 use super::open::{CHECKPOINT_PAGES, CHECKPOINT_PAGES_QUIET, Files};
-use super::{events, idempotency};
 
 /// Bytes of events in one group: a group of full batches must not outgrow memory.
 const GROUP_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -70,6 +71,7 @@ pub(super) struct Surroundings {
     pub hub: Arc<Hub>,
     pub dirty: Arc<Dirty>,
     pub annex: Arc<Annex>,
+    pub unfiled: Arc<Unfiled>,
 }
 
 impl Writer {
@@ -223,6 +225,7 @@ enum Queued {
 pub(super) struct Ledger<'a> {
     pub db: &'a Connection,
     pub hot: Hot<'a>,
+    pub unfiled: &'a Unfiled,
     clock: &'a SystemClock,
     known: &'a mut Known,
     notes: &'a mut Notes,
@@ -235,25 +238,54 @@ struct Known {
     heads: HashMap<(i64, SessionId), Found>,
 }
 
-/// The statements of plain appends, looked up once for a whole group.
+/// The statements of plain appends, each looked up once for a whole group, when it is first needed.
 pub(super) struct Hot<'a> {
-    pub head: CachedStatement<'a>,
-    pub event: CachedStatement<'a>,
-    pub tail: CachedStatement<'a>,
-    pub find_key: CachedStatement<'a>,
-    pub remember_key: CachedStatement<'a>,
+    db: &'a Connection,
+    head: Option<CachedStatement<'a>>,
+    event: Option<CachedStatement<'a>>,
+    tail: Option<CachedStatement<'a>>,
+    find_key: Option<Finding<'a>>,
+    remember_key: Option<CachedStatement<'a>>,
 }
 
 impl<'a> Hot<'a> {
-    fn of(db: &'a Connection) -> rusqlite::Result<Self> {
-        Ok(Self {
-            head: db.prepare_cached(heads::BY_ID)?,
-            event: db.prepare_cached(events::INSERT)?,
-            tail: db.prepare_cached(heads::SAVE_TAIL)?,
-            find_key: db.prepare_cached(idempotency::FIND)?,
-            remember_key: db.prepare_cached(idempotency::REMEMBER)?,
+    const fn of(db: &'a Connection) -> Self {
+        Self { db, head: None, event: None, tail: None, find_key: None, remember_key: None }
+    }
+
+    fn head(&mut self) -> rusqlite::Result<&mut CachedStatement<'a>> {
+        kept(&mut self.head, self.db, heads::BY_ID)
+    }
+
+    pub(super) fn event(&mut self) -> rusqlite::Result<&mut CachedStatement<'a>> {
+        kept(&mut self.event, self.db, events::INSERT)
+    }
+
+    pub(super) fn tail(&mut self) -> rusqlite::Result<&mut CachedStatement<'a>> {
+        kept(&mut self.tail, self.db, heads::SAVE_TAIL)
+    }
+
+    pub(super) fn find_key(&mut self) -> rusqlite::Result<&mut Finding<'a>> {
+        Ok(match &mut self.find_key {
+            Some(finding) => finding,
+            none => none.insert(Finding::of(self.db)?),
         })
     }
+
+    pub(super) fn remember_key(&mut self) -> rusqlite::Result<&mut CachedStatement<'a>> {
+        kept(&mut self.remember_key, self.db, idempotency::REMEMBER)
+    }
+}
+
+fn kept<'h, 'a>(
+    place: &'h mut Option<CachedStatement<'a>>,
+    db: &'a Connection,
+    sql: &str,
+) -> rusqlite::Result<&'h mut CachedStatement<'a>> {
+    Ok(match place {
+        Some(statement) => statement,
+        none => none.insert(db.prepare_cached(sql)?),
+    })
 }
 
 /// What is told after the commit.
@@ -308,12 +340,12 @@ impl Ledger<'_> {
                 // Every test that runs without optimisation proves that nothing writes behind its back.
                 debug_assert_eq!(
                     found,
-                    heads::by_id(&mut self.hot.head, tk, id)?,
+                    heads::by_id(self.hot.head()?, tk, id)?,
                     "a remembered head is stale"
                 );
                 Ok(found)
             }
-            None => heads::by_id(&mut self.hot.head, tk, id),
+            None => heads::by_id(self.hot.head()?, tk, id),
         }
     }
 
@@ -484,10 +516,11 @@ impl Desk {
         let files = self.around.files.clone();
         let _turn = files.turn_to_write();
         let (known, notes, clock) = (&mut self.known, &mut self.notes, &*self.around.clock);
+        let unfiled = &*self.around.unfiled;
         let closing = &mut self.closing;
         let written = catch_unwind(AssertUnwindSafe(|| -> rusqlite::Result<()> {
             db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
-            let mut ledger = Ledger { db, hot: Hot::of(db)?, clock, known, notes };
+            let mut ledger = Ledger { db, hot: Hot::of(db), unfiled, clock, known, notes };
             for task in group.iter_mut() {
                 task.run(&mut ledger)?;
             }
@@ -507,8 +540,12 @@ impl Desk {
                     }
                 }
             }
+            let filed = unfiled.file(db)?;
             let began = Instant::now();
             db.prepare_cached("COMMIT")?.execute([])?;
+            if filed {
+                unfiled.forget();
+            }
             metrics::histogram!("sederunt_store_commit_seconds").record(began.elapsed());
             metrics::histogram!("sederunt_store_group_size").record(group.len() as f64);
             Ok(())

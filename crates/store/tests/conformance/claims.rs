@@ -20,6 +20,7 @@ on_each_store! {
     a_claim_is_bound_to_its_credential,
     a_requeued_session_comes_back_under_a_higher_epoch,
     a_repeated_claim_call_gets_the_same_sessions,
+    a_repeated_claim_call_gets_nothing_that_was_lost_since,
     eight_claimers_share_two_hundred_sessions_without_a_tie,
 }
 
@@ -215,6 +216,23 @@ async fn a_repeated_claim_call_gets_the_same_sessions(store: &TestStore) {
     let other_body = ClaimOrder { key: Some(key(1, 2)), ..order };
     assert_eq!(store.claim(other_body).await.unwrap_err().code(), "idempotency_mismatch");
     assert_eq!(store.claim(store.order("key", 100)).await.unwrap().len(), 4);
+}
+
+async fn a_repeated_claim_call_gets_nothing_that_was_lost_since(store: &TestStore) {
+    for name in ["kept", "ended", "requeued"] {
+        store.create(work(name)).await;
+    }
+    let order = ClaimOrder { key: Some(key(1, 1)), ..store.order("key", 3) };
+    assert_eq!(store.claim(order.clone()).await.unwrap().len(), 3);
+    for (name, status) in [("ended", Status::Completed), ("requeued", Status::Pending)] {
+        let claim = Some(ClaimChange::Release);
+        store.update(name, Update { status: Some(status), claim, ..Update::default() }).await;
+    }
+    assert_eq!(store.claim_one("requeued", "other").await.epoch, 2);
+    let again = store.claim(order.clone()).await.unwrap();
+    assert_eq!(again.iter().map(|claim| claim.session.id.as_str()).collect::<Vec<_>>(), ["kept"]);
+    store.clock.advance(2 * LEASE);
+    assert!(store.claim(order).await.unwrap().is_empty(), "a lease that has run out holds nothing");
 }
 
 async fn eight_claimers_share_two_hundred_sessions_without_a_tie(store: &TestStore) {

@@ -23,6 +23,9 @@ fn take_back(directory: &TempDir) {
          DROP TABLE talks; DROP TABLE talk_outbox; DROP TABLE installation; \
          DROP TABLE feedback_names; DROP TABLE feedback_sessions; DROP TABLE feedback_events; \
          DROP TABLE lesson_words; DROP TABLE lessons; ALTER TABLE shares DROP COLUMN view_id; \
+         DROP INDEX idempotency_by_scope; ALTER TABLE idempotency DROP COLUMN filed; \
+         CREATE INDEX idempotency_by_scope ON idempotency (scope_head); DROP INDEX running; \
+         CREATE INDEX running ON session_heads (tk, agent_slug) WHERE status = 'running'; \
          PRAGMA user_version = 1",
     )
     .unwrap();
@@ -33,7 +36,11 @@ async fn a_store_of_the_first_schema_is_brought_forward_with_what_it_holds() {
     let directory = TempDir::new().unwrap();
     let store = in_directory(&directory).unwrap();
     store.made("s").await;
-    store.commit(appending("s", &["kept"])).await.unwrap();
+    let under_a_key = || {
+        let key = IdemKey { scope: [7; 16], body: [7; 16], note: None };
+        appending("s", &["kept"]).keyed(Some(key))
+    };
+    store.commit(under_a_key()).await.unwrap();
     store.close().await;
     drop(store);
     take_back(&directory);
@@ -43,6 +50,7 @@ async fn a_store_of_the_first_schema_is_brought_forward_with_what_it_holds() {
     for place in [directory.path().join("store"), restored] {
         let store = open(Place::Directory(place)).unwrap();
         assert_eq!(store.vitals().await.unwrap().schema_version as usize, migrate::THREADS.len());
+        assert!(store.commit(under_a_key()).await.unwrap().replay.is_some());
         assert_eq!(store.texts("s").await, ["kept"]);
         let run = Update { run: Some(Json::empty_object()), ..Update::default() };
         store.commit(change([on("s", Write::Update(Box::new(run)))])).await.unwrap();
