@@ -155,7 +155,7 @@ impl Store for SqliteStore {
         tenant: &'a TenantId,
         id: &'a SessionId,
     ) -> BoxFuture<'a, Result<Option<Session>>> {
-        self.near(|db| sessions::by_id(db, tenant, id)).boxed()
+        self.at_hand(|db| sessions::by_id(db, tenant, id)).boxed()
     }
 
     fn sessions<'a>(
@@ -264,7 +264,7 @@ impl Store for SqliteStore {
         tenant: &'a TenantId,
         id: &'a SessionId,
     ) -> BoxFuture<'a, Result<Option<(Session, Talk)>>> {
-        self.near(move |db| in_one_look(db, |db| talk::by_id(db, tenant, id))).boxed()
+        self.at_hand(move |db| in_one_look(db, |db| talk::by_id(db, tenant, id))).boxed()
     }
 
     fn silent_sittings(&self, active_before: Timestamp, limit: usize) -> BoxFuture<'_, Result<Vec<Due>>> {

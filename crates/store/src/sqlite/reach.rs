@@ -84,6 +84,18 @@ impl SqliteStore {
     ) -> Result<T> {
         self.readers.near(|db| read(db).map_err(report)).await
     }
+
+    /// The same for what is about to be changed: its pages are at hand where it was written last.
+    pub(super) async fn at_hand<T>(
+        &self,
+        read: impl FnOnce(&rusqlite::Connection) -> rusqlite::Result<T>,
+    ) -> Result<T> {
+        if let Some(db) = self.writer.at_hand() {
+            let _turn = self.files.turn_to_read();
+            return read(&db).map_err(report);
+        }
+        self.near(read).await
+    }
 }
 
 /// What there is to list in a tenant that is not there.

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::time::Instant;
 
 use crossbeam_channel::{Receiver, Select, Sender, TryRecvError, TrySendError, bounded};
-use parking_lot::Mutex;
+use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
 use rusqlite::hooks::Wal;
 use rusqlite::{CachedStatement, Connection, OptionalExtension};
 use sederunt_core::clock::{Clock, SystemClock};
@@ -142,6 +142,15 @@ impl Writer {
             let _ = self.queue.try_send(Queued::LongLog);
         }
         group.pop()
+    }
+
+    /// The connection that everything is written with, to read by, if nobody writes or is about to: what was written last
+    /// is at hand there, while any other connection has to read it again.
+    pub(super) fn at_hand(&self) -> Option<MappedMutexGuard<'_, Connection>> {
+        if !self.shared.calm.load(Ordering::Relaxed) || !self.queue.is_empty() {
+            return None;
+        }
+        MutexGuard::try_map(self.shared.desk.try_lock()?, |desk| desk.as_mut()?.db.as_mut()).ok()
     }
 
     /// Leaves a piece of work that nobody waits for; if there is no room, it is not done.

@@ -70,3 +70,39 @@ async fn a_quiet_log_is_written_over_instead_of_growing() {
     assert!(log < written / 2, "{written} bytes of events have left a log of {log}");
     store.close().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_is_served_at_a_free_desk_and_waits_for_nobody_at_a_taken_one() {
+    let directory = TempDir::new().unwrap();
+    let store = in_directory(&directory).unwrap();
+    store.made("s").await;
+    store.commit(appending("s", &["one"])).await.unwrap();
+    let last = async || store.session(&tenant(), &id("s")).await.unwrap().unwrap().head.last_sequence;
+    assert_eq!(last().await, 1);
+    {
+        // A connection that reads at the desk leaves no transaction there, whatever it met.
+        let talk = store.talk(&tenant(), &id("nobody")).await.unwrap();
+        assert!(talk.is_none() && store.writer.at_hand().unwrap().is_autocommit());
+    }
+    let (release, held) = mpsc::channel::<()>();
+    let (started, waits) = mpsc::channel::<()>();
+    let held = Mutex::new(held);
+    let writing = tokio::spawn({
+        let store = store.clone();
+        async move {
+            let append = move |ledger: &mut writer::Ledger<'_>| {
+                let _ = started.send(());
+                let _ = held.lock().recv_timeout(PATIENCE);
+                apply::commit(ledger, &appending("s", &["two"]))
+            };
+            store.writer.ask(append).await
+        }
+    });
+    tokio::task::spawn_blocking(move || waits.recv_timeout(PATIENCE)).await.unwrap().unwrap();
+    assert!(store.writer.at_hand().is_none());
+    assert_eq!(last().await, 1, "as it was before what is being written");
+    release.send(()).unwrap();
+    writing.await.unwrap().unwrap();
+    assert_eq!(last().await, 2);
+    store.close().await;
+}
