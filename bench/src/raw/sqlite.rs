@@ -351,7 +351,7 @@ fn take_and_tell(connection: &Connection, each: usize, taking: Taking) -> Result
     let mut claim = connection.prepare_cached(&format!(
         "UPDATE session_heads SET status = 2, worker = ?1, epoch = epoch + 1, lease_until = ?2,
              last_sequence = last_sequence + 2 {listed}
-         WHERE sk IN (SELECT sk FROM session_heads WHERE status = 1
+         WHERE sk IN (SELECT sk FROM session_heads INDEXED BY pending WHERE status = 1
                       ORDER BY priority DESC, sk LIMIT ?3)
          RETURNING sk, epoch, last_sequence"
     ))?;
