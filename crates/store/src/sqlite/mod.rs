@@ -332,7 +332,8 @@ impl Store for SqliteStore {
             self.carried_over().await?;
             let Some(tk) = self.near(|db| tenants::key_of(db, tenant)).await? else { return Ok(()) };
             let (annex, model) = (self.annex.clone(), model.to_owned());
-            let keep = move || annex.write(Side::Memory, |db| vectors::keep(db, tk, &model, &made));
+            let now = self.clock.now();
+            let keep = move || annex.write(Side::Memory, |db| vectors::keep(db, tk, &model, &made, now));
             tokio::task::spawn_blocking(keep).await.map_err(Error::internal)?
         }
         .boxed()

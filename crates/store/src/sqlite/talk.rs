@@ -9,25 +9,28 @@ use sederunt_core::{Session, Timestamp};
 use super::fault::{unreadable, unwritable};
 use super::sessions;
 
-/// Writes it whole; its times and sequences have landed. The minute of activity has a statement of its own, because an
-/// update that names it writes its index.
+/// How far the activity of a sitting may be ahead of what is noted of it in the index, in microseconds.
+const NOTED_WITHIN: i64 = 60_000_000;
+
+/// Writes it whole; its times and sequences have landed. What is noted of its activity has a statement of its own, because
+/// an update that names it writes its index.
 pub(super) fn write(db: &Connection, tk: i64, sk: i64, talk: &Talk) -> rusqlite::Result<()> {
     let active_at = talk.active_at().map(Timestamp::as_micros);
-    let minute = talk.active_at().map(Timestamp::minute);
     let waiting = talk.waiting().map(u64::cast_signed);
     let body = serde_json::to_string(talk).map_err(unwritable)?;
-    let same_minute = db
+    let noted = db
         .prepare_cached(
-            "UPDATE talks SET active_at = ?2, waiting = ?3, body = ?4 WHERE sk = ?1 AND active_minute IS ?5",
+            "UPDATE talks SET active_at = ?2, waiting = ?3, body = ?4 WHERE sk = ?1 \
+             AND (noted_at BETWEEN ?2 - ?5 AND ?2 OR (noted_at IS NULL AND ?2 IS NULL))",
         )?
-        .execute(params![sk, active_at, waiting, body, minute])?;
-    if same_minute == 0 {
+        .execute(params![sk, active_at, waiting, body, NOTED_WITHIN])?;
+    if noted == 0 {
         db.prepare_cached(
-            "INSERT INTO talks (sk, tk, active_at, active_minute, waiting, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6) \
-             ON CONFLICT (sk) DO UPDATE SET active_at = excluded.active_at, active_minute = excluded.active_minute, \
+            "INSERT INTO talks (sk, tk, active_at, noted_at, waiting, body) VALUES (?1, ?2, ?3, ?3, ?4, ?5) \
+             ON CONFLICT (sk) DO UPDATE SET active_at = excluded.active_at, noted_at = excluded.noted_at, \
              waiting = excluded.waiting, body = excluded.body",
         )?
-        .execute(params![sk, tk, active_at, minute, waiting, body])?;
+        .execute(params![sk, tk, active_at, waiting, body])?;
     }
     Ok(())
 }
@@ -67,24 +70,17 @@ pub(super) fn by_id(
 
 pub(super) const SILENT: &str = "SELECT t.id, h.id FROM talks k INDEXED BY talks_by_activity \
      CROSS JOIN session_heads h ON h.sk = k.sk CROSS JOIN tenants t ON t.tk = h.tk \
-     WHERE k.active_minute <= ?1 AND k.active_at < ?2 AND t.id IS NOT NULL ORDER BY k.active_minute LIMIT ?3";
+     WHERE k.noted_at < ?1 AND k.active_at < ?1 AND t.id IS NOT NULL ORDER BY k.noted_at LIMIT ?2";
 
 pub(super) const WAITING: &str = "SELECT t.id, h.id FROM talks k INDEXED BY talks_waiting \
      CROSS JOIN session_heads h ON h.sk = k.sk CROSS JOIN tenants t ON t.tk = h.tk \
      WHERE k.waiting IS NOT NULL AND h.status IN ('idle', 'running') AND h.lease_until IS NULL \
      AND t.id IS NOT NULL LIMIT ?1";
 
-/// Open sittings that were last active before this, the longest silent first, to the minute.
+/// Open sittings that were last active before this, the longest silent first, within what is noted of them.
 pub(super) fn silent(db: &Connection, active_before: Timestamp, limit: usize) -> rusqlite::Result<Vec<Due>> {
     db.prepare_cached(SILENT)?
-        .query_map(
-            params![
-                active_before.minute(),
-                active_before.as_micros(),
-                i64::try_from(limit).unwrap_or(i64::MAX)
-            ],
-            due,
-        )?
+        .query_map(params![active_before.as_micros(), i64::try_from(limit).unwrap_or(i64::MAX)], due)?
         .collect()
 }
 

@@ -2,6 +2,7 @@
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, params};
+use sederunt_core::Timestamp;
 use sederunt_core::ids::TenantId;
 use sederunt_core::memory::Memory;
 use sederunt_core::memory::vector::Vector;
@@ -44,10 +45,11 @@ pub(super) fn keep(
     tk: i64,
     model: &str,
     made: &[(Memory, Option<Vector>)],
+    now: Timestamp,
 ) -> rusqlite::Result<()> {
     let mut keep = db.prepare_cached(
         "UPDATE memories SET embedded_by = ?3, vector = ?4, \
-         embedded_n = max(CAST(unixepoch('subsec') * 1000000 AS INTEGER), 1 + coalesce((SELECT max(embedded_n) \
+         embedded_n = max(?8, 1 + coalesce((SELECT max(embedded_n) \
              FROM memories WHERE tk = ?1 AND owner = ?5 AND embedded_by = ?3 AND vector IS NOT NULL), 0)) \
          WHERE tk = ?1 AND id = ?2 AND owner = ?5 AND drawer = ?6 AND words = ?7",
     )?;
@@ -61,7 +63,8 @@ pub(super) fn keep(
             vector,
             memory.owner.as_str(),
             filing.drawer,
-            filing.line()
+            filing.line(),
+            now.as_micros(),
         ])?;
     }
     Ok(())

@@ -6,11 +6,12 @@ ALTER TABLE idempotency ADD COLUMN filed INTEGER NOT NULL DEFAULT 1;
 DROP INDEX idempotency_by_scope;
 CREATE INDEX idempotency_by_scope ON idempotency (scope_head) WHERE filed = 1;
 
--- Every turn moves the activity of its sitting twice, but seldom into another minute.
-ALTER TABLE talks ADD COLUMN active_minute INTEGER;
-UPDATE talks SET active_minute = active_at / 60000000;
+-- Every turn moves the activity of its sitting twice. What is noted of it is never later and at most a minute earlier: the
+-- index is written once a minute, and what has fallen silent is among what was noted before.
+ALTER TABLE talks ADD COLUMN noted_at INTEGER;
+UPDATE talks SET noted_at = active_at;
 DROP INDEX talks_by_activity;
-CREATE INDEX talks_by_activity ON talks (active_minute) WHERE active_minute IS NOT NULL;
+CREATE INDEX talks_by_activity ON talks (noted_at) WHERE noted_at IS NOT NULL;
 
 -- What counts against an agent's limit. What else runs, whose lease has run out and what a worker holds is found by its
 -- state: a turn of talk that no agent limits need not be written down twice.

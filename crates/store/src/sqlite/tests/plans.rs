@@ -44,7 +44,7 @@ async fn claims_lists_and_sweeps_walk_their_indexes_without_sorting() {
              s.user_id = 'ann' ORDER BY s.active_minute DESC, s.sk DESC LIMIT 5",
             "sessions_by_user",
         ),
-        (talk::SILENT, "talks_by_activity (active_minute<?)"),
+        (talk::SILENT, "talks_by_activity (noted_at<?)"),
         (memories::NEWEST, "memories_by_owner (tk=? AND owner=? AND kind=? AND n<?)"),
         (memories::COUNT, "memories_by_owner (tk=? AND owner=? AND kind=?)"),
         (vectors::NEWEST, "memories_by_vector (tk=? AND owner=? AND embedded_by=? AND embedded_n>?)"),
