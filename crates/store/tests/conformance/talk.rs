@@ -25,6 +25,7 @@ on_each_store! {
     a_refused_change_leaves_the_talk_as_it_was,
     messages_wait_while_a_turn_runs_and_are_found_when_it_has_ended,
     silent_sittings_are_found_the_longest_silent_first,
+    activity_counts_from_its_last_moment,
     a_sitting_that_is_ended_deleted_or_active_again_is_not_silent,
     a_deleted_session_takes_its_talk_and_leaves_what_is_remembered,
     talks_of_two_tenants_never_meet;
@@ -267,6 +268,19 @@ async fn silent_sittings_are_found_the_longest_silent_first(store: &TestStore) {
     let now = store.now().await.unwrap();
     assert_eq!(store.silent(now, 10).await, ["acme/a", "other/b", "acme/c"]);
     assert_eq!(store.silent(now, 2).await, ["acme/a", "other/b"]);
+}
+
+async fn activity_counts_from_its_last_moment(store: &TestStore) {
+    store.open("s").await;
+    let moment = Duration::from_micros(1);
+    for step in [Duration::from_secs(1), Duration::from_secs(20), Duration::from_secs(70)] {
+        store.write_talk("s", seated()).await;
+        let before = store.talking("s").await.1.active_at().unwrap();
+        assert_eq!(store.silent(before.plus(moment), 10).await, ["acme/s"], "{step:?}");
+        store.clock.advance(step);
+        store.write_talk("s", seated()).await;
+        assert_eq!(store.silent(before.plus(moment), 10).await, [""; 0], "{step:?}");
+    }
 }
 
 async fn a_sitting_that_is_ended_deleted_or_active_again_is_not_silent(store: &TestStore) {
