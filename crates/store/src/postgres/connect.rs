@@ -126,6 +126,13 @@ impl Address {
             for way in ["seqscan", "hashjoin", "mergejoin", "bitmapscan", "material"] {
                 settings.push_str(&format!("SET enable_{way} TO off; "));
             }
+            // What counts is how many rows a way looks at, also while there are few: a way that looks at all of them is planned
+            // once and kept while they become many.
+            for (cost, units) in
+                [("cpu_tuple_cost", 1.0), ("cpu_index_tuple_cost", 1.0), ("random_page_cost", 0.1)]
+            {
+                settings.push_str(&format!("SET {cost} TO {units}; "));
+            }
             // A batch asks for each key once. Version 13 has no such way.
             settings.push_str(
                 "SELECT set_config(name, 'off', false) FROM pg_settings WHERE name = 'enable_memoize'; ",

@@ -17,6 +17,7 @@ const STEPS: &[(&str, &str)] = &[
     ("failures", include_str!("migrations/V5__failures.sql")),
     ("views", include_str!("migrations/V6__views.sql")),
     ("fewer_pages", include_str!("migrations/V7__fewer_pages.sql")),
+    ("stock", include_str!("migrations/V8__stock.sql")),
 ];
 
 /// The version that this program writes.
