@@ -18,6 +18,7 @@ pub mod library;
 pub mod limits;
 pub mod live;
 pub mod memory;
+pub mod patience;
 pub mod people;
 pub mod safety;
 pub mod session;

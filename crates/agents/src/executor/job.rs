@@ -28,6 +28,7 @@ use self::ends::{fail, over, with_usage};
 use self::people::builtin;
 use self::talk::json_in;
 use super::kit::Kit;
+use super::place::Place;
 use super::pulse::{self, End};
 use super::{Settings, Taken};
 use crate::limits;
@@ -47,6 +48,8 @@ pub(super) struct Job {
     lease: Duration,
     /// Where people reach this server.
     base_url: String,
+    /// Among the runs of the worker.
+    place: Option<Place>,
 }
 
 /// Why a run stopped before it had anything to settle with.
@@ -111,13 +114,14 @@ impl Job {
         actor: Arc<Actor>,
         taken: Taken,
         settings: &Settings,
+        place: Option<Place>,
     ) -> Self {
         let Taken { claimed, agent } = taken;
         let head = &claimed.session.head;
         let session = claimed.session.id.clone();
         let hand = Hand { engine, actor, session, life: head.incarnation, epoch: claimed.epoch, turn: None };
         let Settings { lease, base_url, .. } = settings.clone();
-        Self { hand, kit, claimed, agent, lease, base_url }
+        Self { hand, kit, claimed, agent, lease, base_url, place }
     }
 
     /// Works and settles. An error means that the session is not ours to settle, or cannot be now.
@@ -143,11 +147,13 @@ impl Job {
 
     async fn settle(&self, how: Settle) -> Result<(), Error> {
         let Hand { engine, actor, session, epoch, .. } = &self.hand;
+        self.place.iter().for_each(Place::leave);
         engine.settle(actor, session, *epoch, how, None).await.map(drop)
     }
 
     /// Ends the run with its last words.
     async fn settle_saying(&self, how: Settle, words: Vec<DraftEvent>) -> Result<(), Error> {
+        self.place.iter().for_each(Place::leave);
         self.hand.engine.settle_saying(&self.hand.actor, &self.claimed, how, words).await
     }
 
@@ -309,6 +315,9 @@ impl Job {
         match self.settle_saying(how, words).await {
             Ok(()) => Ok(true),
             Err(Error::OutputInvalid { complaints }) => {
+                if let Some(place) = &self.place {
+                    place.come_back().await;
+                }
                 work.hear(reply);
                 work.messages.push(Message::user(past::unfit(&complaints.join("; "))));
                 // What was handed in is counted; the repair begins anew.

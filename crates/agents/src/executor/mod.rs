@@ -7,6 +7,7 @@
 
 mod job;
 pub mod kit;
+mod place;
 mod pulse;
 
 use std::sync::Arc;
@@ -16,14 +17,16 @@ use sederunt_core::access::Actor;
 use sederunt_core::engine::Engine;
 use sederunt_core::ids::{CredentialId, TenantId};
 use sederunt_core::library::{Agent, Defined};
+use sederunt_core::patience::Patience;
 use sederunt_core::session::SessionType;
 use sederunt_core::work::{ClaimRequest, Claimed};
 use sederunt_core::{Error, limits as core_limits};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 pub use kit::Kit;
 
+use self::place::{Place, Room};
 use crate::limits;
 use crate::steps::worker;
 
@@ -64,7 +67,7 @@ impl Executor {
 
     /// Works until told to leave, then finishes what it has begun, as far as `leaving` waits for it.
     pub async fn serve(&self, mut leaving: watch::Receiver<bool>) {
-        let room = Arc::new(Semaphore::new(self.settings.runs_max));
+        let room = Room::new(self.settings.runs_max);
         let mut tenants: JoinSet<()> = JoinSet::new();
         let mut known: Vec<TenantId> = Vec::new();
         loop {
@@ -88,42 +91,25 @@ impl Executor {
         while tenants.join_next().await.is_some() {}
     }
 
-    async fn serve_tenant(
-        &self,
-        tenant: TenantId,
-        room: &Arc<Semaphore>,
-        mut leaving: watch::Receiver<bool>,
-    ) {
+    async fn serve_tenant(&self, tenant: TenantId, room: &Room, mut leaving: watch::Receiver<bool>) {
         let actor = Arc::new(self.actor(tenant));
         let mut runs: JoinSet<()> = JoinSet::new();
+        let mut patience = Patience::default();
         loop {
             let mut woken = self.engine.hub().work(&actor.tenant);
             woken.borrow_and_update();
             let idle = loop {
-                let Ok(place) = room.clone().acquire_owned().await else { return };
-                if *leaving.borrow() {
+                let places = room.places(&mut patience).await;
+                if places.is_empty() || *leaving.borrow() {
                     break false;
                 }
-                let mut places = vec![place];
-                let taken = match self.agents(&actor).await {
-                    Ok(agents) => {
-                        // Places that have become free meanwhile are filled by the same claim.
-                        while let Ok(place) = room.clone().try_acquire_owned() {
-                            places.push(place);
-                        }
-                        self.take_for(&actor, &agents, places.len()).await
-                    }
-                    Err(error) => Err(error),
-                };
+                let taken = self.take(&actor, places.len()).await;
                 match taken {
                     Ok(claims) if claims.is_empty() => break true,
                     Ok(claims) => {
                         for (taken, place) in claims.into_iter().zip(places) {
                             let (this, actor) = (self.clone(), actor.clone());
-                            runs.spawn(async move {
-                                this.run(&actor, taken).await;
-                                drop(place);
-                            });
+                            runs.spawn(async move { this.run_at(Some(place), &actor, taken).await });
                         }
                     }
                     Err(error) => {
@@ -201,8 +187,13 @@ impl Executor {
 
     /// Runs a session to its end, or until it is somebody else's.
     pub async fn run(&self, actor: &Arc<Actor>, taken: Taken) {
+        self.run_at(None, actor, taken).await;
+    }
+
+    async fn run_at(&self, place: Option<Place>, actor: &Arc<Actor>, taken: Taken) {
         let session = taken.claimed.session.id.clone();
-        let job = job::Job::new(self.engine.clone(), self.kit.clone(), actor.clone(), taken, &self.settings);
+        let (engine, kit) = (self.engine.clone(), self.kit.clone());
+        let job = job::Job::new(engine, kit, actor.clone(), taken, &self.settings, place);
         match job.run().await {
             Ok(()) => {}
             Err(error) if error.code() == "fenced" => {

@@ -1,23 +1,27 @@
 //! How questions and changes that wait for the database meet: whatever comes while others are on their way goes along
 //! with the next ones, so that many callers share what a transaction costs.
 //!
-//! One lot is on its way as a rule. Another one begins beside it only when it takes long, for it may wait for a lock
+//! One lot is on its way as a rule, and those whom the last one has answered are waited for as long as that pays.
+//! Another one begins beside it only when it takes long, for it may wait for a lock
 //! that is none of the others' business.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use sederunt_core::patience::Patience;
 use tokio::sync::{Notify, mpsc};
 
 /// How long a lot that is on its way is waited for: longer than one takes that waits for nobody.
-const PATIENCE: Duration = Duration::from_millis(5);
+const LOT_MAX: Duration = Duration::from_millis(5);
+/// How often those go first who are ready to run: whatever they put goes along.
+const ROUNDS: usize = 3;
 
 /// Takes what callers put until it is closed.
 #[derive(Debug)]
 pub(super) struct Gather<T> {
     put: Mutex<Option<mpsc::UnboundedSender<T>>>,
-    queue: tokio::sync::Mutex<mpsc::UnboundedReceiver<T>>,
+    queue: tokio::sync::Mutex<Queue<T>>,
     /// The most that one lot takes.
     most: usize,
     /// How long those are waited for whom the last lot has answered: they are about to come back.
@@ -28,9 +32,16 @@ pub(super) struct Gather<T> {
     done: Notify,
 }
 
+#[derive(Debug)]
+struct Queue<T> {
+    put: mpsc::UnboundedReceiver<T>,
+    patience: Patience,
+}
+
 impl<T> Gather<T> {
     pub(super) fn new(most: usize, linger: Duration) -> Self {
         let (put, queue) = mpsc::unbounded_channel();
+        let queue = Queue { put: queue, patience: Patience::default() };
         Self {
             put: Mutex::new(Some(put)),
             queue: tokio::sync::Mutex::new(queue),
@@ -60,31 +71,41 @@ impl<T> Gather<T> {
     /// The next lot, or nothing when there will be none any more. Whoever takes one says when it is [`Self::finished`].
     pub(super) async fn next(&self) -> Option<Vec<T>> {
         let mut queue = self.queue.lock().await;
+        let Queue { put, patience } = &mut *queue;
         let mut lot = Vec::new();
-        if queue.recv_many(&mut lot, self.most).await == 0 {
+        if put.recv_many(&mut lot, self.most).await == 0 {
             return None;
         }
-        let _ = tokio::time::timeout(PATIENCE, self.idle()).await;
+        let _ = tokio::time::timeout(LOT_MAX, self.idle()).await;
+        for _ in 0..ROUNDS {
+            tokio::task::yield_now().await;
+        }
+        self.fill(&mut lot, put);
         let expected = self.expected.load(Ordering::Acquire).min(self.most);
-        if lot.len() < expected && !self.linger.is_zero() {
+        if lot.len() < expected && !self.linger.is_zero() && patience.waits() {
             let gathered = async {
                 while lot.len() < expected {
                     let room = self.most - lot.len();
-                    if queue.recv_many(&mut lot, room).await == 0 {
+                    if put.recv_many(&mut lot, room).await == 0 {
                         return;
                     }
                 }
             };
-            let _ = tokio::time::timeout(self.linger, gathered).await;
-        }
-        while lot.len() < self.most
-            && let Ok(one) = queue.try_recv()
-        {
-            lot.push(one);
+            patience.learn(tokio::time::timeout(self.linger, gathered).await.is_ok());
+            self.fill(&mut lot, put);
         }
         self.waiting.fetch_sub(lot.len(), Ordering::AcqRel);
         self.under_way.fetch_add(1, Ordering::AcqRel);
         Some(lot)
+    }
+
+    /// Adds whatever is there.
+    fn fill(&self, lot: &mut Vec<T>, put: &mut mpsc::UnboundedReceiver<T>) {
+        while lot.len() < self.most
+            && let Ok(one) = put.try_recv()
+        {
+            lot.push(one);
+        }
     }
 
     /// Takes note that a lot of so many is done.
@@ -138,6 +159,12 @@ mod tests {
         gather.put(4);
         assert_eq!(gather.next().await, Some(vec![4]));
         assert_eq!(start.elapsed(), LINGER, "from then on fewer are expected");
+        for one in 5..8 {
+            gather.finished(2);
+            gather.put(one);
+            assert_eq!(gather.next().await, Some(vec![one]));
+        }
+        assert_eq!(start.elapsed(), 2 * LINGER, "and a wait that was in vain is not repeated at once");
     }
 
     #[tokio::test(start_paused = true)]
@@ -157,7 +184,7 @@ mod tests {
         assert_eq!(start.elapsed(), LINGER, "for the one that was answered");
         gather.put(3);
         assert_eq!(gather.next().await, Some(vec![3]));
-        assert_eq!(start.elapsed(), LINGER + PATIENCE + LINGER);
+        assert_eq!(start.elapsed(), LINGER + LOT_MAX);
     }
 
     #[tokio::test(start_paused = true)]

@@ -34,16 +34,20 @@ struct Waiting {
     done: oneshot::Sender<Answer>,
 }
 
-/// Takes changes until it is closed.
+/// Takes changes until it is closed. Sessions that are made go apart from those that move: who makes them comes back for
+/// the next one at once, who moves them does not, and each waits for its own.
 #[derive(Debug)]
-pub(super) struct Groups(Arc<Gather<Waiting>>);
+pub(super) struct Groups {
+    making: Arc<Gather<Waiting>>,
+    moving: Arc<Gather<Waiting>>,
+}
 
 impl Groups {
     pub(super) fn start(base: &Arc<Base>) -> (Self, Vec<JoinHandle<()>>) {
-        let gather = Arc::new(Gather::new(GROUP_MAX, LINGER_MAX));
-        let drivers = (0..DRIVERS).map(|_| tokio::spawn(drive(base.clone(), gather.clone())));
-        let drivers = drivers.collect();
-        (Self(gather), drivers)
+        let [making, moving] = [(); 2].map(|()| Arc::new(Gather::new(GROUP_MAX, LINGER_MAX)));
+        let drivers = [&making, &moving].into_iter().flat_map(|gather| [gather; DRIVERS]);
+        let drivers = drivers.map(|gather| tokio::spawn(drive(base.clone(), gather.clone()))).collect();
+        (Self { making, moving }, drivers)
     }
 
     /// Whether a change may share its transaction: it is small, and all that it does is in its parts.
@@ -61,8 +65,10 @@ impl Groups {
 
     pub(super) async fn apply(&self, tk: i32, change: Change) -> Answer {
         let closed = || Refusal::from(Error::unavailable("the store is closing"));
+        let makes = change.parts.iter().any(|part| matches!(part.on, On::New(_)));
+        let gather = if makes { &self.making } else { &self.moving };
         let (done, answer) = oneshot::channel();
-        if !self.0.put(Waiting { tk, change, done }) {
+        if !gather.put(Waiting { tk, change, done }) {
             return Err(closed());
         }
         answer.await.unwrap_or_else(|_| Err(closed()))
@@ -70,7 +76,8 @@ impl Groups {
 
     /// Takes no more; what is queued is still committed.
     pub(super) fn close(&self) {
-        self.0.close();
+        self.making.close();
+        self.moving.close();
     }
 }
 
