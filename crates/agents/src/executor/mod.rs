@@ -23,6 +23,7 @@ use sederunt_core::work::{ClaimRequest, Claimed};
 use sederunt_core::{Error, limits as core_limits};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 pub use kit::Kit;
 
@@ -99,11 +100,18 @@ impl Executor {
             let mut woken = self.engine.hub().work(&actor.tenant);
             woken.borrow_and_update();
             let idle = loop {
-                let places = room.places(&mut patience).await;
+                let (places, agents) =
+                    tokio::join!(room.places(&mut patience), self.agents_with_time(&actor));
                 if places.is_empty() || *leaving.borrow() {
                     break false;
                 }
-                let taken = self.take(&actor, places.len()).await;
+                let taken = match agents {
+                    Ok((agents, read)) if read.elapsed() < limits::AGENTS_KEPT => {
+                        self.take_for(&actor, &agents, places.len()).await
+                    }
+                    Ok(_) => self.take(&actor, places.len()).await,
+                    Err(error) => Err(error),
+                };
                 match taken {
                     Ok(claims) if claims.is_empty() => break true,
                     Ok(claims) => {
@@ -135,6 +143,12 @@ impl Executor {
     pub async fn take(&self, actor: &Arc<Actor>, most: usize) -> Result<Vec<Taken>, Error> {
         let agents = self.agents(actor).await?;
         self.take_for(actor, &agents, most).await
+    }
+
+    /// The same as [`Self::agents`], and when they were asked for.
+    async fn agents_with_time(&self, actor: &Arc<Actor>) -> Result<(Vec<Defined<Agent>>, Instant), Error> {
+        let asked = Instant::now();
+        Ok((self.agents(actor).await?, asked))
     }
 
     /// The agents that this worker can be, as they are now.
