@@ -47,40 +47,40 @@ impl Job {
     }
 }
 
-/// Commits a batch and answers every job of it.
-pub(super) async fn run(base: &Base, jobs: Vec<Job>) {
+/// Commits a batch: an answer for every job of it, in their order.
+pub(super) async fn run(base: &Base, jobs: &[Job]) -> Vec<Answer> {
     let started = Instant::now();
     let size = jobs.len();
-    let mut outcome = attempt(base, &jobs).await;
+    let mut outcome = attempt(base, jobs).await;
     if let Err(Broken { fault, certain: true }) = &outcome
         && fault.is_lost()
     {
-        outcome = attempt(base, &jobs).await;
+        outcome = attempt(base, jobs).await;
     }
-    match outcome {
-        Ok(answers) => answer(jobs, answers),
+    let answers = match outcome {
+        Ok(answers) => answers,
         Err(Broken { fault, certain: true }) if fault.is_verdict() && !fault.is_lost() => {
             tracing::debug!(
                 ?fault,
                 size,
                 "a batch was refused by the database; its changes are tried one by one"
             );
+            let mut answers = Vec::with_capacity(size);
             for job in jobs {
-                let alone = alone(base, &job).await;
-                let _ = job.done.send(alone);
+                answers.push(alone(base, job).await);
             }
+            answers
         }
         Err(Broken { fault, .. }) => {
             tracing::warn!(?fault, size, "a batch of appends has failed");
             let text = Error::from(fault).to_string();
-            for job in jobs {
-                let _ = job.done.send(Err(Error::unavailable(text.clone()).into()));
-            }
+            jobs.iter().map(|_| Err(Error::unavailable(text.clone()).into())).collect()
         }
-    }
+    };
     metrics::histogram!("sederunt_store_batch_changes")
         .record(f64::from(u32::try_from(size).unwrap_or(u32::MAX)));
     metrics::histogram!("sederunt_store_commit_seconds").record(started.elapsed());
+    answers
 }
 
 /// One change by itself, twice if it met another transaction.
@@ -96,13 +96,6 @@ async fn alone(base: &Base, job: &Job) -> Answer {
         Err(Broken { fault, certain: false }) => {
             Err(Error::unavailable(Error::from(fault).to_string()).into())
         }
-    }
-}
-
-fn answer(jobs: Vec<Job>, answers: Vec<Answer>) {
-    for (job, answer) in jobs.into_iter().zip(answers) {
-        // Nobody waits any more: the append stands all the same.
-        let _ = job.done.send(answer);
     }
 }
 

@@ -108,9 +108,14 @@ impl<T> Gather<T> {
         }
     }
 
-    /// Takes note that a lot of so many is done.
-    pub(super) fn finished(&self, answered: usize) {
-        self.expected.store(answered + self.waiting.load(Ordering::Acquire), Ordering::Release);
+    /// How many wait by now.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Acquire)
+    }
+
+    /// Takes note that a lot is done, and how many may come soon: those whom it has answered, and those who waited then.
+    pub(super) fn finished(&self, expected: usize) {
+        self.expected.store(expected, Ordering::Release);
         self.under_way.fetch_sub(1, Ordering::AcqRel);
         self.done.notify_one();
     }
@@ -179,7 +184,7 @@ mod tests {
         });
         tokio::task::yield_now().await;
         gather.put(2);
-        gather.finished(1);
+        gather.finished(1 + gather.waiting());
         assert_eq!(next.await.unwrap(), Some(vec![1, 2]));
         assert_eq!(start.elapsed(), LINGER, "for the one that was answered");
         gather.put(3);

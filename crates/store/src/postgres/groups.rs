@@ -84,12 +84,19 @@ impl Groups {
 async fn drive(base: Arc<Base>, gather: Arc<Gather<Waiting>>) {
     while let Some(mut next) = gather.next().await {
         let answered = next.len();
+        let mut waiting = 0;
         while !next.is_empty() {
             let (group, later) = apart(next);
-            commit_together(&base, group).await;
+            let answers = commit_together(&base, &group).await;
+            // Counted before anybody is answered: who is back already would be expected a second time.
+            waiting = gather.waiting();
+            for (one, answer) in group.into_iter().zip(answers) {
+                // Nobody waits any more: the change stands all the same.
+                let _ = one.done.send(answer);
+            }
             next = later;
         }
-        gather.finished(answered);
+        gather.finished(answered + waiting);
     }
 }
 
@@ -112,8 +119,9 @@ fn sessions(change: &Change) -> impl Iterator<Item = &SessionId> {
     })
 }
 
-async fn commit_together(base: &Base, group: Vec<Waiting>) {
-    let [first, rest @ ..] = &group[..] else { return };
+/// Commits a group: an answer for every change of it, in their order.
+async fn commit_together(base: &Base, group: &[Waiting]) -> Vec<Answer> {
+    let [first, rest @ ..] = group else { return Vec::new() };
     if rest.is_empty() {
         return commit_apart(base, group).await;
     }
@@ -122,28 +130,27 @@ async fn commit_together(base: &Base, group: Vec<Waiting>) {
     match commit::apply(base, first.tk, &all).await {
         Ok(Committed { at, parts, .. }) => {
             let mut parts = parts.into_iter();
-            for one in group {
+            let mut answer = |one: &Waiting| {
                 let parts = parts.by_ref().take(one.change.parts.len()).collect();
-                // Nobody waits any more: the change stands all the same.
-                let _ = one.done.send(Ok(Committed { at, parts, replay: None }));
-            }
+                Ok(Committed { at, parts, replay: None })
+            };
+            group.iter().map(&mut answer).collect()
         }
         // Whether it was written is not known: to try again could write it twice.
         Err(Refusal::Rejected(error @ (Error::Unavailable(_) | Error::Internal(_)))) => {
             let text = error.to_string();
-            for one in group {
-                let _ = one.done.send(Err(Error::unavailable(text.clone()).into()));
-            }
+            group.iter().map(|_| Err(Error::unavailable(text.clone()).into())).collect()
         }
         Err(_) => commit_apart(base, group).await,
     }
 }
 
-async fn commit_apart(base: &Base, group: Vec<Waiting>) {
+async fn commit_apart(base: &Base, group: &[Waiting]) -> Vec<Answer> {
+    let mut answers = Vec::with_capacity(group.len());
     for one in group {
-        let answer = commit::apply(base, one.tk, &one.change).await;
-        let _ = one.done.send(answer);
+        answers.push(commit::apply(base, one.tk, &one.change).await);
     }
+    answers
 }
 
 #[cfg(test)]

@@ -156,9 +156,13 @@ async fn drive(base: Arc<Base>, lanes: Arc<Lanes>, lane: usize) {
     let mut expected = 0;
     while let Some(jobs) = lanes.take(lane, expected).await {
         let sessions: Vec<_> = jobs.iter().map(|job| (job.tk, job.session.clone())).collect();
-        let answered = sessions.len();
-        batch::run(&base, jobs).await;
-        expected = (answered + lanes.finish(lane, sessions)).min(limits::GROUP_MAX);
+        let answers = batch::run(&base, &jobs).await;
+        // Counted before anybody is answered: who is back already would be expected a second time.
+        expected = (jobs.len() + lanes.finish(lane, sessions)).min(limits::GROUP_MAX);
+        for (job, answer) in jobs.into_iter().zip(answers) {
+            // Nobody waits any more: the append stands all the same.
+            let _ = job.done.send(answer);
+        }
     }
 }
 

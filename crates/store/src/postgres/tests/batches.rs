@@ -10,6 +10,7 @@ use crate::postgres::batch::{self, Answer, Job};
 #[derive(Default)]
 struct Batch {
     jobs: Vec<Job>,
+    /// For those that are put into lanes.
     answers: Vec<oneshot::Receiver<Answer>>,
 }
 
@@ -22,12 +23,7 @@ impl Batch {
     }
 
     async fn run(self, scene: &Scene) -> Vec<Answer> {
-        batch::run(&scene.base, self.jobs).await;
-        let mut answers = Vec::new();
-        for answer in self.answers {
-            answers.push(answer.await.unwrap());
-        }
-        answers
+        batch::run(&scene.base, &self.jobs).await
     }
 }
 
