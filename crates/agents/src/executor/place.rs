@@ -82,8 +82,11 @@ mod tests {
 
     use super::*;
 
+    /// What is free within a second.
     async fn places(room: &Room) -> Vec<Place> {
-        room.places(&mut Patience::default()).await
+        let mut patience = Patience::default();
+        let taken = room.places(&mut patience);
+        tokio::time::timeout(Duration::from_secs(1), taken).await.unwrap_or_default()
     }
 
     #[tokio::test(start_paused = true)]
@@ -95,41 +98,54 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn places_that_become_free_together_are_taken_together_and_nobody_is_waited_for_in_vain_twice() {
+    async fn places_that_become_free_together_are_taken_together() {
+        let room = Room::new(3);
+        let mut taken = places(&room).await;
+        let start = Instant::now();
+        drop(taken.pop());
+        let (all, ()) = tokio::join!(places(&room), async { taken.clear() });
+        assert_eq!((all.len(), start.elapsed()), (3, Duration::ZERO));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_others_are_not_waited_for_long_and_not_in_vain_twice() {
         let room = Room::new(3);
         let mut patience = Patience::default();
         let mut taken = places(&room).await;
         let start = Instant::now();
-        drop(taken.pop());
-        let (two, ()) = tokio::join!(room.places(&mut patience), async { taken.clear() });
-        assert_eq!((two.len(), start.elapsed()), (3, Duration::ZERO));
-        drop(two.into_iter().next());
-        let one = room.places(&mut patience).await;
-        assert_eq!(one.len(), 3, "those of the last test are free again");
-        let mut busy = one;
         for waited in [LINGER, LINGER] {
-            drop(busy.pop());
-            busy.extend(room.places(&mut patience).await);
-            assert_eq!((busy.len(), start.elapsed()), (3, waited));
+            drop(taken.pop());
+            taken.extend(room.places(&mut patience).await);
+            assert_eq!((taken.len(), start.elapsed()), (3, waited));
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_run_that_ends_makes_room_for_another_and_comes_back_only_when_there_is_room() {
+    async fn a_run_that_ends_makes_room_for_another() {
         let room = Room::new(1);
-        let first = places(&room).await.pop().unwrap();
-        first.leave();
-        let second = places(&room).await.pop().unwrap();
-        second.leave();
-        assert!(
-            tokio::time::timeout(Duration::from_secs(1), places(&room)).await.is_err(),
-            "too many are ending: the second keeps its place"
-        );
-        second.come_back().await;
-        assert!(tokio::time::timeout(Duration::from_secs(1), first.come_back()).await.is_err());
+        let mut first = places(&room).await;
+        first[0].leave();
+        let second = places(&room).await;
+        assert_eq!(second.len(), 1);
+        second[0].leave();
+        assert_eq!(places(&room).await.len(), 0, "one ends already: the second keeps its place");
+        first.clear();
+        second[0].leave();
+        assert_eq!(places(&room).await.len(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_run_that_has_more_to_do_comes_back_when_there_is_room() {
+        let room = Room::new(1);
+        let first = places(&room).await;
+        first[0].leave();
+        let second = places(&room).await;
+        let come_back = || tokio::time::timeout(Duration::from_secs(1), first[0].come_back());
+        assert!(come_back().await.is_err(), "another one works");
         drop(second);
-        first.come_back().await;
-        assert!(tokio::time::timeout(Duration::from_secs(1), places(&room)).await.is_err());
+        assert!(come_back().await.is_ok());
+        assert!(come_back().await.is_ok(), "who is there is there");
+        assert_eq!(places(&room).await.len(), 0);
         drop(first);
         assert_eq!(places(&room).await.len(), 1);
     }
