@@ -71,7 +71,12 @@ impl House {
                 return Err(beside::in_use(directory, &holder));
             }
         }
-        let store = Sederunt::open(&config.store.0, config.options(true)?).await?;
+        let opened = Sederunt::open(&config.store.0, config.options(true)?).await;
+        // Somebody was quicker to take what was free a moment ago.
+        if let (Err(_), Some(taken)) = (&opened, directory.filter(|directory| beside::is_locked(directory))) {
+            return Err(beside::in_use(taken, &Holder::Somebody));
+        }
+        let store = opened?;
         match Self::over(&store, config, server_config).await {
             Ok((server, key, workers)) => Ok(Self {
                 url: format!("http://{}", server.local_addr()),

@@ -70,7 +70,8 @@ pub fn in_use(directory: &Path, holder: &Holder) -> Failure {
     }
 }
 
-fn is_locked(directory: &Path) -> bool {
+/// Whether somebody has the store open, at this moment.
+pub fn is_locked(directory: &Path) -> bool {
     let Ok(file) = File::open(directory.join("lock")) else { return false };
     matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock))
 }

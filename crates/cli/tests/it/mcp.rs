@@ -25,7 +25,7 @@ impl Speaker {
         let mut process = Running::start(world.command(&all).stdin(Stdio::piped()));
         let stdin = process.child().stdin.take().unwrap();
         let mut stderr = process.child().stderr.take().unwrap();
-        std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
+        std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::stderr()));
         let stdout: BufReader<_> = process.stdout();
         let (said, heard) = channel();
         std::thread::spawn(move || {
