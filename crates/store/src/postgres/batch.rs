@@ -1,5 +1,6 @@
-//! One batch of plain appends: a transaction in two round trips, under the role that can append and nothing
-//! else. Reads and locks first, judged here by the rules of core, then everything written at once.
+//! One batch of plain appends, under the role that can append and nothing else: what this node knows enough of goes by
+//! `ordinary`, the rest by a transaction in two round trips. Reads and locks first, judged here by the rules of core,
+//! then everything written at once.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
@@ -17,6 +18,8 @@ use tokio::sync::oneshot;
 
 use super::fault::Fault;
 use super::keys::{self, Found};
+use super::known::{Known, Xid};
+use super::ordinary::Ordinary;
 use super::rows::{Columns, HEAD, Keyed, new_events};
 use super::tx::{Base, Param, last_tick, locked_at};
 use super::writes::{Broken, CounterRows, EventRows, FallbackRows, KeyRows, Writes};
@@ -50,6 +53,35 @@ impl Job {
 /// Commits a batch: an answer for every job of it, in their order.
 pub(super) async fn run(base: &Base, jobs: &[Job]) -> Vec<Answer> {
     let started = Instant::now();
+    let ordinary = Ordinary::of(base, jobs);
+    let mut answers: Vec<Option<Answer>> = jobs.iter().map(|_| None).collect();
+    let judged: HashSet<usize> = ordinary.places().collect();
+    let rest: Vec<usize> = (0..jobs.len()).filter(|at| !judged.contains(at)).collect();
+    let (kept, looked) = join(ordinary.run(base), looked_at(base, jobs, &rest)).await;
+    for (at, answer) in kept.into_iter().chain(looked) {
+        answers[at] = Some(answer);
+    }
+    let left: Vec<usize> = (0..jobs.len()).filter(|at| answers[*at].is_none()).collect();
+    for (at, answer) in looked_at(base, jobs, &left).await {
+        answers[at] = Some(answer);
+    }
+    metrics::histogram!("sederunt_store_batch_changes")
+        .record(f64::from(u32::try_from(jobs.len()).unwrap_or(u32::MAX)));
+    metrics::histogram!("sederunt_store_commit_seconds").record(started.elapsed());
+    answers.into_iter().map(|answer| answer.unwrap_or(Err(Refusal::Stale))).collect()
+}
+
+/// Commits those of a batch whose sessions have to be looked at first.
+async fn looked_at(base: &Base, batch: &[Job], which: &[usize]) -> Vec<(usize, Answer)> {
+    if which.is_empty() {
+        return Vec::new();
+    }
+    let jobs: Vec<&Job> = which.iter().map(|at| &batch[*at]).collect();
+    let answers = with_look(base, &jobs).await;
+    which.iter().copied().zip(answers).collect()
+}
+
+async fn with_look(base: &Base, jobs: &[&Job]) -> Vec<Answer> {
     let size = jobs.len();
     let mut outcome = attempt(base, jobs).await;
     if let Err(Broken { fault, certain: true }) = &outcome
@@ -57,7 +89,7 @@ pub(super) async fn run(base: &Base, jobs: &[Job]) -> Vec<Answer> {
     {
         outcome = attempt(base, jobs).await;
     }
-    let answers = match outcome {
+    match outcome {
         Ok(answers) => answers,
         Err(Broken { fault, certain: true }) if fault.is_verdict() && !fault.is_lost() => {
             tracing::debug!(
@@ -73,19 +105,20 @@ pub(super) async fn run(base: &Base, jobs: &[Job]) -> Vec<Answer> {
         }
         Err(Broken { fault, .. }) => {
             tracing::warn!(?fault, size, "a batch of appends has failed");
-            let text = Error::from(fault).to_string();
-            jobs.iter().map(|_| Err(Error::unavailable(text.clone()).into())).collect()
+            unavailable(fault, size)
         }
-    };
-    metrics::histogram!("sederunt_store_batch_changes")
-        .record(f64::from(u32::try_from(size).unwrap_or(u32::MAX)));
-    metrics::histogram!("sederunt_store_commit_seconds").record(started.elapsed());
-    answers
+    }
+}
+
+/// What everybody is told of a batch that failed as a whole.
+pub(super) fn unavailable(fault: Fault, size: usize) -> Vec<Answer> {
+    let text = Error::from(fault).to_string();
+    (0..size).map(|_| Err(Error::unavailable(text.clone()).into())).collect()
 }
 
 /// One change by itself, twice if it met another transaction.
 async fn alone(base: &Base, job: &Job) -> Answer {
-    let jobs = std::slice::from_ref(job);
+    let jobs = &[job];
     let outcome = match attempt(base, jobs).await {
         Err(Broken { fault, certain: true }) if fault.is_contention() => attempt(base, jobs).await,
         outcome => outcome,
@@ -123,17 +156,18 @@ pub(super) const EXTERNAL: &str = "WITH w AS MATERIALIZED (
      JOIN external_ids x ON x.tk = r.tk AND x.log = r.log AND x.external_id = w.external_id
          AND x.seq BETWEEN r.from_seq AND r.to_seq";
 
-async fn attempt(base: &Base, jobs: &[Job]) -> Result<Vec<Answer>, Broken> {
+async fn attempt(base: &Base, jobs: &[&Job]) -> Result<Vec<Answer>, Broken> {
     let work = tokio::time::timeout(super::tx::ANSWER_MAX, commit(base, jobs));
     work.await.unwrap_or(Err(Broken { fault: Fault::TimedOut, certain: false }))
 }
 
-async fn commit(base: &Base, jobs: &[Job]) -> Result<Vec<Answer>, Broken> {
-    let client = Held(Some(base.append.get().await.map_err(Fault::from)?));
+async fn commit(base: &Base, jobs: &[&Job]) -> Result<Vec<Answer>, Broken> {
+    let client = Held::of(base).await?;
     let client_ref = client.get()?;
-    let seen = look(base, client_ref, jobs).await?;
-    let mut bench = Bench { seen, keys: KeyRows::default() };
-    let answers: Vec<Answer> = jobs.iter().enumerate().map(|(at, job)| bench.judge(at, job)).collect();
+    let (seen, writer) = look(base, client_ref, jobs).await?;
+    let mut bench = Bench::new(seen);
+    let answers: Vec<Answer> =
+        jobs.iter().enumerate().map(|(at, job)| bench.judge(bench.seen.place[at], job)).collect();
     {
         let rows = bench.rows(jobs, &answers);
         let mut writes = Writes::default();
@@ -145,20 +179,26 @@ async fn commit(base: &Base, jobs: &[Job]) -> Result<Vec<Answer>, Broken> {
         }
     }
     client.release();
-    let spoke = bench.seen.heads.iter().filter(|locked| locked.spoke).map(|locked| (locked.tk, locked.sk));
-    base.publish(&bench.notices(jobs, &answers), spoke);
+    bench.publish(base, jobs, &answers);
+    if let Some(writer) = writer {
+        bench.remember(base, jobs, writer);
+    }
     Ok(answers)
 }
 
 /// A connection that is given back only when its transaction has ended.
-struct Held(Option<deadpool_postgres::Object>);
+pub(super) struct Held(Option<deadpool_postgres::Object>);
 
 impl Held {
-    fn get(&self) -> Result<&deadpool_postgres::Object, Fault> {
+    pub(super) async fn of(base: &Base) -> Result<Self, Fault> {
+        Ok(Self(Some(base.append.get().await?)))
+    }
+
+    pub(super) fn get(&self) -> Result<&deadpool_postgres::Object, Fault> {
         self.0.as_ref().ok_or(Fault::TimedOut)
     }
 
-    fn release(mut self) {
+    pub(super) fn release(mut self) {
         self.0.take();
     }
 }
@@ -172,36 +212,67 @@ impl Drop for Held {
 }
 
 /// What the first round trip saw: heads under lock, and, in later snapshots, all that hangs on them.
-struct Seen {
+pub(super) struct Seen {
     now: Timestamp,
-    heads: Vec<Locked>,
+    pub(super) heads: Vec<Locked>,
     /// Which head each change is about.
-    place: Vec<Option<usize>>,
+    pub(super) place: Vec<Option<usize>>,
     taking_part: HashSet<(i64, UserId)>,
     keys: HashMap<(i32, [u8; 16]), Found>,
     external: HashMap<(i64, Box<str>), u64>,
 }
 
-/// A head under lock, as the changes of the batch move it. Its preview is `None` until one of them sets it.
-struct Locked {
-    tk: i32,
-    sk: i64,
-    head: Head,
-    grown: bool,
-    /// There is something new to be found by its words.
-    spoke: bool,
-    description: Option<Box<str>>,
+impl Seen {
+    /// Nothing as yet.
+    pub(super) fn at(now: Timestamp) -> Self {
+        Self {
+            now,
+            heads: Vec::new(),
+            place: Vec::new(),
+            taking_part: HashSet::new(),
+            keys: HashMap::new(),
+            external: HashMap::new(),
+        }
+    }
 }
 
-async fn look(base: &Base, client: &deadpool_postgres::Object, jobs: &[Job]) -> Result<Seen, Fault> {
+/// A head under lock, as the changes of the batch move it. Its preview is `None` until one of them sets it.
+pub(super) struct Locked {
+    pub(super) tk: i32,
+    pub(super) sk: i64,
+    pub(super) head: Head,
+    pub(super) grown: bool,
+    /// There is something new to be found by its words.
+    spoke: bool,
+    pub(super) description: Option<Box<str>>,
+}
+
+impl Locked {
+    pub(super) fn new(tk: i32, sk: i64, head: Head) -> Self {
+        Self { tk, sk, head, grown: false, spoke: false, description: None }
+    }
+}
+
+/// Begins a transaction over the rows of these tenants.
+pub(super) fn begin(tenants: impl IntoIterator<Item = i32>) -> String {
+    let mut tenants: Vec<i32> = tenants.into_iter().collect();
+    tenants.sort_unstable();
+    tenants.dedup();
+    let set: Vec<String> = tenants.iter().map(ToString::to_string).collect();
+    format!("BEGIN; SET LOCAL app.tks TO '{{{}}}'", set.join(","))
+}
+
+/// Also says which transaction writes what is written, where there is a head at all.
+async fn look(
+    base: &Base,
+    client: &deadpool_postgres::Object,
+    jobs: &[&Job],
+) -> Result<(Seen, Option<Xid>), Fault> {
     let mut wanted: Vec<(i32, &str)> = jobs.iter().map(|job| (job.tk, job.session.as_str())).collect();
     wanted.sort_unstable();
     wanted.dedup();
     let (tks, ids): (Vec<i32>, Vec<&str>) = wanted.into_iter().unzip();
-    let mut tenants = tks.clone();
-    tenants.dedup();
-    let set: Vec<String> = tenants.iter().map(ToString::to_string).collect();
-    let begin = format!("BEGIN; SET LOCAL app.tks TO '{{{}}}'", set.join(","));
+    let begin = begin(tks.iter().copied());
 
     let mut asks: (Vec<i32>, Vec<&str>, Vec<&str>) = Default::default();
     let mut scopes: (Vec<i32>, Vec<&[u8]>) = Default::default();
@@ -225,7 +296,9 @@ async fn look(base: &Base, client: &deadpool_postgres::Object, jobs: &[Job]) -> 
         }
     }
 
-    let lock = client.prepare_cached(&locked_at(&format!("SELECT {HEAD} {LOCK}"))).await?;
+    let lock = client
+        .prepare_cached(&locked_at(&format!("SELECT {HEAD}, pg_current_xact_id()::xid {LOCK}")))
+        .await?;
     let taking_part = client.prepare_cached(TAKING_PART).await?;
     let keys = client.prepare_cached(&format!("SELECT {} {KEYS}", keys::COLUMNS)).await?;
     let external = client.prepare_cached(EXTERNAL).await?;
@@ -246,22 +319,17 @@ async fn look(base: &Base, client: &deadpool_postgres::Object, jobs: &[Job]) -> 
     .await;
     begun?;
 
-    let mut seen = Seen {
-        now: Timestamp::default(),
-        heads: Vec::with_capacity(ids.len()),
-        place: Vec::with_capacity(jobs.len()),
-        taking_part: HashSet::new(),
-        keys: HashMap::new(),
-        external: HashMap::new(),
-    };
     let mut places: HashMap<(i32, SessionId), usize> = HashMap::with_capacity(ids.len());
     let locked = locked?;
     // Of what was not found nobody asks for the time.
-    seen.now = last_tick(&locked)?.map(|micros| base.time(micros)).unwrap_or_default();
+    let mut seen = Seen::at(last_tick(&locked)?.map(|micros| base.time(micros)).unwrap_or_default());
+    let mut writer = None;
     for row in &locked {
-        let Keyed { tk, sk, id, value: head } = Columns::of(row).head()?;
+        let mut columns = Columns::of(row);
+        let Keyed { tk, sk, id, value: head } = columns.head()?;
+        writer = Some(columns.take()?);
         places.insert((tk, id), seen.heads.len());
-        seen.heads.push(Locked { tk, sk, head, grown: false, spoke: false, description: None });
+        seen.heads.push(Locked::new(tk, sk, head));
     }
     seen.place.extend(jobs.iter().map(|job| places.get(&(job.tk, job.session.clone())).copied()));
     for row in asked.transpose()?.unwrap_or_default() {
@@ -275,12 +343,12 @@ async fn look(base: &Base, client: &deadpool_postgres::Object, jobs: &[Job]) -> 
         let seq: i64 = row.try_get(2)?;
         seen.external.insert((row.try_get(0)?, row.try_get::<_, &str>(1)?.into()), super::tx::count(seq));
     }
-    Ok(seen)
+    Ok((seen, writer))
 }
 
 /// The batch as it is judged, change by change.
-struct Bench {
-    seen: Seen,
+pub(super) struct Bench {
+    pub(super) seen: Seen,
     keys: KeyRows,
 }
 
@@ -303,10 +371,14 @@ impl Rows<'_> {
 }
 
 impl Bench {
+    pub(super) fn new(seen: Seen) -> Self {
+        Self { seen, keys: KeyRows::default() }
+    }
+
     /// Judges one change on its head as those before it have left it. A refused one leaves no trace.
-    fn judge(&mut self, at: usize, job: &Job) -> Answer {
+    pub(super) fn judge(&mut self, place: Option<usize>, job: &Job) -> Answer {
         let Self { seen, keys } = self;
-        let Some(locked) = seen.place[at].and_then(|place| seen.heads.get_mut(place)) else {
+        let Some(locked) = place.and_then(|place| seen.heads.get_mut(place)) else {
             return Err(Error::NotFound.into());
         };
         let (sk, head) = (locked.sk, &mut locked.head);
@@ -343,18 +415,18 @@ impl Bench {
     }
 
     /// The changes that wrote something, with their heads and what they did.
-    fn written<'a>(
+    pub(super) fn written<'a>(
         &'a self,
-        jobs: &'a [Job],
+        jobs: &'a [&Job],
         answers: &'a [Answer],
     ) -> impl Iterator<Item = (&'a Job, &'a Locked, &'a PartDone)> {
         jobs.iter().zip(answers).zip(&self.seen.place).filter_map(|((job, answer), place)| {
             let done = answer.as_ref().ok().filter(|done| done.replay.is_none())?.parts.first()?;
-            Some((job, self.seen.heads.get((*place)?)?, done))
+            Some((*job, self.seen.heads.get((*place)?)?, done))
         })
     }
 
-    fn rows<'a>(&'a self, jobs: &'a [Job], answers: &'a [Answer]) -> Rows<'a> {
+    fn rows<'a>(&'a self, jobs: &'a [&Job], answers: &'a [Answer]) -> Rows<'a> {
         let mut rows = Rows {
             events: EventRows::default(),
             plain: CounterRows::default(),
@@ -377,8 +449,24 @@ impl Bench {
         rows
     }
 
+    /// Tells everyone what was committed.
+    pub(super) fn publish(&self, base: &Base, jobs: &[&Job], answers: &[Answer]) {
+        let spoke = self.seen.heads.iter().filter(|locked| locked.spoke).map(|locked| (locked.tk, locked.sk));
+        base.publish(&self.notices(jobs, answers), spoke);
+    }
+
+    /// Keeps the heads that this transaction has written.
+    pub(super) fn remember(self, base: &Base, jobs: &[&Job], writer: Xid) {
+        let mut heads: Vec<Option<Locked>> = self.seen.heads.into_iter().map(Some).collect();
+        let known = jobs.iter().zip(self.seen.place).filter_map(|(job, place)| {
+            let Locked { tk, sk, head, .. } = heads[place?].take().filter(|locked| locked.grown)?;
+            Some(((job.tenant.clone(), job.session.clone()), Known::new(tk, sk, head, writer)))
+        });
+        base.known.put(known);
+    }
+
     /// What to tell, in the order of the batch.
-    fn notices(&self, jobs: &[Job], answers: &[Answer]) -> Vec<Notice> {
+    fn notices(&self, jobs: &[&Job], answers: &[Answer]) -> Vec<Notice> {
         self.written(jobs, answers)
             .filter_map(|(job, locked, done)| {
                 let events: Vec<_> = new_events(&done.appended).cloned().collect();

@@ -18,6 +18,7 @@ const STEPS: &[(&str, &str)] = &[
     ("views", include_str!("migrations/V6__views.sql")),
     ("fewer_pages", include_str!("migrations/V7__fewer_pages.sql")),
     ("stock", include_str!("migrations/V8__stock.sql")),
+    ("known_rows", include_str!("migrations/V9__known_rows.sql")),
 ];
 
 /// The version that this program writes.

@@ -20,6 +20,7 @@ mod groups;
 mod index;
 pub mod inspect;
 mod keys;
+mod known;
 mod lanes;
 mod lessons;
 mod library;
@@ -27,6 +28,7 @@ mod list;
 mod looks;
 mod memories;
 mod migrate;
+mod ordinary;
 mod people;
 mod queue;
 mod ratings;
@@ -84,6 +86,7 @@ use batch::Job;
 use connect::{Address, Role};
 use fault::Fault;
 use groups::Groups;
+use known::KnownHeads;
 use lanes::{LANES, Lanes};
 use looks::Looks;
 use takers::Takers;
@@ -157,6 +160,7 @@ impl PostgresStore {
             dirty: index::Dirty::default(),
             tenants: Base::cache(),
             reading: Mutex::default(),
+            known: KnownHeads::default(),
         });
         let (lanes, mut lane_tasks) = Lanes::start(&base);
         let (groups, drivers) = Groups::start(&base);

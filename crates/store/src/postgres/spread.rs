@@ -319,6 +319,7 @@ async fn attend(base: &Base, mut heard: mpsc::UnboundedReceiver<String>) {
         match hear(&base.outbox.node, &payload) {
             Some(Heard::News(news)) => {
                 for (incarnation, hint) in news {
+                    base.known.forget([(hint.tenant.clone(), hint.session.clone())]);
                     base.hub.raised(incarnation, hint.last_sequence, hint);
                 }
             }

@@ -18,6 +18,7 @@ use tokio_postgres::Row;
 use super::connect::Role;
 use super::fault::{Fault, Result};
 use super::index::Dirty;
+use super::known::KnownHeads;
 use super::spread::Outbox;
 use super::writes::Broken;
 
@@ -62,6 +63,7 @@ pub(super) struct Base {
     pub(super) dirty: Dirty,
     pub(super) tenants: moka::sync::Cache<TenantId, i32>,
     pub(super) reading: Mutex<Option<Reading>>,
+    pub(super) known: KnownHeads,
 }
 
 /// What the database's clock said, and when this node heard it. The clock has gone on since as this node's has, so the
@@ -235,6 +237,7 @@ impl Base {
         if notices.is_empty() {
             return;
         }
+        self.known.forget(notices.iter().map(|notice| (notice.tenant.clone(), notice.session.clone())));
         self.hub.committed(notices);
         self.outbox.put(notices);
         self.dirty.put(keys);

@@ -163,7 +163,7 @@ fn as_one(mut list: Vec<Written<'_>>) -> Option<(Cow<'static, str>, Vec<Cell<'_>
 }
 
 /// Adds a statement whose parameters come after so many others.
-fn push_shifted(sql: &mut String, one: &str, by: usize) {
+pub(super) fn push_shifted(sql: &mut String, one: &str, by: usize) {
     for (nth, piece) in one.split('$').enumerate() {
         if nth == 0 {
             sql.push_str(piece);
@@ -220,6 +220,20 @@ struct ExternalRows<'a> {
     seq: Vec<i64>,
 }
 
+macro_rules! columns_of_events {
+    () => {
+        "tk, log, seq, type, content, metadata, subthread_id, external_id, turn, author, at"
+    };
+}
+macro_rules! rows_of_events {
+    () => {
+        "SELECT unnest($1::integer[]) AS tk, unnest($2::bigint[]) AS log, unnest($3::bigint[]) AS seq,
+             unnest($4::text[]) AS type, unnest($5::text[]) AS content, unnest($6::text[]) AS metadata,
+             unnest($7::text[]) AS subthread_id, unnest($8::text[]) AS external_id, unnest($9::bigint[]) AS turn,
+             unnest($10::text[]) AS author, unnest($11::bigint[]) AS at"
+    };
+}
+
 impl<'a> EventRows<'a> {
     pub(super) fn push(&mut self, tk: i32, log: i64, event: &'a Event) {
         self.tk.push(tk);
@@ -241,17 +255,30 @@ impl<'a> EventRows<'a> {
         }
     }
 
+    /// Inserts those of the rows `e` that a condition behind it lets pass. Takes [`Self::params`].
+    pub(super) const INSERT_SOME: &'static str = concat!(
+        "INSERT INTO events (",
+        columns_of_events!(),
+        ") SELECT ",
+        columns_of_events!(),
+        " FROM (",
+        rows_of_events!(),
+        ") e"
+    );
+
+    /// Without what is kept of external ids.
+    pub(super) fn params<'w>(&'w self) -> Vec<Param<'w>> {
+        vec![
+            &self.tk, &self.log, &self.seq, &self.kind, &self.content, &self.metadata, &self.subthread,
+            &self.external, &self.turn, &self.author, &self.at,
+        ]
+    }
+
     pub(super) fn write<'w>(&'w self, writes: &mut Writes<'w>) {
         if !self.tk.is_empty() {
             writes.lend(
-                "INSERT INTO events (tk, log, seq, type, content, metadata, subthread_id, external_id, turn, author, at)
-                 SELECT unnest($1::integer[]), unnest($2::bigint[]), unnest($3::bigint[]), unnest($4::text[]),
-                     unnest($5::text[]), unnest($6::text[]), unnest($7::text[]), unnest($8::text[]),
-                     unnest($9::bigint[]), unnest($10::text[]), unnest($11::bigint[])",
-                [
-                    &self.tk as Param<'w>, &self.log, &self.seq, &self.kind, &self.content, &self.metadata,
-                    &self.subthread, &self.external, &self.turn, &self.author, &self.at,
-                ],
+                concat!("INSERT INTO events (", columns_of_events!(), ") ", rows_of_events!()),
+                self.params(),
             );
         }
         if !self.ids.tk.is_empty() {
@@ -281,6 +308,24 @@ pub(super) struct CounterRows<'a> {
     preview: Vec<Option<&'a str>>,
 }
 
+/// Advances heads; what else is set, drawn from parameters and asked for comes in between.
+macro_rules! advance_heads {
+    ($set:literal, $columns:literal, $and:literal) => {
+        concat!(
+            "UPDATE session_heads h SET last_sequence = u.last_sequence, last_at = u.last_at,
+                 active_minute = u.active_minute, message_count = u.message_count, turn_count = u.turn_count,
+                 turn_sequence = u.turn_sequence, turn_answered = u.turn_answered, described = u.described,
+                 deadline_at = u.deadline_at", $set, "
+             FROM (SELECT unnest($1::integer[]) AS tk, unnest($2::bigint[]) AS sk, unnest($3::bigint[]) AS last_sequence,
+                 unnest($4::bigint[]) AS last_at, unnest($5::bigint[]) AS active_minute,
+                 unnest($6::bigint[]) AS message_count, unnest($7::bigint[]) AS turn_count,
+                 unnest($8::bigint[]) AS turn_sequence, unnest($9::boolean[]) AS turn_answered,
+                 unnest($10::boolean[]) AS described, unnest($11::bigint[]) AS deadline_at", $columns, ") u
+             WHERE h.tk = u.tk AND h.sk = u.sk", $and
+        )
+    };
+}
+
 impl<'a> CounterRows<'a> {
     pub(super) fn push(&mut self, tk: i32, sk: i64, head: &'a Head) {
         self.tk.push(tk);
@@ -297,53 +342,51 @@ impl<'a> CounterRows<'a> {
         self.preview.push(head.preview.as_deref());
     }
 
-    fn params<'w>(&'w self) -> Vec<Param<'w>> {
+    /// Writes only the rows that a certain transaction wrote, and says which. Takes [`Self::params`] and, for each row,
+    /// the transaction: so many in all.
+    pub(super) const KNOWN: (&'static str, usize) =
+        (advance_heads!("", ", unnest($12::xid[]) AS xid", " AND h.xmin = u.xid RETURNING h.sk"), 12);
+    /// The same with [`Self::params_with_preview`].
+    pub(super) const KNOWN_WITH_PREVIEW: (&'static str, usize) = (
+        advance_heads!(
+            ", preview = u.preview",
+            ", unnest($12::text[]) AS preview, unnest($13::xid[]) AS xid",
+            " AND h.xmin = u.xid RETURNING h.sk"
+        ),
+        13,
+    );
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.tk.is_empty()
+    }
+
+    pub(super) fn params<'w>(&'w self) -> Vec<Param<'w>> {
         vec![
             &self.tk, &self.sk, &self.last_sequence, &self.last_at, &self.active_minute, &self.message_count,
             &self.turn_count, &self.turn_sequence, &self.turn_answered, &self.described, &self.deadline_at,
         ]
     }
 
+    pub(super) fn params_with_preview<'w>(&'w self) -> Vec<Param<'w>> {
+        let mut params = self.params();
+        params.push(&self.preview);
+        params
+    }
+
     /// Writes the counters and leaves the preview as it is: the role that appends may not even read it.
     pub(super) fn write<'w>(&'w self, writes: &mut Writes<'w>) {
-        if self.tk.is_empty() {
-            return;
+        if !self.is_empty() {
+            writes.lend(advance_heads!("", "", ""), self.params());
         }
-        writes.lend(
-            "UPDATE session_heads h SET last_sequence = u.last_sequence, last_at = u.last_at,
-                 active_minute = u.active_minute, message_count = u.message_count, turn_count = u.turn_count,
-                 turn_sequence = u.turn_sequence, turn_answered = u.turn_answered, described = u.described,
-                 deadline_at = u.deadline_at
-             FROM (SELECT unnest($1::integer[]) AS tk, unnest($2::bigint[]) AS sk, unnest($3::bigint[]) AS last_sequence,
-                 unnest($4::bigint[]) AS last_at, unnest($5::bigint[]) AS active_minute,
-                 unnest($6::bigint[]) AS message_count, unnest($7::bigint[]) AS turn_count,
-                 unnest($8::bigint[]) AS turn_sequence, unnest($9::boolean[]) AS turn_answered,
-                 unnest($10::boolean[]) AS described, unnest($11::bigint[]) AS deadline_at) u
-             WHERE h.tk = u.tk AND h.sk = u.sk",
-            self.params(),
-        );
     }
 
     pub(super) fn write_with_preview<'w>(&'w self, writes: &mut Writes<'w>) {
-        if self.tk.is_empty() {
-            return;
+        if !self.is_empty() {
+            writes.lend(
+                advance_heads!(", preview = u.preview", ", unnest($12::text[]) AS preview", ""),
+                self.params_with_preview(),
+            );
         }
-        let mut params = self.params();
-        params.push(&self.preview);
-        writes.lend(
-            "UPDATE session_heads h SET last_sequence = u.last_sequence, last_at = u.last_at,
-                 active_minute = u.active_minute, message_count = u.message_count, turn_count = u.turn_count,
-                 turn_sequence = u.turn_sequence, turn_answered = u.turn_answered, described = u.described,
-                 deadline_at = u.deadline_at, preview = u.preview
-             FROM (SELECT unnest($1::integer[]) AS tk, unnest($2::bigint[]) AS sk, unnest($3::bigint[]) AS last_sequence,
-                 unnest($4::bigint[]) AS last_at, unnest($5::bigint[]) AS active_minute,
-                 unnest($6::bigint[]) AS message_count, unnest($7::bigint[]) AS turn_count,
-                 unnest($8::bigint[]) AS turn_sequence, unnest($9::boolean[]) AS turn_answered,
-                 unnest($10::boolean[]) AS described, unnest($11::bigint[]) AS deadline_at,
-                 unnest($12::text[]) AS preview) u
-             WHERE h.tk = u.tk AND h.sk = u.sk",
-            params,
-        );
     }
 }
 

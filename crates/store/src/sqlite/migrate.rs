@@ -15,6 +15,7 @@ pub(super) const THREADS: &[&str] = &[
     include_str!("migrations/V6__views.sql"),
     include_str!("migrations/V7__fewer_pages.sql"),
     include_str!("migrations/V8__stock.sql"),
+    include_str!("migrations/V9__known_rows.sql"),
 ];
 pub(super) const SEARCH: &[&str] = &[include_str!("migrations/search/V1__words.sql")];
 pub(super) const MEMORY: &[&str] = &[include_str!("migrations/memory/V1__memories.sql")];

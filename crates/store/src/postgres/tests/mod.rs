@@ -4,6 +4,7 @@
 
 mod batches;
 mod following;
+mod known;
 mod losses;
 mod nodes;
 mod plans;

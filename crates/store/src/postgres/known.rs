@@ -1,0 +1,103 @@
+//! Heads as this node's own appends have left them, each with the transaction that wrote its row.
+//!
+//! What is kept here is a guess and is never trusted: whoever uses it writes on the condition that the row still is the
+//! one that this transaction wrote, and looks at the row when it is not.
+
+use std::collections::HashMap;
+use std::error::Error;
+use std::time::{Duration, Instant};
+
+use bytes::BytesMut;
+use parking_lot::Mutex;
+use postgres_types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
+use sederunt_core::ids::{SessionId, TenantId};
+use sederunt_core::session::Head;
+
+/// How many are kept at least; at most twice as many.
+pub(super) const KEPT_MIN: usize = 8_192;
+/// The database counts its transactions in 32 bits. None can come round again in this time.
+const KEPT_MAX: Duration = Duration::from_secs(600);
+
+/// The number of the transaction that wrote a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Xid(pub(super) u32);
+
+impl ToSql for Xid {
+    fn to_sql(&self, _: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
+        out.extend_from_slice(&self.0.to_be_bytes());
+        Ok(IsNull::No)
+    }
+
+    fn accepts(ty: &Type) -> bool {
+        *ty == Type::XID
+    }
+
+    to_sql_checked!();
+}
+
+impl<'a> FromSql<'a> for Xid {
+    fn from_sql(_: &Type, raw: &'a [u8]) -> Result<Self, Box<dyn Error + Sync + Send>> {
+        Ok(Self(u32::from_be_bytes(raw.try_into()?)))
+    }
+
+    fn accepts(ty: &Type) -> bool {
+        *ty == Type::XID
+    }
+}
+
+/// A head without its preview, and its row.
+#[derive(Clone, Debug)]
+pub(super) struct Known {
+    pub(super) tk: i32,
+    pub(super) sk: i64,
+    pub(super) head: Head,
+    pub(super) written_by: Xid,
+    at: Instant,
+}
+
+impl Known {
+    pub(super) fn new(tk: i32, sk: i64, mut head: Head, written_by: Xid) -> Self {
+        head.preview = None;
+        Self { tk, sk, head, written_by, at: Instant::now() }
+    }
+}
+
+type Key = (TenantId, SessionId);
+
+/// In two generations: when the young one is full, it becomes the old one, and what nobody has asked for since goes.
+#[derive(Debug, Default)]
+pub(super) struct KnownHeads(pub(super) Mutex<[HashMap<Key, Known>; 2]>);
+
+impl KnownHeads {
+    /// Takes what is known of these out: it is about to change.
+    pub(super) fn take<'a>(&self, keys: impl IntoIterator<Item = &'a Key>) -> Vec<Option<Known>> {
+        let mut generations = self.0.lock();
+        keys.into_iter()
+            .map(|key| {
+                let [young, old] = &mut *generations;
+                young.remove(key).or_else(|| old.remove(key)).filter(|known| known.at.elapsed() < KEPT_MAX)
+            })
+            .collect()
+    }
+
+    pub(super) fn put(&self, heads: impl IntoIterator<Item = (Key, Known)>) {
+        let mut generations = self.0.lock();
+        for (key, known) in heads {
+            if generations[0].len() >= KEPT_MIN {
+                generations[1] = std::mem::take(&mut generations[0]);
+            }
+            generations[1].remove(&key);
+            generations[0].insert(key, known);
+        }
+    }
+
+    /// These have been changed by others.
+    pub(super) fn forget(&self, keys: impl IntoIterator<Item = Key>) {
+        let mut generations = self.0.lock();
+        for key in keys {
+            for generation in &mut *generations {
+                generation.remove(&key);
+            }
+        }
+    }
+}
