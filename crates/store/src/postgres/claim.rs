@@ -321,6 +321,11 @@ async fn take_up(
     Ok((Loaded::of(base, &order.tenant, &loaded)?, library::ruled(tx, tk, &ruled).await?))
 }
 
+/// Whether a row that was found in a queue is still there, asked so that no index of the queues seems to answer it: the
+/// row is found by its key. When next to nothing is pending, those look smaller than the key, and to find a row in one
+/// of them is to walk all that was ever pending since the last housekeeping.
+const STILL_PENDING: &str = "status || '' = 'pending' AND NOT held";
+
 /// A queue that is named twice is walked once: its sessions would be counted twice.
 fn once_each<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let mut names: Vec<_> = names.collect();
@@ -331,7 +336,7 @@ fn once_each<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
 
 /// Walks the queues of so many types and agents side by side, the best of all first, and locks until enough are
 /// held. Each queue is a stretch of an index in its order, which the planner only sees if every one says so.
-fn lock_from(types: usize, agents: usize, passes_over: bool) -> String {
+pub(super) fn lock_from(types: usize, agents: usize, passes_over: bool) -> String {
     let first_agent = 3 + types;
     let others = if passes_over {
         format!(" AND (agent_slug IS NULL OR agent_slug <> ALL (${first_agent}))")
@@ -367,7 +372,7 @@ fn lock_from(types: usize, agents: usize, passes_over: bool) -> String {
     format!(
         "SELECT h.sk, h.task_id, h.agent_slug FROM (SELECT sk FROM ({}) q ORDER BY priority DESC, sk) q
          CROSS JOIN LATERAL (
-             SELECT sk, task_id, agent_slug FROM session_heads WHERE tk = $1 AND sk = q.sk AND status = 'pending' AND NOT held
+             SELECT sk, task_id, agent_slug FROM session_heads WHERE tk = $1 AND sk = q.sk AND {STILL_PENDING}
              FOR NO KEY UPDATE SKIP LOCKED) h
          LIMIT $2",
         queues.join(" UNION ALL ")
@@ -389,9 +394,10 @@ async fn merge(tx: &Tx, tk: i32, types: &[&str], agents: &[&str], wanted: i64) -
                  AND session_type = t.session_type AND agent_slug = a.slug
              ORDER BY priority DESC, sk LIMIT $4) c"
     };
-    let lock =
-        "SELECT sk FROM session_heads
-         WHERE tk = $1 AND sk = ANY ($2) AND status = 'pending' AND NOT held ORDER BY priority DESC, sk LIMIT $3 FOR NO KEY UPDATE SKIP LOCKED";
+    let lock = format!(
+        "SELECT sk FROM session_heads WHERE tk = $1 AND sk = ANY ($2) AND {STILL_PENDING}
+         ORDER BY priority DESC, sk LIMIT $3 FOR NO KEY UPDATE SKIP LOCKED"
+    );
     let mut window = wanted;
     let mut held: Vec<i64> = Vec::new();
     loop {
@@ -406,7 +412,7 @@ async fn merge(tx: &Tx, tk: i32, types: &[&str], agents: &[&str], wanted: i64) -
         let candidates = seen.into_iter().map(|(_, sk)| sk);
         let candidates: Vec<i64> = candidates.filter(|sk| !held.contains(sk)).collect();
         let missing = wanted - held.len() as i64;
-        for row in tx.query(lock, &[&tk, &candidates, &missing]).await? {
+        for row in tx.query(&lock, &[&tk, &candidates, &missing]).await? {
             held.push(row.try_get(0)?);
         }
         if held.len() as i64 >= wanted || all_seen {

@@ -12,6 +12,8 @@ use sederunt_core::store::{MemoryQuery, Update};
 use sederunt_core::work::ClaimOrder;
 
 use super::*;
+use crate::postgres::claim::lock_from;
+use crate::postgres::tx::Scope;
 
 const SESSIONS: usize = 600;
 const ROUNDS: usize = 20;
@@ -329,4 +331,40 @@ async fn every_recall(scene: &Scene, n: usize) {
     assert_eq!(scene.silent_sittings(to, 5).await.unwrap().len(), 5);
     assert!(scene.silent_sittings(from, 5).await.unwrap().is_empty());
     assert!(scene.waiting_turns(5).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn what_is_handed_out_is_locked_by_its_key_when_next_to_nothing_waits() {
+    with_store(async |scene| {
+        let tk = scene.tenant_named("ours").await;
+        scene.closing.send_replace(true);
+        for n in 0..300 {
+            let mut new = session(&format!("s{n}"));
+            new.head.status = if n == 7 { Status::Pending } else { Status::Completed };
+            new.details.agent_slug = Some("scribe".into());
+            let part = Part { on: On::New(Box::new(new)), guard: Guard::default(), writes: smallvec![] };
+            scene.commit(Change::new(tenant("ours")).part(part)).await.unwrap();
+        }
+        take_stock(&scene.admin().await, &scene.schema).await;
+        let tx = scene.base.begin(Scope::Tenant(tk)).await.unwrap();
+        let sql = lock_from(2, 2, false);
+        let prepared = format!("PREPARE taking (integer, bigint, text, text, text, text) AS {sql}");
+        tx.client().unwrap().batch_execute(&prepared).await.unwrap();
+        let plan = "EXPLAIN EXECUTE taking (1, 8, 'agent', 'mixed', 'scribe', 'clerk')";
+        let plan = tx.client().unwrap().simple_query(plan).await.unwrap();
+        let plan: Vec<String> = plan
+            .iter()
+            .filter_map(|said| match said {
+                tokio_postgres::SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+                _ => None,
+            })
+            .collect();
+        let locking = plan.iter().position(|line| line.contains("LockRows")).unwrap();
+        let way = plan[locking..].iter().find(|line| line.contains("Scan using")).unwrap();
+        assert!(way.contains("session_heads_pkey"), "{plan:#?}");
+        let walks = plan[..locking].iter().filter(|line| line.contains("heads_pending_agent")).count();
+        assert_eq!(walks, 4, "each queue is walked in its order: {plan:#?}");
+        tx.rollback().await;
+    })
+    .await;
 }
