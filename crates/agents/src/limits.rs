@@ -53,7 +53,7 @@ pub const TOOL_TRIES_MAX: u32 = 3;
 pub const TOOL_TRY_WAIT: Duration = Duration::from_millis(200);
 /// How often an idle worker looks for work although nobody woke it.
 pub const WORK_LOOK_AGAIN: Duration = Duration::from_secs(10);
-/// How old the definitions of agents may be when work is fetched for them: they are read while places become free.
+/// How old the definitions of agents may be when a busy worker fetches more work for them.
 pub const AGENTS_KEPT: Duration = Duration::from_millis(10);
 /// How often a worker looks for new tenants.
 pub const TENANTS_LOOK_AGAIN: Duration = Duration::from_secs(2);

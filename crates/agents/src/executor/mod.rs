@@ -17,7 +17,6 @@ use sederunt_core::access::Actor;
 use sederunt_core::engine::Engine;
 use sederunt_core::ids::{CredentialId, TenantId};
 use sederunt_core::library::{Agent, Defined};
-use sederunt_core::patience::Patience;
 use sederunt_core::session::SessionType;
 use sederunt_core::work::{ClaimRequest, Claimed};
 use sederunt_core::{Error, limits as core_limits};
@@ -95,29 +94,27 @@ impl Executor {
     async fn serve_tenant(&self, tenant: TenantId, room: &Room, mut leaving: watch::Receiver<bool>) {
         let actor = Arc::new(self.actor(tenant));
         let mut runs: JoinSet<()> = JoinSet::new();
-        let mut patience = Patience::default();
         loop {
             let mut woken = self.engine.hub().work(&actor.tenant);
             woken.borrow_and_update();
+            // Whoever wakes this worker may have defined an agent just before.
+            let mut agents = None;
             let idle = loop {
-                let (places, agents) =
-                    tokio::join!(room.places(&mut patience), self.agents_with_time(&actor));
-                if places.is_empty() || *leaving.borrow() {
+                let mut vacancies = room.vacancies().await;
+                if vacancies.count() == 0 || *leaving.borrow() {
                     break false;
                 }
-                let taken = match agents {
-                    Ok((agents, read)) if read.elapsed() < limits::AGENTS_KEPT => {
-                        self.take_for(&actor, &agents, places.len()).await
-                    }
-                    Ok(_) => self.take(&actor, places.len()).await,
+                let taken = match self.agents_of_late(&actor, &mut agents).await {
+                    Ok(agents) => self.take_for(&actor, agents, vacancies.count()).await,
                     Err(error) => Err(error),
                 };
                 match taken {
                     Ok(claims) if claims.is_empty() => break true,
                     Ok(claims) => {
-                        for (taken, place) in claims.into_iter().zip(places) {
+                        for taken in claims {
+                            let place = vacancies.next().await;
                             let (this, actor) = (self.clone(), actor.clone());
-                            runs.spawn(async move { this.run_at(Some(place), &actor, taken).await });
+                            runs.spawn(async move { this.run_at(place, &actor, taken).await });
                         }
                     }
                     Err(error) => {
@@ -145,10 +142,21 @@ impl Executor {
         self.take_for(actor, &agents, most).await
     }
 
-    /// The same as [`Self::agents`], and when they were asked for.
-    async fn agents_with_time(&self, actor: &Arc<Actor>) -> Result<(Vec<Defined<Agent>>, Instant), Error> {
-        let asked = Instant::now();
-        Ok((self.agents(actor).await?, asked))
+    /// The agents that this worker can be, as they were a moment ago.
+    async fn agents_of_late<'a>(
+        &self,
+        actor: &Arc<Actor>,
+        read: &'a mut Option<(Instant, Vec<Defined<Agent>>)>,
+    ) -> Result<&'a [Defined<Agent>], Error> {
+        let kept = read.take().filter(|(at, _)| at.elapsed() < limits::AGENTS_KEPT);
+        let now = match kept {
+            Some(kept) => kept,
+            None => {
+                let at = Instant::now();
+                (at, self.agents(actor).await?)
+            }
+        };
+        Ok(&read.insert(now).1)
     }
 
     /// The agents that this worker can be, as they are now.

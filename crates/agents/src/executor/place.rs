@@ -1,16 +1,19 @@
 //! Places among the runs of a worker. A run has one while it works; it gives it up while what came of it is being
-//! written, so that the next one is fetched meanwhile.
+//! written, so that the next one is fetched meanwhile. Where runs take no time, the next ones are fetched before a place
+//! is free: it will be when they come.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use sederunt_core::patience::Patience;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
 
-/// How long a place that is free is left so while the others may become free too: runs that begin together and take no
-/// time end together, and one claim fills all of their places.
-const LINGER: Duration = Duration::from_millis(1);
+/// A run that had its place for no longer was a quick one: it takes about as long to fetch others.
+const QUICK: Duration = Duration::from_millis(10);
+/// So many quick runs in a row, for every place, and the next ones are believed to be quick.
+const ROUNDS: usize = 4;
 
 /// All places of a worker.
 #[derive(Clone, Debug)]
@@ -19,134 +22,207 @@ pub(super) struct Room {
     /// For runs that end, without a place: no more than there are places.
     ending: Arc<Semaphore>,
     size: usize,
+    /// How many quick runs it takes to believe in them.
+    unproven: Arc<AtomicUsize>,
 }
 
 impl Room {
     pub(super) fn new(size: usize) -> Self {
         let [free, ending] = [(); 2].map(|()| Arc::new(Semaphore::new(size)));
-        Self { free, ending, size }
+        Self { free, ending, size, unproven: Arc::new(AtomicUsize::new(size * ROUNDS)) }
     }
 
-    /// The places that are free, as soon as one is; none when there will be none any more.
-    pub(super) async fn places(&self, patience: &mut Patience) -> Vec<Place> {
-        let Ok(first) = self.free.clone().acquire_owned().await else { return Vec::new() };
-        let others = self.size.saturating_sub(1);
-        let mut places = vec![self.place(first)];
-        if self.free.available_permits() < others && patience.waits() {
-            let all = self.free.clone().acquire_many_owned(u32::try_from(others).unwrap_or(u32::MAX));
-            let freed = tokio::time::timeout(LINGER, all).await;
-            patience.learn(freed.is_ok());
-            if let Ok(Ok(mut freed)) = freed {
-                places.extend(std::iter::from_fn(|| freed.split(1)).map(|one| self.place(one)));
-            }
+    /// Room for the runs to fetch next, as soon as there is a place for one. Where runs are quick, nobody waits for that.
+    pub(super) async fn vacancies(&self) -> Vacancies {
+        let mut held = Vec::new();
+        if self.unproven.load(Ordering::Relaxed) == 0 {
+            return Vacancies { room: self.clone(), count: self.size, held };
         }
-        places.extend(
-            std::iter::from_fn(|| self.free.clone().try_acquire_owned().ok()).map(|one| self.place(one)),
-        );
-        places
+        held.extend(self.place().await);
+        let free = std::iter::from_fn(|| self.free.clone().try_acquire_owned().ok());
+        held.extend(free.map(|one| self.taken(one)));
+        Vacancies { room: self.clone(), count: held.len(), held }
     }
 
-    fn place(&self, held: OwnedSemaphorePermit) -> Place {
-        Place { room: self.clone(), held: Mutex::new(held) }
+    /// A place, as soon as there is one; none when there will be none any more.
+    async fn place(&self) -> Option<Place> {
+        Some(self.taken(self.free.clone().acquire_owned().await.ok()?))
+    }
+
+    fn taken(&self, held: OwnedSemaphorePermit) -> Place {
+        Place { room: self.clone(), held: Mutex::new((held, Instant::now())) }
+    }
+
+    /// Takes note of how long a run had a place.
+    fn learn(&self, since: Instant) {
+        if since.elapsed() > QUICK {
+            self.unproven.store(self.size * ROUNDS, Ordering::Relaxed);
+        } else {
+            let one_less = |unproven: usize| unproven.checked_sub(1);
+            let _ = self.unproven.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less);
+        }
     }
 }
 
-/// A place, held until it is dropped.
+/// Room for so many runs: with places that are held for them, or that will be free when they come.
+#[derive(Debug)]
+pub(super) struct Vacancies {
+    room: Room,
+    count: usize,
+    held: Vec<Place>,
+}
+
+impl Vacancies {
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// A place for one of them.
+    pub(super) async fn next(&mut self) -> Option<Place> {
+        match self.held.pop() {
+            Some(place) => {
+                place.begin();
+                Some(place)
+            }
+            None => self.room.place().await,
+        }
+    }
+}
+
+/// A place, held until it is dropped, and since when.
 #[derive(Debug)]
 pub(super) struct Place {
     room: Room,
-    held: Mutex<OwnedSemaphorePermit>,
+    held: Mutex<(OwnedSemaphorePermit, Instant)>,
 }
 
 impl Place {
+    /// The run begins: the place was held for it until now.
+    fn begin(&self) {
+        self.held.lock().1 = Instant::now();
+    }
+
     /// The work is done, and what came of it is about to be written: another run may begin. Where too many end already,
     /// none does before this one has.
     pub(super) fn leave(&self) {
-        if let Ok(ending) = self.room.ending.clone().try_acquire_owned() {
-            *self.held.lock() = ending;
+        let mut held = self.held.lock();
+        if self.is_in(&held.0) {
+            self.room.learn(held.1);
+            if let Ok(ending) = self.room.ending.clone().try_acquire_owned() {
+                held.0 = ending;
+            }
         }
     }
 
     /// There is more to do after all.
     pub(super) async fn come_back(&self) {
-        let has_one = Arc::ptr_eq(self.held.lock().semaphore(), &self.room.free);
+        let has_one = self.is_in(&self.held.lock().0);
         if !has_one && let Ok(free) = self.room.free.clone().acquire_owned().await {
-            *self.held.lock() = free;
+            *self.held.lock() = (free, Instant::now());
         }
+    }
+
+    fn is_in(&self, held: &OwnedSemaphorePermit) -> bool {
+        Arc::ptr_eq(held.semaphore(), &self.room.free)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use tokio::time::Instant;
-
     use super::*;
 
-    /// What is free within a second.
-    async fn places(room: &Room) -> Vec<Place> {
-        let mut patience = Patience::default();
-        let taken = room.places(&mut patience);
-        tokio::time::timeout(Duration::from_secs(1), taken).await.unwrap_or_default()
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn all_places_that_are_free_are_taken_at_once() {
-        let room = Room::new(3);
-        let start = Instant::now();
-        let taken = places(&room).await;
-        assert_eq!((taken.len(), start.elapsed()), (3, Duration::ZERO));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn places_that_become_free_together_are_taken_together() {
-        let room = Room::new(3);
-        let mut taken = places(&room).await;
-        let start = Instant::now();
-        drop(taken.pop());
-        let (all, ()) = tokio::join!(places(&room), async { taken.clear() });
-        assert_eq!((all.len(), start.elapsed()), (3, Duration::ZERO));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn the_others_are_not_waited_for_long_and_not_in_vain_twice() {
-        let room = Room::new(3);
-        let mut patience = Patience::default();
-        let mut taken = places(&room).await;
-        let start = Instant::now();
-        for waited in [LINGER, LINGER] {
-            drop(taken.pop());
-            taken.extend(room.places(&mut patience).await);
-            assert_eq!((taken.len(), start.elapsed()), (3, waited));
+    /// As many places as are free within a second, up to so many.
+    async fn places(room: &Room, most: usize) -> Vec<Place> {
+        let mut places = Vec::new();
+        while places.len() < most
+            && let Ok(Some(place)) = tokio::time::timeout(Duration::from_secs(1), room.place()).await
+        {
+            places.push(place);
         }
+        places
+    }
+
+    async fn vacancies(room: &Room) -> usize {
+        tokio::time::timeout(Duration::from_secs(1), room.vacancies()).await.map_or(0, |some| some.count())
+    }
+
+    /// So many runs, each of this length.
+    async fn runs(room: &Room, count: usize, length: Duration) {
+        for _ in 0..count {
+            let place = room.place().await.unwrap();
+            tokio::time::advance(length).await;
+            place.leave();
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn as_many_are_fetched_as_have_a_place() {
+        let room = Room::new(3);
+        assert_eq!(vacancies(&room).await, 3);
+        let mut taken = places(&room, 3).await;
+        assert_eq!(vacancies(&room).await, 0);
+        drop(taken.pop());
+        let mut held = room.vacancies().await;
+        assert_eq!((held.count(), places(&room, 1).await.len()), (1, 0), "it is held for who was fetched");
+        taken.extend(held.next().await);
+        assert_eq!((taken.len(), places(&room, 1).await.len()), (3, 0));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn how_long_others_were_fetched_says_nothing_of_a_run() {
+        let room = Room::new(1);
+        for _ in 0..ROUNDS {
+            let mut held = room.vacancies().await;
+            tokio::time::advance(2 * QUICK).await;
+            held.next().await.unwrap().leave();
+        }
+        let _taken = places(&room, 1).await;
+        assert_eq!(vacancies(&room).await, 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn quick_runs_are_fetched_before_there_is_a_place_until_one_was_slow() {
+        let room = Room::new(2);
+        runs(&room, 2 * ROUNDS - 1, QUICK).await;
+        let taken = places(&room, 2).await;
+        assert_eq!(vacancies(&room).await, 0, "not all of them are proven");
+        drop(taken);
+        runs(&room, 1, QUICK).await;
+        let taken = places(&room, 2).await;
+        assert_eq!(vacancies(&room).await, 2);
+        drop(taken);
+        runs(&room, 1, QUICK + Duration::from_millis(1)).await;
+        let _taken = places(&room, 2).await;
+        assert_eq!(vacancies(&room).await, 0);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_run_that_ends_makes_room_for_another() {
         let room = Room::new(1);
-        let mut first = places(&room).await;
+        let mut first = places(&room, 1).await;
         first[0].leave();
-        let second = places(&room).await;
+        let second = places(&room, 1).await;
         assert_eq!(second.len(), 1);
         second[0].leave();
-        assert_eq!(places(&room).await.len(), 0, "one ends already: the second keeps its place");
+        assert_eq!(places(&room, 1).await.len(), 0, "one ends already: the second keeps its place");
         first.clear();
         second[0].leave();
-        assert_eq!(places(&room).await.len(), 1);
+        assert_eq!(places(&room, 1).await.len(), 1);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_run_that_has_more_to_do_comes_back_when_there_is_room() {
         let room = Room::new(1);
-        let first = places(&room).await;
+        let first = places(&room, 1).await;
         first[0].leave();
-        let second = places(&room).await;
+        let second = places(&room, 1).await;
         let come_back = || tokio::time::timeout(Duration::from_secs(1), first[0].come_back());
         assert!(come_back().await.is_err(), "another one works");
         drop(second);
         assert!(come_back().await.is_ok());
         assert!(come_back().await.is_ok(), "who is there is there");
-        assert_eq!(places(&room).await.len(), 0);
+        assert_eq!(places(&room, 1).await.len(), 0);
         drop(first);
-        assert_eq!(places(&room).await.len(), 1);
+        assert_eq!(places(&room, 1).await.len(), 1);
     }
 }

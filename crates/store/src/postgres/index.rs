@@ -16,8 +16,9 @@ use super::sessions::{Range, log_lock};
 use super::tx::{Base, Scope, Tx, hash64};
 use crate::words::words_of;
 
-/// Appends of one burst are indexed together.
-const GATHER: Duration = Duration::from_millis(200);
+/// Appends of one burst are indexed together, and a session that is made and finished in it once. It is to be found within
+/// a second.
+const GATHER: Duration = Duration::from_millis(400);
 /// How often a node looks for sessions that another one left behind.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 /// How far back, in minutes, that look goes.
