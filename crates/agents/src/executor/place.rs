@@ -14,6 +14,8 @@ use tokio::time::Instant;
 const QUICK: Duration = Duration::from_millis(10);
 /// So many quick runs in a row, for every place, and the next ones are believed to be quick.
 const ROUNDS: usize = 4;
+/// How many of those are fetched at once, for every place: what it costs to fetch is shared by more of them.
+const AHEAD: usize = 2;
 
 /// All places of a worker.
 #[derive(Clone, Debug)]
@@ -36,7 +38,7 @@ impl Room {
     pub(super) async fn vacancies(&self) -> Vacancies {
         let mut held = Vec::new();
         if self.unproven.load(Ordering::Relaxed) == 0 {
-            return Vacancies { room: self.clone(), count: self.size, held };
+            return Vacancies { room: self.clone(), count: self.size * AHEAD, held };
         }
         held.extend(self.place().await);
         let free = std::iter::from_fn(|| self.free.clone().try_acquire_owned().ok());
@@ -177,7 +179,7 @@ mod tests {
             held.next().await.unwrap().leave();
         }
         let _taken = places(&room, 1).await;
-        assert_eq!(vacancies(&room).await, 1);
+        assert_eq!(vacancies(&room).await, AHEAD);
     }
 
     #[tokio::test(start_paused = true)]
@@ -189,7 +191,7 @@ mod tests {
         drop(taken);
         runs(&room, 1, QUICK).await;
         let taken = places(&room, 2).await;
-        assert_eq!(vacancies(&room).await, 2);
+        assert_eq!(vacancies(&room).await, 2 * AHEAD);
         drop(taken);
         runs(&room, 1, QUICK + Duration::from_millis(1)).await;
         let _taken = places(&room, 2).await;
