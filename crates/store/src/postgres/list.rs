@@ -6,7 +6,6 @@ use sederunt_core::ids::TenantId;
 use sederunt_core::limits;
 use sederunt_core::session::query::{Eyes, ListCursor, Page, SessionQuery};
 use sederunt_core::session::{Session, SessionType, Status};
-use tokio_postgres::Row;
 
 use super::fault::Result;
 use super::rows::{Columns, DETAILS, HEAD, Keyed};
@@ -219,20 +218,32 @@ pub(super) async fn sessions(base: &Base, tenant: &TenantId, query: SessionQuery
     Ok(Page { items, next: last.filter(|_| more) })
 }
 
-/// How many sessions have each of these, up to more than some.
+/// How many sessions have each of these, up to more than some, now or a moment ago: it says how to look, and not what is
+/// found.
 async fn counted(base: &Base, tk: i32, metadata: &[(String, String)]) -> Result<Vec<usize>> {
-    if metadata.is_empty() {
-        return Ok(Vec::new());
+    let mut counts = Vec::with_capacity(metadata.len());
+    for (key, value) in metadata {
+        let at = (tk, key.clone(), value.clone());
+        let count = match base.common.get(&at) {
+            Some(count) => count,
+            None => {
+                let count = count(base, tk, key, value).await?;
+                base.common.insert(at, count);
+                count
+            }
+        };
+        counts.push(count);
     }
-    let (keys, values): (Vec<&str>, Vec<&str>) =
-        metadata.iter().map(|(key, value)| (key.as_str(), value.as_str())).unzip();
-    let sql = "SELECT (SELECT count(*) FROM (SELECT FROM session_metadata m
-             WHERE m.tk = $1 AND m.key = u.key AND m.value = u.value LIMIT $4) counted)
-         FROM unnest($2::text[], $3::text[]) WITH ORDINALITY AS u (key, value, nth) ORDER BY nth";
+    Ok(counts)
+}
+
+async fn count(base: &Base, tk: i32, key: &str, value: &str) -> Result<usize> {
+    let sql = "SELECT count(*) FROM (SELECT FROM session_metadata m
+         WHERE m.tk = $1 AND m.key = $2 AND m.value = $3 LIMIT $4) counted";
     let one_more = int(SOME as u64 + 1);
-    let rows = base.read(Scope::Tenant(tk), sql, &[&tk, &keys, &values, &one_more]).await?;
-    let count = |row: &Row| Ok(usize::try_from(row.try_get::<_, i64>(0)?).unwrap_or(usize::MAX));
-    rows.iter().map(count).collect()
+    let rows = base.read(Scope::Tenant(tk), sql, &[&tk, &key, &value, &one_more]).await?;
+    let count = rows.first().map_or(Ok(0), |row| row.try_get::<_, i64>(0))?;
+    Ok(usize::try_from(count).unwrap_or(usize::MAX))
 }
 
 /// Whose eyes a question is asked with, as parameters.

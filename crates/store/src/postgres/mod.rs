@@ -159,6 +159,7 @@ impl PostgresStore {
             outbox: spread::Outbox::default(),
             dirty: index::Dirty::default(),
             tenants: Base::cache(),
+            common: Base::common(),
             reading: Mutex::default(),
             known: KnownHeads::default(),
         });

@@ -32,6 +32,9 @@ pub(super) const ANSWER_MAX: Duration = Duration::from_secs(15);
 /// How long the number of a tenant is believed: it never changes, but the tenant may go.
 const TENANT_KEPT: Duration = Duration::from_secs(5);
 
+/// How long the number of sessions that have a value is believed: it says how to look for them, and nothing else.
+const COMMON_KEPT: Duration = Duration::from_secs(60);
+
 /// How long the time is told from a reading of the database's clock before it is read again.
 const READING_KEPT: Duration = Duration::from_secs(1);
 
@@ -62,6 +65,8 @@ pub(super) struct Base {
     pub(super) outbox: Outbox,
     pub(super) dirty: Dirty,
     pub(super) tenants: moka::sync::Cache<TenantId, i32>,
+    /// How many sessions of a tenant have a value of metadata.
+    pub(super) common: moka::sync::Cache<(i32, String, String), usize>,
     pub(super) reading: Mutex<Option<Reading>>,
     pub(super) known: KnownHeads,
 }
@@ -124,6 +129,10 @@ impl Scope<'_> {
 impl Base {
     pub(super) fn cache() -> moka::sync::Cache<TenantId, i32> {
         moka::sync::Cache::builder().max_capacity(100_000).time_to_live(TENANT_KEPT).build()
+    }
+
+    pub(super) fn common() -> moka::sync::Cache<(i32, String, String), usize> {
+        moka::sync::Cache::builder().max_capacity(10_000).time_to_live(COMMON_KEPT).build()
     }
 
     fn pool(&self, scope: Scope<'_>) -> &Pool {

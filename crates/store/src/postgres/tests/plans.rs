@@ -368,3 +368,27 @@ async fn what_is_handed_out_is_locked_by_its_key_when_next_to_nothing_waits() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn how_common_a_value_was_says_how_to_look_and_not_what_is_found() {
+    with_store(async |scene| {
+        scene.tenant_named("ours").await;
+        scene.open("ours", "s").await;
+        let asked =
+            || SessionQuery { metadata: vec![("a".into(), "1".into())], ..SessionQuery::of(Types::All, 10) };
+        let names = async || {
+            let page = scene.sessions(&tenant("ours"), asked()).await.unwrap();
+            page.items.iter().map(|one| one.id.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(names().await, ["s"]);
+        scene.open("ours", "t").await;
+        assert_eq!(names().await, ["t", "s"]);
+        let at = (scene.base.tk(&tenant("ours")).await.unwrap().unwrap(), "a".to_owned(), "1".to_owned());
+        assert_eq!(scene.base.common.get(&at), Some(1), "as it was at first");
+        for many in [5_000, 50_000] {
+            scene.base.common.insert(at.clone(), many);
+            assert_eq!(names().await, ["t", "s"], "as if {many} had it");
+        }
+    })
+    .await;
+}
