@@ -158,22 +158,24 @@ impl<'j> Ordinary<'j> {
         }
         params.extend(events.params());
 
+        let begin = batch::begin(self.jobs.iter().map(|job| job.tk));
         let client = Held::of(base).await?;
         let connection = client.get()?;
         let statement = connection.prepare_cached(sql).await?;
-        let begin = batch::begin(self.jobs.iter().map(|job| job.tk));
         let (begun, row, ended) = join3(
             connection.batch_execute(&begin),
             connection.query_one(&statement, &params),
             connection.batch_execute("COMMIT"),
         )
         .await;
-        begun?;
-        let row = row.map_err(|error| {
+        // What the server has refused voids the commit behind it. A silent end says nothing, of the beginning neither: the
+        // commit is sent along with it.
+        let refused = |error: tokio_postgres::Error| {
             let fault = Fault::from(error);
-            // A statement that the server has refused voids the commit behind it. A silent end says nothing.
             Broken { certain: fault.is_verdict(), fault }
-        })?;
+        };
+        begun.map_err(refused)?;
+        let row = row.map_err(refused)?;
         ended.map_err(|error| Broken { fault: error.into(), certain: false })?;
         client.release();
         let unsure = |error: tokio_postgres::Error| Broken { fault: error.into(), certain: false };

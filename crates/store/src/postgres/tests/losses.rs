@@ -1,7 +1,9 @@
 //! A database that goes away: said quickly, never guessed at, found again without a restart.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
@@ -69,6 +71,70 @@ async fn carry(listener: TcpListener, there: u16, mut up: tokio::sync::watch::Re
         carried.abort_all();
         listener = None;
     }
+}
+
+/// A way to the database that loses all answers to the connection that first says a certain word, and then the
+/// connection, once the server has committed.
+async fn swallowing(word: &'static str) -> String {
+    let config: tokio_postgres::Config = url().parse().unwrap();
+    let there = config.get_ports()[0];
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let said = Arc::new(AtomicBool::new(false));
+    tokio::spawn(async move {
+        while let Ok((here, _)) = listener.accept().await {
+            let Ok(there) = TcpStream::connect(("127.0.0.1", there)).await else { continue };
+            tokio::spawn(swallow(here, there, word, said.clone()));
+        }
+    });
+    url().replace(&format!(":{there}/"), &format!(":{port}/"))
+}
+
+async fn swallow(here: TcpStream, there: TcpStream, word: &'static str, said: Arc<AtomicBool>) {
+    let holds = |bytes: &[u8], word: &str| bytes.windows(word.len()).any(|some| some == word.as_bytes());
+    let ((mut asks, mut hears), (mut answers, mut takes)) = (here.into_split(), there.into_split());
+    let mute = AtomicBool::new(false);
+    let ask = async {
+        let mut bytes = vec![0; 65_536];
+        while let Ok(read @ 1..) = asks.read(&mut bytes).await {
+            if holds(&bytes[..read], word) && !said.swap(true, Ordering::SeqCst) {
+                mute.store(true, Ordering::SeqCst);
+            }
+            if takes.write_all(&bytes[..read]).await.is_err() {
+                break;
+            }
+        }
+    };
+    let answer = async {
+        let mut bytes = vec![0; 65_536];
+        while let Ok(read @ 1..) = answers.read(&mut bytes).await {
+            if mute.load(Ordering::SeqCst) {
+                if holds(&bytes[..read], "COMMIT") {
+                    break;
+                }
+            } else if hears.write_all(&bytes[..read]).await.is_err() {
+                break;
+            }
+        }
+    };
+    tokio::select! {
+        () = ask => {}
+        () = answer => {}
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_committed_and_never_answered_is_not_written_again() {
+    with_store_at(swallowing("unheard").await, async |scene| {
+        scene.tenant_named("ours").await;
+        scene.open("ours", "s").await;
+        scene.say("ours", "s", "before").await;
+        let outcome = scene.commit(append("ours", "s", vec![message("unheard")])).await;
+        assert_eq!(verdict(&outcome), "unavailable");
+        scene.say("ours", "s", "after").await;
+        assert_eq!(scene.texts("ours", "s").await, ["before", "unheard", "after"]);
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
