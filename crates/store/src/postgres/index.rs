@@ -11,10 +11,9 @@ use sederunt_core::json::Json;
 use tokio::sync::{Notify, watch};
 
 use super::fault::Result;
-use super::search::tenant_word;
 use super::sessions::{Range, log_lock};
+use super::tsvector::TsVector;
 use super::tx::{Base, Scope, Tx, hash64};
-use crate::words::words_of;
 
 /// Appends of one burst are indexed together, and a session that is made and finished in it once. It is to be found within
 /// a second.
@@ -164,16 +163,7 @@ struct Doc {
     sk: i64,
     /// 0 for title and description.
     seq: i64,
-    words: String,
-}
-
-impl Doc {
-    fn new(tk: i32, sk: i64, seq: i64, at: i64, text: &str) -> Self {
-        // The database sorts them and drops those that come twice.
-        let mut words = words_of(text);
-        words.push_str(&tenant_word(tk));
-        Self { at, sk, seq, words }
-    }
+    words: TsVector,
 }
 
 /// How far a session was indexed before, and how far it will be now.
@@ -261,10 +251,10 @@ async fn titles(tx: &Tx, tk: i32, taken: &[Behind]) -> Result<Vec<Doc>> {
          FROM session_heads h JOIN sessions s ON s.tk = h.tk AND s.sk = h.sk
          LEFT JOIN search_docs d ON d.tk = h.tk AND d.sk = h.sk AND d.seq = 0
          WHERE h.tk = $1 AND h.sk = ANY ($2)";
-    let (mut known, mut words): (Vec<i64>, Vec<String>) = Default::default();
+    let (mut known, mut words): (Vec<i64>, Vec<TsVector>) = Default::default();
     for row in tx.query(sql, &[&tk, &changed]).await? {
         let (sk, text): (i64, &str) = (row.try_get(0)?, row.try_get(2)?);
-        let doc = Doc::new(tk, sk, 0, row.try_get(1)?, text);
+        let doc = Doc { at: row.try_get(1)?, sk, seq: 0, words: TsVector::of(tk, text) };
         if row.try_get(3)? {
             known.push(sk);
             words.push(doc.words.clone());
@@ -275,9 +265,10 @@ async fn titles(tx: &Tx, tk: i32, taken: &[Behind]) -> Result<Vec<Doc>> {
     }
     if !known.is_empty() {
         // What has the same words stays as it is.
-        let sql = "WITH now AS (SELECT * FROM unnest($2::bigint[], $3::text[]) AS u (sk, words)), gone AS (
+        let sql =
+            "WITH now AS (SELECT * FROM unnest($2::bigint[], $3::tsvector[]) AS u (sk, words)), gone AS (
                  DELETE FROM search_docs d USING now WHERE d.tk = $1 AND d.sk = now.sk AND d.seq = 0
-                     AND d.tsv <> array_to_tsvector(string_to_array(now.words, ' ')) RETURNING d.sk)
+                     AND d.tsv <> now.words RETURNING d.sk)
              SELECT sk FROM now WHERE sk NOT IN (SELECT sk FROM gone)";
         let rows = tx.query(sql, &[&tk, &known, &words]).await?;
         let same: BTreeSet<i64> = rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
@@ -318,7 +309,8 @@ async fn messages(tx: &Tx, tk: i32, taken: &[Behind]) -> Result<Vec<Doc>> {
          WHERE e.type IN ('user.message', 'agent.message') AND e.content IS NOT NULL";
     for row in tx.query(sql, &[&tk, &pieces.0, &pieces.1, &pieces.2, &pieces.3]).await? {
         if let Some(text) = text_of(&Json::stored(row.try_get::<_, &str>(3)?)) {
-            docs.push(Doc::new(tk, row.try_get(0)?, row.try_get(1)?, row.try_get(2)?, &text));
+            let words = TsVector::of(tk, &text);
+            docs.push(Doc { sk: row.try_get(0)?, seq: row.try_get(1)?, at: row.try_get(2)?, words });
         }
     }
     Ok(docs)
@@ -355,10 +347,9 @@ async fn write(tx: &Tx, tk: i32, docs: &[Doc]) -> Result<()> {
     }
     let sks: Vec<i64> = docs.iter().map(|doc| doc.sk).collect();
     let seqs: Vec<i64> = docs.iter().map(|doc| doc.seq).collect();
-    let words: Vec<&str> = docs.iter().map(|doc| doc.words.as_str()).collect();
+    let words: Vec<&TsVector> = docs.iter().map(|doc| &doc.words).collect();
     let sql = "INSERT INTO search_docs (tk, sk, seq, n, tsv)
-         SELECT $1, u.sk, u.seq, u.n, array_to_tsvector(string_to_array(u.words, ' '))
-         FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::text[]) AS u (sk, seq, n, words)";
+         SELECT $1, unnest($2::bigint[]), unnest($3::bigint[]), unnest($4::bigint[]), unnest($5::tsvector[])";
     tx.execute(sql, &[&tk, &sks, &seqs, &numbers, &words]).await?;
     Ok(())
 }

@@ -43,6 +43,7 @@ mod talk;
 mod tenants;
 #[cfg(test)]
 mod tests;
+mod tsvector;
 mod tx;
 mod vectors;
 mod writes;
