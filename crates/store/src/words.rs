@@ -13,16 +13,18 @@ pub(crate) fn words_of(text: &str) -> String {
     let mut words = Words { out: String::with_capacity(text.len() + 1), length: 0 };
     let mut left = text;
     while !left.is_empty() {
-        let plain = left.bytes().position(|byte| !byte.is_ascii()).unwrap_or(left.len());
-        let (ascii, rest) = left.split_at(plain);
-        for byte in ascii.bytes() {
-            if byte.is_ascii_alphanumeric() {
-                words.push(char::from(byte.to_ascii_lowercase()));
-            } else {
-                words.end();
-            }
+        // A word, what stands behind it, and what is neither.
+        let word = left.bytes().position(|byte| !byte.is_ascii_alphanumeric()).unwrap_or(left.len());
+        words.push_ascii(&left[..word]);
+        left = &left[word..];
+        let gap = left.bytes().position(|byte| byte.is_ascii_alphanumeric() || !byte.is_ascii());
+        let gap = gap.unwrap_or(left.len());
+        if gap > 0 {
+            words.end();
+            left = &left[gap..];
+            continue;
         }
-        let mut chars = rest.chars();
+        let mut chars = left.chars();
         if let Some(c) = chars.next() {
             words.push_folded(c);
         }
@@ -39,7 +41,14 @@ struct Words {
 }
 
 impl Words {
-    #[inline]
+    /// A word in plain letters, or a part of one.
+    fn push_ascii(&mut self, part: &str) {
+        let (start, room) = (self.out.len(), WORD_CHARS_MAX.saturating_sub(self.length));
+        self.out.push_str(&part[..part.len().min(room)]);
+        self.out[start..].make_ascii_lowercase();
+        self.length += part.len();
+    }
+
     fn push(&mut self, c: char) {
         if self.length < WORD_CHARS_MAX {
             self.out.push(c);
@@ -93,6 +102,8 @@ mod tests {
             ("§1 a\0b", "1 a b "),
             (" \n", ""),
             (&long, &format!("{} ", &long[1..])),
+            ("naïveTÉA--9é!x", "naivetea 9e x "),
+            (&format!("é{long} y"), &format!("e{} y ", &long[2..])),
         ];
         for (text, words) in table {
             assert_eq!(words_of(text), words, "{text:?}");
