@@ -369,6 +369,30 @@ async fn words_are_found_again_after_a_stop_and_after_the_loss_of_their_file() {
     assert_eq!(store.hits("okapi").await, okapis);
 }
 
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread")]
+async fn the_index_stands_back_behind_those_who_write() {
+    let directory = TempDir::new().unwrap();
+    let store = in_directory(&directory).unwrap();
+    store.made("s").await;
+    // A round of the index is over, so its thread has begun.
+    store.hits("okapi").await;
+    let nice_of = |name: &str| {
+        let threads = std::fs::read_dir("/proc/self/task").unwrap();
+        let stats =
+            threads.filter_map(|thread| std::fs::read_to_string(thread.ok()?.path().join("stat")).ok());
+        stats
+            .filter_map(|stat| {
+                let (names, numbers) = stat.split_once(") ")?;
+                let nice = numbers.split(' ').nth(16)?.parse::<i32>().ok()?;
+                names.split_once('(')?.1.starts_with(name).then_some(nice)
+            })
+            .collect::<Vec<_>>()
+    };
+    let (index, writer) = (nice_of("sederunt-indexe"), nice_of("sederunt-writer"));
+    assert!(!index.is_empty() && index.iter().all(|index| *index > writer[0]), "{index:?} {writer:?}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_words_of_a_deleted_session_are_gone_from_the_file() {
     let directory = TempDir::new().unwrap();
