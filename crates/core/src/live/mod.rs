@@ -49,9 +49,8 @@ impl Hub {
     pub fn committed(&self, notices: &[Notice]) {
         for notice in notices {
             self.replies.settle(notice);
-            if !self.logs.is_empty()
-                && let Some(channel) = self.logs.get(&notice.incarnation)
-            {
+            // Asked for by key and not whether there are any: that would look into every part of the map.
+            if let Some(channel) = self.logs.get(&notice.incarnation) {
                 channel.publish(&notice.events, notice.last_sequence);
                 if notice.deleted {
                     channel.delete();
@@ -60,7 +59,7 @@ impl Hub {
             if notice.row_changed {
                 self.row_changed(notice.incarnation);
             }
-            self.hint(Hint::of(notice));
+            self.hint(&notice.tenant, notice.status, notice.row_changed, || Hint::of(notice));
         }
     }
 
@@ -89,13 +88,12 @@ impl Hub {
         if hint.row_changed {
             self.row_changed(incarnation);
         }
-        self.hint(hint);
+        let (tenant, status, row_changed) = (hint.tenant.clone(), hint.status, hint.row_changed);
+        self.hint(&tenant, status, row_changed, || hint);
     }
 
     fn row_changed(&self, incarnation: Incarnation) {
-        if !self.rows.is_empty()
-            && let Some(watched) = self.rows.get(&incarnation)
-        {
+        if let Some(watched) = self.rows.get(&incarnation) {
             watched.send_modify(|count| *count += 1);
         }
     }
@@ -106,22 +104,20 @@ impl Hub {
         RowWatch { hub: self.clone(), incarnation, changes }
     }
 
-    fn hint(&self, hint: Hint) {
+    /// The hint itself is made for those who listen.
+    fn hint(&self, tenant: &TenantId, status: Status, row_changed: bool, hint: impl FnOnce() -> Hint) {
         // New work, or the end of a run: an agent that may only have so many has room for another.
-        let work_or_room = hint.status == Status::Pending
-            || hint.status.is_terminal()
-            || matches!(hint.status, Status::WaitingHuman | Status::AwaitingTool);
+        let work_or_room = status == Status::Pending
+            || status.is_terminal()
+            || matches!(status, Status::WaitingHuman | Status::AwaitingTool);
         if work_or_room
-            && hint.row_changed
-            && !self.work.is_empty()
-            && let Some(waiters) = self.work.get(&hint.tenant)
+            && row_changed
+            && let Some(waiters) = self.work.get(tenant)
         {
             waiters.send_modify(|count| *count += 1);
         }
-        if !self.hints.is_empty()
-            && let Some(channel) = self.hints.get(&hint.tenant)
-        {
-            channel.publish(hint);
+        if let Some(channel) = self.hints.get(tenant) {
+            channel.publish(hint());
         }
     }
 
