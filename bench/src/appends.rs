@@ -12,8 +12,9 @@ use sederunt_core::store::IdemKey;
 use tokio::task::JoinSet;
 
 use crate::bench::Bench;
+use crate::child::{self, Listening};
 use crate::load::{self, Drive, Driven, Target};
-use crate::payload::SESSIONS;
+use crate::payload::{Payloads, SESSIONS};
 use crate::peer::Peer;
 use crate::raw::redis::Redis;
 use crate::raw::sqlite::{self, Appends};
@@ -70,16 +71,24 @@ pub fn singles(bench: &Bench) -> Result<Vec<Row>> {
 pub fn batches(bench: &Bench) -> Result<Vec<Row>> {
     let redis = Redis::start(&bench.dir)?;
     let count = bench.some(10_000);
-    let [raw, ours, redis] = interleave(
+    let [raw, route, ours, redis] = interleave(
         bench.rounds,
         [
             &mut || sqlite::append(&bench.dir, &bench.payloads, appends(bench, CONNECTIONS, BATCH, count)),
+            &mut || behind_a_route(bench, CONNECTIONS, BATCH, count),
             &mut || spread_out(bench, CONNECTIONS, BATCH, count),
             &mut || redis.append(&bench.payloads, appends(bench, PEER_CONNECTIONS, BATCH, count)),
         ],
     )?;
     Ok(vec![
         Row::at_least("HTTP append of 16 / bare driver, batches of 16", ours.per_s, raw.per_s, "events", 0.6),
+        Row::beside(
+            "bare driver behind a bare HTTP route, batches of 16 / bare driver, batches of 16",
+            route.per_s,
+            raw.per_s,
+            "events",
+            "–",
+        ),
         Row::beside(
             "HTTP append of 16 / Redis pipelines of 16, 32 connections",
             ours.per_s,
@@ -146,6 +155,19 @@ fn spread_out(bench: &Bench, connections: usize, batch: usize, count: u64) -> Re
     spread_out_on(bench, &node, connections, batch, count)
 }
 
+/// What a server reaches that does nothing but HTTP and the bare driver, under the same load on the same machine.
+fn behind_a_route(bench: &Bench, connections: usize, batch: usize, count: u64) -> Result<Sample> {
+    let dir = tempfile::tempdir_in(&bench.dir)?;
+    let path = dir.path().join("raw.sqlite3");
+    let mut command = child::command(child::this_program()?);
+    let server = Listening::start(command.arg("bare-route").arg(&path), &bench.log())?;
+    let target = Target::new(server.addr, None);
+    let driven = drive(bench, &target, connections, batch, count, |nth| nth as usize % SESSIONS)?;
+    drop(server);
+    sqlite::check_stored(&path, driven.answered * batch as u64)?;
+    driven.sample(batch as u64)
+}
+
 /// The same on a server that runs already.
 pub fn spread_out_on(
     bench: &Bench,
@@ -170,10 +192,21 @@ pub fn drive(
     count: u64,
     session_of: impl Fn(u64) -> usize + Send + Sync + 'static,
 ) -> Result<Driven> {
+    let shape = Drive { connections, count, cap: bench.cap, expect: 201 };
+    drive_as(&bench.payloads, target, shape, batch, session_of)
+}
+
+/// Appends in this shape, whatever the run's own is.
+pub fn drive_as(
+    payloads: &Arc<Payloads>,
+    target: &Target,
+    shape: Drive,
+    batch: usize,
+    session_of: impl Fn(u64) -> usize + Send + Sync + 'static,
+) -> Result<Driven> {
     let paths: Vec<String> =
         (0..SESSIONS).map(|nth| format!("/api/sessions/{}/events", subject::name(nth))).collect();
-    let (requests, payloads) = (target.clone(), bench.payloads.clone());
-    let shape = Drive { connections, count, cap: bench.cap, expect: 201 };
+    let (requests, payloads) = (target.clone(), payloads.clone());
     load::drive(target, shape, move |nth, request| {
         let mut body = Vec::with_capacity(batch * 400);
         payloads.body(nth, batch, &mut body);
@@ -238,7 +271,7 @@ async fn stored_events(engine: &Engine) -> Result<u64> {
 }
 
 async fn append_all(
-    payloads: Arc<crate::payload::Payloads>,
+    payloads: Arc<Payloads>,
     engine: Engine,
     tickets: Arc<AtomicU64>,
     start: Instant,

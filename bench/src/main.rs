@@ -9,6 +9,7 @@ mod child;
 mod claims;
 mod delivery;
 mod fanout;
+mod findable;
 mod flat;
 mod lessons;
 mod limits;
@@ -44,12 +45,13 @@ const RUN_MAX: Duration = Duration::from_secs(15 * 60);
 type Measure = fn(&Bench) -> Result<Vec<Row>>;
 
 /// In the order in which they run; the disk is asked again in the middle.
-const MEASURES: [(&str, Measure); 21] = [
+const MEASURES: [(&str, Measure); 22] = [
     ("appends", appends::singles),
     ("batches", appends::batches),
     ("embedded", appends::embedded),
     ("one-session", appends::one_session),
     ("postgres", postgres::appends),
+    ("findable", findable::under_load),
     ("pages", pages::pages),
     ("process", process::start),
     ("flat", flat::growth),
@@ -87,9 +89,14 @@ enum Part {
     /// A bare fan-out server
     #[command(hide = true)]
     BareFanout,
-    /// Bare batches behind a bare route
+    /// A bare driver behind a bare route
     #[command(hide = true)]
-    BareRoute { database: String },
+    BareRoute {
+        /// The address of a PostgreSQL database, or the path of a new file
+        database: String,
+        #[arg(long, default_value_t = raw::postgres::LANES)]
+        lanes: usize,
+    },
     /// The product's server, where its binary was not built
     #[command(hide = true)]
     Serve {
@@ -116,7 +123,7 @@ fn main() -> Result<()> {
     match arguments.part {
         None => measure(arguments.quick, &arguments.only),
         Some(Part::BareFanout) => raw::fanout::serve(),
-        Some(Part::BareRoute { database }) => raw::route::serve(&database),
+        Some(Part::BareRoute { database, lanes }) => raw::route::serve(&database, lanes),
         Some(Part::Serve { listen, store, .. }) => serve::serve(listen, &store),
         Some(Part::ProbeAppend { store, session, count }) => {
             flat::run(flat::Probe::Append, &store, &session, count)

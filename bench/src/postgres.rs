@@ -7,7 +7,7 @@ use crate::bench::Bench;
 use crate::child::{self, Listening};
 use crate::load::{Target, single_threaded};
 use crate::payload::SESSIONS;
-use crate::raw::postgres::{How, append, check_stored, fresh};
+use crate::raw::postgres::{How, LANES, append, check_stored, fresh};
 use crate::report::Row;
 use crate::rounds::{Sample, interleave};
 use crate::subject::Subject;
@@ -18,13 +18,14 @@ const FEW: usize = 32;
 pub fn appends(bench: &Bench) -> Result<Vec<Row>> {
     let server = bench.postgres()?;
     let (many, few) = (bench.some(60_000), bench.some(30_000));
-    let [raw_many, route_many, ours_many, raw_few, ours_few] = interleave(
+    let [raw_many, route_many, ours_many, raw_few, route_few, ours_few] = interleave(
         bench.rounds,
         [
             &mut || append(server, &bench.payloads, How::Batches, MANY, many, bench.cap),
-            &mut || behind_a_route(bench, MANY, many),
+            &mut || behind_a_route(bench, MANY, many, LANES),
             &mut || over_http(bench, MANY, many),
             &mut || append(server, &bench.payloads, How::Singles, FEW, few, bench.cap),
+            &mut || behind_a_route(bench, FEW, few, 1),
             &mut || over_http(bench, FEW, few),
         ],
     )?;
@@ -58,6 +59,13 @@ pub fn appends(bench: &Bench) -> Result<Vec<Row>> {
             "events",
             bar,
         ),
+        Row::beside(
+            "PostgreSQL: bare batches behind a bare HTTP route, 32 connections / one statement per append on 32",
+            route_few.per_s,
+            raw_few.per_s,
+            "events",
+            "–",
+        ),
     ])
 }
 
@@ -67,11 +75,13 @@ fn over_http(bench: &Bench, connections: usize, count: u64) -> Result<Sample> {
     spread_out_on(bench, &node, connections, 1, count)
 }
 
-/// What a server reaches that does nothing but HTTP and the bare batches, under the same load on the same machine.
-fn behind_a_route(bench: &Bench, connections: usize, count: u64) -> Result<Sample> {
+/// What a server reaches that does nothing but HTTP and the bare batches, under the same load on the same machine. Few
+/// callers meet in one lane, as they do in the product.
+fn behind_a_route(bench: &Bench, connections: usize, count: u64, lanes: usize) -> Result<Sample> {
     let database = fresh(bench.postgres()?)?;
     let mut command = child::command(child::this_program()?);
-    let server = Listening::start(command.args(["bare-route", &database.url]), &bench.log())?;
+    command.args(["bare-route", &database.url, "--lanes", &lanes.to_string()]);
+    let server = Listening::start(&mut command, &bench.log())?;
     let target = Target::new(server.addr, None);
     let driven = drive(bench, &target, connections, 1, count, |nth| nth as usize % SESSIONS)?;
     single_threaded()?.block_on(check_stored(&database.url, driven.answered))?;

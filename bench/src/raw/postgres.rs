@@ -16,7 +16,8 @@ use crate::rounds::{Latencies, Sample};
 
 /// Appends that one batch takes, as in the product.
 const BATCH_MAX: usize = 512;
-const LANES: usize = 4;
+/// Writers of the bare batches.
+pub const LANES: usize = 4;
 
 /// A database of its own on the server under measurement, dropped with this value.
 pub struct Database {
@@ -155,17 +156,17 @@ pub async fn check_stored(url: &str, done: u64) -> Result<()> {
     Ok(())
 }
 
-/// Four writers, sharded by session, each with a connection of its own.
+/// Writers, sharded by session, each with a connection of its own.
 pub(super) struct Batches {
     lanes: Vec<mpsc::UnboundedSender<Job>>,
     writers: JoinSet<Result<()>>,
 }
 
 impl Batches {
-    pub(super) async fn open(url: &str) -> Result<Self> {
-        let mut lanes = Vec::with_capacity(LANES);
+    pub(super) async fn open(url: &str, count: usize) -> Result<Self> {
+        let mut lanes = Vec::with_capacity(count);
         let mut writers = JoinSet::new();
-        for _ in 0..LANES {
+        for _ in 0..count {
             let client = connect(url).await?;
             let (jobs, queue) = mpsc::unbounded_channel();
             writers.spawn(write_batches(client, queue));
@@ -177,7 +178,7 @@ impl Batches {
     /// Returns when it is committed.
     pub(super) async fn append(&self, session: i64, content: Arc<str>) -> Result<()> {
         let (done, wait) = oneshot::channel();
-        let lane = &self.lanes[session as usize % LANES];
+        let lane = &self.lanes[session as usize % self.lanes.len()];
         lane.send(Job { session, content, done }).ok().context("a raw lane ended")?;
         wait.await.context("a raw lane failed")
     }
@@ -198,7 +199,7 @@ async fn append_batches(
     count: u64,
     cap: Duration,
 ) -> Result<(u64, Duration, Latencies)> {
-    let batches = Arc::new(Batches::open(url).await?);
+    let batches = Arc::new(Batches::open(url, LANES).await?);
     let tickets = Arc::new(AtomicU64::new(0));
     let start = Instant::now();
     let mut tasks = JoinSet::new();

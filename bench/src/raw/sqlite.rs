@@ -45,13 +45,13 @@ struct Job {
 }
 
 /// Appends by one writer thread on a fresh database.
-struct Writer {
+pub(super) struct Writer {
     jobs: Sender<Job>,
     thread: JoinHandle<Result<()>>,
 }
 
 impl Writer {
-    fn start(path: &Path) -> Result<Self> {
+    pub(super) fn start(path: &Path) -> Result<Self> {
         let connection = open(path)?;
         connection.execute_batch(EVENTS)?;
         connection.execute_batch(HEADS)?;
@@ -63,6 +63,14 @@ impl Writer {
         let (jobs, queue) = crossbeam_channel::unbounded();
         let thread = thread::spawn(move || write_all(&connection, &queue));
         Ok(Self { jobs, thread })
+    }
+
+    /// Returns when it is committed.
+    pub(super) async fn append(&self, session: i64, contents: Vec<Arc<str>>) -> Result<()> {
+        let (done, wait) = oneshot::channel();
+        self.jobs.send(Job { session, contents, done })?;
+        wait.await?;
+        Ok(())
     }
 
     fn finish(self) -> Result<()> {
@@ -123,10 +131,16 @@ pub fn append(dir: &Path, payloads: &Arc<Payloads>, appends: Appends) -> Result<
     let writer = Writer::start(&path)?;
     let (done, took, mut latencies) = single_threaded()?.block_on(produce(&writer, payloads, appends))?;
     writer.finish()?;
-    let stored: u64 =
-        open(&path)?.query_row("SELECT count(*) FROM events", [], |row| row.get::<_, i64>(0))? as u64;
-    ensure!(stored == done * appends.batch as u64, "{stored} events stored, {done} appends acknowledged");
+    let stored = check_stored(&path, done * appends.batch as u64)?;
     Ok(Sample::new(stored, took, &mut latencies))
+}
+
+/// Counts what is stored, which must be what was acknowledged.
+pub fn check_stored(path: &Path, acknowledged: u64) -> Result<u64> {
+    let stored: u64 =
+        open(path)?.query_row("SELECT count(*) FROM events", [], |row| row.get::<_, i64>(0))? as u64;
+    ensure!(stored == acknowledged, "{stored} events stored, {acknowledged} acknowledged");
+    Ok(stored)
 }
 
 async fn produce(
