@@ -24,9 +24,10 @@ enum Bare {
 pub fn serve(url: &str, lanes: usize) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
-        let bare = match url.starts_with("postgres:") {
-            true => Bare::Postgres(Batches::open(url, lanes).await?),
-            false => Bare::Sqlite(Writer::start(Path::new(url))?),
+        let bare = if url.starts_with("postgres:") {
+            Bare::Postgres(Batches::open(url, lanes).await?)
+        } else {
+            Bare::Sqlite(Writer::start(Path::new(url))?)
         };
         let router =
             Router::new().route("/api/sessions/{name}/events", post(append)).with_state(Arc::new(bare));

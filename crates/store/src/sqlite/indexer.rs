@@ -28,8 +28,8 @@ use super::writer::Writer;
 const GATHER: Duration = Duration::from_millis(500);
 /// How long it waits after a failure, for instance on a full disk.
 const RETRY: Duration = Duration::from_secs(1);
-/// How far the thread stands back behind those who write, where all want the processor at once (a nice value). It gets a
-/// quarter of a core even then, and whatever nobody else wants.
+/// How far the thread stands back behind those who write, where all want the processor at once (added to the nice value of
+/// the process). It gets a quarter of a core even then, and whatever nobody else wants.
 #[cfg(target_os = "linux")]
 const NICE: i32 = 5;
 /// Documents in one transaction of the search file.
@@ -157,7 +157,7 @@ impl Indexer {
     fn serve(mut self) {
         // Of this thread alone, which Linux knows and others do not. Where it is not allowed, nothing is lost but speed.
         #[cfg(target_os = "linux")]
-        let _ = rustix::process::setpriority_process(None, NICE);
+        let _ = rustix::process::nice(NICE);
         // The first round finds what a former run left.
         self.dirty.add([Mark::OUTBOX].into_iter());
         while let Some(Round { marks, waiting }) = self.dirty.next() {
