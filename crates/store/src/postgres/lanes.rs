@@ -7,7 +7,6 @@
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
-use std::time::Duration;
 
 use parking_lot::Mutex;
 use sederunt_core::error::Error;
@@ -24,8 +23,6 @@ use super::tx::Base;
 pub(super) const LANES: usize = 4;
 /// Up to so many callers for each lane, fewer lanes are faster than more.
 const PER_LANE_MAX: usize = 64;
-/// The longest wait for further appends: about as long as a commit takes.
-const LINGER_MAX: Duration = Duration::from_millis(1);
 /// Bytes of one batch, beyond which it is sent as it is.
 const BATCH_BYTES_MAX: usize = 8 * 1024 * 1024;
 
@@ -38,8 +35,6 @@ pub(super) struct Lanes {
 #[derive(Debug, Default)]
 struct State {
     queues: [VecDeque<Job>; LANES],
-    /// How many appends each lane waits for.
-    wanted: [usize; LANES],
     /// The lane of every session with something under way, and how much that is.
     sessions: HashMap<(i32, SessionId), (usize, usize)>,
     under_way: usize,
@@ -77,7 +72,7 @@ impl Lanes {
             let lane = *lane;
             state.under_way += 1;
             state.queues[lane].push_back(job);
-            (state.queues[lane].len() >= state.wanted[lane]).then_some(lane)
+            (state.queues[lane].len() == 1).then_some(lane)
         };
         if let Some(lane) = lane {
             self.wake[lane].notify_one();
@@ -93,34 +88,20 @@ impl Lanes {
         }
     }
 
-    /// Waits for so many appends. `false` when there will be none any more.
-    async fn gather(&self, lane: usize, wanted: usize) -> bool {
+    /// Waits for work. `None` when there will be none any more. Nobody is waited for: what comes while a batch is on its
+    /// way goes into the next one.
+    async fn take(&self, lane: usize) -> Option<Vec<Job>> {
         loop {
             {
-                let mut state = self.state.lock();
-                if state.queues[lane].len() >= wanted {
-                    return true;
+                let state = self.state.lock();
+                if !state.queues[lane].is_empty() {
+                    break;
                 }
                 if state.closed {
-                    return false;
+                    return None;
                 }
-                state.wanted[lane] = wanted;
             }
             self.wake[lane].notified().await;
-        }
-    }
-
-    /// Waits for work. `None` when there will be none any more.
-    async fn take(&self, lane: usize, expected: usize) -> Option<Vec<Job>> {
-        if !self.gather(lane, 1).await {
-            return None;
-        }
-        // Callers that the last commit has answered are about to come back. One that does not is waited for once:
-        // from then on fewer are expected. Of many, enough have come meanwhile, and who comes back to which lane
-        // nobody knows.
-        let alone = self.state.lock().lanes() == 1;
-        if alone {
-            let _ = tokio::time::timeout(LINGER_MAX, self.gather(lane, expected)).await;
         }
         let mut state = self.state.lock();
         let queue = &mut state.queues[lane];
@@ -136,8 +117,8 @@ impl Lanes {
         Some(queue.drain(..upto).collect())
     }
 
-    /// Takes note that these are done. Returns how many wait by now.
-    fn finish(&self, lane: usize, sessions: Vec<(i32, SessionId)>) -> usize {
+    /// Takes note that these are done.
+    fn finish(&self, sessions: Vec<(i32, SessionId)>) {
         let mut state = self.state.lock();
         state.under_way -= sessions.len();
         for at in sessions {
@@ -148,17 +129,14 @@ impl Lanes {
                 }
             }
         }
-        state.queues[lane].len()
     }
 }
 
 async fn drive(base: Arc<Base>, lanes: Arc<Lanes>, lane: usize) {
-    let mut expected = 0;
-    while let Some(jobs) = lanes.take(lane, expected).await {
+    while let Some(jobs) = lanes.take(lane).await {
         let sessions: Vec<_> = jobs.iter().map(|job| (job.tk, job.session.clone())).collect();
         let answers = batch::run(&base, &jobs).await;
-        // Counted before anybody is answered: who is back already would be expected a second time.
-        expected = (jobs.len() + lanes.finish(lane, sessions)).min(limits::GROUP_MAX);
+        lanes.finish(sessions);
         for (job, answer) in jobs.into_iter().zip(answers) {
             // Nobody waits any more: the append stands all the same.
             let _ = job.done.send(answer);
@@ -174,6 +152,8 @@ fn lane_of(at: &(i32, SessionId), lanes: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use sederunt_core::ids::TenantId;
     use sederunt_core::store::Guard;
     use tokio::sync::oneshot;
@@ -196,31 +176,21 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_lane_waits_for_as_many_as_are_expected_back_and_not_for_long() {
-        for (there, come, expected, taken, waits) in
-            [(1, 0, 0, 1, false), (1, 0, 1, 1, false), (1, 2, 3, 3, false), (2, 1, 5, 3, true)]
-        {
-            let lanes = lanes();
-            put(&lanes, there);
-            let start = Instant::now();
-            let take = tokio::spawn({
-                let lanes = lanes.clone();
-                async move { lanes.take(0, expected).await.map(|jobs| jobs.len()) }
-            });
-            tokio::task::yield_now().await;
-            put(&lanes, come);
-            assert_eq!(take.await.unwrap(), Some(taken), "{there} and {come} of {expected}");
-            assert_eq!(start.elapsed() >= LINGER_MAX, waits, "{there} and {come} of {expected}");
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn lanes_that_share_many_callers_wait_for_nobody() {
+    async fn a_lane_takes_what_is_there_and_waits_only_for_the_first() {
         let lanes = lanes();
-        put(&lanes, 3 * PER_LANE_MAX);
+        put(&lanes, 3);
         let start = Instant::now();
-        assert!(lanes.take(1, limits::GROUP_MAX).await.is_some());
+        assert_eq!(lanes.take(0).await.map(|jobs| jobs.len()), Some(3));
         assert_eq!(start.elapsed(), Duration::ZERO);
+        let take = tokio::spawn({
+            let lanes = lanes.clone();
+            async move { lanes.take(0).await.map(|jobs| jobs.len()) }
+        });
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(!take.is_finished());
+        put(&lanes, 2);
+        assert_eq!(take.await.unwrap(), Some(2));
+        assert_eq!(start.elapsed(), Duration::from_secs(1));
     }
 
     #[tokio::test(start_paused = true)]
@@ -229,8 +199,8 @@ mod tests {
         put(&lanes, 2);
         lanes.close();
         let start = Instant::now();
-        assert_eq!(lanes.take(0, 9).await.map(|jobs| jobs.len()), Some(2));
-        assert!(lanes.take(0, 9).await.is_none());
+        assert_eq!(lanes.take(0).await.map(|jobs| jobs.len()), Some(2));
+        assert!(lanes.take(0).await.is_none());
         assert_eq!(start.elapsed(), Duration::ZERO);
     }
 }
