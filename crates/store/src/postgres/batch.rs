@@ -2,7 +2,7 @@
 //! `ordinary`, the rest by a transaction in two round trips. Reads and locks first, judged here by the rules of core,
 //! then everything written at once.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Instant;
 
 use futures_util::future::{OptionFuture, join, join3};
@@ -255,11 +255,14 @@ impl Locked {
 
 /// Begins a transaction over the rows of these tenants.
 pub(super) fn begin(tenants: impl IntoIterator<Item = i32>) -> String {
-    let mut tenants: Vec<i32> = tenants.into_iter().collect();
-    tenants.sort_unstable();
-    tenants.dedup();
+    format!("BEGIN; SET LOCAL app.tks TO '{}'", set_of(tenants))
+}
+
+/// Tenants, as the walls around their rows are told of them.
+pub(super) fn set_of(tenants: impl IntoIterator<Item = i32>) -> String {
+    let tenants: BTreeSet<i32> = tenants.into_iter().collect();
     let set: Vec<String> = tenants.iter().map(ToString::to_string).collect();
-    format!("BEGIN; SET LOCAL app.tks TO '{{{}}}'", set.join(","))
+    format!("{{{}}}", set.join(","))
 }
 
 /// Also says which transaction writes what is written, where there is a head at all.

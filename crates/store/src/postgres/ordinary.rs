@@ -1,11 +1,11 @@
-//! Appends to sessions whose heads this node knows from its last append: a transaction in one round trip. They are
+//! Appends to sessions whose heads this node knows from its last append: a transaction of one statement. They are
 //! judged on what is known, and each head is written on the condition that its row is still the one that was known; events
 //! follow the heads that were. What others have changed meanwhile, and what needs more than a head, is looked at by `batch`.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
-use futures_util::future::join3;
+use sederunt_core::error::Error;
 use sederunt_core::ids::{SessionId, TenantId};
 use sederunt_core::session::Head;
 use sederunt_core::time::Timestamp;
@@ -100,15 +100,20 @@ impl<'j> Ordinary<'j> {
         if self.jobs.is_empty() {
             return Vec::new();
         }
-        let work = tokio::time::timeout(ANSWER_MAX, self.commit(base));
-        let outcome = work.await.unwrap_or(Err(Broken { fault: Fault::TimedOut, certain: false }));
+        let mut outcome = self.attempt(base).await;
+        // Whose connection is lost does not know whether anything was written. It can be asked for once more: rows that were
+        // written are no longer those that were known.
+        let again = matches!(&outcome, Err(Broken { fault, certain: false }) if fault.is_lost());
+        if again {
+            outcome = self.attempt(base).await;
+        }
         let Moved { sks, xid } = match outcome {
             Ok(moved) => moved,
-            Err(Broken { fault, certain: true }) => {
+            Err(Broken { fault, certain: true }) if !again => {
                 tracing::debug!(?fault, "appends to what is known have failed; they are looked at");
                 return Vec::new();
             }
-            Err(Broken { fault, certain: false }) => {
+            Err(Broken { fault, .. }) => {
                 tracing::warn!(?fault, size = self.jobs.len(), "a batch of appends has failed");
                 let answers = batch::unavailable(fault, self.jobs.len());
                 return self.places.into_iter().zip(answers).collect();
@@ -124,9 +129,21 @@ impl<'j> Ordinary<'j> {
         let Self { jobs, places, answers, bench, .. } = self;
         bench.publish(base, &jobs, &answers);
         let kept = places.into_iter().zip(answers).zip(&bench.seen.place);
-        let kept = kept.filter_map(|(kept, place)| place.map(|_| kept)).collect();
+        let kept = kept.filter_map(|((at, answer), place)| match place {
+            Some(_) => Some((at, answer)),
+            None if again => {
+                Some((at, Err(Error::unavailable("the connection to the database was lost").into())))
+            }
+            None => None,
+        });
+        let kept = kept.collect();
         bench.remember(base, &jobs, xid);
         kept
+    }
+
+    async fn attempt(&self, base: &Base) -> Result<Moved, Broken> {
+        let work = tokio::time::timeout(ANSWER_MAX, self.commit(base));
+        work.await.unwrap_or(Err(Broken { fault: Fault::TimedOut, certain: false }))
     }
 
     async fn commit(&self, base: &Base) -> Result<Moved, Broken> {
@@ -150,33 +167,24 @@ impl<'j> Ordinary<'j> {
             (true, false) => &PREVIEWS,
             (false, false) => &BOTH,
         };
+        let tenants = batch::set_of(self.jobs.iter().map(|job| job.tk));
         for (nth, (rows, written_by)) in rows.iter().zip(&written_by).enumerate() {
             if !rows.is_empty() {
                 params.extend(if nth == 0 { rows.params() } else { rows.params_with_preview() });
-                params.push(written_by);
+                params.extend([written_by as Param<'_>, &tenants]);
             }
         }
         params.extend(events.params());
 
-        let begin = batch::begin(self.jobs.iter().map(|job| job.tk));
         let client = Held::of(base).await?;
         let connection = client.get()?;
         let statement = connection.prepare_cached(sql).await?;
-        let (begun, row, ended) = join3(
-            connection.batch_execute(&begin),
-            connection.query_one(&statement, &params),
-            connection.batch_execute("COMMIT"),
-        )
-        .await;
-        // What the server has refused voids the commit behind it. A silent end says nothing, of the beginning neither: the
-        // commit is sent along with it.
-        let refused = |error: tokio_postgres::Error| {
+        // A transaction of its own. What the server has refused is not written. The end of the connection says nothing, even
+        // if the server tells of it: it may have written before that.
+        let row = connection.query_one(&statement, &params).await.map_err(|error| {
             let fault = Fault::from(error);
-            Broken { certain: fault.is_verdict(), fault }
-        };
-        begun.map_err(refused)?;
-        let row = row.map_err(refused)?;
-        ended.map_err(|error| Broken { fault: error.into(), certain: false })?;
+            Broken { certain: fault.is_verdict() && !fault.is_lost(), fault }
+        })?;
         client.release();
         let unsure = |error: tokio_postgres::Error| Broken { fault: error.into(), certain: false };
         base.time(row.try_get(2).map_err(unsure)?);
@@ -196,7 +204,9 @@ static PREVIEWS: LazyLock<String> = LazyLock::new(|| statement(&[CounterRows::KN
 static BOTH: LazyLock<String> =
     LazyLock::new(|| statement(&[CounterRows::KNOWN, CounterRows::KNOWN_WITH_PREVIEW]));
 
-/// Writes heads, then the events of those that were written, and says which they are.
+/// Names the tenants, writes heads, then the events of those that were written, and says which they are. The walls around
+/// the tenants are asked about the first row that is looked at, and rows are looked at by the keys that stand behind the
+/// names; were it otherwise, they would let nothing pass.
 fn statement(updates: &[(&str, usize)]) -> String {
     let mut sql = String::from("WITH ");
     let mut params = 0;

@@ -308,9 +308,9 @@ pub(super) struct CounterRows<'a> {
     preview: Vec<Option<&'a str>>,
 }
 
-/// Advances heads; what else is set, drawn from parameters and asked for comes in between.
+/// Advances heads; what else is set, drawn from parameters, done first and asked for comes in between.
 macro_rules! advance_heads {
-    ($set:literal, $columns:literal, $and:literal) => {
+    ($set:literal, $columns:literal, $first:literal, $and:literal) => {
         concat!(
             "UPDATE session_heads h SET last_sequence = u.last_sequence, last_at = u.last_at,
                  active_minute = u.active_minute, message_count = u.message_count, turn_count = u.turn_count,
@@ -320,7 +320,7 @@ macro_rules! advance_heads {
                  unnest($4::bigint[]) AS last_at, unnest($5::bigint[]) AS active_minute,
                  unnest($6::bigint[]) AS message_count, unnest($7::bigint[]) AS turn_count,
                  unnest($8::bigint[]) AS turn_sequence, unnest($9::boolean[]) AS turn_answered,
-                 unnest($10::boolean[]) AS described, unnest($11::bigint[]) AS deadline_at", $columns, ") u
+                 unnest($10::boolean[]) AS described, unnest($11::bigint[]) AS deadline_at", $columns, $first, ") u
              WHERE h.tk = u.tk AND h.sk = u.sk", $and
         )
     };
@@ -342,18 +342,26 @@ impl<'a> CounterRows<'a> {
         self.preview.push(head.preview.as_deref());
     }
 
-    /// Writes only the rows that a certain transaction wrote, and says which. Takes [`Self::params`] and, for each row,
-    /// the transaction: so many in all.
-    pub(super) const KNOWN: (&'static str, usize) =
-        (advance_heads!("", ", unnest($12::xid[]) AS xid", " AND h.xmin = u.xid RETURNING h.sk"), 12);
+    /// Writes only the rows that a certain transaction wrote, and says which. Takes [`Self::params`], for each row the
+    /// transaction, and the tenants, whom it names before it looks at any row: so many in all.
+    pub(super) const KNOWN: (&'static str, usize) = (
+        advance_heads!(
+            "",
+            ", unnest($12::xid[]) AS xid",
+            " FROM (SELECT set_config('app.tks', $13, true) OFFSET 0) named",
+            " AND h.xmin = u.xid RETURNING h.sk"
+        ),
+        13,
+    );
     /// The same with [`Self::params_with_preview`].
     pub(super) const KNOWN_WITH_PREVIEW: (&'static str, usize) = (
         advance_heads!(
             ", preview = u.preview",
             ", unnest($12::text[]) AS preview, unnest($13::xid[]) AS xid",
+            " FROM (SELECT set_config('app.tks', $14, true) OFFSET 0) named",
             " AND h.xmin = u.xid RETURNING h.sk"
         ),
-        13,
+        14,
     );
 
     pub(super) fn is_empty(&self) -> bool {
@@ -376,14 +384,14 @@ impl<'a> CounterRows<'a> {
     /// Writes the counters and leaves the preview as it is: the role that appends may not even read it.
     pub(super) fn write<'w>(&'w self, writes: &mut Writes<'w>) {
         if !self.is_empty() {
-            writes.lend(advance_heads!("", "", ""), self.params());
+            writes.lend(advance_heads!("", "", "", ""), self.params());
         }
     }
 
     pub(super) fn write_with_preview<'w>(&'w self, writes: &mut Writes<'w>) {
         if !self.is_empty() {
             writes.lend(
-                advance_heads!(", preview = u.preview", ", unnest($12::text[]) AS preview", ""),
+                advance_heads!(", preview = u.preview", ", unnest($12::text[]) AS preview", "", ""),
                 self.params_with_preview(),
             );
         }

@@ -73,9 +73,17 @@ async fn carry(listener: TcpListener, there: u16, mut up: tokio::sync::watch::Re
     }
 }
 
-/// A way to the database that loses all answers to the connection that first says a certain word, and then the
-/// connection, once the server has committed.
-async fn swallowing(word: &'static str) -> String {
+/// What becomes of the connection that first says a certain word.
+#[derive(Clone, Copy, PartialEq)]
+enum Loss {
+    /// It ends before the server has heard the word.
+    Unasked,
+    /// Its answers are lost, and it ends when the server has committed.
+    Unanswered,
+}
+
+/// A way to the database on which one connection is lost.
+async fn losing(word: &'static str, loss: Loss) -> String {
     let config: tokio_postgres::Config = url().parse().unwrap();
     let there = config.get_ports()[0];
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -84,13 +92,13 @@ async fn swallowing(word: &'static str) -> String {
     tokio::spawn(async move {
         while let Ok((here, _)) = listener.accept().await {
             let Ok(there) = TcpStream::connect(("127.0.0.1", there)).await else { continue };
-            tokio::spawn(swallow(here, there, word, said.clone()));
+            tokio::spawn(lose(here, there, word, loss, said.clone()));
         }
     });
     url().replace(&format!(":{there}/"), &format!(":{port}/"))
 }
 
-async fn swallow(here: TcpStream, there: TcpStream, word: &'static str, said: Arc<AtomicBool>) {
+async fn lose(here: TcpStream, there: TcpStream, word: &'static str, loss: Loss, said: Arc<AtomicBool>) {
     let holds = |bytes: &[u8], word: &str| bytes.windows(word.len()).any(|some| some == word.as_bytes());
     let ((mut asks, mut hears), (mut answers, mut takes)) = (here.into_split(), there.into_split());
     let mute = AtomicBool::new(false);
@@ -98,6 +106,9 @@ async fn swallow(here: TcpStream, there: TcpStream, word: &'static str, said: Ar
         let mut bytes = vec![0; 65_536];
         while let Ok(read @ 1..) = asks.read(&mut bytes).await {
             if holds(&bytes[..read], word) && !said.swap(true, Ordering::SeqCst) {
+                if loss == Loss::Unasked {
+                    break;
+                }
                 mute.store(true, Ordering::SeqCst);
             }
             if takes.write_all(&bytes[..read]).await.is_err() {
@@ -109,7 +120,8 @@ async fn swallow(here: TcpStream, there: TcpStream, word: &'static str, said: Ar
         let mut bytes = vec![0; 65_536];
         while let Ok(read @ 1..) = answers.read(&mut bytes).await {
             if mute.load(Ordering::SeqCst) {
-                if holds(&bytes[..read], "COMMIT") {
+                // A transaction has ended, or a statement that was one.
+                if holds(&bytes[..read], "COMMIT") || holds(&bytes[..read], "SELECT 1\0Z") {
                     break;
                 }
             } else if hears.write_all(&bytes[..read]).await.is_err() {
@@ -124,8 +136,21 @@ async fn swallow(here: TcpStream, there: TcpStream, word: &'static str, said: Ar
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_never_asked_is_asked_again() {
+    with_store_at(losing("unasked", Loss::Unasked).await, async |scene| {
+        scene.tenant_named("ours").await;
+        scene.open("ours", "s").await;
+        for text in ["before", "unasked", "after"] {
+            scene.say("ours", "s", text).await;
+        }
+        assert_eq!(scene.texts("ours", "s").await, ["before", "unasked", "after"]);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_committed_and_never_answered_is_not_written_again() {
-    with_store_at(swallowing("unheard").await, async |scene| {
+    with_store_at(losing("unheard", Loss::Unanswered).await, async |scene| {
         scene.tenant_named("ours").await;
         scene.open("ours", "s").await;
         scene.say("ours", "s", "before").await;
@@ -213,7 +238,8 @@ async fn a_commit_whose_outcome_is_unknown_is_not_tried_again() {
         admin.batch_execute(&format!("ALTER FUNCTION end_it() SET search_path TO {}", scene.schema)).await.unwrap();
         let outcome = scene.commit(append("ours", "s", vec![message("unknown")])).await;
         assert_eq!(verdict(&outcome), "unavailable");
-        assert_eq!(count(&admin, "SELECT last_value FROM ends").await, 1, "it was tried once");
+        let tried = count(&admin, "SELECT last_value FROM ends").await;
+        assert_eq!(tried, 2, "it was tried again, on the condition that nothing was written");
         let both = Part {
             on: On::Session(id("s")),
             guard: Guard::default(),
@@ -221,7 +247,7 @@ async fn a_commit_whose_outcome_is_unknown_is_not_tried_again() {
         };
         let outcome = scene.commit(Change::new(tenant("ours")).part(both)).await;
         assert_eq!(verdict(&outcome), "unavailable");
-        assert_eq!(count(&admin, "SELECT last_value FROM ends").await, 2, "it was tried once");
+        assert_eq!(count(&admin, "SELECT last_value FROM ends").await, tried + 1, "it was tried once");
         admin.batch_execute("DROP TRIGGER end_it ON events").await.unwrap();
         scene.say("ours", "s", "after").await;
         assert_eq!(scene.texts("ours", "s").await, ["before", "after"]);
