@@ -3,6 +3,7 @@
 //! Owns SQL and row mapping, and nothing that the product decides: every rule stands in
 //! `sederunt_core`, above [`sederunt_core::store::Store`].
 
+mod bursts;
 mod narrow;
 pub mod postgres;
 mod queue;

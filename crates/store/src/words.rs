@@ -8,22 +8,32 @@ use unicode_normalization::char::decompose_canonical;
 /// A longer word is found by its beginning.
 const WORD_CHARS_MAX: usize = 64;
 
-/// The words of a text in their order, with a space after each: letters and digits in lower case, without accents.
+/// The words of a text in their order, with a space after each.
 pub(crate) fn words_of(text: &str) -> String {
-    let mut words = Words { out: String::with_capacity(text.len() + 1), length: 0 };
+    let mut out = String::with_capacity(text.len() + 1);
+    each_word(text, |word| {
+        out.push_str(word);
+        out.push(' ');
+    });
+    out
+}
+
+/// Cuts a text into words, in their order: letters and digits in lower case, without accents.
+pub(crate) fn each_word(text: &str, take: impl FnMut(&str)) {
+    let mut words = Words { word: String::new(), length: 0, take };
     let mut left = text;
     while !left.is_empty() {
         // A word, what stands behind it, and what is neither.
-        let word = left.bytes().position(|byte| !byte.is_ascii_alphanumeric()).unwrap_or(left.len());
-        words.push_ascii(&left[..word]);
-        left = &left[word..];
-        let gap = left.bytes().position(|byte| byte.is_ascii_alphanumeric() || !byte.is_ascii());
-        let gap = gap.unwrap_or(left.len());
-        if gap > 0 {
-            words.end();
-            left = &left[gap..];
+        let plain = left.bytes().position(|byte| !byte.is_ascii_alphanumeric()).unwrap_or(left.len());
+        let (word, rest) = left.split_at(plain);
+        let gap = rest.bytes().position(|byte| byte.is_ascii_alphanumeric() || !byte.is_ascii());
+        let gap = gap.unwrap_or(rest.len());
+        left = &rest[gap..];
+        if gap > 0 || left.is_empty() {
+            words.end_with(word);
             continue;
         }
+        words.push_ascii(word);
         let mut chars = left.chars();
         if let Some(c) = chars.next() {
             words.push_folded(c);
@@ -31,35 +41,48 @@ pub(crate) fn words_of(text: &str) -> String {
         left = chars.as_str();
     }
     words.end();
-    words.out
 }
 
-struct Words {
-    out: String,
-    /// Characters of the word that is being written.
+struct Words<T> {
+    /// The word that is being written.
+    word: String,
+    /// Its characters, those that are left out among them.
     length: usize,
+    take: T,
 }
 
-impl Words {
+impl<T: FnMut(&str)> Words<T> {
     /// A word in plain letters, or a part of one.
     fn push_ascii(&mut self, part: &str) {
-        let (start, room) = (self.out.len(), WORD_CHARS_MAX.saturating_sub(self.length));
-        self.out.push_str(&part[..part.len().min(room)]);
-        self.out[start..].make_ascii_lowercase();
+        let (start, room) = (self.word.len(), WORD_CHARS_MAX.saturating_sub(self.length));
+        self.word.push_str(&part[..part.len().min(room)]);
+        self.word[start..].make_ascii_lowercase();
         self.length += part.len();
     }
 
     fn push(&mut self, c: char) {
         if self.length < WORD_CHARS_MAX {
-            self.out.push(c);
+            self.word.push(c);
         }
         self.length += 1;
     }
 
     fn end(&mut self) {
         if self.length > 0 {
-            self.out.push(' ');
+            (self.take)(&self.word);
+            self.word.clear();
             self.length = 0;
+        }
+    }
+
+    /// Plain letters with nothing behind them: as a rule they are the word.
+    fn end_with(&mut self, part: &str) {
+        let whole = self.length == 0 && (1..=WORD_CHARS_MAX).contains(&part.len());
+        if whole && !part.bytes().any(|byte| byte.is_ascii_uppercase()) {
+            (self.take)(part);
+        } else {
+            self.push_ascii(part);
+            self.end();
         }
     }
 
@@ -86,6 +109,49 @@ impl Words {
     }
 }
 
+/// What somebody looks for: words of which each must be there, at least as the beginning of one.
+#[derive(Clone, Debug)]
+pub(crate) struct Sought {
+    /// In their order, and none is the beginning of another: whoever has the longer one has both.
+    words: Vec<String>,
+    asked: Vec<String>,
+}
+
+impl Sought {
+    /// `None` if there is no word to look for.
+    pub(crate) fn of(asked: &[String]) -> Option<Self> {
+        let cut: String = asked.iter().map(|word| words_of(word)).collect();
+        let mut words: Vec<String> = cut.split_ascii_whitespace().map(str::to_owned).collect();
+        words.sort_unstable_by(|a, b| b.cmp(a));
+        // The longer one stands before its beginnings.
+        words.dedup_by(|beginning, word| word.starts_with(beginning.as_str()));
+        words.reverse();
+        (!words.is_empty()).then(|| Self { words, asked: asked.to_vec() })
+    }
+
+    pub(crate) fn words(&self) -> &[String] {
+        &self.words
+    }
+
+    /// The words as they were asked for.
+    pub(crate) fn asked(&self) -> &[String] {
+        &self.asked
+    }
+
+    /// Whether all of them are in this text.
+    pub(crate) fn stand_in(&self, text: &str) -> bool {
+        let mut missing: Vec<&str> = self.words.iter().map(String::as_str).collect();
+        each_word(text, |word| {
+            // None is the beginning of another, so only the last one that is not behind the word can be its beginning.
+            let at = missing.partition_point(|sought| *sought <= word);
+            if at > 0 && word.starts_with(missing[at - 1]) {
+                missing.remove(at - 1);
+            }
+        });
+        missing.is_empty()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -103,10 +169,47 @@ mod tests {
             (" \n", ""),
             (&long, &format!("{} ", &long[1..])),
             ("naïveTÉA--9é!x", "naivetea 9e x "),
+            ("Plain é PLAINé éplain plain", "plain e plaine eplain plain "),
+            ("a\u{301} \u{301} b\u{301}", "a b "),
             (&format!("é{long} y"), &format!("e{} y ", &long[2..])),
         ];
         for (text, words) in table {
             assert_eq!(words_of(text), words, "{text:?}");
+        }
+    }
+
+    fn sought(words: &str) -> Option<Sought> {
+        Sought::of(&words.split(' ').map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn what_is_sought_are_words_of_which_none_is_the_beginning_of_another() {
+        for (asked, words) in [
+            ("b a", vec!["a", "b"]),
+            ("al Alpha alp alpha", vec!["alpha"]),
+            ("a ab abc b abd", vec!["abc", "abd", "b"]),
+            ("it's", vec!["it", "s"]),
+        ] {
+            assert_eq!(sought(asked).unwrap().words(), words, "{asked}");
+        }
+        assert!(sought("!? -").is_none());
+    }
+
+    #[test]
+    fn all_that_is_sought_must_stand_in_one_text_each_as_a_beginning() {
+        for (asked, text, found) in [
+            ("beta al", "Alpha, Beta!", true),
+            ("beta al", "beta gamma", false),
+            ("alpha", "alp", false),
+            ("alp ba", "ba alpine", true),
+            ("a b", "ab", false),
+            ("a ab", "ab", true),
+            ("abc abd", "abd abc", true),
+            ("abc abd", "abc abc", false),
+            ("cafe", "Café", true),
+            ("x", "", false),
+        ] {
+            assert_eq!(sought(asked).unwrap().stand_in(text), found, "{asked:?} in {text:?}");
         }
     }
 }

@@ -14,6 +14,7 @@ use super::fault::Result;
 use super::sessions::{Range, log_lock};
 use super::tsvector::TsVector;
 use super::tx::{Base, Scope, Tx, hash64};
+use crate::bursts::{Burst, Bursts, NUMBERS, REACH, Said, first_number};
 
 /// Appends of one burst are indexed together, and a session that is made and finished in it once. It is to be found within
 /// a second.
@@ -29,8 +30,6 @@ const SESSIONS_MAX: usize = 256;
 const EVENTS_MAX: i64 = 1_000;
 /// The page of a look at all sessions.
 const BEHIND_MAX: i64 = 1_000;
-/// Documents of one microsecond have so many numbers between them and the next.
-const NUMBERS_PER_MICRO: i64 = 2_048;
 
 /// Sessions whose text has changed.
 #[derive(Debug, Default)]
@@ -157,13 +156,23 @@ async fn index(base: &Base, tk: i32, sks: &[i64]) -> Result<bool> {
     .await
 }
 
-/// A text that can be found.
+/// What can be found together.
 struct Doc {
     at: i64,
     sk: i64,
     /// 0 for title and description.
     seq: i64,
+    upto: i64,
     words: TsVector,
+}
+
+impl Doc {
+    fn of(tk: i32, sk: i64, burst: &Burst) -> Self {
+        // A document reaches over few sequences.
+        let place = |said: &Said| u16::try_from(said.seq - burst.first + 1).unwrap_or(u16::MAX);
+        let placed = burst.said.iter().map(|said| (place(said), said.text.as_str()));
+        Self { at: burst.at, sk, seq: burst.first, upto: burst.last, words: TsVector::of(tk, placed) }
+    }
 }
 
 /// How far a session was indexed before, and how far it will be now.
@@ -254,7 +263,8 @@ async fn titles(tx: &Tx, tk: i32, taken: &[Behind]) -> Result<Vec<Doc>> {
     let (mut known, mut words): (Vec<i64>, Vec<TsVector>) = Default::default();
     for row in tx.query(sql, &[&tk, &changed]).await? {
         let (sk, text): (i64, &str) = (row.try_get(0)?, row.try_get(2)?);
-        let doc = Doc { at: row.try_get(1)?, sk, seq: 0, words: TsVector::of(tk, text) };
+        let title = Said { seq: 0, at: row.try_get(1)?, text: text.to_owned() };
+        let doc = Doc::of(tk, sk, &Burst::of(title));
         if row.try_get(3)? {
             known.push(sk);
             words.push(doc.words.clone());
@@ -299,21 +309,27 @@ async fn messages(tx: &Tx, tk: i32, taken: &[Behind]) -> Result<Vec<Doc>> {
             }
         }
     }
-    let mut docs = Vec::new();
     if pieces.0.is_empty() {
-        return Ok(docs);
+        return Ok(Vec::new());
     }
-    let sql = "SELECT w.sk, e.seq, e.at, e.content
+    let sql = "SELECT w.sk, w.log, e.seq, e.at, e.content
          FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[]) AS w (sk, log, low, high)
          JOIN events e ON e.tk = $1 AND e.log = w.log AND e.seq BETWEEN w.low AND w.high
          WHERE e.type IN ('user.message', 'agent.message') AND e.content IS NOT NULL";
+    let mut said: Vec<(i64, i64, Said)> = Vec::new();
     for row in tx.query(sql, &[&tk, &pieces.0, &pieces.1, &pieces.2, &pieces.3]).await? {
-        if let Some(text) = text_of(&Json::stored(row.try_get::<_, &str>(3)?)) {
-            let words = TsVector::of(tk, &text);
-            docs.push(Doc { sk: row.try_get(0)?, seq: row.try_get(1)?, at: row.try_get(2)?, words });
+        if let Some(text) = text_of(&Json::stored(row.try_get::<_, &str>(4)?)) {
+            let message = Said { seq: row.try_get(2)?, at: row.try_get(3)?, text };
+            said.push((row.try_get(0)?, row.try_get(1)?, message));
         }
     }
-    Ok(docs)
+    said.sort_unstable_by_key(|(sk, _, message)| (*sk, message.seq));
+    // What stands in another log is read from there, so it begins another document.
+    let mut bursts = Bursts::default();
+    for (sk, log, message) in said {
+        bursts.push((sk, log), message);
+    }
+    Ok(bursts.documents.iter().map(|((sk, _), burst)| Doc::of(tk, *sk, burst)).collect())
 }
 
 /// Gives every document a free number that sorts by its time, and writes them.
@@ -321,25 +337,28 @@ async fn write(tx: &Tx, tk: i32, docs: &[Doc]) -> Result<()> {
     if docs.is_empty() {
         return Ok(());
     }
-    let mut firsts: Vec<i64> = docs.iter().map(|doc| doc.at.saturating_mul(NUMBERS_PER_MICRO)).collect();
+    let mut firsts: Vec<i64> = docs.iter().map(|doc| first_number(doc.at)).collect();
     firsts.dedup();
-    let sql = "SELECT w.first, coalesce((SELECT max(n) FROM search_docs d WHERE d.tk = $1 AND d.n >= w.first
-             AND d.n < w.first + $3), w.first - 1)
+    let sql = "SELECT w.first, (SELECT max(n) FROM search_docs d WHERE d.tk = $1 AND d.n >= w.first AND d.n < w.first + $3)
          FROM unnest($2::bigint[]) AS w (first)";
     let mut taken: BTreeMap<i64, i64> = BTreeMap::new();
-    for row in tx.query(sql, &[&tk, &firsts, &NUMBERS_PER_MICRO]).await? {
-        taken.insert(row.try_get(0)?, row.try_get(1)?);
+    for row in tx.query(sql, &[&tk, &firsts, &NUMBERS]).await? {
+        if let Some(number) = row.try_get(1)? {
+            taken.insert(row.try_get(0)?, number);
+        }
     }
     let mut last = i64::MIN;
     let mut numbers = Vec::with_capacity(docs.len());
     for doc in docs {
-        let first = doc.at.saturating_mul(NUMBERS_PER_MICRO);
-        let mut number = last.max(taken.get(&first).copied().unwrap_or(first - 1)) + 1;
-        if number >= first + NUMBERS_PER_MICRO {
-            // More happened in one microsecond than it has numbers: the next free one behind it.
-            let sql = "SELECT $2::bigint + coalesce(max(o), 0) FROM (SELECT row_number() OVER (ORDER BY n) AS o,
-                 n - $2::bigint + 1 AS d FROM search_docs WHERE tk = $1 AND n >= $2 ORDER BY n LIMIT 100000) x WHERE o = d";
-            let rows = tx.query(sql, &[&tk, &number]).await?;
+        let first = first_number(doc.at);
+        let behind = taken.get(&first).map_or(first, |taken| taken + REACH);
+        let mut number = behind.max(last.saturating_add(REACH));
+        if number >= first + NUMBERS {
+            // More happened at once than there are numbers: the next free one behind it.
+            let sql = "SELECT $2::bigint + $3 * coalesce(max(o), 0) FROM (SELECT row_number() OVER (ORDER BY n) AS o,
+                 (n - $2::bigint) / $3 + 1 AS d FROM search_docs WHERE tk = $1 AND n >= $2 ORDER BY n LIMIT 100000) x
+                 WHERE o = d";
+            let rows = tx.query(sql, &[&tk, &number, &REACH]).await?;
             number = rows.first().map_or(Ok(number), |row| row.try_get(0))?;
         }
         last = number;
@@ -347,9 +366,11 @@ async fn write(tx: &Tx, tk: i32, docs: &[Doc]) -> Result<()> {
     }
     let sks: Vec<i64> = docs.iter().map(|doc| doc.sk).collect();
     let seqs: Vec<i64> = docs.iter().map(|doc| doc.seq).collect();
+    let uptos: Vec<i64> = docs.iter().map(|doc| doc.upto).collect();
     let words: Vec<&TsVector> = docs.iter().map(|doc| &doc.words).collect();
-    let sql = "INSERT INTO search_docs (tk, sk, seq, n, tsv)
-         SELECT $1, unnest($2::bigint[]), unnest($3::bigint[]), unnest($4::bigint[]), unnest($5::tsvector[])";
-    tx.execute(sql, &[&tk, &sks, &seqs, &numbers, &words]).await?;
+    let sql = "INSERT INTO search_docs (tk, sk, seq, upto, n, tsv)
+         SELECT $1, unnest($2::bigint[]), unnest($3::bigint[]), unnest($4::bigint[]), unnest($5::bigint[]),
+             unnest($6::tsvector[])";
+    tx.execute(sql, &[&tk, &sks, &seqs, &uptos, &numbers, &words]).await?;
     Ok(())
 }

@@ -19,6 +19,7 @@ const STEPS: &[(&str, &str)] = &[
     ("fewer_pages", include_str!("migrations/V7__fewer_pages.sql")),
     ("stock", include_str!("migrations/V8__stock.sql")),
     ("known_rows", include_str!("migrations/V9__known_rows.sql")),
+    ("bursts", include_str!("migrations/V10__bursts.sql")),
 ];
 
 /// The version that this program writes.

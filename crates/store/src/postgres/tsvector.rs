@@ -1,43 +1,46 @@
-//! The words of a text as the database keeps them: each once, in its order, in its own binary form. Cut, sorted and
+//! The words of a document as the database keeps them: each once, in its order, in its own binary form. Cut, sorted and
 //! counted here, they cost the database a copy; as text it would take them apart again and sort them.
 
+use std::collections::HashMap;
 use std::error::Error;
 
 use bytes::{BufMut as _, BytesMut};
+use foldhash::fast::RandomState;
 use postgres_types::{IsNull, ToSql, Type, to_sql_checked};
+use smallvec::{SmallVec, smallvec};
 
 use super::search::tenant_word;
-use crate::words::words_of;
+use crate::words::each_word;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TsVector(Box<[u8]>);
 
 impl TsVector {
-    /// What a document of this tenant is found by.
-    pub(super) fn of(tk: i32, text: &str) -> Self {
-        let (words, tenant) = (words_of(text), tenant_word(tk));
-        let all = words.split_ascii_whitespace().chain([tenant.as_str()]);
-        let mut sorted: Vec<(u64, &str)> = all.map(|word| (beginning(word), word)).collect();
+    /// What a document of this tenant is found by: the words of its texts, each with the places of those that hold it.
+    /// Places are in their order, and begin with 1.
+    pub(super) fn of<'t>(tk: i32, texts: impl IntoIterator<Item = (u16, &'t str)>) -> Self {
+        let mut words: HashMap<String, SmallVec<[u16; 8]>, RandomState> = HashMap::default();
+        words.insert(tenant_word(tk), SmallVec::new());
+        for (place, text) in texts {
+            each_word(text, |word| match words.get_mut(word) {
+                Some(places) if places.last() == Some(&place) => {}
+                Some(places) => places.push(place),
+                None => drop(words.insert(word.to_owned(), smallvec![place])),
+            });
+        }
+        let mut sorted: Vec<_> = words.into_iter().collect();
         // By their bytes, and the shorter one first: as the database compares them.
-        sorted.sort_unstable();
-        sorted.dedup();
-        let mut bytes = Vec::with_capacity(words.len() + 2 * sorted.len() + 16);
+        sorted.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        let mut bytes = Vec::new();
         bytes.put_u32(u32::try_from(sorted.len()).unwrap_or(u32::MAX));
-        for (_, word) in sorted {
+        for (word, places) in sorted {
             bytes.extend_from_slice(word.as_bytes());
-            // The end of the word, and no places in the text.
-            bytes.extend_from_slice(&[0, 0, 0]);
+            bytes.put_u8(0);
+            bytes.put_u16(u16::try_from(places.len()).unwrap_or(u16::MAX));
+            places.into_iter().for_each(|place| bytes.put_u16(place));
         }
         Self(bytes.into())
     }
-}
-
-/// The first eight bytes of a word, as a number that sorts as they do: two words seldom have to be compared further.
-fn beginning(word: &str) -> u64 {
-    let mut bytes = [0; 8];
-    let length = word.len().min(bytes.len());
-    bytes[..length].copy_from_slice(&word.as_bytes()[..length]);
-    u64::from_be_bytes(bytes)
 }
 
 impl ToSql for TsVector {
@@ -58,20 +61,37 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_stand_there_once_and_in_the_order_of_their_bytes() {
-        let table: [(&str, &[&str]); 4] = [
-            ("", &["§7"]),
-            ("B a\0b, A!", &["a", "b", "§7"]),
-            ("ab abc a É 한국어 10 9", &["10", "9", "a", "ab", "abc", "e", "§7", "한국어"]),
-            ("sederunts SEDERUNT sederunta sede", &["sede", "sederunt", "sederunta", "sederunts", "§7"]),
+    fn words_stand_there_once_in_the_order_of_their_bytes_with_the_places_of_their_messages() {
+        type Words<'w> = &'w [(&'w str, &'w [u16])];
+        let table: [(&[(u16, &str)], Words<'_>); 4] = [
+            (&[], &[("§7", &[])]),
+            (&[(1, "B a\0b, A!")], &[("a", &[1]), ("b", &[1]), ("§7", &[])]),
+            (
+                &[(2, "ab abc a 한국어 10 9"), (9, "abc"), (64, "9 abc")],
+                &[
+                    ("10", &[2]),
+                    ("9", &[2, 64]),
+                    ("a", &[2]),
+                    ("ab", &[2]),
+                    ("abc", &[2, 9, 64]),
+                    ("§7", &[]),
+                    ("한국어", &[2]),
+                ],
+            ),
+            (
+                &[(1, "sederunts sederunt"), (2, "sederunta sede")],
+                &[("sede", &[2]), ("sederunt", &[1]), ("sederunta", &[2]), ("sederunts", &[1]), ("§7", &[])],
+            ),
         ];
-        for (text, words) in table {
+        for (messages, words) in table {
             let mut bytes = u32::try_from(words.len()).unwrap().to_be_bytes().to_vec();
-            for word in words {
+            for (word, places) in words {
                 bytes.extend_from_slice(word.as_bytes());
-                bytes.extend_from_slice(b"\0\0\0");
+                bytes.push(0);
+                bytes.extend_from_slice(&u16::try_from(places.len()).unwrap().to_be_bytes());
+                bytes.extend(places.iter().flat_map(|place| place.to_be_bytes()));
             }
-            assert_eq!(*TsVector::of(7, text).0, *bytes, "{text:?}");
+            assert_eq!(*TsVector::of(7, messages.iter().copied()).0, *bytes, "{messages:?}");
         }
     }
 }

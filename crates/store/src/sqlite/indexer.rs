@@ -23,6 +23,7 @@ use super::open::Files;
 use super::outbox;
 use super::search;
 use super::writer::Writer;
+use crate::bursts::{Bursts, REACH, Said, first_number};
 
 /// How long marks are gathered before they are worked off: what is added at once costs the index a fraction.
 const GATHER: Duration = Duration::from_millis(500);
@@ -32,8 +33,8 @@ const RETRY: Duration = Duration::from_secs(1);
 /// the process). It gets a quarter of a core even then, and whatever nobody else wants.
 #[cfg(target_os = "linux")]
 const NICE: i32 = 5;
-/// Documents in one transaction of the search file.
-const CHUNK_DOCS: usize = 16_000;
+/// Texts in one transaction of the search file.
+const CHUNK_TEXTS: usize = 16_000;
 /// Clocks may be set back a little between two runs.
 const OVERLAP: Duration = Duration::from_secs(120);
 
@@ -260,33 +261,26 @@ fn work_off(
         }
         let _turn = files.turn_to_write();
         let chunk = databases.search.transaction()?;
-        let mut docs = Vec::new();
+        let mut taken = Taken::default();
         let mut visited = 0;
         while let Some((sk, row)) = next
-            && docs.len() < CHUNK_DOCS
-            && visited < CHUNK_DOCS
+            && taken.texts < CHUNK_TEXTS
+            && visited < CHUNK_TEXTS
         {
             visited += 1;
-            let all = take_up(&databases.threads, &chunk, sk, row, &mut docs)?;
+            let all = take_up(&databases.threads, &chunk, sk, row, &mut taken)?;
             next = if all { left.next() } else { Some((sk, false)) };
         }
         // The index takes rows in their order many times faster than out of it.
-        docs.sort_unstable_by_key(|doc| (doc.at, doc.sk, doc.seq));
-        add(&chunk, &docs)?;
+        taken.documents.sort_unstable_by_key(|((_, sk), burst)| (burst.at, *sk, burst.first));
+        add(&chunk, &taken)?;
         chunk.commit()?;
     }
     Ok(true)
 }
 
-/// A text that can be found.
-struct Doc {
-    at: i64,
-    tk: i64,
-    sk: i64,
-    /// 0 for title and description.
-    seq: i64,
-    text: String,
-}
+/// What can be found, by tenant and session.
+type Taken = Bursts<(i64, i64)>;
 
 /// Gathers what is new of one session; answers whether that was all of it.
 fn take_up(
@@ -294,7 +288,7 @@ fn take_up(
     search: &Connection,
     sk: i64,
     row: bool,
-    docs: &mut Vec<Doc>,
+    taken: &mut Taken,
 ) -> rusqlite::Result<bool> {
     let found = threads
         .prepare_cached(concat!(
@@ -308,8 +302,8 @@ fn take_up(
         forget(search, sk)?;
         return Ok(true);
     };
-    if row {
-        docs.extend(take_up_row(threads, search, tk, sk)?);
+    if row && let Some(title) = take_up_row(threads, search, sk)? {
+        taken.push((tk, sk), title);
     }
     let done_to: i64 = search
         .prepare_cached("SELECT done_to FROM done WHERE sk = ?1")?
@@ -324,7 +318,7 @@ fn take_up(
             .prepare_cached("SELECT k, type, at, content FROM events WHERE k BETWEEN ?1 AND ?2 ORDER BY k")?;
         let mut rows = statement.query([key(piece.log, piece.from), key(piece.log, piece.to)])?;
         while let Some(event) = rows.next()? {
-            if docs.len() >= CHUNK_DOCS {
+            if taken.texts >= CHUNK_TEXTS {
                 all = false;
                 break 'pieces;
             }
@@ -334,7 +328,7 @@ fn take_up(
                 && let Some(content) = event.get_ref(3)?.as_str_or_null()?
                 && let Some(text) = text_of(&Json::stored(content))
             {
-                docs.push(Doc { at: event.get(2)?, tk, sk, seq: read_to, text });
+                taken.push((tk, sk), Said { seq: read_to, at: event.get(2)?, text });
             }
         }
     }
@@ -351,7 +345,7 @@ fn take_up(
 
 /// Title and description, if their words changed. A description taken from the first message says
 /// nothing that the message does not.
-fn take_up_row(threads: &Connection, search: &Connection, tk: i64, sk: i64) -> rusqlite::Result<Option<Doc>> {
+fn take_up_row(threads: &Connection, search: &Connection, sk: i64) -> rusqlite::Result<Option<Said>> {
     let now: Option<(i64, String)> = threads
         .prepare_cached(
             "SELECT l.last_at, concat_ws(char(10), d.title, \
@@ -371,32 +365,39 @@ fn take_up_row(threads: &Connection, search: &Connection, tk: i64, sk: i64) -> r
     if let Some((doc, _)) = before {
         remove(search, doc)?;
     }
-    Ok((!text.is_empty()).then_some(Doc { at, tk, sk, seq: 0, text }))
+    Ok((!text.is_empty()).then_some(Said { seq: 0, at, text }))
 }
 
-/// Adds texts, which are in the order of their time.
-fn add(search: &Connection, docs: &[Doc]) -> rusqlite::Result<()> {
+/// Adds documents, which are in the order of their time.
+fn add(search: &Connection, taken: &Taken) -> rusqlite::Result<()> {
     let mut insert = search.prepare_cached(
-        "INSERT INTO docs (doc, tk, sk, seq, text) VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (doc) DO NOTHING",
+        "INSERT INTO docs (doc, tk, sk, seq, cuts, text) VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (doc) DO NOTHING",
     )?;
     let mut index = search.prepare_cached("INSERT INTO words (rowid, bag) VALUES (?1, ?2)")?;
     let mut last = i64::MIN;
-    for doc in docs {
-        // A free number that sorts by time: the microsecond above, room for what happened in it below.
-        let mut number = (doc.at << 11).max(last + 1);
-        while insert.execute(params![number, doc.tk, doc.sk, doc.seq, doc.text])? == 0 {
-            number += 1;
+    for ((tk, sk), burst) in &taken.documents {
+        let (cuts, text) = search::laid_out(burst);
+        let mut number = first_number(burst.at).max(last.saturating_add(REACH));
+        while insert.execute(params![number, tk, sk, burst.first, cuts, text])? == 0 {
+            number += REACH;
         }
-        index.execute(params![number, search::bag(doc.tk, doc.sk, &doc.text)])?;
+        index.execute(params![
+            number,
+            search::bag(*tk, *sk, burst.said.iter().map(|said| said.text.as_str()))
+        ])?;
         last = number;
     }
     Ok(())
 }
 
 fn remove(search: &Connection, doc: i64) -> rusqlite::Result<()> {
-    let bag = search
-        .prepare_cached("SELECT tk, sk, text FROM docs WHERE doc = ?1")?
-        .query_row([doc], |row| Ok(search::bag(row.get(0)?, row.get(1)?, row.get_ref(2)?.as_str()?)))?;
+    let bag = search.prepare_cached("SELECT tk, sk, cuts, text FROM docs WHERE doc = ?1")?.query_row(
+        [doc],
+        |row| {
+            let (cuts, text) = (row.get_ref(2)?.as_str()?, row.get_ref(3)?.as_str()?);
+            Ok(search::bag(row.get(0)?, row.get(1)?, search::cut(cuts, text).map(|(_, text)| text)))
+        },
+    )?;
     search
         .prepare_cached("INSERT INTO words (words, rowid, bag) VALUES ('delete', ?1, ?2)")?
         .execute(params![doc, bag])?;

@@ -10,6 +10,7 @@ use sederunt_core::session::{Session, SessionType, Status};
 
 use super::{search, sessions};
 use crate::narrow::FEW;
+use crate::words::Sought;
 
 pub(super) fn page(
     db: &Connection,
@@ -139,8 +140,8 @@ impl Asked {
         }
         if let Some(text) = &query.text {
             let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
-            let Some(matching) = search::matching(&words) else { return Ok(false) };
-            sets.push(Set::words(self.tk, &matching));
+            let Some(sought) = Sought::of(&words) else { return Ok(false) };
+            sets.push(Set::words(self.tk, &sought));
         }
         let mut few: Option<Vec<i64>> = None;
         let mut wide = Vec::new();
@@ -322,16 +323,23 @@ impl Set {
         }
     }
 
-    fn words(tk: i64, matching: &str) -> Self {
+    fn words(tk: i64, sought: &Sought) -> Self {
+        let matching = search::matching(sought);
         Self {
-            values: vec![search::within_tenant(tk, matching).into(), matching.to_owned().into()],
+            values: vec![
+                search::within_tenant(tk, &matching).into(),
+                matching.into(),
+                sought.words().join(" ").into(),
+            ],
             list: "SELECT d.sk FROM search.words w CROSS JOIN search.docs d ON d.doc = w.rowid \
-                   WHERE w.words MATCH ?1 AND ?2 IS NOT NULL",
+                   WHERE w.words MATCH ?1 AND ?2 IS NOT NULL AND said_at_once(d.cuts, d.text, ?3)",
             probe: |at| {
                 format!(
                     "{} IS NOT NULL AND EXISTS (SELECT 1 FROM search.words w \
-                     WHERE w.words MATCH '\"§s' || s.sk || '\" AND ' || {})",
-                    at[0], at[1]
+                     CROSS JOIN search.docs d ON d.doc = w.rowid \
+                     WHERE w.words MATCH '\"§s' || s.sk || '\" AND ' || {} \
+                     AND said_at_once(d.cuts, d.text, {}))",
+                    at[0], at[1], at[2]
                 )
             },
         }

@@ -16,8 +16,10 @@ pub(super) const THREADS: &[&str] = &[
     include_str!("migrations/V7__fewer_pages.sql"),
     include_str!("migrations/V8__stock.sql"),
     include_str!("migrations/V9__known_rows.sql"),
+    include_str!("migrations/V10__bursts.sql"),
 ];
-pub(super) const SEARCH: &[&str] = &[include_str!("migrations/search/V1__words.sql")];
+pub(super) const SEARCH: &[&str] =
+    &[include_str!("migrations/search/V1__words.sql"), include_str!("migrations/search/V2__bursts.sql")];
 pub(super) const MEMORY: &[&str] = &[include_str!("migrations/memory/V1__memories.sql")];
 pub(super) const CRISIS: &[&str] = &[include_str!("migrations/crisis/V1__crisis_log.sql")];
 pub(super) const FEEDBACK: &[&str] = &[include_str!("migrations/feedback/V1__session_feedback.sql")];

@@ -13,7 +13,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use sederunt_core::{Error, Result};
 
 use super::fault::report;
-use super::migrate;
+use super::{migrate, search};
 
 /// Older versions can corrupt a write-ahead log that two connections reset at once.
 const VERSION_MIN: i32 = 3_051_003;
@@ -208,6 +208,7 @@ impl Files {
             db.execute(&format!("ATTACH ?1 AS {}", side.name()), [path])?;
         }
         db.pragma_update(None, "query_only", "ON")?;
+        search::add_functions(&db)?;
         Ok(db)
     }
 

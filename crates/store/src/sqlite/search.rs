@@ -1,75 +1,156 @@
-//! Finding words: what a query looks like to the full-text index, and pages of hits.
+//! Finding words: what documents and questions look like to the full-text index, and pages of hits.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 
+use foldhash::fast::RandomState;
+use rusqlite::functions::FunctionFlags;
 use rusqlite::{Connection, params};
-use sederunt_core::ids::SessionId;
 use sederunt_core::limits;
 use sederunt_core::session::query::{Eyes, Page};
 use sederunt_core::store::{Hit, SearchQuery};
 
 use super::sessions;
-use crate::snippet;
-use crate::words::words_of;
+use crate::bursts::{Burst, HitPage};
+use crate::words::{Sought, each_word};
 
 /// All words, each as the beginning of one. They are letters and digits alone, so nothing in them can be an operator.
-/// `None` if there is nothing to look for.
-pub(super) fn matching(words: &[String]) -> Option<String> {
-    let words = words.iter().map(|word| words_of(word)).collect::<String>();
-    let words: Vec<String> = words.split_ascii_whitespace().map(|word| format!("\"{word}\" *")).collect();
-    (!words.is_empty()).then(|| words.join(" AND "))
+pub(super) fn matching(sought: &Sought) -> String {
+    let words: Vec<String> = sought.words().iter().map(|word| format!("\"{word}\" *")).collect();
+    words.join(" AND ")
 }
 
-/// What a document is found by: whose it is, and its words.
-pub(super) fn bag(tk: i64, sk: i64, text: &str) -> String {
-    let mut bag = words_of(text);
+/// What a document is found by: the words of its texts, each once, and whose it is.
+pub(super) fn bag<'t>(tk: i64, sk: i64, texts: impl Iterator<Item = &'t str>) -> String {
+    let mut bag = String::new();
+    let mut known: HashSet<String, RandomState> = HashSet::default();
+    for text in texts {
+        each_word(text, |word| {
+            if !known.contains(word) {
+                known.insert(word.to_owned());
+                bag.push_str(word);
+                bag.push(' ');
+            }
+        });
+    }
     // Writing into a string does not fail.
     let _ = write!(bag, "§t{tk} §s{sk}");
     bag
+}
+
+/// The texts of a document, one behind the other, and where to cut them.
+pub(super) fn laid_out(burst: &Burst) -> (String, String) {
+    let (mut cuts, mut texts) = (String::new(), String::new());
+    for said in &burst.said {
+        let _ = write!(cuts, "{}:{} ", said.seq - burst.first, said.text.len());
+        texts.push_str(&said.text);
+    }
+    (cuts, texts)
+}
+
+/// The texts of a document, each with its place. What is damaged has none.
+pub(super) fn cut<'t>(cuts: &'t str, text: &'t str) -> impl DoubleEndedIterator<Item = (i64, &'t str)> {
+    let mut at = 0;
+    let mut pieces = Vec::new();
+    for one in cuts.split_ascii_whitespace() {
+        let piece = one.split_once(':').and_then(|(place, bytes)| {
+            let end = at + bytes.parse::<usize>().ok()?;
+            let piece = (place.parse().ok()?, text.get(at..end)?);
+            at = end;
+            Some(piece)
+        });
+        pieces.extend(piece);
+    }
+    pieces.into_iter()
+}
+
+/// Lets statements ask whether all words stand in one text of a document.
+pub(super) fn add_functions(db: &Connection) -> rusqlite::Result<()> {
+    let flags =
+        FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC | FunctionFlags::SQLITE_DIRECTONLY;
+    db.create_scalar_function("said_at_once", 3, flags, |context| {
+        let sought = context.get_or_create_aux(2, |value| {
+            let words: Vec<String> = value.as_str()?.split_ascii_whitespace().map(str::to_owned).collect();
+            Ok::<_, rusqlite::types::FromSqlError>(Sought::of(&words))
+        })?;
+        let (cuts, text) = (context.get_raw(0).as_str()?, context.get_raw(1).as_str()?);
+        // One word alone stands in one of them, or the document would not have been found.
+        let at_once = |sought: &Sought| {
+            sought.words().len() == 1 || cut(cuts, text).any(|(_, text)| sought.stand_in(text))
+        };
+        Ok((*sought).as_ref().is_some_and(at_once))
+    })
 }
 
 pub(super) fn within_tenant(tk: i64, matching: &str) -> String {
     format!("\"§t{tk}\" AND {matching}")
 }
 
-/// A page of hits, newest first. It ends at the limit, or after so many hits that the caller may
-/// not see that going on is the next call's work.
+/// A page of hits, newest first. It ends at the limit, or after so many documents that the caller may not see that going
+/// on is the next call's work.
 pub(super) fn find(db: &Connection, tk: i64, query: &SearchQuery) -> rusqlite::Result<Page<Hit, i64>> {
-    let mut items = Vec::new();
-    let Some(matching) = matching(&query.words) else { return Ok(Page { items, next: None }) };
+    let Some(sought) = Sought::of(&query.words) else { return Ok(Page { items: Vec::new(), next: None }) };
+    let mut page = HitPage::new(&sought, query);
     let mut statement = db.prepare_cached(
-        "SELECT w.rowid, d.sk, d.seq, d.text, h.id, h.holder, h.claim_credential \
+        "SELECT w.rowid, d.sk, d.seq, d.cuts, d.text, h.id, h.holder, h.claim_credential \
          FROM search.words w CROSS JOIN search.docs d ON d.doc = w.rowid \
          CROSS JOIN session_heads h ON h.sk = d.sk AND h.tk = ?2 \
          WHERE w.words MATCH ?1 AND w.rowid < ?3 ORDER BY w.rowid DESC",
     )?;
-    let before = query.after.unwrap_or(i64::MAX);
-    let mut rows = statement.query(params![within_tenant(tk, &matching), tk, before])?;
-    let mut last = None;
+    let mut rows = statement.query(params![within_tenant(tk, &matching(&sought)), tk, page.last()])?;
     let mut looked_at = 0;
     while let Some(row) = rows.next()? {
-        if items.len() == query.limit.min(limits::PAGE_ROWS_MAX) || looked_at == limits::PAGE_SCAN_MAX {
-            return Ok(Page { items, next: last });
+        if looked_at == limits::PAGE_SCAN_MAX {
+            return Ok(page.broken_off());
         }
         looked_at += 1;
-        last = Some(row.get(0)?);
-        let id = row.get_ref(4)?.as_str()?;
+        let (document, first): (i64, i64) = (row.get(0)?, row.get(2)?);
+        let id = row.get_ref(5)?.as_str()?;
         let seen = match &query.seen_by {
             None => true,
             Some(Eyes::Participant(user)) => {
-                row.get_ref(5)?.as_str_or_null()? == Some(user.as_str())
+                row.get_ref(6)?.as_str_or_null()? == Some(user.as_str())
                     || sessions::participates(db, row.get(1)?, user)?
             }
-            Some(Eyes::Claims(credential)) => row.get_ref(6)?.as_str_or_null()? == Some(credential.as_str()),
+            Some(Eyes::Claims(credential)) => row.get_ref(7)?.as_str_or_null()? == Some(credential.as_str()),
             Some(Eyes::Prefix(prefix)) => !prefix.is_empty() && id.starts_with(prefix.as_str()),
         };
-        if seen {
-            items.push(Hit {
-                session: SessionId::stored(id),
-                sequence: Some(row.get::<_, i64>(2)?.cast_unsigned()).filter(|sequence| *sequence > 0),
-                snippet: snippet(row.get_ref(3)?.as_str()?, &query.words),
-            });
+        let (cuts, text) = (row.get_ref(3)?.as_str()?, row.get_ref(4)?.as_str()?);
+        let mut texts = cut(cuts, text).rev().filter(|_| seen);
+        if !texts.all(|(place, text)| page.offer(document, place, id, first + place, text)) {
+            return Ok(page.broken_off());
         }
+        page.passed(document);
     }
-    Ok(Page { items, next: None })
+    Ok(page.ended())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bursts::Said;
+
+    fn burst(texts: &[(i64, &str)]) -> Burst {
+        let mut said = texts.iter().map(|(seq, text)| Said { seq: *seq, at: 5, text: (*text).to_owned() });
+        let mut burst = Burst::of(said.next().unwrap());
+        assert!(said.all(|said| burst.take(said).is_none()));
+        burst
+    }
+
+    #[test]
+    fn texts_that_are_laid_out_are_cut_as_they_were() {
+        for texts in [vec![(0, "a title")], vec![(7, "Grüße\0"), (9, ""), (10, "1:2 3:4"), (70, "x")]] {
+            let (cuts, text) = laid_out(&burst(&texts));
+            let first = texts[0].0;
+            let again: Vec<_> = cut(&cuts, &text).map(|(place, text)| (first + place, text)).collect();
+            assert_eq!(again, texts);
+        }
+        assert_eq!(cut("0:9 x 1:1 :", "ab").collect::<Vec<_>>(), [(1, "a")], "what is damaged is left out");
+    }
+
+    #[test]
+    fn a_bag_holds_every_word_once() {
+        assert_eq!(bag(1, 2, ["b a, B!", "", "c a"].into_iter()), "b a c §t1 §s2");
+        assert_eq!(bag(1, 2, [].into_iter()), "§t1 §s2");
+    }
 }

@@ -400,7 +400,7 @@ async fn the_words_of_a_deleted_session_are_gone_from_the_file() {
     let store = in_directory(&directory).unwrap();
     store.made("s").await;
     store.made("other").await;
-    store.commit(appending("s", &["xylophagous wombats"])).await.unwrap();
+    store.commit(appending("s", &["xylophagous wombats", "more wombats"])).await.unwrap();
     store.commit(appending("other", &["plain words"])).await.unwrap();
     assert_eq!(store.hits("xylophagous").await.len(), 1);
     store.commit(change([on("s", Write::Delete)])).await.unwrap();

@@ -13,6 +13,7 @@ on_each_store! {
     a_fork_is_read_page_by_page_across_its_border,
     a_fork_of_a_fork_reads_all_its_beginnings,
     an_external_id_of_the_beginning_is_a_repeat_in_the_fork,
+    words_are_found_on_both_sides_of_a_forks_border,
     a_fork_outlives_its_original,
     an_original_outlives_its_fork,
     a_fork_of_a_former_life_is_refused;
@@ -158,6 +159,25 @@ async fn an_external_id_of_the_beginning_is_a_repeat_in_the_fork(store: &TestSto
     assert!(matches!(done.appended[2], Appended::Repeat(1)), "{:?}", done.appended);
     assert_eq!(sequences(&store.log("fork").await), [1, 2, 3]);
     assert_eq!(appended(&store.append("original", vec![external("after")]).await), [3]);
+}
+
+async fn words_are_found_on_both_sides_of_a_forks_border(store: &TestStore) {
+    store.open("original").await;
+    say(store, "original", &["lynx one", "lynx two", "lynx three"]).await;
+    fork(store, "fork", "original", 2).await;
+    say(store, "fork", &["lynx four", "lynx five"]).await;
+    let found = |word: &'static str| async move {
+        let mut found = store.found_said(words(&["lynx", word])).await;
+        found.sort_unstable();
+        found
+    };
+    let at = |name: &str, sequence: u64| (name.to_owned(), sequence);
+    assert_eq!(found("one").await, [at("fork", 1), at("original", 1)]);
+    assert_eq!(found("two").await, [at("fork", 2), at("original", 2)]);
+    assert_eq!(found("three").await, [at("original", 3)]);
+    assert_eq!(found("four").await, [at("fork", 3)]);
+    assert_eq!(found("five").await, [at("fork", 4)]);
+    assert_eq!(found("lynx").await.len(), 7);
 }
 
 async fn a_fork_outlives_its_original(store: &TestStore) {

@@ -158,6 +158,7 @@ async fn words_choose_sessions_by_title_description_or_message(store: &TestStore
     let text = |text: &str| SessionQuery { text: Some(text.into()), ..everything() };
     assert_eq!(listed(store, text("zebra")).await, ["described", "said", "titled"]);
     assert_eq!(listed(store, text("two zebra")).await, ["described", "said"]);
+    assert_eq!(listed(store, text("one two")).await, [""; 0], "no message has both");
     assert_eq!(listed(store, text("horse \" OR zebra")).await, [""; 0]);
     let idle = SessionQuery { status: Some(Status::Running), ..text("zebra") };
     assert_eq!(listed(store, idle).await, [""; 0]);

@@ -11,6 +11,8 @@ on_each_store! {
     words_are_found_in_titles_descriptions_and_messages,
     all_words_must_be_found_in_any_order_and_case_and_without_accents,
     the_beginning_of_a_word_is_enough,
+    words_of_one_moment_are_told_apart_by_their_messages,
+    long_and_many_messages_of_one_moment_are_all_found,
     only_what_was_said_is_found,
     hits_come_newest_first,
     hits_come_page_by_page_without_a_repeat,
@@ -82,6 +84,46 @@ async fn the_beginning_of_a_word_is_enough(store: &TestStore) {
         assert_eq!(store.found_said(words(&[query])).await.len(), hits, "{query}");
     }
     assert_eq!(store.found_said(words(&["che", "ban"])).await.len(), 1);
+}
+
+async fn words_of_one_moment_are_told_apart_by_their_messages(store: &TestStore) {
+    store.open("s").await;
+    let said = vec![
+        message("alpha beta"),
+        saying("external.event", "beta delta"),
+        message("beta gamma"),
+        saying("agent.message", ""),
+        saying("agent.message", "alphabet gamma"),
+    ];
+    store.append("s", said).await;
+    let cases: &[(&[&str], &[u64])] = &[
+        (&["beta"], &[3, 1]),
+        (&["alpha"], &[5, 1]),
+        (&["alpha", "gamma"], &[5]),
+        (&["gam", "alp", "alph"], &[5]),
+        (&["alpha", "beta", "gamma"], &[]),
+        (&["delta"], &[]),
+    ];
+    for (query, expected) in cases {
+        let found: Vec<_> = store.found_said(words(query)).await.into_iter().map(|(_, at)| at).collect();
+        assert_eq!(found, *expected, "{query:?}");
+    }
+}
+
+async fn long_and_many_messages_of_one_moment_are_all_found(store: &TestStore) {
+    const COUNT: u64 = 150;
+    store.create(a_session("s", |new| new.head.described = true)).await;
+    let said = |n| match n % 50 {
+        7 => message(&format!("{} tapir m{n}", "hay ".repeat(9_000))),
+        _ => message(&format!("tapir m{n}")),
+    };
+    store.append("s", (1..=COUNT).map(said).collect()).await;
+    let whole: Vec<_> = (1..=COUNT).rev().map(|n| at("s", n)).collect();
+    assert_eq!(store.found_said(SearchQuery { limit: 1_000, ..words(&["tapir"]) }).await, whole);
+    for n in [1, 7, 64, 65, 57, 107, COUNT] {
+        let query = SearchQuery { limit: 1_000, ..words(&["tapir", &format!("m{n}")]) };
+        assert_eq!(store.found_said(query).await.last(), Some(&at("s", n)), "{n}");
+    }
 }
 
 async fn only_what_was_said_is_found(store: &TestStore) {

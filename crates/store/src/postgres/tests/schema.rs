@@ -1,5 +1,7 @@
 //! The schema: made once however many start, refused when it is newer, looked at without being touched.
 
+use sederunt_core::store::SearchQuery;
+
 use super::*;
 
 fn options(schema: &str, migrate: bool) -> PostgresOptions {
@@ -60,13 +62,15 @@ async fn a_schema_of_the_first_version_is_brought_forward_with_what_it_holds() {
     let before = open_at(url(), &schema).await;
     before.tenant_named("ours").await;
     before.open("ours", "s").await;
+    before.index_now().await.unwrap();
     before.close().await;
     let client = admin(&schema).await;
     let apart = schemas(&schema)[1..].join(", ");
     let back = format!(
         "DROP SCHEMA {apart} CASCADE; DROP TABLE docs, doc_facets, approvals, talks, installation, feedback_events, feedback_names, \
              feedback_sessions, lessons, lesson_words; \
-         ALTER TABLE sessions DROP COLUMN run; ALTER TABLE shares DROP COLUMN view_id; DELETE FROM schema_history WHERE version > 1"
+         ALTER TABLE sessions DROP COLUMN run; ALTER TABLE shares DROP COLUMN view_id; \
+         ALTER TABLE search_docs DROP COLUMN upto; DELETE FROM schema_history WHERE version > 1"
     );
     client.batch_execute(&back).await.unwrap();
 
@@ -77,6 +81,9 @@ async fn a_schema_of_the_first_version_is_brought_forward_with_what_it_holds() {
     assert_eq!(after.vitals().await.unwrap().schema_version, VERSION);
     let kept = after.session(&tenant("ours"), &id("s")).await.unwrap().unwrap();
     assert_eq!((kept.details.title.as_deref(), kept.details.run), (Some("a title"), None));
+    after.index_now().await.unwrap();
+    let query = SearchQuery { words: vec!["title".into()], seen_by: None, after: None, limit: 10 };
+    assert_eq!(after.search(&tenant("ours"), query).await.unwrap().items.len(), 1, "words are found again");
     let records = Change::new(tenant("ours")).record(putting("d", &[])).record(asking("a", "s", None));
     after.commit(records).await.unwrap();
     assert!(after.approval(&tenant("ours"), "a").await.unwrap().is_some());

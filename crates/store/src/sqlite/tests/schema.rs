@@ -29,6 +29,16 @@ fn take_back(directory: &TempDir) {
          PRAGMA user_version = 1",
     )
     .unwrap();
+    let words = rusqlite::Connection::open(directory.path().join("store/search.sqlite3")).unwrap();
+    let tables = "CREATE TABLE was_done AS SELECT sk FROM done; \
+        DROP TABLE docs; DROP TABLE words; DROP TABLE done; DROP TABLE progress";
+    words
+        .execute_batch(&format!(
+            "{tables}; {}; INSERT INTO done SELECT sk, 99 FROM was_done; DROP TABLE was_done; \
+             UPDATE progress SET read_to = 4000000000000000; PRAGMA user_version = 1",
+            migrate::SEARCH[0]
+        ))
+        .unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -52,6 +62,7 @@ async fn a_store_of_the_first_schema_is_brought_forward_with_what_it_holds() {
         assert_eq!(store.vitals().await.unwrap().schema_version as usize, migrate::THREADS.len());
         assert!(store.commit(under_a_key()).await.unwrap().replay.is_some());
         assert_eq!(store.texts("s").await, ["kept"]);
+        assert_eq!(store.hits("kept").await, [("s".to_owned(), Some(1))], "words are found again");
         let run = Update { run: Some(Json::empty_object()), ..Update::default() };
         store.commit(change([on("s", Write::Update(Box::new(run)))])).await.unwrap();
         let session = store.session(&tenant(), &id("s")).await.unwrap().unwrap();

@@ -1,0 +1,236 @@
+//! What was said in one session within a moment stands in one document of the index: the words of all of it, each once,
+//! instead of a document for every message. Which of the messages hold what is looked for is found out when somebody asks.
+//!
+//! A document has a number that begins with its time, so that newest first is the order of numbers, and room behind
+//! that for each of its messages: a page of hits may end in the middle of a document.
+
+use sederunt_core::ids::SessionId;
+use sederunt_core::limits;
+use sederunt_core::session::query::Page;
+use sederunt_core::store::{Hit, SearchQuery};
+
+use crate::snippet;
+use crate::words::Sought;
+
+/// Sequences that a document reaches over at most.
+pub(crate) const REACH: i64 = 64;
+/// How far apart in time its first and its last message may be, in microseconds: so far may hits of several sessions
+/// stand out of their order.
+const SPAN_MICROS: i64 = 1_000_000;
+/// Bytes of the messages of a document, unless it is a single one: so much is read to show a hit.
+const TEXT_BYTES_MAX: usize = 32 * 1024;
+/// Documents of so many microseconds share [`NUMBERS`] numbers, as a binary exponent.
+const UNIT_BITS: u32 = 4;
+const NUMBERS_BITS: u32 = 15;
+/// Numbers of a unit of time, in steps of [`REACH`]: a group of appends, which has one time, leaves room in it.
+pub(crate) const NUMBERS: i64 = 1 << NUMBERS_BITS;
+
+/// The first number of the documents of a time.
+pub(crate) fn first_number(at: i64) -> i64 {
+    (at >> UNIT_BITS).saturating_mul(NUMBERS)
+}
+
+/// A text, and where it stands.
+#[derive(Debug)]
+pub(crate) struct Said {
+    /// 0 for title and description.
+    pub(crate) seq: i64,
+    pub(crate) at: i64,
+    pub(crate) text: String,
+}
+
+/// The messages of a document, in their order; there is at least one.
+#[derive(Debug)]
+pub(crate) struct Burst {
+    pub(crate) first: i64,
+    pub(crate) last: i64,
+    pub(crate) at: i64,
+    began: i64,
+    bytes: usize,
+    pub(crate) said: Vec<Said>,
+}
+
+impl Burst {
+    pub(crate) fn of(said: Said) -> Self {
+        let Said { seq, at, .. } = said;
+        Self { first: seq, last: seq, at, began: at, bytes: said.text.len(), said: vec![said] }
+    }
+
+    /// Takes a message that follows, or gives it back if it is too far away.
+    pub(crate) fn take(&mut self, next: Said) -> Option<Said> {
+        let bytes = self.bytes + next.text.len();
+        let near = self.first > 0 && next.seq - self.first < REACH && next.at - self.began <= SPAN_MICROS;
+        if !near || bytes > TEXT_BYTES_MAX {
+            return Some(next);
+        }
+        (self.last, self.at, self.bytes) = (next.seq, next.at, bytes);
+        self.said.push(next);
+        None
+    }
+}
+
+/// Texts gathered into documents as they come; what stands at one `K` follows each other.
+#[derive(Debug)]
+pub(crate) struct Bursts<K> {
+    pub(crate) documents: Vec<(K, Burst)>,
+    pub(crate) texts: usize,
+}
+
+impl<K> Default for Bursts<K> {
+    fn default() -> Self {
+        Self { documents: Vec::new(), texts: 0 }
+    }
+}
+
+impl<K: PartialEq> Bursts<K> {
+    pub(crate) fn push(&mut self, at: K, said: Said) {
+        self.texts += 1;
+        let refused = match self.documents.last_mut() {
+            Some((place, burst)) if *place == at => burst.take(said),
+            _ => Some(said),
+        };
+        self.documents.extend(refused.map(|said| (at, Burst::of(said))));
+    }
+}
+
+/// A page of hits, newest first, while it is filled.
+#[derive(Debug)]
+pub(crate) struct HitPage<'q> {
+    sought: &'q Sought,
+    limit: usize,
+    /// What has this number or a higher one was shown before.
+    before: i64,
+    items: Vec<Hit>,
+    /// What was looked at last.
+    last: i64,
+}
+
+impl<'q> HitPage<'q> {
+    pub(crate) fn new(sought: &'q Sought, query: &SearchQuery) -> Self {
+        let before = query.after.unwrap_or(i64::MAX);
+        let limit = query.limit.clamp(1, limits::PAGE_ROWS_MAX);
+        Self { sought, limit, before, items: Vec::new(), last: before }
+    }
+
+    /// How many more it has room for.
+    pub(crate) fn room(&self) -> usize {
+        self.limit - self.items.len()
+    }
+
+    /// Where to go on from.
+    pub(crate) fn last(&self) -> i64 {
+        self.last
+    }
+
+    /// Takes a text of a document if it holds what is sought and was not shown before. `false` if there is no room for it.
+    pub(crate) fn offer(&mut self, document: i64, place: i64, session: &str, seq: i64, text: &str) -> bool {
+        let number = document + place;
+        if number >= self.before || !self.sought.stand_in(text) {
+            return true;
+        }
+        if self.room() == 0 {
+            return false;
+        }
+        let sequence = (seq > 0).then_some(seq.cast_unsigned());
+        self.items.push(Hit {
+            session: SessionId::stored(session),
+            sequence,
+            snippet: snippet(text, self.sought.asked()),
+        });
+        self.last = number;
+        true
+    }
+
+    /// A document was looked at to its end.
+    pub(crate) fn passed(&mut self, document: i64) {
+        self.last = document;
+    }
+
+    /// Nothing is left behind it.
+    pub(crate) fn ended(self) -> Page<Hit, i64> {
+        Page { items: self.items, next: None }
+    }
+
+    /// There may be more behind what was looked at last.
+    pub(crate) fn broken_off(self) -> Page<Hit, i64> {
+        Page { items: self.items, next: Some(self.last) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(seq: i64, at: i64, bytes: usize) -> Said {
+        Said { seq, at, text: "x".repeat(bytes) }
+    }
+
+    #[test]
+    fn a_document_takes_what_follows_within_a_moment() {
+        // sequence, time, bytes → whether it stands beside a first message of ten bytes
+        for (seq, at, bytes, taken) in [
+            (8, 5, 10, true),
+            (7 + REACH - 1, 5 + SPAN_MICROS, 10, true),
+            (7 + REACH, 5, 10, false),
+            (8, 5 + SPAN_MICROS + 1, 10, false),
+            (8, 5, TEXT_BYTES_MAX - 10, true),
+            (8, 5, TEXT_BYTES_MAX - 9, false),
+        ] {
+            let mut burst = Burst::of(said(7, 5, 10));
+            assert_eq!(burst.take(said(seq, at, bytes)).is_none(), taken, "{seq} {at} {bytes}");
+            let last = if taken { (7, seq, at, 2) } else { (7, 7, 5, 1) };
+            assert_eq!((burst.first, burst.last, burst.at, burst.said.len()), last);
+        }
+        assert!(Burst::of(said(0, 5, 10)).take(said(1, 5, 10)).is_some(), "a title stands alone");
+    }
+
+    #[test]
+    fn texts_of_one_place_are_gathered_and_those_of_another_begin_a_document() {
+        let mut bursts = Bursts::default();
+        for (at, seq) in [('a', 0), ('a', 1), ('a', 2), ('b', 3), ('a', 4), ('a', 4 + REACH)] {
+            bursts.push(at, said(seq, 5, 1));
+        }
+        let found: Vec<_> =
+            bursts.documents.iter().map(|(at, burst)| (*at, burst.first, burst.last)).collect();
+        assert_eq!(found, [('a', 0, 0), ('a', 1, 2), ('b', 3, 3), ('a', 4, 4), ('a', 4 + REACH, 4 + REACH)]);
+        assert_eq!(bursts.texts, 6);
+    }
+
+    #[test]
+    fn a_page_ends_in_the_middle_of_a_document_and_goes_on_there() {
+        let sought = Sought::of(&["tapir".to_owned()]).unwrap();
+        let (documents, texts) = ([640, 64], ["a tapir", "nobody", "two tapirs", "tapir"]);
+        let whole: Vec<(i64, i64)> = vec![(640, 4), (640, 3), (640, 1), (64, 4), (64, 3), (64, 1)];
+        for limit in 1..=7 {
+            let mut query = SearchQuery { words: Vec::new(), seen_by: None, after: None, limit };
+            let mut seen = Vec::new();
+            loop {
+                let mut page = HitPage::new(&sought, &query);
+                let mut full = false;
+                let before = page.before;
+                for document in documents.into_iter().filter(|document| *document < before) {
+                    full = (0..4).rev().any(|place| {
+                        let session = document.to_string();
+                        !page.offer(document, place, &session, place + 1, texts[place as usize])
+                    });
+                    if full {
+                        break;
+                    }
+                    page.passed(document);
+                }
+                let page = if full { page.broken_off() } else { page.ended() };
+                assert!(page.items.len() <= limit);
+                seen.extend(
+                    page.items.into_iter().map(|hit| {
+                        (hit.session.as_str().parse().unwrap(), hit.sequence.unwrap().cast_signed())
+                    }),
+                );
+                query.after = page.next;
+                if page.next.is_none() || seen.len() > 6 {
+                    break;
+                }
+            }
+            assert_eq!(seen, whole, "{limit}");
+        }
+    }
+}

@@ -1,0 +1,1 @@
+-- Nothing changes here: words have a file of their own. The number stands beside that of PostgreSQL's step.
