@@ -74,6 +74,29 @@ async fn what_was_appended_to_before_is_appended_to_without_a_look() {
 }
 
 #[tokio::test]
+async fn tenants_whose_sessions_are_known_share_a_statement_and_nothing_else() {
+    with_sessions(&["s"], async |scene| {
+        let theirs = scene.tenant_named("theirs").await;
+        scene.open("theirs", "s").await;
+        scene.say("theirs", "s", "first").await;
+        let ours = scene.base.tk(&tenant("ours")).await.unwrap().unwrap();
+        let revoked = "REVOKE SELECT (holder) ON session_heads FROM sederunt_append";
+        scene.admin().await.batch_execute(revoked).await.unwrap();
+        let silent = NewEvent { content: None, kind: EventType::known("external.event"), ..message("") };
+        let said = [("ours", ours, message("ours")), ("theirs", theirs, silent)];
+        let jobs = said.map(|(of, tk, event)| {
+            let (tenant, session, (done, _)) = (tenant(of), id("s"), tokio::sync::oneshot::channel());
+            Job { tk, tenant, session, guard: Guard::default(), events: vec![event], key: None, done }
+        });
+        let answers = batch::run(&scene.base, &jobs).await;
+        assert_eq!(answers.iter().map(verdict).collect::<Vec<_>>(), ["ok", "ok"]);
+        assert_eq!(scene.texts("ours", "s").await, ["first", "ours"]);
+        assert_eq!(scene.texts("theirs", "s").await, ["first", ""]);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_row_that_others_have_written_is_looked_at_and_disturbs_no_neighbour() {
     with_sessions(&["s", "t"], async |scene| {
         let other = open_at(url(), &scene.schema).await;
