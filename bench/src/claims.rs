@@ -25,15 +25,17 @@ pub fn on_sqlite(bench: &Bench) -> Result<Vec<Row>> {
     let log = raw::sqlite::Queue::prepare(&bench.dir, pending, Taking::RowsAndEvents)?;
     let lists = raw::sqlite::Queue::prepare(&bench.dir, pending, Taking::RowsEventsAndLists)?;
     let subject = lists::many(bench, Subject::on_disk(bench)?)?;
+    let opened = subject.open()?;
     let [raw, told, listed, ours] = interleave(
         bench.rounds,
         [
             &mut || queue.claim(WORKERS, count, EACH),
             &mut || log.claim(WORKERS, count, EACH),
             &mut || lists.claim(WORKERS, count, EACH),
-            &mut || subject.with_engine(async |engine| claim(engine, count).await),
+            &mut || opened.run(async |engine| claim(engine, count).await),
         ],
     )?;
+    opened.close();
     let mut rows = beside("SQLite", pending, [raw, told, listed], ours);
     rows.extend(lists::measure(bench, &subject, "SQLite")?);
     Ok(rows)
@@ -45,15 +47,17 @@ pub fn on_postgres(bench: &Bench) -> Result<Vec<Row>> {
     let log = raw::postgres::Queue::prepare(bench.postgres()?, pending, Taking::RowsAndEvents)?;
     let lists = raw::postgres::Queue::prepare(bench.postgres()?, pending, Taking::RowsEventsAndLists)?;
     let subject = lists::many(bench, Subject::on_postgres(bench)?)?;
+    let opened = subject.open()?;
     let [raw, told, listed, ours] = interleave(
         bench.rounds,
         [
             &mut || queue.claim(WORKERS, count, EACH),
             &mut || log.claim(WORKERS, count, EACH),
             &mut || lists.claim(WORKERS, count, EACH),
-            &mut || subject.with_engine(async |engine| claim(engine, count).await),
+            &mut || opened.run(async |engine| claim(engine, count).await),
         ],
     )?;
+    opened.close();
     let mut rows = beside("PostgreSQL", pending, [raw, told, listed], ours);
     rows.extend(lists::measure(bench, &subject, "PostgreSQL")?);
     Ok(rows)

@@ -11,6 +11,7 @@ use sederunt_core::json::Json;
 use sederunt_core::session::decide::{self, OpenSession};
 use sederunt_core::session::{SessionType, SourceKind};
 use sederunt_core::store::{Change, Guard, On, Part, Refusal, Write};
+use tokio::runtime::Runtime;
 
 use crate::bench::Bench;
 use crate::child::{self, Listening};
@@ -34,6 +35,22 @@ enum Home {
     #[expect(dead_code, reason = "held until the store is no longer needed")]
     Disk(tempfile::TempDir),
     Database(Database),
+}
+
+/// A store that stays open between rounds, as the connections of the bare baselines do.
+pub struct Opened {
+    runtime: Runtime,
+    engine: Engine,
+}
+
+impl Opened {
+    pub fn run<T>(&self, run: impl AsyncFnOnce(&Engine) -> Result<T>) -> Result<T> {
+        self.runtime.block_on(run(&self.engine))
+    }
+
+    pub fn close(self) {
+        self.runtime.block_on(self.engine.store().close());
+    }
 }
 
 impl Subject {
@@ -63,12 +80,17 @@ impl Subject {
 
     /// Runs something on the store in this process, and lets go of it.
     pub fn with_engine<T>(&self, run: impl AsyncFnOnce(&Engine) -> Result<T>) -> Result<T> {
-        single_threaded()?.block_on(async {
-            let engine = open(&self.url).await?;
-            let done = run(&engine).await;
-            engine.store().close().await;
-            done
-        })
+        let opened = self.open()?;
+        let done = opened.run(run);
+        opened.close();
+        done
+    }
+
+    /// Opens the store in this process for several rounds.
+    pub fn open(&self) -> Result<Opened> {
+        let runtime = single_threaded()?;
+        let engine = runtime.block_on(open(&self.url))?;
+        Ok(Opened { runtime, engine })
     }
 
     /// Makes the sessions `s0`, `s1` … that spread-out appends go to.

@@ -12,6 +12,9 @@ pub(crate) struct Tables {
     pub hot: &'static str,
     /// When it completed.
     pub wide: &'static str,
+    /// What has to be asked of a session `s` besides, where what waits and runs is listed apart from the rest.
+    pub in_work: &'static str,
+    pub not_in_work: &'static str,
 }
 
 /// Lines beyond this are not counted: nobody reads more.
@@ -65,12 +68,12 @@ pub(crate) fn items(mut lines: Vec<Line>, limit: usize) -> Page<QueueItem, i64> 
 }
 
 fn lines(of: &QueueOf, bucket: Bucket, tables: &Tables) -> String {
-    let hot = tables.hot;
+    let Tables { hot, in_work, not_in_work, .. } = tables;
     let mine = mine(of);
-    let on_mine = |statuses: &str, more: &str| {
+    let on_mine = |statuses: &str, listed: &str, more: &str| {
         format!(
             "SELECT s.sk AS n, CAST(NULL AS text) AS approval, CAST(NULL AS text) AS task FROM ({mine}) m \
-             CROSS JOIN {hot} s WHERE s.tk = $1 AND s.task_id = m.id AND s.status IN ({statuses}){more}"
+             CROSS JOIN {hot} s WHERE s.tk = $1 AND s.task_id = m.id{listed} AND s.status IN ({statuses}){more}"
         )
     };
     match bucket {
@@ -81,6 +84,7 @@ fn lines(of: &QueueOf, bucket: Bucket, tables: &Tables) -> String {
             };
             let waiting = on_mine(
                 "'waiting_human', 'awaiting_tool'",
+                not_in_work,
                 &format!(
                     " AND NOT EXISTS (SELECT 1 FROM approvals a WHERE a.tk = $1 AND a.sk = s.sk \
                      AND a.state = 'pending'{asked})"
@@ -91,10 +95,12 @@ fn lines(of: &QueueOf, bucket: Bucket, tables: &Tables) -> String {
                  WHERE a.tk = $1 AND a.state = 'pending'{asked} UNION ALL {waiting}"
             )
         }
-        Bucket::Running => on_mine("'running', 'pending'", " AND s.session_type IN ('agent', 'mixed')"),
+        Bucket::Running => {
+            on_mine("'running', 'pending'", in_work, " AND s.session_type IN ('agent', 'mixed')")
+        }
         Bucket::Failed => {
             let since = format!(" AND s.active_minute >= {}", of.failed_since.minute());
-            on_mine("'failed', 'expired', 'abandoned'", &since)
+            on_mine("'failed', 'expired', 'abandoned'", not_in_work, &since)
         }
         Bucket::DoneToday => {
             let (from, minute, wide) = (of.day_start.as_micros(), of.day_start.minute(), tables.wide);
@@ -102,14 +108,14 @@ fn lines(of: &QueueOf, bucket: Bucket, tables: &Tables) -> String {
                 " AND s.active_minute >= {minute} AND EXISTS (SELECT 1 FROM {wide} w WHERE w.sk = s.sk \
                  AND w.completed_at >= {from})"
             );
-            on_mine("'completed'", &today)
+            on_mine("'completed'", not_in_work, &today)
         }
         Bucket::Delegatable => format!(
             "SELECT m.n, CAST(NULL AS text) AS approval, m.id AS task FROM ({mine}) m WHERE \
              EXISTS (SELECT 1 FROM doc_facets f WHERE f.tk = $1 AND f.kind = 'task' AND f.key = 'status' \
                  AND f.value = 'active' AND f.n = m.n) \
              AND EXISTS (SELECT 1 FROM doc_facets f WHERE f.tk = $1 AND f.n = m.n AND f.key = 'agent_slug') \
-             AND NOT EXISTS (SELECT 1 FROM {hot} s WHERE s.tk = $1 AND s.task_id = m.id \
+             AND NOT EXISTS (SELECT 1 FROM {hot} s WHERE s.tk = $1 AND s.task_id = m.id{in_work} \
                  AND s.status IN ('running', 'pending'))"
         ),
     }

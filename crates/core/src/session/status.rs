@@ -122,6 +122,11 @@ impl Status {
         matches!(self, Pending | Running | WaitingHuman | AwaitingTool)
     }
 
+    /// Waits for a worker or is being run by one.
+    pub const fn is_in_work(self) -> bool {
+        matches!(self, Pending | Running)
+    }
+
     pub const fn is_failing(self) -> bool {
         matches!(self, Failed | Expired | Abandoned)
     }

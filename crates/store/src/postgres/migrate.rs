@@ -20,6 +20,7 @@ const STEPS: &[(&str, &str)] = &[
     ("stock", include_str!("migrations/V8__stock.sql")),
     ("known_rows", include_str!("migrations/V9__known_rows.sql")),
     ("bursts", include_str!("migrations/V10__bursts.sql")),
+    ("in_work", include_str!("migrations/V11__in_work.sql")),
 ];
 
 /// The version that this program writes.

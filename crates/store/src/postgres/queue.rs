@@ -10,7 +10,7 @@ use super::fault::Result;
 use super::tx::{Base, Param, Scope};
 use crate::queue::{self, Tables};
 
-const TABLES: Tables = Tables { hot: "session_heads", wide: "sessions" };
+const TABLES: Tables = Tables { hot: "session_heads", wide: "sessions", in_work: "", not_in_work: "" };
 
 pub(super) async fn counts(base: &Base, tenant: &TenantId, of: &QueueOf) -> Result<QueueCounts> {
     let Some(tk) = base.tk(tenant).await? else { return Ok(QueueCounts::default()) };

@@ -247,7 +247,7 @@ impl Work {
             self.words_changed = true;
             outbox::add(db, self.found.sk)?;
         }
-        sessions::update(db, tk, self.found.sk, update, &self.found.head, now)
+        sessions::update(db, tk, self.found.sk, update, before, &self.found.head, now)
     }
 
     /// What was appended before it in this part has its numbers by now.

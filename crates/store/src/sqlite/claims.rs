@@ -170,12 +170,13 @@ fn write(
 ) -> rusqlite::Result<HandedOut> {
     let db = ledger.db;
     let mut take = db.prepare_cached(heads::TAKE)?;
+    let mut move_tail = db.prepare_cached(heads::MOVE_TAIL)?;
     let mut set_status = db.prepare_cached(sessions::SET_STATUS)?;
     let mut set_status_and_minute = db.prepare_cached(sessions::SET_STATUS_AND_MINUTE)?;
     let mut taken = Vec::with_capacity(plan.len());
     for (Waiting { sk, id, head, started_at, .. }, Taken { events, minute }) in plan {
         heads::take(&mut take, sk, &head, started_at)?;
-        heads::write_tail(ledger.hot.tail()?, sk, &head)?;
+        move_tail.execute(params![sk, head.last_sequence.cast_signed(), head.last_at.as_micros()])?;
         match minute {
             None => set_status.execute(params![sk, head.status.as_str()])?,
             Some(minute) => set_status_and_minute.execute(params![sk, head.status.as_str(), minute])?,

@@ -175,6 +175,9 @@ pub(super) fn write_tail(statement: &mut Statement<'_>, sk: i64, head: &Head) ->
         .map(drop)
 }
 
+/// Saves what a claim moved of it.
+pub(super) const MOVE_TAIL: &str = "UPDATE session_tails SET last_sequence = ?2, last_at = ?3 WHERE sk = ?1";
+
 /// Which columns a change moved. An update that names an indexed column writes the index even when
 /// the value is the same, so each of those has a statement of its own.
 #[derive(Clone, Copy, Debug, Default)]

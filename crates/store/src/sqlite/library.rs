@@ -165,7 +165,7 @@ pub(super) fn put(
         // What waited for it may be handed out again.
         db.prepare_cached(
             "UPDATE session_heads SET held = 0 WHERE held = 1 AND sk IN \
-             (SELECT sk FROM sessions WHERE tk = ?1 AND task_id = ?2 AND status = 'pending')",
+             (SELECT sk FROM sessions WHERE tk = ?1 AND task_id = ?2 AND in_work = 1 AND status = 'pending')",
         )?
         .execute(params![tk, doc.id])?;
     }

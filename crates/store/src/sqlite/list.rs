@@ -2,7 +2,7 @@
 //! planner cannot know which filter is the narrow one; rows are fetched for the page alone.
 
 use rusqlite::types::Value;
-use rusqlite::{Connection, params_from_iter};
+use rusqlite::{Connection, params, params_from_iter};
 use sederunt_core::ids::TenantId;
 use sederunt_core::limits;
 use sederunt_core::session::query::{Eyes, ListCursor, Page, SessionQuery};
@@ -40,6 +40,8 @@ struct Asked {
     wheres: Vec<String>,
     values: Vec<Value>,
     walk: Walk,
+    /// The types that a walk by state goes down.
+    types: Vec<SessionType>,
     statuses: Option<Vec<Status>>,
     inactive: Vec<bool>,
 }
@@ -48,8 +50,10 @@ struct Asked {
 enum Walk {
     /// Down an index that ends with the activity, all its columns given.
     Index(&'static str),
-    /// Down an index by status, and by type unless it is a task's, and flag: one walk for each, then merged.
-    Each(&'static str, Vec<SessionType>),
+    /// Down the list by type and status: one walk for each of them and of the flag, then merged.
+    States,
+    /// Through what is in work on a task, and down the list of its other sessions: one walk for each status and flag.
+    Task(String),
     /// Through a few known sessions.
     Few,
 }
@@ -69,16 +73,15 @@ impl Asked {
             Some(false) => vec![false, true],
         };
         let walk = match query {
-            SessionQuery { task_id: Some(_), .. } => Walk::Each("sessions_by_work", Vec::new()),
+            SessionQuery { task_id: Some(task), .. } => Walk::Task(task.clone()),
             SessionQuery { entity_id: Some(_), .. } => Walk::Index("sessions_by_entity"),
             SessionQuery { parent_id: Some(_), .. } => Walk::Index("sessions_by_parent"),
             SessionQuery { user_id: Some(_), .. } => Walk::Index("sessions_by_user"),
-            _ => {
-                let only = query.types.only().map(|only| vec![only]);
-                Walk::Each("sessions_by_state", only.unwrap_or_else(|| SessionType::ALL.to_vec()))
-            }
+            _ => Walk::States,
         };
-        let mut asked = Self { tk, wheres: Vec::new(), values: vec![tk.into()], walk, statuses, inactive };
+        let types = query.types.only().map_or(SessionType::ALL.to_vec(), |only| vec![only]);
+        let mut asked =
+            Self { tk, wheres: Vec::new(), values: vec![tk.into()], walk, types, statuses, inactive };
         asked.add_columns(query);
         if !asked.add_sets(db, query)? {
             return Ok(None);
@@ -173,40 +176,92 @@ impl Asked {
     /// The first rows by (minute, surrogate), newest first.
     fn keys(&self, db: &Connection, limit: usize) -> rusqlite::Result<Vec<(i64, i64)>> {
         let mut keys = Vec::new();
+        let statuses = self.statuses.as_deref().unwrap_or(&Status::ALL);
         match &self.walk {
-            Walk::Each(index, types) => {
-                let types: Vec<_> =
-                    if types.is_empty() { vec![None] } else { types.iter().copied().map(Some).collect() };
-                for session_type in types {
-                    for status in self.statuses.as_deref().unwrap_or(&Status::ALL) {
-                        for inactive in &self.inactive {
-                            let stretch = Stretch { session_type, status: *status, inactive: *inactive };
-                            let (more, values) = stretch.narrow(self.values.len());
-                            self.walk(db, Some(index), &more, values, limit, &mut keys)?;
-                        }
-                    }
-                }
+            Walk::States => self.walk_states(db, statuses, limit, &mut keys)?,
+            Walk::Task(task) => self.walk_task(db, task, statuses, limit, &mut keys)?,
+            Walk::Index(index) => {
+                self.walk(db, Some(index), &self.passing(), Vec::new(), limit, &mut keys)?
             }
-            Walk::Index(_) | Walk::Few => {
-                let index = match self.walk {
-                    Walk::Index(index) => Some(index),
-                    _ => None,
-                };
-                let mut more = Vec::new();
-                if let [inactive] = self.inactive[..] {
-                    more.push(format!("s.inactive = {}", i64::from(inactive)));
-                }
-                if let Some(statuses) = &self.statuses {
-                    let words: Vec<String> =
-                        statuses.iter().map(|status| format!("'{}'", status.as_str())).collect();
-                    more.push(format!("s.status IN ({})", words.join(", ")));
-                }
-                self.walk(db, index, &more, Vec::new(), limit, &mut keys)?;
-            }
+            Walk::Few => self.walk(db, None, &self.passing(), Vec::new(), limit, &mut keys)?,
         }
         keys.sort_unstable_by(|a, b| b.cmp(a));
         keys.truncate(limit);
         Ok(keys)
+    }
+
+    fn walk_states(
+        &self,
+        db: &Connection,
+        statuses: &[Status],
+        limit: usize,
+        keys: &mut Vec<(i64, i64)>,
+    ) -> rusqlite::Result<()> {
+        for session_type in &self.types {
+            for status in statuses {
+                for inactive in &self.inactive {
+                    let stretch =
+                        Stretch { session_type: Some(*session_type), status: *status, inactive: *inactive };
+                    let (more, values) = stretch.narrow(self.values.len());
+                    self.walk(db, Some("sessions_by_state"), &more, values, limit, keys)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What is in work does not stand in the order of its activity: a little of it is sorted, and where it is much, it is
+    /// met soon among all that is in work.
+    fn walk_task(
+        &self,
+        db: &Connection,
+        task: &str,
+        statuses: &[Status],
+        limit: usize,
+        keys: &mut Vec<(i64, i64)>,
+    ) -> rusqlite::Result<()> {
+        let (in_work, others): (Vec<Status>, Vec<Status>) =
+            statuses.iter().partition(|status| status.is_in_work());
+        for status in others {
+            for inactive in &self.inactive {
+                let stretch = Stretch { session_type: None, status, inactive: *inactive };
+                let (mut more, values) = stretch.narrow(self.values.len());
+                more.push("s.in_work = 0".to_owned());
+                self.walk(db, Some("sessions_by_work"), &more, values, limit, keys)?;
+            }
+        }
+        if in_work.is_empty() {
+            return Ok(());
+        }
+        if self.has_many_in_work(db, task)? {
+            return self.walk_states(db, &in_work, limit, keys);
+        }
+        let mut more = self.passing();
+        more.push("s.in_work = 1".to_owned());
+        self.walk(db, Some("sessions_in_work"), &more, Vec::new(), limit, keys)
+    }
+
+    fn has_many_in_work(&self, db: &Connection, task: &str) -> rusqlite::Result<bool> {
+        let sql = format!(
+            "SELECT count(*) FROM (SELECT 1 FROM sessions INDEXED BY sessions_in_work \
+             WHERE tk = ?1 AND task_id = ?2 AND in_work = 1 LIMIT {})",
+            FEW + 1
+        );
+        let count: i64 = db.prepare_cached(&sql)?.query_row(params![self.tk, task], |row| row.get(0))?;
+        Ok(count > FEW as i64)
+    }
+
+    /// What rows must be that were not come by their status and flag.
+    fn passing(&self) -> Vec<String> {
+        let mut passing = Vec::new();
+        if let [inactive] = self.inactive[..] {
+            passing.push(format!("s.inactive = {}", i64::from(inactive)));
+        }
+        if let Some(statuses) = &self.statuses {
+            let words: Vec<String> = statuses.iter().map(|status| format!("'{}'", status.as_str())).collect();
+            passing.push(format!("s.status IN ({})", words.join(", ")));
+        }
+        passing
     }
 
     fn walk(

@@ -17,6 +17,7 @@ pub(super) const THREADS: &[&str] = &[
     include_str!("migrations/V8__stock.sql"),
     include_str!("migrations/V9__known_rows.sql"),
     include_str!("migrations/V10__bursts.sql"),
+    include_str!("migrations/V11__in_work.sql"),
 ];
 pub(super) const SEARCH: &[&str] =
     &[include_str!("migrations/search/V1__words.sql"), include_str!("migrations/search/V2__bursts.sql")];

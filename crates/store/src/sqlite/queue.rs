@@ -8,7 +8,12 @@ use sederunt_core::work::queue::{Bucket, QueueCounts, QueueItem, QueueOf};
 use super::numbers::places;
 use crate::queue::{self, Tables};
 
-const TABLES: Tables = Tables { hot: "sessions", wide: "session_details" };
+pub(super) const TABLES: Tables = Tables {
+    hot: "sessions",
+    wide: "session_details",
+    in_work: " AND s.in_work = 1",
+    not_in_work: " AND s.in_work = 0",
+};
 
 pub(super) fn counts(db: &Connection, tk: i64, of: &QueueOf) -> rusqlite::Result<QueueCounts> {
     let mut statement = db.prepare_cached(&places(&queue::counts(of, &TABLES)))?;

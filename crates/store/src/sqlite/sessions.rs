@@ -8,7 +8,9 @@ use sederunt_core::ids::{SessionId, TenantId, UserId};
 use sederunt_core::json::Json;
 use sederunt_core::session::row::filterable;
 use sederunt_core::session::source::Company;
-use sederunt_core::session::{DescriptionSource, Details, Head, MemoryMode, Session, Source, SourceKind};
+use sederunt_core::session::{
+    DescriptionSource, Details, Head, MemoryMode, Session, Source, SourceKind, Status,
+};
 use sederunt_core::store::Update;
 
 use super::fault::unknown_word;
@@ -160,8 +162,8 @@ pub(super) fn insert(
 ) -> rusqlite::Result<()> {
     db.prepare_cached(
         "INSERT INTO sessions (sk, tk, session_type, status, inactive, active_minute, user_id, source_kind, \
-         interactive, platform, task_id, agent_slug, entity_id, parent_id) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+         interactive, platform, task_id, agent_slug, entity_id, parent_id, in_work) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
     )?
     .execute(params![
         sk,
@@ -178,6 +180,7 @@ pub(super) fn insert(
         details.agent_slug,
         details.entity_id,
         details.parent_id.as_ref().map(SessionId::as_str),
+        head.status.is_in_work(),
     ])?;
     db.prepare_cached(
         "INSERT INTO session_details (sk, trigger_id, is_group, root_id, retry_of, title, description, \
@@ -217,11 +220,12 @@ pub(super) fn update(
     tk: i64,
     sk: i64,
     update: &Update,
+    before: Status,
     head: &Head,
     now: Timestamp,
 ) -> rusqlite::Result<()> {
     if update.status.is_some() {
-        db.prepare_cached(SET_STATUS)?.execute(params![sk, head.status.as_str()])?;
+        set_status(db, sk, before, head.status)?;
     }
     if update.inactive.is_some() {
         db.prepare_cached("UPDATE sessions SET inactive = ?2 WHERE sk = ?1")?
@@ -284,6 +288,18 @@ pub(super) fn update(
     Ok(())
 }
 
+/// Whether it is in work is written only where it changes: the list of what is in work would be written all the same.
+fn set_status(db: &Connection, sk: i64, before: Status, status: Status) -> rusqlite::Result<()> {
+    if before.is_in_work() == status.is_in_work() {
+        db.prepare_cached(SET_STATUS)?.execute(params![sk, status.as_str()]).map(drop)
+    } else {
+        db.prepare_cached("UPDATE sessions SET status = ?2, in_work = ?3 WHERE sk = ?1")?
+            .execute(params![sk, status.as_str(), status.is_in_work()])
+            .map(drop)
+    }
+}
+
+/// Between statuses that are both in work, or both not.
 pub(super) const SET_STATUS: &str = "UPDATE sessions SET status = ?2 WHERE sk = ?1";
 pub(super) const SET_STATUS_AND_MINUTE: &str =
     "UPDATE sessions SET status = ?2, active_minute = ?3 WHERE sk = ?1";

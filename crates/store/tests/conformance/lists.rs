@@ -18,6 +18,7 @@ on_each_store! {
     hidden_sessions_are_listed_only_when_asked_for,
     eyes_see_no_further_than_they_may,
     the_newest_activity_comes_first,
+    a_task_lists_its_sessions_in_one_order_wherever_they_stand,
     listed_sessions_are_whole,
     three_hundred_sessions_are_paged_without_gap_or_repeat,
     wide_filters_are_paged_like_narrow_ones,
@@ -231,6 +232,54 @@ async fn the_newest_activity_comes_first(store: &TestStore) {
     assert_eq!(store.listed(SessionQuery { limit: 2, ..everything() }).await, ["b", "a"]);
 }
 
+async fn a_task_lists_its_sessions_in_one_order_wherever_they_stand(store: &TestStore) {
+    for name in ["failed", "handed out", "given up", "put back", "done", "waits", "of another"] {
+        let mut new = work(name);
+        let task = if name == "of another" { "u" } else { "t" };
+        new.details.task_id = Some(task.into());
+        new.head.inactive = name == "waits";
+        store.create(new).await;
+        store.clock.advance(MINUTE);
+    }
+    let to = |status: Status| Update { status: Some(status), ..Update::default() };
+    store.update("failed", to(Status::Failed)).await;
+    store.claim_one("handed out", "key").await;
+    store.claim_one("given up", "key").await;
+    store.claim_one("put back", "key").await;
+    store.clock.advance(MINUTE);
+    store.update("put back", to(Status::Pending)).await;
+    store.append("put back", messages(1)).await;
+    store.clock.advance(MINUTE);
+    store.update("given up", to(Status::Abandoned)).await;
+    store.append("given up", messages(1)).await;
+    store.update("done", to(Status::Running)).await;
+    store.update("done", to(Status::Completed)).await;
+
+    let of_task = || SessionQuery { task_id: Some("t".into()), inactive: Some(false), ..everything() };
+    let status = |status: Status| SessionQuery { status: Some(status), ..of_task() };
+    let group = |group: StatusSet| SessionQuery { group: Some(group), ..of_task() };
+    let agents = SessionQuery { types: Types::Only(SessionType::Agent), ..of_task() };
+    let visible = SessionQuery { inactive: None, ..of_task() };
+    let all = ["given up", "put back", "handed out", "waits", "done", "failed"];
+    for (query, expected) in [
+        (of_task(), &all[..]),
+        (agents, &all),
+        (visible, &["given up", "put back", "handed out", "done", "failed"]),
+        (status(Status::Pending), &["put back", "waits"]),
+        (status(Status::Running), &["handed out"]),
+        (status(Status::Completed), &["done"]),
+        (group(StatusSet::LIVE), &["put back", "handed out", "waits"]),
+        (group(StatusSet::FAILING), &["given up", "failed"]),
+    ] {
+        for limit in [1, 2, 100] {
+            let query = SessionQuery { limit, ..query.clone() };
+            let seen = walk(store, query.clone(), async |_| {}).await;
+            let seen: Vec<&str> = seen.iter().map(|session| session.id.as_str()).collect();
+            assert_eq!(seen, expected, "{query:?}");
+        }
+    }
+}
+
 async fn listed_sessions_are_whole(store: &TestStore) {
     store
         .create(a_session("s", |new| {
@@ -311,7 +360,8 @@ async fn wide_filters_are_paged_like_narrow_ones(store: &TestStore) {
                 new.details.metadata = json(&format!("{{\"wide\":true,\"third\":{}}}", n.is_multiple_of(3)));
                 new.participants =
                     vec![user("everyone"), user(if n.is_multiple_of(7) { "seventh" } else { "other" })];
-                new.head.status = if n.is_multiple_of(5) { Status::Running } else { Status::Idle };
+                new.details.task_id = Some("wide".into());
+                new.head.status = if n.is_multiple_of(5) { Status::Running } else { Status::Pending };
             }))
         });
         let mut change = Change::new(store.tenant.clone());
@@ -337,6 +387,8 @@ async fn wide_filters_are_paged_like_narrow_ones(store: &TestStore) {
         (SessionQuery { seen_by: Some(Eyes::Prefix("wide:".into())), ..running() }, MANY / 5),
         (SessionQuery { metadata: vec![pair("wide")], seen_by: participant("seventh"), ..q() }, MANY / 7),
         (SessionQuery { metadata: vec![pair("third")], seen_by: participant("everyone"), ..q() }, MANY / 3),
+        (SessionQuery { task_id: Some("wide".into()), ..q() }, MANY),
+        (SessionQuery { task_id: Some("wide".into()), ..running() }, MANY / 5),
     ];
     for (query, expected) in cases {
         let seen = walk(store, query.clone(), async |_| {}).await;

@@ -1,6 +1,8 @@
 //! What statements walk: the index of what they are asked for, in its own order.
 
+use sederunt_core::Timestamp;
 use sederunt_core::approval::{Assigned, State};
+use sederunt_core::work::queue::{Bucket, QueueOf};
 
 use super::*;
 use crate::narrow::Narrowed;
@@ -60,13 +62,36 @@ async fn claims_lists_and_sweeps_walk_their_indexes_without_sorting() {
         (crises::BETWEEN, "crises_by_time (tk=? AND detected_at>? AND detected_at<?)"),
         (
             "SELECT active_minute, sk FROM sessions s INDEXED BY sessions_by_work WHERE s.tk = 1 AND \
-             s.task_id = 't' AND s.inactive = 0 AND s.status = 'idle' AND (s.active_minute, s.sk) < (5, 5) \
-             ORDER BY s.active_minute DESC, s.sk DESC LIMIT 5",
-            "sessions_by_work",
+             s.task_id = 't' AND s.inactive = 0 AND s.status = 'idle' AND s.in_work = 0 \
+             AND (s.active_minute, s.sk) < (5, 5) ORDER BY s.active_minute DESC, s.sk DESC LIMIT 5",
+            "sessions_by_work (tk=? AND task_id=? AND status=? AND",
         ),
     ] {
         let plan = store.plan(sql).await;
         assert!(plan.contains(index) && !plan.contains("TEMP B-TREE") && !plan.contains("SCAN"), "{plan}");
+    }
+}
+
+/// A person's queue finds what is in work, and what is not, by task.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_persons_queue_walks_the_lists_of_their_tasks() {
+    let of = QueueOf {
+        user: Some(UserId::stored("ann")),
+        failed_since: Timestamp::default(),
+        day_start: Timestamp::default(),
+    };
+    let by_work = "INDEX sessions_by_work (tk=? AND task_id=? AND status=?";
+    let in_work = "INDEX sessions_in_work (tk=? AND task_id=?)";
+    for (bucket, walks) in [
+        (Bucket::NeedsMe, by_work),
+        (Bucket::Running, in_work),
+        (Bucket::Delegatable, in_work),
+        (Bucket::Failed, by_work),
+        (Bucket::DoneToday, by_work),
+    ] {
+        let sql = numbers::places(&crate::queue::page(&of, bucket, &queue::TABLES, None, 10));
+        let plan = in_memory().plan(&sql).await;
+        assert!(plan.contains(walks), "{bucket:?}: {plan}");
     }
 }
 

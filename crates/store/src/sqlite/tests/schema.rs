@@ -1,5 +1,8 @@
 //! The schema: brought forward, and refused when it is newer.
 
+use sederunt_core::session::Status;
+use sederunt_core::session::query::{SessionQuery, Types};
+
 use super::*;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -26,6 +29,8 @@ fn take_back(directory: &TempDir) {
          DROP INDEX idempotency_by_scope; ALTER TABLE idempotency DROP COLUMN filed; \
          CREATE INDEX idempotency_by_scope ON idempotency (scope_head); DROP INDEX running; \
          CREATE INDEX running ON session_heads (tk, agent_slug) WHERE status = 'running'; \
+         DROP INDEX sessions_by_work; DROP INDEX sessions_in_work; ALTER TABLE sessions DROP COLUMN in_work; \
+         CREATE INDEX sessions_by_work ON sessions (tk, task_id, status, active_minute) WHERE task_id IS NOT NULL; \
          PRAGMA user_version = 1",
     )
     .unwrap();
@@ -46,6 +51,17 @@ async fn a_store_of_the_first_schema_is_brought_forward_with_what_it_holds() {
     let directory = TempDir::new().unwrap();
     let store = in_directory(&directory).unwrap();
     store.made("s").await;
+    for status in [Status::Draft, Status::Pending] {
+        let wish = OpenSession {
+            session_type: Some(SessionType::Agent),
+            status: Some(status),
+            task_id: Some("t".into()),
+            ..OpenSession::default()
+        };
+        let new = decide::open(&Actor::local(SourceKind::Api), id(status.as_str()), wish).unwrap();
+        let part = Part { on: On::New(Box::new(new)), guard: Guard::default(), writes: smallvec![] };
+        store.commit(change([part])).await.unwrap();
+    }
     let under_a_key = || {
         let key = IdemKey { scope: [7; 16], body: [7; 16], note: None };
         appending("s", &["kept"]).keyed(Some(key))
@@ -68,6 +84,9 @@ async fn a_store_of_the_first_schema_is_brought_forward_with_what_it_holds() {
         let session = store.session(&tenant(), &id("s")).await.unwrap().unwrap();
         assert_eq!(session.details.run, Some(Json::empty_object()));
         assert_eq!((store.count("docs").await, store.count("approvals").await), (0, 0));
+        let of_task = SessionQuery { task_id: Some("t".into()), ..SessionQuery::of(Types::All, 10) };
+        let listed = store.sessions(&tenant(), of_task).await.unwrap().items;
+        assert_eq!(listed.iter().map(|one| one.id.as_str()).collect::<Vec<_>>(), ["pending", "draft"]);
         store.close().await;
     }
 }
