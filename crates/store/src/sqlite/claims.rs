@@ -75,6 +75,8 @@ struct Waiting {
     started_at: Option<Timestamp>,
     task: Option<Box<str>>,
     agent: Option<Box<str>>,
+    /// Counts against a limit of its agent.
+    counted: bool,
 }
 
 impl Waiting {
@@ -96,6 +98,7 @@ impl Waiting {
             started_at: row.get::<_, Option<i64>>(at(1))?.map(Timestamp::from_micros),
             task: row.get(at(2))?,
             agent: row.get(at(3))?,
+            counted: false,
         })
     }
 }
@@ -114,7 +117,7 @@ fn found(db: &Connection, tk: i64, order: &ClaimOrder) -> rusqlite::Result<Vec<W
             if found.len() == order.limit || found.iter().any(|known| known.sk == sk) {
                 continue;
             }
-            let Some(waiting) = by_key.query_row([sk], Waiting::read).optional()? else { continue };
+            let Some(mut waiting) = by_key.query_row([sk], Waiting::read).optional()? else { continue };
             if let Some(task) = &waiting.task
                 && inactive.is(tk, task)?
             {
@@ -127,6 +130,7 @@ fn found(db: &Connection, tk: i64, order: &ClaimOrder) -> rusqlite::Result<Vec<W
                     rooms.insert(agent.clone(), library::room_of(db, tk, agent)?);
                 }
                 if let Some(Some(left)) = rooms.get_mut(agent) {
+                    waiting.counted = true;
                     *left -= 1;
                     if *left < 0 {
                         again |= !full.iter().any(|known| **known == **agent);
@@ -170,12 +174,14 @@ fn write(
 ) -> rusqlite::Result<HandedOut> {
     let db = ledger.db;
     let mut take = db.prepare_cached(heads::TAKE)?;
+    let mut take_counted = db.prepare_cached(heads::TAKE_COUNTED)?;
     let mut move_tail = db.prepare_cached(heads::MOVE_TAIL)?;
     let mut set_status = db.prepare_cached(sessions::SET_STATUS)?;
     let mut set_status_and_minute = db.prepare_cached(sessions::SET_STATUS_AND_MINUTE)?;
     let mut taken = Vec::with_capacity(plan.len());
-    for (Waiting { sk, id, head, started_at, .. }, Taken { events, minute }) in plan {
-        heads::take(&mut take, sk, &head, started_at)?;
+    for (Waiting { sk, id, head, started_at, counted, .. }, Taken { events, minute }) in plan {
+        let take = if counted { &mut take_counted } else { &mut take };
+        heads::take(take, sk, &head, started_at)?;
         move_tail.execute(params![sk, head.last_sequence.cast_signed(), head.last_at.as_micros()])?;
         match minute {
             None => set_status.execute(params![sk, head.status.as_str()])?,

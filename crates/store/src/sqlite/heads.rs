@@ -118,9 +118,9 @@ pub(super) fn insert(
         .prepare_cached(
             "INSERT INTO session_heads (tk, id, incarnation, session_type, is_talk, is_bridge, is_external, \
              is_group, holder, status, inactive, version, claim_worker, claim_credential, lease_until, epoch, \
-             attempts, stop_requested, priority, deadline_at, agent_slug, started_at, prefix_to) \
+             attempts, stop_requested, priority, deadline_at, agent_slug, started_at, prefix_to, counted) \
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, \
-             ?21, ?22, ?23)",
+             ?21, ?22, ?23, ?10 = 'running' AND ?21 IS NOT NULL)",
         )?
         .insert(params![
             tk,
@@ -202,8 +202,12 @@ pub(super) fn save(db: &Connection, sk: i64, head: &Head, moved: Moved) -> rusql
         };
     }
     if moved.row || moved.status || moved.claim {
-        let mut update =
-            db.prepare_cached(if moved.status { update!(", status = ?11") } else { update!("") })?;
+        let mut update = db.prepare_cached(if moved.status {
+            // Who came to run by another way than a claim counts, whether anybody limits its agent or not.
+            update!(", status = ?11, counted = ?11 = 'running' AND agent_slug IS NOT NULL")
+        } else {
+            update!("")
+        })?;
         let claim = head.claim.as_ref();
         update.raw_bind_parameter(1, sk)?;
         update.raw_bind_parameter(2, head.version.cast_signed())?;
@@ -234,10 +238,21 @@ pub(super) fn start(db: &Connection, sk: i64, now: Timestamp) -> rusqlite::Resul
         .map(drop)
 }
 
-pub(super) const TAKE: &str = "UPDATE session_heads SET status = ?2, version = ?3, epoch = ?4, attempts = ?5, claim_worker = ?6, \
-     claim_credential = ?7, lease_until = ?8, deadline_at = ?9, started_at = ?10 WHERE sk = ?1";
+macro_rules! take {
+    ($more:literal) => {
+        concat!(
+            "UPDATE session_heads SET status = ?2, version = ?3, epoch = ?4, attempts = ?5, claim_worker = ?6, \
+             claim_credential = ?7, lease_until = ?8, deadline_at = ?9, started_at = ?10",
+            $more,
+            " WHERE sk = ?1"
+        )
+    };
+}
+pub(super) const TAKE: &str = take!("");
+/// The same for an agent whose runs are limited.
+pub(super) const TAKE_COUNTED: &str = take!(", counted = 1");
 
-/// Saves what a claim moved, by the statement [`TAKE`].
+/// Saves what a claim moved, by the statement [`TAKE`] or [`TAKE_COUNTED`].
 pub(super) fn take(
     statement: &mut Statement<'_>,
     sk: i64,

@@ -3,6 +3,7 @@
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use sederunt_core::ids::{TenantId, UserId};
 use sederunt_core::json::Json;
+use sederunt_core::library::agent::CONCURRENCY;
 use sederunt_core::library::{self, Doc, DocQuery, Kind};
 use sederunt_core::session::query::Page;
 use sederunt_core::store::{Record, Refusal};
@@ -169,6 +170,16 @@ pub(super) fn put(
         )?
         .execute(params![tk, doc.id])?;
     }
+    if doc.kind == Kind::Agent && doc.facets.iter().any(|(key, _)| *key == CONCURRENCY) {
+        // What its agent runs already counts from now on.
+        db.prepare_cached(
+            "UPDATE session_heads SET counted = 1 WHERE counted = 0 AND sk IN \
+             (SELECT s.sk FROM sessions s INDEXED BY sessions_by_state WHERE s.tk = ?1 \
+             AND s.session_type IN ('agent', 'response', 'tool', 'mixed') AND s.status = 'running' \
+             AND s.inactive IN (0, 1) AND s.agent_slug = ?2)",
+        )?
+        .execute(params![tk, doc.id])?;
+    }
     Ok(())
 }
 
@@ -203,7 +214,7 @@ pub(super) fn room_of(db: &Connection, tk: i64, agent: &str) -> rusqlite::Result
     let running: i64 = db
         .prepare_cached(
             "SELECT count(*) FROM session_heads INDEXED BY running \
-             WHERE tk = ?1 AND agent_slug = ?2 AND status = 'running'",
+             WHERE tk = ?1 AND agent_slug = ?2 AND counted = 1",
         )?
         .query_row(params![tk, agent], |row| row.get(0))?;
     Ok(Some(most - running))

@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use sederunt_core::library::agent::CONCURRENCY;
+use sederunt_core::library::{Doc, Kind};
 use sederunt_core::session::{SessionType, Status};
-use sederunt_core::store::{ClaimChange, Fence, Guard, Update, Write};
+use sederunt_core::store::{ClaimChange, Fence, Guard, Record, Update, Write};
 use sederunt_core::work::ClaimOrder;
 
 use crate::given::*;
+use crate::library::a_doc;
 use crate::stores::TestStore;
 
 on_each_store! {
@@ -17,6 +20,7 @@ on_each_store! {
     types_and_agents_choose,
     any_number_of_queues_is_walked_in_one_order,
     no_more_are_handed_out_than_were_asked_for,
+    whatever_runs_counts_against_a_limit_from_whenever_it_is_set,
     a_claim_is_bound_to_its_credential,
     a_requeued_session_comes_back_under_a_higher_epoch,
     a_repeated_claim_call_gets_the_same_sessions,
@@ -164,6 +168,38 @@ async fn no_more_are_handed_out_than_were_asked_for(store: &TestStore) {
     }
     for (limit, expected) in [(2, 2), (2, 2), (2, 1), (2, 0)] {
         assert_eq!(store.claim(store.order("key", limit)).await.unwrap().len(), expected);
+    }
+}
+
+/// Ends one run after the other, and looks each time how many more are handed out.
+async fn whatever_runs_counts_against_a_limit_from_whenever_it_is_set(store: &TestStore) {
+    let of_agent = |name: &str, status: Status| {
+        let mut new = work(name);
+        new.details.agent_slug = Some("a".into());
+        new.head.status = status;
+        new
+    };
+    let to = |status: Status| Update { status: Some(status), ..Update::default() };
+    store.create(of_agent("claimed before", Status::Pending)).await;
+    store.claim_one("claimed before", "key").await;
+    let limit = Doc { facets: vec![(CONCURRENCY, "4".into())], ..a_doc(Kind::Agent, "a") };
+    store.record(Record::PutDoc { doc: Box::new(limit), expects: None }).await;
+    store.create(of_agent("made running", Status::Running)).await;
+    store.create(of_agent("set running", Status::Idle)).await;
+    store.update("set running", to(Status::Running)).await;
+    store.create(of_agent("claimed after", Status::Pending)).await;
+    store.claim_one("claimed after", "key").await;
+
+    for nth in 0..4 {
+        store.create(of_agent(&format!("waits {nth}"), Status::Pending)).await;
+    }
+    let more = async || store.claim(store.order("key", 10)).await.unwrap().len();
+    assert_eq!(more().await, 0, "four run");
+    for (nth, name) in ["claimed before", "made running", "set running", "claimed after"].iter().enumerate() {
+        store.update(name, to(Status::Completed)).await;
+        assert_eq!((more().await, more().await), (1, 0), "{name:?} has made room for one");
+        store.update(&format!("waits {nth}"), to(Status::Pending)).await;
+        assert_eq!(more().await, 1, "what was put back has made room for itself");
     }
 }
 

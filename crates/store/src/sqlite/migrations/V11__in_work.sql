@@ -7,3 +7,10 @@ DROP INDEX sessions_by_work;
 CREATE INDEX sessions_by_work ON sessions (tk, task_id, status, active_minute)
     WHERE task_id IS NOT NULL AND in_work = 0;
 CREATE INDEX sessions_in_work ON sessions (tk, task_id) WHERE task_id IS NOT NULL AND in_work = 1;
+
+-- What runs is listed by its agent only while it counts against a limit: few agents have one, and every claim and every
+-- end of a run would write the list.
+DROP INDEX running;
+ALTER TABLE session_heads ADD COLUMN counted INTEGER NOT NULL DEFAULT 0;
+UPDATE session_heads SET counted = 1 WHERE status = 'running' AND agent_slug IS NOT NULL;
+CREATE INDEX running ON session_heads (tk, agent_slug) WHERE counted = 1;

@@ -28,6 +28,7 @@ fn take_back(directory: &TempDir) {
          DROP TABLE lesson_words; DROP TABLE lessons; ALTER TABLE shares DROP COLUMN view_id; \
          DROP INDEX idempotency_by_scope; ALTER TABLE idempotency DROP COLUMN filed; \
          CREATE INDEX idempotency_by_scope ON idempotency (scope_head); DROP INDEX running; \
+         ALTER TABLE session_heads DROP COLUMN counted; \
          CREATE INDEX running ON session_heads (tk, agent_slug) WHERE status = 'running'; \
          DROP INDEX sessions_by_work; DROP INDEX sessions_in_work; ALTER TABLE sessions DROP COLUMN in_work; \
          CREATE INDEX sessions_by_work ON sessions (tk, task_id, status, active_minute) WHERE task_id IS NOT NULL; \
