@@ -81,7 +81,8 @@ impl Narrowed {
         list
     }
 
-    pub(crate) fn approvals(query: &ApprovalQuery) -> Self {
+    /// `names` is the table in which a session is found by its id.
+    pub(crate) fn approvals(query: &ApprovalQuery, names: &str) -> Self {
         let mut list = Self::new(query.after, query.limit);
         let states = query.state.map_or(State::ALL.to_vec(), |state| vec![state]);
         let in_each_state = |wheres: &[String]| {
@@ -92,7 +93,7 @@ impl Narrowed {
         };
         if let Some(session) = &query.session {
             let id = list.text(session.as_str());
-            let key = format!("(SELECT h.sk FROM session_heads h WHERE h.tk = $1 AND h.id = {id})");
+            let key = format!("(SELECT i.sk FROM {names} i WHERE i.tk = $1 AND i.id = {id})");
             let state = query.state.map(|state| format!(" AND w.state || '' = '{}'", state.as_str()));
             let walk = format!("approvals w WHERE w.tk = $1 AND w.sk = {key}{}", state.unwrap_or_default());
             list.ways.push(Way { walks: vec![walk], holds: format!("w.sk + 0 = {key}") });

@@ -57,7 +57,7 @@ pub(super) async fn approvals(
     query: ApprovalQuery,
 ) -> Result<Page<Approval, i64>> {
     let Some(tk) = base.tk(tenant).await? else { return Ok(Page { items: Vec::new(), next: None }) };
-    let list = Narrowed::approvals(&query);
+    let list = Narrowed::approvals(&query, "sessions");
     let read = |numbers: &str| {
         format!(
             "SELECT {APPROVAL} FROM ({numbers}) p CROSS JOIN approvals a CROSS JOIN session_heads h
@@ -72,8 +72,8 @@ pub(super) async fn approvals(
 pub(super) async fn add(tx: &Tx, tk: i32, approval: &Approval, now: Timestamp) -> Result<u64> {
     let sql = "INSERT INTO approvals (tk, id, sk, kind, state, task_id, assigned_to, expires_at, created_at, decided_by,
              decided_at, body)
-         SELECT $1, $2, h.sk, $4, $5, $6, $7, $8, $9, $10, $11, $12 FROM session_heads h
-         WHERE h.tk = $1 AND h.id = $3 FOR KEY SHARE";
+         SELECT $1, $2, h.sk, $4, $5, $6, $7, $8, $9, $10, $11, $12 FROM sessions s
+         JOIN session_heads h ON h.tk = s.tk AND h.sk = s.sk WHERE s.tk = $1 AND s.id = $3 FOR KEY SHARE OF h";
     tx.execute(
         sql,
         &[

@@ -133,21 +133,21 @@ async fn alone(base: &Base, job: &Job) -> Answer {
 }
 
 const LOCK: &str = "FROM unnest($1::integer[], $2::text[]) AS w (tk, id)
-     JOIN session_heads h ON h.tk = w.tk AND h.id = w.id
+     JOIN sessions s ON s.tk = w.tk AND s.id = w.id JOIN session_heads h ON h.tk = s.tk AND h.sk = s.sk
      ORDER BY h.tk, h.sk FOR NO KEY UPDATE OF h";
 
 const TAKING_PART: &str =
-    "SELECT h.sk, p.user_id FROM unnest($1::integer[], $2::text[], $3::text[]) AS w (tk, id, user_id)
-     JOIN session_heads h ON h.tk = w.tk AND h.id = w.id
-     JOIN participants p ON p.tk = h.tk AND p.sk = h.sk AND p.user_id = w.user_id";
+    "SELECT s.sk, p.user_id FROM unnest($1::integer[], $2::text[], $3::text[]) AS w (tk, id, user_id)
+     JOIN sessions s ON s.tk = w.tk AND s.id = w.id
+     JOIN participants p ON p.tk = s.tk AND p.sk = s.sk AND p.user_id = w.user_id";
 
 const KEYS: &str = "FROM unnest($1::integer[], $2::bytea[]) AS w (tk, scope)
      JOIN idempotency i ON i.tk = w.tk AND i.scope = w.scope";
 
 /// An external id counts in the session's own log and in what it shares with others.
 pub(super) const EXTERNAL: &str = "WITH w AS MATERIALIZED (
-         SELECT h.tk, h.sk, u.external_id FROM unnest($1::integer[], $2::text[], $3::text[]) AS u (tk, id, external_id)
-         JOIN session_heads h ON h.tk = u.tk AND h.id = u.id)
+         SELECT s.tk, s.sk, u.external_id FROM unnest($1::integer[], $2::text[], $3::text[]) AS u (tk, id, external_id)
+         JOIN sessions s ON s.tk = u.tk AND s.id = u.id)
      SELECT w.sk, x.external_id, x.seq FROM w
      JOIN external_ids x ON x.tk = w.tk AND x.log = w.sk AND x.external_id = w.external_id
      UNION ALL

@@ -98,7 +98,7 @@ pub(super) async fn apply(base: &Base, tk: i32, change: &Change) -> Result<Commi
 fn meaning(Broken { fault, certain }: Broken) -> Refusal {
     match fault.violated() {
         _ if !certain => Error::unavailable(Error::from(fault)).into(),
-        Some("session_heads_tk_id_key" | "docs_id") => Refusal::Stale,
+        Some("sessions_id" | "docs_id") => Refusal::Stale,
         Some(
             "users_pkey" | "identities_pkey" | "api_keys_pkey" | "shares_pkey" | "docs_slug" | "approvals_id"
             | "feedback_events_id",
@@ -197,8 +197,8 @@ async fn lock(base: &Base, tx: &Tx, tk: i32, change: &Change) -> Result<Seen, St
     let ids: Vec<&str> = ids.into_iter().collect();
     let client = tx.client()?;
     let lock = locked_at(&format!(
-        "SELECT {HEAD}, h.preview FROM session_heads h WHERE h.tk = $1 AND h.id = ANY ($2)
-         ORDER BY h.tk, h.sk FOR NO KEY UPDATE"
+        "SELECT {HEAD}, h.preview FROM sessions s JOIN session_heads h ON h.tk = s.tk AND h.sk = s.sk
+         WHERE s.tk = $1 AND s.id = ANY ($2) ORDER BY h.tk, h.sk FOR NO KEY UPDATE OF h"
     ));
     let lock = client.prepare_cached(&lock).await?;
     let clock = client.prepare_cached(CLOCK).await?;

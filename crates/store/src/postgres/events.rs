@@ -19,7 +19,7 @@ macro_rules! page_sql {
             "SELECT h.last_sequence, e.seq, e.type, e.content, e.metadata, e.subthread_id, e.external_id, e.turn,
                  e.author, e.at
              FROM (SELECT sk, last_sequence, least($4, last_sequence) AS high FROM session_heads
-                   WHERE tk = $1 AND id = $2) h
+                   WHERE tk = $1 AND sk = (SELECT sk FROM sessions WHERE tk = $1 AND id = $2)) h
              LEFT JOIN LATERAL (
                  SELECT * FROM (
                      SELECT e.*, sum(bytes) OVER (ORDER BY seq ", $direction, " ROWS UNBOUNDED PRECEDING) AS upto

@@ -279,8 +279,12 @@ impl Seen {
             asked.when("h.status = 'running' AND h.claim_credential = $$", credential, Type::TEXT);
         }
         if let Some((from, to)) = &self.prefix {
-            asked.when("h.id >= $$", from, Type::TEXT);
-            asked.when("h.id < $$", to, Type::TEXT);
+            asked.params.extend([(from as Param<'a>, Type::TEXT), (to, Type::TEXT)]);
+            let at = asked.params.len();
+            asked.conditions.push(format!(
+                "h.sk IN (SELECT i.sk FROM sessions i WHERE i.tk = $1 AND i.id >= ${} AND i.id < ${at})",
+                at - 1
+            ));
         }
     }
 }

@@ -184,7 +184,8 @@ impl Look {
         let ids: Vec<&str> = self.sessions.keys().map(SessionId::as_str).collect();
         let (kinds, names): (Vec<&str>, Vec<&str>) =
             self.docs.keys().map(|(kind, name)| (kind.as_str(), &**name)).unzip();
-        let by_id = client.prepare_cached(&whole("WHERE h.tk = $1 AND h.id = ANY ($2)")).await?;
+        let by_id =
+            client.prepare_cached(&whole("WHERE h.tk = $1 AND s.tk = $1 AND s.id = ANY ($2)")).await?;
         let by_name = client.prepare_cached(&library::named()).await?;
         let begin = Scope::Tenant(*tk).begin("READ ONLY");
         // All of it is sent by the first poll.

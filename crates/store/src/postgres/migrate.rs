@@ -21,6 +21,7 @@ const STEPS: &[(&str, &str)] = &[
     ("known_rows", include_str!("migrations/V9__known_rows.sql")),
     ("bursts", include_str!("migrations/V10__bursts.sql")),
     ("in_work", include_str!("migrations/V11__in_work.sql")),
+    ("names", include_str!("migrations/V12__names.sql")),
 ];
 
 /// The version that this program writes.

@@ -136,13 +136,13 @@ pub(super) fn make<'a>(tk: i32, made: &[Made<'a>], writes: &mut Writes<'a>) {
         "INSERT INTO sessions (tk, sk, source_kind, source_interactive, source_platform, source_trigger_id,
              source_is_group, metadata, parent_id, root_id, retry_of, title, description, description_source,
              working_memory, input, draft_values, run, result, usage, error_message, end_reason, memory_mode,
-             is_anonymous, created_at, completed_at, incarnation)
+             is_anonymous, created_at, completed_at, incarnation, id)
          SELECT $1, unnest($2::bigint[]), unnest($3::text[]), unnest($4::boolean[]),
              unnest($5::text[]), unnest($6::text[]), unnest($7::boolean[]), unnest($8::text[]), unnest($9::text[]),
              unnest($10::text[]), unnest($11::text[]), unnest($12::text[]), unnest($13::text[]), unnest($14::text[]),
              unnest($15::text[]), unnest($16::text[]), unnest($17::text[]), unnest($18::text[]), unnest($19::text[]),
              unnest($20::text[]), unnest($21::text[]), unnest($22::text[]), unnest($23::text[]), unnest($24::boolean[]),
-             unnest($25::bigint[]), unnest($26::bigint[]), unnest($27::uuid[])",
+             unnest($25::bigint[]), unnest($26::bigint[]), unnest($27::uuid[]), unnest($28::text[])",
         columns![
             tk, made, one =>
             one.sk,
@@ -171,6 +171,7 @@ pub(super) fn make<'a>(tk: i32, made: &[Made<'a>], writes: &mut Writes<'a>) {
             one.fresh.details.created_at.as_micros(),
             one.fresh.details.completed_at.map(Timestamp::as_micros),
             one.head.incarnation.0,
+            one.id.as_str(),
         ],
     ));
     let users = made.iter().flat_map(|one| one.fresh.participants.iter().map(|user| (one.sk, user)));

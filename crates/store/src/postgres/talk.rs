@@ -62,7 +62,7 @@ pub(super) async fn talk(base: &Base, tenant: &TenantId, id: &SessionId) -> Resu
     let Some(tk) = base.tk(tenant).await? else { return Ok(None) };
     let sql = sessions::whole_with(
         ", (SELECT k.body FROM talks k WHERE k.tk = h.tk AND k.sk = h.sk)",
-        "WHERE h.tk = $1 AND h.id = $2",
+        "WHERE h.tk = $1 AND s.tk = $1 AND s.id = $2",
     );
     let rows = base.read(Scope::Tenant(tk), &sql, &[&tk, &id.as_str()]).await?;
     let Some(row) = rows.first() else { return Ok(None) };

@@ -27,7 +27,7 @@ pub(super) fn approvals(
     tk: i64,
     query: &ApprovalQuery,
 ) -> rusqlite::Result<Page<Approval, i64>> {
-    let list = Narrowed::approvals(query);
+    let list = Narrowed::approvals(query, "session_heads");
     let mut by_number = db.prepare_cached(&format!("{APPROVALS} WHERE a.n = ?1"))?;
     let mut found = Vec::new();
     for n in numbers(db, tk, &list)? {

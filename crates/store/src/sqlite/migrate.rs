@@ -18,6 +18,7 @@ pub(super) const THREADS: &[&str] = &[
     include_str!("migrations/V9__known_rows.sql"),
     include_str!("migrations/V10__bursts.sql"),
     include_str!("migrations/V11__in_work.sql"),
+    include_str!("migrations/V12__names.sql"),
 ];
 pub(super) const SEARCH: &[&str] =
     &[include_str!("migrations/search/V1__words.sql"), include_str!("migrations/search/V2__bursts.sql")];

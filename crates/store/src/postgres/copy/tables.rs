@@ -153,6 +153,7 @@ pub(super) const TABLES: &[Table] = &[
             ("created_at", "", Number),
             ("completed_at", "", Number),
             ("incarnation", "", Uuid),
+            ("id", "h.id", Text),
         ],
         from: "sessions s JOIN session_details d ON d.sk = s.sk JOIN session_heads h ON h.sk = s.sk
                WHERE s.tk = ?1 ORDER BY s.sk",

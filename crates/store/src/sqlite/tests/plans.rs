@@ -136,14 +136,15 @@ async fn lists_of_documents_and_approvals_walk_the_index_of_the_filter_that_they
         })
     };
     let approvals = |session: bool, task: bool, assigned_to: Option<Assigned>| {
-        Narrowed::approvals(&ApprovalQuery {
+        let query = ApprovalQuery {
             state: Some(State::Pending),
             session: session.then(|| id("s")),
             task_id: task.then(|| "t".to_owned()),
             assigned_to,
             after: Some(5),
             limit: 10,
-        })
+        };
+        Narrowed::approvals(&query, "session_heads")
     };
     let mine = || Some(Assigned::To(UserId::stored("ann")));
     let open = || Some(Assigned::ToOrNobody(UserId::stored("ann")));
