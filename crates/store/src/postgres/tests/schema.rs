@@ -3,6 +3,7 @@
 use sederunt_core::store::SearchQuery;
 
 use super::*;
+use crate::postgres::connect;
 
 fn options(schema: &str, migrate: bool) -> PostgresOptions {
     PostgresOptions { schema: schema.into(), migrate, ..PostgresOptions::new(url(), Arc::default()) }
@@ -58,8 +59,34 @@ async fn a_schema_that_is_not_there_is_made_only_when_asked_for() {
 
 #[tokio::test]
 async fn a_schema_of_the_first_version_is_brought_forward_with_what_it_holds() {
+    first_version_brought_forward(url()).await;
+}
+
+/// The walls bind the owner of the tables too.
+#[tokio::test]
+async fn a_login_that_is_no_superuser_makes_the_schema_and_brings_it_forward() {
+    with_store(async |_| {
+        let (admin, name) = (admin("public").await, fresh_schema());
+        let roles = connect::Role::ALL.map(connect::Role::name).join(", ");
+        let database: String = admin.query_one("SELECT current_database()::text", &[]).await.unwrap().get(0);
+        admin
+            .batch_execute(&format!(
+                "CREATE ROLE {name} LOGIN NOSUPERUSER NOBYPASSRLS; GRANT {roles} TO {name}; \
+                 GRANT CREATE ON DATABASE {database} TO {name}"
+            ))
+            .await
+            .unwrap();
+        let address = url();
+        let (_, place) = address.split_once('@').expect("a URL with a login");
+        first_version_brought_forward(format!("postgres://{name}@{place}")).await;
+        admin.batch_execute(&format!("DROP OWNED BY {name}; DROP ROLE {name}")).await.unwrap();
+    })
+    .await;
+}
+
+async fn first_version_brought_forward(url: String) {
     let schema = fresh_schema();
-    let before = open_at(url(), &schema).await;
+    let before = open_at(url.clone(), &schema).await;
     before.tenant_named("ours").await;
     before.open("ours", "s").await;
     before.index_now().await.unwrap();
@@ -78,7 +105,7 @@ async fn a_schema_of_the_first_version_is_brought_forward_with_what_it_holds() {
     let refused = PostgresStore::open(options(&schema, false)).await.unwrap_err();
     let cause = std::error::Error::source(&refused).unwrap().to_string();
     assert!(cause.contains("migrate"), "{cause}");
-    let after = open_at(url(), &schema).await;
+    let after = open_at(url, &schema).await;
     assert_eq!(after.vitals().await.unwrap().schema_version, VERSION);
     let kept = after.session(&tenant("ours"), &id("s")).await.unwrap().unwrap();
     assert_eq!((kept.details.title.as_deref(), kept.details.run), (Some("a title"), None));
@@ -89,6 +116,9 @@ async fn a_schema_of_the_first_version_is_brought_forward_with_what_it_holds() {
     after.commit(records).await.unwrap();
     assert!(after.approval(&tenant("ours"), "a").await.unwrap().is_some());
     after.close().await;
+    let sql = "SELECT count(*) FROM pg_class c JOIN pg_namespace s ON s.oid = c.relnamespace
+         WHERE s.nspname = current_schema() AND c.relrowsecurity AND NOT c.relforcerowsecurity";
+    assert_eq!(count(&client, sql).await, 0, "every wall stands again");
     drop_schema(&schema).await;
 }
 
