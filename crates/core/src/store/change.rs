@@ -309,3 +309,10 @@ pub struct Notice {
     pub row_changed: bool,
     pub deleted: bool,
 }
+
+impl Notice {
+    /// Whether there is a message among its events.
+    pub fn speaks(&self) -> bool {
+        self.events.iter().any(|event| event.kind.is_message())
+    }
+}

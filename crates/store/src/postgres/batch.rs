@@ -242,14 +242,12 @@ pub(super) struct Locked {
     pub(super) sk: i64,
     pub(super) head: Head,
     pub(super) grown: bool,
-    /// There is something new to be found by its words.
-    spoke: bool,
     pub(super) description: Option<Box<str>>,
 }
 
 impl Locked {
     pub(super) fn new(tk: i32, sk: i64, head: Head) -> Self {
-        Self { tk, sk, head, grown: false, spoke: false, description: None }
+        Self { tk, sk, head, grown: false, description: None }
     }
 }
 
@@ -403,7 +401,6 @@ impl Bench {
             }
         }
         locked.grown |= head.last_sequence > before;
-        locked.spoke |= new_events(&appended).any(|event| event.kind.is_message());
         if cold.description.is_some() {
             locked.description = cold.description;
         }
@@ -454,8 +451,8 @@ impl Bench {
 
     /// Tells everyone what was committed.
     pub(super) fn publish(&self, base: &Base, jobs: &[&Job], answers: &[Answer]) {
-        let spoke = self.seen.heads.iter().filter(|locked| locked.spoke).map(|locked| (locked.tk, locked.sk));
-        base.publish(&self.notices(jobs, answers), spoke);
+        let (notices, keys) = self.notices(jobs, answers);
+        base.publish(&notices, &keys, Notice::speaks);
     }
 
     /// Keeps the heads that this transaction has written.
@@ -468,12 +465,12 @@ impl Bench {
         base.known.put(known);
     }
 
-    /// What to tell, in the order of the batch.
-    fn notices(&self, jobs: &[&Job], answers: &[Answer]) -> Vec<Notice> {
+    /// What to tell, in the order of the batch, and the keys of each session.
+    fn notices(&self, jobs: &[&Job], answers: &[Answer]) -> (Vec<Notice>, Vec<(i32, i64)>) {
         self.written(jobs, answers)
             .filter_map(|(job, locked, done)| {
                 let events: Vec<_> = new_events(&done.appended).cloned().collect();
-                (!events.is_empty()).then(|| Notice {
+                let notice = Notice {
                     tenant: job.tenant.clone(),
                     session: job.session.clone(),
                     incarnation: done.head.incarnation,
@@ -482,8 +479,9 @@ impl Bench {
                     status: done.head.status,
                     row_changed: locked.description.is_some(),
                     deleted: false,
-                })
+                };
+                (!notice.events.is_empty()).then_some((notice, (locked.tk, locked.sk)))
             })
-            .collect()
+            .unzip()
     }
 }

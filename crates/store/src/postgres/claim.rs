@@ -47,7 +47,12 @@ pub(super) async fn claim(base: &Base, orders: &[ClaimOrder]) -> Result<Vec<Vec<
     }
 }
 
-type HandedOut = (Vec<Vec<Claimed>>, Vec<Notice>);
+struct HandedOut {
+    claimed: Vec<Vec<Claimed>>,
+    notices: Vec<Notice>,
+    /// Of the session of each notice.
+    keys: Vec<(i32, i64)>,
+}
 
 async fn attempt(
     base: &Base,
@@ -57,10 +62,10 @@ async fn attempt(
 ) -> Result<Vec<Vec<Claimed>>, Stop> {
     let tx = base.prepare(Scope::Tenant(tk)).await?;
     match hand_out(base, &tx, tk, first, orders).await {
-        Ok((claimed, notices)) => {
+        Ok(HandedOut { claimed, notices, keys }) => {
             tx.ended();
             // Nothing of it can be searched for.
-            base.publish(&notices, []);
+            base.publish(&notices, &keys, |_| false);
             Ok(claimed)
         }
         Err(stop) => {
@@ -86,7 +91,7 @@ async fn hand_out(
             found.answer(key, [], tx.clock(base).await?)?;
             let held = still_held(base, tx, tk, first, &found.claims).await?;
             tx.end().await?;
-            return Ok((vec![held], Vec::new()));
+            return Ok(HandedOut { claimed: vec![held], notices: Vec::new(), keys: Vec::new() });
         }
     }
     let wanted = orders.iter().map(|order| order.limit).sum();
@@ -124,6 +129,7 @@ async fn hand_out(
     write(tx, tk, first, &sessions, &logs, now).await?;
 
     let mut notices = Vec::with_capacity(sessions.len());
+    let keys = sessions.iter().map(|session| (tk, session.sk)).collect();
     let mut claims = Vec::with_capacity(orders.len());
     let mut handed_out = sessions.into_iter().zip(logs);
     for count in taken {
@@ -143,7 +149,7 @@ async fn hand_out(
         }
         claims.push(claimed);
     }
-    Ok((claims, notices))
+    Ok(HandedOut { claimed: claims, notices, keys })
 }
 
 fn handed(session: Session, again: bool) -> Option<Claimed> {

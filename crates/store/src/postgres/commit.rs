@@ -113,7 +113,7 @@ async fn attempt(base: &Base, tk: i32, change: &Change) -> Result<Committed, Sto
     match carry_out(base, &tx, tk, change).await {
         Ok(done) => {
             tx.ended();
-            base.publish(&done.notices, done.reindex.into_iter().map(|sk| (tk, sk)));
+            base.publish(&done.notices, &done.keys, |notice| notice.row_changed || notice.speaks());
             Ok(done.committed)
         }
         Err(stop) => {
@@ -126,8 +126,8 @@ async fn attempt(base: &Base, tk: i32, change: &Change) -> Result<Committed, Sto
 struct Done {
     committed: Committed,
     notices: Vec<Notice>,
-    /// Sessions whose text has changed.
-    reindex: Vec<i64>,
+    /// Of the session of each notice.
+    keys: Vec<(i32, i64)>,
 }
 
 /// A head under lock.
@@ -155,7 +155,7 @@ async fn carry_out(base: &Base, tx: &Tx, tk: i32, change: &Change) -> Result<Don
         });
         let committed = found.answer(key, heads, seen.now)?;
         tx.end().await?;
-        return Ok(Done { committed, notices: Vec::new(), reindex: Vec::new() });
+        return Ok(Done { committed, notices: Vec::new(), keys: Vec::new() });
     }
     let asides = asides(tx, tk, change, &seen).await?;
 
@@ -176,8 +176,8 @@ async fn carry_out(base: &Base, tx: &Tx, tk: i32, change: &Change) -> Result<Don
         }
         tx.end().await?;
     }
-    let (notices, reindex) = sheet.tell(change, &committed);
-    Ok(Done { committed, notices, reindex })
+    let (notices, keys) = sheet.tell(tk, change, &committed);
+    Ok(Done { committed, notices, keys })
 }
 
 async fn lock(base: &Base, tx: &Tx, tk: i32, change: &Change) -> Result<Seen, Stop> {
@@ -470,8 +470,8 @@ impl Sheet {
         Ok(())
     }
 
-    fn tell(self, change: &Change, committed: &Committed) -> (Vec<Notice>, Vec<i64>) {
-        let mut reindex = Vec::new();
+    fn tell(self, tk: i32, change: &Change, committed: &Committed) -> (Vec<Notice>, Vec<(i32, i64)>) {
+        let mut keys = Vec::new();
         let mut notices = Vec::new();
         for ((place, part), done) in self.places.into_iter().zip(&change.parts).zip(&committed.parts) {
             let row_changed = place.fresh.is_some()
@@ -480,9 +480,7 @@ impl Sheet {
             if !row_changed && !place.deleted && place.events.is_empty() {
                 continue;
             }
-            if !place.deleted && (row_changed || place.events.iter().any(|event| event.kind.is_message())) {
-                reindex.push(place.sk);
-            }
+            keys.push((tk, place.sk));
             notices.push(Notice {
                 tenant: change.tenant.clone(),
                 session: place.id,
@@ -494,7 +492,7 @@ impl Sheet {
                 deleted: place.deleted,
             });
         }
-        (notices, reindex)
+        (notices, keys)
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use sederunt_core::event::Event;
 use sederunt_core::event::payload::text_of;
 use sederunt_core::json::Json;
 use tokio::sync::{Notify, watch};
@@ -25,9 +26,11 @@ const LOOK_EVERY: Duration = Duration::from_secs(10);
 const LOOK_BACK_MINUTES: i64 = 10;
 /// After a failure.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Sessions and events of one transaction.
+/// Sessions of one transaction, and events that are read for it.
 const SESSIONS_MAX: usize = 256;
 const EVENTS_MAX: i64 = 1_000;
+/// Documents that are made at one go.
+const AT_ONCE: usize = 8;
 /// The page of a look at all sessions.
 const BEHIND_MAX: i64 = 1_000;
 
@@ -145,7 +148,7 @@ async fn index(base: &Base, tk: i32, sks: &[i64]) -> Result<bool> {
         let tx = base.begin(Scope::Tenant(tk)).await?;
         // What a crash takes from the index, the next start puts back: its commits need not wait for the disk.
         tx.execute("SET LOCAL synchronous_commit TO off", &[]).await?;
-        match take_up(&tx, tk, sks).await {
+        match take_up(base, &tx, tk, sks).await {
             Ok(all) => tx.commit().await.map(|()| all),
             Err(fault) => {
                 tx.rollback().await;
@@ -184,9 +187,11 @@ struct Behind {
     done_to: i64,
     done_version: i64,
     upto: i64,
+    /// What was said in between, where this node knows it.
+    fresh: Option<Vec<Arc<Event>>>,
 }
 
-async fn take_up(tx: &Tx, tk: i32, sks: &[i64]) -> Result<bool> {
+async fn take_up(base: &Base, tx: &Tx, tk: i32, sks: &[i64]) -> Result<bool> {
     // One node at a time, so that numbers are given once. And a session that is being removed must not leave
     // documents behind.
     let tenant_lock = hash64(&[b"index", &tk.to_be_bytes()]);
@@ -197,15 +202,21 @@ async fn take_up(tx: &Tx, tk: i32, sks: &[i64]) -> Result<bool> {
     let mut taken: Vec<Behind> = Vec::new();
     let mut room = EVENTS_MAX;
     let mut all = true;
-    for mut behind in behind(tx, tk, sks).await? {
-        if room <= 0 {
-            all = false;
-            break;
+    let found = behind(tx, tk, sks).await?;
+    let is_behind = |sk: &i64| found.binary_search_by_key(sk, |behind| behind.sk).is_ok();
+    base.fresh.forget(tk, sks.iter().copied().filter(|sk| !is_behind(sk)));
+    for mut behind in found {
+        behind.fresh = base.fresh.take((tk, behind.sk), behind.done_to + 1, behind.last);
+        behind.upto = behind.last;
+        if behind.fresh.is_none() {
+            behind.upto = behind.last.min(behind.done_to + room);
+            room -= behind.upto - behind.done_to;
         }
-        behind.upto = behind.last.min(behind.done_to + room);
-        room -= behind.upto - behind.done_to;
-        all &= behind.upto == behind.last;
-        taken.push(behind);
+        let whole = behind.upto == behind.last;
+        all &= whole;
+        if whole || behind.upto > behind.done_to {
+            taken.push(behind);
+        }
     }
     let mut docs = titles(tx, tk, &taken).await?;
     docs.extend(messages(tx, tk, &taken).await?);
@@ -241,6 +252,7 @@ async fn behind(tx: &Tx, tk: i32, sks: &[i64]) -> Result<Vec<Behind>> {
             done_to,
             done_version: row.try_get(5)?,
             upto: done_to,
+            fresh: None,
         });
     }
     Ok(found)
@@ -287,9 +299,50 @@ async fn titles(tx: &Tx, tk: i32, taken: &[Behind]) -> Result<Vec<Doc>> {
     Ok(docs)
 }
 
-/// The messages between what was done and what is to be done, of all sessions at once.
+/// The messages between what was done and what is to be done, of all sessions at once. What this node has said itself is
+/// not read back.
 async fn messages(tx: &Tx, tk: i32, taken: &[Behind]) -> Result<Vec<Doc>> {
-    let sks: Vec<i64> = taken.iter().map(|behind| behind.sk).collect();
+    let mut said: Vec<(i64, i64, Said)> = Vec::new();
+    let mut unread: Vec<&Behind> = Vec::new();
+    for (nth, behind) in taken.iter().enumerate() {
+        make_way(nth).await;
+        match &behind.fresh {
+            Some(events) => said.extend(events.iter().filter_map(|event| {
+                let text = event.kind.is_message().then(|| event.text()).flatten()?;
+                let seq = event.sequence.cast_signed();
+                Some((behind.sk, behind.sk, Said { seq, at: event.at.as_micros(), text }))
+            })),
+            None => unread.push(behind),
+        }
+    }
+    read(tx, tk, &unread, &mut said).await?;
+    said.sort_unstable_by_key(|(sk, _, message)| (*sk, message.seq));
+    // What stands in another log is read from there, so it begins another document.
+    let mut bursts = Bursts::default();
+    for (sk, log, message) in said {
+        bursts.push((sk, log), message);
+    }
+    let mut docs = Vec::with_capacity(bursts.documents.len());
+    for (nth, ((sk, _), burst)) in bursts.documents.iter().enumerate() {
+        make_way(nth).await;
+        docs.push(Doc::of(tk, *sk, burst));
+    }
+    Ok(docs)
+}
+
+/// Cutting words takes the processor for milliseconds: whoever else is ready to run goes first now and then.
+async fn make_way(nth: usize) {
+    if nth.is_multiple_of(AT_ONCE) {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Reads messages from the logs that they stand in: session, log, and what is said.
+async fn read(tx: &Tx, tk: i32, unread: &[&Behind], said: &mut Vec<(i64, i64, Said)>) -> Result<()> {
+    let sks: Vec<i64> = unread.iter().map(|behind| behind.sk).collect();
+    if sks.is_empty() {
+        return Ok(());
+    }
     let mut shared: BTreeMap<i64, Vec<Range>> = BTreeMap::new();
     let sql = "SELECT sk, from_seq, to_seq, log FROM session_ranges WHERE tk = $1 AND sk = ANY ($2)
          ORDER BY sk, from_seq";
@@ -298,7 +351,7 @@ async fn messages(tx: &Tx, tk: i32, taken: &[Behind]) -> Result<Vec<Doc>> {
         shared.entry(row.try_get(0)?).or_default().push(range);
     }
     let mut pieces: (Vec<i64>, Vec<i64>, Vec<i64>, Vec<i64>) = Default::default();
-    for behind in taken {
+    for behind in unread {
         for piece in Range::prefix(shared.remove(&behind.sk).unwrap_or_default(), behind.sk, behind.last) {
             let (low, high) = (piece.from.max(behind.done_to + 1), piece.to.min(behind.upto));
             if low <= high {
@@ -310,26 +363,19 @@ async fn messages(tx: &Tx, tk: i32, taken: &[Behind]) -> Result<Vec<Doc>> {
         }
     }
     if pieces.0.is_empty() {
-        return Ok(Vec::new());
+        return Ok(());
     }
     let sql = "SELECT w.sk, w.log, e.seq, e.at, e.content
          FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[]) AS w (sk, log, low, high)
          JOIN events e ON e.tk = $1 AND e.log = w.log AND e.seq BETWEEN w.low AND w.high
          WHERE e.type IN ('user.message', 'agent.message') AND e.content IS NOT NULL";
-    let mut said: Vec<(i64, i64, Said)> = Vec::new();
     for row in tx.query(sql, &[&tk, &pieces.0, &pieces.1, &pieces.2, &pieces.3]).await? {
         if let Some(text) = text_of(&Json::stored(row.try_get::<_, &str>(4)?)) {
             let message = Said { seq: row.try_get(2)?, at: row.try_get(3)?, text };
             said.push((row.try_get(0)?, row.try_get(1)?, message));
         }
     }
-    said.sort_unstable_by_key(|(sk, _, message)| (*sk, message.seq));
-    // What stands in another log is read from there, so it begins another document.
-    let mut bursts = Bursts::default();
-    for (sk, log, message) in said {
-        bursts.push((sk, log), message);
-    }
-    Ok(bursts.documents.iter().map(|((sk, _), burst)| Doc::of(tk, *sk, burst)).collect())
+    Ok(())
 }
 
 /// Gives every document a free number that sorts by its time, and writes them.

@@ -15,6 +15,7 @@ mod crises;
 mod events;
 mod fault;
 mod feedback;
+mod fresh;
 mod gather;
 mod groups;
 mod index;
@@ -159,6 +160,7 @@ impl PostgresStore {
             hub: options.hub,
             outbox: spread::Outbox::default(),
             dirty: index::Dirty::default(),
+            fresh: fresh::Fresh::default(),
             tenants: Base::cache(),
             common: Base::common(),
             reading: Mutex::default(),

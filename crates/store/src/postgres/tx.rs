@@ -17,6 +17,7 @@ use tokio_postgres::Row;
 
 use super::connect::Role;
 use super::fault::{Fault, Result};
+use super::fresh::Fresh;
 use super::index::Dirty;
 use super::known::KnownHeads;
 use super::spread::Outbox;
@@ -64,6 +65,7 @@ pub(super) struct Base {
     pub(super) hub: Arc<Hub>,
     pub(super) outbox: Outbox,
     pub(super) dirty: Dirty,
+    pub(super) fresh: Fresh,
     pub(super) tenants: moka::sync::Cache<TenantId, i32>,
     /// How many sessions of a tenant have a value of metadata.
     pub(super) common: moka::sync::Cache<(i32, String, String), usize>,
@@ -241,15 +243,18 @@ impl Base {
         Ok(Some(tk))
     }
 
-    /// Tells everyone what was committed: this process first, then the other nodes and the index.
-    pub(super) fn publish(&self, notices: &[Notice], keys: impl IntoIterator<Item = (i32, i64)>) {
+    /// Tells everyone what was committed: this process first, then the other nodes and the index. Each notice comes with
+    /// the keys of its session, and the index takes up those that have `words` for it.
+    pub(super) fn publish(&self, notices: &[Notice], keys: &[(i32, i64)], words: impl Fn(&Notice) -> bool) {
         if notices.is_empty() {
             return;
         }
         self.known.forget(notices.iter().map(|notice| (notice.tenant.clone(), notice.session.clone())));
         self.hub.committed(notices);
         self.outbox.put(notices);
-        self.dirty.put(keys);
+        let keyed = || keys.iter().copied().zip(notices).filter(|(_, notice)| !notice.deleted);
+        self.fresh.put(keyed().flat_map(|(key, notice)| notice.events.iter().map(move |event| (key, event))));
+        self.dirty.put(keyed().filter(|(_, notice)| words(notice)).map(|(key, _)| key));
     }
 }
 

@@ -1,8 +1,9 @@
 //! What the search index follows: words, and nothing else that happens to a session.
 
-use sederunt_core::store::Update;
+use sederunt_core::store::{SearchQuery, Update};
 use sederunt_core::work::ClaimOrder;
 
+use super::nodes::with_two_nodes;
 use super::*;
 use crate::postgres::index::BEHIND;
 
@@ -45,6 +46,53 @@ async fn only_new_words_leave_the_search_index_behind() {
             assert_eq!(behind().await, 1, "{what}");
             scene.index_now().await.unwrap();
             assert_eq!(behind().await, 0, "{what}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_this_node_has_said_is_not_read_back_for_the_index() {
+    with_store(async |scene| {
+        scene.tenant_named("ours").await;
+        let admin = scene.admin().await;
+        scene.closing.send_replace(true);
+        for name in ["a", "b"] {
+            scene.open("ours", name).await;
+            scene.say("ours", name, "brave new words").await;
+        }
+        // Whoever read it back would index something else.
+        admin
+            .execute(
+                "UPDATE events e SET content = '[{\"type\":\"text\",\"text\":\"other\"}]' FROM sessions s
+                 WHERE e.log = s.sk AND s.id = 'a'",
+                &[],
+            )
+            .await
+            .unwrap();
+        scene.index_now().await.unwrap();
+        assert_eq!(count(&admin, "SELECT count(*) FROM search_docs WHERE seq > 0").await, 2);
+        assert_eq!(count(&admin, "SELECT count(DISTINCT tsv) FROM search_docs WHERE seq > 0").await, 1);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_another_node_has_said_in_between_is_read_for_the_index() {
+    with_two_nodes(async |here, there| {
+        here.tenant_named("ours").await;
+        here.open("ours", "s").await;
+        for scene in [here, there] {
+            scene.closing.send_replace(true);
+        }
+        for (node, text) in [(here, "alpha"), (there, "beta"), (here, "gamma"), (there, "delta")] {
+            node.say("ours", "s", text).await;
+        }
+        here.index_now().await.unwrap();
+        for word in ["alpha", "beta", "gamma", "delta"] {
+            let query = SearchQuery { words: vec![word.into()], seen_by: None, after: None, limit: 10 };
+            let found = here.search(&tenant("ours"), query).await.unwrap();
+            assert_eq!(found.items.len(), 1, "{word}");
         }
     })
     .await;

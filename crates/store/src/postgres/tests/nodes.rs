@@ -24,7 +24,7 @@ async fn follow(scene: &Scene, of: &str, name: &str, reader: &mut Reader, upto: 
     seen
 }
 
-async fn with_two_nodes(test: impl AsyncFnOnce(&Scene, &Scene)) {
+pub(super) async fn with_two_nodes(test: impl AsyncFnOnce(&Scene, &Scene)) {
     with_store(async |here| {
         let there = open_at(url(), &here.schema).await;
         let outcome = AssertUnwindSafe(test(here, &there)).catch_unwind().await;
