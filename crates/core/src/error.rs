@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use crate::session::Status;
+use crate::time::Timestamp;
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -14,7 +15,7 @@ pub enum Error {
     /// Missing, or not the caller's to see: the two are told apart nowhere.
     #[error("there is no such thing, or it is not yours to see")]
     NotFound,
-    #[error("{field}: {message}")]
+    #[error("{}", invalid_sentence(.field, .message))]
     Invalid { field: Cow<'static, str>, message: String },
     /// The text is not JSON at all.
     #[error("the body is not valid JSON: {0}")]
@@ -25,7 +26,7 @@ pub enum Error {
     Denied(Cow<'static, str>),
     #[error("authenticate with `Authorization: Bearer …`: {0}")]
     Unauthenticated(&'static str),
-    #[error("{what} is larger than {limit}")]
+    #[error("the {what} is too large: at most {}", size(*.limit))]
     TooLarge { what: &'static str, limit: usize },
     /// A worker's result does not keep its contract.
     #[error("the result does not fit its contract: {}", .complaints.join("; "))]
@@ -39,10 +40,25 @@ pub enum Error {
     RateLimited(Duration),
     /// The store, or whoever else must be asked, cannot answer now; nothing was written, and trying
     /// again is right.
-    #[error("what this needs cannot be reached now; try again")]
+    #[error("temporarily unavailable (store or provider); try again")]
     Unavailable(#[source] Cause),
     #[error("something went wrong on our side")]
     Internal(#[source] Cause),
+}
+
+/// What is wrong with a field, as one sentence. A message that begins with a verb says something
+/// of the field ("must be text") and follows its name; any other message is a sentence by itself.
+fn invalid_sentence(field: &str, message: &str) -> String {
+    const VERBS: [&str; 20] = [
+        "must", "is", "are", "was", "were", "needs", "names", "has", "have", "belongs", "belong", "goes",
+        "contains", "carries", "cannot", "does", "lists", "matches", "nested", "says",
+    ];
+    let first = message.split([' ', ':', ';', ',']).next().unwrap_or_default();
+    match (VERBS.contains(&first), field) {
+        (false, _) => message.to_owned(),
+        (true, "body") => format!("the body {message}"),
+        (true, field) => format!("`{field}` {message}"),
+    }
 }
 
 /// What lies under an error: for the log, never for the caller.
@@ -51,12 +67,20 @@ pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 /// The state of things does not allow it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Conflict {
-    #[error("a session cannot go from `{from}` to `{to}` this way")]
+    #[error("the session is `{from}`: it cannot be made `{to}` this way")]
     InvalidTransition { from: Status, to: Status },
+    #[error("the session is `{status}`, not `{expected}` as you expected")]
+    StatusNotExpected { status: Status, expected: Status, to: Status },
+    #[error("only failed, expired or abandoned sessions are retried; this one {}", standing(*.status))]
+    NotRetried { status: Status },
+    #[error("the session waits for no answer: it was answered already, or has not asked; it {}", standing(*.status))]
+    NothingAsked { status: Status },
     #[error("the log has moved on: its last sequence is {last_sequence}")]
     SequenceMismatch { last_sequence: u64 },
     #[error("the claim is no longer yours; stop working on this session and claim again")]
     Fenced,
+    #[error("send the `epoch` of your claim: agent and tool events are for whoever holds the claim")]
+    EpochMissing,
     #[error("the session is busy; try again")]
     SessionBusy,
     #[error("the session is running or waits for a decision; stop it first")]
@@ -71,8 +95,10 @@ pub enum Conflict {
     StaleBase,
     #[error("that name is taken")]
     AlreadyExists,
-    #[error("{decided_by} has decided otherwise: {decision}")]
+    #[error("{}", decided_sentence(.decision, .decided_by))]
     AlreadyDecided { decision: &'static str, decided_by: String },
+    #[error("it expired{} before anybody decided", .at.map(|at| format!(" at {at}")).unwrap_or_default())]
+    ApprovalExpired { at: Option<Timestamp> },
     #[error("the task is {status}; only active tasks are started")]
     TaskNotActive { status: &'static str },
     #[error("several decisions wait; name one of them by its id")]
@@ -87,12 +113,45 @@ pub enum Conflict {
     NothingEnded,
 }
 
+/// Where a session stands, after its subject.
+fn standing(status: Status) -> String {
+    match status {
+        Status::Completed | Status::Failed | Status::Expired => status.to_string(),
+        other => format!("is `{other}`"),
+    }
+}
+
+fn decided_sentence(decision: &str, decided_by: &str) -> String {
+    match decision {
+        "approve" => format!("{decided_by} has approved it already"),
+        "deny" => format!("{decided_by} has denied it already"),
+        "answer" => format!("{decided_by} has answered it already"),
+        "cancelled" => "it was withdrawn: its session went on without it".to_owned(),
+        other => format!("{decided_by} has decided otherwise: {other}"),
+    }
+}
+
+/// A number of bytes in the unit that divides it.
+fn size(bytes: usize) -> String {
+    const KIB: usize = 1024;
+    const MIB: usize = 1024 * KIB;
+    match bytes {
+        0..KIB => bytes.to_string(),
+        _ if bytes.is_multiple_of(MIB) => format!("{} MiB", bytes / MIB),
+        _ if bytes.is_multiple_of(KIB) => format!("{} KiB", bytes / KIB),
+        _ => format!("{bytes} bytes"),
+    }
+}
+
 impl Conflict {
     pub const fn code(&self) -> &'static str {
         match self {
-            Self::InvalidTransition { .. } => "invalid_transition",
+            Self::InvalidTransition { .. }
+            | Self::StatusNotExpected { .. }
+            | Self::NotRetried { .. }
+            | Self::NothingAsked { .. } => "invalid_transition",
             Self::SequenceMismatch { .. } => "sequence_mismatch",
-            Self::Fenced => "fenced",
+            Self::Fenced | Self::EpochMissing => "fenced",
             Self::SessionBusy => "session_busy",
             Self::SessionRunning => "session_running",
             Self::SessionClosed => "session_closed",
@@ -100,7 +159,7 @@ impl Conflict {
             Self::TypeMismatch { .. } => "type_mismatch",
             Self::StaleBase => "stale_base",
             Self::AlreadyExists => "already_exists",
-            Self::AlreadyDecided { .. } => "already_decided",
+            Self::AlreadyDecided { .. } | Self::ApprovalExpired { .. } => "already_decided",
             Self::TaskNotActive { .. } => "task_not_active",
             Self::SeveralPending => "several_pending",
             Self::ViewClosed => "view_closed",
@@ -128,6 +187,17 @@ impl Error {
         Self::Unavailable(cause.into())
     }
 
+    /// The sentence of [`Error::NotFound`] for a thing that the caller named. It is made of the
+    /// caller's own words, so a foreign thing is answered exactly as a missing one is.
+    pub fn missing(noun: &str, name: &str) -> String {
+        const SHOWN_CHARS_MAX: usize = 80;
+        let mut shown: String = name.chars().filter(|c| !c.is_control()).take(SHOWN_CHARS_MAX).collect();
+        if name.chars().count() > SHOWN_CHARS_MAX {
+            shown.push('…');
+        }
+        format!("there is no {noun} `{shown}`, or it is not yours to see")
+    }
+
     /// The stable name of this refusal at every edge.
     pub const fn code(&self) -> &'static str {
         match self {
@@ -145,5 +215,68 @@ impl Error {
             Self::Unavailable(_) => "unavailable",
             Self::Internal(_) => "internal",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_says_what_is_wrong_in_a_sentence() {
+        let at = Timestamp::parse("2026-11-17T22:14:00Z");
+        let table: Vec<(Error, &str)> = vec![
+            (
+                Error::invalid("title", "is longer than 200 characters"),
+                "`title` is longer than 200 characters",
+            ),
+            (Error::invalid("body", "must be an object"), "the body must be an object"),
+            (Error::invalid("id", "no person's step waits here"), "no person's step waits here"),
+            (Error::TooLarge { what: "event", limit: 262_144 }, "the event is too large: at most 256 KiB"),
+            (Error::TooLarge { what: "body", limit: 4_194_304 }, "the body is too large: at most 4 MiB"),
+            (Error::TooLarge { what: "body", limit: 1_500 }, "the body is too large: at most 1500 bytes"),
+            (
+                Conflict::InvalidTransition { from: Status::Pending, to: Status::Completed }.into(),
+                "the session is `pending`: it cannot be made `completed` this way",
+            ),
+            (
+                Conflict::StatusNotExpected {
+                    status: Status::Pending,
+                    expected: Status::Running,
+                    to: Status::Abandoned,
+                }
+                .into(),
+                "the session is `pending`, not `running` as you expected",
+            ),
+            (
+                Conflict::NotRetried { status: Status::Completed }.into(),
+                "only failed, expired or abandoned sessions are retried; this one completed",
+            ),
+            (
+                Conflict::NotRetried { status: Status::Running }.into(),
+                "only failed, expired or abandoned sessions are retried; this one is `running`",
+            ),
+            (
+                Conflict::AlreadyDecided { decision: "approve", decided_by: "ada".into() }.into(),
+                "ada has approved it already",
+            ),
+            (
+                Conflict::ApprovalExpired { at }.into(),
+                "it expired at 2026-11-17T22:14:00.000000Z before anybody decided",
+            ),
+        ];
+        for (error, said) in table {
+            assert_eq!(error.to_string(), said);
+        }
+    }
+
+    #[test]
+    fn a_missing_thing_is_named_as_the_caller_named_it() {
+        assert_eq!(
+            Error::missing("session", "nope"),
+            "there is no session `nope`, or it is not yours to see"
+        );
+        let long = Error::missing("session", &"é".repeat(200));
+        assert!(long.contains(&format!("`{}…`", "é".repeat(80))), "{long}");
     }
 }

@@ -191,7 +191,7 @@ impl Scan<'_> {
 
     fn deeper(&self, depth: usize) -> Result<()> {
         if depth > limits::JSON_DEPTH_MAX {
-            return Err(self.refuse(&format!("nested deeper than {}", limits::JSON_DEPTH_MAX)));
+            return Err(self.refuse(&format!("is nested deeper than {}", limits::JSON_DEPTH_MAX)));
         }
         Ok(())
     }
@@ -217,7 +217,7 @@ impl Scan<'_> {
                 None => keys.iter().any(|other| self.out[other.clone()] == self.out[key.clone()]),
             };
             if twice {
-                return Err(self.refuse("a key stands twice in one object"));
+                return Err(self.refuse("has a key twice in one object"));
             }
             if many.is_none() {
                 keys.push(key);
@@ -313,7 +313,7 @@ impl Scan<'_> {
             '\t' => self.out.push_str("\\t"),
             '\u{8}' => self.out.push_str("\\b"),
             '\u{c}' => self.out.push_str("\\f"),
-            '\0' => return Err(self.refuse("NUL in a string")),
+            '\0' => return Err(self.refuse("contains NUL in a string")),
             c if c < ' ' => self.out.push_str(&format!("\\u{:04x}", c as u32)),
             c => self.out.push(c),
         }
@@ -325,18 +325,18 @@ impl Scan<'_> {
         let code = match high {
             0xD800..=0xDBFF => {
                 if !self.text[self.at..].starts_with("\\u") {
-                    return Err(self.refuse("a lone surrogate in a string"));
+                    return Err(self.refuse("contains a lone surrogate in a string"));
                 }
                 self.at += 2;
                 let low = self.hex()?;
                 if !(0xDC00..=0xDFFF).contains(&low) {
-                    return Err(self.refuse("a lone surrogate in a string"));
+                    return Err(self.refuse("contains a lone surrogate in a string"));
                 }
                 0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00)
             }
             code => code,
         };
-        char::from_u32(code).ok_or_else(|| self.refuse("a lone surrogate in a string"))
+        char::from_u32(code).ok_or_else(|| self.refuse("contains a lone surrogate in a string"))
     }
 
     fn hex(&mut self) -> Result<u32> {
@@ -388,7 +388,7 @@ impl Scan<'_> {
             text.parse::<f64>().is_ok_and(f64::is_finite)
         };
         if !fits {
-            return Err(self.refuse("a number too large to keep exactly"));
+            return Err(self.refuse("contains a number too large to keep exactly"));
         }
         self.out.push_str(text);
         Ok(())

@@ -226,6 +226,9 @@ pub fn by(actor: &Actor) -> String {
 }
 
 fn decided(approval: &Approval, decision: &'static str) -> Error {
+    if decision == "expired" {
+        return Conflict::ApprovalExpired { at: approval.expires_at }.into();
+    }
     let decided_by = approval.decided_by.as_deref().unwrap_or("nobody").to_owned();
     Conflict::AlreadyDecided { decision, decided_by }.into()
 }

@@ -160,12 +160,10 @@ impl Engine {
             .settle_on(|| {
                 Box::pin(async {
                     let session = self.load(actor, crate::access::Verb::Answer, id).await?;
-                    let pending = self.pending_of(&session).await?.ok_or_else(|| {
-                        Error::from(Conflict::InvalidTransition {
-                            from: session.head.status,
-                            to: crate::session::Status::Pending,
-                        })
-                    })?;
+                    let pending = self
+                        .pending_of(&session)
+                        .await?
+                        .ok_or_else(|| Error::from(Conflict::NothingAsked { status: session.head.status }))?;
                     let settled = decide(&session, &pending)?;
                     Ok(Decided::<()>::Change(Box::new(self.settled(&session, settled).await?.keyed(key))))
                 })

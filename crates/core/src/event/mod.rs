@@ -13,7 +13,7 @@ use crate::ids::SessionId;
 use crate::json::Json;
 use crate::time::Timestamp;
 
-pub use kind::{EventRole, EventType, Kinds, is_human_event_type, is_valid_event_type};
+pub use kind::{EventRole, EventType, Kinds, Writer, is_human_event_type, is_valid_event_type};
 pub use log::{Cold, advance};
 
 /// One immutable line of a session's log.

@@ -89,7 +89,7 @@ fn ids<T>(named: &[Named<T>]) -> Vec<&str> {
 fn once(field: &'static str, names: &[&str]) -> Result<()> {
     for (n, name) in names.iter().enumerate() {
         if names[..n].contains(name) {
-            return Err(Error::invalid(field, format!("`{name}` stands twice")));
+            return Err(Error::invalid(field, format!("names `{name}` twice")));
         }
     }
     Ok(())

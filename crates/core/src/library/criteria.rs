@@ -45,7 +45,7 @@ pub struct Choice {
 
 /// Whether choosing an option raises a flag; a text names it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "must be true, false or the name of a flag")]
 pub enum Flag {
     #[default]
     None,
@@ -86,7 +86,7 @@ impl Definition for CriteriaSet {
         for (n, dimension) in self.dimensions.iter().enumerate() {
             check_name("dimensions.slug", &dimension.slug)?;
             if self.dimensions[..n].iter().any(|other| other.slug == dimension.slug) {
-                return Err(Error::invalid("dimensions.slug", format!("`{}` stands twice", dimension.slug)));
+                return Err(Error::invalid("dimensions.slug", format!("names `{}` twice", dimension.slug)));
             }
             if dimension.options.len() > limits::OPTIONS_MAX {
                 return Err(Error::invalid(
@@ -99,7 +99,7 @@ impl Definition for CriteriaSet {
                 if dimension.options[..m].iter().any(|other| other.value == option.value) {
                     return Err(Error::invalid(
                         "dimensions.options.value",
-                        format!("`{}` stands twice in `{}`", option.value, dimension.slug),
+                        format!("names `{}` twice in `{}`", option.value, dimension.slug),
                     ));
                 }
             }

@@ -40,7 +40,7 @@ pub(super) fn renamed(kind: Kind, mut fields: Vec<(String, Json)>) -> Result<Vec
         && let Some(one) = take(&mut fields, "criteria_set_id")
     {
         if fields.iter().any(|(key, _)| key == "criteria_set_ids") {
-            return Err(Error::invalid("criteria_set_id", "stands twice, under two names"));
+            return Err(Error::invalid("criteria_set_id", strict::GIVEN_TWICE));
         }
         let list: Vec<String> = text("criteria_set_id", &one)?.into_iter().collect();
         fields.push(("criteria_set_ids".to_owned(), Json::of(&list)?));
@@ -54,7 +54,7 @@ fn take(fields: &mut Vec<(String, Json)>, name: &str) -> Option<Json> {
 }
 
 fn text(field: &'static str, value: &Json) -> Result<Option<String>> {
-    value.read().map_err(|_| Error::invalid(field, "must be a text"))
+    value.read().map_err(|_| Error::invalid(field, "must be text"))
 }
 
 impl Bundle {

@@ -222,8 +222,8 @@ pub struct Transition {
 pub fn transition(actor: &Actor, session: &Session, wish: &Transition) -> Result<Step> {
     let from = session.head.status;
     let refused = || Error::Conflict(Conflict::InvalidTransition { from, to: wish.to });
-    if wish.expected.is_some_and(|expected| expected != from) {
-        return Err(refused());
+    if let Some(expected) = wish.expected.filter(|expected| *expected != from) {
+        return Err(Conflict::StatusNotExpected { status: from, expected, to: wish.to }.into());
     }
     if let Some(reason) = &wish.reason {
         check_text("reason", reason, limits::SENTENCE_CHARS_MAX)?;
@@ -311,8 +311,7 @@ pub fn status_change(from: Status, to: Status, reason: Option<&str>) -> Result<N
 pub fn retry(actor: &Actor, session: &Session) -> Result<NewSession> {
     let head = &session.head;
     if !head.status.is_failing() {
-        let refused = Conflict::InvalidTransition { from: head.status, to: Status::Pending };
-        return Err(refused.into());
+        return Err(Conflict::NotRetried { status: head.status }.into());
     }
     let mut fresh = blank_head(head.session_type, Status::Pending, head.holder.clone());
     fresh.is_external = head.is_external;

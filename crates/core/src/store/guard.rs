@@ -120,13 +120,13 @@ impl AppendRule {
                     Error::denied("a share link does not append events").into()
                 }
                 Role::Worker if head.claim.as_ref().is_some_and(|c| c.credential == actor.credential) => {
-                    Conflict::Fenced.into()
+                    Conflict::EpochMissing.into()
                 }
                 _ => Error::NotFound.into(),
             });
         }
         if self.kinds.engine {
-            return Err(Error::denied("events of this type are written by the engine alone").into());
+            return Err(Error::denied("events of this type are written by Sederunt alone").into());
         }
         if self.kinds.open_only && head.status.is_terminal() {
             return Err(Conflict::SessionClosed.into());
@@ -138,7 +138,7 @@ impl AppendRule {
             let owns_external =
                 head.is_external && head.claim.is_none() && (holds || actor.role == Role::Owner);
             if head.claim.is_some() {
-                return Err(Conflict::Fenced.into());
+                return Err(Conflict::EpochMissing.into());
             }
             if !owns_external {
                 return Err(Error::denied("agent and tool events need a claim and its epoch").into());

@@ -132,7 +132,7 @@ fn misfit(question: &Question, value: &Value) -> Option<String> {
             for one in chosen {
                 match one.as_str() {
                     Some(text) if !known(text) => return Some(format!("`{text}` is no option")),
-                    Some(text) if seen.contains(&text) => return Some(format!("`{text}` stands twice")),
+                    Some(text) if seen.contains(&text) => return Some(format!("names `{text}` twice")),
                     Some(text) => seen.push(text),
                     None => return Some("must list options by their values".to_owned()),
                 }

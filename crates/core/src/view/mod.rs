@@ -153,7 +153,7 @@ impl Definition for View {
             if self.questions[..n].iter().any(|other| other.key == question.key) {
                 return Err(Error::invalid(
                     format!("questions[{n}].key"),
-                    format!("`{}` stands twice", question.key),
+                    format!("names `{}` twice", question.key),
                 ));
             }
         }
@@ -194,7 +194,10 @@ impl Question {
             check_text("help", help, limits::DESCRIPTION_CHARS_MAX)?;
         }
         if self.kind.chooses() == self.options.is_empty() {
-            return Err(Error::invalid("options", "belong to a choice, and a choice has some"));
+            return Err(Error::invalid(
+                "options",
+                "are required for choice questions and not allowed for other types",
+            ));
         }
         if self.options.len() > limits::OPTIONS_MAX {
             return Err(Error::invalid("options", format!("names more than {}", limits::OPTIONS_MAX)));
@@ -205,7 +208,7 @@ impl Question {
                 check_text("options.label", label, limits::NAME_CHARS_MAX)?;
             }
             if self.options[..n].iter().any(|other| other.value == option.value) {
-                return Err(Error::invalid("options.value", format!("`{}` stands twice", option.value)));
+                return Err(Error::invalid("options.value", format!("names `{}` twice", option.value)));
             }
         }
         if (self.min.is_some() || self.max.is_some()) && !self.kind.counts() {

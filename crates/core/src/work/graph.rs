@@ -14,7 +14,7 @@ pub fn check(steps: &[Step]) -> Result<()> {
     for (n, step) in steps.iter().enumerate() {
         check_name("steps.key", &step.key)?;
         if steps[..n].iter().any(|other| other.key == step.key) {
-            return Err(Error::invalid("steps.key", format!("`{}` stands twice", step.key)));
+            return Err(Error::invalid("steps.key", format!("names `{}` twice", step.key)));
         }
         match (&step.agent_slug, &step.assigned_to) {
             (Some(agent), None) => check_name("steps.agent_slug", agent)?,
@@ -152,7 +152,7 @@ mod tests {
             (vec![step("a", &["a"])], "a → a"),
             (vec![step("x", &[]), step("a", &["x", "c"]), step("b", &["a"]), step("c", &["b"])], "circle"),
             (vec![step("a", &["z"])], "`z`, which is no step"),
-            (vec![step("a", &[]), step("a", &[])], "stands twice"),
+            (vec![step("a", &[]), step("a", &[])], "twice"),
             (vec![nobody], "needs an agent or an assignee"),
             (vec![both], "not both"),
         ];

@@ -41,7 +41,7 @@ pub enum OutputType {
 
 /// Names of values, or fields with the path of their value in the result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "must be a list of names, or an object of field: path")]
 pub enum FieldMap {
     Names(Vec<String>),
     Paths(BTreeMap<String, String>),

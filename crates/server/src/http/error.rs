@@ -19,6 +19,8 @@ pub type Result<T, E = Refused> = std::result::Result<T, E>;
 #[derive(Debug)]
 pub enum Refused {
     Core(Error),
+    /// What the path names is missing, or not the caller's to see: the sentence names it.
+    Missing(String),
     /// The path exists, the method does not.
     Method,
     /// A body that is not `application/json`.
@@ -53,6 +55,7 @@ impl IntoResponse for Refused {
 impl Refused {
     pub fn status(&self) -> StatusCode {
         match self {
+            Self::Missing(_) => StatusCode::NOT_FOUND,
             Self::Method => StatusCode::METHOD_NOT_ALLOWED,
             Self::MediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::SlowBody => StatusCode::REQUEST_TIMEOUT,
@@ -78,6 +81,7 @@ impl Refused {
     pub fn code(&self) -> &'static str {
         match self {
             Self::Core(error) => error.code(),
+            Self::Missing(_) => "not_found",
             Self::Method => "method_not_allowed",
             Self::MediaType => "invalid",
             Self::SlowBody => "timeout",
@@ -87,8 +91,8 @@ impl Refused {
 
     pub fn message(&self) -> String {
         match self {
-            Self::Core(Error::Invalid { message, field }) => format!("`{field}` {message}"),
             Self::Core(error) => error.to_string(),
+            Self::Missing(sentence) => sentence.clone(),
             Self::Method => "this path does not take that method; see `Allow`".to_owned(),
             Self::MediaType => "send the body as `Content-Type: application/json`".to_owned(),
             Self::SlowBody => "the body did not arrive in time; send it again".to_owned(),
@@ -113,8 +117,18 @@ impl Refused {
                 Conflict::InvalidTransition { from, to } => {
                     Some(json!({ "from": from.as_str(), "to": to.as_str() }))
                 }
+                Conflict::StatusNotExpected { status, to, .. } => {
+                    Some(json!({ "from": status.as_str(), "to": to.as_str() }))
+                }
+                Conflict::NotRetried { status } | Conflict::NothingAsked { status } => {
+                    Some(json!({ "from": status.as_str(), "to": "pending" }))
+                }
+                Conflict::ApprovalExpired { .. } => {
+                    Some(json!({ "decision": "expired", "decided_by": "nobody" }))
+                }
                 Conflict::TypeMismatch { field } => Some(json!({ "field": field })),
                 Conflict::Fenced
+                | Conflict::EpochMissing
                 | Conflict::SessionBusy
                 | Conflict::SessionRunning
                 | Conflict::SessionClosed

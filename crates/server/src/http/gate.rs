@@ -21,6 +21,7 @@ use super::App;
 use super::auth::Caller;
 use super::error::Refused;
 use super::form;
+use super::missing;
 use super::request_id::{self, RequestId};
 use crate::metrics::route_name;
 
@@ -63,6 +64,7 @@ pub async fn gate(State(app): State<App>, request: Request, next: Next) -> Respo
     let method = head.method.clone();
     let route = head.extensions.get::<MatchedPath>().cloned();
     let route = route_name(route.as_ref());
+    let uri = head.uri.clone();
     let mut caller = None;
     let mut response = match admit(&app, route, &head).await {
         Err(refused) => refused.into_response(),
@@ -81,7 +83,10 @@ pub async fn gate(State(app): State<App>, request: Request, next: Next) -> Respo
     let id_text = id.to_str().unwrap_or_default();
     if let Some(refused) = response.extensions_mut().remove::<Arc<Refused>>() {
         refused.log(id_text, route);
-        response = refused.envelope(id_text);
+        response = match (&*refused, missing::sentence(route, uri.path())) {
+            (Refused::Core(Error::NotFound), Some(sentence)) => Refused::Missing(sentence).envelope(id_text),
+            (refused, _) => refused.envelope(id_text),
+        };
         if route == VIEW_PAGE {
             response = as_page(&refused, response);
         }

@@ -9,6 +9,7 @@ mod form;
 pub mod gate;
 mod jwt;
 mod local;
+mod missing;
 mod page;
 mod path;
 pub mod query;

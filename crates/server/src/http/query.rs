@@ -1,4 +1,4 @@
-//! Query strings, read strictly: a name that a route does not know, a name that stands twice and a
+//! Query strings, read strictly: a name that a route does not know, a name that is given twice and a
 //! value that does not fit are refused by name.
 
 use axum::extract::FromRequestParts;
@@ -65,7 +65,7 @@ impl Pairs {
             if names.contains(&self.0[at].0.as_str()) {
                 let (_, value) = self.0.swap_remove(at);
                 if found.replace(value).is_some() {
-                    return Err(Error::invalid(names[0], "stands twice"));
+                    return Err(Error::invalid(names[0], "is given twice"));
                 }
             }
         }
@@ -111,7 +111,7 @@ impl Pairs {
             match name.strip_prefix(prefix) {
                 Some("") => return Err(Error::invalid(name, "names no key")),
                 Some(key) if taken.iter().any(|(other, _)| other == key) => {
-                    return Err(Error::invalid(name, "stands twice"));
+                    return Err(Error::invalid(name, "is given twice"));
                 }
                 Some(key) => taken.push((key.to_owned(), value)),
                 None => rest.push((name, value)),

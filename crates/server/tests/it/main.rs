@@ -24,6 +24,7 @@ mod mcp;
 mod mcp_feedback;
 mod memory;
 mod meta;
+mod plain_words;
 mod readers;
 mod search;
 mod sessions;

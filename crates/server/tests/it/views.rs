@@ -144,7 +144,8 @@ async fn a_link_shows_what_is_asked_and_nothing_else(ground: Ground) {
     let other = publish(&scene.worker, session, scene.epoch, form("none")).await.id();
     for id in [other.as_str(), "nothing"] {
         let missing = stranger.get(&format!("/api/views/{id}")).await.refused(404, "not_found");
-        assert_eq!(missing.body["error"]["message"], "there is no such thing, or it is not yours to see");
+        let said = format!("there is no view `{id}`, or it is not yours to see");
+        assert_eq!(missing.body["error"]["message"], said);
         let path = format!("/api/views/{id}/submit-interaction");
         stranger.post(&path, json!({"values": {"colour": "red"}})).await.refused(404, "not_found");
     }

@@ -65,7 +65,7 @@ fn publisher(
         (Some(_), None) => return Err(Error::invalid("epoch", "is required: a session's worker publishes")),
         (None, Some(_)) => return Err(Error::invalid("session_id", "is required beside `epoch`")),
         (Some(session), Some(epoch)) => {
-            let text: String = session.read().map_err(|_| Error::invalid("session_id", "must be a text"))?;
+            let text: String = session.read().map_err(|_| Error::invalid("session_id", "must be text"))?;
             let epoch = epoch.read().map_err(|_| Error::invalid("epoch", "must be a whole number"))?;
             Some((SessionId::parse(&text).map_err(|_| Error::NotFound)?, epoch))
         }
