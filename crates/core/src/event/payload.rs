@@ -60,6 +60,10 @@ const PARTICIPANT_PARTS: [&str; 2] = ["text", "file"];
 
 /// Checks content and metadata against the type. Content must be an array of parts already.
 pub fn check(kind: &EventType, content: Option<&Json>, metadata: Option<&Json>) -> Result<()> {
+    if kind.as_str() == "state.patch" {
+        // The log is append-only: a patch that nothing applies now would stand before those that are applied later.
+        return Err(Error::invalid("type", "there are no documents to patch yet"));
+    }
     let required =
         REQUIRED.iter().find(|(known, _)| *known == kind.as_str()).map_or(&[][..], |(_, keys)| keys);
     if !required.is_empty() {
@@ -89,26 +93,45 @@ pub fn check(kind: &EventType, content: Option<&Json>, metadata: Option<&Json>) 
     if !content.is_array() {
         return Err(Error::invalid("content", "must be text or an array of parts"));
     }
-    if kind.as_str() == "user.message" {
-        check_message_parts(content)?;
-    } else if content
-        .read::<Vec<&serde_json::value::RawValue>>()
-        .is_ok_and(|parts| parts.iter().any(|part| !part.get().starts_with('{')))
-    {
+    if kind.as_str() == "user.message" { check_message_parts(content) } else { check_other_parts(content) }
+}
+
+#[derive(serde::Deserialize)]
+struct MessagePart<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: std::borrow::Cow<'a, str>,
+    #[serde(borrow, default)]
+    text: Option<&'a RawValue>,
+}
+
+/// A text part holds a text: whoever reads a log may rely on it.
+fn check_text_part(text: Option<&RawValue>) -> Result<()> {
+    match text {
+        Some(text) if text.get().starts_with('"') => Ok(()),
+        _ => Err(Error::invalid("content", "a `text` part needs `text`, and that is a string")),
+    }
+}
+
+/// The parts of what is no user's message: objects, of which those of type `text` hold a text.
+fn check_other_parts(content: &Json) -> Result<()> {
+    let raw: Vec<&RawValue> =
+        content.read().map_err(|_| Error::invalid("content", "must be text or an array of parts"))?;
+    if raw.iter().any(|part| !part.get().starts_with('{')) {
         return Err(Error::invalid("content", "every part must be an object"));
+    }
+    for part in raw {
+        // A part whose `type` or `text` comes twice, or is of another kind, cannot be read: it is no text part.
+        let Ok(part) = serde_json::from_str::<Part<'_>>(part.get()) else { continue };
+        if part.kind.is_some_and(|kind| kind.get() == "\"text\"") {
+            check_text_part(part.text)?;
+        }
     }
     Ok(())
 }
 
-#[derive(serde::Deserialize)]
-struct PartType<'a> {
-    #[serde(rename = "type", borrow)]
-    kind: std::borrow::Cow<'a, str>,
-}
-
 fn check_message_parts(content: &Json) -> Result<()> {
     let parts = content
-        .read::<Vec<PartType<'_>>>()
+        .read::<Vec<MessagePart<'_>>>()
         .map_err(|_| Error::invalid("content", "every part must be an object with a `type`"))?;
     if parts.is_empty() {
         return Err(Error::invalid("content", "a message needs at least one part"));
@@ -123,6 +146,9 @@ fn check_message_parts(content: &Json) -> Result<()> {
                     part.kind
                 ),
             ));
+        }
+        if part.kind == "text" {
+            check_text_part(part.text)?;
         }
     }
     Ok(())
@@ -251,6 +277,10 @@ mod tests {
                 })
                 .collect();
             let of = |map: &serde_json::Map<String, Value>| Json::of(map).unwrap();
+            if kind.as_str() == "state.patch" {
+                assert_eq!(check(&kind, None, Some(&of(&full))).unwrap_err().code(), "invalid");
+                continue;
+            }
             assert!(check(&kind, None, Some(&of(&full))).is_ok(), "{}", kind.as_str());
             for (key, _) in *keys {
                 let mut less = full.clone();
@@ -275,6 +305,21 @@ mod tests {
             assert!(check(&message, Some(&json(bad)), None).is_err(), "{bad}");
         }
         assert!(check(&message, None, None).is_err());
+    }
+
+    #[test]
+    fn a_text_part_holds_a_text_in_every_event() {
+        for kind in ["user.message", "agent.message", "agent.thinking", "billing.charged"] {
+            let kind = EventType::parse(kind).unwrap();
+            for bad in [
+                r#"[{"type":"text","text":true}]"#, r#"[{"type":"text"}]"#,
+                r#"[{"type":"text","text":null}]"#,
+            ] {
+                let refused = check(&kind, Some(&json(bad)), None).unwrap_err();
+                assert_eq!(refused.code(), "invalid", "{kind:?} {bad}");
+            }
+            assert!(check(&kind, Some(&json(r#"[{"type":"text","text":""}]"#)), None).is_ok());
+        }
     }
 
     #[test]

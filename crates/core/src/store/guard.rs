@@ -128,11 +128,12 @@ impl AppendRule {
         if self.kinds.engine {
             return Err(Error::denied("events of this type are written by Sederunt alone").into());
         }
-        if self.kinds.open_only && head.status.is_terminal() {
-            return Err(Conflict::SessionClosed.into());
-        }
+        // An old epoch has one answer, whether the session is closed or somebody else's by now.
         if self.epoch.is_some() && !has_claim {
             return Err(Conflict::Fenced.into());
+        }
+        if self.kinds.open_only && head.status.is_terminal() {
+            return Err(Conflict::SessionClosed.into());
         }
         if self.kinds.worker && !has_claim {
             let owns_external =

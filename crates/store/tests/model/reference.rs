@@ -278,11 +278,11 @@ impl Model {
         if types.contains(&"session.error") {
             return no("denied");
         }
-        if terminal(row.status) && types.iter().any(|kind| *kind != "external.event") {
-            return no("session_closed");
-        }
         if epoch.is_some() && !claim {
             return no("fenced");
+        }
+        if terminal(row.status) && types.iter().any(|kind| *kind != "external.event") {
+            return no("session_closed");
         }
         if types.iter().any(|kind| matches!(*kind, "agent.message" | "tool.invocation_started")) && !claim {
             if row.claim.is_some() {
