@@ -57,8 +57,8 @@ impl Published {
 /// A view as it is shown to somebody.
 #[derive(Clone, Debug)]
 pub enum Shown {
-    /// To whoever keeps it, whole; with its link, if it is published.
-    Whole { view: Box<Defined<View>>, published: Option<Box<Published>> },
+    /// To whoever keeps it, whole; with its link, if it is published, and as it is asked of them if they may answer it.
+    Whole { view: Box<Defined<View>>, published: Option<Box<Published>>, asked: Option<Box<Opened>> },
     /// To whoever answers it: what is asked, and nothing of the session.
     Asked(Box<Opened>),
 }
@@ -212,26 +212,41 @@ impl Engine {
                 let token = respondent::link_token(&secret, &actor.tenant, &view.id);
                 Box::new(Published { view: view.clone(), token })
             });
-            return Ok(Shown::Whole { view: Box::new(view), published });
+            let asked = match &published {
+                Some(_) => self.opened(actor, view.clone(), &secret, cookie).await.ok().map(Box::new),
+                None => None,
+            };
+            return Ok(Shown::Whole { view: Box::new(view), published, asked });
         }
+        self.opened(actor, view, &secret, cookie).await.map(|opened| Shown::Asked(Box::new(opened)))
+    }
+
+    /// A view as it is asked of somebody who may answer it.
+    async fn opened(
+        &self,
+        actor: &Actor,
+        view: Defined<View>,
+        secret: &[u8; 32],
+        cookie: Option<&str>,
+    ) -> Result<Opened> {
         let now = self.store.now().await?;
-        let admitted = admit(&view, actor, known(&secret, actor, &view, cookie, now))?;
+        let admitted = admit(&view, actor, known(secret, actor, &view, cookie, now))?;
         let session = self.session_of(&actor.tenant, &view).await?;
         let open = decide::check_open(&view.value, &session, now).is_ok();
         let (who, cookie) = match admitted {
             Admitted::As(who) => (Some(who), None),
             Admitted::Anyone => {
                 let who = Respondent::cookie(crate::ids::random_hex::<16>());
-                let cookie = clearance(&secret, &actor.tenant, &view, &who, now);
+                let cookie = clearance(secret, &actor.tenant, &view, &who, now);
                 (Some(who), Some(cookie))
             }
             Admitted::AsLead => (None, None),
         };
         let answered = match &who {
-            Some(who) => self.answer_of(&secret, &view, &session, who).await?.is_some(),
+            Some(who) => self.answer_of(secret, &view, &session, who).await?.is_some(),
             None => false,
         };
-        Ok(Shown::Asked(Box::new(Opened {
+        Ok(Opened {
             id: view.id,
             title: view.value.title.clone(),
             description: view.value.description.clone(),
@@ -240,7 +255,7 @@ impl Engine {
             open,
             answered,
             cookie,
-        })))
+        })
     }
 
     /// Takes down who somebody is who wants to answer a view: an entity stands for them from now on. The cookie proves

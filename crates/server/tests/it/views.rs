@@ -233,6 +233,13 @@ async fn members_answer_what_is_for_members(ground: Ground) {
     assert_eq!((&seen["answered"], seen.get("session_id")), (&json!(false), None));
     scene.submit(&ada, "green").await.expect(200);
     scene.submit(&ada, "red").await.refused(409, "already_answered");
+    let olga = house.key(Role::Owner, "olga").await;
+    let page = async |who: &Guest<'_>| who.get(&format!("/views/{}", scene.id)).await.expect(200).text;
+    assert!(page(&ada).await.contains("Thank you"));
+    assert!(page(&olga).await.contains("<form"), "she has not answered yet");
+    scene.submit(&olga, "red").await.expect(200);
+    let answered = page(&olga).await;
+    assert!(answered.contains("Thank you") && !answered.contains("<form"), "{answered}");
     scene.submit(&house.key(Role::Guest, "gus").await, "red").await.refused(404, "not_found");
     scene.submit(&scene.worker, "red").await.refused(404, "not_found");
     ada.get(&format!("/api/views/{}/answers", scene.id)).await.refused(404, "not_found");

@@ -204,8 +204,10 @@ pub async fn page(
 ) -> Result<Response> {
     let shown = app.engine.view(&caller.actor, &id, cookie(&headers, &id)).await?;
     let (html, cookie) = match shown {
-        Shown::Whole { view, .. } => (form::whole(&view), None),
-        Shown::Asked(opened) => (form::asked(&opened), opened.cookie.clone()),
+        Shown::Whole { view, asked: None, .. } => (form::whole(&view), None),
+        Shown::Whole { asked: Some(opened), .. } | Shown::Asked(opened) => {
+            (form::asked(&opened), opened.cookie.clone())
+        }
     };
     Ok(with_cookie(form::guarded(Html(html).into_response()), &app, &id, cookie))
 }

@@ -107,7 +107,7 @@ impl ViewView {
     /// What is shown, and the cookie by which a respondent is known again.
     pub fn of(shown: Shown, base: &str) -> (Self, Option<String>) {
         match shown {
-            Shown::Whole { view, published } => {
+            Shown::Whole { view, published, .. } => {
                 let url = published.map(|published| published.url(base));
                 (Self::Whole(Box::new(KeptView { kept: (*view).into(), url })), None)
             }
