@@ -339,7 +339,12 @@ async fn an_entity_shows_the_sessions_that_were_about_it(ground: Ground) {
     let path = format!("/api/entities/{ENTITY}/sessions");
     let all = owner.get(&path).await.expect(200).body;
     assert_eq!(all["items"].as_array().unwrap().len(), 5, "two runs, one with three steps");
-    for query in ["parents_only=true", "parentsOnly=true&limit=5000"] {
+    for query in ["includeChildren=true", "include_children=true&parents_only=false"] {
+        let with_children = owner.get(&format!("{path}?{query}")).await.expect(200).body;
+        assert_eq!(with_children["items"].as_array().unwrap().len(), 5, "{query}");
+    }
+    owner.get(&format!("{path}?includeChildren=true&parentsOnly=true")).await.refused(422, "invalid");
+    for query in ["parents_only=true", "parentsOnly=true&limit=5000", "includeChildren=false"] {
         let parents = owner.get(&format!("{path}?{query}")).await.expect(200).body;
         let rows = parents["items"].as_array().unwrap();
         assert_eq!(rows.len(), 2, "{query}");

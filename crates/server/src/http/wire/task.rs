@@ -131,6 +131,8 @@ const ROWS_MAX: usize = 100;
 pub struct EntitySessionsAsked {
     /// Only sessions without a parent.
     parents_only: Option<bool>,
+    /// The opposite of `parents_only`; give one of the two.
+    include_children: Option<bool>,
     /// More than 100 is 100.
     #[param(minimum = 1, default = 20)]
     limit: Option<u64>,
@@ -153,8 +155,13 @@ impl Ask for EntitySessionsQuery {
             Some(0) => return Err(Error::invalid("limit", "must be at least 1")),
             Some(limit) => usize::try_from(limit).unwrap_or(ROWS_MAX).min(ROWS_MAX),
         };
+        let parents_only = pairs.flag(&["parents_only", "parentsOnly"])?;
+        let with_children = pairs.flag(&["include_children", "includeChildren"])?;
+        if parents_only.is_some() && parents_only == with_children {
+            return Err(Error::invalid("include_children", "contradicts `parents_only`"));
+        }
         Ok(Self {
-            parents_only: pairs.flag(&["parents_only", "parentsOnly"])?.unwrap_or(false),
+            parents_only: parents_only.or(with_children.map(|with| !with)).unwrap_or(false),
             after: pairs.list_cursor()?,
             limit,
         })
