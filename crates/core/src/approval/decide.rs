@@ -3,10 +3,10 @@
 use serde_json::json;
 
 use super::gate::{Verdict, check_choices, evaluate_safety_gate};
-use super::{Approval, Body, Kind, State, digest, with_args};
+use super::{Approval, Body, Kind, State, call_id, digest, split_schema, with_args};
 use crate::access::{Actor, Role};
 use crate::error::{Conflict, Error, Result};
-use crate::event::{EventType, NewEvent};
+use crate::event::{EventType, NewEvent, payload};
 use crate::ids::{SessionId, UserId, check_text};
 use crate::json::Json;
 use crate::library::task::OnExpiry;
@@ -42,6 +42,10 @@ pub fn ask(
 ) -> Result<(Approval, NewEvent)> {
     let id = new_id();
     let life = waits_for(question.kind, run);
+    let (staged, input_schema) = match question.kind {
+        Kind::Tool => split_schema(&question.staged),
+        Kind::Output | Kind::Promotion | Kind::Question | Kind::Broken => (question.staged, None),
+    };
     let approval = Approval {
         id: id.clone(),
         kind: question.kind,
@@ -54,13 +58,14 @@ pub fn ask(
         decided_by: None,
         decided_at: None,
         body: Body {
-            digest: digest(question.kind, session, &question.staged),
-            staged: Some(question.staged),
+            digest: digest(question.kind, session, &staged),
+            staged: Some(staged),
             score: question.verdict.score,
             flags: question.verdict.flags,
             on_expiry: run.approval.map_or(OnExpiry::Expire, |terms| terms.on_expiry),
             edited: None,
             reason: None,
+            input_schema,
         },
     };
     run.approval_id = Some(id.to_string());
@@ -176,11 +181,11 @@ pub fn decide(
         }
         (Kind::Output | Kind::Promotion, Decision::Deny) => {
             refuse_edits(wish)?;
-            deny_output(&by(actor), session, approval, wish.reason.as_deref())
+            deny_output(&Refusal::of(actor, wish), session, approval)
         }
         (Kind::Question, Decision::Deny) => {
             refuse_edits(wish)?;
-            deny_question(&by(actor), session, approval, wish.reason.as_deref())
+            deny_question(&Refusal::of(actor, wish), session, approval)
         }
         (Kind::Broken, _) => Err(Error::NotFound),
     }
@@ -192,11 +197,12 @@ pub fn expire(session: &Session, approval: &Approval) -> Result<Option<Settled>>
     if approval.body.on_expiry != OnExpiry::Deny || session.head.is_talk {
         return Ok(None);
     }
-    let reason = Some("nobody decided in time");
+    let silence =
+        Refusal { by: "nobody".to_owned(), reason: Some("nobody decided in time".to_owned()), expired: true };
     let outcome = match approval.kind {
-        Kind::Tool => deny_tool("nobody", session, approval, reason)?,
-        Kind::Output | Kind::Promotion => deny_output("nobody", session, approval, reason)?,
-        Kind::Question => deny_question("nobody", session, approval, reason)?,
+        Kind::Tool => deny_tool(&silence, session, approval)?,
+        Kind::Output | Kind::Promotion => deny_output(&silence, session, approval)?,
+        Kind::Question => deny_question(&silence, session, approval)?,
         Kind::Broken => return Ok(None),
     };
     Ok(match outcome {
@@ -252,20 +258,71 @@ fn close(approval: &Approval, state: State, decided_by: &str, body: Body) -> Rec
     }
 }
 
-fn said(
+/// The audit event of an approval: who decided, why, and which values the decider changed.
+fn approved_event(
     kind: &'static str,
     approval: &Approval,
-    decision: Decision,
-    edited: bool,
-    author: &str,
+    by: &str,
+    reason: Option<&str>,
+    changed: Option<&Json>,
 ) -> Result<NewEvent> {
-    let mut metadata = json!({"approval_id": &*approval.id, "decision": decision.as_str()});
-    if edited {
+    let mut metadata = audit_metadata(approval, Decision::Approve, reason);
+    if changed.is_some() {
         metadata["edited"] = true.into();
     }
-    let mut event = NewEvent::engine(EventType::known(kind), Some(Json::of(&metadata)?));
-    event.author = Some(author.into());
-    Ok(event)
+    let content = changed.map(|values| {
+        let part = Json::object([("type", &Json::stored(r#""data""#)), ("data", values)]);
+        Json::of(&[part])
+    });
+    audit_event(kind, by, metadata, content.transpose()?)
+}
+
+/// The audit event of a denial, or of an approval that expired.
+fn denied_event(kind: &'static str, approval: &Approval, refusal: &Refusal) -> Result<NewEvent> {
+    let said = refusal.reason.as_deref().filter(|_| !refusal.expired);
+    let mut metadata = audit_metadata(approval, Decision::Deny, said);
+    if refusal.expired {
+        metadata["expired"] = true.into();
+    }
+    audit_event(kind, &refusal.by, metadata, None)
+}
+
+fn audit_metadata(approval: &Approval, decision: Decision, reason: Option<&str>) -> serde_json::Value {
+    let mut metadata = json!({"approval_id": &*approval.id, "decision": decision.as_str()});
+    let call = approval.body.staged.as_ref().filter(|_| approval.kind == Kind::Tool);
+    if let Some(id) = call.and_then(call_id) {
+        metadata["tool_call_id"] = id.into();
+    }
+    if let Some(reason) = reason {
+        metadata["reason"] = reason.into();
+    }
+    metadata
+}
+
+fn audit_event(
+    kind: &'static str,
+    by: &str,
+    metadata: serde_json::Value,
+    content: Option<Json>,
+) -> Result<NewEvent> {
+    let metadata = Json::of(&metadata)?;
+    payload::check_size(content.as_ref(), Some(&metadata))?;
+    let event = NewEvent::engine(EventType::known(kind), Some(metadata));
+    Ok(NewEvent { content, author: Some(by.into()), ..event })
+}
+
+/// Who turns something down, and why.
+struct Refusal {
+    by: String,
+    reason: Option<String>,
+    /// Nobody decided in time: the reason is Sederunt's, and no reviewer's instruction.
+    expired: bool,
+}
+
+impl Refusal {
+    fn of(actor: &Actor, wish: &Decide) -> Self {
+        Self { by: by(actor), reason: wish.reason.clone(), expired: false }
+    }
 }
 
 /// The session goes back to the queue, with what was said; a turn of talk, which nobody queues for, goes on.
@@ -292,7 +349,7 @@ fn decide_tool(
         if wish.modified_args.is_some() {
             return Err(Error::invalid("modified_args", "a denied call is not carried out"));
         }
-        return deny_tool(&by(actor), session, approval, wish.reason.as_deref());
+        return deny_tool(&Refusal::of(actor, wish), session, approval);
     }
     let args = staged.fields().iter().find(|(key, _)| key == "args").map(|(_, args)| args.clone());
     let args = args.unwrap_or_else(Json::empty_object);
@@ -300,6 +357,13 @@ fn decide_tool(
         check_edit("modified_args", &args, edited)?;
     }
     let edited = wish.modified_args.as_ref().map(|edited| merged(&args, edited));
+    if let (Some(edited), Some(schema)) = (&edited, &approval.body.input_schema) {
+        let complaints = output::misfits(schema, edited);
+        if !complaints.is_empty() {
+            return Err(Error::invalid("modified_args", complaints.join("; ")));
+        }
+    }
+    let changed = edited.as_ref().map(|edited| changed_values(&args, edited));
     let final_args = edited.clone().unwrap_or(args);
     let sum = digest(Kind::Tool, &session.id, &with_args(staged, &final_args));
     let resume = Resume {
@@ -311,23 +375,24 @@ fn decide_tool(
     };
     let name = by(actor);
     let mut step = resumed(session, Run::of(session), Some(resume))?;
-    step.events
-        .insert(0, said("user.tool_confirmation", approval, Decision::Approve, edited.is_some(), &name)?);
+    let event =
+        approved_event("user.tool_confirmation", approval, &name, wish.reason.as_deref(), changed.as_ref())?;
+    step.events.insert(0, event);
     let body = Body { digest: sum, edited, reason: wish.reason.clone(), ..approval.body.clone() };
     let record = close(approval, State::Approved, &name, body);
     Ok(Outcome::Settled(Box::new(Settled { step, record, write_back: None })))
 }
 
-fn deny_tool(name: &str, session: &Session, approval: &Approval, reason: Option<&str>) -> Result<Outcome> {
+fn deny_tool(refusal: &Refusal, session: &Session, approval: &Approval) -> Result<Outcome> {
     let resume = Resume {
         tool_call: approval.body.staged.clone(),
-        reason: reason.map(str::to_owned),
+        reason: refusal.reason.clone(),
         ..Resume::after(&approval.id, Decision::Deny.as_str())
     };
     let mut step = resumed(session, Run::of(session), Some(resume))?;
-    step.events.insert(0, said("user.tool_confirmation", approval, Decision::Deny, false, name)?);
-    let body = Body { reason: reason.map(str::to_owned), ..approval.body.clone() };
-    let record = close(approval, State::Denied, name, body);
+    step.events.insert(0, denied_event("user.tool_confirmation", approval, refusal)?);
+    let body = Body { reason: refusal.reason.clone(), ..approval.body.clone() };
+    let record = close(approval, State::Denied, &refusal.by, body);
     Ok(Outcome::Settled(Box::new(Settled { step, record, write_back: None })))
 }
 
@@ -344,10 +409,17 @@ fn approve_output(
     let mut run = Run::of(session);
     let mut body = Body { reason: wish.reason.clone(), ..approval.body.clone() };
     let mut values = staged.clone();
+    let mut result = None;
+    let mut changed = None;
     if let Some(edited) = &wish.modified_output {
         check_edit("modified_output", staged, edited)?;
         check_choices(edited, &run.criteria)?;
         values = merged(staged, edited);
+        result = Some(match &run.output {
+            Some(contract) => contract.edited(session.details.result.as_ref(), &values)?,
+            None => values.clone(),
+        });
+        changed = Some(changed_values(staged, &values));
         let verdict = evaluate_safety_gate(&values, &run.criteria);
         if let Some(block) = verdict.blocked {
             return Err(Error::HardBlocked { dimension: block.dimension, option: block.option });
@@ -360,24 +432,23 @@ fn approve_output(
         body.edited = Some(values.clone());
     }
     let name = by(actor);
-    let edited = body.edited.is_some();
     let mut step = move_to(session, Status::Completed, Authority::Decision, Some("approved"))?;
-    step.events.insert(0, said("user.output_approval", approval, Decision::Approve, edited, &name)?);
+    let event =
+        approved_event("user.output_approval", approval, &name, wish.reason.as_deref(), changed.as_ref())?;
+    step.events.insert(0, event);
     step.events.push(NewEvent::engine(EventType::known("session.completed"), None));
-    if edited {
-        step.update.result = Some(values.clone());
-    }
+    step.update.result = result;
     run.approval_id = None;
     step.update.run = Some(run.to_json()?);
     let record = close(approval, State::Approved, &name, body);
     Ok(Outcome::Settled(Box::new(Settled { step, record, write_back: Some(values) })))
 }
 
-fn deny_output(name: &str, session: &Session, approval: &Approval, reason: Option<&str>) -> Result<Outcome> {
+fn deny_output(refusal: &Refusal, session: &Session, approval: &Approval) -> Result<Outcome> {
     let mut run = Run::of(session);
-    run.denials.push(Denial { by: name.to_owned(), reason: reason.map(str::to_owned) });
+    run.denials.push(Denial { by: refusal.by.clone(), reason: refusal.reason.clone() });
     run.repairs = 0;
-    let event = said("user.output_approval", approval, Decision::Deny, false, name)?;
+    let event = denied_event("user.output_approval", approval, refusal)?;
     let mut step = if run.denials.len() >= limits::DENIALS_MAX {
         run.approval_id = None;
         let mut step = move_to(session, Status::Failed, Authority::Decision, Some("denied"))?;
@@ -395,35 +466,30 @@ fn deny_output(name: &str, session: &Session, approval: &Approval, reason: Optio
         resumed(session, run, None)?
     };
     step.events.insert(0, event);
-    let body = Body { reason: reason.map(str::to_owned), ..approval.body.clone() };
-    let record = close(approval, State::Denied, name, body);
+    let body = Body { reason: refusal.reason.clone(), ..approval.body.clone() };
+    let record = close(approval, State::Denied, &refusal.by, body);
     Ok(Outcome::Settled(Box::new(Settled { step, record, write_back: None })))
 }
 
 /// A person will not answer: a run goes on without the answer, a person's own step fails.
-fn deny_question(
-    name: &str,
-    session: &Session,
-    approval: &Approval,
-    reason: Option<&str>,
-) -> Result<Outcome> {
+fn deny_question(refusal: &Refusal, session: &Session, approval: &Approval) -> Result<Outcome> {
     let run = Run::of(session);
     let mut step = if session.details.agent_slug.is_some() || approval.view_id().is_some() {
         let resume = Resume {
-            reason: reason.map(str::to_owned),
+            reason: refusal.reason.clone(),
             view_id: approval.view_id(),
             ..Resume::after(&approval.id, Decision::Deny.as_str())
         };
         resumed(session, run, Some(resume))?
     } else {
         let mut step = move_to(session, Status::Failed, Authority::Decision, Some("declined"))?;
-        step.update.error_message = Some(reason.unwrap_or("the step was declined").into());
+        step.update.error_message = Some(refusal.reason.as_deref().unwrap_or("the step was declined").into());
         step.update.end_reason = Some("declined".into());
         step
     };
-    step.events.insert(0, said("user.tool_confirmation", approval, Decision::Deny, false, name)?);
-    let body = Body { reason: reason.map(str::to_owned), ..approval.body.clone() };
-    let record = close(approval, State::Denied, name, body);
+    step.events.insert(0, denied_event("user.tool_confirmation", approval, refusal)?);
+    let body = Body { reason: refusal.reason.clone(), ..approval.body.clone() };
+    let record = close(approval, State::Denied, &refusal.by, body);
     Ok(Outcome::Settled(Box::new(Settled { step, record, write_back: None })))
 }
 
@@ -596,4 +662,15 @@ fn merged(staged: &Json, edited: &Json) -> Json {
         })
         .collect();
     Json::object(fields.iter().map(|(key, value)| (key.as_str(), value)))
+}
+
+/// Which values an edit has changed: the fields that differ, or the whole of what has no fields.
+fn changed_values(staged: &Json, edited: &Json) -> Json {
+    if !staged.is_object() {
+        return edited.clone();
+    }
+    let before = staged.fields();
+    let changed: Vec<(String, Json)> =
+        edited.fields().into_iter().filter(|field| !before.contains(field)).collect();
+    Json::object(changed.iter().map(|(key, value)| (key.as_str(), value)))
 }

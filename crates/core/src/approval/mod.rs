@@ -108,6 +108,9 @@ pub struct Body {
     pub on_expiry: OnExpiry,
     pub edited: Option<Json>,
     pub reason: Option<String>,
+    /// JSON Schema of a call's arguments, as the tool had it when the call was parked: an edit is checked against it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input_schema: Option<Json>,
 }
 
 /// What a field holds, also where that is `null`.
@@ -148,6 +151,23 @@ pub fn digest(kind: Kind, session: &SessionId, staged: &Json) -> String {
 pub fn asked_by(question: &Json) -> Option<String> {
     let (_, id) = question.fields().into_iter().find(|(key, _)| key == "view_id")?;
     id.read().ok()
+}
+
+/// A call as it is staged, and the schema of its arguments if the worker gave one as `input_schema`.
+pub fn split_schema(call: &Json) -> (Json, Option<Json>) {
+    let (schema, rest): (Vec<_>, Vec<_>) =
+        call.fields().into_iter().partition(|(key, _)| key == "input_schema");
+    match schema.into_iter().next() {
+        Some((_, schema)) => {
+            (Json::object(rest.iter().map(|(key, value)| (key.as_str(), value))), Some(schema))
+        }
+        None => (call.clone(), None),
+    }
+}
+
+/// The id of a staged call.
+pub fn call_id(call: &Json) -> Option<String> {
+    call.fields().into_iter().find(|(key, _)| key == "id").and_then(|(_, id)| id.read().ok())
 }
 
 /// A staged call with these arguments: what may be carried out after an approval.

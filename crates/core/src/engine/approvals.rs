@@ -211,7 +211,7 @@ impl Engine {
         let about = session.details.entity_id.as_deref();
         let kind_of_new = output.entity_type.as_deref();
         match output.kind {
-            OutputType::None | OutputType::Text => Ok(Vec::new()),
+            OutputType::None | OutputType::Text | OutputType::Object => Ok(Vec::new()),
             OutputType::Entity => {
                 Ok(vec![self.put_entity(session, about, kind_of_new, &values.fields()).await?])
             }

@@ -177,7 +177,15 @@ impl Engine {
         let milestones = std::mem::take(&mut change.milestones);
         let done = self.store.commit(change).await?;
         if done.replay.is_none() {
-            milestones.iter().for_each(|milestone| self.hub.tell(milestone, done.at));
+            for milestone in &milestones {
+                if let Some(code) = milestone.failure() {
+                    tracing::warn!(
+                        target: "sederunt::work", tenant = %milestone.tenant, task = %milestone.task_id,
+                        session = %milestone.session, code, "a run of a task failed; its log says why"
+                    );
+                }
+                self.hub.tell(milestone, done.at);
+            }
         }
         Ok(done)
     }

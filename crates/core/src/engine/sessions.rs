@@ -7,10 +7,11 @@ use super::talk::planned_change;
 use super::{Decided, Engine, Settled, step_part};
 use crate::access::{self, Actor, Role, Verb};
 use crate::error::{Conflict, Error, Result};
-use crate::ids::{SessionId, check_text};
+use crate::ids::{SessionId, TenantId, check_text};
+use crate::library::{Agent, Defined, Kind};
 use crate::limits;
 use crate::people::Audit;
-use crate::session::decide::{self, OpenSession, PatchSession, Transition};
+use crate::session::decide::{self, EXTERNAL_AGENT, OpenSession, PatchSession, Transition};
 use crate::session::query::{Eyes, ListCursor, Page, SessionQuery, Types};
 use crate::session::status::Authority;
 use crate::session::{MemoryMode, Session, State};
@@ -59,7 +60,10 @@ impl Engine {
                         return Ok(Decided::Change(Box::new(change)));
                     }
                     let new = decide::open(actor, id.clone(), wish.clone())?;
-                    let new = self.with_parent(actor, new).await?;
+                    let mut new = self.with_parent(actor, new).await?;
+                    if let Some(slug) = &new.details.agent_slug {
+                        new.head.is_external = self.runs_outside(&actor.tenant, slug).await?;
+                    }
                     Ok(Decided::Change(Box::new(creation(actor, new, key)?)))
                 })
             })
@@ -77,6 +81,16 @@ impl Engine {
         };
         let session = self.store.session(&actor.tenant, &id).await?.ok_or(Error::NotFound)?;
         Ok(Opened { session, created })
+    }
+
+    /// Whether an agent's model is run by somebody outside: its sessions are external.
+    pub(super) async fn runs_outside(&self, tenant: &TenantId, slug: &str) -> Result<bool> {
+        if slug == EXTERNAL_AGENT {
+            return Ok(true);
+        }
+        let doc = self.store.doc(tenant, Kind::Agent, slug).await?;
+        let agent: Option<Defined<Agent>> = doc.as_ref().map(Defined::of).transpose()?;
+        Ok(agent.is_some_and(|agent| agent.value.model.as_deref() == Some(EXTERNAL_AGENT)))
     }
 
     async fn with_parent(&self, actor: &Actor, mut new: NewSession) -> Result<NewSession> {

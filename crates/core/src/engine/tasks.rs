@@ -56,8 +56,13 @@ impl Engine {
         if input.as_ref().is_some_and(|input| input.len() > limits::EVENT_BYTES_MAX) {
             return Err(Error::TooLarge { what: "input", limit: limits::EVENT_BYTES_MAX });
         }
-        let criteria = self.criteria_of(actor, &task.value).await?;
-        let starts = trigger::trigger(&Order { actor, task: &task, input, criteria, now })?;
+        let (criteria, outside) =
+            try_join(self.criteria_of(actor, &task.value), self.agents_outside(actor, &task.value)).await?;
+        let mut starts = trigger::trigger(&Order { actor, task: &task, input, criteria, now })?;
+        for start in &mut starts.sessions {
+            let agent = start.new.details.agent_slug.as_deref();
+            start.new.head.is_external = agent.is_some_and(|agent| outside.iter().any(|one| one == agent));
+        }
         self.start(actor, starts, key).await
     }
 
@@ -87,6 +92,21 @@ impl Engine {
                 self.store.session(&actor.tenant, &id).await?.ok_or(Error::NotFound)
             }
         }
+    }
+
+    /// The agents of a task whose model is run by somebody outside.
+    async fn agents_outside(&self, actor: &Actor, task: &Task) -> Result<Vec<String>> {
+        let of_steps = task.steps.iter().filter_map(|step| step.agent_slug.clone());
+        let mut slugs: Vec<String> = task.agent_slug.iter().cloned().chain(of_steps).collect();
+        slugs.sort_unstable();
+        slugs.dedup();
+        let mut outside = Vec::new();
+        for slug in slugs {
+            if self.runs_outside(&actor.tenant, &slug).await? {
+                outside.push(slug);
+            }
+        }
+        Ok(outside)
     }
 
     async fn criteria_of(&self, actor: &Actor, task: &Task) -> Result<Vec<Dimension>> {

@@ -18,7 +18,8 @@ use crate::store::{ClaimChange, Fork, NewSession, Record, Update};
 use crate::time::Timestamp;
 use crate::work::run::Run;
 
-/// The slug whose model is someone else's: its holder, or a worker outside, does the talking.
+/// The name of the model that somebody outside runs: the holder of a session, or a worker. A built-in agent of the same
+/// name has it, too.
 pub const EXTERNAL_AGENT: &str = "external";
 
 /// What a decision does to one session.
@@ -109,10 +110,8 @@ pub fn open(actor: &Actor, id: SessionId, wish: OpenSession) -> Result<NewSessio
     }
     let participants = participants_of(&wish.participants, actor.user.as_ref())?;
     let parent_id = wish.parent_id.as_deref().map(SessionId::parse).transpose()?;
-    let is_external = wish.agent_slug.as_deref() == Some(EXTERNAL_AGENT);
     let mut head = blank_head(session_type, status, actor.user.clone());
     head.is_talk = is_talk;
-    head.is_external = is_external;
     head.is_group = source.is_group();
     head.priority = priority;
     Ok(NewSession {
@@ -276,6 +275,9 @@ pub fn move_to(session: &Session, to: Status, by: Authority, reason: Option<&str
         started: to == Status::Running,
         completed: to.is_terminal(),
         deadline: Some(head.deadline_in(to)),
+        // What went wrong in an earlier attempt is no error of a session that has completed.
+        error_message: (to == Status::Completed && session.details.error_message.is_some())
+            .then(|| Box::from("")),
         ..Update::default()
     };
     let mut step = Step { events: vec![status_change(head.status, to, reason)?], ..Step::of(update) };

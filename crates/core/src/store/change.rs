@@ -163,6 +163,7 @@ pub struct Update {
     pub run: Option<Json>,
     pub result: Option<Json>,
     pub usage: Option<Json>,
+    /// An empty one takes away what was there.
     pub error_message: Option<Box<str>>,
     pub end_reason: Option<Box<str>>,
     /// Stamps `started_at`, unless it has a time already.

@@ -160,7 +160,8 @@ fn end(session: &Session, settle: Settle, attempts_max: u32, now: Timestamp) -> 
                 } else {
                     Status::Failed
                 };
-                failed(session, to, reason.as_deref(), "run_failed", error)?
+                let code = reason.clone().unwrap_or_else(|| "run_failed".to_owned());
+                failed(session, to, reason.as_deref(), &code, error)?
             };
             step.update.usage = added_up(session.details.usage.as_ref(), usage)?;
             Ok(step.into())
@@ -300,7 +301,9 @@ pub(crate) fn check_asked(kind: approval::Kind, asked: &Json) -> Result<()> {
             if value.get("args").is_some_and(|args| !args.is_object()) {
                 return Err(Error::invalid("tool_call.args", "must be an object"));
             }
-            Ok(())
+            approval::split_schema(asked)
+                .1
+                .map_or(Ok(()), |schema| super::output::check_schema("tool_call.input_schema", &schema))
         }
         _ => {
             if text("text").is_none_or(|text| text.trim().is_empty()) {
@@ -386,6 +389,7 @@ pub fn lapse(session: &Session, attempts_max: u32) -> Result<Step> {
     let mut step = move_to(session, Status::Failed, Authority::Sweeper, Some("lease_lost"))?;
     step.events.insert(0, error_event("lease_lost", &message)?);
     step.update.error_message = Some(message.into());
+    step.update.end_reason = Some("lease_lost".into());
     Ok(step)
 }
 
@@ -559,6 +563,30 @@ mod tests {
     }
 
     #[test]
+    fn the_log_names_the_typed_reason_of_a_failure() {
+        for (reason, code) in [(Some("model_refused"), "model_refused"), (None, "run_failed")] {
+            let how = Settle::Fail {
+                error: "x".into(),
+                retryable: false,
+                reason: reason.map(str::to_owned),
+                usage: None,
+            };
+            let step = settle(&claimed(1, false), how, 3, NOW).unwrap().step;
+            let error = step.events.iter().find(|event| event.kind.as_str() == "session.error").unwrap();
+            assert_eq!(error.metadata.as_ref().unwrap().value()["code"], code);
+        }
+    }
+
+    #[test]
+    fn a_success_takes_the_error_of_an_earlier_attempt_away() {
+        let mut session = claimed(2, false);
+        session.details.error_message = Some("the connection ended".into());
+        let done = Settle::Complete { result: None, text: None, usage: None };
+        let update = settle(&session, done, 3, NOW).unwrap().step.update;
+        assert_eq!((update.status, update.error_message.as_deref()), (Some(Status::Completed), Some("")));
+    }
+
+    #[test]
     fn a_lost_lease_queues_the_run_again_until_its_last_attempt() {
         for (attempts, stop, to) in [
             (1, false, Status::Pending),
@@ -566,7 +594,11 @@ mod tests {
             (3, false, Status::Failed),
             (1, true, Status::Abandoned),
         ] {
-            assert_eq!(lapse(&claimed(attempts, stop), 3).unwrap().update.status, Some(to));
+            let update = lapse(&claimed(attempts, stop), 3).unwrap().update;
+            assert_eq!(update.status, Some(to));
+            if to == Status::Failed {
+                assert_eq!(update.end_reason.as_deref(), Some("lease_lost"));
+            }
         }
     }
 

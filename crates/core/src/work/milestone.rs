@@ -20,6 +20,8 @@ pub struct Milestone {
     /// A step of a run, rather than the whole of it.
     pub is_step: bool,
     pub what: What,
+    /// Why it ended so, where that has a name.
+    pub reason: Option<Box<str>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +44,7 @@ impl Milestone {
             task_id,
             is_step: details.parent_id.is_some(),
             what,
+            reason: None,
         })
     }
 
@@ -62,7 +65,19 @@ impl Milestone {
     pub fn ended(session: &Session, update: &Update) -> Option<Self> {
         let Session { tenant, id, head, details, .. } = session;
         let status = update.status.filter(|to| to.is_terminal())?;
-        Self::of(tenant, id, head, details, What::Ended { status, started_at: details.started_at })
+        let ended =
+            Self::of(tenant, id, head, details, What::Ended { status, started_at: details.started_at })?;
+        Some(Self { reason: update.end_reason.clone(), ..ended })
+    }
+
+    /// The code of the failure, if this is one.
+    pub fn failure(&self) -> Option<&str> {
+        match self.what {
+            What::Ended { status: Status::Failed, .. } => {
+                Some(self.reason.as_deref().unwrap_or("run_failed"))
+            }
+            What::Started | What::Ended { .. } => None,
+        }
     }
 
     /// The name under which it is told.

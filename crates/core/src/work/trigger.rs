@@ -15,7 +15,7 @@ use crate::json::Json;
 use crate::library::criteria::Dimension;
 use crate::library::task::{Step, TaskStatus};
 use crate::library::{Defined, Task};
-use crate::session::decide::{EXTERNAL_AGENT, blank_details, blank_head, created_event, retry};
+use crate::session::decide::{blank_details, blank_head, created_event, retry};
 use crate::session::{Details, Session, SessionType, Source, Status};
 use crate::store::NewSession;
 use crate::time::Timestamp;
@@ -204,7 +204,6 @@ fn session(order: &Order<'_>, id: SessionId, doer: Doer<'_>, input: Option<Json>
     let task = &order.task.value;
     let actor = order.actor;
     let mut head = blank_head(SessionType::Agent, Status::Draft, actor.user.clone());
-    head.is_external = doer.agent == Some(EXTERNAL_AGENT);
     head.priority = task.priority;
     let mut participants: Vec<UserId> = [doer.person, task.assigned_to.as_deref()]
         .into_iter()

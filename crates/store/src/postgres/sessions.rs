@@ -277,7 +277,7 @@ pub(super) fn widened<'a>(tk: i32, wide: &[Wide<'a>], now: Timestamp) -> Option<
              description_source = CASE WHEN u.described THEN u.source ELSE s.description_source END,
              metadata = coalesce(u.metadata, s.metadata), run = coalesce(u.run, s.run),
              result = coalesce(u.result, s.result), usage = coalesce(u.usage, s.usage),
-             error_message = coalesce(u.error_message, s.error_message),
+             error_message = nullif(coalesce(u.error_message, s.error_message), ''),
              end_reason = coalesce(u.end_reason, s.end_reason), completed_at = coalesce(u.completed_at, s.completed_at)
          FROM (SELECT unnest($2::bigint[]) AS sk, unnest($3::boolean[]) AS titled, unnest($4::text[]) AS title,
              unnest($5::boolean[]) AS described, unnest($6::text[]) AS description,

@@ -275,7 +275,7 @@ pub(super) fn update(
     if ended.contains(&true) {
         db.prepare_cached(
             "UPDATE session_details SET result = coalesce(?2, result), usage = coalesce(?3, usage), \
-             error_message = coalesce(?4, error_message), end_reason = coalesce(?5, end_reason) WHERE sk = ?1",
+             error_message = nullif(coalesce(?4, error_message), ''), end_reason = coalesce(?5, end_reason) WHERE sk = ?1",
         )?
         .execute(params![
             sk,

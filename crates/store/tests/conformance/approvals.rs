@@ -93,6 +93,7 @@ async fn an_approval_reads_back_as_it_was_given(store: &TestStore) {
             on_expiry: OnExpiry::Deny,
             edited: Some(json("[1.0]")),
             reason: Some("why\nnot".into()),
+            input_schema: Some(json(r#"{"type":"object"}"#)),
         },
         ..an_approval("Ü", "s")
     };

@@ -5,6 +5,7 @@ use std::time::Duration;
 use sederunt_core::approval::decide::{Decide, Decision};
 use sederunt_core::approval::{Approval, ApprovalQuery, Kind, State};
 use sederunt_core::error::{Conflict, Error};
+use sederunt_core::event::{Event, EventQuery};
 use sederunt_core::json::Json;
 use sederunt_core::session::{Session, Status};
 use sederunt_core::work::run::Run;
@@ -19,6 +20,8 @@ on_both_stores!(
     an_output_waits_and_its_approval_writes_it_without_another_run,
     a_run_that_writes_nothing_waits_for_leave_too,
     an_edit_keeps_to_what_was_staged_and_passes_the_gate_again,
+    an_edit_that_breaks_the_output_contract_is_refused_and_the_approval_stays_pending,
+    edited_arguments_that_the_tool_would_refuse_are_refused_when_deciding,
     the_same_decision_stands_and_the_opposite_names_who_decided,
     only_the_assignee_or_an_owner_decides,
     a_denied_output_is_made_again_and_the_third_denial_fails,
@@ -128,6 +131,75 @@ async fn an_edit_keeps_to_what_was_staged_and_passes_the_gate_again(world: &Worl
     assert_eq!(entity(world, "e1").await, r#"{"n":2,"tone":"kind"}"#);
     let session = world.session(session.id.as_str()).await;
     assert_eq!(session.details.result.unwrap().as_str(), r#"{"n":2,"tone":"kind"}"#);
+}
+
+/// The audit event of a decision, as the log holds it.
+async fn audit_event(world: &World, session: &Session, kind: &str) -> Event {
+    let query = EventQuery { limit: 100, ..EventQuery::default() };
+    let events = world.engine.read(&world.owner(), &session.id, query).await.unwrap().events;
+    events.into_iter().rfind(|event| event.kind.as_str() == kind).expect(kind)
+}
+
+async fn an_edit_that_breaks_the_output_contract_is_refused_and_the_approval_stays_pending(world: &World) {
+    let worker = world.worker("w");
+    define_entity(world, "e1", r#"{"rain":true}"#).await;
+    define_task(
+        world,
+        r#"{"slug":"t","name":"T","agent_slug":"eliza","entity_id":"e1","requires_approval":true,
+            "output":{"type":"entity","fields":{"rain":"weather.rain"},
+                "schema":{"properties":{"weather":{"properties":{"rain":{"type":"boolean"}}}}}}}"#,
+    )
+    .await;
+    trigger(world, "t").await;
+    let claim = take(world, &worker).await;
+    complete(world, &worker, &claim, r#"{"weather":{"rain":true,"wind":3}}"#).await.unwrap();
+    let asked = inbox(world, &world.owner()).await.pop().expect("something waits");
+    assert_eq!(asked.body.staged.as_ref().unwrap().as_str(), r#"{"rain":true}"#);
+    let edit = |text: &str| Decide { modified_output: Some(json(text)), ..approve() };
+    match decide(world, &world.owner(), &asked.id, edit(r#"{"rain":"no"}"#)).await {
+        Err(Error::OutputInvalid { complaints }) => {
+            assert!(complaints[0].contains("/weather/rain"), "{complaints:?}");
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(world.engine.approval(&world.owner(), &asked.id).await.unwrap().state, State::Pending);
+    assert_eq!(entity(world, "e1").await, r#"{"rain":true}"#);
+    let said = Decide { reason: Some("it is dry".into()), ..edit(r#"{"rain":false}"#) };
+    decide(world, &world.owner(), &asked.id, said).await.unwrap();
+    assert_eq!(entity(world, "e1").await, r#"{"rain":false}"#);
+    let session = world.session(claim.session.id.as_str()).await;
+    let result = session.details.result.clone().unwrap();
+    assert_eq!(result.as_str(), r#"{"weather":{"rain":false,"wind":3}}"#, "the result is whole");
+    let event = audit_event(world, &session, "user.output_approval").await;
+    assert_eq!(event.content.unwrap().as_str(), r#"[{"type":"data","data":{"rain":false}}]"#);
+    assert_eq!(event.metadata.unwrap().value()["reason"], "it is dry");
+}
+
+async fn edited_arguments_that_the_tool_would_refuse_are_refused_when_deciding(world: &World) {
+    let (worker, ada) = (world.worker("w"), world.actor(Role::Member, "ada"));
+    define_task(world, r#"{"slug":"t","name":"T","agent_slug":"eliza","assigned_to":"ada"}"#).await;
+    trigger(world, "t").await;
+    let claim = take(world, &worker).await;
+    let call = |schema: &str| {
+        let text =
+            format!(r#"{{"id":"c1","name":"send","input_schema":{schema},"args":{{"to":"x","n":1}}}}"#);
+        Pause::Tool { call: Some(json(&text)) }
+    };
+    let refused = yielded(world, &worker, &claim, call(r#"{"type":"nonsense"}"#)).await.unwrap_err();
+    assert_eq!(refused.code(), "invalid");
+    let schema = r#"{"type":"object","properties":{"to":{"type":"string"}}}"#;
+    yielded(world, &worker, &claim, call(schema)).await.unwrap();
+    let asked = inbox(world, &ada).await.pop().expect("something waits");
+    assert_eq!(asked.body.input_schema.as_ref().unwrap().as_str(), schema);
+    assert!(!asked.body.staged.as_ref().unwrap().as_str().contains("input_schema"));
+    let edit = |text: &str| Decide { modified_args: Some(json(text)), ..approve() };
+    let refused = decide(world, &ada, &asked.id, edit(r#"{"to":7}"#)).await.unwrap_err();
+    assert!(refused.code() == "invalid" && refused.to_string().contains("/to"), "{refused}");
+    assert_eq!(world.engine.approval(&ada, &asked.id).await.unwrap().state, State::Pending);
+    decide(world, &ada, &asked.id, edit(r#"{"to":"boss","n":1}"#)).await.unwrap();
+    let event = audit_event(world, &claim.session, "user.tool_confirmation").await;
+    assert_eq!(event.content.unwrap().as_str(), r#"[{"type":"data","data":{"to":"boss"}}]"#);
+    assert_eq!(event.metadata.unwrap().value()["tool_call_id"], "c1");
 }
 
 async fn the_same_decision_stands_and_the_opposite_names_who_decided(world: &World) {

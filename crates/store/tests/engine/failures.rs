@@ -24,6 +24,7 @@ on_both_stores!(
     a_failed_step_and_its_run_leave_one_each,
     failures_move_no_rate_and_teach_nothing,
     failures_are_told_to_those_who_may_read_the_session,
+    a_run_that_completes_at_last_shows_no_error_of_an_earlier_attempt,
 );
 
 const PLAIN: &str = r#"{"slug":"t","name":"T","agent_slug":"eliza"}"#;
@@ -84,6 +85,21 @@ fn code(event: &FeedbackEvent) -> &str {
     &event.body.failure.as_ref().expect("a failure").code
 }
 
+async fn a_run_that_completes_at_last_shows_no_error_of_an_earlier_attempt(world: &World) {
+    let worker = world.worker("w");
+    define_task(world, PLAIN).await;
+    let run = trigger(world, "t").await;
+    let claim = take(world, &worker).await;
+    let cut = Settle::Fail { error: "the stream was cut".into(), retryable: true, reason: None, usage: None };
+    world.engine.settle(&worker, &run.id, claim.epoch, cut, None).await.unwrap();
+    let queued = world.session(run.id.as_str()).await;
+    assert_eq!(queued.details.error_message.as_deref(), Some("the stream was cut"));
+    let claim = take(world, &worker).await;
+    complete(world, &worker, &claim, r#"{"n":1}"#).await.unwrap();
+    let done = world.session(run.id.as_str()).await;
+    assert_eq!((done.head.status, done.details.error_message), (Status::Completed, None));
+}
+
 async fn every_way_to_fail_leaves_one_record_that_says_by_what(world: &World) {
     let worker = world.worker("w");
     define_task(world, PLAIN).await;
@@ -106,6 +122,7 @@ async fn every_way_to_fail_leaves_one_record_that_says_by_what(world: &World) {
         world.engine.sweep().await.unwrap();
     }
     assert_eq!(code(&world.failure_of(&lost).await), "lease_lost");
+    assert_eq!(world.session(lost.as_str()).await.details.end_reason.as_deref(), Some("lease_lost"));
     // By an output that does not fit, once repaired.
     define_entity(world, "e1", r#"{"n":0}"#).await;
     define_criteria(world).await;

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 mod approvals;
+mod external;
 mod failures;
 mod fences;
 mod merging;

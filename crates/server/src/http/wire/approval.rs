@@ -39,6 +39,9 @@ pub struct Approval {
     /// A tool call `{id, name, args}`, values to write, or a question `{text, schema?}`.
     #[schema(value_type = Raw, required = false)]
     pub staged: Option<Raw>,
+    /// JSON Schema of the arguments of a staged tool call: `modified_args` are checked against it.
+    #[schema(value_type = Raw, required = false)]
+    pub input_schema: Option<Raw>,
     /// The mean of the chosen options' scores.
     pub score: Option<f64>,
     pub flags: Vec<String>,
@@ -72,6 +75,7 @@ impl From<core::Approval> for Approval {
             task_id: task_id.map(Into::into),
             state: state.into(),
             staged: body.staged.map(Raw),
+            input_schema: body.input_schema.map(Raw),
             score: body.score,
             flags: body.flags,
             digest: body.digest,

@@ -113,6 +113,7 @@ pub struct Output {
 pub enum OutputType {
     None,
     Text,
+    Object,
     Entity,
     Entities,
     RelationEntity,
