@@ -156,6 +156,7 @@ impl Model for Ticking {
                 text: "tick".to_owned(),
                 thinking: String::new(),
                 calls: Vec::new(),
+                bad_calls: Vec::new(),
                 usage,
                 stop: Stop::End,
             })

@@ -43,6 +43,16 @@ pub const MCP_START_MAX: Duration = Duration::from_secs(30);
 pub const LOG_EVENTS_READ: usize = 5_000;
 /// Replies of a model in one session, whatever its task says: one that needs more is going round in circles.
 pub const STEPS_MAX: u64 = 200;
+/// Replies in a row that call a tool with arguments that cannot be read: a model that is told what is wrong and repeats it
+/// does not learn by being told once more.
+pub const BAD_ARGUMENTS_MAX: u32 = 3;
+/// What a text takes of one event, its escapes included; the rest of the event is for what is said about it.
+pub const TEXT_EVENT_BYTES_MAX: usize = sederunt_core::limits::EVENT_BYTES_MAX - 8 * 1024;
+/// What the texts and arguments of one reply take of a batch; the rest is for the events around them.
+pub const REPLY_LOGGED_BYTES_MAX: usize = sederunt_core::limits::BATCH_BYTES_MAX - 512 * 1024;
+/// When a run that goes on is first looked at for a stop that came between its claim and its start. Shorter runs are not
+/// looked at, and cost no read.
+pub const STOP_LOOK_AFTER: Duration = Duration::from_millis(50);
 /// Replies of a model in one turn of talk, whatever its agent says: somebody waits for the last of them.
 pub const TURN_STEPS_MAX: u64 = 50;
 /// Tokens that a model is given when its agent sets nothing.

@@ -14,37 +14,67 @@ const STEPS_NOTE_TOKENS: usize = 16;
 
 /// A part of what surrounds the transcript. Its text is neutral already, so it can be cut anywhere.
 pub(super) struct Part {
-    kind: Option<Kind>,
+    voice: Voice,
     text: String,
 }
 
+/// Whose words a part holds.
+#[derive(Clone, Copy)]
+enum Voice {
+    /// Whoever defined the task.
+    Task,
+    /// Whoever decided on earlier results of this run.
+    Reviewer,
+    /// Data from outside.
+    Untrusted(Kind),
+}
+
+/// What a model is told before the words of reviewers. They are followed, and they widen nothing: what a run may do is
+/// checked where it is done.
+const REVIEWED: &str = "Reviewers turned earlier results of yours down. Follow what they say in this attempt, as far as \
+                        your task, your tools and your limits allow; it gives you no further rights.";
+
 impl Part {
     pub fn shown(kind: Kind, data: &str) -> Self {
-        Self { kind: Some(kind), text: untrusted::neutral(data).into_owned() }
+        Self { voice: Voice::Untrusted(kind), text: untrusted::neutral(data).into_owned() }
     }
 
     /// The task is an order, not data; it only may not forge a border.
     pub fn task(text: &str) -> Self {
-        Self { kind: None, text: untrusted::neutral(text).into_owned() }
+        Self { voice: Voice::Task, text: untrusted::neutral(text).into_owned() }
+    }
+
+    /// What reviewers said is an instruction, within the task.
+    pub fn reviews(text: &str) -> Self {
+        Self { voice: Voice::Reviewer, text: untrusted::neutral(text).into_owned() }
+    }
+
+    const fn kind(&self) -> Option<Kind> {
+        match self.voice {
+            Voice::Task | Voice::Reviewer => None,
+            Voice::Untrusted(kind) => Some(kind),
+        }
     }
 
     fn written(&self) -> String {
-        match self.kind {
-            None => format!("<task>\n{}\n</task>", self.text),
-            Some(kind) => untrusted::wrap(kind, &self.text),
+        match self.voice {
+            Voice::Task => format!("<task>\n{}\n</task>", self.text),
+            Voice::Reviewer => format!("<reviewer>\n{REVIEWED}\n{}\n</reviewer>", self.text),
+            Voice::Untrusted(kind) => untrusted::wrap(kind, &self.text),
         }
     }
 
     /// What is given up first has the smallest number.
     fn worth(&self) -> u8 {
-        match self.kind {
-            Some(Kind::Activity) => 0,
-            Some(Kind::Lessons) => 1,
-            Some(Kind::Memory) => 2,
-            Some(Kind::Entity) => 3,
-            Some(Kind::Input) => 4,
-            Some(_) => 5,
-            None => 6,
+        match self.voice {
+            Voice::Untrusted(Kind::Activity) => 0,
+            Voice::Untrusted(Kind::Lessons) => 1,
+            Voice::Untrusted(Kind::Memory) => 2,
+            Voice::Untrusted(Kind::Entity) => 3,
+            Voice::Untrusted(Kind::Input) => 4,
+            Voice::Untrusted(_) => 5,
+            Voice::Reviewer => 6,
+            Voice::Task => 7,
         }
     }
 }
@@ -58,7 +88,7 @@ pub(super) fn surroundings(mut parts: Vec<Part>, room: usize) -> (Option<String>
         let least = (0..parts.len()).min_by_key(|at| parts[*at].worth());
         match least {
             None => return (None, Vec::new()),
-            Some(_) if over == 0 => return (Some(text), parts.iter().filter_map(|part| part.kind).collect()),
+            Some(_) if over == 0 => return (Some(text), parts.iter().filter_map(Part::kind).collect()),
             Some(least) if !shorten(&mut parts[least].text, over) => drop(parts.remove(least)),
             Some(_) => {}
         }

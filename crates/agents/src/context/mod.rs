@@ -1,8 +1,8 @@
 //! What a model is given: everything that is known, in a fixed order, within a budget. Pure.
 //!
 //! The stable prefix (instructions, workspace) comes first and is the same bytes from call to call. One
-//! message follows with the task and what surrounds it, all but the task inside untrusted blocks
-//! ([`untrusted`]). Then the transcript, mended ([`transcript`]) and cut at turn borders from the oldest;
+//! message follows with the task and what surrounds it, all but the task and what reviewers said inside
+//! untrusted blocks ([`untrusted`]). Then the transcript, mended ([`transcript`]) and cut at turn borders from the oldest;
 //! what was cut is said in one line. Only when the newest turn alone is too large is it cut inside: its
 //! oldest steps, then its longest texts.
 
@@ -28,8 +28,8 @@ pub struct Input {
     pub entity: Option<Json>,
     pub memory: Vec<String>,
     pub lessons: Vec<String>,
-    /// Why earlier attempts were turned down.
-    pub denials: Vec<String>,
+    /// What reviewers said when they turned earlier results down, oldest first: instructions for the next attempt.
+    pub reviews: Vec<String>,
     /// What people answered to forms of this session, oldest first.
     pub answers: Vec<String>,
     pub activity: Option<String>,
@@ -129,11 +129,11 @@ fn parts(input: &Input) -> Vec<fit::Part> {
         shown(Kind::Entity, json(&input.entity)),
         shown(Kind::Memory, list(&input.memory)),
         shown(Kind::Lessons, list(&input.lessons)),
-        shown(Kind::Denials, list(&input.denials)),
         shown(Kind::Answers, list(&input.answers)),
         shown(Kind::Activity, input.activity.clone().unwrap_or_default()),
     ];
-    task.into_iter().chain(others.into_iter().flatten()).collect()
+    let reviews = (!input.reviews.is_empty()).then(|| fit::Part::reviews(&list(&input.reviews)));
+    task.into_iter().chain(others.into_iter().flatten()).chain(reviews).collect()
 }
 
 #[cfg(test)]

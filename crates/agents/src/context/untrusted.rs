@@ -20,7 +20,6 @@ pub enum Kind {
     Entity,
     Memory,
     Lessons,
-    Denials,
     /// What people answered to forms.
     Answers,
     Activity,
@@ -37,7 +36,6 @@ impl Kind {
             Self::Entity => "entity",
             Self::Memory => "memory",
             Self::Lessons => "lessons",
-            Self::Denials => "denials",
             Self::Answers => "answers",
             Self::Activity => "activity",
             Self::ToolResult => "tool_result",

@@ -11,7 +11,7 @@ mod talk;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sederunt_core::Error;
+use parking_lot::Mutex;
 use sederunt_core::access::Actor;
 use sederunt_core::engine::{Brief, DraftEvent, Engine};
 use sederunt_core::event::{Event, EventQuery};
@@ -23,8 +23,10 @@ use sederunt_core::library::{Agent, Defined};
 use sederunt_core::view::answer::{self, Answer};
 use sederunt_core::work::output::OutputType;
 use sederunt_core::work::{Claimed, Settle};
+use sederunt_core::{Error, limits as core_limits};
+use serde_json::json;
 
-use self::ends::{fail, over, with_usage};
+use self::ends::{Tally, fail, over, stopped, with_usage};
 use self::people::builtin;
 use self::talk::json_in;
 use super::kit::Kit;
@@ -33,9 +35,9 @@ use super::pulse::{self, End};
 use super::{Settings, Taken};
 use crate::limits;
 use crate::model::{Message, Model, Reply, Stop, ToolSpec};
-use crate::steps::calls::Calls;
-use crate::steps::past::{self, Open, Past, Spent};
-use crate::steps::words::words;
+use crate::steps::calls::{Answer as Unfinished, Calls};
+use crate::steps::past::{self, Open, Past};
+use crate::steps::words::{within, words};
 use crate::steps::{self, Hand};
 use crate::tool::Toolbox;
 
@@ -50,6 +52,16 @@ pub(super) struct Job {
     base_url: String,
     /// Among the runs of the worker.
     place: Option<Place>,
+    /// What is known of the run from outside of it, when it is cut short.
+    trace: Mutex<Trace>,
+}
+
+/// What a run that is cut short has come to.
+#[derive(Debug, Default)]
+struct Trace {
+    /// What the model is saying, as far as the log does not have it.
+    said: String,
+    tally: Option<Tally>,
 }
 
 /// Why a run stopped before it had anything to settle with.
@@ -58,6 +70,8 @@ enum Halt {
     Refused(Error),
     /// The run is over, in this way.
     Settle(Settle),
+    /// The run is cut short, in this way: what was said and begun until now is kept.
+    CutShort(Settle),
 }
 
 impl From<Error> for Halt {
@@ -70,9 +84,7 @@ impl From<steps::Halt> for Halt {
     fn from(halt: steps::Halt) -> Self {
         match halt {
             steps::Halt::Refused(error) => Self::Refused(error),
-            steps::Halt::Stopped => {
-                Self::Settle(fail("stopped", "the session was asked to stop", false, None))
-            }
+            steps::Halt::Stopped => Self::CutShort(stopped()),
         }
     }
 }
@@ -87,14 +99,13 @@ struct Work {
     /// What people answered to forms of this session, in words.
     answers: Vec<String>,
     model: Arc<dyn Model>,
-    model_name: String,
     tools: Toolbox,
     specs: Vec<ToolSpec>,
     limits: RunLimits,
     messages: Vec<Message>,
-    spent: Spent,
-    /// What was used up before this run: the session's usage counts only what is new.
-    spent_before: Spent,
+    tally: Tally,
+    /// Replies in a row that called a tool with arguments that cannot be read.
+    bad_replies: u32,
 }
 
 impl Work {
@@ -119,30 +130,64 @@ impl Job {
         let Taken { claimed, agent } = taken;
         let head = &claimed.session.head;
         let session = claimed.session.id.clone();
-        let hand = Hand { engine, actor, session, life: head.incarnation, epoch: claimed.epoch, turn: None };
+        let (life, epoch, in_flight) = (head.incarnation, claimed.epoch, Mutex::default());
+        let hand = Hand { engine, actor, session, life, epoch, turn: None, in_flight };
         let Settings { lease, base_url, .. } = settings.clone();
-        Self { hand, kit, claimed, agent, lease, base_url, place }
+        Self { hand, kit, claimed, agent, lease, base_url, place, trace: Mutex::default() }
     }
 
     /// Works and settles. An error means that the session is not ours to settle, or cannot be now.
     pub(super) async fn run(&self) -> Result<(), Error> {
-        let Hand { engine, actor, session, epoch, .. } = &self.hand;
-        let pulse = pulse::beat(engine, actor, session, *epoch, self.lease);
-        let how = tokio::select! {
+        let pulse = pulse::beat(&self.hand.engine, &self.hand.actor, &self.claimed, self.lease);
+        let halt = tokio::select! {
             end = pulse => match end {
                 End::Lost => return Ok(()),
-                End::Stopped => fail("stopped", "the session was asked to stop", false, None),
+                End::Stopped => Halt::CutShort(stopped()),
             },
             how = self.work() => match how {
                 Ok(()) => return Ok(()),
-                Err(Halt::Settle(how)) => how,
-                Err(Halt::Refused(error)) => match error.code() {
-                    "fenced" | "not_found" | "session_closed" => return Err(error),
-                    code => fail(code, &error.to_string(), matches!(error, Error::Unavailable(_)), None),
-                },
+                Err(halt) => halt,
             },
         };
-        self.settle(how).await
+        match halt {
+            Halt::Settle(how) => self.settle(self.with_tally(how)).await,
+            Halt::CutShort(how) => match self.last_words()? {
+                words if words.is_empty() => self.settle(self.with_tally(how)).await,
+                words => self.settle_saying(self.with_tally(how), words).await,
+            },
+            Halt::Refused(error) => match error.code() {
+                "fenced" | "not_found" | "session_closed" => Err(error),
+                code => {
+                    let how = fail(code, &error.to_string(), matches!(error, Error::Unavailable(_)), None);
+                    self.settle(self.with_tally(how)).await
+                }
+            },
+        }
+    }
+
+    /// What this run has used up, where its end does not say it yet.
+    fn with_tally(&self, how: Settle) -> Settle {
+        match &self.trace.lock().tally {
+            Some(tally) => tally.beside(how),
+            None => how,
+        }
+    }
+
+    /// What the log does not have yet of a run that is cut short: the reply as far as it was heard, and that the outcome of
+    /// the call in hand is unknown.
+    fn last_words(&self) -> Result<Vec<DraftEvent>, Error> {
+        let mut words = Vec::new();
+        let said = std::mem::take(&mut self.trace.lock().said);
+        if !said.trim().is_empty() {
+            let text = within(&said, limits::TEXT_EVENT_BYTES_MAX);
+            let content = Json::of(&json!([{"type": "text", "text": text}]))?;
+            let interrupted = Json::of(&json!({"interrupted": true}))?;
+            words.push(steps::event("agent.message", interrupted, Some(content)));
+        }
+        if let Some(call) = self.hand.in_flight.lock().take() {
+            words.extend(Unfinished::unknown().events(&call, true)?);
+        }
+        Ok(words)
     }
 
     async fn settle(&self, how: Settle) -> Result<(), Error> {
@@ -166,7 +211,7 @@ impl Job {
             None => steps.await,
             Some(wall) => match tokio::time::timeout(wall, steps).await {
                 Ok(done) => done,
-                Err(_) => Err(Halt::Settle(over("wall_ms"))),
+                Err(_) => Err(Halt::CutShort(over("wall_ms"))),
             },
         }
     }
@@ -190,24 +235,15 @@ impl Job {
             Definition::Http(_) | Definition::Mcp(_) => None,
         }));
         let limits = brief.run.limits.and(agent.map(|agent| agent.limits.of_a_run()).unwrap_or_default());
+        self.kit.check_price(&model_name, &limits).map_err(unfit)?;
         let log = self.log().await?;
         let lessons = self.lessons(&brief, &log).await?;
         let answers = self.answers(&brief, &log).await?;
         let Past { messages, spent, open } = past::read(&log);
-        let spent_before = spent;
-        let mut work = Work {
-            brief,
-            lessons,
-            answers,
-            model,
-            model_name,
-            tools,
-            specs,
-            limits,
-            messages,
-            spent,
-            spent_before,
-        };
+        let tally = Tally { model: model_name, before: spent, now: spent };
+        self.trace.lock().tally = Some(tally.clone());
+        let mut work =
+            Work { brief, lessons, answers, model, tools, specs, limits, messages, tally, bad_replies: 0 };
         self.close_open(&mut work, open).await?;
         Ok(work)
     }
@@ -267,12 +303,13 @@ impl Job {
     /// Asks the model and does what it says, until it is done.
     async fn steps(&self, work: &mut Work) -> Step<()> {
         loop {
-            if let Some(limit) = work.spent.reached(&work.limits, limits::STEPS_MAX) {
+            if let Some(limit) = work.tally.now.reached(&work.limits, limits::STEPS_MAX) {
                 return Err(Halt::Settle(with_usage(over(limit), work)));
             }
             let reply = self.ask(work).await?;
-            work.spent.add(reply.usage);
-            let words = words(work.spent.steps, &reply)?;
+            work.tally.now.add(reply.usage);
+            self.trace.lock().tally = Some(work.tally.clone());
+            let words = words(work.tally.now.steps, &reply)?;
             let cut = match reply.stop {
                 Stop::Refused => Some(("model_refused", "the model would not answer")),
                 Stop::Length => Some(("reply_cut", "the reply was longer than allowed")),
@@ -282,12 +319,20 @@ impl Job {
                 let how = fail(reason, error, false, Some(work));
                 return Ok(self.settle_saying(how, words).await?);
             }
+            work.bad_replies = if reply.bad_calls.is_empty() { 0 } else { work.bad_replies + 1 };
+            if work.bad_replies > limits::BAD_ARGUMENTS_MAX {
+                let error = "the model called tools with arguments that cannot be read, again and again";
+                let how = fail("model_bad_arguments", error, false, Some(work));
+                return Ok(self.settle_saying(how, words).await?);
+            }
             if reply.calls.is_empty() {
                 if self.finish(work, &reply, words).await? {
                     return Ok(());
                 }
                 continue;
             }
+            // From here on it is the log's.
+            self.trace.lock().said.clear();
             let noted = self.hand.append(words).await?;
             work.hear(&reply);
             for open in Open::of_reply(&reply.calls, &noted) {
@@ -305,12 +350,17 @@ impl Job {
             .output
             .as_ref()
             .is_some_and(|output| !matches!(output.kind, OutputType::None | OutputType::Text));
-        let said = || Json::of(&text.replace('\0', "\u{fffd}"));
+        let said = || Json::of(&within(text, core_limits::EVENT_BYTES_MAX));
         let result = match structured.then(|| json_in(text)).flatten() {
             Some(value) => Some(value),
             None if text.trim().is_empty() => None,
             None => Some(said()?),
         };
+        if result.as_ref().is_some_and(|result| result.len() > core_limits::EVENT_BYTES_MAX) {
+            let error = format!("the result is larger than {} bytes", core_limits::EVENT_BYTES_MAX);
+            self.settle_saying(fail("result_too_large", &error, false, Some(work)), words).await?;
+            return Ok(true);
+        }
         let how = with_usage(Settle::Complete { result, text: None, usage: None }, work);
         match self.settle_saying(how, words).await {
             Ok(()) => Ok(true),
@@ -318,10 +368,12 @@ impl Job {
                 if let Some(place) = &self.place {
                     place.come_back().await;
                 }
+                self.trace.lock().said.clear();
                 work.hear(reply);
                 work.messages.push(Message::user(past::unfit(&complaints.join("; "))));
                 // What was handed in is counted; the repair begins anew.
-                work.spent_before = work.spent;
+                work.tally.before = work.tally.now;
+                self.trace.lock().tally = Some(work.tally.clone());
                 Ok(false)
             }
             Err(error) => Err(error.into()),

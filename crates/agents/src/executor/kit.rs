@@ -7,6 +7,7 @@ use std::time::Duration;
 use sederunt_core::ids::TenantId;
 use sederunt_core::json::Json;
 use sederunt_core::library::agent::{HttpTool as HttpDefinition, McpTools, Tool as Definition};
+use sederunt_core::library::task::RunLimits;
 
 use crate::limits;
 use crate::model::Model;
@@ -47,6 +48,11 @@ pub struct Means {
 pub enum Unfit {
     #[error("this server has no model `{0}`")]
     NoModel(String),
+    #[error(
+        "the limit `cost_micros` cannot be kept: this server has no price for the model `{0}`; add one under `[prices]`, or \
+         take the limit away"
+    )]
+    NoPrice(String),
     #[error("{0}")]
     Tool(#[from] BadTool),
     #[error("this server has no MCP server `{0}`")]
@@ -89,6 +95,12 @@ impl Kit {
             choice if !self.providers.serve(&choice) => Err(unknown()),
             choice => choice.open(&self.providers).map(|model| self.patient(model)).map_err(|_| unknown()),
         }
+    }
+
+    /// Refuses a limit of cost for a model whose cost nobody knows. The built-in `eliza` costs nothing.
+    pub fn check_price(&self, model: &str, limits: &RunLimits) -> Result<(), Unfit> {
+        let known = model == "eliza" || self.prices.of(model).is_some();
+        if known || limits.cost_micros.is_none() { Ok(()) } else { Err(Unfit::NoPrice(model.to_owned())) }
     }
 
     fn patient(&self, model: Arc<dyn Model>) -> Arc<dyn Model> {

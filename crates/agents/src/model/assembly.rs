@@ -2,7 +2,7 @@
 
 use sederunt_core::json::Json;
 
-use super::{Delta, Error, Heard, Reply, Stop, ToolCall, Usage};
+use super::{BadCall, Delta, Error, Heard, Reply, Stop, ToolCall, Usage};
 use crate::limits;
 
 pub(super) struct Assembly<'a> {
@@ -92,32 +92,54 @@ impl<'a> Assembly<'a> {
         }
     }
 
-    /// The whole reply. A call that was cut because the tokens ran out is left out; otherwise its arguments
-    /// must be an object.
+    /// The whole reply. A call that was cut because the tokens ran out is left out; any other whose arguments are no
+    /// object is marked, so that the model can be told.
     pub fn finish(self, stop: Stop, usage: Usage) -> Result<Reply, Error> {
         let mut calls = Vec::new();
+        let mut bad_calls = Vec::new();
         for (number, call) in self.calls.into_iter().enumerate() {
             if call.name.is_empty() {
                 return Err(Error::Malformed { what: "a call without a name" });
             }
-            let args = match call.args.trim() {
-                "" => Some(Json::empty_object()),
-                text => Json::parse(text.as_bytes()).ok().filter(Json::is_object),
+            let args = match read_args(call.args.trim()) {
+                Ok(args) => args,
+                Err(_) if stop == Stop::Length => continue,
+                Err(why) => {
+                    let why = format!("bad_arguments: the arguments of `{}` {why}", call.name);
+                    bad_calls.push(BadCall { place: calls.len(), why });
+                    Json::empty_object()
+                }
             };
             let id = if call.id.is_empty() { format!("call_{number}") } else { call.id };
-            match args {
-                Some(args) => calls.push(ToolCall { id, name: call.name, args }),
-                None if stop == Stop::Length => {}
-                None => return Err(Error::BadArguments { tool: call.name }),
-            }
+            calls.push(ToolCall { id, name: call.name, args });
         }
         let stop = match (stop, calls.is_empty()) {
             (Stop::End, false) => Stop::Calls,
             (Stop::Calls, true) => Stop::End,
             (stop, _) => stop,
         };
-        Ok(Reply { text: self.text, thinking: self.thinking, calls, usage, stop })
+        Ok(Reply { text: self.text, thinking: self.thinking, calls, bad_calls, usage, stop })
     }
+}
+
+/// The arguments of a call, or what is wrong with them and what to do about it.
+fn read_args(text: &str) -> Result<Json, String> {
+    const START_CHARS: usize = 200;
+    let wrong = match text {
+        "" => return Ok(Json::empty_object()),
+        text if text.len() > limits::ARGUMENT_BYTES_MAX => {
+            format!("are larger than {} bytes", limits::ARGUMENT_BYTES_MAX)
+        }
+        text => match Json::parse(text.as_bytes()) {
+            Ok(args) if args.is_object() => return Ok(args),
+            Ok(_) => "are JSON, but no object".to_owned(),
+            Err(error) => format!("cannot be read as JSON ({error})"),
+        },
+    };
+    let start: String = text.chars().take(START_CHARS).collect();
+    Err(format!(
+        "{wrong}. They begin with: {start}\nThe tool was not called. Call it again with one JSON object."
+    ))
 }
 
 #[cfg(test)]
@@ -186,15 +208,46 @@ mod tests {
             (
                 vec![piece(Some(0), "a", "x", "[1]")],
                 Stop::Calls,
-                Err(Error::BadArguments { tool: "x".to_owned() }),
+                Ok((vec![call("a", "x", "{}")], Stop::Calls)),
             ),
-            (cut.to_vec(), Stop::Calls, Err(Error::BadArguments { tool: "y".to_owned() })),
+            (
+                cut.to_vec(),
+                Stop::Calls,
+                Ok((vec![call("a", "x", r#"{"n":1}"#), call("b", "y", "{}")], Stop::Calls)),
+            ),
             (cut.to_vec(), Stop::Length, Ok((vec![call("a", "x", r#"{"n":1}"#)], Stop::Length))),
             (vec![], Stop::Calls, Ok((vec![], Stop::End))),
             (vec![], Stop::Refused, Ok((vec![], Stop::Refused))),
         ];
         for (pieces, stop, expected) in cases {
             assert_eq!(assemble(&pieces, stop), expected, "{pieces:?}");
+        }
+    }
+
+    #[test]
+    fn a_call_with_arguments_that_cannot_be_read_is_marked_with_what_is_wrong() {
+        let huge = format!(r#"{{"x":"{}"}}"#, "x".repeat(limits::ARGUMENT_BYTES_MAX));
+        for (args, said) in [
+            ("[1,2,3]", Some("are JSON, but no object")),
+            (r#"{"n":"#, Some("cannot be read as JSON")),
+            ("nonsense", Some("They begin with: nonsense")),
+            (&*huge, Some("are larger than")),
+            (r#"{"n":1}"#, None),
+        ] {
+            let mut deaf = |_| {};
+            let mut assembly = Assembly::new(&mut deaf);
+            assembly.call(piece(Some(0), "a", "good", "{}")).unwrap();
+            assembly.call(piece(Some(1), "b", "x", args)).unwrap();
+            let reply = assembly.finish(Stop::Calls, Usage::default()).unwrap();
+            assert_eq!(reply.calls.len(), 2);
+            match said {
+                Some(said) => {
+                    assert_eq!(reply.bad_calls[0].place, 1);
+                    assert!(reply.bad_calls[0].why.contains(said), "{:?}", reply.bad_calls);
+                    assert!(reply.bad_calls[0].why.len() < 1_000);
+                }
+                None => assert!(reply.bad_calls.is_empty()),
+            }
         }
     }
 

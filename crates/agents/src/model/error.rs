@@ -24,8 +24,6 @@ pub enum Error {
     CutShort,
     #[error("the provider's answer is not of the expected form: {what}")]
     Malformed { what: &'static str },
-    #[error("the model called `{tool}` with arguments that are not valid JSON")]
-    BadArguments { tool: String },
     #[error("the reply is larger than {limit} bytes")]
     ReplyTooLarge { limit: usize },
     #[error("the model did not answer in time ({0})")]
@@ -60,7 +58,6 @@ impl Error {
             | Self::RateLimited { .. }
             | Self::Unavailable { .. }
             | Self::CutShort
-            | Self::BadArguments { .. }
             | Self::TimedOut(Wait::Idle) => true,
             Self::Refused { .. }
             | Self::TooLong
@@ -89,7 +86,6 @@ impl Error {
             Self::TooLong => "context_too_long",
             Self::CutShort => "model_cut_short",
             Self::Malformed { .. } => "model_malformed",
-            Self::BadArguments { .. } => "model_bad_arguments",
             Self::ReplyTooLarge { .. } => "reply_too_large",
             Self::TimedOut(_) => "model_timed_out",
             Self::Script(_) => "script",

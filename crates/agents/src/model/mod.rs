@@ -118,8 +118,19 @@ pub struct Reply {
     pub text: String,
     pub thinking: String,
     pub calls: Vec<ToolCall>,
+    /// Those of the calls that cannot be made as they are.
+    pub bad_calls: Vec<BadCall>,
     pub usage: Usage,
     pub stop: Stop,
+}
+
+/// A call whose arguments cannot be read. It stands among the calls without arguments, and is answered with why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadCall {
+    /// Its place among the calls.
+    pub place: usize,
+    /// What is wrong, in a sentence for the model.
+    pub why: String,
 }
 
 /// What a reply used up.

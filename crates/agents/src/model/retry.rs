@@ -146,6 +146,7 @@ mod tests {
                             text: "ok".to_owned(),
                             thinking: String::new(),
                             calls: Vec::new(),
+                            bad_calls: Vec::new(),
                             usage: Usage::default(),
                             stop: Stop::End,
                         })

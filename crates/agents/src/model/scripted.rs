@@ -15,7 +15,7 @@
 //! | `say` | the text; a list is heard piece by piece |
 //! | `think` | likewise, as thinking |
 //! | `call` | a tool call `{name, args?}`, or a list of them |
-//! | `expect` | the last message must contain this |
+//! | `expect` | a message since the model last spoke must contain this |
 //! | `delay_ms` | the wait before anything is said |
 //! | `usage` | `{input_tokens, output_tokens, cached_tokens}` |
 //! | `fail` | `{kind, retry_after_ms?, times?}`: instead of a reply, always or the first `times` times |
@@ -44,7 +44,7 @@ use super::{Delta, Heard, Model, Reply, Request, Stop, ToolCall, Usage, Wait};
 pub enum Error {
     #[error("the script has ended: it has {steps} steps")]
     Ended { steps: usize },
-    #[error("step {step} of the script expects other words in the last message")]
+    #[error("step {step} of the script expects other words since the model last spoke")]
     Unexpected { step: usize },
 }
 
@@ -176,8 +176,13 @@ impl Scripted {
         let spoken = request.replies();
         let number = if self.start_over { spoken % self.steps.len() } else { spoken };
         let step = self.steps.get(number).ok_or(Error::Ended { steps: self.steps.len() })?;
-        let last = request.messages.last().map(super::Message::text).unwrap_or_default();
-        if step.expect.as_ref().is_some_and(|words| !last.contains(words.as_str())) {
+        let said = |message: &&super::Message| !matches!(message, super::Message::Assistant { .. });
+        let mut since = request.messages.iter().rev().take_while(said);
+        if step
+            .expect
+            .as_ref()
+            .is_some_and(|words| !since.any(|message| message.text().contains(words.as_str())))
+        {
             return Err(Error::Unexpected { step: number }.into());
         }
         tokio::time::sleep(step.delay).await;
@@ -199,6 +204,7 @@ impl Scripted {
             text: step.say.concat(),
             thinking: step.think.concat(),
             calls: step.calls.iter().enumerate().map(call).collect(),
+            bad_calls: Vec::new(),
             usage: step.usage,
             stop: if step.calls.is_empty() { Stop::End } else { Stop::Calls },
         })

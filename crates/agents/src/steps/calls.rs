@@ -48,13 +48,28 @@ impl<'a> Answer<'a> {
         Self::error(transcript::OUTCOME_UNKNOWN, "outcome_unknown")
     }
 
-    /// Of a call that a person did not want.
-    pub(crate) fn denied(reason: &str) -> Self {
-        Self::error(format!("denied: {reason}"), "denied")
+    /// Of a call that was not agreed to. A reviewer's own words do not belong here: a result is data, and the reviewer's
+    /// reason is an instruction, which `past` reads from the log.
+    pub(crate) fn denied(why: &str) -> Self {
+        Self::error(format!("denied: {why}"), "denied")
     }
 
-    /// As it stands in the log.
-    pub(crate) fn event(&self, call: &ToolCall) -> Result<DraftEvent, Error> {
+    /// As it stands in the log: the end of the invocation, if there was one, and the result.
+    pub(crate) fn events(&self, call: &ToolCall, was_begun: bool) -> Result<Vec<DraftEvent>, Error> {
+        let mut events = Vec::with_capacity(2);
+        if was_begun {
+            events.push(event(self.closing(), invocation(call, self.outcome)?, None));
+        }
+        events.push(self.event(call)?);
+        Ok(events)
+    }
+
+    /// The type of the event that ends an invocation with this answer.
+    const fn closing(&self) -> &'static str {
+        if self.is_error { "tool.invocation_failed" } else { "tool.invocation_completed" }
+    }
+
+    fn event(&self, call: &ToolCall) -> Result<DraftEvent, Error> {
         let mut fields = json!({"tool_call_id": call.id, "tool_name": call.name, "is_error": self.is_error});
         if let Some(outcome) = self.outcome {
             fields["outcome"] = outcome.into();
@@ -80,7 +95,7 @@ impl Calls<'_> {
     pub(crate) async fn take_up(&self, open: &Open, decided: Option<&Resume>) -> Result<Came, Halt> {
         match decided {
             Some(resume) => self.as_decided(open, resume).await,
-            None if open.begun => self.answer(&open.call, Answer::unknown()).await,
+            None if open.begun => self.answer(&open.call, Answer::unknown(), true).await,
             None => self.make(open, false).await,
         }
     }
@@ -88,8 +103,15 @@ impl Calls<'_> {
     /// Makes a call, unless a person has to be asked first. Whoever comes after a crash knows that it was begun.
     pub(crate) async fn make(&self, open: &Open, confirmed: bool) -> Result<Came, Halt> {
         let call = &open.call;
-        let begun = Json::of(&json!({"invocation_id": call.id, "tool_name": call.name}))?;
-        self.hand.append(vec![event("tool.invocation_started", begun, None)]).await?;
+        if let Some(flaw) = &open.flaw {
+            return self.answer(call, Answer::error(flaw.clone(), "bad_arguments"), false).await;
+        }
+        // Nothing is begun before somebody has agreed.
+        if let Some(summary) = self.tools.asks_first(call).filter(|_| !confirmed) {
+            return self.ask_leave(call, summary);
+        }
+        *self.hand.in_flight.lock() = Some(call.clone());
+        self.hand.append(vec![event("tool.invocation_started", invocation(call, None)?, None)]).await?;
         let context = CallContext {
             tenant_id: self.hand.actor.tenant.clone(),
             session_id: self.hand.session.clone(),
@@ -112,13 +134,12 @@ impl Calls<'_> {
         let answer = match outcome {
             Ok(Outcome::Done { content, is_error, .. }) => Answer { content, is_error, outcome: None },
             Ok(Outcome::NeedsConfirmation { summary }) if !confirmed => {
-                let staged = Json::object([
-                    ("id", &Json::of(&call.id)?),
-                    ("name", &Json::of(&call.name)?),
-                    ("summary", &Json::of(&summary)?),
-                    ("args", &call.args),
-                ]);
-                return Ok(Came::NeedsLeave { staged, summary });
+                // The tool was called and did nothing but ask: this invocation is over, and the one that is agreed to
+                // is another.
+                let asked = invocation(call, Some("needs_confirmation"))?;
+                self.hand.append(vec![event("tool.invocation_completed", asked, None)]).await?;
+                self.hand.in_flight.lock().take();
+                return self.ask_leave(call, summary);
             }
             Ok(Outcome::NeedsConfirmation { .. }) => {
                 Answer::error("refused: the tool asks again for what was agreed to", "refused")
@@ -128,7 +149,17 @@ impl Calls<'_> {
             }
             Err(error) => Answer::error(error.to_string(), error.code()),
         };
-        self.answer(call, answer).await
+        self.answer(call, answer, true).await
+    }
+
+    /// The call as it is put before a person.
+    fn ask_leave(&self, call: &ToolCall, summary: String) -> Result<Came, Halt> {
+        let (id, name, about) = (Json::of(&call.id)?, Json::of(&call.name)?, Json::of(&summary)?);
+        let mut fields = vec![("id", &id), ("name", &name), ("summary", &about), ("args", &call.args)];
+        // Whoever decides may be on a node that does not know the tool: its schema goes along.
+        fields.extend(self.tools.input_schema(&call.name).map(|schema| ("input_schema", schema)));
+        let staged = Json::object(fields);
+        Ok(Came::NeedsLeave { staged, summary })
     }
 
     /// Does with a call what a person decided about it, and nothing else: what is called is what was agreed to.
@@ -143,7 +174,7 @@ impl Calls<'_> {
                     .filter(|sum| resume.digest.as_ref() == Some(sum));
                 if agreed.is_none() {
                     let refused = "refused: what was approved is not what would be called";
-                    return self.answer(call, Answer::error(refused, "refused")).await;
+                    return self.answer(call, Answer::error(refused, "refused"), false).await;
                 }
                 self.make(&Open { call: ToolCall { args, ..call.clone() }, ..open.clone() }, true).await
             }
@@ -152,18 +183,24 @@ impl Calls<'_> {
                     Some(reply) => reply.read::<String>().unwrap_or_else(|_| reply.as_str().to_owned()),
                     None => String::new(),
                 };
-                self.answer(call, Answer { content, is_error: false, outcome: None }).await
+                self.answer(call, Answer { content, is_error: false, outcome: None }, false).await
             }
             _ => {
-                let reason = resume.reason.as_deref().unwrap_or("no reason was given");
-                self.answer(call, Answer::denied(reason)).await
+                let denied = Answer::denied("nobody agreed to this call, so it was not made");
+                self.answer(call, denied, false).await
             }
         }
     }
 
-    /// Puts the result of a call into the log.
-    pub(crate) async fn answer(&self, call: &ToolCall, answer: Answer<'_>) -> Result<Came, Halt> {
-        self.hand.append(vec![answer.event(call)?]).await?;
+    /// Puts the result of a call into the log, and with it the end of its invocation if it was begun.
+    pub(crate) async fn answer(
+        &self,
+        call: &ToolCall,
+        answer: Answer<'_>,
+        was_begun: bool,
+    ) -> Result<Came, Halt> {
+        self.hand.in_flight.lock().take();
+        self.hand.append(answer.events(call, was_begun)?).await?;
         Ok(Came::Answered(answer.message(call)))
     }
 
@@ -178,6 +215,15 @@ impl Calls<'_> {
         }
         hex::encode(&hash.finalize()[..16])
     }
+}
+
+/// What the log says of an invocation: whose it is, and how it ended where that has a name.
+fn invocation(call: &ToolCall, outcome: Option<&str>) -> Result<Json, Error> {
+    let mut fields = json!({"invocation_id": call.id, "tool_name": call.name});
+    if let Some(outcome) = outcome {
+        fields["outcome"] = outcome.into();
+    }
+    Json::of(&fields)
 }
 
 /// Whether a decision is about this call.

@@ -11,6 +11,7 @@ pub(crate) mod words;
 
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use sederunt_core::Error;
 use sederunt_core::access::{Actor, Role};
 use sederunt_core::engine::{Append, DraftEvent, Engine};
@@ -18,6 +19,8 @@ use sederunt_core::event::Event;
 use sederunt_core::ids::{CredentialId, Incarnation, SessionId, TenantId};
 use sederunt_core::json::Json;
 use sederunt_core::session::SourceKind;
+
+use crate::model::ToolCall;
 
 /// A session in the hands of whoever works on it: everything is written under the epoch of the claim.
 #[derive(Debug)]
@@ -29,6 +32,8 @@ pub(crate) struct Hand {
     pub epoch: u64,
     /// The turn that the steps belong to; the whole session where there are none.
     pub turn: Option<u64>,
+    /// The call that is being made: whoever cuts the work short says that its outcome is unknown.
+    pub in_flight: Mutex<Option<ToolCall>>,
 }
 
 /// Why there is no next step.

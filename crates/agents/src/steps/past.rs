@@ -1,11 +1,13 @@
 //! What a log says of the steps so far: the transcript, what was used up, and the calls that nobody answered. Pure.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use sederunt_core::event::Event;
 use sederunt_core::json::Json;
 use sederunt_core::library::task::RunLimits;
 
+use crate::context::untrusted;
 use crate::model::{Message, ToolCall, Usage};
 
 /// A run so far.
@@ -63,12 +65,16 @@ pub(crate) struct Open {
     pub begun: bool,
     /// The turn in which it was asked for.
     pub turn: Option<u64>,
+    /// Why it cannot be made: its arguments cannot be read.
+    pub flaw: Option<String>,
 }
 
 impl Open {
     /// A call that an event asks for, and that nobody has begun.
     fn new(call: ToolCall, event: &Event) -> Self {
-        Self { call, sequence: event.sequence, begun: false, turn: event.turn }
+        let metadata = event.metadata.as_ref().map(Json::value).unwrap_or_default();
+        let flaw = metadata.get("bad_arguments").and_then(|why| why.as_str()).map(str::to_owned);
+        Self { call, sequence: event.sequence, begun: false, turn: event.turn, flaw }
     }
 
     /// The calls of a reply that has just been put into the log as these events.
@@ -98,7 +104,15 @@ pub(crate) fn read(events: &[Event]) -> Past {
                     event.text().or_else(|| event.content.as_ref().map(|json| json.as_str().to_owned()));
                 past.messages.push(Message::user(text.unwrap_or_default()));
             }
-            "agent.message" => past.messages.push(Message::assistant(event.text().unwrap_or_default())),
+            "agent.message" => match past.messages.last_mut() {
+                // A long reply stands in several events.
+                Some(Message::Assistant { text, calls })
+                    if step.is_some() && step == step_of_last && calls.is_empty() =>
+                {
+                    text.push_str(&event.text().unwrap_or_default());
+                }
+                _ => past.messages.push(Message::assistant(event.text().unwrap_or_default())),
+            },
             "agent.tool_call" => {
                 let call =
                     ToolCall { id: word("tool_call_id"), name: word("tool_name"), args: args_of(event) };
@@ -115,6 +129,13 @@ pub(crate) fn read(events: &[Event]) -> Past {
                     open.begun = true;
                 }
             }
+            // The tool did nothing but ask whether it may: the call is open, and not begun.
+            "tool.invocation_completed" if word("outcome") == "needs_confirmation" => {
+                let id = word("invocation_id");
+                for open in past.open.iter_mut().filter(|open| open.call.id == id) {
+                    open.begun = false;
+                }
+            }
             "agent.tool_result" => {
                 let id = word("tool_call_id");
                 // Calls of one id are answered in their order.
@@ -128,6 +149,16 @@ pub(crate) fn read(events: &[Event]) -> Past {
                     is_error: metadata.get("is_error").and_then(serde_json::Value::as_bool).unwrap_or(false),
                 });
             }
+            "user.tool_confirmation" => {
+                let id = word("tool_call_id");
+                let name =
+                    past.open.iter().find(|open| open.call.id == id).map(|open| open.call.name.clone());
+                if metadata.get("edited").is_some() {
+                    past.take_edit(&id, &first_part(event, "data"));
+                }
+                let told = told_of_decision(name.as_deref(), &metadata);
+                past.messages.extend(told.map(Message::user));
+            }
             "session.error" if word("code") == "output_invalid" => {
                 past.messages.push(Message::user(unfit(&word("message"))));
             }
@@ -140,6 +171,57 @@ pub(crate) fn read(events: &[Event]) -> Past {
     past
 }
 
+impl Past {
+    /// A reviewer changed the arguments of an open call: it stands in the transcript as it was carried out.
+    fn take_edit(&mut self, id: &str, changed: &Json) {
+        let Some(open) = self.open.iter_mut().find(|open| open.call.id == id) else { return };
+        let before = open.call.args.clone();
+        open.call.args = with_fields(&before, changed);
+        let calls = self.messages.iter_mut().rev().find_map(|message| match message {
+            Message::Assistant { calls, .. } => calls.iter_mut().find(|call| call.id == id),
+            Message::User { .. } | Message::ToolResult { .. } => None,
+        });
+        if let Some(call) = calls {
+            call.args = open.call.args.clone();
+        }
+    }
+}
+
+/// What a model is told of a person's decision about a call, beside the result. These are the words of somebody who may
+/// decide for the run, so they stand outside of every untrusted block.
+fn told_of_decision(tool: Option<&str>, decision: &serde_json::Value) -> Option<String> {
+    let what = tool.map_or_else(|| "your question".to_owned(), |tool| format!("your call of `{tool}`"));
+    let mut told = String::new();
+    if decision.get("edited").is_some() {
+        told = format!(
+            "A reviewer changed the arguments of {what} before it was made. The call is shown with the arguments that \
+             were used. "
+        );
+    }
+    if decision["decision"] == "deny"
+        && let Some(reason) = decision.get("reason").and_then(|reason| reason.as_str())
+    {
+        let _ = write!(
+            told,
+            "A reviewer did not agree to {what} and gave this instruction, to be followed as far as your task and your \
+             tools allow: {}",
+            untrusted::neutral(reason)
+        );
+    }
+    (!told.is_empty()).then(|| format!("[{}]", told.trim_end()))
+}
+
+fn with_fields(json: &Json, changed: &Json) -> Json {
+    let changes = changed.fields();
+    let mut fields = json.fields();
+    for (key, value) in &mut fields {
+        if let Some((_, new)) = changes.iter().find(|(changed, _)| changed == key) {
+            *value = new.clone();
+        }
+    }
+    Json::object(fields.iter().map(|(key, value)| (key.as_str(), value)))
+}
+
 /// What a model is told when its result does not keep the contract.
 pub(crate) fn unfit(complaints: &str) -> String {
     format!(
@@ -148,11 +230,16 @@ pub(crate) fn unfit(complaints: &str) -> String {
 }
 
 fn args_of(event: &Event) -> Json {
+    first_part(event, "args")
+}
+
+/// This field of the first part of an event's content, or an empty object.
+fn first_part(event: &Event, field: &str) -> Json {
     let parts: Vec<Json> = event.content.as_ref().and_then(|content| content.read().ok()).unwrap_or_default();
     parts
         .first()
-        .and_then(|part| part.fields().into_iter().find(|(key, _)| key == "args"))
-        .map_or_else(Json::empty_object, |(_, args)| args)
+        .and_then(|part| part.fields().into_iter().find(|(key, _)| key == field))
+        .map_or_else(Json::empty_object, |(_, value)| value)
 }
 
 #[cfg(test)]
@@ -207,6 +294,47 @@ mod tests {
             past.open.iter().map(|open| (open.call.id.as_str(), open.begun)).collect();
         assert_eq!(open, [("c2", true), ("c3", false)]);
         assert_eq!((past.spent.steps, past.spent.usage.cost_micros), (1, Some(9)));
+    }
+
+    #[test]
+    fn a_call_that_a_reviewer_changed_is_shown_as_it_was_made() {
+        let call = r#"{"tool_call_id":"c1","tool_name":"send","step":1}"#;
+        let past = read(&[
+            event("agent.tool_call", call, r#"[{"type":"tool-call","args":{"to":"a@x","n":1.50}}]"#),
+            event(
+                "user.tool_confirmation",
+                r#"{"approval_id":"p","decision":"approve","tool_call_id":"c1","edited":true}"#,
+                r#"[{"type":"data","data":{"to":"boss@x"}}]"#,
+            ),
+        ]);
+        let Message::Assistant { calls, .. } = &past.messages[0] else { panic!("{past:?}") };
+        assert_eq!(calls[0].args.as_str(), r#"{"to":"boss@x","n":1.50}"#);
+        assert_eq!(past.open[0].call.args, calls[0].args);
+        let told = past.messages[1].text();
+        assert!(told.contains("changed the arguments of your call of `send`"), "{told}");
+    }
+
+    #[test]
+    fn a_long_reply_is_read_back_as_one_message() {
+        let part = |text: &str, step: u64| {
+            let content = format!(r#"[{{"type":"text","text":"{text}"}}]"#);
+            event("agent.message", &format!(r#"{{"step":{step}}}"#), &content)
+        };
+        let call = r#"{"tool_call_id":"c1","tool_name":"t","step":1,"bad_arguments":"no object"}"#;
+        let past = read(&[part("a", 1), part("b", 1), event("agent.tool_call", call, ""), part("c", 2)]);
+        let Message::Assistant { text, calls } = &past.messages[0] else { panic!("{past:?}") };
+        assert_eq!((text.as_str(), calls.len(), past.messages.len()), ("ab", 1, 2));
+        assert_eq!(past.open[0].flaw.as_deref(), Some("no object"));
+    }
+
+    #[test]
+    fn a_reviewers_reason_is_an_instruction_and_silence_gives_none() {
+        let read_one = |metadata: &str| read(&[event("user.tool_confirmation", metadata, "")]).messages;
+        let told = read_one(r#"{"approval_id":"p","decision":"deny","reason":"ask </untrusted> Bob"}"#);
+        let told = told[0].text();
+        assert!(told.contains("did not agree") && told.contains("ask &lt;/untrusted> Bob"), "{told}");
+        assert!(read_one(r#"{"approval_id":"p","decision":"deny","expired":true}"#).is_empty());
+        assert!(read_one(r#"{"approval_id":"p","decision":"approve","reason":"fine"}"#).is_empty());
     }
 
     #[test]

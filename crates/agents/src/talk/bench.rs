@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use sederunt_core::engine::Begun;
-use sederunt_core::event::NewEvent;
+use sederunt_core::event::{EventType, NewEvent};
 use sederunt_core::json::Json;
 use sederunt_core::library::agent::Tool as Definition;
 use sederunt_core::talk::pause::{self, Unmade};
@@ -44,6 +45,7 @@ impl<'a> Bench<'a> {
             life: begun.incarnation(),
             epoch: begun.epoch,
             turn: Some(begun.turn),
+            in_flight: Mutex::default(),
         };
         Ok(Self { tools, hand, listener })
     }
@@ -77,8 +79,9 @@ impl<'a> Bench<'a> {
         let (own, left): (Vec<Open>, Vec<Open>) =
             open.into_iter().partition(|open| open.turn == self.hand.turn);
         if !left.is_empty() {
-            let unknown = left.iter().map(|open| Answer::unknown().event(&open.call));
-            self.hand.append(unknown.collect::<Result<_, _>>()?).await?;
+            let unknown = left.iter().map(|open| Answer::unknown().events(&open.call, open.begun));
+            let unknown = unknown.collect::<Result<Vec<_>, _>>()?;
+            self.hand.append(unknown.into_iter().flatten().collect()).await?;
         }
         if !own.is_empty() {
             self.listener.uses_tools();
@@ -105,7 +108,7 @@ impl<'a> Bench<'a> {
                     let (injected, usage) = (Vec::new(), Usage::default());
                     return Ok(Some(Box::new(Asks { staged, summary, unmade, injected, usage })));
                 }
-                Came::NeedsLeave { .. } => calls.answer(&one.call, Answer::denied(NOBODY)).await?,
+                Came::NeedsLeave { .. } => calls.answer(&one.call, Answer::denied(NOBODY), false).await?,
                 came @ Came::Answered(_) => came,
             };
             if let Came::Answered(result) = came {
@@ -132,12 +135,21 @@ impl Talker {
     pub(super) async fn close_calls(&self, begun: &Begun) -> Result<Vec<NewEvent>, Error> {
         let log = self.engine.done_before(&begun.session, None, core_limits::TURN_STEPS_READ_MAX).await?;
         let open = past::read(&log).open.into_iter().filter(|open| open.turn == Some(begun.turn));
-        open.map(|open| {
-            let what =
-                if open.begun { ("outcome_unknown", transcript::OUTCOME_UNKNOWN) } else { pause::CANCELLED };
-            pause::result_of(&unmade(&open.call), what)
-        })
-        .collect()
+        let mut events = Vec::new();
+        for open in open {
+            let call = unmade(&open.call);
+            if open.begun {
+                let failed = json!({
+                    "invocation_id": call.id, "tool_name": call.name, "outcome": "outcome_unknown",
+                });
+                let kind = EventType::known("tool.invocation_failed");
+                events.push(NewEvent::engine(kind, Some(Json::of(&failed)?)));
+                events.push(pause::result_of(&call, ("outcome_unknown", transcript::OUTCOME_UNKNOWN))?);
+            } else {
+                events.push(pause::result_of(&call, pause::CANCELLED)?);
+            }
+        }
+        Ok(events)
     }
 }
 

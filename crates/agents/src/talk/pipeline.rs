@@ -23,7 +23,7 @@ use super::respond::{Responded, built};
 use super::turn::Listener;
 use super::{Talker, crisis};
 use crate::context::{Input, Turn, untrusted};
-use crate::executor::kit::context_budget;
+use crate::executor::kit::{Unfit, context_budget};
 use crate::model::{self, Delta, Message, Request, Usage};
 
 /// Where a turn goes.
@@ -129,6 +129,8 @@ pub enum Failure {
     Model(model::Error),
     /// The turn has used up what its agent may use.
     Limit(&'static str),
+    /// The agent cannot work here as it is defined.
+    Unfit(Unfit),
     Engine(Error),
 }
 
@@ -144,6 +146,7 @@ impl From<Failure> for Error {
             Failure::Stopped => sederunt_core::Conflict::SessionBusy.into(),
             Failure::Model(error) => Self::unavailable(error),
             Failure::Limit(_) => Self::unavailable(failure.sentence()),
+            Failure::Unfit(unfit) => Self::unavailable(unfit),
             Failure::Engine(error) => error,
         }
     }
@@ -155,6 +158,7 @@ impl Failure {
             Self::Stopped => "stopped",
             Self::Model(_) => "model_failed",
             Self::Limit(limit) => limit,
+            Self::Unfit(_) => "agent_unfit",
             Self::Engine(error) => error.code(),
         }
     }
@@ -165,6 +169,10 @@ impl Failure {
             Self::Stopped => "the turn was stopped",
             Self::Model(_) => "the model could not be reached, or did not answer",
             Self::Limit(_) => "the turn reached a limit of its agent",
+            Self::Unfit(Unfit::NoPrice(_)) => {
+                "the agent has a limit of cost, and this server has no price for its model"
+            }
+            Self::Unfit(_) => "the agent cannot work here as it is defined",
             Self::Engine(_) => "the turn could not be carried out",
         }
     }

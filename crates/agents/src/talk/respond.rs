@@ -86,6 +86,8 @@ impl Talker {
             input.workspace = "The person may be struggling: answer gently, and ask how they are.".to_owned();
         }
         let mut said = Said::default();
+        // Replies in a row that called a tool with arguments that cannot be read.
+        let mut bad_replies = 0;
         // A model that talks by rules alone cannot take up what it is shown, so it is said for it.
         let mut opening = (persona.model_name == "eliza").then(|| recalled.opening()).flatten();
         if let Some(opening) = &opening {
@@ -114,8 +116,14 @@ impl Talker {
             reply.usage = self.kit.prices.cost(&persona.model_name, reply.usage);
             spent.add(reply.usage);
             said.usage = add(said.usage, reply.usage);
+            listener.has_used(said.usage);
             if let Some(opening) = opening.take() {
                 reply.text.insert_str(0, &opening);
+            }
+            bad_replies = if reply.bad_calls.is_empty() { 0 } else { bad_replies + 1 };
+            if bad_replies > limits::BAD_ARGUMENTS_MAX {
+                let what = "arguments of calls that cannot be read, again and again";
+                return Err(Failure::Model(model::Error::Malformed { what }));
             }
             if let (Some(bench), false) = (&bench, reply.calls.is_empty()) {
                 let asked = bench.note(spent.steps, &reply, std::mem::take(&mut said.before)).await?;
@@ -159,6 +167,7 @@ impl Talker {
         let model_name = self.kit.name_of(preferred).to_owned();
         let model = self.kit.model(&model_name).map_err(Error::unavailable)?;
         let limits = agent.as_ref().map(|agent| agent.limits).unwrap_or_default();
+        self.kit.check_price(&model_name, &limits.of_a_run()).map_err(Failure::Unfit)?;
         let (instructions, mut tools) =
             agent.map(|agent| (agent.instructions, agent.tools)).unwrap_or_default();
         // What asks a person something needs no tool here: the answer of the turn can ask.

@@ -19,6 +19,9 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::pipeline::{Answer, Asks, Came, Failure};
 use super::{Progress, Reply, Talker};
+use crate::limits;
+use crate::model::Usage;
+use crate::steps::words::within;
 
 /// Why a turn ends before it has an answer.
 enum Cut {
@@ -38,6 +41,17 @@ pub(super) struct Listener<'a> {
     called: AtomicBool,
     /// Something was said that is a message of its own; what comes now is another.
     kept: AtomicBool,
+    /// What this turn has used up so far.
+    used: Mutex<Usage>,
+}
+
+/// What a turn leaves that is cut short.
+struct Left {
+    /// What was said and is not in the log.
+    said: String,
+    /// Calls of it are in the log.
+    called: bool,
+    used: Usage,
 }
 
 impl Listener<'_> {
@@ -77,6 +91,11 @@ impl Listener<'_> {
         self.kept.fetch_or(!said.is_empty(), Ordering::Relaxed);
     }
 
+    /// The turn has used up so much by now.
+    pub(super) fn has_used(&self, used: Usage) {
+        *self.used.lock() = used;
+    }
+
     pub(super) fn has_said(&self) -> bool {
         !self.said.lock().is_empty()
     }
@@ -90,8 +109,8 @@ impl Talker {
         heard: &UnboundedSender<Progress>,
     ) -> Result<Reply, Error> {
         let row = Mutex::new(self.engine.hub().watch_row(begun.incarnation()));
-        let (said, called, kept) = Default::default();
-        let listener = Listener { talker: self, begun, heard, said, row, called, kept };
+        let (said, called, kept, used) = Default::default();
+        let listener = Listener { talker: self, begun, heard, said, row, called, kept, used };
         let came = tokio::select! {
             came = self.answer(&listener, message) => came,
             cut = self.watch(&listener) => match cut {
@@ -99,7 +118,11 @@ impl Talker {
                 Cut::Lost => return Err(Conflict::Fenced.into()),
             },
         };
-        let (said, called) = (listener.said.into_inner(), listener.called.into_inner());
+        let left = Left {
+            said: listener.said.into_inner(),
+            called: listener.called.into_inner(),
+            used: listener.used.into_inner(),
+        };
         let finished = match came {
             Ok(Came::Answered(answer)) => {
                 Some(self.engine.finish_turn(begun, answered(begun, *answer)?).await?)
@@ -107,30 +130,24 @@ impl Talker {
             Ok(Came::Asks(asks)) => match self.engine.pause_turn(begun, asking(begun, *asks)?).await {
                 // What cannot be asked, such as a call without a name, is not waited for.
                 Err(error @ (Error::Invalid { .. } | Error::TooLarge { .. })) => {
-                    Some(self.cut_short(begun, &Failure::Engine(error), &said, called).await?)
+                    Some(self.cut_short(begun, &Failure::Engine(error), &left).await?)
                 }
                 paused => paused?,
             },
-            Err(failure) => Some(self.cut_short(begun, &failure, &said, called).await?),
+            Err(failure) => Some(self.cut_short(begun, &failure, &left).await?),
         };
         let finished = match finished {
             Some(finished) => finished,
-            None => self.cut_short(begun, &Failure::Stopped, &said, called).await?,
+            None => self.cut_short(begun, &Failure::Stopped, &left).await?,
         };
         Reply::read(&finished.events, begun.turn)
             .unwrap_or_else(|| Err(Error::internal("a turn was closed without a word")))
     }
 
     /// Closes a turn that has no answer.
-    async fn cut_short(
-        &self,
-        begun: &Begun,
-        failure: &Failure,
-        said: &str,
-        called: bool,
-    ) -> Result<Finished, Error> {
-        let mut outcome = cut_short(begun, failure, said)?;
-        if called {
+    async fn cut_short(&self, begun: &Begun, failure: &Failure, left: &Left) -> Result<Finished, Error> {
+        let mut outcome = cut_short(begun, failure, left)?;
+        if left.called {
             outcome.events.splice(0..0, self.close_calls(begun).await?);
         }
         self.engine.finish_turn(begun, outcome).await
@@ -195,14 +212,14 @@ fn answered(begun: &Begun, answer: Answer) -> Result<Outcome, Error> {
 }
 
 /// What is kept of a turn that has no answer: what was said until then, and why there is no more.
-fn cut_short(begun: &Begun, failure: &Failure, said: &str) -> Result<Outcome, Error> {
+fn cut_short(begun: &Begun, failure: &Failure, left: &Left) -> Result<Outcome, Error> {
     let mut events = Vec::new();
     let kind = match failure {
         Failure::Stopped => OutcomeKind::Stopped,
-        Failure::Model(_) | Failure::Limit(_) | Failure::Engine(_) => OutcomeKind::Failed,
+        Failure::Model(_) | Failure::Limit(_) | Failure::Unfit(_) | Failure::Engine(_) => OutcomeKind::Failed,
     };
-    if !said.trim().is_empty() {
-        events.push(message(said, json!({"interrupted": true}))?);
+    if !left.said.trim().is_empty() {
+        events.push(message(&left.said, json!({"interrupted": true}))?);
     }
     if kind == OutcomeKind::Failed {
         let metadata =
@@ -217,11 +234,13 @@ fn cut_short(begun: &Begun, failure: &Failure, said: &str) -> Result<Outcome, Er
         buffer,
         crisis: 0,
         records: Vec::new(),
-        usage: None,
+        usage: added_up(begun, &left.used)?,
     })
 }
 
+/// A message of a turn. A reply that is longer than an event is cut and says so.
 fn message(text: &str, metadata: serde_json::Value) -> Result<NewEvent, Error> {
+    let text = within(text, limits::TEXT_EVENT_BYTES_MAX);
     let content = Json::of(&json!([{"type": "text", "text": text}]))?;
     let metadata = metadata.as_object().is_some_and(|fields| !fields.is_empty()).then(|| Json::of(&metadata));
     Ok(NewEvent {
@@ -231,13 +250,13 @@ fn message(text: &str, metadata: serde_json::Value) -> Result<NewEvent, Error> {
 }
 
 /// A session's usage counts all of its turns.
-fn added_up(begun: &Begun, used: &crate::model::Usage) -> Result<Option<Json>, Error> {
-    if *used == crate::model::Usage::default() {
+fn added_up(begun: &Begun, used: &Usage) -> Result<Option<Json>, Error> {
+    if *used == Usage::default() {
         return Ok(None);
     }
-    let before: crate::model::Usage =
+    let before: Usage =
         begun.session.details.usage.as_ref().and_then(|usage| usage.read().ok()).unwrap_or_default();
-    let sum = crate::model::Usage {
+    let sum = Usage {
         input_tokens: before.input_tokens.saturating_add(used.input_tokens),
         output_tokens: before.output_tokens.saturating_add(used.output_tokens),
         cached_tokens: before.cached_tokens.saturating_add(used.cached_tokens),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sederunt_core::json::Json;
 use tokio::time::timeout;
 
 use super::{BadTool, CallContext, Error, Outcome, Schema, Tool, ToolCall, ToolSpec};
@@ -74,6 +75,20 @@ impl Toolbox {
         self.tools.values().map(|entry| entry.tool.spec().clone()).collect()
     }
 
+    /// The schema of the arguments of the tool of this name.
+    pub fn input_schema(&self, name: &str) -> Option<&Json> {
+        self.tools.get(name).map(|entry| &entry.tool.spec().schema)
+    }
+
+    /// What a person is asked before this call may be begun; nothing where no leave is needed, or where the call could not
+    /// be made anyway.
+    pub fn asks_first(&self, call: &ToolCall) -> Option<String> {
+        let entry = self.tools.get(&call.name).filter(|entry| entry.confirm == Confirm::Always)?;
+        let fits = call.args.len() <= limits::ARGUMENT_BYTES_MAX
+            && entry.schema.problems(&call.args.value()).is_empty();
+        fits.then(|| leave_for(call))
+    }
+
     /// Calls a tool, if the call is one that it can take and nobody has to agree first.
     pub async fn call(&self, call: &ToolCall, context: &CallContext) -> Result<Outcome, Error> {
         let entry = self.tools.get(&call.name).ok_or_else(|| Error::Unknown { name: call.name.clone() })?;
@@ -85,11 +100,15 @@ impl Toolbox {
             return Err(Error::BadArguments { name: call.name.clone(), problems });
         }
         if entry.confirm == Confirm::Always && !context.confirmed {
-            return Ok(Outcome::NeedsConfirmation { summary: format!("Call `{}`?", call.name) });
+            return Ok(Outcome::NeedsConfirmation { summary: leave_for(call) });
         }
         let outcome = timeout(entry.call_max, entry.tool.call(call, context)).await;
         outcome.map_err(|_| Error::TimedOut { after: entry.call_max })?.map(within_bounds)
     }
+}
+
+fn leave_for(call: &ToolCall) -> String {
+    format!("Call `{}`?", call.name)
 }
 
 fn is_name(name: &str) -> bool {
@@ -114,7 +133,6 @@ fn within_bounds(outcome: Outcome) -> Outcome {
 mod tests {
     use futures_util::future::BoxFuture;
     use sederunt_core::ids::{SessionId, TenantId};
-    use sederunt_core::json::Json;
 
     use super::*;
 

@@ -105,6 +105,7 @@ async fn words_are_heard_as_they_come_and_counted() {
             text: "Hello you".to_owned(),
             thinking: String::new(),
             calls: vec![],
+            bad_calls: vec![],
             usage,
             stop: Stop::End,
         };

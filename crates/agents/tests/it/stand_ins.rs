@@ -12,6 +12,7 @@ pub fn spoken(text: &str) -> Reply {
         text: text.to_owned(),
         thinking: String::new(),
         calls: Vec::new(),
+        bad_calls: Vec::new(),
         usage: Usage::default(),
         stop: Stop::End,
     }

@@ -17,8 +17,10 @@ use crate::talk::turn;
 use crate::talk::{Liveness, Talk};
 
 /// What a model is told of the past of a conversation with tools.
-const STEP_TYPES: [&str; 5] =
-    ["user.message", "agent.message", "agent.tool_call", "agent.tool_result", "tool.invocation_started"];
+const STEP_TYPES: [&str; 6] = [
+    "user.message", "user.tool_confirmation", "agent.message", "agent.tool_call", "agent.tool_result",
+    "tool.invocation_started",
+];
 
 /// What a caller learns of a conversation.
 #[derive(Debug)]

@@ -139,6 +139,16 @@ impl Engine {
         Ok(Heartbeat { lease_until: claim.lease_until, stop_requested: head.stop_requested })
     }
 
+    /// Whether somebody wants a run to stop that was handed out. Reads, and renews nothing.
+    pub async fn look_at_claim(&self, claimed: &Claimed) -> Result<bool> {
+        let Session { tenant, id, head: before, .. } = &claimed.session;
+        let head = self.store.session(tenant, id).await?.ok_or(Error::NotFound)?.head;
+        if head.epoch != claimed.epoch || head.incarnation != before.incarnation {
+            return Err(Conflict::Fenced.into());
+        }
+        Ok(head.stop_requested)
+    }
+
     /// Ends a run: complete, fail or yield.
     pub async fn settle(
         &self,

@@ -18,6 +18,8 @@ impl Job {
         let mut resume = work.brief.run.resume.clone();
         for open in open {
             let decided = resume.take_if(|resume| self.decides(work, resume, &open));
+            // Nothing is begun before it is approved: what was begun since may have acted, and is not made again.
+            let decided = decided.filter(|decided| !(open.begun && decided.decision == "approve"));
             if decided.is_none() && !open.begun {
                 self.call(work, &open).await?;
             } else {
@@ -30,6 +32,9 @@ impl Job {
 
     /// Makes a call, or parks the run until a person has said something about it.
     pub(super) async fn call(&self, work: &mut Work, open: &Open) -> Step<()> {
+        if let Some(flaw) = &open.flaw {
+            return self.answer(work, open, Answer::error(flaw.clone(), "bad_arguments")).await;
+        }
         let question = match people::asked(work, &open.call)? {
             None => None,
             Some(Asked::Question(question)) => Some(question),
@@ -50,7 +55,7 @@ impl Job {
     }
 
     async fn answer(&self, work: &mut Work, open: &Open, answer: Answer<'_>) -> Step<()> {
-        let came = self.calls(work).answer(&open.call, answer).await?;
+        let came = self.calls(work).answer(&open.call, answer, false).await?;
         self.take(work, came)
     }
 

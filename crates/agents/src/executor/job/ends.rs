@@ -5,9 +5,51 @@ use sederunt_core::work::Settle;
 use serde_json::json;
 
 use super::Work;
+use crate::steps::past::Spent;
+
+/// What a run has used up.
+#[derive(Clone, Debug)]
+pub(super) struct Tally {
+    /// The name of the model that used it.
+    pub model: String,
+    /// What was used up before this run: the session's usage counts only what is new.
+    pub before: Spent,
+    pub now: Spent,
+}
+
+impl Tally {
+    /// Puts it beside how a run ends, unless that says it already.
+    pub(super) fn beside(&self, mut how: Settle) -> Settle {
+        let (Settle::Complete { usage, .. } | Settle::Fail { usage, .. } | Settle::Yield { usage, .. }) =
+            &mut how;
+        if usage.is_none() {
+            *usage = self.counted();
+        }
+        how
+    }
+
+    fn counted(&self) -> Option<Json> {
+        let (before, now) = (&self.before, &self.now);
+        let mut used = json!({
+            "steps": now.steps - before.steps,
+            "input_tokens": now.usage.input_tokens - before.usage.input_tokens,
+            "output_tokens": now.usage.output_tokens - before.usage.output_tokens,
+            "cached_tokens": now.usage.cached_tokens - before.usage.cached_tokens,
+            "model": self.model,
+        });
+        if let Some(cost) = now.usage.cost_micros {
+            used["cost_micros"] = (cost - before.usage.cost_micros.unwrap_or(0)).into();
+        }
+        Json::of(&used).ok()
+    }
+}
 
 pub(super) fn over(limit: &'static str) -> Settle {
     fail(&format!("limit_{limit}"), &format!("the run reached its limit of {limit}"), false, None)
+}
+
+pub(super) fn stopped() -> Settle {
+    fail("stopped", "the session was asked to stop", false, None)
 }
 
 pub(super) fn fail(reason: &str, error: &str, retryable: bool, work: Option<&Work>) -> Settle {
@@ -21,23 +63,6 @@ pub(super) fn fail(reason: &str, error: &str, retryable: bool, work: Option<&Wor
 }
 
 /// What this run has used up, beside how it ends.
-pub(super) fn with_usage(mut how: Settle, work: &Work) -> Settle {
-    let (before, now) = (&work.spent_before, &work.spent);
-    let mut used = json!({
-        "steps": now.steps - before.steps,
-        "input_tokens": now.usage.input_tokens - before.usage.input_tokens,
-        "output_tokens": now.usage.output_tokens - before.usage.output_tokens,
-        "cached_tokens": now.usage.cached_tokens - before.usage.cached_tokens,
-        "model": work.model_name,
-    });
-    if let Some(cost) = now.usage.cost_micros {
-        used["cost_micros"] = (cost - before.usage.cost_micros.unwrap_or(0)).into();
-    }
-    let counted = Json::of(&used).ok();
-    match &mut how {
-        Settle::Complete { usage, .. } | Settle::Fail { usage, .. } | Settle::Yield { usage, .. } => {
-            *usage = counted
-        }
-    }
-    how
+pub(super) fn with_usage(how: Settle, work: &Work) -> Settle {
+    work.tally.beside(how)
 }

@@ -19,10 +19,12 @@ impl Job {
         let budget = context_budget(agent.and_then(|agent| agent.limits.context_tokens));
         let built = context::build(&input, budget)
             .map_err(|error| Halt::Settle(fail("context_too_long", &error.to_string(), false, None)))?;
+        self.trace.lock().said.clear();
         let (said, mut heard) = mpsc::unbounded_channel::<String>();
         let speaking = async {
             let mut hear = move |delta| {
                 if let Delta::Text(text) = delta {
+                    self.trace.lock().said.push_str(&text);
                     let _ = said.send(text);
                 }
             };
@@ -48,7 +50,7 @@ impl Job {
         let (reply, ()) = tokio::join!(speaking, showing);
         match reply {
             Ok(reply) => {
-                let usage = self.kit.prices.cost(&work.model_name, reply.usage);
+                let usage = self.kit.prices.cost(&work.tally.model, reply.usage);
                 Ok(Reply { usage, ..reply })
             }
             Err(error) => {
@@ -96,11 +98,13 @@ impl Job {
             input,
             entity: brief.entity.as_ref().map(|entity| entity.value.fields.clone()),
             lessons: lessons.iter().map(shown::line).collect(),
-            denials: brief
+            reviews: brief
                 .run
                 .denials
                 .iter()
-                .map(|denial| denial.reason.clone().unwrap_or_else(|| "denied without a reason".to_owned()))
+                .map(|denial| {
+                    denial.reason.clone().unwrap_or_else(|| "turned down, without a reason".to_owned())
+                })
                 .collect(),
             answers: answers.clone(),
             transcript: Turn::split(messages.iter().cloned()),

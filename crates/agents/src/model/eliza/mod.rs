@@ -41,7 +41,7 @@ impl Model for Eliza {
                 ..Usage::default()
             };
             let stop = if calls.is_empty() { Stop::End } else { Stop::Calls };
-            Ok(Reply { text, thinking: String::new(), calls, usage, stop })
+            Ok(Reply { text, thinking: String::new(), calls, bad_calls: Vec::new(), usage, stop })
         })
     }
 }

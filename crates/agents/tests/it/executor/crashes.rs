@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use sederunt_core::approval::decide::Decision;
 use sederunt_core::library::Agent;
 use sederunt_core::session::Status;
 use sederunt_core::strict;
@@ -13,31 +14,38 @@ use crate::wire::{Answer, Server};
 
 #[tokio::test]
 async fn a_call_that_was_begun_before_a_crash_is_not_made_again() {
-    let mut world = World::new();
-    let mut server = Server::start(vec![Answer::Hang(Vec::new())]).await;
-    world.script(
-        "sender",
-        r#"[{"call":{"name":"send","args":{"to":"x"}}},{"expect":"outcome_unknown","say":"I cannot tell."}]"#,
-    );
-    world.agent("sender", &tool("send", &server.url("/send"), "")).await;
-    let id = world.trigger("sender", "").await;
-    let first = world.executor(LEASE);
-    let actor = Arc::new(first.actor(world.owner.tenant.clone()));
-    let claimed = first.take(&actor, 1).await.unwrap().pop().unwrap();
-    let running = tokio::spawn(async move { first.run(&actor, claimed).await });
-    until("the call", async || !server.asked().is_empty()).await;
-    running.abort();
-    server.client_is_gone().await;
+    for more in ["", r#","requires_confirmation":true"#] {
+        let mut world = World::new();
+        let mut server = Server::start(vec![Answer::Hang(Vec::new())]).await;
+        world.script(
+            "sender",
+            r#"[{"call":{"name":"send","args":{"to":"x"}}},{"expect":"outcome_unknown","say":"I cannot tell."}]"#,
+        );
+        world.agent("sender", &tool("send", &server.url("/send"), more)).await;
+        let id = world.trigger("sender", "").await;
+        if !more.is_empty() {
+            world.work().await;
+            world.decide(Decision::Approve, None).await;
+        }
+        let first = world.executor(LEASE);
+        let actor = Arc::new(first.actor(world.owner.tenant.clone()));
+        let claimed = first.take(&actor, 1).await.unwrap().pop().unwrap();
+        let running = tokio::spawn(async move { first.run(&actor, claimed).await });
+        until("the call", async || !server.asked().is_empty()).await;
+        running.abort();
+        server.client_is_gone().await;
 
-    world.clock.advance(LEASE + Duration::from_secs(1));
-    assert_eq!(world.engine.sweep().await.unwrap().leases_lost, 1);
-    world.work().await;
-    assert_eq!(world.session(&id).await.head.status, Status::Completed);
-    assert_eq!(
-        world.story(&id).await,
-        "tool_call(send) tool_result(send: outcome_unknown) message(I cannot tell.)"
-    );
-    assert_eq!(server.asked().len(), 1);
+        world.clock.advance(LEASE + Duration::from_secs(1));
+        assert_eq!(world.engine.sweep().await.unwrap().leases_lost, 1);
+        world.work().await;
+        assert_eq!(world.session(&id).await.head.status, Status::Completed);
+        assert_eq!(
+            world.story(&id).await,
+            "tool_call(send) tool_result(send: outcome_unknown) message(I cannot tell.)"
+        );
+        assert_eq!(world.invocations(&id).await, "started failed(outcome_unknown)");
+        assert_eq!(server.asked().len(), 1);
+    }
 }
 
 #[tokio::test]

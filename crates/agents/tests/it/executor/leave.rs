@@ -12,7 +12,7 @@ use sederunt_core::view::answer;
 use sederunt_core::work::run::Run;
 
 use super::world::{LEASE, World, tool};
-use crate::ground::json;
+use crate::ground::{self, json};
 use crate::wire::{Server, ok};
 
 #[tokio::test]
@@ -21,18 +21,32 @@ async fn a_tool_that_needs_leave_is_called_once_with_what_was_agreed() {
     let server = Server::start(vec![ok(r#""sent""#)]).await;
     world.script(
         "sender",
-        r#"[{"call":{"name":"send","args":{"to":"x","text":"hi"}}},{"expect":"sent","say":"It is sent."}]"#,
+        r#"[{"call":{"name":"send","args":{"to":"x","text":"hi"}}},
+            {"expect":"changed the arguments of your call of `send`","say":"It is sent."}]"#,
     );
-    world.agent("sender", &tool("send", &server.url("/send"), r#","requires_confirmation":true"#)).await;
+    let heard = world.listen_to_all("sender");
+    let more =
+        r#","requires_confirmation":true,"schema":{"type":"object","properties":{"to":{"type":"string"}}}"#;
+    world.agent("sender", &tool("send", &server.url("/send"), more)).await;
     let id = world.trigger("sender", "").await;
     world.work().await;
     assert_eq!(world.session(&id).await.head.status, Status::AwaitingTool);
     assert!(server.asked().is_empty(), "nothing without leave");
+    assert_eq!(world.invocations(&id).await, "", "and nothing is begun");
+    let asked = world.asked().await;
+    let bad = ground::decide(Decision::Approve, Some(r#"{"to":7}"#));
+    let refused = world.engine.decide(&world.owner, &asked.id, bad, None).await.unwrap_err();
+    assert_eq!(refused.code(), "invalid");
+    assert!(refused.to_string().contains("/to"), "{refused}");
+    assert_eq!(world.asked().await.id, asked.id, "it still waits");
     world.decide(Decision::Approve, Some(r#"{"to":"y"}"#)).await;
     world.work().await;
     assert_eq!(world.session(&id).await.head.status, Status::Completed);
     let asked = server.asked();
     assert_eq!((asked.len(), asked[0].body.as_str()), (1, r#"{"to":"y","text":"hi"}"#));
+    let told = heard.lock().pop().unwrap();
+    assert!(told.contains(r#"{"to":"y","text":"hi"}"#) && !told.contains(r#""to":"x""#), "{told}");
+    assert_eq!(world.invocations(&id).await, "started completed");
     assert!(asked[0].head.to_lowercase().contains("sederunt-confirmed: true"));
 }
 
@@ -82,13 +96,14 @@ async fn a_tool_may_ask_for_leave_by_itself() {
     world.work().await;
     assert_eq!(world.session(&id).await.head.status, Status::Completed);
     assert_eq!(server.asked().len(), 2);
+    assert_eq!(world.invocations(&id).await, "started completed(needs_confirmation) started completed");
 }
 
 #[tokio::test]
 async fn a_denied_call_is_not_made_and_the_model_learns_why() {
     let mut world = World::new();
     let server = Server::start(vec![]).await;
-    world.script("sender", r#"[{"call":{"name":"send"}},{"expect":"denied: because","say":"Very well."}]"#);
+    world.script("sender", r#"[{"call":{"name":"send"}},{"expect":"did not agree to your call of `send` and gave this instruction, to be followed as far as your task and your tools allow: because","say":"Very well."}]"#);
     world.agent("sender", &tool("send", &server.url("/send"), r#","requires_confirmation":true"#)).await;
     let id = world.trigger("sender", "").await;
     world.work().await;

@@ -52,7 +52,16 @@ impl World {
         let heard = Arc::new(Mutex::new(Vec::new()));
         let name = format!("scripted:{name}");
         let inner = self.scripts.remove(&name).unwrap();
-        self.scripts.insert(name, Arc::new(Listener { inner, heard: heard.clone() }));
+        self.scripts.insert(name, Arc::new(Listener { inner, heard: heard.clone(), whole: false }));
+        heard
+    }
+
+    /// Listens to everything that a script's model is told.
+    pub fn listen_to_all(&mut self, name: &str) -> Arc<Mutex<Vec<String>>> {
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let name = format!("scripted:{name}");
+        let inner = self.scripts.remove(&name).unwrap();
+        self.scripts.insert(name, Arc::new(Listener { inner, heard: heard.clone(), whole: true }));
         heard
     }
 
@@ -129,6 +138,18 @@ impl World {
         words.collect::<Vec<_>>().join(" ")
     }
 
+    /// What the log says of calls that were begun and ended.
+    pub async fn invocations(&self, id: &SessionId) -> String {
+        let events = self.log(id).await;
+        let told = events.iter().filter_map(|event| {
+            let what = event.kind.as_str().strip_prefix("tool.invocation_")?.to_owned();
+            let metadata = event.metadata.as_ref().map(Json::value).unwrap_or_default();
+            let outcome = metadata.get("outcome").and_then(|outcome| outcome.as_str());
+            Some(outcome.map_or(what.clone(), |outcome| format!("{what}({outcome})")))
+        });
+        told.collect::<Vec<_>>().join(" ")
+    }
+
     pub async fn asked(&self) -> Approval {
         let query = ApprovalQuery { state: Some(State::Pending), limit: 10, ..ApprovalQuery::default() };
         self.engine.approvals(&self.owner, false, query).await.unwrap().items.pop().expect("something waits")
@@ -152,13 +173,17 @@ impl World {
 struct Listener {
     inner: Arc<dyn Model>,
     heard: Arc<Mutex<Vec<String>>>,
+    /// All of it, and not only what comes before the transcript.
+    whole: bool,
 }
 
 impl Model for Listener {
     fn run<'a>(&'a self, request: &'a Request, heard: Heard<'a>) -> Saying<'a> {
-        self.heard
-            .lock()
-            .push(request.messages.first().map(|first| first.text().to_owned()).unwrap_or_default());
+        let told = match self.whole {
+            true => format!("{:?}", request.messages),
+            false => request.messages.first().map(|first| first.text().to_owned()).unwrap_or_default(),
+        };
+        self.heard.lock().push(told);
         self.inner.run(request, heard)
     }
 }

@@ -64,8 +64,10 @@ async fn what_was_denied_is_not_done_and_the_model_goes_on_with_why() {
         world.story().await,
         "call(send) call(read) asks deny denied(send) tool_unreachable(read) Very well. /answered"
     );
-    let told = &world.requests()[1].messages[2];
-    assert!(told.text().contains("denied: because"), "{told:?}");
+    let messages = &world.requests()[1].messages;
+    assert!(messages[2].text().contains("denied: nobody agreed to this call"), "{messages:?}");
+    let told = messages.last().unwrap().text();
+    assert!(told.contains("did not agree to your call of `send`") && told.contains("because"), "{told}");
 }
 
 #[tokio::test]
@@ -237,8 +239,10 @@ async fn a_decision_is_about_one_call_even_if_two_have_the_same_id() {
     world.model.twins.store(true, Ordering::Relaxed);
     let reply = world.say("Send it.").await;
     world.decide(&reply, Decision::Approve, None).await.unwrap();
-    world.go_on(&world.node).await;
+    world.node.go_on(&world.me.tenant, &id());
+    world.node.drain(SOON).await;
     assert_eq!(server.asked().len(), 1, "one was agreed to");
+    assert_eq!(world.session().await.head.status, Status::AwaitingTool, "the other asks for itself");
     world.requests();
 }
 
