@@ -13,6 +13,7 @@ pub mod event;
 pub mod feedback;
 pub mod ids;
 pub mod json;
+pub mod json_schema;
 pub mod lesson;
 pub mod library;
 pub mod limits;

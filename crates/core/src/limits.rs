@@ -74,8 +74,23 @@ pub const OPTIONS_MAX: usize = 100;
 pub const TOOLS_MAX: usize = 64;
 /// Instructions of an agent.
 pub const INSTRUCTIONS_BYTES_MAX: usize = 64 * 1024;
-/// A JSON Schema: it is compiled whenever something is checked by it.
+/// A JSON Schema as text.
 pub const SCHEMA_BYTES_MAX: usize = 64 * 1024;
+/// The schema of a tool: it travels with every request to the model.
+pub const TOOL_SCHEMA_BYTES_MAX: usize = 32 * 1024;
+/// Subschemas of one schema that are applied, with every reference followed: each is compiled and walked through.
+pub const SCHEMA_NODES_MAX: usize = 4_000;
+/// Nesting of subschemas and references: compiling and checking go as deep on the stack.
+pub const SCHEMA_DEPTH_MAX: usize = 64;
+/// Patterns of one schema, their text in all, and the memory that one may take when it is compiled: together they
+/// bound the time and the memory of compiling a schema and of checking a long text by it.
+pub const SCHEMA_PATTERNS_MAX: usize = 64;
+pub const SCHEMA_PATTERN_BYTES_MAX: usize = 8 * 1024;
+pub const SCHEMA_PATTERN_MEMORY_MAX: usize = 256 * 1024;
+/// Steps that checking one value may take by a schema that applies itself several times to the same value.
+pub const SCHEMA_STEPS_MAX: usize = 1_000_000;
+/// Memory for compiled schemas, counted at the most that each can take.
+pub const SCHEMA_CACHE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// How long an approval may wait for its decision, in seconds: up to a year.
 pub const APPROVAL_EXPIRY_S: std::ops::RangeInclusive<u64> = 1..=31_536_000;
 /// Characters of a text output that are staged for a decision.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use sederunt_core::ids::TenantId;
 use sederunt_core::json::Json;
+use sederunt_core::json_schema;
 use sederunt_core::library::agent::{HttpTool as HttpDefinition, McpTools, Tool as Definition};
 use sederunt_core::library::task::RunLimits;
 
@@ -110,6 +111,11 @@ impl Kit {
     /// The tools of an agent, each behind its checks.
     pub async fn toolbox(&self, tenant: &TenantId, tools: &[Definition]) -> Result<Toolbox, Unfit> {
         let mut toolbox = Toolbox::default();
+        let schemas = tools.iter().filter_map(|tool| match tool {
+            Definition::Http(tool) => tool.schema.as_ref(),
+            Definition::Mcp(_) | Definition::Builtin(_) => None,
+        });
+        json_schema::prepare(schemas).await;
         let none = Means::default();
         let means = self.means.get(tenant).unwrap_or(&none);
         for tool in tools {
@@ -154,6 +160,7 @@ async fn offer(toolbox: &mut Toolbox, means: &Means, wanted: &McpTools) -> Resul
     let server = means.servers.get(name).ok_or_else(|| Unfit::NoServer(name.clone()))?;
     let listed = server.tools().await.map_err(|why| Unfit::Server { name: name.clone(), why })?;
     let among = |names: &[String], tool: &str| names.iter().any(|one| mcp::offered(name, one) == tool);
+    json_schema::prepare(listed.iter().map(|tool| &tool.spec().schema)).await;
     for tool in listed {
         let offered = tool.spec().name.clone();
         if wanted.allow.is_empty() || among(&wanted.allow, &offered) {

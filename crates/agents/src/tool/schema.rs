@@ -1,51 +1,36 @@
-//! What arguments must look like. Schemas come from tools, so they are bounded, and they reach for nothing: a
-//! reference to another document is refused, and patterns run on an engine that cannot be made to backtrack.
+//! What arguments must look like: [`sederunt_core::json_schema`] with what providers want of a tool's schema.
 
-use jsonschema::{PatternOptions, Validator};
+use std::sync::Arc;
+
 use sederunt_core::json::Json;
+use sederunt_core::json_schema::JsonSchema;
+use sederunt_core::limits::TOOL_SCHEMA_BYTES_MAX;
 use serde_json::Value;
 
 use super::BadTool;
 use crate::limits;
 
-/// Memory for one compiled pattern.
-const PATTERN_BYTES_MAX: usize = 1024 * 1024;
-
 /// A schema that is ready to be used.
 #[derive(Debug)]
-pub struct Schema(Validator);
+pub struct Schema(Arc<JsonSchema>);
 
 impl Schema {
     /// Reads the schema of the tool of this name.
     pub fn parse(name: &str, schema: &Json) -> Result<Self, BadTool> {
         let bad = |what: String| BadTool::Schema { name: name.to_owned(), what };
-        if schema.len() > limits::SCHEMA_BYTES_MAX {
-            return Err(BadTool::SchemaTooLarge { name: name.to_owned(), limit: limits::SCHEMA_BYTES_MAX });
+        if schema.len() > TOOL_SCHEMA_BYTES_MAX {
+            return Err(BadTool::SchemaTooLarge { name: name.to_owned(), limit: TOOL_SCHEMA_BYTES_MAX });
         }
-        let value = schema.value();
         // Providers refuse a schema that does not say so itself.
-        if value["type"] != "object" {
+        if schema.value()["type"] != "object" {
             return Err(bad("its type must be `object`".to_owned()));
         }
-        let patterns =
-            PatternOptions::regex().size_limit(PATTERN_BYTES_MAX).dfa_size_limit(PATTERN_BYTES_MAX);
-        let options = jsonschema::options().offline().with_pattern_options(patterns);
-        options.build(&value).map(Self).map_err(|error| bad(error.masked().to_string()))
+        JsonSchema::compile(schema).map(Self).map_err(|fault| bad(fault.to_string()))
     }
 
     /// What is wrong with a value; nothing, when the list is empty. Says where, and never repeats the value.
     pub fn problems(&self, value: &Value) -> Vec<String> {
-        let mut errors = self.0.iter_errors(value);
-        let mut problems: Vec<String> = errors
-            .by_ref()
-            .take(limits::PROBLEMS_MAX)
-            .map(|error| {
-                let place = error.instance_path().to_string();
-                let place = if place.is_empty() { "/".to_owned() } else { place };
-                format!("{place}: {}", error.masked())
-            })
-            .collect();
-        let more = errors.count();
+        let (mut problems, more) = self.0.violations(value, limits::PROBLEMS_MAX);
         if more > 0 {
             problems.push(format!("and {more} more"));
         }
@@ -85,7 +70,7 @@ mod tests {
                 schema(&case).err()
             );
         }
-        let large = json!({"type": "object", "description": "x".repeat(limits::SCHEMA_BYTES_MAX)});
+        let large = json!({"type": "object", "description": "x".repeat(TOOL_SCHEMA_BYTES_MAX)});
         assert!(matches!(schema(&large), Err(BadTool::SchemaTooLarge { .. })));
     }
 

@@ -11,6 +11,7 @@ use crate::approval::{Approval, ApprovalQuery, Assigned, State};
 use crate::error::{Conflict, Error, Result};
 use crate::ids::SessionId;
 use crate::json::Json;
+use crate::json_schema;
 use crate::library::entity::Entity;
 use crate::library::{Defined, Kind, Task};
 use crate::session::Session;
@@ -105,6 +106,7 @@ impl Engine {
                 Box::pin(async {
                     let (approval, session, talk) = self.approval_and_asking(actor, id).await?;
                     let now = self.store.now().await?;
+                    json_schema::prepare(&Run::contract_schema(&session)).await;
                     match decisions::decide(actor, &session, &approval, &wish, now)? {
                         Outcome::Stands => Ok(Decided::Nothing(approval)),
                         Outcome::Settled(settled) => {
@@ -164,6 +166,9 @@ impl Engine {
                         .pending_of(&session)
                         .await?
                         .ok_or_else(|| Error::from(Conflict::NothingAsked { status: session.head.status }))?;
+                    let staged = pending.body.staged.as_ref().map(Json::fields).unwrap_or_default();
+                    let asked = staged.iter().filter(|(key, _)| key == "schema").map(|(_, schema)| schema);
+                    json_schema::prepare(Run::contract_schema(&session).iter().chain(asked)).await;
                     let settled = decide(&session, &pending)?;
                     Ok(Decided::<()>::Change(Box::new(self.settled(&session, settled).await?.keyed(key))))
                 })

@@ -8,6 +8,7 @@ use crate::access::{self, Actor, Role, Verb};
 use crate::error::{Error, Result};
 use crate::ids::check_name;
 use crate::json::Json;
+use crate::json_schema;
 use crate::library::bundle::Named;
 use crate::library::{
     self, Agent, Bundle, CriteriaSet, Defined, Definition, Doc, DocQuery, Entity, Kind, Task, View,
@@ -54,6 +55,7 @@ impl Engine {
             created_at: Timestamp::default(),
             updated_at: Timestamp::default(),
         };
+        json_schema::prepare(made.value.schemas()).await;
         let doc = made.to_doc()?;
         self.check_references(actor, &doc).await?;
         if self.store.doc(&actor.tenant, T::KIND, &made.id).await?.is_some() && key.is_none() {
@@ -178,6 +180,8 @@ impl Engine {
     pub async fn import(&self, actor: &Actor, bundle: Bundle, key: Option<IdemKey>) -> Result<usize> {
         access::check_general(actor, Verb::Administer)?;
         bundle.check()?;
+        let of_tasks = bundle.tasks.iter().flat_map(|task| task.value.schemas());
+        json_schema::prepare(of_tasks.chain(bundle.agents.iter().flat_map(Definition::schemas))).await;
         let done = self
             .settle_on(|| {
                 Box::pin(async {

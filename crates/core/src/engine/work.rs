@@ -14,6 +14,7 @@ use crate::error::{Conflict, Error, Result};
 use crate::event::{EventPage, EventQuery, Kinds, NewEvent};
 use crate::ids::SessionId;
 use crate::json::Json;
+use crate::json_schema;
 use crate::library::{Agent, Defined, Entity, Kind};
 use crate::session::{Session, SessionType};
 use crate::store::{AppendRule, Change, ClaimChange, Fence, Guard, IdemKey, On, Part, Update, Write};
@@ -217,6 +218,8 @@ impl Engine {
                         _ => how.clone(),
                     };
                     let how = self.with_view(&session, how).await?;
+                    json_schema::prepare(Run::contract_schema(&session).iter().chain(&how.question_schema()))
+                        .await;
                     let mut ended = work::decide::settle(&session, how, self.settings.attempts_max, now)?;
                     if let Some(words) = &words {
                         ended.step.events.splice(0..0, words.events.iter().cloned());

@@ -176,7 +176,10 @@ fn check_tool(tool: &Tool) -> Result<()> {
                 check_text("tools.description", text, limits::DESCRIPTION_CHARS_MAX)?;
             }
             if let Some(schema) = schema {
-                crate::work::output::check_schema("tools.schema", schema)?;
+                if schema.len() > limits::TOOL_SCHEMA_BYTES_MAX {
+                    return Err(Error::TooLarge { what: "schema", limit: limits::TOOL_SCHEMA_BYTES_MAX });
+                }
+                crate::json_schema::check("tools.schema", schema)?;
             }
             if !(url.starts_with("https://") || url.starts_with("http://")) || url.len() > 2_000 {
                 return Err(Error::invalid("tools.url", "must be an http or https address"));

@@ -303,7 +303,7 @@ pub(crate) fn check_asked(kind: approval::Kind, asked: &Json) -> Result<()> {
             }
             approval::split_schema(asked)
                 .1
-                .map_or(Ok(()), |schema| super::output::check_schema("tool_call.input_schema", &schema))
+                .map_or(Ok(()), |schema| crate::json_schema::check("tool_call.input_schema", &schema))
         }
         _ => {
             if text("text").is_none_or(|text| text.trim().is_empty()) {
@@ -313,7 +313,7 @@ pub(crate) fn check_asked(kind: approval::Kind, asked: &Json) -> Result<()> {
                 .fields()
                 .iter()
                 .find(|(key, _)| key == "schema")
-                .map_or(Ok(()), |(_, schema)| crate::work::output::check_schema("question.schema", schema))
+                .map_or(Ok(()), |(_, schema)| crate::json_schema::check("question.schema", schema))
         }
     }
 }

@@ -118,6 +118,17 @@ pub enum Settle {
 }
 
 impl Settle {
+    /// The JSON Schema that an answer to the question of this settlement must fit.
+    pub fn question_schema(&self) -> Option<Json> {
+        match self {
+            Self::Yield {
+                pause: Pause::Human { question: Some(asked) } | Pause::View { question: asked, .. },
+                ..
+            } => asked.fields().into_iter().find(|(key, _)| key == "schema").map(|(_, schema)| schema),
+            _ => None,
+        }
+    }
+
     /// The end of a run that was asked to stop, with what it has used up.
     #[must_use]
     pub fn stopped(self) -> Self {

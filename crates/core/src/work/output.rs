@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::ids::check_name;
 use crate::json::Json;
+use crate::json_schema::{self, JsonSchema};
 use crate::limits;
 
 /// What a run must bring forth.
@@ -95,7 +96,7 @@ impl Output {
             }
             None => {}
         }
-        self.schema.as_ref().map_or(Ok(()), |schema| check_schema(field, schema))
+        self.schema.as_ref().map_or(Ok(()), |schema| json_schema::check("output.schema", schema))
     }
 
     /// What is wrong with a result, in sentences for whoever made it. Empty: it fits.
@@ -315,41 +316,12 @@ fn items(result: &Json) -> Option<Vec<Json>> {
     }
 }
 
-/// Refuses a schema that is no schema, is too large, or points outside itself.
-pub fn check_schema(field: &'static str, schema: &Json) -> Result<()> {
-    if schema.len() > limits::SCHEMA_BYTES_MAX {
-        return Err(Error::TooLarge { what: "schema", limit: limits::SCHEMA_BYTES_MAX });
-    }
-    let value = schema.value();
-    if !(value.is_object() || value.is_boolean()) {
-        return Err(Error::invalid(field, "a JSON Schema is an object"));
-    }
-    compile(&value).map(drop).map_err(|reason| Error::invalid(field, format!("is no JSON Schema: {reason}")))
-}
-
 /// What a value violates of a schema.
 pub fn misfits(schema: &Json, value: &Json) -> Vec<String> {
-    let validator = match compile(&schema.value()) {
-        Ok(validator) => validator,
-        Err(reason) => return vec![format!("the schema cannot be used: {reason}")],
-    };
-    validator
-        .iter_errors(&value.value())
-        .take(limits::COMPLAINTS_MAX)
-        .map(|error| {
-            let place = error.instance_path().to_string();
-            let sentence: String = error.masked().to_string().chars().take(300).collect();
-            if place.is_empty() { sentence } else { format!("{place}: {sentence}") }
-        })
-        .collect()
-}
-
-/// Patterns run in linear time, and nothing is fetched: both are in the hands of whoever writes schemas.
-fn compile(schema: &serde_json::Value) -> Result<jsonschema::Validator, String> {
-    jsonschema::options()
-        .with_pattern_options(jsonschema::PatternOptions::regex())
-        .build(schema)
-        .map_err(|error| error.to_string().chars().take(300).collect())
+    match JsonSchema::compile(schema) {
+        Ok(schema) => schema.violations(&value.value(), limits::COMPLAINTS_MAX).0,
+        Err(fault) => vec![format!("the schema {fault}")],
+    }
 }
 
 #[cfg(test)]
@@ -387,6 +359,19 @@ mod tests {
             format!(r#"{{"type":"text","schema":{{"title":"{}"}}}}"#, "x".repeat(limits::SCHEMA_BYTES_MAX));
         assert_eq!(output(&long).check("output").unwrap_err().code(), "too_large");
         assert!(output(r#"{"type":"entity","fields":{"a":"/b/c"}}"#).check("output").is_ok());
+    }
+
+    #[test]
+    fn a_schema_of_many_patterns_is_refused_by_its_name() {
+        let patterns: Vec<String> =
+            (0..1_300).map(|n| format!(r#""p{n}":{{"pattern":"^\\p{{L}}+{n:04}[a-z]*$"}}"#)).collect();
+        let text = format!(
+            r#"{{"type":"entity","schema":{{"type":"object","properties":{{{}}}}}}}"#,
+            patterns.join(",")
+        );
+        assert!((50_000..limits::SCHEMA_BYTES_MAX).contains(&text.len()), "{}", text.len());
+        let refused = output(&text).check("output").unwrap_err();
+        assert!(refused.to_string().starts_with("output.schema: is too complex"), "{refused}");
     }
 
     #[test]

@@ -102,6 +102,13 @@ impl Run {
         session.details.run.as_ref().and_then(|run| run.read().ok()).unwrap_or_default()
     }
 
+    /// The JSON Schema that the result of a session's run must fit.
+    pub fn contract_schema(session: &Session) -> Option<Json> {
+        // Most runs have none: they are not read for it.
+        let mentions = session.details.run.as_ref().is_some_and(|run| run.as_str().contains(r#""schema":"#));
+        if mentions { Self::of(session).output?.schema } else { None }
+    }
+
     pub fn to_json(&self) -> Result<Json> {
         Json::of(self)
     }

@@ -91,7 +91,7 @@ fn question(call: &ToolCall) -> Result<Json, Error> {
         .unwrap_or_else(|| "The agent asks for input.".to_owned());
     let mut question = vec![("text", Json::of(&text)?)];
     if let Some((_, schema)) = fields.iter().find(|(key, _)| key == "schema")
-        && sederunt_core::work::output::check_schema("schema", schema).is_ok()
+        && sederunt_core::json_schema::check("schema", schema).is_ok()
     {
         question.push(("schema", schema.clone()));
     }
