@@ -11,7 +11,7 @@
 
 use std::fmt;
 
-use sederunt::Error;
+use sederunt::{Error, Remedy};
 
 pub type Result<T, E = Failure> = std::result::Result<T, E>;
 

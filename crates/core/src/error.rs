@@ -208,6 +208,7 @@ impl Error {
             Self::Denied(_) => "denied",
             Self::Unauthenticated(_) => "unauthenticated",
             Self::TooLarge { .. } => "too_large",
+            Self::QuotaExceeded { .. } => "quota_exceeded",
             Self::OutputInvalid { .. } => "output_invalid",
             Self::HardBlocked { .. } => "hard_blocked",
             Self::IdempotencyMismatch => "idempotency_mismatch",

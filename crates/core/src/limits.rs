@@ -162,6 +162,26 @@ pub const GROUP_MAX: usize = 512;
 /// Changes waiting for the writer; beyond it callers are told to come back.
 pub const WRITE_QUEUE_MAX: usize = 8_192;
 
+/// What a tenant may keep where the configuration says nothing: sessions, work that has not ended, bytes of logs. Far
+/// beyond what an installation holds by intent, and near enough to stop a runaway program before the disk is full.
+pub const QUOTA_TENANT_SESSIONS: u64 = 10_000_000;
+pub const QUOTA_TENANT_RUNS: u64 = 1_000_000;
+pub const QUOTA_TENANT_BYTES: u64 = 1 << 40;
+/// The same for each user, by the sessions that they hold.
+pub const QUOTA_USER_SESSIONS: u64 = 5_000_000;
+pub const QUOTA_USER_RUNS: u64 = 500_000;
+pub const QUOTA_USER_BYTES: u64 = 1 << 39;
+/// How often the store is asked what a tenant uses while it writes, and how soon again before it is refused something.
+pub const QUOTA_LOOK_AGAIN: Duration = Duration::from_secs(30);
+pub const QUOTA_LOOK_AGAIN_MIN: Duration = Duration::from_secs(1);
+
+/// Bytes of one incognito session, of all those of one user, and of all of a process: they live in memory.
+pub const INCOGNITO_SESSION_BYTES: u64 = 8 * 1024 * 1024;
+pub const INCOGNITO_USER_BYTES: u64 = 32 * 1024 * 1024;
+pub const INCOGNITO_TOTAL_BYTES: u64 = 256 * 1024 * 1024;
+/// Silence after which an incognito session is deleted: its sitting has ended by then, and nobody came back.
+pub const INCOGNITO_IDLE_AFTER: Duration = Duration::from_secs(60 * 60);
+
 /// Silence after which a sitting has expired.
 pub const SITTING_IDLE_AFTER: Duration = Duration::from_secs(20 * 60);
 /// What one turn may change of a conversation's state; with the words around it, it must fit into metadata.

@@ -7,6 +7,7 @@
 mod change;
 mod guard;
 pub mod private;
+mod private_budget;
 mod query;
 mod record;
 
@@ -17,6 +18,7 @@ pub use change::{
     Replay, Update, Write,
 };
 pub use guard::{AppendRule, Fence, Guard};
+pub use private_budget::PrivateLimits;
 pub use query::{
     AuditLine, Due, FailureQuery, FeedbackDue, FeedbackQuery, Hit, MemoryQuery, NumberedVector, RecordsKept,
     SearchQuery, VectorQuery, Vectors, Vitals,

@@ -53,7 +53,7 @@ pub use sederunt_core::people::{Identity, Key, Share, Tenant, User};
 pub use sederunt_core::session::decide::{OpenSession, PatchSession, Transition};
 pub use sederunt_core::session::query::{ListCursor, Page, SessionQuery, Types};
 pub use sederunt_core::session::{MemoryMode, Session, SessionType, SourceKind, State, Status, StatusSet};
-pub use sederunt_core::store::{Hit, IdemKey, Vitals};
+pub use sederunt_core::store::{Hit, IdemKey, PrivateLimits, Vitals};
 pub use sederunt_core::time::Timestamp;
 pub use sederunt_core::work::{ClaimRequest, Claimed, Heartbeat, Pause, Settle};
 pub use sederunt_core::{

@@ -248,6 +248,7 @@ impl Config {
             ("talk.sweep_every", self.talk.sweep_every),
             ("talk.confirm_within", self.talk.confirm_within),
             ("feedback.session_timeout", self.feedback.session_timeout),
+            ("incognito.idle_after", self.incognito.idle_after),
         ] {
             if span.0.is_zero() {
                 return Err(Failure::usage(format!("`{name}` must be longer than nothing")));
@@ -269,6 +270,12 @@ impl Config {
             },
             plain_opaque_ids: self.opaque_ids == OpaqueIds::Sha256,
             feedback_silence: self.feedback.session_timeout.0,
+            incognito: PrivateLimits {
+                session_bytes: self.incognito.session_bytes,
+                user_bytes: self.incognito.user_bytes,
+                total_bytes: self.incognito.total_bytes,
+                idle_after: self.incognito.idle_after.0,
+            },
         })
     }
 

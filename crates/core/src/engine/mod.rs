@@ -57,7 +57,7 @@ use crate::live::Hub;
 use crate::session::Session;
 use crate::session::decide::Step;
 use crate::store::private::Apart;
-use crate::store::{Change, Committed, Guard, IdemKey, On, Part, Refusal, Store, Write};
+use crate::store::{Change, Committed, Guard, IdemKey, On, Part, PrivateLimits, Refusal, Store, Write};
 
 /// Times and counts that an operator may set.
 #[derive(Clone, Copy, Debug)]
@@ -70,6 +70,8 @@ pub struct Settings {
     /// Sessions are named by the hash of their id alone in records that must not lead back to them, as older
     /// exports have it.
     pub plain_opaque_ids: bool,
+    /// How much incognito sessions may take.
+    pub incognito: PrivateLimits,
 }
 
 impl Default for Settings {
@@ -80,6 +82,7 @@ impl Default for Settings {
             talk: crate::talk::Settings::default(),
             feedback_silence: limits::FEEDBACK_SILENCE,
             plain_opaque_ids: false,
+            incognito: PrivateLimits::default(),
         }
     }
 }
@@ -90,8 +93,8 @@ pub struct Engine {
     store: Arc<dyn Store>,
     hub: Arc<Hub>,
     settings: Settings,
-    /// Whether sessions may be opened that leave no trace.
-    private: bool,
+    /// Where sessions live that leave no trace; without it, none may be opened.
+    private: Option<Arc<Apart>>,
     untaught: Arc<lessons::Untaught>,
 }
 

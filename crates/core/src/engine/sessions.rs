@@ -35,7 +35,7 @@ impl Engine {
         if actor.role == Role::Channel && wish.id.is_none() {
             return Err(Error::invalid("id", "a channel key names the session under its own prefix"));
         }
-        if wish.memory_mode == Some(MemoryMode::Incognito) && !self.private {
+        if wish.memory_mode == Some(MemoryMode::Incognito) && self.private.is_none() {
             return Err(Error::invalid(
                 "memory_mode",
                 "this server writes everything that it is given to disk; it opens no incognito sessions",
@@ -107,6 +107,16 @@ impl Engine {
     /// One session.
     pub async fn session(&self, actor: &Actor, id: &SessionId) -> Result<Session> {
         self.load(actor, Verb::Read, id).await
+    }
+
+    /// A session whose row and log the caller takes away whole: the audit trail says so. What is incognito leaves no
+    /// trace there either.
+    pub async fn export(&self, actor: &Actor, id: &SessionId) -> Result<Session> {
+        let session = self.load(actor, Verb::Read, id).await?;
+        if session.details.memory_mode != MemoryMode::Incognito {
+            self.note(actor, "session.export", id.as_str()).await?;
+        }
+        Ok(session)
     }
 
     /// Where a session stands, at the cost of one row.

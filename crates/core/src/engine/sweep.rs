@@ -2,15 +2,17 @@
 //! what a store says is due, and every change is checked again under the lock: a heartbeat or an
 //! answer that came in between wins.
 
+use smallvec::smallvec;
+
 use super::Engine;
 use super::talk::planned_change;
 use crate::approval;
 use crate::error::Result;
 use crate::limits;
 use crate::session::Session;
-use crate::session::decide::{Step, move_to};
+use crate::session::decide::{Step, check_at_rest, move_to};
 use crate::session::status::Authority;
-use crate::store::{Due, Refusal, Update};
+use crate::store::{Change, Due, Guard, On, Part, Refusal, Update, Write};
 use crate::talk::{self, pause::GivenUp};
 use crate::time::Timestamp;
 use crate::work;
@@ -23,6 +25,8 @@ pub struct Swept {
     pub leases_lost: usize,
     pub overdue: usize,
     pub hidden: usize,
+    /// Incognito sessions that were deleted because nobody came back to them.
+    pub expired: usize,
 }
 
 enum Reason {
@@ -34,7 +38,7 @@ enum Reason {
 impl Engine {
     /// Settles what is due, in rounds, until nothing more is.
     pub async fn sweep(&self) -> Result<Swept> {
-        let mut swept = Swept::default();
+        let mut swept = Swept { expired: self.expire_incognito().await?, ..Swept::default() };
         loop {
             let now = self.store.now().await?;
             let silent_since = now.minus(limits::INACTIVE_AFTER);
@@ -62,6 +66,30 @@ impl Engine {
     pub async fn purge_idempotency_keys(&self) -> Result<u64> {
         let now = self.store.now().await?;
         self.store.purge_keys(now.minus(limits::IDEMPOTENCY_KEPT)).await
+    }
+
+    /// Deletes incognito sessions that fell silent. One that runs or waits for a decision is left for the next sweep.
+    async fn expire_incognito(&self) -> Result<usize> {
+        let Some(private) = &self.private else { return Ok(0) };
+        let mut expired = 0;
+        for due in private.idle().await? {
+            let Some(session) = self.store.session(&due.tenant, &due.session).await? else { continue };
+            if check_at_rest(&session).is_err() {
+                continue;
+            }
+            let part = Part {
+                on: On::Session(session.id.clone()),
+                guard: Guard { sequence: Some(session.head.last_sequence), ..Guard::seen(&session) },
+                writes: smallvec![Write::Delete],
+            };
+            match self.carry_out(Change::new(due.tenant).part(part)).await {
+                Ok(_) => expired += 1,
+                Err(Refusal::Stale) => {}
+                Err(Refusal::Rejected(crate::Error::Conflict(_) | crate::Error::NotFound)) => {}
+                Err(Refusal::Rejected(error)) => return Err(error),
+            }
+        }
+        Ok(expired)
     }
 
     async fn sweep_one(&self, due: &Due, now: Timestamp, silent_since: Timestamp) -> Result<Option<Reason>> {

@@ -9,6 +9,7 @@ use dashmap::{DashMap, DashSet};
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 
+use super::private_budget::{PrivateUse, charges};
 use super::{
     AuditLine, Change, Committed, Due, FailureQuery, FeedbackDue, FeedbackQuery, Hit, IdemKey, MemoryQuery,
     On, Record, RecordsKept, Refusal, Replay, SearchQuery, Store, VectorQuery, Vectors, Vitals, Write,
@@ -46,6 +47,8 @@ pub struct Apart {
     sessions: DashMap<(TenantId, SessionId), Incarnation>,
     incarnations: DashSet<Incarnation>,
     tenants: DashSet<TenantId>,
+    limits: PrivateLimits,
+    used: Mutex<PrivateUse>,
 }
 
 impl std::fmt::Debug for Apart {
@@ -58,7 +61,7 @@ impl std::fmt::Debug for Apart {
 }
 
 impl Apart {
-    pub fn new(durable: Arc<dyn Store>, open: Open) -> Self {
+    pub fn new(durable: Arc<dyn Store>, open: Open, limits: PrivateLimits) -> Self {
         Self {
             durable,
             private: OnceLock::new(),
@@ -66,7 +69,19 @@ impl Apart {
             sessions: DashMap::new(),
             incarnations: DashSet::new(),
             tenants: DashSet::new(),
+            limits,
+            used: Mutex::default(),
         }
+    }
+
+    /// Private sessions that nobody has written to for so long that they are to be deleted.
+    pub async fn idle(&self) -> Result<Vec<Due>> {
+        if self.sessions.is_empty() {
+            return Ok(Vec::new());
+        }
+        let since = self.durable.now().await?.minus(self.limits.idle_after);
+        let silent = self.used.lock().silent_since(since);
+        Ok(silent.into_iter().map(|(tenant, session)| Due { tenant, session }).collect())
     }
 
     /// The second store, opened now if it is not.
@@ -174,7 +189,19 @@ impl Apart {
                 On::New(_) => None,
             })
             .collect();
-        let done = private.commit(change).await?;
+        let charges = charges(&change);
+        let now = self.durable.now().await?;
+        self.used.lock().charge(&self.limits, &tenant, &charges, now)?;
+        let done = match private.commit(change).await {
+            Ok(done) if done.replay.is_none() => done,
+            not_written => {
+                self.used.lock().refund(&tenant, &charges);
+                return not_written;
+            }
+        };
+        for id in &gone {
+            self.used.lock().release(&tenant, id);
+        }
         for (id, incarnation) in news {
             self.incarnations.insert(incarnation);
             self.sessions.insert((tenant.clone(), id), incarnation);
@@ -618,6 +645,7 @@ impl Store for Apart {
         Box::pin(async move {
             if let Some(private) = self.private_of(id) {
                 self.tenants.remove(id);
+                self.used.lock().release_tenant(id);
                 self.sessions.retain(|(tenant, _), _| tenant != id);
                 private.delete_tenant(id).await?;
             }

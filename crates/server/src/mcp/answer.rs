@@ -42,6 +42,7 @@ pub fn refusal(error: Error, request_id: &RequestId) -> ErrorData {
         | Error::Unauthenticated(_)
         | Error::Conflict(_)
         | Error::OutputInvalid { .. }
+        | Error::QuotaExceeded { .. }
         | Error::HardBlocked { .. } => ErrorData::invalid_request(message, data),
         Error::RateLimited(_) | Error::Unavailable(_) | Error::Internal(_) => {
             ErrorData::internal_error(message, data)

@@ -226,6 +226,9 @@ impl Files {
             db.pragma_update(None, "journal_mode", "WAL")?;
             db.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
             // Not mapped: a connection that sees another's commit would unmap the whole file and map it again.
+        } else {
+            // Before the first table is made: pages of deleted sessions can be given back then.
+            db.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
         }
         db.pragma_update(None, "temp_store", "MEMORY")?;
         db.pragma_update(None, "foreign_keys", "ON")?;

@@ -560,12 +560,33 @@ impl Desk {
             Ok(())
         }));
         let error = match written {
-            Ok(Ok(())) => return Ok(()),
+            Ok(Ok(())) => {
+                self.give_back_memory();
+                return Ok(());
+            }
             Ok(Err(error)) => report(error),
             Err(_) => Error::internal("a change made the writer panic"),
         };
         self.roll_back();
         Err(error)
+    }
+
+    /// In memory, what a deleted session took goes back to the system: otherwise its pages would be kept for whatever is
+    /// written next.
+    fn give_back_memory(&self) {
+        let Some(db) = self.db.as_ref().filter(|_| self.around.files.directory().is_none()) else { return };
+        if !self.notes.notices.iter().any(|notice| notice.deleted) {
+            return;
+        }
+        let shrink = || -> rusqlite::Result<()> {
+            let mut vacuum = db.prepare("PRAGMA incremental_vacuum")?;
+            let mut freed = vacuum.query([])?;
+            while freed.next()?.is_some() {}
+            db.query_row("PRAGMA shrink_memory", [], |_| Ok(())).optional().map(drop)
+        };
+        if let Err(error) = shrink() {
+            tracing::warn!(%error, "the memory of a deleted session could not be given back; it is used again");
+        }
     }
 
     fn roll_back(&mut self) {

@@ -6,6 +6,7 @@ mod approvals;
 mod external;
 mod failures;
 mod fences;
+mod incognito;
 mod merging;
 mod milestones;
 mod opposites;

@@ -39,7 +39,7 @@ impl World {
         Self::over(node(&schema, &clock).await, clock, Some(schema)).await
     }
 
-    async fn over(engine: Engine, clock: Arc<SystemClock>, schema: Option<String>) -> Self {
+    pub async fn over(engine: Engine, clock: Arc<SystemClock>, schema: Option<String>) -> Self {
         let tenant = TenantId::stored("acme");
         engine.operator().create_tenant(&tenant).await.unwrap();
         Self { engine, clock, tenant, schema }

@@ -1,0 +1,187 @@
+//! Quotas: how much tenants and users may keep here, and the refusal that names the one that is used up.
+//!
+//! What is used is counted in memory on each node and brought in line with the store again and again
+//! ([`crate::engine`], room `quotas`); incognito sessions have budgets of their own, which are exact, because they live
+//! in one process.
+
+use std::collections::HashMap;
+
+use crate::ids::{TenantId, UserId};
+use crate::limits;
+
+/// Something of which there is only so much.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Quota {
+    /// Sessions that a tenant keeps.
+    TenantSessions,
+    /// Work of a tenant that has not ended: pending, running or waiting.
+    TenantRuns,
+    /// Bytes of the logs that a tenant keeps.
+    TenantBytes,
+    /// The same of the sessions that one user holds.
+    UserSessions,
+    UserRuns,
+    UserBytes,
+    /// Bytes of one incognito session.
+    IncognitoSessionBytes,
+    /// Bytes of all incognito sessions of one user.
+    IncognitoUserBytes,
+    /// Bytes of all incognito sessions of this process.
+    IncognitoTotalBytes,
+}
+
+/// What a caller can do about a quota that is used up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Remedy {
+    /// Keep less: the bytes do not fit.
+    Shrink,
+    /// Make fewer: end or delete some first.
+    Reduce,
+    /// Wait: others use up what there is.
+    Wait,
+}
+
+impl Quota {
+    /// The name by which refusals and the configuration call it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::TenantSessions => "quotas.tenant_sessions",
+            Self::TenantRuns => "quotas.tenant_runs",
+            Self::TenantBytes => "quotas.tenant_bytes",
+            Self::UserSessions => "quotas.user_sessions",
+            Self::UserRuns => "quotas.user_runs",
+            Self::UserBytes => "quotas.user_bytes",
+            Self::IncognitoSessionBytes => "incognito.session_bytes",
+            Self::IncognitoUserBytes => "incognito.user_bytes",
+            Self::IncognitoTotalBytes => "incognito.total_bytes",
+        }
+    }
+
+    pub const fn remedy(self) -> Remedy {
+        match self {
+            Self::TenantBytes | Self::UserBytes | Self::IncognitoSessionBytes | Self::IncognitoUserBytes => {
+                Remedy::Shrink
+            }
+            Self::TenantSessions | Self::TenantRuns | Self::UserSessions | Self::UserRuns => Remedy::Reduce,
+            Self::IncognitoTotalBytes => Remedy::Wait,
+        }
+    }
+
+    /// What to do about it, as the end of a sentence.
+    pub const fn advice(self) -> &'static str {
+        match self {
+            Self::TenantSessions | Self::TenantBytes => {
+                "an owner can delete sessions, or the operator can raise the quota"
+            }
+            Self::TenantRuns | Self::UserRuns => "wait until some of the work has ended, or cancel some",
+            Self::UserSessions | Self::UserBytes => "delete sessions that you no longer need",
+            Self::IncognitoSessionBytes => "end this incognito session and open another",
+            Self::IncognitoUserBytes => "delete an incognito session that you no longer need",
+            Self::IncognitoTotalBytes => {
+                "incognito sessions of this server take all the memory that they may; try again later"
+            }
+        }
+    }
+}
+
+/// How much somebody uses, or may use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Amount {
+    pub sessions: u64,
+    pub runs: u64,
+    pub bytes: u64,
+}
+
+/// What the sessions of each holder use, and those without one.
+pub type UseByHolder = Vec<(Option<UserId>, Amount)>;
+
+/// What a tenant may use, and each of its users.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QuotaLimits {
+    pub tenant: Amount,
+    pub user: Amount,
+}
+
+impl Default for QuotaLimits {
+    fn default() -> Self {
+        Self {
+            tenant: Amount {
+                sessions: limits::QUOTA_TENANT_SESSIONS,
+                runs: limits::QUOTA_TENANT_RUNS,
+                bytes: limits::QUOTA_TENANT_BYTES,
+            },
+            user: Amount {
+                sessions: limits::QUOTA_USER_SESSIONS,
+                runs: limits::QUOTA_USER_RUNS,
+                bytes: limits::QUOTA_USER_BYTES,
+            },
+        }
+    }
+}
+
+impl QuotaLimits {
+    /// The first quota that would be exceeded if this much came on top of what is used.
+    pub fn exceeded(&self, tenant: Amount, user: Amount, more: Amount) -> Option<(Quota, u64)> {
+        let table = [
+            (tenant.sessions, more.sessions, self.tenant.sessions, Quota::TenantSessions),
+            (tenant.runs, more.runs, self.tenant.runs, Quota::TenantRuns),
+            (tenant.bytes, more.bytes, self.tenant.bytes, Quota::TenantBytes),
+            (user.sessions, more.sessions, self.user.sessions, Quota::UserSessions),
+            (user.runs, more.runs, self.user.runs, Quota::UserRuns),
+            (user.bytes, more.bytes, self.user.bytes, Quota::UserBytes),
+        ];
+        table
+            .into_iter()
+            .find(|(used, more, limit, _)| *more > 0 && used.saturating_add(*more) > *limit)
+            .map(|(_, _, limit, quota)| (quota, limit))
+    }
+}
+
+/// The quotas of an installation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct QuotaSettings {
+    /// For tenants that have none of their own.
+    pub standard: QuotaLimits,
+    pub tenants: HashMap<TenantId, QuotaLimits>,
+}
+
+impl QuotaSettings {
+    pub fn of(&self, tenant: &TenantId) -> QuotaLimits {
+        self.tenants.get(tenant).copied().unwrap_or(self.standard)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_past_each_quota_is_named_and_what_adds_nothing_is_not_refused() {
+        let amount = |sessions, runs, bytes| Amount { sessions, runs, bytes };
+        let limits = QuotaLimits { tenant: amount(20, 10, 200), user: amount(10, 5, 100) };
+        let none = Amount::default();
+        let table = [
+            (amount(19, 0, 0), none, amount(1, 0, 0), None),
+            (amount(20, 0, 0), none, amount(1, 0, 0), Some((Quota::TenantSessions, 20))),
+            (amount(0, 10, 0), none, amount(0, 1, 0), Some((Quota::TenantRuns, 10))),
+            (amount(0, 0, 199), none, amount(0, 0, 2), Some((Quota::TenantBytes, 200))),
+            (none, amount(9, 4, 99), amount(1, 1, 1), None),
+            (none, amount(10, 0, 0), amount(1, 0, 0), Some((Quota::UserSessions, 10))),
+            (none, amount(0, 5, 0), amount(0, 1, 0), Some((Quota::UserRuns, 5))),
+            (none, amount(0, 0, 100), amount(0, 0, 1), Some((Quota::UserBytes, 100))),
+            (amount(99, 99, 999), amount(99, 99, 999), none, None),
+        ];
+        for (tenant, user, more, expected) in table {
+            assert_eq!(limits.exceeded(tenant, user, more), expected, "{tenant:?} {user:?} {more:?}");
+        }
+    }
+
+    #[test]
+    fn a_tenant_may_have_quotas_of_its_own() {
+        let own = QuotaLimits { tenant: Amount::default(), ..QuotaLimits::default() };
+        let tenants = HashMap::from([(TenantId::stored("acme"), own)]);
+        let settings = QuotaSettings { tenants, ..QuotaSettings::default() };
+        assert_eq!(settings.of(&TenantId::stored("acme")), own);
+        assert_eq!(settings.of(&TenantId::stored("beta")), QuotaLimits::default());
+    }
+}
