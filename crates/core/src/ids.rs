@@ -69,6 +69,36 @@ text_id!(
     "credential"
 );
 
+/// A worker that lives and dies with the process that has the store open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProcessWorker {
+    /// Runs tasks.
+    Executor,
+    /// Runs turns of conversations.
+    Talker,
+}
+
+impl ProcessWorker {
+    pub const ALL: [Self; 2] = [Self::Executor, Self::Talker];
+
+    /// How the credential of such a worker begins. No credential of a caller does: keys are named by UUIDs, and
+    /// everything else by a prefix of its own.
+    pub const fn credential_prefix(self) -> &'static str {
+        match self {
+            Self::Executor => "executor:",
+            Self::Talker => "talker:",
+        }
+    }
+}
+
+impl CredentialId {
+    /// A new credential for a worker inside this process. A claim that it holds ends with the process, whatever its
+    /// lease says; a claim that was made by HTTP belongs to a process of its own.
+    pub fn of_process(worker: ProcessWorker) -> Self {
+        Self::stored(format!("{}{}", worker.credential_prefix(), random_hex::<8>()))
+    }
+}
+
 impl SessionId {
     /// The id of a session that nobody named.
     pub fn generate() -> Self {

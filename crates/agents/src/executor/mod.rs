@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use sederunt_core::access::Actor;
 use sederunt_core::engine::Engine;
-use sederunt_core::ids::{CredentialId, TenantId};
+use sederunt_core::ids::{CredentialId, ProcessWorker, TenantId};
 use sederunt_core::library::{Agent, Defined};
 use sederunt_core::session::SessionType;
 use sederunt_core::work::{ClaimRequest, Claimed};
@@ -61,7 +61,7 @@ pub struct Taken {
 impl Executor {
     /// Every executor is a worker of its own: what another one has claimed is not this one's.
     pub fn new(engine: Engine, kit: Arc<Kit>, settings: Settings) -> Self {
-        let credential = CredentialId::stored(format!("executor:{}", sederunt_core::ids::random_hex::<8>()));
+        let credential = CredentialId::of_process(ProcessWorker::Executor);
         Self { engine, kit, settings, credential }
     }
 

@@ -24,7 +24,7 @@ use std::time::Duration;
 use sederunt_core::access::Actor;
 use sederunt_core::engine::{Engine, Fate, NextTurn, Post, StreamItem};
 use sederunt_core::event::Event;
-use sederunt_core::ids::{CredentialId, SessionId, TenantId};
+use sederunt_core::ids::{CredentialId, ProcessWorker, SessionId, TenantId};
 use sederunt_core::safety;
 use sederunt_core::session::decide::OpenSession;
 use sederunt_core::session::{MemoryMode, SessionType};
@@ -92,7 +92,7 @@ impl Talker {
     pub fn new(engine: Engine, kit: Arc<Kit>, settings: Settings) -> Self {
         let hold = Hold {
             worker: "talk".into(),
-            credential: CredentialId::stored(format!("talker:{}", sederunt_core::ids::random_hex::<8>())),
+            credential: CredentialId::of_process(ProcessWorker::Talker),
             lease: engine.settings().talk.lease,
         };
         Self { engine, kit, settings: Arc::new(settings), hold, running: watch::Sender::new(0) }

@@ -20,6 +20,7 @@ mod fencing;
 mod first_start;
 mod kill;
 mod postgres_restart;
+mod restarts;
 mod revocation;
 mod shutdown;
 mod sittings;

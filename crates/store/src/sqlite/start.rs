@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use sederunt_core::Result;
-use sederunt_core::clock::SystemClock;
+use sederunt_core::clock::{Clock, SystemClock};
 use sederunt_core::live::Hub;
 
 use super::annex::{self, Annex};
@@ -31,6 +31,18 @@ impl SqliteStore {
         let SqliteOptions { place, clock, hub } = options;
         let files = Arc::new(Files::open(&place)?);
         tenants::finish_removals(&mut files.threads().map_err(report)?).map_err(report)?;
+        if let Place::Directory(_) = place {
+            let freed =
+                sweep::free_claims_of_the_last_process(&files.threads().map_err(report)?, clock.now())
+                    .map_err(report)?;
+            if freed > 0 {
+                tracing::info!(
+                    target: "sederunt::store",
+                    sessions = freed,
+                    "the last process died while it ran turns or tasks; they are taken over now"
+                );
+            }
+        }
         let dirty = Arc::new(Dirty::default());
         let annex = Arc::new(Annex::open(files.clone())?);
         let unfiled = Arc::new(Unfiled::left(&files.threads().map_err(report)?).map_err(report)?);

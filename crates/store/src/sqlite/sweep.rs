@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, params};
 use sederunt_core::Timestamp;
-use sederunt_core::ids::{SessionId, TenantId};
+use sederunt_core::ids::{ProcessWorker, SessionId, TenantId};
 use sederunt_core::store::{Due, Vitals};
 
 use super::{heads, migrate};
@@ -56,6 +56,20 @@ pub(super) fn due(
         }
     }
     Ok(due)
+}
+
+/// Ends the leases of whatever the process that had this store open before ran itself: the lock on the directory proves
+/// that it is gone. Claims that were made by HTTP belong to other processes and keep their leases. Says how many ended.
+pub(super) fn free_claims_of_the_last_process(db: &Connection, now: Timestamp) -> rusqlite::Result<usize> {
+    let mut end = db.prepare(
+        "UPDATE session_heads SET lease_until = ?1 WHERE lease_until > ?1 AND sk IN \
+         (SELECT h.sk FROM tenants t CROSS JOIN sessions s INDEXED BY sessions_by_state ON s.tk = t.tk \
+          AND s.session_type IN ('agent', 'response', 'tool', 'mixed') AND s.status = 'running' AND s.inactive IN (0, 1) \
+          CROSS JOIN session_heads h ON h.sk = s.sk AND substr(h.claim_credential, 1, length(?2)) = ?2)",
+    )?;
+    ProcessWorker::ALL.iter().try_fold(0, |ended, worker| {
+        Ok(ended + end.execute(params![now.as_micros(), worker.credential_prefix()])?)
+    })
 }
 
 pub(super) fn vitals(db: &Connection) -> rusqlite::Result<Vitals> {

@@ -5,6 +5,7 @@ mod annex;
 mod desk;
 mod keys;
 mod plans;
+mod restart;
 mod schema;
 
 use std::path::Path;
