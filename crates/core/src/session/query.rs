@@ -42,6 +42,8 @@ pub struct SessionQuery {
     /// `None`: only sessions that are not hidden. `Some(true)`: only hidden ones. `Some(false)`: both.
     pub inactive: Option<bool>,
     pub parents_only: bool,
+    /// Conversations alone.
+    pub talks_only: bool,
     /// Whose eyes: `None` sees the whole tenant.
     pub seen_by: Option<Eyes>,
     pub after: Option<ListCursor>,
@@ -67,6 +69,7 @@ impl SessionQuery {
             text: None,
             inactive: None,
             parents_only: false,
+            talks_only: false,
             seen_by: None,
             after: None,
             limit,

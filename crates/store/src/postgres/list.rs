@@ -173,6 +173,9 @@ pub(super) async fn sessions(base: &Base, tenant: &TenantId, query: SessionQuery
     if query.parents_only {
         asked.conditions.push("s.parent_id IS NULL".into());
     }
+    if query.talks_only {
+        asked.conditions.push("h.is_talk".into());
+    }
     let seen = Seen::of(query.seen_by.as_ref());
     seen.narrow(&mut asked);
     if let Some(after) = &query.after {

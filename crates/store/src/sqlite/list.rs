@@ -122,6 +122,10 @@ impl Asked {
         if query.parents_only {
             self.wheres.push("s.parent_id IS NULL".to_owned());
         }
+        if query.talks_only {
+            // A scalar, so that it is asked of each row while walking and not made a join of.
+            self.wheres.push("(SELECT h.is_talk FROM session_heads h WHERE h.sk = s.sk) = 1".to_owned());
+        }
         if let Some(cursor) = query.after {
             let (minute, tie) = (self.bind(cursor.minute), self.bind(cursor.tie));
             self.wheres.push(format!("(s.active_minute, s.sk) < ({minute}, {tie})"));

@@ -13,6 +13,7 @@ use crate::stores::TestStore;
 on_each_store! {
     each_filter_chooses_alone,
     filters_hold_together,
+    conversations_are_chosen_before_the_page_is_cut,
     metadata_is_filtered_by_its_scalars_as_they_are_now,
     words_choose_sessions_by_title_description_or_message,
     hidden_sessions_are_listed_only_when_asked_for,
@@ -83,6 +84,34 @@ async fn each_filter_chooses_alone(store: &TestStore) {
     for (query, mut expected) in cases {
         expected.sort_unstable();
         assert_eq!(listed(store, query.clone()).await, expected, "{query:?}");
+    }
+}
+
+async fn conversations_are_chosen_before_the_page_is_cut(store: &TestStore) {
+    for n in 0..8 {
+        let is_talk = n < 2 || n == 5;
+        store.create(a_session(&format!("s{n}"), |new| new.head.is_talk = is_talk)).await;
+    }
+    let talks = |seen_by| SessionQuery {
+        types: Types::Only(SessionType::Mixed),
+        talks_only: true,
+        seen_by,
+        limit: 2,
+        ..everything()
+    };
+    for seen_by in [None, Some(Eyes::Participant(user("ann")))] {
+        let first = store.sessions(&store.tenant, talks(seen_by.clone())).await.unwrap();
+        if seen_by.is_some() {
+            assert!(first.items.is_empty(), "ann takes part in none of them");
+            continue;
+        }
+        let names = |sessions: &[Session]| -> Vec<String> {
+            sessions.iter().map(|session| session.id.to_string()).collect()
+        };
+        assert_eq!(names(&first.items), ["s5", "s1"]);
+        let rest = SessionQuery { after: first.next, ..talks(None) };
+        let rest = store.sessions(&store.tenant, rest).await.unwrap();
+        assert_eq!((names(&rest.items), rest.next.is_none()), (vec!["s0".to_owned()], true));
     }
 }
 

@@ -73,12 +73,13 @@ pub async fn list(
 ) -> Result<Json<ThreadList>> {
     let query = SessionQuery {
         inactive: Some(false),
+        talks_only: true,
         after: asked.after,
         ..SessionQuery::of(Types::Only(SessionType::Mixed), asked.limit)
     };
     let page = app.engine.sessions(&caller.actor, query).await?;
     Ok(Json(ThreadList {
-        items: page.items.into_iter().filter(|session| session.head.is_talk).map(Into::into).collect(),
+        items: page.items.into_iter().map(Into::into).collect(),
         next_cursor: page.next.map(|next| next.to_string()),
     }))
 }

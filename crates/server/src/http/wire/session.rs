@@ -453,6 +453,7 @@ impl Ask for SessionsQuery {
             text: pairs.text(&["q"])?.filter(|text| !text.trim().is_empty()),
             inactive: pairs.flag(&["inactive"])?,
             parents_only: pairs.flag(&["parents_only", "parentsOnly"])?.unwrap_or(false),
+            talks_only: false,
             seen_by: None,
             after: pairs.list_cursor()?,
             limit: pairs.limit()?,
