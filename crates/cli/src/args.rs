@@ -113,6 +113,8 @@ pub enum Command {
     /// Make, suspend and delete tenants
     #[command(subcommand)]
     Tenants(Tenants),
+    /// Read the audit trail: who made, changed, exported or deleted what
+    Audit(Audit),
     /// Forget ratings and crises that are older than this; what is held stays
     Purge(Purge),
     /// Look after the crisis log
@@ -311,6 +313,16 @@ pub struct ListSessions {
     /// Only sessions without a parent
     #[arg(long)]
     pub parents_only: bool,
+    #[arg(long, default_value_t = 50)]
+    pub limit: u32,
+    /// Go on where the last page ended
+    #[arg(long)]
+    pub cursor: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct Audit {
+    /// Lines to show
     #[arg(long, default_value_t = 50)]
     pub limit: u32,
     /// Go on where the last page ended

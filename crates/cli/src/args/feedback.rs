@@ -55,7 +55,7 @@ pub enum Feedback {
         #[command(flatten)]
         page: PageOf,
     },
-    /// Show what the thumbs add up to
+    /// Show what the thumbs add up to, and how many sittings were rated how
     Stats,
     /// Read the figures and the newest thumbs as a page of Markdown
     Summary {

@@ -1,5 +1,6 @@
 //! From a parsed command line to what it does: one file per noun.
 
+mod audit;
 mod bundle;
 mod claims;
 mod config;
@@ -124,6 +125,7 @@ pub async fn run(cli: Cli) -> Result<()> {
         Command::Keys(command) => keys::run(&scene, command).await,
         Command::Users(command) => users::run(&scene, command).await,
         Command::Tenants(command) => tenants::run(&scene, command).await,
+        Command::Audit(wish) => audit::run(&scene, wish).await,
         Command::Purge(wish) => purge::run(&scene, wish).await,
         Command::Safety(command) => safety::run(&scene, command).await,
         Command::Migrate => store::migrate(&scene).await,

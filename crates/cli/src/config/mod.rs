@@ -7,6 +7,7 @@
 mod layers;
 mod span;
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 
 use sederunt::{Place, Settings};

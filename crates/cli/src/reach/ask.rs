@@ -71,6 +71,11 @@ pub enum Ask {
     TaskStatus {
         task: String,
     },
+    /// The audit trail.
+    Audit {
+        limit: u32,
+        cursor: Option<String>,
+    },
     ExportBundle,
     ImportBundle {
         bundle: Json,

@@ -27,13 +27,33 @@ use crate::exit::Result;
 /// What can be asked about feedback.
 #[derive(Clone, Debug)]
 pub enum FeedbackAsk {
-    Give { body: Value },
-    Open { body: Value },
-    Add { session: String, body: Value },
-    Finalize { session: String },
-    Show { session: String },
-    List { is_open: bool, limit: u32, cursor: Option<String> },
-    Failures { task: Option<String>, session: Option<String>, limit: u32, cursor: Option<String> },
+    Give {
+        body: Value,
+    },
+    Open {
+        body: Value,
+    },
+    Add {
+        session: String,
+        body: Value,
+    },
+    Finalize {
+        session: String,
+    },
+    Show {
+        session: String,
+    },
+    List {
+        is_open: bool,
+        limit: u32,
+        cursor: Option<String>,
+    },
+    Failures {
+        task: Option<String>,
+        session: Option<String>,
+        limit: u32,
+        cursor: Option<String>,
+    },
     Stats,
     Summary { recent: u32 },
 }

@@ -66,6 +66,9 @@ pub async fn answer(client: &Client, ask: Ask) -> Result<Value> {
             client.post(&path(&["tasks", &task, "trigger"], &[]), &object([("input", input)])).await?
         }
         Ask::TaskStatus { task } => client.get(&path(&["tasks", &task, "status"], &[])).await?,
+        Ask::Audit { limit, cursor } => {
+            client.get(&path(&["audit"], &query(page(limit, cursor).into_iter()))).await?
+        }
         Ask::ExportBundle => client.get(&path(&["bundle"], &[])).await?,
         Ask::ImportBundle { bundle } => client.post(&path(&["bundle"], &[]), &bundle).await?,
         Ask::Approvals { state, limit, cursor } => {

@@ -115,6 +115,9 @@ pub async fn answer(store: &Sederunt, actor: &Actor, config: &Config, ask: Ask) 
         }
         Ask::Feedback(ask) => feedback::here(store, actor, config, ask).await,
         Ask::Lessons(ask) => feedback::lessons_here(store, actor, config, ask).await,
+        Ask::Audit { limit, cursor } => {
+            shown(&people::AuditList::from(store.audit(actor, row(cursor)?, rows(limit)).await?))
+        }
         Ask::Keys => {
             let items: Vec<people::Key> = store.keys(actor).await?.into_iter().map(Into::into).collect();
             shown(&people::KeyList { items, next_cursor: None })

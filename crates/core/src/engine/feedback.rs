@@ -11,7 +11,6 @@ use crate::event::EventQuery;
 use crate::feedback::capture::{
     self, Capture, Clarification, EventBody, FeedbackEvent, Judged, Signal, Speaker,
 };
-use crate::feedback::secret;
 use crate::feedback::session::{self, Added, Closed, FeedbackSession, Reason, SessionBody, State};
 use crate::feedback::stats::{self, Stats};
 use crate::ids::{SessionId, TenantId, UserId, check_text};

@@ -2,7 +2,8 @@
 
 use uuid::Uuid;
 
-use super::sessions::{audit_name, check_limit};
+use super::people::audit;
+use super::sessions::check_limit;
 use super::{Decided, Engine, Settled};
 use crate::access::{self, Actor, Role, Verb};
 use crate::error::{Error, Result};
@@ -15,7 +16,6 @@ use crate::library::{
     check_configures, patched, reader, shows,
 };
 use crate::limits;
-use crate::people::Audit;
 use crate::session::decide::EXTERNAL_AGENT;
 use crate::session::query::Page;
 use crate::store::{Change, IdemKey, Note, Record};
@@ -64,6 +64,7 @@ impl Engine {
         let key = key.map(|key| IdemKey { note: Some(Note(drawn)), ..key });
         let change = Change::new(actor.tenant.clone())
             .record(Record::PutDoc { doc: Box::new(doc), expects: None })
+            .audited(audit(actor, T::KIND.audit_actions().created, &made.id))
             .keyed(key);
         let replay = match self.store.commit(change).await {
             Ok(done) => done.replay,
@@ -120,15 +121,21 @@ impl Engine {
                     let doc = self.document(actor, T::KIND, name).await?;
                     let mut defined: Defined<T> = Defined::of(&doc)?;
                     let before = doc;
-                    defined.value = patched(&defined.value, patch)?;
+                    let was = defined.value.clone();
+                    defined.value = patched(&was, patch)?;
+                    json_schema::prepare(defined.value.schemas()).await;
                     let after = defined.to_doc()?;
                     check_may_change(actor, &before, &after)?;
                     if after.body == before.body {
                         return Ok(Decided::Nothing(defined));
                     }
                     self.check_references(actor, &after).await?;
+                    let actions = T::KIND.audit_actions();
+                    let action = if defined.value.loosens(&was) { actions.loosened } else { actions.changed };
+                    let line = audit(actor, action, &before.id);
                     let record = Record::PutDoc { doc: Box::new(after), expects: Some(before.version) };
-                    Ok(Decided::Change(Box::new(Change::new(actor.tenant.clone()).record(record).keyed(key))))
+                    let change = Change::new(actor.tenant.clone()).record(record).audited(line).keyed(key);
+                    Ok(Decided::Change(Box::new(change)))
                 })
             })
             .await?;
@@ -145,7 +152,7 @@ impl Engine {
     /// Every definition of the tenant.
     pub async fn bundle(&self, actor: &Actor) -> Result<Bundle> {
         access::check_general(actor, Verb::Administer)?;
-        Ok(Bundle {
+        let bundle = Bundle {
             version: library::bundle::VERSION,
             agents: self.all::<Agent>(actor).await?.into_iter().map(|agent| agent.value).collect(),
             criteria_sets: named(self.all::<CriteriaSet>(actor).await?),
@@ -158,7 +165,9 @@ impl Engine {
                     .filter(|view| view.value.session_id.is_none())
                     .collect(),
             ),
-        })
+        };
+        self.note(actor, "bundle.export", actor.tenant.as_str()).await?;
+        Ok(bundle)
     }
 
     async fn all<T: Definition>(&self, actor: &Actor) -> Result<Vec<Defined<T>>> {
@@ -185,11 +194,8 @@ impl Engine {
         let done = self
             .settle_on(|| {
                 Box::pin(async {
-                    let mut change = Change::new(actor.tenant.clone()).keyed(key).audited(Audit {
-                        actor: audit_name(actor),
-                        action: "bundle.import",
-                        target: actor.tenant.to_string(),
-                    });
+                    let line = audit(actor, "bundle.import", actor.tenant.as_str());
+                    let mut change = Change::new(actor.tenant.clone()).keyed(key).audited(line);
                     for doc in bundle.docs(actor.user.as_ref())? {
                         self.take_in(actor, doc, &mut change).await?;
                     }

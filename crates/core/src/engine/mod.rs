@@ -180,6 +180,7 @@ impl Engine {
         let milestones = std::mem::take(&mut change.milestones);
         let done = self.store.commit(change).await?;
         if done.replay.is_none() {
+            self.count_use(&tenant, &made, freed, &done);
             for milestone in &milestones {
                 if let Some(code) = milestone.failure() {
                     tracing::warn!(

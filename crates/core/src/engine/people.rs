@@ -13,6 +13,7 @@ use crate::limits;
 use crate::memory::{Memory, Owner, profile_id, reconcile};
 use crate::people::{Audit, Identity, KEY_PREFIX, Key, SecretHash, Share, Tenant, User, check_platform};
 use crate::session::SourceKind;
+use crate::session::query::Page;
 use crate::store::{AuditLine, Change, IdemKey, Note, Record};
 
 /// The longest life of a share link.
@@ -34,6 +35,10 @@ pub struct CreatedKey {
     pub key: Key,
     pub secret: Option<String>,
 }
+
+/// The tenant that every installation has: local mode serves it, and what belongs to no other tenant is written down
+/// in its audit trail.
+const INSTALLATION_TENANT: &str = "default";
 
 /// A share link that was made. The token is shown once.
 #[derive(Clone, Debug)]
@@ -309,11 +314,36 @@ impl Engine {
         self.commit(change).await.map(drop)
     }
 
-    /// The audit trail, newest first.
-    pub async fn audit(&self, actor: &Actor, limit: usize) -> Result<Vec<AuditLine>> {
+    /// A page of the audit trail, newest first.
+    pub async fn audit(
+        &self,
+        actor: &Actor,
+        after: Option<i64>,
+        limit: usize,
+    ) -> Result<Page<AuditLine, i64>> {
         access::check_general(actor, Verb::Administer)?;
         check_limit(limit)?;
-        self.store.audit(&actor.tenant, limit).await
+        self.store.audit(&actor.tenant, after, limit).await
+    }
+
+    /// Writes a line into the audit trail of the caller's tenant about something that changed nothing itself.
+    pub(super) async fn note(&self, actor: &Actor, action: &'static str, target: &str) -> Result<()> {
+        self.commit(Change::new(actor.tenant.clone()).audited(audit(actor, action, target))).await.map(drop)
+    }
+
+    /// Writes down that calls from an address were refused because their credential proved nothing. They belong to no
+    /// tenant that could be believed, so they stand in the trail of the installation's own.
+    pub async fn note_refused_credentials(&self, address: &str, times: u64) -> Result<()> {
+        let own = TenantId::stored(INSTALLATION_TENANT);
+        if self.store.tenant(&own).await?.is_none() {
+            return Ok(());
+        }
+        let audit = Audit {
+            actor: address.to_owned(),
+            action: "credential.refused",
+            target: format!("{times} within a minute"),
+        };
+        self.commit(Change::new(own).audited(audit)).await.map(drop)
     }
 }
 
@@ -351,11 +381,17 @@ impl Operator<'_> {
 
     /// Removes a tenant with everything in it.
     pub async fn delete_tenant(&self, id: &TenantId) -> Result<()> {
-        if id.as_str() == "default" {
+        if id.as_str() == INSTALLATION_TENANT {
             return Err(Error::denied("the default tenant stays: local mode serves it"));
         }
         self.0.store.tenant(id).await?.ok_or(Error::NotFound)?;
-        self.0.store.delete_tenant(id).await
+        self.0.store.delete_tenant(id).await?;
+        // The tenant's own trail is gone with it.
+        let own = TenantId::stored(INSTALLATION_TENANT);
+        if self.0.store.tenant(&own).await?.is_some() {
+            self.0.commit(Change::new(own).audited(operator_audit("tenant.delete", id))).await?;
+        }
+        Ok(())
     }
 }
 

@@ -236,7 +236,7 @@ impl Engine {
         self.settle_on(|| {
             Box::pin(async {
                 let session = self.load(actor, Verb::Delete, id).await?;
-                decide::check_deletable(&session)?;
+                decide::check_deletable(actor, &session, how)?;
                 let part = Part {
                     on: On::Session(session.id.clone()),
                     guard: Guard::seen(&session),

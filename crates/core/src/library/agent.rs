@@ -163,6 +163,35 @@ impl Definition for Agent {
         None
     }
 
+    fn loosens(&self, before: &Self) -> bool {
+        let confirmed = |agent: &Self| -> Vec<String> {
+            agent
+                .tools
+                .iter()
+                .flat_map(|tool| match tool {
+                    Tool::Http(tool) if tool.requires_confirmation => vec![tool.name.clone()],
+                    Tool::Mcp(tools) => {
+                        let name = |tool: &String| format!("{}/{tool}", tools.server);
+                        tools.requires_confirmation.iter().map(name).collect()
+                    }
+                    Tool::Http(_) | Tool::Builtin(_) => Vec::new(),
+                })
+                .collect()
+        };
+        let now = confirmed(self);
+        confirmed(before).iter().any(|tool| !now.contains(tool))
+    }
+
+    fn schemas(&self) -> Vec<&Json> {
+        self.tools
+            .iter()
+            .filter_map(|tool| match tool {
+                Tool::Http(tool) => tool.schema.as_ref(),
+                Tool::Mcp(_) | Tool::Builtin(_) => None,
+            })
+            .collect()
+    }
+
     fn facets(&self) -> Vec<(&'static str, Box<str>)> {
         self.limits.concurrency.iter().map(|most| (CONCURRENCY, most.to_string().into())).collect()
     }

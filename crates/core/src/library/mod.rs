@@ -56,6 +56,27 @@ impl Kind {
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.as_str() == text)
     }
+
+    /// What the audit trail calls what people do with definitions of this kind.
+    pub const fn audit_actions(self) -> AuditActions {
+        let (created, changed, loosened) = match self {
+            Self::Task => ("task.create", "task.change", "task.loosen_approval"),
+            Self::Agent => ("agent.create", "agent.change", "agent.loosen_confirmation"),
+            Self::Entity => ("entity.create", "entity.change", "entity.change"),
+            Self::CriteriaSet => ("criteria_set.create", "criteria_set.change", "criteria_set.loosen"),
+            Self::View => ("view.create", "view.change", "view.change"),
+        };
+        AuditActions { created, changed, loosened }
+    }
+}
+
+/// The names of lines in the audit trail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AuditActions {
+    pub created: &'static str,
+    pub changed: &'static str,
+    /// Changed so that people are asked less often before something is done.
+    pub loosened: &'static str,
 }
 
 /// A document as a store keeps it.
@@ -124,6 +145,14 @@ pub trait Definition: Clone + std::fmt::Debug + Serialize + DeserializeOwned + S
     fn own_id(&self) -> Option<&str>;
     fn slug(&self) -> Option<&str>;
     fn facets(&self) -> Vec<(&'static str, Box<str>)>;
+    /// Whether less is asked of people before something is done than it was by `before`.
+    fn loosens(&self, _before: &Self) -> bool {
+        false
+    }
+    /// The JSON Schemas that it holds: they are compiled before it is checked.
+    fn schemas(&self) -> Vec<&Json> {
+        Vec::new()
+    }
 }
 
 /// A definition with what the store knows of it.

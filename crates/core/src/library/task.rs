@@ -176,6 +176,16 @@ impl Definition for Task {
         Some(&self.slug)
     }
 
+    fn loosens(&self, before: &Self) -> bool {
+        let asked_by_criteria = |set: &String| !self.criteria_set_ids.contains(set);
+        (before.requires_approval && !self.requires_approval)
+            || before.criteria_set_ids.iter().any(asked_by_criteria)
+    }
+
+    fn schemas(&self) -> Vec<&Json> {
+        self.output.iter().filter_map(|output| output.schema.as_ref()).collect()
+    }
+
     fn facets(&self) -> Vec<(&'static str, Box<str>)> {
         let mut facets = vec![("status", self.status.as_str().into())];
         for (key, value) in [(ASSIGNED_TO, &self.assigned_to), ("entity_id", &self.entity_id)] {

@@ -37,6 +37,8 @@ pub struct Head {
     pub last_sequence: u64,
     pub last_at: Timestamp,
     pub message_count: u64,
+    /// Bytes of its own events, without those that the engine writes about the session.
+    pub bytes: u64,
     /// Completed turns.
     pub turn_count: u64,
     /// The user message that the next reply answers.

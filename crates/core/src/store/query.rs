@@ -4,6 +4,7 @@ use crate::feedback;
 use crate::ids::{SessionId, TenantId, UserId};
 use crate::memory::vector::Vector;
 use crate::memory::{self, Owner};
+use crate::safety::opaque::OpaqueId;
 use crate::time::Timestamp;
 
 /// A session that the sweeper should look at.

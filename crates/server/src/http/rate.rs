@@ -1,12 +1,14 @@
 //! How much each caller may ask. Counted by credential, so that one caller's eagerness is not
 //! another's refusal; strangers are counted by their address, and only for their failures.
 
+use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use governor::clock::{Clock, DefaultClock};
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
+use parking_lot::Mutex;
 use sederunt_core::{Actor, Error};
 
 use super::auth::Caller;
@@ -19,8 +21,13 @@ pub struct Counters {
     shares: Option<Counter>,
     forms: Option<Counter>,
     failures: Option<Counter>,
+    refused: Mutex<HashMap<IpAddr, u64>>,
     hasher: RandomState,
 }
+
+/// Addresses whose refused credentials are counted within a minute; what comes from more of them is counted together,
+/// under the address that stands for none.
+const REFUSED_ADDRESSES_MAX: usize = 1_024;
 
 #[derive(Debug)]
 struct Counter {
@@ -48,6 +55,7 @@ impl Counters {
             shares: rates.per_share.map(Counter::new),
             forms: rates.forms_per_peer.map(Counter::new),
             failures: rates.failures_per_peer.map(Counter::new),
+            refused: Mutex::default(),
             hasher: RandomState::new(),
         }
     }
@@ -73,10 +81,23 @@ impl Counters {
 
     /// Counts a failure to prove who one is.
     pub fn failure(&self, peer: IpAddr) -> Result<(), Error> {
+        self.note_refused(block(peer));
         match &self.failures {
             None => Ok(()),
             Some(counter) => counter.count(self.hasher.hash_one(block(peer))),
         }
+    }
+
+    fn note_refused(&self, address: IpAddr) {
+        let mut refused = self.refused.lock();
+        let is_full = refused.len() >= REFUSED_ADDRESSES_MAX && !refused.contains_key(&address);
+        let address = if is_full { IpAddr::V4(Ipv4Addr::UNSPECIFIED) } else { address };
+        *refused.entry(address).or_default() += 1;
+    }
+
+    /// How many credentials were refused since this was asked last, by address: for the audit trail.
+    pub fn take_refused(&self) -> Vec<(IpAddr, u64)> {
+        self.refused.lock().drain().collect()
     }
 
     /// Forgets callers that have been quiet.
@@ -121,6 +142,21 @@ mod tests {
         assert!(counters.failure(peer("192.0.2.2")).is_ok());
         assert_eq!(block(peer("2001:db8::1")), block(peer("2001:db8::2:3:4:5")));
         assert_eq!(block(peer("::ffff:192.0.2.1")), peer("192.0.2.1"));
+    }
+
+    #[test]
+    fn refused_credentials_are_counted_for_a_bounded_number_of_addresses() {
+        let counters = Counters::new(Rates { failures_per_peer: None, ..Rates::default() });
+        let address = |n: usize| IpAddr::from([10, 0, (n / 256) as u8, (n % 256) as u8]);
+        for n in 0..REFUSED_ADDRESSES_MAX + 5 {
+            counters.failure(address(n)).unwrap();
+        }
+        counters.failure(address(0)).unwrap();
+        let refused: HashMap<IpAddr, u64> = counters.take_refused().into_iter().collect();
+        assert_eq!(refused.len(), REFUSED_ADDRESSES_MAX + 1);
+        assert_eq!(refused[&address(0)], 2);
+        assert_eq!(refused[&IpAddr::V4(Ipv4Addr::UNSPECIFIED)], 5);
+        assert!(counters.take_refused().is_empty());
     }
 
     #[test]

@@ -9,9 +9,9 @@ use utoipa_axum::routes;
 
 use super::error::Refused;
 use super::routes::{
-    agents, approvals, bundle, chat, crises, criteria, entities, events, feedback, keys, lessons, memory,
-    messages, meta, search, sessions, shares, streams, tasks, tenants, threads, today, users, views, voice,
-    work,
+    agents, approvals, audit, bundle, chat, crises, criteria, entities, events, feedback, keys, lessons,
+    memory, messages, meta, search, sessions, shares, streams, tasks, tenants, threads, today, users, views,
+    voice, work,
 };
 use super::{App, gate, spec};
 use crate::mcp::{self, Mcp};
@@ -112,6 +112,7 @@ pub fn documented() -> OpenApiRouter<App> {
         .routes(routes!(users::get, users::patch))
         .routes(routes!(users::link))
         .routes(routes!(users::merge))
+        .routes(routes!(audit::list))
         .routes(routes!(tenants::list, tenants::create))
         .routes(routes!(tenants::patch, tenants::delete))
         .routes(routes!(tenants::create_key, tenants::keys))

@@ -23,6 +23,7 @@ pub fn start(app: &App, config: &ServerConfig) -> Workers {
         tokio::spawn(upkeep::forget_records(app.engine.clone())),
         tokio::spawn(upkeep::forget_keys(app.engine.clone())),
         tokio::spawn(upkeep::forget_quiet_callers(app.clone())),
+        tokio::spawn(upkeep::audit_refused_credentials(app.clone())),
         tokio::spawn(upkeep::fold_figures(config.metrics.clone())),
     ])
 }

@@ -44,6 +44,25 @@ pub async fn forget_quiet_callers(app: App) {
     }
 }
 
+/// Writes into the audit trail how often credentials were refused, a line for each address and minute.
+pub async fn audit_refused_credentials(app: App) {
+    let mut ticks = interval(FORGET_EVERY);
+    loop {
+        ticks.tick().await;
+        for (address, times) in app.counters.take_refused() {
+            if let Err(error) = app.engine.note_refused_credentials(&address.to_string(), times).await {
+                tracing::warn!(
+                    target: "sederunt::upkeep",
+                    code = error.code(),
+                    %error,
+                    times,
+                    "refused credentials could not be written into the audit trail; this minute's count is dropped"
+                );
+            }
+        }
+    }
+}
+
 pub async fn fold_figures(figures: Option<PrometheusHandle>) {
     let Some(figures) = figures else { return };
     let mut ticks = interval(FOLD_EVERY);

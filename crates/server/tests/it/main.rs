@@ -9,6 +9,7 @@ mod house;
 mod issuer;
 
 mod approvals;
+mod audit;
 mod bad_input;
 mod comments;
 mod crises;

@@ -3,6 +3,7 @@
 use sederunt_core::access::{Role, ShareAccess};
 use sederunt_core::ids::{CredentialId, SessionId, TenantId, UserId};
 use sederunt_core::people::{FoundKey, Identity, Key, SecretHash, Share, User};
+use sederunt_core::session::query::Page;
 use sederunt_core::store::AuditLine;
 use tokio_postgres::Row;
 

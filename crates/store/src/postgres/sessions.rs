@@ -1,6 +1,6 @@
 //! Sessions: how one is read, and the rows that are written beside their heads.
 
-use sederunt_core::ids::{SessionId, UserId};
+use sederunt_core::ids::{SessionId, TenantId, UserId};
 use sederunt_core::json::Json;
 use sederunt_core::session::row::filterable;
 use sederunt_core::session::{DescriptionSource, Details, Head};
@@ -8,8 +8,8 @@ use sederunt_core::store::Update;
 use sederunt_core::time::Timestamp;
 
 use super::fault::Result;
-use super::rows::{DETAILS, HEAD};
-use super::tx::{Tx, hash64, int};
+use super::rows::{Columns, DETAILS, HEAD};
+use super::tx::{Base, Scope, Tx, hash64, int};
 use super::writes::{Writes, Written, cells, columns};
 
 /// The whole row of a session.
@@ -86,7 +86,7 @@ pub(super) fn make<'a>(tk: i32, made: &[Made<'a>], writes: &mut Writes<'a>) {
         "INSERT INTO session_heads (tk, sk, id, incarnation, session_type, is_talk, is_bridge, is_external, is_group,
              holder, status, inactive, version, last_sequence, last_at, active_minute, message_count, turn_count,
              turn_sequence, turn_answered, preview, described, claim_worker, claim_credential, lease_until, epoch,
-             attempts, stop_requested, priority, deadline_at, task_id, agent_slug, entity_id, started_at)
+             attempts, stop_requested, priority, deadline_at, task_id, agent_slug, entity_id, started_at, bytes)
          SELECT $1, unnest($2::bigint[]), unnest($3::text[]), unnest($4::uuid[]), unnest($5::text[]),
              unnest($6::boolean[]), unnest($7::boolean[]), unnest($8::boolean[]), unnest($9::boolean[]),
              unnest($10::text[]), unnest($11::text[]), unnest($12::boolean[]), unnest($13::bigint[]),

@@ -454,7 +454,7 @@ impl<'a> StateRows<'a> {
                  unnest($16::bigint[]) AS message_count, unnest($17::bigint[]) AS turn_count,
                  unnest($18::bigint[]) AS turn_sequence, unnest($19::boolean[]) AS turn_answered,
                  unnest($20::boolean[]) AS described, unnest($21::bigint[]) AS deadline_at,
-                 unnest($22::text[]) AS preview) u
+                 unnest($22::text[]) AS preview, unnest($23::bigint[]) AS bytes) u
              WHERE h.tk = u.tk AND h.sk = u.sk",
             [
                 &self.tk as Param<'w>, &self.sk, &self.holder, &self.status, &self.inactive, &self.version,
@@ -462,7 +462,7 @@ impl<'a> StateRows<'a> {
                 &self.stop_requested, &self.counters.last_sequence, &self.counters.last_at,
                 &self.counters.active_minute, &self.counters.message_count, &self.counters.turn_count,
                 &self.counters.turn_sequence, &self.counters.turn_answered, &self.counters.described,
-                &self.counters.deadline_at, &self.counters.preview,
+                &self.counters.deadline_at, &self.counters.preview, &self.counters.bytes,
             ],
         );
     }

@@ -587,7 +587,7 @@ impl Store for SqliteStore {
 
     fn audit<'a>(&'a self, tenant: &'a TenantId, limit: usize) -> BoxFuture<'a, Result<Vec<AuditLine>>> {
         let tenant = tenant.clone();
-        self.readers.far(move |db| people::audit(db, &tenant, limit).map_err(report)).boxed()
+        self.readers.far(move |db| people::audit(db, &tenant, after, limit).map_err(report)).boxed()
     }
 
     fn due(&self, silent_since: Timestamp, limit: usize) -> BoxFuture<'_, Result<Vec<Due>>> {

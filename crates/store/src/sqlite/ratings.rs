@@ -5,7 +5,7 @@ use sederunt_core::Timestamp;
 use sederunt_core::feedback::Rating;
 use sederunt_core::ids::UserId;
 
-use super::fault::{unreadable, unwritable};
+use super::fault::{unknown_word, unreadable, unwritable};
 use crate::day;
 
 pub(super) fn add(db: &Connection, tk: i64, rating: &Rating) -> rusqlite::Result<()> {

@@ -15,7 +15,7 @@ use super::indexer::{self, Dirty};
 use super::open::{Files, Place};
 use super::readers::Readers;
 use super::writer::{Surroundings, Writer};
-use super::{SqliteStore, backup, tenants};
+use super::{SqliteStore, backup, sweep, tenants};
 
 /// What a store is opened with.
 #[derive(Clone, Debug)]

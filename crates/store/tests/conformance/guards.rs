@@ -301,7 +301,9 @@ async fn a_change_is_refused_whole_when_its_second_part_is(store: &TestStore) {
     assert_eq!([store.state("a").await, store.state("b").await, store.state("c").await], before);
     assert!(store.find("new").await.is_none());
     assert!(store.user(&store.tenant, &user("ann")).await.unwrap().is_none());
-    assert!(store.audit(&store.tenant, 10).await.unwrap().iter().all(|line| line.action != "refused"));
+    assert!(
+        store.audit(&store.tenant, None, 10).await.unwrap().items.iter().all(|line| line.action != "refused")
+    );
 
     let mut change = store.change(appending("a", messages(2))).keyed(Some(key(1, 1)));
     change.parts.push(appending("b", messages(1)));

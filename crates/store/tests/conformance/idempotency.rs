@@ -181,7 +181,7 @@ async fn a_repeated_update_is_applied_once(store: &TestStore) {
     assert!(store.commit(change()).await.unwrap().replay.is_none());
     assert!(store.commit(change()).await.unwrap().replay.is_some());
     assert_eq!(store.get("s").await.head.version, version + 1);
-    let trail = store.audit(&store.tenant, 10).await.unwrap();
+    let trail = store.audit(&store.tenant, None, 10).await.unwrap().items;
     assert_eq!(trail.iter().filter(|line| line.action == "session.touched").count(), 1);
 }
 

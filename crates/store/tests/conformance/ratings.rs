@@ -5,6 +5,7 @@ use std::time::Duration;
 use sederunt_core::Timestamp;
 use sederunt_core::feedback::{Label, Rating, retention_cutoff};
 use sederunt_core::safety::codes::HoldReason;
+use sederunt_core::safety::opaque::OpaqueId;
 use sederunt_core::safety::record::CrisisRecord;
 use sederunt_core::store::{Record, RecordsKept};
 

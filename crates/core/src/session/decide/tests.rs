@@ -182,6 +182,7 @@ fn only_failing_sessions_are_retried_and_the_link_is_kept() {
 
 #[test]
 fn running_waiting_and_group_sessions_are_kept() {
+    let (owner, member) = (actor(Role::Owner, None), actor(Role::Member, Some("holder")));
     for status in Status::ALL {
         let kept = matches!(status, Status::Running | Status::WaitingHuman | Status::AwaitingTool);
         assert_eq!(check_deletable(&session_in(status)).is_err(), kept, "{status}");

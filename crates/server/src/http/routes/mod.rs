@@ -3,6 +3,7 @@
 
 pub mod agents;
 pub mod approvals;
+pub mod audit;
 pub mod bundle;
 pub mod chat;
 pub mod crises;

@@ -136,7 +136,7 @@ pub async fn patch(
 /// With its log. Sessions that run or wait for a decision, and group sessions, stay.
 #[utoipa::path(
     delete, path = "/api/sessions/{id}", operation_id = "delete_session", tag = "sessions",
-    params(("id" = String, Path, description = "The session")),
+    params(("id" = String, Path, description = "The session"), DeleteAsked),
     responses((status = 204, description = "Gone"))
 )]
 pub async fn delete(
@@ -279,7 +279,7 @@ pub async fn export(
     At(id): At<SessionId>,
     Asked(ExportQuery(format)): Asked<ExportQuery>,
 ) -> Result<Response> {
-    let session = app.engine.session(&caller.actor, &id).await?;
+    let session = app.engine.export(&caller.actor, &id).await?;
     let last = session.head.last_sequence;
     // Page by page: a long log never stands in memory whole. What is appended meanwhile is left out.
     let body = try_stream! {

@@ -5,7 +5,8 @@ use std::time::Duration;
 use sederunt_core::access::{Role as CoreRole, ShareAccess as CoreAccess};
 use sederunt_core::engine::{self, NewShare};
 use sederunt_core::people as core;
-use sederunt_core::{Error, Timestamp};
+use sederunt_core::session::query::Page;
+use sederunt_core::{Error, Timestamp, store};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -267,6 +268,67 @@ pub struct UsersQuery {
 impl Ask for UsersQuery {
     fn read(pairs: &mut Pairs) -> Result<Self, Error> {
         Ok(Self { limit: pairs.limit()?, after: pairs.text(&["cursor"])? })
+    }
+}
+
+/// A page of the audit trail.
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct AuditAsked {
+    #[param(minimum = 1, maximum = 1000, default = 100)]
+    pub limit: Option<i64>,
+    /// A `next_cursor` of this list.
+    #[param(max_length = 20)]
+    pub cursor: Option<String>,
+}
+
+/// The parameters of a page of the audit trail, read.
+#[derive(Debug)]
+pub struct AuditQuery {
+    pub limit: usize,
+    pub after: Option<i64>,
+}
+
+impl Ask for AuditQuery {
+    fn read(pairs: &mut Pairs) -> Result<Self, Error> {
+        Ok(Self { limit: pairs.limit()?, after: pairs.row_cursor()? })
+    }
+}
+
+/// Something that somebody did, changed or tried.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(example = json!({"at": "2026-11-18T09:30:00.000000Z", "actor": "ada", "action": "task.loosen_approval",
+    "target": "019a9b3e-0000-7000-8000-000000000000"}))]
+pub struct AuditLine {
+    #[schema(value_type = String, format = DateTime)]
+    pub at: Timestamp,
+    /// A user, the credential of a caller without one, `operator`, or the address of refused calls.
+    pub actor: String,
+    /// What was done, such as `key.create`, `task.change`, `session.export` or `credential.refused`.
+    pub action: String,
+    /// What it was done to.
+    pub target: String,
+}
+
+/// A page of the audit trail, newest first.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct AuditList {
+    pub items: Vec<AuditLine>,
+    pub next_cursor: Option<String>,
+}
+
+impl From<Page<store::AuditLine, i64>> for AuditList {
+    fn from(page: Page<store::AuditLine, i64>) -> Self {
+        let line = |line: store::AuditLine| AuditLine {
+            at: line.at,
+            actor: line.actor,
+            action: line.action,
+            target: line.target,
+        };
+        Self {
+            items: page.items.into_iter().map(line).collect(),
+            next_cursor: page.next.map(|next| next.to_string()),
+        }
     }
 }
 

@@ -119,6 +119,7 @@ pub(super) const TABLES: &[Table] = &[
             ("agent_slug", "h.agent_slug", Text),
             ("entity_id", "", Text),
             ("started_at", "", Number),
+            ("bytes", "t.bytes", Number),
         ],
         from: "session_heads h JOIN session_tails t ON t.sk = h.sk JOIN sessions s ON s.sk = h.sk
                WHERE h.tk = ?1 ORDER BY h.sk",
