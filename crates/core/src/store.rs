@@ -21,17 +21,17 @@ pub use guard::{AppendRule, Fence, Guard};
 pub use private_budget::PrivateLimits;
 pub use query::{
     AuditLine, Due, FailureQuery, FeedbackDue, FeedbackQuery, Hit, MemoryQuery, NumberedVector, RecordsKept,
-    SearchQuery, VectorQuery, Vectors, Vitals,
+    RecordsOf, SearchQuery, VectorQuery, Vectors, Vitals,
 };
 pub use record::Record;
 
 use crate::approval::{Approval, ApprovalQuery};
 use crate::error::Result;
 use crate::event::{EventPage, EventQuery};
-use crate::feedback::Rating;
 use crate::feedback::capture::FeedbackEvent;
 use crate::feedback::session::FeedbackSession;
 use crate::feedback::stats::Tally;
+use crate::feedback::{Rating, RatingCounts};
 use crate::ids::{SessionId, TenantId, UserId};
 use crate::lesson::{Lesson, LessonQuery};
 use crate::library::{self, Doc, DocQuery};
@@ -157,6 +157,12 @@ pub trait Store: Send + Sync + std::fmt::Debug {
         tenant: &'a TenantId,
         opaque: Option<&'a str>,
     ) -> BoxFuture<'a, Result<RecordsKept>>;
+    /// How many ratings are kept, by their labels.
+    fn rating_counts<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        of: RecordsOf,
+    ) -> BoxFuture<'a, Result<RatingCounts>>;
     /// The ratings of a session, oldest first.
     fn ratings<'a>(&'a self, tenant: &'a TenantId, opaque: &'a str) -> BoxFuture<'a, Result<Vec<Rating>>>;
     /// Crises detected from `from` to before `to`, oldest first.

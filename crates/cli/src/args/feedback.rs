@@ -57,6 +57,11 @@ pub enum Feedback {
     },
     /// Show what the thumbs add up to, and how many sittings were rated how
     Stats,
+    /// List the ratings of a conversation's sittings: labels, no words
+    Ratings {
+        /// The conversation
+        thread: String,
+    },
     /// Read the figures and the newest thumbs as a page of Markdown
     Summary {
         /// So many of the newest

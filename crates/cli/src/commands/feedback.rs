@@ -45,6 +45,15 @@ const STATS: &[Column] = &[
     column("by tag", |stats| named(&stats["tags"])),
     column("by skill", |stats| named(&stats["skills"])),
     column("failed runs", |stats| failed(&stats["failures"])),
+    column("rated sittings", |stats| rated(&stats["ratings"])),
+];
+
+const RATINGS: &[Column] = &[
+    column("WHEN", |rating| time(&rating["recorded_at"])),
+    column("LABEL", |rating| plain(&rating["label"])),
+    column("TURNS", |rating| plain(&rating["turn_count_at_end"])),
+    column("SOURCE", |rating| plain(&rating["source"])),
+    column("BY", |rating| plain(&rating["modality"])),
 ];
 
 const FAILURES: &[Column] = &[
@@ -107,6 +116,14 @@ pub async fn run(scene: &Scene, command: Feedback) -> Result<()> {
             let advice = stats["recommendations"].as_array().into_iter().flatten();
             advice.map(|one| plain(&one["advice"])).try_for_each(|line| scene.out.line(visible(&line)))
         }
+        Feedback::Ratings { thread } => {
+            let page = ask(scene, FeedbackAsk::Ratings { thread }).await?;
+            if scene.out.is_json() {
+                return scene.out.value(&page);
+            }
+            scene.out.list(page["items"].as_array().map_or(&[], Vec::as_slice), RATINGS)?;
+            scene.out.line(rated(&page["counts"]))
+        }
         Feedback::Summary { recent } => {
             let page = ask(scene, FeedbackAsk::Summary { recent }).await?;
             if scene.out.is_json() {
@@ -115,6 +132,12 @@ pub async fn run(scene: &Scene, command: Feedback) -> Result<()> {
             plain(&page["markdown"]).lines().try_for_each(|line| scene.out.line(visible(line)))
         }
     }
+}
+
+/// How many ratings there are of each label.
+fn rated(counts: &Value) -> String {
+    let of = |label: &str| plain(&counts[label]);
+    format!("{} positive, {} negative, {} skipped", of("positive"), of("negative"), of("skip"))
 }
 
 async fn ask(scene: &Scene, ask: FeedbackAsk) -> Result<Value> {

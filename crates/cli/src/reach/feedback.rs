@@ -15,6 +15,7 @@ use sederunt_server::wire::feedback::{
     FeedbackOpened, FeedbackSession, FeedbackSessionList, FeedbackStats, Markdown, OpenFeedback,
 };
 use sederunt_server::wire::lesson::{Lesson, LessonList, PatchLesson, PreventionRules};
+use sederunt_server::wire::thread::RatingList;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -55,7 +56,13 @@ pub enum FeedbackAsk {
         cursor: Option<String>,
     },
     Stats,
-    Summary { recent: u32 },
+    /// The ratings of a conversation.
+    Ratings {
+        thread: String,
+    },
+    Summary {
+        recent: u32,
+    },
 }
 
 /// What can be asked about lessons.
@@ -87,6 +94,7 @@ pub async fn there(client: &Client, ask: FeedbackAsk) -> Result<Value, client::E
             let of = [("task_id", task), ("session_id", session)].into_iter();
             client.get(&path(&["feedback", "failures"], &query(of.chain(page(limit, cursor))))).await
         }
+        FeedbackAsk::Ratings { thread } => client.get(&path(&["threads", &thread, "ratings"], &[])).await,
         FeedbackAsk::Stats => client.get(&at(&["stats"])).await,
         FeedbackAsk::Summary { recent } => {
             let recent = [("recent", Some(recent.to_string()))].into_iter();
@@ -149,6 +157,9 @@ pub async fn here(store: &Sederunt, actor: &Actor, config: &Config, ask: Feedbac
             let session = session.map_err(|_| Error::invalid("session_id", "is no id of a session"))?;
             let page = engine.failures(actor, task.as_deref(), session, row(cursor)?, rows(limit)).await?;
             shown(&FailureList::from(page))
+        }
+        FeedbackAsk::Ratings { thread } => {
+            shown(&RatingList::from(engine.ratings(actor, &SessionId::parse(&thread)?).await?))
         }
         FeedbackAsk::Stats => shown(&FeedbackStats::from(engine.feedback_stats(actor).await?)),
         FeedbackAsk::Summary { recent } => {

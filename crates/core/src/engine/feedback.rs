@@ -13,6 +13,7 @@ use crate::feedback::capture::{
 };
 use crate::feedback::session::{self, Added, Closed, FeedbackSession, Reason, SessionBody, State};
 use crate::feedback::stats::{self, Stats};
+use crate::feedback::{Rating, RatingCounts, secret};
 use crate::ids::{SessionId, TenantId, UserId, check_text};
 use crate::lesson::infer::{Matter, Prior};
 use crate::lesson::merge::{Draft, Merged, merge};
@@ -21,7 +22,9 @@ use crate::library::Task;
 use crate::limits;
 use crate::session::query::Page;
 use crate::session::{MemoryMode, Session};
-use crate::store::{Change, FailureQuery, FeedbackDue, FeedbackQuery, IdemKey, Note, Record, Refusal};
+use crate::store::{
+    Change, FailureQuery, FeedbackDue, FeedbackQuery, IdemKey, Note, Record, RecordsOf, Refusal,
+};
 use crate::time::Timestamp;
 
 use super::sessions::check_limit;
@@ -338,6 +341,24 @@ impl Engine {
         Ok(self.figures(actor, stats::RECENT).await?.0)
     }
 
+    /// How many sittings were rated, by label: of the tenant for those who see all feedback, else those that name the
+    /// caller. Ratings hold no words.
+    pub async fn rating_counts(&self, actor: &Actor) -> Result<RatingCounts> {
+        access::check_general(actor, Verb::Feedback)?;
+        let of = own(actor)?.map_or(RecordsOf::Tenant, RecordsOf::User);
+        self.store.rating_counts(&actor.tenant, of).await
+    }
+
+    /// The ratings of a conversation's sittings, oldest first, for those who may read it.
+    pub async fn ratings(&self, actor: &Actor, id: &SessionId) -> Result<Vec<Rating>> {
+        let session = self.load(actor, Verb::Read, id).await?;
+        if actor.role == Role::Share {
+            return Err(Error::denied("a share link shows no ratings"));
+        }
+        let opaque = self.opaque().await?.of(&actor.tenant, session.id.as_str());
+        self.store.ratings(&actor.tenant, opaque.as_str()).await
+    }
+
     /// The same with the newest thumbs, as a page of Markdown.
     pub async fn feedback_summary(&self, actor: &Actor, recent: usize) -> Result<String> {
         check_limit(recent)?;
@@ -351,7 +372,8 @@ impl Engine {
         let now = self.store.now().await?;
         let tally = self.store.feedback_tally(&actor.tenant, author.as_ref(), now).await?;
         let newest = self.store.newest_feedback(&actor.tenant, author.as_ref(), newest).await?;
-        Ok((stats::stats(tally, &newest), newest))
+        let ratings = self.rating_counts(actor).await?;
+        Ok((stats::stats(tally, ratings, &newest), newest))
     }
 
     /// Feedback sessions that silence has closed, of all tenants.

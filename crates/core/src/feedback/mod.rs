@@ -41,6 +41,46 @@ pub struct Rating {
     pub schema_version: u32,
 }
 
+/// How many ratings there are of each label.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RatingCounts {
+    pub positive: u64,
+    pub negative: u64,
+    pub skip: u64,
+}
+
+impl RatingCounts {
+    pub fn total(self) -> u64 {
+        self.positive + self.negative + self.skip
+    }
+
+    pub fn add(&mut self, label: Label, many: u64) {
+        match label {
+            Label::Positive => self.positive += many,
+            Label::Negative => self.negative += many,
+            Label::Skip => self.skip += many,
+        }
+    }
+
+    pub fn of(ratings: &[Rating]) -> Self {
+        let mut counts = Self::default();
+        ratings.iter().for_each(|rating| counts.add(rating.label, 1));
+        counts
+    }
+}
+
+impl std::ops::Add for RatingCounts {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            positive: self.positive + other.positive,
+            negative: self.negative + other.negative,
+            skip: self.skip + other.skip,
+        }
+    }
+}
+
 /// A rating as somebody gives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {

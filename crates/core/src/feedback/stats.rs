@@ -1,5 +1,6 @@
 //! What the thumbs add up to: rates, windows, what goes well and what does not, and what to do about it.
 
+use crate::feedback::RatingCounts;
 use crate::feedback::capture::{FeedbackEvent, Signal};
 use crate::memory::clip;
 use crate::safety::codes::codes;
@@ -55,6 +56,8 @@ pub struct Stats {
     pub recent: Counts,
     pub trend: Trend,
     pub recommendations: Vec<Recommendation>,
+    /// Of sittings, beside the thumbs.
+    pub ratings: RatingCounts,
 }
 
 /// What to do about something that goes badly.
@@ -75,7 +78,7 @@ const TREND_MIN: f64 = 0.05;
 const ADVICE_THUMBS_MIN: u64 = 3;
 const ADVICE_MAX: usize = 5;
 
-pub fn stats(tally: Tally, newest: &[FeedbackEvent]) -> Stats {
+pub fn stats(tally: Tally, ratings: RatingCounts, newest: &[FeedbackEvent]) -> Stats {
     let mut recent = Counts::default();
     for event in newest.iter().take(RECENT) {
         match event.signal {
@@ -107,7 +110,7 @@ pub fn stats(tally: Tally, newest: &[FeedbackEvent]) -> Stats {
     let mut recommendations = named("skill", &tally.skills);
     recommendations.extend(named("tag", &tally.tags));
     recommendations.truncate(ADVICE_MAX);
-    Stats { tally, recent, trend, recommendations }
+    Stats { tally, recent, trend, recommendations, ratings }
 }
 
 /// The newest thumbs as a page of Markdown.
@@ -205,7 +208,11 @@ mod tests {
         for ((up, down), newest, rate, trend) in table {
             let tally = Tally { lifetime: Counts { up, down }, ..Tally::default() };
             assert_eq!(tally.lifetime.rate(), rate);
-            assert_eq!(stats(tally, &[event(newest, "x")]).trend, trend, "{up} {down}");
+            assert_eq!(
+                stats(tally, RatingCounts::default(), &[event(newest, "x")]).trend,
+                trend,
+                "{up} {down}"
+            );
         }
     }
 
@@ -214,10 +221,10 @@ mod tests {
         let failures =
             Failures { lifetime: 3, days_7: 1, days_30: 2, codes: vec![("a\nb".into(), 2), ("c".into(), 1)] };
         let tally = Tally { lifetime: Counts { up: 1, down: 0 }, failures, ..Tally::default() };
-        let page = summary(&stats(tally, &[]), &[]);
+        let page = summary(&stats(tally, RatingCounts::default(), &[]), &[]);
         assert!(page.contains("- In all: 1 up, 0 down (100 % up)\n"), "{page}");
         assert!(page.contains("- Failed runs: 3 in all, 2 in 30 days, 1 in 7 days (a b 2, c 1)\n"), "{page}");
-        assert!(!summary(&stats(Tally::default(), &[]), &[]).contains("Failed"));
+        assert!(!summary(&stats(Tally::default(), RatingCounts::default(), &[]), &[]).contains("Failed"));
     }
 
     #[test]
@@ -225,7 +232,7 @@ mod tests {
         let counts = |up, down| Counts { up, down };
         let tags =
             vec![("git".into(), counts(1, 3)), ("css".into(), counts(0, 2)), ("sql".into(), counts(2, 2))];
-        let stats = stats(Tally { tags, ..Tally::default() }, &[]);
+        let stats = stats(Tally { tags, ..Tally::default() }, RatingCounts::default(), &[]);
         let named: Vec<&str> = stats.recommendations.iter().map(|advice| advice.name.as_str()).collect();
         assert_eq!(named, ["git"]);
     }
@@ -233,7 +240,7 @@ mod tests {
     #[test]
     fn a_summary_keeps_each_thumb_on_its_line() {
         let newest = [event(Signal::Down, "a\n# b\n- c")];
-        let page = summary(&stats(Tally::default(), &newest), &newest);
+        let page = summary(&stats(Tally::default(), RatingCounts::default(), &newest), &newest);
         assert!(page.ends_with("down: a # b - c [git]\n"), "{page}");
     }
 }

@@ -12,15 +12,16 @@ use parking_lot::Mutex;
 use super::private_budget::{PrivateUse, charges};
 use super::{
     AuditLine, Change, Committed, Due, FailureQuery, FeedbackDue, FeedbackQuery, Hit, IdemKey, MemoryQuery,
-    On, Record, RecordsKept, Refusal, Replay, SearchQuery, Store, VectorQuery, Vectors, Vitals, Write,
+    On, PrivateLimits, Record, RecordsKept, RecordsOf, Refusal, Replay, SearchQuery, Store, VectorQuery,
+    Vectors, Vitals, Write,
 };
 use crate::approval::{Approval, ApprovalQuery};
 use crate::error::{Conflict, Error, Result};
 use crate::event::{EventPage, EventQuery};
-use crate::feedback::Rating;
 use crate::feedback::capture::FeedbackEvent;
 use crate::feedback::session::FeedbackSession;
 use crate::feedback::stats::Tally;
+use crate::feedback::{Rating, RatingCounts};
 use crate::ids::{Incarnation, SessionId, TenantId, UserId};
 use crate::lesson::{Lesson, LessonQuery};
 use crate::library::{self, Doc, DocQuery};
@@ -455,6 +456,18 @@ impl Store for Apart {
                 private.records_kept(tenant, opaque).await?,
             );
             Ok(RecordsKept { ratings: a.ratings + b.ratings, crises: a.crises + b.crises })
+        })
+    }
+
+    fn rating_counts<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        of: RecordsOf,
+    ) -> BoxFuture<'a, Result<RatingCounts>> {
+        let Some(private) = self.private_of(tenant) else { return self.durable.rating_counts(tenant, of) };
+        Box::pin(async move {
+            let kept = self.durable.rating_counts(tenant, of.clone()).await?;
+            Ok(kept + private.rating_counts(tenant, of).await?)
         })
     }
 

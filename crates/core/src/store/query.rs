@@ -85,6 +85,16 @@ pub struct FailureQuery {
     pub limit: usize,
 }
 
+/// Whose ratings and crises are counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RecordsOf {
+    Tenant,
+    /// One session, by the name that its records give it.
+    Session(OpaqueId),
+    /// Those that name this user.
+    User(UserId),
+}
+
 /// How many records there are beside what was said.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecordsKept {

@@ -80,6 +80,7 @@ pub fn documented() -> OpenApiRouter<App> {
         .routes(routes!(threads::status))
         .routes(routes!(threads::end))
         .routes(routes!(threads::rate))
+        .routes(routes!(threads::ratings))
         .routes(routes!(memory::status))
         .routes(routes!(memory::facts))
         .routes(routes!(memory::forget_fact))

@@ -9,6 +9,7 @@ on_every_store!(
     a_comment_beside_a_rating_is_a_feedback_of_its_own,
     a_comment_that_cannot_be_taken_leaves_the_rating,
     a_comment_that_is_no_comment_writes_nothing,
+    ratings_are_listed_without_words_and_counted_by_label,
 );
 
 /// A conversation whose sitting has ended.
@@ -30,6 +31,37 @@ async fn thumbs(me: &Guest<'_>) -> (Value, Value) {
 async fn ratings(me: &Guest<'_>, thread: &str) -> Value {
     let path = format!("/api/memory/status?thread_id={thread}");
     me.get(&path).await.expect(200).body["session_feedback_count"].clone()
+}
+
+async fn ratings_are_listed_without_words_and_counted_by_label(ground: Ground) {
+    let house = House::keyed(ground).await;
+    let [ann, bob, owner] = [
+        house.key(Role::Member, "ann").await,
+        house.key(Role::Member, "bob").await,
+        house.key(Role::Owner, "o").await,
+    ];
+    for (guest, thread, label) in [(&ann, "a", "positive"), (&bob, "b", "negative")] {
+        ended(guest, thread, "local").await;
+        let words = "It was short and it was right";
+        rate(guest, thread, json!({"feedback": label, "comment": words})).await;
+    }
+    let listed = ann.get("/api/threads/a/ratings").await.expect(200).body;
+    let item = &listed["items"][0];
+    assert_eq!(
+        (&item["label"], &item["source"], &item["modality"]),
+        (&json!("positive"), &json!("api_end"), &json!("text"))
+    );
+    assert_eq!(listed["counts"], json!({"positive": 1, "negative": 0, "skip": 0, "total": 1}));
+    assert!(!listed.to_string().contains("short") && !listed.to_string().contains("ann"), "{listed}");
+    bob.get("/api/threads/a/ratings").await.refused(404, "not_found");
+    assert_eq!(owner.get("/api/threads/a/ratings").await.expect(200).body, listed);
+    let counted = async |guest: &Guest<'_>| {
+        let stats = guest.get("/api/feedback/stats").await.expect(200).body;
+        ["positive", "negative", "total"].map(|label| stats["ratings"][label].as_u64().unwrap())
+    };
+    assert_eq!(counted(&owner).await, [1, 1, 2]);
+    assert_eq!(counted(&ann).await, [1, 0, 1]);
+    assert_eq!(counted(&bob).await, [0, 1, 1]);
 }
 
 async fn a_comment_beside_a_rating_is_a_feedback_of_its_own(ground: Ground) {

@@ -58,10 +58,10 @@ use parking_lot::Mutex;
 use sederunt_core::approval::{Approval, ApprovalQuery};
 use sederunt_core::clock::SystemClock;
 use sederunt_core::event::{EventPage, EventQuery};
-use sederunt_core::feedback::Rating;
 use sederunt_core::feedback::capture::FeedbackEvent;
 use sederunt_core::feedback::session::FeedbackSession;
 use sederunt_core::feedback::stats::Tally;
+use sederunt_core::feedback::{Rating, RatingCounts};
 use sederunt_core::ids::{SessionId, TenantId, UserId};
 use sederunt_core::lesson::{Lesson, LessonQuery};
 use sederunt_core::library::{Doc, DocQuery, Kind};
@@ -74,7 +74,7 @@ use sederunt_core::session::Session;
 use sederunt_core::session::query::{Page, SessionQuery};
 use sederunt_core::store::{
     AuditLine, Change, Committed, Due, FailureQuery, FeedbackDue, FeedbackQuery, Hit, IdemKey, MemoryQuery,
-    RecordsKept, Refusal, Replay, SearchQuery, Store, VectorQuery, Vectors, Vitals, Write,
+    RecordsKept, RecordsOf, Refusal, Replay, SearchQuery, Store, VectorQuery, Vectors, Vitals, Write,
 };
 use sederunt_core::talk::Talk;
 use sederunt_core::time::Timestamp;
@@ -416,6 +416,14 @@ impl Store for PostgresStore {
         opaque: Option<&'a str>,
     ) -> BoxFuture<'a, Result<RecordsKept>> {
         read(ratings::kept(&self.base, tenant, opaque))
+    }
+
+    fn rating_counts<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        of: RecordsOf,
+    ) -> BoxFuture<'a, Result<RatingCounts>> {
+        read(ratings::counts(&self.base, tenant, of))
     }
 
     fn ratings<'a>(&'a self, tenant: &'a TenantId, opaque: &'a str) -> BoxFuture<'a, Result<Vec<Rating>>> {

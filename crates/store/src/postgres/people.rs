@@ -161,19 +161,27 @@ pub(super) async fn users(
     rows.iter().map(user_of).collect()
 }
 
-pub(super) async fn audit(base: &Base, tenant: &TenantId, limit: usize) -> Result<Vec<AuditLine>> {
-    let Some(tk) = base.tk(tenant).await? else { return Ok(Vec::new()) };
-    let sql = "SELECT at, actor, action, target FROM audit WHERE tk = $1 ORDER BY n DESC LIMIT $2";
-    let rows = base.read(Scope::Tenant(tk), sql, &[&tk, &int(limit as u64)]).await?;
-    rows.iter()
-        .map(|row| {
-            let mut columns = Columns::of(row);
-            Ok(AuditLine {
-                at: columns.time()?,
-                actor: columns.take()?,
-                action: columns.take()?,
-                target: columns.take()?,
-            })
-        })
-        .collect()
+pub(super) async fn audit(
+    base: &Base,
+    tenant: &TenantId,
+    after: Option<i64>,
+    limit: usize,
+) -> Result<Page<AuditLine, i64>> {
+    let Some(tk) = base.tk(tenant).await? else { return Ok(Page { items: Vec::new(), next: None }) };
+    let sql =
+        "SELECT n, at, actor, action, target FROM audit WHERE tk = $1 AND n < $2 ORDER BY n DESC LIMIT $3";
+    let (before, one_more) = (after.unwrap_or(i64::MAX), int(limit as u64).saturating_add(1));
+    let rows = base.read(Scope::Tenant(tk), sql, &[&tk, &before, &one_more]).await?;
+    let (mut items, mut last) = (Vec::with_capacity(rows.len()), None);
+    for row in rows.iter().take(limit) {
+        let mut columns = Columns::of(row);
+        last = Some(columns.take::<i64>()?);
+        items.push(AuditLine {
+            at: columns.time()?,
+            actor: columns.take()?,
+            action: columns.take()?,
+            target: columns.take()?,
+        });
+    }
+    Ok(Page { items, next: last.filter(|_| rows.len() > limit) })
 }

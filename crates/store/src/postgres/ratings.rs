@@ -1,9 +1,9 @@
 //! What people thought of sittings.
 
 use sederunt_core::error::Error;
-use sederunt_core::feedback::Rating;
+use sederunt_core::feedback::{Label, Rating, RatingCounts};
 use sederunt_core::ids::{TenantId, UserId};
-use sederunt_core::store::RecordsKept;
+use sederunt_core::store::{RecordsKept, RecordsOf};
 use sederunt_core::time::Timestamp;
 
 use super::fault::Result;
@@ -39,6 +39,30 @@ pub(super) async fn ratings(base: &Base, tenant: &TenantId, opaque: &str) -> Res
     let sql = "SELECT value FROM session_feedback WHERE tk = $1 AND session_id_opaque = $2 ORDER BY insertion_order";
     let rows = base.read(Scope::Tenant(tk), sql, &[&tk, &opaque]).await?;
     rows.iter().map(|row| Ok(serde_json::from_str(row.try_get(0)?).map_err(Error::internal)?)).collect()
+}
+
+/// How many there are of each label.
+pub(super) async fn counts(base: &Base, tenant: &TenantId, of: RecordsOf) -> Result<RatingCounts> {
+    let Some(tk) = base.tk(tenant).await? else { return Ok(RatingCounts::default()) };
+    let sql = |narrowed: &str| {
+        format!("SELECT label, count(*) FROM session_feedback WHERE tk = $1 {narrowed} GROUP BY label")
+    };
+    let rows = match &of {
+        RecordsOf::Tenant => base.read(Scope::Tenant(tk), &sql(""), &[&tk]).await?,
+        RecordsOf::Session(opaque) => {
+            base.read(Scope::Tenant(tk), &sql("AND session_id_opaque = $2"), &[&tk, &opaque.as_str()]).await?
+        }
+        RecordsOf::User(user) => {
+            base.read(Scope::Tenant(tk), &sql("AND user_id_or_null = $2"), &[&tk, &user.as_str()]).await?
+        }
+    };
+    let mut counts = RatingCounts::default();
+    for row in &rows {
+        let label: &str = row.try_get(0)?;
+        let label = Label::parse(label).ok_or_else(|| Error::internal("a rating has an unknown label"))?;
+        counts.add(label, count(row.try_get(1)?));
+    }
+    Ok(counts)
 }
 
 /// Ratings and crises in one round trip.

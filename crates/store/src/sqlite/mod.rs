@@ -53,10 +53,10 @@ use parking_lot::Mutex;
 use sederunt_core::approval::{Approval, ApprovalQuery};
 use sederunt_core::clock::{Clock, SystemClock};
 use sederunt_core::event::{EventPage, EventQuery};
-use sederunt_core::feedback::Rating;
 use sederunt_core::feedback::capture::FeedbackEvent;
 use sederunt_core::feedback::session::FeedbackSession;
 use sederunt_core::feedback::stats::Tally;
+use sederunt_core::feedback::{Rating, RatingCounts};
 use sederunt_core::lesson::{Lesson, LessonQuery};
 use sederunt_core::library::{Doc, DocQuery, Kind};
 use sederunt_core::live::Delta;
@@ -67,7 +67,7 @@ use sederunt_core::safety::record::CrisisRecord;
 use sederunt_core::session::query::{Page, SessionQuery};
 use sederunt_core::store::{
     AuditLine, Change, Committed, Due, FailureQuery, FeedbackDue, FeedbackQuery, Hit, IdemKey, MemoryQuery,
-    RecordsKept, Refusal, Replay, SearchQuery, Store, VectorQuery, Vectors, Vitals,
+    RecordsKept, RecordsOf, Refusal, Replay, SearchQuery, Store, VectorQuery, Vectors, Vitals,
 };
 use sederunt_core::talk::Talk;
 use sederunt_core::work::queue::{Bucket, QueueCounts, QueueItem, QueueOf};
@@ -365,6 +365,14 @@ impl Store for SqliteStore {
             })
         })
         .boxed()
+    }
+
+    fn rating_counts<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        of: RecordsOf,
+    ) -> BoxFuture<'a, Result<RatingCounts>> {
+        self.beside(tenant, move |db, tk| ratings::counts(db, tk, &of)).boxed()
     }
 
     fn ratings<'a>(&'a self, tenant: &'a TenantId, opaque: &'a str) -> BoxFuture<'a, Result<Vec<Rating>>> {

@@ -140,21 +140,32 @@ fn with_identities(db: &Connection, (mut user, tk): (User, i64)) -> rusqlite::Re
     Ok(user)
 }
 
-pub(super) fn audit(db: &Connection, tenant: &TenantId, limit: usize) -> rusqlite::Result<Vec<AuditLine>> {
-    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    db.prepare_cached(
-        "SELECT a.at, a.actor, a.action, a.target FROM tenants t JOIN audit a ON a.tk = t.tk \
-         WHERE t.id = ?1 ORDER BY a.ak DESC LIMIT ?2",
-    )?
-    .query_map(params![tenant.as_str(), limit], |row| {
-        Ok(AuditLine {
-            at: Timestamp::from_micros(row.get(0)?),
-            actor: row.get(1)?,
-            action: row.get(2)?,
-            target: row.get(3)?,
-        })
-    })?
-    .collect()
+pub(super) fn audit(
+    db: &Connection,
+    tenant: &TenantId,
+    after: Option<i64>,
+    limit: usize,
+) -> rusqlite::Result<Page<AuditLine, i64>> {
+    let one_more = i64::try_from(limit).unwrap_or(i64::MAX).saturating_add(1);
+    let mut lines: Vec<(i64, AuditLine)> = db
+        .prepare_cached(
+            "SELECT a.ak, a.at, a.actor, a.action, a.target FROM tenants t JOIN audit a ON a.tk = t.tk \
+             WHERE t.id = ?1 AND a.ak < ?2 ORDER BY a.ak DESC LIMIT ?3",
+        )?
+        .query_map(params![tenant.as_str(), after.unwrap_or(i64::MAX), one_more], |row| {
+            let line = AuditLine {
+                at: Timestamp::from_micros(row.get(1)?),
+                actor: row.get(2)?,
+                action: row.get(3)?,
+                target: row.get(4)?,
+            };
+            Ok((row.get(0)?, line))
+        })?
+        .collect::<rusqlite::Result<_>>()?;
+    let more = lines.len() > limit;
+    lines.truncate(limit);
+    let next = lines.last().filter(|_| more).map(|(ak, _)| *ak);
+    Ok(Page { items: lines.into_iter().map(|(_, line)| line).collect(), next })
 }
 
 fn role(row: &Row<'_>, at: usize) -> rusqlite::Result<Role> {

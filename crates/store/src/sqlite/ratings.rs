@@ -2,8 +2,9 @@
 
 use rusqlite::{Connection, params};
 use sederunt_core::Timestamp;
-use sederunt_core::feedback::Rating;
+use sederunt_core::feedback::{Label, Rating, RatingCounts};
 use sederunt_core::ids::UserId;
+use sederunt_core::store::RecordsOf;
 
 use super::fault::{unknown_word, unreadable, unwritable};
 use crate::day;
@@ -47,6 +48,26 @@ pub(super) fn count(db: &Connection, tk: i64, opaque: Option<&str>) -> rusqlite:
         None => ("SELECT count(*) FROM session_feedback WHERE tk = ?1 AND ?2 IS NULL", None),
     };
     db.prepare_cached(sql)?.query_row(params![tk, asked], |row| row.get(0).map(i64::cast_unsigned))
+}
+
+/// How many there are of each label.
+pub(super) fn counts(db: &Connection, tk: i64, of: &RecordsOf) -> rusqlite::Result<RatingCounts> {
+    let (narrowed, asked) = match of {
+        RecordsOf::Tenant => ("?2 IS NULL", None),
+        RecordsOf::Session(opaque) => ("session_id_opaque = ?2", Some(opaque.as_str())),
+        RecordsOf::User(user) => ("user_id_or_null = ?2", Some(user.as_str())),
+    };
+    let sql =
+        format!("SELECT label, count(*) FROM session_feedback WHERE tk = ?1 AND {narrowed} GROUP BY label");
+    let mut counts = RatingCounts::default();
+    let mut statement = db.prepare_cached(&sql)?;
+    let mut rows = statement.query(params![tk, asked])?;
+    while let Some(row) = rows.next()? {
+        let word = row.get_ref(0)?.as_str()?;
+        let label = Label::parse(word).ok_or_else(|| unknown_word(word))?;
+        counts.add(label, row.get::<_, i64>(1)?.cast_unsigned());
+    }
+    Ok(counts)
 }
 
 /// Deletes what was recorded before the day of `before`.

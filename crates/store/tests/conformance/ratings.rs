@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use sederunt_core::Timestamp;
-use sederunt_core::feedback::{Label, Rating, retention_cutoff};
+use sederunt_core::feedback::{Label, Rating, RatingCounts, retention_cutoff};
 use sederunt_core::safety::codes::HoldReason;
 use sederunt_core::safety::opaque::OpaqueId;
 use sederunt_core::safety::record::CrisisRecord;
-use sederunt_core::store::{Record, RecordsKept};
+use sederunt_core::store::{Record, RecordsKept, RecordsOf};
 
 use crate::given::*;
 use crate::kept::{at, crisis, rating};
@@ -17,6 +17,7 @@ on_each_store! {
     ratings_are_listed_by_session_in_the_order_of_their_coming,
     a_record_whose_id_is_there_stays_as_it_was,
     records_are_counted_by_tenant_and_by_session,
+    ratings_are_counted_by_label_for_a_tenant_a_user_and_a_session,
     crises_are_listed_by_time,
     a_purge_takes_whole_days_and_leaves_the_day_itself,
     a_held_crisis_outlives_the_purge_until_its_day,
@@ -70,6 +71,29 @@ async fn ratings_are_listed_by_session_in_the_order_of_their_coming(store: &Test
     assert_eq!(listed, [later, rating(1, "a", "2026-01-01T00:00:00Z")]);
     assert_eq!(store.rated("b").await, [3]);
     assert!(store.rated("c").await.is_empty());
+}
+
+async fn ratings_are_counted_by_label_for_a_tenant_a_user_and_a_session(store: &TestStore) {
+    let given = [
+        (1, "a", Label::Positive, Some("ann")),
+        (2, "a", Label::Negative, None),
+        (3, "b", Label::Positive, Some("ann")),
+        (4, "b", Label::Skip, Some("bob")),
+    ];
+    for (n, opaque, label, by) in given {
+        store.rate(Rating { label, user_id_or_null: by.map(user), ..rating(n, opaque, ON) }).await;
+    }
+    let counts = |positive, negative, skip| RatingCounts { positive, negative, skip };
+    for (of, expected) in [
+        (RecordsOf::Tenant, counts(2, 1, 1)),
+        (RecordsOf::Session(OpaqueId::stored("a")), counts(1, 1, 0)),
+        (RecordsOf::Session(OpaqueId::stored("c")), counts(0, 0, 0)),
+        (RecordsOf::User(user("ann")), counts(2, 0, 0)),
+        (RecordsOf::User(user("cyd")), counts(0, 0, 0)),
+    ] {
+        let counted = store.rating_counts(&store.tenant, of.clone()).await.unwrap();
+        assert_eq!(counted, expected, "{of:?}");
+    }
 }
 
 async fn a_record_whose_id_is_there_stays_as_it_was(store: &TestStore) {

@@ -20,7 +20,8 @@ use crate::http::path::At;
 use crate::http::query::{Ask, Asked, Pairs};
 use crate::http::wire::feedback::CaptureDone;
 use crate::http::wire::thread::{
-    EndDone, EndRequest, History, RateDone, RateRequest, ThreadList, ThreadState, ThreadStatus, check_mode,
+    EndDone, EndRequest, History, RateDone, RateRequest, RatingList, ThreadList, ThreadState, ThreadStatus,
+    check_mode,
 };
 use crate::http::wire::{Count, Raw};
 
@@ -252,4 +253,22 @@ pub async fn rate(
         None => None,
     };
     Ok(Json(RateDone { recorded, follow_up }))
+}
+
+/// List the ratings of a conversation
+///
+/// Of its sittings, oldest first, with how many there are of each label. A rating is a label: it holds no words, and
+/// whose it is is not told.
+#[utoipa::path(
+    get, path = "/api/threads/{id}/ratings", operation_id = "list_ratings", tag = "talk",
+    params(("id" = String, Path, description = "The conversation")),
+    responses((status = 200, description = "Its ratings", body = RatingList))
+)]
+pub async fn ratings(
+    State(app): State<App>,
+    caller: Caller,
+    At(id): At<SessionId>,
+    Asked(()): Asked<()>,
+) -> Result<Json<RatingList>> {
+    Ok(Json(app.engine.ratings(&caller.actor, &id).await?.into()))
 }

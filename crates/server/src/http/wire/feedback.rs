@@ -1,6 +1,7 @@
 //! Feedback on the wire: thumbs with words, what is added to them, what they add up to.
 
 use sederunt_core::engine::{Captured, FinalizedFeedback, OpenedFeedback};
+use sederunt_core::feedback::RatingCounts;
 use sederunt_core::feedback::capture::{self, Capture, Guardrails, Said, Score, Words};
 use sederunt_core::feedback::complaint;
 use sederunt_core::feedback::session::{self, Added};
@@ -706,6 +707,28 @@ pub struct FeedbackStats {
     pub recommendations: Vec<Recommendation>,
     /// Runs that failed; for owners and workers, none otherwise.
     pub failures: FailureCounts,
+    /// Sittings that were rated: of the tenant for owners and workers, the caller's own otherwise.
+    pub ratings: LabelCounts,
+}
+
+/// Ratings of sittings by their labels.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, ToSchema)]
+pub struct LabelCounts {
+    pub positive: Count,
+    pub negative: Count,
+    pub skip: Count,
+    pub total: Count,
+}
+
+impl From<RatingCounts> for LabelCounts {
+    fn from(counts: RatingCounts) -> Self {
+        Self {
+            positive: Count(counts.positive),
+            negative: Count(counts.negative),
+            skip: Count(counts.skip),
+            total: Count(counts.total()),
+        }
+    }
 }
 
 impl From<stats::Stats> for FeedbackStats {
@@ -722,6 +745,7 @@ impl From<stats::Stats> for FeedbackStats {
             tags: named(stats.tally.tags),
             skills: named(stats.tally.skills),
             failures: stats.tally.failures.into(),
+            ratings: stats.ratings.into(),
             recommendations: stats
                 .recommendations
                 .into_iter()

@@ -3,13 +3,15 @@
 use sederunt_agents::talk::end::{Ending, Farewell};
 use sederunt_core::engine::Standing;
 use sederunt_core::event::Event;
-use sederunt_core::feedback::{Label as CoreLabel, Modality as CoreModality, RatingSource as CoreSource};
+use sederunt_core::feedback::{
+    Label as CoreLabel, Modality as CoreModality, Rating, RatingCounts, RatingSource as CoreSource,
+};
 use sederunt_core::session::Session;
 use sederunt_core::{Error, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::feedback::CaptureDone;
+use super::feedback::{CaptureDone, LabelCounts};
 use super::talk::MemoryMode;
 use super::{Count, Raw, words};
 
@@ -38,6 +40,44 @@ pub struct Thread {
     pub has_context: bool,
     #[schema(value_type = String, format = DateTime)]
     pub last_activity_at: Timestamp,
+}
+
+/// What somebody thought of a sitting: a label and no words.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct SittingRating {
+    pub id: String,
+    /// `positive`, `negative` or `skip`.
+    pub label: String,
+    /// Turns of the sitting when it was rated.
+    pub turn_count_at_end: Count,
+    /// Where it was ended: `cli_end`, `cli_exit`, `api_end`, `web_end` or `voice_end`.
+    pub source: String,
+    /// `text` or `voice`.
+    pub modality: String,
+    #[schema(value_type = String, format = DateTime)]
+    pub recorded_at: Timestamp,
+}
+
+/// The ratings of a conversation, oldest first.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct RatingList {
+    pub items: Vec<SittingRating>,
+    pub counts: LabelCounts,
+}
+
+impl From<Vec<Rating>> for RatingList {
+    fn from(ratings: Vec<Rating>) -> Self {
+        let counts = RatingCounts::of(&ratings).into();
+        let item = |rating: Rating| SittingRating {
+            id: rating.id.to_string(),
+            label: rating.label.as_str().to_owned(),
+            turn_count_at_end: Count(rating.turn_count_at_end),
+            source: rating.source.as_str().to_owned(),
+            modality: rating.modality.as_str().to_owned(),
+            recorded_at: rating.recorded_at,
+        };
+        Self { items: ratings.into_iter().map(item).collect(), counts }
+    }
 }
 
 impl From<Session> for Thread {
