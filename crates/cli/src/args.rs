@@ -278,6 +278,9 @@ pub enum Sessions {
     Rm {
         #[arg(required = true)]
         ids: Vec<String>,
+        /// Also sessions of groups (owners)
+        #[arg(long)]
+        force: bool,
     },
 }
 

@@ -40,6 +40,10 @@ impl Exit {
             | Error::Denied(_)
             | Error::Unauthenticated(_)
             | Error::IdempotencyMismatch => Self::Refused,
+            Error::QuotaExceeded { quota, .. } => match quota.remedy() {
+                Remedy::Shrink => Self::Usage,
+                Remedy::Reduce | Remedy::Wait => Self::Unavailable,
+            },
             Error::RateLimited(_) | Error::Unavailable(_) => Self::Unavailable,
             Error::Internal(_) => Self::Error,
         }
@@ -163,7 +167,7 @@ impl fmt::Display for Failure {
 mod tests {
     use std::time::Duration;
 
-    use sederunt::Conflict;
+    use sederunt::{Conflict, Quota};
 
     use super::*;
 
@@ -177,6 +181,9 @@ mod tests {
             (Error::HardBlocked { dimension: "x".into(), option: "y".into() }, 422, Exit::Usage),
             (Error::BadJson("x".into()), 400, Exit::Usage),
             (Error::TooLarge { what: "x", limit: 1 }, 413, Exit::Usage),
+            (Error::QuotaExceeded { quota: Quota::IncognitoUserBytes, limit: 1 }, 413, Exit::Usage),
+            (Error::QuotaExceeded { quota: Quota::TenantRuns, limit: 1 }, 429, Exit::Unavailable),
+            (Error::QuotaExceeded { quota: Quota::IncognitoTotalBytes, limit: 1 }, 503, Exit::Unavailable),
             (Conflict::Fenced.into(), 409, Exit::Refused),
             (Error::denied("x"), 403, Exit::Refused),
             (Error::Unauthenticated("x"), 401, Exit::Refused),

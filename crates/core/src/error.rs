@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
+use crate::quota::Quota;
 use crate::session::Status;
 use crate::time::Timestamp;
 
@@ -28,6 +29,9 @@ pub enum Error {
     Unauthenticated(&'static str),
     #[error("the {what} is too large: at most {}", size(*.limit))]
     TooLarge { what: &'static str, limit: usize },
+    /// A quota is used up.
+    #[error("the quota `{}` of {limit} is used up: {}", .quota.name(), .quota.advice())]
+    QuotaExceeded { quota: Quota, limit: u64 },
     /// A worker's result does not keep its contract.
     #[error("the result does not fit its contract: {}", .complaints.join("; "))]
     OutputInvalid { complaints: Vec<String> },
@@ -87,7 +91,7 @@ pub enum Conflict {
     SessionRunning,
     #[error("the session is closed; only `external.event` may still be appended")]
     SessionClosed,
-    #[error("group sessions are kept")]
+    #[error("this is a group's session; only an owner deletes it, with `force=true`")]
     GroupSession,
     #[error("the session exists with another `{field}`")]
     TypeMismatch { field: &'static str },

@@ -21,6 +21,7 @@ pub mod live;
 pub mod memory;
 pub mod patience;
 pub mod people;
+pub mod quota;
 pub mod safety;
 pub mod session;
 pub mod store;

@@ -39,6 +39,7 @@ use crate::live;
 use crate::memory::vector::Vector;
 use crate::memory::{self, Memory, Owner};
 use crate::people::{Audit, FoundKey, Identity, Key, SecretHash, Share, Tenant, User};
+use crate::quota::UseByHolder;
 use crate::safety::record::CrisisRecord;
 use crate::session::Session;
 use crate::session::query::{Page, SessionQuery};
@@ -266,8 +267,15 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     ) -> BoxFuture<'a, Result<Tenant>>;
     /// Removes a tenant with everything in it.
     fn delete_tenant<'a>(&'a self, id: &'a TenantId) -> BoxFuture<'a, Result<()>>;
-    /// The audit trail of a tenant, newest first.
-    fn audit<'a>(&'a self, tenant: &'a TenantId, limit: usize) -> BoxFuture<'a, Result<Vec<AuditLine>>>;
+    /// What a tenant uses of its quotas, by the holders of its sessions.
+    fn usage<'a>(&'a self, tenant: &'a TenantId) -> BoxFuture<'a, Result<UseByHolder>>;
+    /// A page of the audit trail of a tenant, newest first.
+    fn audit<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        after: Option<i64>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Page<AuditLine, i64>>>;
 
     /// Sessions of all tenants that the sweeper should look at: lease lapsed, deadline passed, or
     /// not live, not yet hidden, and silent since before `silent_since`.

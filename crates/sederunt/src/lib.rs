@@ -50,6 +50,7 @@ pub use sederunt_core::event::{Event, EventPage, EventQuery, EventType};
 pub use sederunt_core::ids::{CredentialId, SessionId, TenantId, UserId};
 pub use sederunt_core::json::Json;
 pub use sederunt_core::people::{Identity, Key, Share, Tenant, User};
+pub use sederunt_core::quota::{Amount, Quota, QuotaLimits, QuotaSettings, Remedy};
 pub use sederunt_core::session::decide::{OpenSession, PatchSession, Transition};
 pub use sederunt_core::session::query::{ListCursor, Page, SessionQuery, Types};
 pub use sederunt_core::session::{MemoryMode, Session, SessionType, SourceKind, State, Status, StatusSet};

@@ -11,6 +11,7 @@ use sederunt_core::clock::SystemClock;
 use sederunt_core::engine::{Engine, Settings};
 use sederunt_core::error::{Error, Result};
 use sederunt_core::live::Hub;
+use sederunt_core::quota::QuotaSettings;
 use sederunt_core::store::Store;
 use sederunt_store::postgres::{PostgresOptions, PostgresStore};
 use sederunt_store::sqlite::{self, SqliteOptions, SqliteStore};
@@ -24,6 +25,8 @@ const PURGE_EVERY: Duration = Duration::from_secs(600);
 #[derive(Clone, Debug)]
 pub struct Options {
     pub settings: Settings,
+    /// What tenants and users may keep.
+    pub quotas: QuotaSettings,
     /// The clock of leases and deadlines; PostgreSQL uses only its offset.
     pub clock: Arc<SystemClock>,
     /// The schema of PostgreSQL that holds the tables.
@@ -38,6 +41,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             settings: Settings::default(),
+            quotas: QuotaSettings::default(),
             clock: Arc::default(),
             schema: "sederunt".into(),
             pool_size: 16,
@@ -84,7 +88,7 @@ impl Sederunt {
             let options = SqliteOptions { place, clock: private.clone(), hub: heard.clone() };
             Ok(SqliteStore::open(options)?)
         };
-        Ok(Self { engine: Engine::new(store, hub, settings).with_private(open) })
+        Ok(Self { engine: Engine::new(store, hub, settings).with_private(open).with_quotas(options.quotas) })
     }
 
     /// The engine, to be cloned into tasks.

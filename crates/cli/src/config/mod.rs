@@ -10,7 +10,9 @@ mod span;
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use sederunt::{Place, Settings};
+use figment::Figment;
+use figment::providers::{Format, Toml};
+use sederunt::{Amount, Place, PrivateLimits, QuotaLimits, QuotaSettings, Settings, TenantId};
 use serde::Deserialize;
 
 pub use layers::{Flag, Layers, Shown};
@@ -91,6 +93,25 @@ pub const SETTINGS: &[Setting] = &[
     setting("safety.classify", "false", "whether the model judges what is said before the lexicon does"),
     setting("opaque_ids", "hmac", "how ratings and the crisis log name sessions: `hmac` or `sha256`"),
     setting("feedback.session_timeout", "60s", "silence after which a feedback session becomes a lesson"),
+    setting("incognito.session_bytes", "8388608", "bytes that one incognito session may take"),
+    setting("incognito.user_bytes", "33554432", "bytes that the incognito sessions of one user may take"),
+    setting(
+        "incognito.total_bytes",
+        "268435456",
+        "bytes that all incognito sessions of this server may take",
+    ),
+    setting("incognito.idle_after", "1h", "silence after which an incognito session is deleted"),
+    setting("quotas.tenant_sessions", "10000000", "sessions that a tenant may keep"),
+    setting(
+        "quotas.tenant_runs",
+        "1000000",
+        "work of a tenant that may be pending, running or waiting at once",
+    ),
+    setting("quotas.tenant_bytes", "1099511627776", "bytes of logs that a tenant may keep"),
+    setting("quotas.user_sessions", "5000000", "sessions that one user may hold"),
+    setting("quotas.user_runs", "500000", "work of one user that may be pending, running or waiting at once"),
+    setting("quotas.user_bytes", "549755813888", "bytes of the logs of sessions that one user holds"),
+    optional("quotas_file", "the file with quotas of single tenants (TOML)"),
     setting("work.lease", "30s", "how long a claim holds without a heartbeat"),
     setting("work.max_attempts", "3", "runs of a session before a lost lease fails it"),
     setting("work.sweep_every", "1s", "how often lost leases and passed deadlines are looked for"),
@@ -132,6 +153,9 @@ pub struct Config {
     pub safety: Safety,
     pub opaque_ids: OpaqueIds,
     pub feedback: Feedback,
+    pub incognito: Incognito,
+    pub quotas: Quotas,
+    pub quotas_file: Option<PathBuf>,
     pub work: Work,
     pub rates: Rates,
     pub shutdown: Shutdown,
@@ -187,6 +211,68 @@ pub enum OpaqueIds {
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub struct Feedback {
     pub session_timeout: Span,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub struct Incognito {
+    pub session_bytes: u64,
+    pub user_bytes: u64,
+    pub total_bytes: u64,
+    pub idle_after: Span,
+}
+
+/// What a tenant and each of its users may keep.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub struct Quotas {
+    pub tenant_sessions: u64,
+    pub tenant_runs: u64,
+    pub tenant_bytes: u64,
+    pub user_sessions: u64,
+    pub user_runs: u64,
+    pub user_bytes: u64,
+}
+
+/// The file of quotas: `[tenants.NAME]` with the quotas that differ from those of the installation.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct QuotasFile {
+    #[serde(default)]
+    tenants: HashMap<String, TenantQuotas>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TenantQuotas {
+    tenant_sessions: Option<u64>,
+    tenant_runs: Option<u64>,
+    tenant_bytes: Option<u64>,
+    user_sessions: Option<u64>,
+    user_runs: Option<u64>,
+    user_bytes: Option<u64>,
+}
+
+impl Quotas {
+    fn limits(self) -> QuotaLimits {
+        QuotaLimits {
+            tenant: Amount {
+                sessions: self.tenant_sessions,
+                runs: self.tenant_runs,
+                bytes: self.tenant_bytes,
+            },
+            user: Amount { sessions: self.user_sessions, runs: self.user_runs, bytes: self.user_bytes },
+        }
+    }
+
+    fn but(self, own: TenantQuotas) -> Self {
+        Self {
+            tenant_sessions: own.tenant_sessions.unwrap_or(self.tenant_sessions),
+            tenant_runs: own.tenant_runs.unwrap_or(self.tenant_runs),
+            tenant_bytes: own.tenant_bytes.unwrap_or(self.tenant_bytes),
+            user_sessions: own.user_sessions.unwrap_or(self.user_sessions),
+            user_runs: own.user_runs.unwrap_or(self.user_runs),
+            user_bytes: own.user_bytes.unwrap_or(self.user_bytes),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -280,6 +366,21 @@ impl Config {
         })
     }
 
+    /// The quotas of this installation and of single tenants.
+    fn quota_settings(&self) -> Result<QuotaSettings> {
+        let mut settings = QuotaSettings { standard: self.quotas.limits(), ..QuotaSettings::default() };
+        let Some(path) = &self.quotas_file else { return Ok(settings) };
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| Failure::usage(format!("`quotas_file` {}: {error}", path.display())))?;
+        let file: QuotasFile = Figment::from(Toml::string(&text))
+            .extract()
+            .map_err(|error| Failure::usage(format!("`quotas_file` {}: {error}", path.display())))?;
+        for (tenant, own) in file.tenants {
+            settings.tenants.insert(TenantId::parse(&tenant)?, self.quotas.but(own).limits());
+        }
+        Ok(settings)
+    }
+
     /// How the store is opened.
     pub fn options(&self, migrate: bool) -> Result<sederunt::Options> {
         if self.postgres.pool_size == 0 {
@@ -287,6 +388,7 @@ impl Config {
         }
         Ok(sederunt::Options {
             settings: self.settings()?,
+            quotas: self.quota_settings()?,
             schema: self.postgres.schema.clone(),
             pool_size: self.postgres.pool_size,
             migrate,
@@ -316,12 +418,30 @@ mod tests {
         assert_eq!(settings.lease, sederunt::limits::LEASE_DEFAULT);
         assert_eq!(settings.feedback_silence, sederunt::limits::FEEDBACK_SILENCE);
         assert_eq!(config.work.max_attempts, sederunt::limits::ATTEMPTS_MAX);
+        assert_eq!(settings.incognito, PrivateLimits::default());
+        assert_eq!(config.quota_settings().unwrap(), QuotaSettings::default());
         assert_eq!(shown.len(), SETTINGS.len());
         assert!(
             shown
                 .iter()
                 .all(|setting| setting.from == if setting.value.is_some() { "default" } else { "unset" })
         );
+    }
+
+    #[test]
+    fn a_tenant_has_quotas_of_its_own_where_the_file_says_so() {
+        let directory = tempfile::TempDir::new().unwrap();
+        let path = directory.path().join("quotas.toml");
+        std::fs::write(&path, "[tenants.acme]\nuser_sessions = 7\n").unwrap();
+        let (config, _) = Layers::new(None, Vec::new(), Vec::new()).unwrap().read().unwrap();
+        let config = Config { quotas_file: Some(path.clone()), ..config };
+        let settings = config.quota_settings().unwrap();
+        let own = settings.of(&TenantId::stored("acme"));
+        assert_eq!(own.user.sessions, 7);
+        assert_eq!(own.tenant, QuotaLimits::default().tenant);
+        assert_eq!(settings.of(&TenantId::stored("beta")), QuotaLimits::default());
+        std::fs::write(&path, "[tenants.acme]\nuser_seasons = 7\n").unwrap();
+        assert!(config.quota_settings().unwrap_err().sentence().contains("user_seasons"));
     }
 
     #[test]

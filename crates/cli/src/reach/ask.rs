@@ -18,6 +18,8 @@ pub enum Ask {
     },
     Delete {
         id: String,
+        /// Also a group's session.
+        force: bool,
     },
     Claim {
         worker: String,

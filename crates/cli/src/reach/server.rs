@@ -24,8 +24,9 @@ pub async fn answer(client: &Client, ask: Ask) -> Result<Value> {
         Ask::Sessions(filter) => client.get(&path(&["sessions"], &pairs(filter))).await?,
         Ask::Session { id } => client.get(&path(&["sessions", &id], &[])).await?,
         Ask::Retry { id } => client.post(&path(&["sessions", &id, "retry"], &[]), &json!({})).await?,
-        Ask::Delete { id } => {
-            client.delete(&path(&["sessions", &id], &[])).await?;
+        Ask::Delete { id, force } => {
+            let force = query([("force", force.then(|| "true".to_owned()))].into_iter());
+            client.delete(&path(&["sessions", &id], &force)).await?;
             Value::Null
         }
         Ask::Claim { worker, session_types, agent_slugs, limit, lease, wait } => {

@@ -37,8 +37,12 @@ pub async fn answer(store: &Sederunt, actor: &Actor, config: &Config, ask: Ask) 
             let session = store.retry(actor, &SessionId::parse(&id)?, None).await?;
             shown(&session::Session::from(session))
         }
-        Ask::Delete { id } => {
-            store.delete(actor, &SessionId::parse(&id)?).await?;
+        Ask::Delete { id, force } => {
+            let id = SessionId::parse(&id)?;
+            match force {
+                true => store.delete_by_force(actor, &id).await?,
+                false => store.delete(actor, &id).await?,
+            }
             Ok(Value::Null)
         }
         Ask::Claim { worker, session_types, agent_slugs, limit, lease, wait } => {

@@ -57,6 +57,7 @@ impl Engine {
         key: Option<IdemKey>,
     ) -> Result<AppendDone> {
         let events = check_batch(actor, wish.events)?;
+        self.check_byte_quota(actor).await?;
         let kinds = Kinds::of(events.iter().map(|event| &event.kind));
         let rule = AppendRule { actor: actor.clone(), kinds, epoch: wish.epoch };
         let part = Part {

@@ -16,6 +16,7 @@ mod memory;
 mod pauses;
 mod people;
 mod queue;
+mod quotas;
 mod said;
 mod sessions;
 mod sittings;
@@ -54,6 +55,7 @@ use crate::error::{Conflict, Error, Result};
 use crate::ids::SessionId;
 use crate::limits;
 use crate::live::Hub;
+use crate::quota::QuotaSettings;
 use crate::session::Session;
 use crate::session::decide::Step;
 use crate::store::private::Apart;
@@ -96,19 +98,27 @@ pub struct Engine {
     /// Where sessions live that leave no trace; without it, none may be opened.
     private: Option<Arc<Apart>>,
     untaught: Arc<lessons::Untaught>,
+    quotas: Arc<quotas::QuotaBook>,
 }
 
 impl Engine {
     /// Puts the rules over a store. The hub must be the one that the store publishes into.
     pub fn new(store: Arc<dyn Store>, hub: Arc<Hub>, settings: Settings) -> Self {
-        Self { store, hub, settings, private: false, untaught: Arc::default() }
+        Self { store, hub, settings, private: None, untaught: Arc::default(), quotas: Arc::default() }
     }
 
     /// Keeps incognito sessions in a store of their own, opened when the first of them is, which must publish into
     /// the same hub.
     #[must_use]
     pub fn with_private(self, open: impl Fn() -> Result<Arc<dyn Store>> + Send + Sync + 'static) -> Self {
-        Self { store: Arc::new(Apart::new(self.store, Box::new(open))), private: true, ..self }
+        let apart = Arc::new(Apart::new(self.store, Box::new(open), self.settings.incognito));
+        Self { store: apart.clone(), private: Some(apart), ..self }
+    }
+
+    /// Sets the quotas of tenants and users.
+    #[must_use]
+    pub fn with_quotas(self, settings: QuotaSettings) -> Self {
+        Self { quotas: Arc::new(quotas::QuotaBook::new(settings)), ..self }
     }
 
     pub fn store(&self) -> &Arc<dyn Store> {
@@ -178,6 +188,11 @@ impl Engine {
     /// Commits a change, and tells what has become of runs by it. A repeat has told it before.
     async fn carry_out(&self, mut change: Change) -> Result<Committed, Refusal> {
         let milestones = std::mem::take(&mut change.milestones);
+        let (made, freed) = quotas::foreseen(&change);
+        if !made.is_empty() {
+            self.check_session_quota(&change).await?;
+        }
+        let tenant = change.tenant.clone();
         let done = self.store.commit(change).await?;
         if done.replay.is_none() {
             self.count_use(&tenant, &made, freed, &done);

@@ -233,6 +233,16 @@ impl Engine {
 
     /// Removes a session with its log.
     pub async fn delete(&self, actor: &Actor, id: &SessionId) -> Result<()> {
+        self.remove(actor, id, decide::Deletion::Ordinary).await
+    }
+
+    /// Removes a session with its log, also one of a group: an owner says so in so many words, and the audit trail
+    /// tells of it by a name of its own.
+    pub async fn delete_by_force(&self, actor: &Actor, id: &SessionId) -> Result<()> {
+        self.remove(actor, id, decide::Deletion::Forced).await
+    }
+
+    async fn remove(&self, actor: &Actor, id: &SessionId, how: decide::Deletion) -> Result<()> {
         self.settle_on(|| {
             Box::pin(async {
                 let session = self.load(actor, Verb::Delete, id).await?;
@@ -244,7 +254,7 @@ impl Engine {
                 };
                 let audit = Audit {
                     actor: audit_name(actor),
-                    action: "session.delete",
+                    action: if session.head.is_group { "session.delete_group" } else { "session.delete" },
                     target: session.id.to_string(),
                 };
                 let mut change = Change::new(actor.tenant.clone()).part(part).audited(audit);

@@ -138,6 +138,7 @@ impl Engine {
         };
         let event =
             check_batch(actor, vec![draft])?.pop().ok_or_else(|| Error::internal("a draft is gone"))?;
+        self.check_byte_quota(actor).await?;
         let planned = parking_lot::Mutex::new(None);
         let done = self
             .settle_on(|| {

@@ -84,6 +84,11 @@ impl EventType {
         }
     }
 
+    /// Whether the engine writes it about the session itself.
+    pub fn is_of_session(&self) -> bool {
+        self.as_str().starts_with("session.")
+    }
+
     pub fn is_message(&self) -> bool {
         matches!(self.as_str(), "user.message" | "agent.message")
     }

@@ -51,6 +51,9 @@ pub fn advance(
             author: event.author,
             at,
         };
+        if !event.kind.is_of_session() {
+            head.bytes += event.bytes() as u64;
+        }
         if event.kind.is_message() {
             head.message_count += 1;
             if !head.described {

@@ -390,10 +390,26 @@ pub fn created_event(new: &NewSession) -> Result<NewEvent> {
 }
 
 /// Whether a session may be removed.
-pub fn check_deletable(session: &Session) -> Result<()> {
-    if session.head.is_group {
+pub fn check_deletable(actor: &Actor, session: &Session, how: Deletion) -> Result<()> {
+    if how == Deletion::Forced && actor.role != Role::Owner {
+        return Err(Error::denied("only an owner deletes by force"));
+    }
+    if session.head.is_group && how == Deletion::Ordinary {
         return Err(Conflict::GroupSession.into());
     }
+    check_at_rest(session)
+}
+
+/// How a session is to be deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deletion {
+    Ordinary,
+    /// Also a session that others take part in as a group.
+    Forced,
+}
+
+/// Refuses a session that runs or waits for a decision.
+pub fn check_at_rest(session: &Session) -> Result<()> {
     if matches!(session.head.status, Status::Running | Status::WaitingHuman | Status::AwaitingTool) {
         return Err(Conflict::SessionRunning.into());
     }
@@ -506,6 +522,7 @@ pub(crate) fn blank_head(session_type: SessionType, status: Status, holder: Opti
         last_sequence: 0,
         last_at: Timestamp::default(),
         message_count: 0,
+        bytes: 0,
         turn_count: 0,
         turn: None,
         preview: None,

@@ -29,6 +29,7 @@ use crate::live;
 use crate::memory::vector::Vector;
 use crate::memory::{self, Memory, Owner};
 use crate::people::{Audit, FoundKey, Identity, Key, SecretHash, Share, Tenant, User};
+use crate::quota::UseByHolder;
 use crate::safety::record::CrisisRecord;
 use crate::session::query::{Page, SessionQuery};
 use crate::session::{MemoryMode, Session};
@@ -666,8 +667,17 @@ impl Store for Apart {
         })
     }
 
-    fn audit<'a>(&'a self, tenant: &'a TenantId, limit: usize) -> BoxFuture<'a, Result<Vec<AuditLine>>> {
-        self.durable.audit(tenant, limit)
+    fn usage<'a>(&'a self, tenant: &'a TenantId) -> BoxFuture<'a, Result<UseByHolder>> {
+        self.durable.usage(tenant)
+    }
+
+    fn audit<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        after: Option<i64>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Page<AuditLine, i64>>> {
+        self.durable.audit(tenant, after, limit)
     }
 
     fn due(&self, silent_since: Timestamp, limit: usize) -> BoxFuture<'_, Result<Vec<Due>>> {

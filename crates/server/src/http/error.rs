@@ -8,6 +8,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
+use sederunt_core::quota::Remedy;
 use sederunt_core::{Conflict, Error};
 use serde_json::{Value, json};
 
@@ -71,6 +72,11 @@ impl Refused {
                 | Error::IdempotencyMismatch
                 | Error::OutputInvalid { .. }
                 | Error::HardBlocked { .. } => StatusCode::UNPROCESSABLE_ENTITY,
+                Error::QuotaExceeded { quota, .. } => match quota.remedy() {
+                    Remedy::Shrink => StatusCode::PAYLOAD_TOO_LARGE,
+                    Remedy::Reduce => StatusCode::TOO_MANY_REQUESTS,
+                    Remedy::Wait => StatusCode::SERVICE_UNAVAILABLE,
+                },
                 Error::RateLimited(_) => StatusCode::TOO_MANY_REQUESTS,
                 Error::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
                 Error::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
@@ -150,6 +156,9 @@ impl Refused {
                 Some(json!({ "dimension": dimension, "option": option }))
             }
             Self::Core(Error::TooLarge { limit, .. }) => Some(json!({ "limit": limit })),
+            Self::Core(Error::QuotaExceeded { quota, limit }) => {
+                Some(json!({ "quota": quota.name(), "limit": limit }))
+            }
             _ => None,
         }
     }
@@ -181,6 +190,9 @@ impl Refused {
             Self::Core(Error::RateLimited(wait)) => {
                 let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
                 headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds.max(1)));
+            }
+            Self::Core(Error::QuotaExceeded { quota, .. }) if quota.remedy() != Remedy::Shrink => {
+                headers.insert(header::RETRY_AFTER, HeaderValue::from_static("60"));
             }
             Self::Core(Error::Unavailable(_)) => {
                 headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
@@ -217,6 +229,7 @@ mod tests {
     use std::time::Duration;
 
     use http_body_util::BodyExt;
+    use sederunt_core::quota::Quota;
     use sederunt_core::session::Status;
 
     use super::*;
@@ -235,6 +248,17 @@ mod tests {
             (Error::Unauthenticated("x").into(), 401, "unauthenticated"),
             (Error::denied("x").into(), 403, "denied"),
             (Error::NotFound.into(), 404, "not_found"),
+            (
+                Error::QuotaExceeded { quota: Quota::IncognitoSessionBytes, limit: 1 }.into(),
+                413,
+                "quota_exceeded",
+            ),
+            (Error::QuotaExceeded { quota: Quota::UserSessions, limit: 1 }.into(), 429, "quota_exceeded"),
+            (
+                Error::QuotaExceeded { quota: Quota::IncognitoTotalBytes, limit: 1 }.into(),
+                503,
+                "quota_exceeded",
+            ),
             (Refused::Method, 405, "method_not_allowed"),
             (Refused::SlowBody, 408, "timeout"),
             (

@@ -22,6 +22,7 @@ const STEPS: &[(&str, &str)] = &[
     ("bursts", include_str!("migrations/V10__bursts.sql")),
     ("in_work", include_str!("migrations/V11__in_work.sql")),
     ("names", include_str!("migrations/V12__names.sql")),
+    ("sizes", include_str!("migrations/V13__sizes.sql")),
 ];
 
 /// The version that this program writes.

@@ -69,6 +69,7 @@ use sederunt_core::live::{Delta, Hub};
 use sederunt_core::memory::vector::Vector;
 use sederunt_core::memory::{self, Memory, Owner};
 use sederunt_core::people::{Audit, FoundKey, Identity, Key, SecretHash, Share, Tenant, User};
+use sederunt_core::quota::UseByHolder;
 use sederunt_core::safety::record::CrisisRecord;
 use sederunt_core::session::Session;
 use sederunt_core::session::query::{Page, SessionQuery};
@@ -595,8 +596,17 @@ impl Store for PostgresStore {
         read(tenants::delete(&self.base, id))
     }
 
-    fn audit<'a>(&'a self, tenant: &'a TenantId, limit: usize) -> BoxFuture<'a, Result<Vec<AuditLine>>> {
-        read(people::audit(&self.base, tenant, limit))
+    fn usage<'a>(&'a self, tenant: &'a TenantId) -> BoxFuture<'a, Result<UseByHolder>> {
+        read(sessions::usage(&self.base, tenant))
+    }
+
+    fn audit<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        after: Option<i64>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Page<AuditLine, i64>>> {
+        read(people::audit(&self.base, tenant, after, limit))
     }
 
     fn due(&self, silent_since: Timestamp, limit: usize) -> BoxFuture<'_, Result<Vec<Due>>> {

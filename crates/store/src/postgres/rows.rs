@@ -23,7 +23,7 @@ use super::tx::count;
 pub(super) const HEAD: &str = "h.tk, h.sk, h.id, h.incarnation, h.session_type, h.is_talk, h.is_bridge, h.is_external, \
      h.is_group, h.holder, h.status, h.inactive, h.version, h.last_sequence, h.last_at, h.message_count, \
      h.turn_count, h.turn_sequence, h.turn_answered, h.described, h.claim_worker, h.claim_credential, \
-     h.lease_until, h.epoch, h.attempts, h.stop_requested, h.priority, h.deadline_at";
+     h.lease_until, h.epoch, h.attempts, h.stop_requested, h.priority, h.deadline_at, h.bytes";
 
 /// The wide half, after the head and its preview. Read by [`Columns::details`].
 pub(super) const DETAILS: &str = "s.source_kind, s.source_interactive, s.source_platform, s.source_trigger_id, \
@@ -112,6 +112,7 @@ impl<'a> Columns<'a> {
             last_sequence: self.number()?,
             last_at: self.time()?,
             message_count: self.number()?,
+            bytes: 0,
             turn_count: self.number()?,
             turn: None,
             preview: None,
@@ -136,6 +137,7 @@ impl<'a> Columns<'a> {
         head.stop_requested = self.take()?;
         head.priority = self.take()?;
         head.deadline_at = self.time_if()?;
+        head.bytes = self.number()?;
         Ok(Keyed { tk, sk, id, value: head })
     }
 

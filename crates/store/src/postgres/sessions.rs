@@ -2,6 +2,7 @@
 
 use sederunt_core::ids::{SessionId, TenantId, UserId};
 use sederunt_core::json::Json;
+use sederunt_core::quota::{Amount, UseByHolder};
 use sederunt_core::session::row::filterable;
 use sederunt_core::session::{DescriptionSource, Details, Head};
 use sederunt_core::store::Update;
@@ -94,7 +95,8 @@ pub(super) fn make<'a>(tk: i32, made: &[Made<'a>], writes: &mut Writes<'a>) {
              unnest($18::bigint[]), unnest($19::bigint[]), unnest($20::boolean[]), unnest($21::text[]),
              unnest($22::boolean[]), unnest($23::text[]), unnest($24::text[]), unnest($25::bigint[]),
              unnest($26::bigint[]), unnest($27::integer[]), unnest($28::boolean[]), unnest($29::integer[]),
-             unnest($30::bigint[]), unnest($31::text[]), unnest($32::text[]), unnest($33::text[]), unnest($34::bigint[])",
+             unnest($30::bigint[]), unnest($31::text[]), unnest($32::text[]), unnest($33::text[]), unnest($34::bigint[]),
+             unnest($35::bigint[])",
         columns![
             tk, made, one =>
             one.sk,
@@ -130,6 +132,7 @@ pub(super) fn make<'a>(tk: i32, made: &[Made<'a>], writes: &mut Writes<'a>) {
             one.fresh.details.agent_slug.as_deref(),
             one.fresh.details.entity_id.as_deref(),
             one.fresh.details.started_at.map(Timestamp::as_micros),
+            int(one.head.bytes),
         ],
     ));
     writes.at_once((
@@ -394,4 +397,22 @@ pub(super) async fn delete(tx: &Tx, tk: i32, sk: i64) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// What a tenant uses of its quotas, by holder.
+pub(super) async fn usage(base: &Base, tenant: &TenantId) -> Result<UseByHolder> {
+    let Some(tk) = base.tk(tenant).await? else { return Ok(Vec::new()) };
+    let sql = "SELECT holder, count(*), count(*) FILTER (WHERE NOT is_talk AND status IN
+                   ('pending', 'running', 'waiting_human', 'awaiting_tool')), coalesce(sum(bytes), 0)::bigint
+               FROM session_heads WHERE tk = $1 GROUP BY holder";
+    let rows = base.read(Scope::Tenant(tk), sql, &[&tk]).await?;
+    rows.iter()
+        .map(|row| {
+            let mut columns = Columns::of(row);
+            let holder = columns.user()?;
+            let amount =
+                Amount { sessions: columns.number()?, runs: columns.number()?, bytes: columns.number()? };
+            Ok((holder, amount))
+        })
+        .collect()
 }

@@ -300,6 +300,7 @@ pub(super) struct CounterRows<'a> {
     last_at: Vec<i64>,
     active_minute: Vec<i64>,
     message_count: Vec<i64>,
+    bytes: Vec<i64>,
     turn_count: Vec<i64>,
     turn_sequence: Vec<Option<i64>>,
     turn_answered: Vec<bool>,
@@ -315,12 +316,13 @@ macro_rules! advance_heads {
             "UPDATE session_heads h SET last_sequence = u.last_sequence, last_at = u.last_at,
                  active_minute = u.active_minute, message_count = u.message_count, turn_count = u.turn_count,
                  turn_sequence = u.turn_sequence, turn_answered = u.turn_answered, described = u.described,
-                 deadline_at = u.deadline_at", $set, "
+                 deadline_at = u.deadline_at, bytes = u.bytes", $set, "
              FROM (SELECT unnest($1::integer[]) AS tk, unnest($2::bigint[]) AS sk, unnest($3::bigint[]) AS last_sequence,
                  unnest($4::bigint[]) AS last_at, unnest($5::bigint[]) AS active_minute,
                  unnest($6::bigint[]) AS message_count, unnest($7::bigint[]) AS turn_count,
                  unnest($8::bigint[]) AS turn_sequence, unnest($9::boolean[]) AS turn_answered,
-                 unnest($10::boolean[]) AS described, unnest($11::bigint[]) AS deadline_at", $columns, $first, ") u
+                 unnest($10::boolean[]) AS described, unnest($11::bigint[]) AS deadline_at, unnest($12::bigint[]) AS bytes", $columns,
+                 $first, ") u
              WHERE h.tk = u.tk AND h.sk = u.sk", $and
         )
     };
@@ -334,6 +336,7 @@ impl<'a> CounterRows<'a> {
         self.last_at.push(head.last_at.as_micros());
         self.active_minute.push(head.last_at.minute());
         self.message_count.push(int(head.message_count));
+        self.bytes.push(int(head.bytes));
         self.turn_count.push(int(head.turn_count));
         self.turn_sequence.push(head.turn.map(|turn| int(turn.sequence)));
         self.turn_answered.push(head.turn.is_some_and(|turn| turn.answered));
@@ -347,21 +350,21 @@ impl<'a> CounterRows<'a> {
     pub(super) const KNOWN: (&'static str, usize) = (
         advance_heads!(
             "",
-            ", unnest($12::xid[]) AS xid",
-            " FROM (SELECT set_config('app.tks', $13, true) OFFSET 0) named",
+            ", unnest($13::xid[]) AS xid",
+            " FROM (SELECT set_config('app.tks', $14, true) OFFSET 0) named",
             " AND h.xmin = u.xid RETURNING h.sk"
         ),
-        13,
+        14,
     );
     /// The same with [`Self::params_with_preview`].
     pub(super) const KNOWN_WITH_PREVIEW: (&'static str, usize) = (
         advance_heads!(
             ", preview = u.preview",
-            ", unnest($12::text[]) AS preview, unnest($13::xid[]) AS xid",
-            " FROM (SELECT set_config('app.tks', $14, true) OFFSET 0) named",
+            ", unnest($13::text[]) AS preview, unnest($14::xid[]) AS xid",
+            " FROM (SELECT set_config('app.tks', $15, true) OFFSET 0) named",
             " AND h.xmin = u.xid RETURNING h.sk"
         ),
-        14,
+        15,
     );
 
     pub(super) fn is_empty(&self) -> bool {
@@ -372,6 +375,7 @@ impl<'a> CounterRows<'a> {
         vec![
             &self.tk, &self.sk, &self.last_sequence, &self.last_at, &self.active_minute, &self.message_count,
             &self.turn_count, &self.turn_sequence, &self.turn_answered, &self.described, &self.deadline_at,
+            &self.bytes,
         ]
     }
 
@@ -391,7 +395,7 @@ impl<'a> CounterRows<'a> {
     pub(super) fn write_with_preview<'w>(&'w self, writes: &mut Writes<'w>) {
         if !self.is_empty() {
             writes.lend(
-                advance_heads!(", preview = u.preview", ", unnest($12::text[]) AS preview", "", ""),
+                advance_heads!(", preview = u.preview", ", unnest($13::text[]) AS preview", "", ""),
                 self.params_with_preview(),
             );
         }
@@ -444,7 +448,7 @@ impl<'a> StateRows<'a> {
                  last_sequence = u.last_sequence, last_at = u.last_at, active_minute = u.active_minute,
                  message_count = u.message_count, turn_count = u.turn_count, turn_sequence = u.turn_sequence,
                  turn_answered = u.turn_answered, described = u.described, deadline_at = u.deadline_at,
-                 preview = u.preview
+                 preview = u.preview, bytes = u.bytes
              FROM (SELECT unnest($1::integer[]) AS tk, unnest($2::bigint[]) AS sk, unnest($3::text[]) AS holder,
                  unnest($4::text[]) AS status, unnest($5::boolean[]) AS inactive, unnest($6::bigint[]) AS version,
                  unnest($7::text[]) AS claim_worker, unnest($8::text[]) AS claim_credential,

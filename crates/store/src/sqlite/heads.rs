@@ -23,7 +23,7 @@ macro_rules! columns {
         "h.sk, h.prefix_to, h.incarnation, h.session_type, h.is_talk, h.is_bridge, \
      h.is_external, h.is_group, h.holder, h.status, h.inactive, h.version, l.last_sequence, l.last_at, \
      l.message_count, l.turn_count, l.turn, l.turn_answered, l.preview, l.described, h.claim_worker, \
-     h.claim_credential, h.lease_until, h.epoch, h.attempts, h.stop_requested, h.priority, h.deadline_at"
+     h.claim_credential, h.lease_until, h.epoch, h.attempts, h.stop_requested, h.priority, h.deadline_at, l.bytes"
     };
 }
 pub(super) use columns;
@@ -34,7 +34,7 @@ macro_rules! tables {
 }
 pub(super) use tables;
 /// How many they are.
-pub(super) const COLUMN_COUNT: usize = 28;
+pub(super) const COLUMN_COUNT: usize = 29;
 
 pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Found> {
     let number = |at: usize| row.get::<_, i64>(at).map(i64::cast_unsigned);
@@ -75,6 +75,7 @@ pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Found> {
             stop_requested: row.get(25)?,
             priority: row.get(26)?,
             deadline_at: instant(27)?,
+            bytes: number(28)?,
         },
     })
 }
@@ -149,14 +150,14 @@ pub(super) fn insert(
         ])?;
     let mut tail = db.prepare_cached(
         "INSERT INTO session_tails (sk, last_sequence, last_at, message_count, turn_count, turn, turn_answered, \
-         preview, described) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+         preview, described, bytes) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
     )?;
     write_tail(&mut tail, sk, head)?;
     Ok(sk)
 }
 
 pub(super) const SAVE_TAIL: &str = "UPDATE session_tails SET last_sequence = ?2, last_at = ?3, message_count = ?4, turn_count = ?5, turn = ?6, \
-     turn_answered = ?7, preview = ?8, described = ?9 WHERE sk = ?1";
+     turn_answered = ?7, preview = ?8, described = ?9, bytes = ?10 WHERE sk = ?1";
 
 /// Saves what an append moved, by the statement [`SAVE_TAIL`].
 pub(super) fn write_tail(statement: &mut Statement<'_>, sk: i64, head: &Head) -> rusqlite::Result<()> {
@@ -171,6 +172,7 @@ pub(super) fn write_tail(statement: &mut Statement<'_>, sk: i64, head: &Head) ->
             head.turn.is_some_and(|turn| turn.answered),
             head.preview,
             head.described,
+            head.bytes.cast_signed(),
         ])
         .map(drop)
 }

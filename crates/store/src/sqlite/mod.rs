@@ -63,6 +63,7 @@ use sederunt_core::live::Delta;
 use sederunt_core::memory::vector::Vector;
 use sederunt_core::memory::{self, Memory, Owner};
 use sederunt_core::people::{Audit, FoundKey, Identity, Key, SecretHash, Share, Tenant, User};
+use sederunt_core::quota::UseByHolder;
 use sederunt_core::safety::record::CrisisRecord;
 use sederunt_core::session::query::{Page, SessionQuery};
 use sederunt_core::store::{
@@ -593,7 +594,17 @@ impl Store for SqliteStore {
         .boxed()
     }
 
-    fn audit<'a>(&'a self, tenant: &'a TenantId, limit: usize) -> BoxFuture<'a, Result<Vec<AuditLine>>> {
+    fn usage<'a>(&'a self, tenant: &'a TenantId) -> BoxFuture<'a, Result<UseByHolder>> {
+        let tenant = tenant.clone();
+        self.readers.far(move |db| sessions::usage(db, &tenant).map_err(report)).boxed()
+    }
+
+    fn audit<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        after: Option<i64>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Page<AuditLine, i64>>> {
         let tenant = tenant.clone();
         self.readers.far(move |db| people::audit(db, &tenant, after, limit).map_err(report)).boxed()
     }

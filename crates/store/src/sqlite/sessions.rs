@@ -6,6 +6,7 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, Statement, p
 use sederunt_core::Timestamp;
 use sederunt_core::ids::{SessionId, TenantId, UserId};
 use sederunt_core::json::Json;
+use sederunt_core::quota::{Amount, UseByHolder};
 use sederunt_core::session::row::filterable;
 use sederunt_core::session::source::Company;
 use sederunt_core::session::{
@@ -366,4 +367,19 @@ pub(super) fn delete(db: &Connection, tk: i64, sk: i64) -> rusqlite::Result<()> 
     db.prepare_cached("DELETE FROM session_tails WHERE sk = ?1")?.execute([sk])?;
     db.prepare_cached("DELETE FROM session_heads WHERE sk = ?1")?.execute([sk])?;
     Ok(())
+}
+
+/// What a tenant uses of its quotas, by holder.
+pub(super) fn usage(db: &Connection, tenant: &TenantId) -> rusqlite::Result<UseByHolder> {
+    db.prepare_cached(
+        "SELECT h.holder, count(*), sum(h.is_talk = 0 AND h.status IN ('pending', 'running', 'waiting_human', 'awaiting_tool')), \
+         sum(l.bytes) FROM tenants t JOIN session_heads h ON h.tk = t.tk JOIN session_tails l ON l.sk = h.sk \
+         WHERE t.id = ?1 GROUP BY h.holder",
+    )?
+    .query_map([tenant.as_str()], |row| {
+        let number = |at: usize| row.get::<_, i64>(at).map(i64::cast_unsigned);
+        let amount = Amount { sessions: number(1)?, runs: number(2)?, bytes: number(3)? };
+        Ok((row.get_ref(0)?.as_str_or_null()?.map(UserId::stored), amount))
+    })?
+    .collect()
 }

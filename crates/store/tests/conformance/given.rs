@@ -56,6 +56,7 @@ pub fn a_session(name: &str, adjust: impl FnOnce(&mut NewSession)) -> NewSession
             last_sequence: 0,
             last_at: unset,
             message_count: 0,
+            bytes: 0,
             turn_count: 0,
             turn: None,
             preview: None,

@@ -80,7 +80,7 @@ pub async fn run(scene: &Scene, command: Sessions) -> Result<()> {
             let session = scene.ask(Missing::Refuse, Ask::HumanComplete { id, result, text }).await?;
             scene.out.thing(&session, FIELDS)
         }
-        Sessions::Rm { ids } => remove(scene, &ids).await,
+        Sessions::Rm { ids, force } => remove(scene, &ids, force).await,
     }
 }
 
@@ -105,12 +105,12 @@ async fn list(scene: &Scene, wish: ListSessions) -> Result<()> {
 }
 
 /// Deletes one after the other; the first refusal ends it.
-async fn remove(scene: &Scene, ids: &[String]) -> Result<()> {
+async fn remove(scene: &Scene, ids: &[String], force: bool) -> Result<()> {
     let reach = Reach::find(&scene.config, &scene.global, Missing::Refuse).await?;
     let mut done = Ok(());
     for id in ids {
         done = reach
-            .ask(Ask::Delete { id: id.clone() })
+            .ask(Ask::Delete { id: id.clone(), force })
             .await
             .map(drop)
             .and_then(|()| scene.done(id, "deleted"));

@@ -185,11 +185,22 @@ fn running_waiting_and_group_sessions_are_kept() {
     let (owner, member) = (actor(Role::Owner, None), actor(Role::Member, Some("holder")));
     for status in Status::ALL {
         let kept = matches!(status, Status::Running | Status::WaitingHuman | Status::AwaitingTool);
-        assert_eq!(check_deletable(&session_in(status)).is_err(), kept, "{status}");
+        assert_eq!(
+            check_deletable(&owner, &session_in(status), Deletion::Ordinary).is_err(),
+            kept,
+            "{status}"
+        );
     }
     let mut group = session_in(Status::Idle);
     group.head.is_group = true;
-    assert_eq!(check_deletable(&group).unwrap_err().code(), "group_session");
+    for (actor, how, code) in [
+        (&owner, Deletion::Ordinary, Some("group_session")),
+        (&owner, Deletion::Forced, None),
+        (&member, Deletion::Forced, Some("denied")),
+    ] {
+        let refused = check_deletable(actor, &group, how).err();
+        assert_eq!(refused.map(|error| error.code()), code, "{how:?}");
+    }
 }
 
 #[test]

@@ -133,7 +133,8 @@ pub async fn patch(
 
 /// Delete a session
 ///
-/// With its log. Sessions that run or wait for a decision, and group sessions, stay.
+/// With its log. Sessions that run or wait for a decision stay: stop them first. A group's session is 409
+/// `group_session`, unless an owner asks for it with `force=true`.
 #[utoipa::path(
     delete, path = "/api/sessions/{id}", operation_id = "delete_session", tag = "sessions",
     params(("id" = String, Path, description = "The session"), DeleteAsked),
@@ -143,10 +144,34 @@ pub async fn delete(
     State(app): State<App>,
     caller: Caller,
     At(id): At<SessionId>,
-    Asked(()): Asked<()>,
+    Asked(DeleteQuery { force }): Asked<DeleteQuery>,
 ) -> Result<StatusCode> {
-    app.engine.delete(&caller.actor, &id).await?;
+    match force {
+        true => app.engine.delete_by_force(&caller.actor, &id).await?,
+        false => app.engine.delete(&caller.actor, &id).await?,
+    }
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// How to delete.
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "stands in the document only; `DeleteQuery` is what is read")]
+pub struct DeleteAsked {
+    /// For owners: also a group's session.
+    #[param(default = false)]
+    force: Option<bool>,
+}
+
+#[derive(Debug)]
+pub struct DeleteQuery {
+    force: bool,
+}
+
+impl Ask for DeleteQuery {
+    fn read(pairs: &mut Pairs) -> Result<Self, Error> {
+        Ok(Self { force: pairs.flag(&["force"])?.unwrap_or(false) })
+    }
 }
 
 /// Move a session to another status

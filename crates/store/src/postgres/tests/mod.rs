@@ -153,6 +153,7 @@ fn session(name: &str) -> NewSession {
             last_sequence: 0,
             last_at: unset,
             message_count: 0,
+            bytes: 0,
             turn_count: 0,
             turn: None,
             preview: None,

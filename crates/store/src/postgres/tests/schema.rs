@@ -98,7 +98,7 @@ async fn first_version_brought_forward(url: String) {
              feedback_sessions, lessons, lesson_words; \
          ALTER TABLE sessions DROP COLUMN id; ALTER TABLE session_heads ADD UNIQUE (tk, id); \
          ALTER TABLE sessions DROP COLUMN run; ALTER TABLE shares DROP COLUMN view_id; \
-         ALTER TABLE search_docs DROP COLUMN upto; DELETE FROM schema_history WHERE version > 1"
+         ALTER TABLE search_docs DROP COLUMN upto; ALTER TABLE session_heads DROP COLUMN bytes; DELETE FROM schema_history WHERE version > 1"
     );
     client.batch_execute(&back).await.unwrap();
 

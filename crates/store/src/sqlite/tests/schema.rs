@@ -32,7 +32,7 @@ fn take_back(directory: &TempDir) {
          CREATE INDEX running ON session_heads (tk, agent_slug) WHERE status = 'running'; \
          DROP INDEX sessions_by_work; DROP INDEX sessions_in_work; ALTER TABLE sessions DROP COLUMN in_work; \
          CREATE INDEX sessions_by_work ON sessions (tk, task_id, status, active_minute) WHERE task_id IS NOT NULL; \
-         PRAGMA user_version = 1",
+         ALTER TABLE session_tails DROP COLUMN bytes; PRAGMA user_version = 1",
     )
     .unwrap();
     let words = rusqlite::Connection::open(directory.path().join("store/search.sqlite3")).unwrap();

@@ -1,0 +1,248 @@
+//! What tenants and users use of their quotas, as this node knows it.
+//!
+//! The store says what is used ([`Store::usage`]): at the first session that a tenant opens here, and then again in the
+//! background. In between, this node counts what it commits itself. So a quota is exact on one node, and with several
+//! it is exceeded by at most what the others write between two looks. Before anything is refused, the store is asked
+//! once more, so what was deleted anywhere is free at once. An append costs two look-ups in memory.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
+use std::time::Instant;
+
+use dashmap::DashMap;
+use parking_lot::Mutex;
+
+use super::Engine;
+use crate::access::Actor;
+use crate::error::{Error, Result};
+use crate::event::Appended;
+use crate::ids::{TenantId, UserId};
+use crate::limits;
+use crate::quota::{Amount, QuotaSettings};
+use crate::session::{MemoryMode, Status};
+use crate::store::{Change, Committed, On, Store, Write};
+
+/// What every tenant uses that has written something here.
+#[derive(Debug, Default)]
+pub(super) struct QuotaBook {
+    settings: QuotaSettings,
+    tenants: DashMap<TenantId, Arc<TenantUse>>,
+}
+
+#[derive(Debug, Default)]
+struct TenantUse {
+    total: Counters,
+    users: DashMap<UserId, Arc<Counters>>,
+    /// When the store was asked last.
+    looked_at: Mutex<Option<Instant>>,
+    /// When it is to be asked again, in milliseconds of [`since_start`]: looked at with every append.
+    look_again_at: AtomicU64,
+    /// Somebody is asking the store.
+    looking: AtomicBool,
+    /// Something was deleted or has ended since.
+    freed: AtomicBool,
+}
+
+/// Milliseconds since this was asked first.
+fn since_start() -> u64 {
+    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+    u64::try_from(START.elapsed().as_millis()).unwrap_or(u64::MAX)
+}
+
+#[derive(Debug, Default)]
+struct Counters {
+    sessions: AtomicU64,
+    runs: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl Counters {
+    fn amount(&self) -> Amount {
+        Amount {
+            sessions: self.sessions.load(Ordering::Relaxed),
+            runs: self.runs.load(Ordering::Relaxed),
+            bytes: self.bytes.load(Ordering::Relaxed),
+        }
+    }
+
+    fn set(&self, amount: Amount) {
+        self.sessions.store(amount.sessions, Ordering::Relaxed);
+        self.runs.store(amount.runs, Ordering::Relaxed);
+        self.bytes.store(amount.bytes, Ordering::Relaxed);
+    }
+
+    fn add(&self, amount: Amount) {
+        self.sessions.fetch_add(amount.sessions, Ordering::Relaxed);
+        self.runs.fetch_add(amount.runs, Ordering::Relaxed);
+        self.bytes.fetch_add(amount.bytes, Ordering::Relaxed);
+    }
+}
+
+impl TenantUse {
+    fn of_user(&self, user: Option<&UserId>) -> Amount {
+        user.and_then(|user| self.users.get(user)).map(|counters| counters.amount()).unwrap_or_default()
+    }
+
+    fn add(&self, user: Option<&UserId>, amount: Amount) {
+        self.total.add(amount);
+        if let Some(user) = user {
+            match self.users.get(user) {
+                Some(counters) => counters.add(amount),
+                None => self.users.entry(user.clone()).or_default().add(amount),
+            }
+        }
+    }
+
+    async fn look(&self, store: &dyn Store, tenant: &TenantId) -> Result<()> {
+        let began = Instant::now();
+        self.freed.store(false, Ordering::Relaxed);
+        let used = store.usage(tenant).await?;
+        let mut total = Amount::default();
+        let mut seen: Vec<UserId> = Vec::with_capacity(used.len());
+        for (user, amount) in used {
+            total.sessions += amount.sessions;
+            total.runs += amount.runs;
+            total.bytes += amount.bytes;
+            if let Some(user) = user {
+                self.users.entry(user.clone()).or_default().set(amount);
+                seen.push(user);
+            }
+        }
+        self.users.retain(|user, _| seen.contains(user));
+        self.total.set(total);
+        // Rarely where asking takes long.
+        let wait = limits::QUOTA_LOOK_AGAIN.max(began.elapsed() * 200);
+        let wait = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+        self.look_again_at.store(since_start().saturating_add(wait), Ordering::Relaxed);
+        *self.looked_at.lock() = Some(Instant::now());
+        Ok(())
+    }
+
+    /// Whether asking again could change a refusal.
+    fn may_have_moved(&self) -> bool {
+        self.freed.load(Ordering::Relaxed)
+            || self.looked_at.lock().is_none_or(|at| at.elapsed() >= limits::QUOTA_LOOK_AGAIN_MIN)
+    }
+
+    /// Whether it is time to ask again.
+    fn is_old(&self) -> bool {
+        since_start() >= self.look_again_at.load(Ordering::Relaxed)
+    }
+}
+
+impl QuotaBook {
+    pub(super) fn new(settings: QuotaSettings) -> Self {
+        Self { settings, tenants: DashMap::new() }
+    }
+
+    fn of(&self, tenant: &TenantId) -> Arc<TenantUse> {
+        match self.tenants.get(tenant) {
+            Some(used) => used.clone(),
+            None => self.tenants.entry(tenant.clone()).or_default().clone(),
+        }
+    }
+}
+
+impl Engine {
+    /// Refuses an append of somebody who uses up a quota of bytes already. Costs two look-ups where there is room.
+    pub(super) async fn check_byte_quota(&self, actor: &Actor) -> Result<()> {
+        self.check_quota(&actor.tenant, actor.user.as_ref(), Amount { bytes: 1, ..Amount::default() }).await
+    }
+
+    /// Refuses a change that makes more sessions or runs than there is room for.
+    pub(super) async fn check_session_quota(&self, change: &Change) -> Result<()> {
+        for part in &change.parts {
+            let On::New(new) = &part.on else { continue };
+            if new.details.memory_mode == MemoryMode::Incognito {
+                continue;
+            }
+            let used = self.quotas.of(&change.tenant);
+            if used.looked_at.lock().is_none() {
+                used.look(&*self.store, &change.tenant).await?;
+            }
+            let runs = u64::from(new.head.status == Status::Pending);
+            let more = Amount { sessions: 1, runs, bytes: 0 };
+            self.check_quota(&change.tenant, new.head.holder.as_ref(), more).await?;
+        }
+        Ok(())
+    }
+
+    async fn check_quota(&self, tenant: &TenantId, user: Option<&UserId>, more: Amount) -> Result<()> {
+        let used = self.quotas.of(tenant);
+        let limits = self.quotas.settings.of(tenant);
+        let exceeded = || limits.exceeded(used.total.amount(), used.of_user(user), more);
+        if exceeded().is_none() {
+            return Ok(());
+        }
+        if used.may_have_moved() {
+            used.look(&*self.store, tenant).await?;
+        }
+        exceeded().map_or(Ok(()), |(quota, limit)| Err(Error::QuotaExceeded { quota, limit }))
+    }
+
+    /// Counts what was committed here.
+    pub(super) fn count_use(&self, tenant: &TenantId, made: &[MadeSession], freed: bool, done: &Committed) {
+        let used = self.quotas.of(tenant);
+        for session in made {
+            let runs = u64::from(session.is_run);
+            used.add(session.holder.as_ref(), Amount { sessions: 1, runs, bytes: 0 });
+        }
+        for part in &done.parts {
+            let bytes: usize = part
+                .appended
+                .iter()
+                .map(|appended| match appended {
+                    Appended::New(event) => event.bytes(),
+                    Appended::Repeat(_) => 0,
+                })
+                .sum();
+            used.add(part.head.holder.as_ref(), Amount { bytes: bytes as u64, ..Amount::default() });
+        }
+        if freed {
+            used.freed.store(true, Ordering::Relaxed);
+        }
+        if used.is_old() && !used.looking.swap(true, Ordering::AcqRel) {
+            let (store, tenant) = (self.store.clone(), tenant.clone());
+            tokio::spawn(async move {
+                if let Err(error) = used.look(&*store, &tenant).await {
+                    tracing::warn!(
+                        target: "sederunt::quotas",
+                        code = error.code(),
+                        "what a tenant uses could not be counted; it is tried again with its next change"
+                    );
+                }
+                used.looking.store(false, Ordering::Release);
+            });
+        }
+    }
+}
+
+/// A session that a change makes, as quotas count it.
+#[derive(Debug)]
+pub(super) struct MadeSession {
+    holder: Option<UserId>,
+    is_run: bool,
+}
+
+/// What a change makes, and whether it gives something back.
+pub(super) fn foreseen(change: &Change) -> (Vec<MadeSession>, bool) {
+    let mut made = Vec::new();
+    let mut freed = false;
+    for part in &change.parts {
+        match &part.on {
+            On::New(new) if new.details.memory_mode != MemoryMode::Incognito => made.push(MadeSession {
+                holder: new.head.holder.clone(),
+                is_run: new.head.status == Status::Pending,
+            }),
+            On::New(_) => {}
+            On::Session(_) => {
+                freed |= part.writes.iter().any(|write| match write {
+                    Write::Delete => true,
+                    Write::Update(update) => update.status.is_some_and(Status::is_terminal),
+                    Write::Append(_) | Write::Talk(_) => false,
+                });
+            }
+        }
+    }
+    (made, freed)
+}
