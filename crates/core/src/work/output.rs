@@ -371,7 +371,7 @@ mod tests {
         );
         assert!((50_000..limits::SCHEMA_BYTES_MAX).contains(&text.len()), "{}", text.len());
         let refused = output(&text).check("output").unwrap_err();
-        assert!(refused.to_string().starts_with("output.schema: is too complex"), "{refused}");
+        assert!(refused.to_string().starts_with("`output.schema` is too complex"), "{refused}");
     }
 
     #[test]
