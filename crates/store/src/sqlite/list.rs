@@ -1,6 +1,9 @@
 //! Lists of sessions, newest activity first. Each query names the index that it walks, because the
 //! planner cannot know which filter is the narrow one; rows are fetched for the page alone.
 
+use std::collections::HashSet;
+
+use foldhash::fast::RandomState;
 use rusqlite::types::Value;
 use rusqlite::{Connection, params, params_from_iter};
 use sederunt_core::ids::TenantId;
@@ -12,6 +15,14 @@ use super::{search, sessions};
 use crate::narrow::FEW;
 use crate::words::Sought;
 
+/// Rows of a list that are looked at in one go for words that are common.
+const PORTION_MAX: usize = 4_096;
+/// Text that is looked at for common words before the index is asked for all sessions that have them: a few
+/// milliseconds' work, and more than a page of ordinary sessions holds.
+const TEXT_BYTES_MAX: usize = 256 * 1024;
+/// What finding the texts of a session costs, in bytes of text that could be looked at instead.
+const ROW_BYTES: usize = 256;
+
 pub(super) fn page(
     db: &Connection,
     tenant: &TenantId,
@@ -20,7 +31,7 @@ pub(super) fn page(
 ) -> rusqlite::Result<Page<Session>> {
     let limit = query.limit.clamp(1, limits::PAGE_ROWS_MAX);
     let mut keys = match Asked::of(db, tk, query)? {
-        Some(asked) => asked.keys(db, limit + 1)?,
+        Some(asked) => asked.page(db, limit + 1)?,
         None => Vec::new(),
     };
     let more = keys.len() > limit;
@@ -40,6 +51,10 @@ struct Asked {
     wheres: Vec<String>,
     values: Vec<Value>,
     walk: Walk,
+    /// Words that too many sessions have to list them all: asked of each row that is come by.
+    common_words: Option<CommonWords>,
+    /// The first of two places at which the cursor stands among the values.
+    cursor_at: usize,
     /// The types that a walk by state goes down.
     types: Vec<SessionType>,
     statuses: Option<Vec<Status>>,
@@ -80,8 +95,17 @@ impl Asked {
             _ => Walk::States,
         };
         let types = query.types.only().map_or(SessionType::ALL.to_vec(), |only| vec![only]);
-        let mut asked =
-            Self { tk, wheres: Vec::new(), values: vec![tk.into()], walk, types, statuses, inactive };
+        let mut asked = Self {
+            tk,
+            wheres: Vec::new(),
+            values: vec![tk.into()],
+            walk,
+            common_words: None,
+            cursor_at: 0,
+            types,
+            statuses,
+            inactive,
+        };
         asked.add_columns(query);
         if !asked.add_sets(db, query)? {
             return Ok(None);
@@ -127,9 +151,20 @@ impl Asked {
             self.wheres.push("(SELECT h.is_talk FROM session_heads h WHERE h.sk = s.sk) = 1".to_owned());
         }
         if let Some(cursor) = query.after {
-            let (minute, tie) = (self.bind(cursor.minute), self.bind(cursor.tie));
-            self.wheres.push(format!("(s.active_minute, s.sk) < ({minute}, {tie})"));
+            self.go_on_after((cursor.minute, cursor.tie));
         }
+    }
+
+    /// Leaves out everything up to this row.
+    fn go_on_after(&mut self, (minute, tie): (i64, i64)) {
+        if self.cursor_at > 0 {
+            self.values[self.cursor_at] = minute.into();
+            self.values[self.cursor_at + 1] = tie.into();
+            return;
+        }
+        self.cursor_at = self.values.len();
+        let (minute, tie) = (self.bind(minute), self.bind(tie));
+        self.wheres.push(format!("(s.active_minute, s.sk) < ({minute}, {tie})"));
     }
 
     /// Filters that live in other tables. Answers `false` if one of them leaves nothing.
@@ -145,12 +180,16 @@ impl Asked {
             Some(Eyes::Prefix(prefix)) if prefix.is_empty() => return Ok(false),
             Some(Eyes::Prefix(prefix)) => sets.push(Set::prefix(self.tk, prefix)),
         }
+        let mut few: Option<Vec<i64>> = None;
         if let Some(text) = &query.text {
             let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
             let Some(sought) = Sought::of(&words) else { return Ok(false) };
-            sets.push(Set::words(self.tk, &sought));
+            let words = CommonWords::new(self.tk, sought);
+            match words.few(db)? {
+                Some(found) => few = Some(found),
+                None => self.common_words = Some(words),
+            }
         }
-        let mut few: Option<Vec<i64>> = None;
         let mut wide = Vec::new();
         for set in sets {
             match set.few(db)? {
@@ -175,6 +214,30 @@ impl Asked {
             self.wheres.push((set.probe)(&places));
         }
         Ok(true)
+    }
+
+    /// The first rows by (minute, surrogate), newest first, that also have the words.
+    fn page(mut self, db: &Connection, limit: usize) -> rusqlite::Result<Vec<(i64, i64)>> {
+        let Some(mut words) = self.common_words.take() else { return self.keys(db, limit) };
+        let mut page = Vec::new();
+        let mut portion = limit;
+        loop {
+            let candidates = self.keys(db, portion)?;
+            for (minute, sk) in &candidates {
+                if words.stand_in(db, *sk)? {
+                    page.push((*minute, *sk));
+                    if page.len() == limit {
+                        return Ok(page);
+                    }
+                }
+            }
+            match candidates.last() {
+                Some(last) if candidates.len() == portion => self.go_on_after(*last),
+                _ => return Ok(page),
+            }
+            // Few of those had the words: walk further at once, so that the ways are not started again and again.
+            portion = (portion * 4).min(PORTION_MAX);
+        }
     }
 
     /// The first rows by (minute, surrogate), newest first.
@@ -382,40 +445,88 @@ impl Set {
         }
     }
 
-    fn words(tk: i64, sought: &Sought) -> Self {
-        let matching = search::matching(sought);
-        Self {
-            values: vec![
-                search::within_tenant(tk, &matching).into(),
-                matching.into(),
-                sought.words().join(" ").into(),
-            ],
-            list: "SELECT d.sk FROM search.words w CROSS JOIN search.docs d ON d.doc = w.rowid \
-                   WHERE w.words MATCH ?1 AND ?2 IS NOT NULL AND said_at_once(d.cuts, d.text, ?3)",
-            probe: |at| {
-                format!(
-                    "{} IS NOT NULL AND EXISTS (SELECT 1 FROM search.words w \
-                     CROSS JOIN search.docs d ON d.doc = w.rowid \
-                     WHERE w.words MATCH '\"§s' || s.sk || '\" AND ' || {} \
-                     AND said_at_once(d.cuts, d.text, {}))",
-                    at[0], at[1], at[2]
-                )
-            },
-        }
-    }
-
     /// The sessions of this set in the order of their surrogates, if they are few.
     fn few(&self, db: &Connection) -> rusqlite::Result<Option<Vec<i64>>> {
-        let mut statement = db.prepare_cached(&format!("{} LIMIT {}", self.list, FEW + 1))?;
-        let mut found: Vec<i64> = statement
-            .query_map(params_from_iter(&self.values), |row| row.get(0))?
-            .collect::<rusqlite::Result<_>>()?;
-        if found.len() > FEW {
-            return Ok(None);
+        few(db, self.list, params_from_iter(&self.values))
+    }
+}
+
+/// The sessions of a list in the order of their surrogates, if they are few.
+fn few(db: &Connection, list: &str, values: impl rusqlite::Params) -> rusqlite::Result<Option<Vec<i64>>> {
+    let mut statement = db.prepare_cached(&format!("{list} LIMIT {}", FEW + 1))?;
+    let mut found: Vec<i64> =
+        statement.query_map(values, |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+    if found.len() > FEW {
+        return Ok(None);
+    }
+    found.sort_unstable();
+    found.dedup();
+    Ok(Some(found))
+}
+
+/// Words asked of sessions one by one. The full-text index cannot be asked that way: every question would gather all
+/// documents that have the words, to say whether one of them is among them. So the texts of a session are looked at
+/// themselves, which is little work where the words are common among those that come first in the list. Where they are
+/// not, the index is asked once for all sessions that have them.
+struct CommonWords {
+    sought: Sought,
+    /// The question to the index.
+    matching: String,
+    /// Bytes of text that are looked at before the index is asked.
+    bytes_left: usize,
+    /// What the index said.
+    found: Option<HashSet<i64, RandomState>>,
+}
+
+impl CommonWords {
+    fn new(tk: i64, sought: Sought) -> Self {
+        let matching = search::within_tenant(tk, &search::matching(&sought));
+        Self { sought, matching, bytes_left: TEXT_BYTES_MAX, found: None }
+    }
+
+    fn few(&self, db: &Connection) -> rusqlite::Result<Option<Vec<i64>>> {
+        let list = "SELECT d.sk FROM search.words w CROSS JOIN search.docs d ON d.doc = w.rowid \
+                    WHERE w.words MATCH ?1 AND said_at_once(d.cuts, d.text, ?2)";
+        few(db, list, params![self.matching, self.sought.words().join(" ")])
+    }
+
+    /// Whether one text of this session has all words.
+    fn stand_in(&mut self, db: &Connection, sk: i64) -> rusqlite::Result<bool> {
+        if let Some(found) = &self.found {
+            // With several words the index knows what stands in one document, which may hold several texts.
+            return match found.contains(&sk) {
+                true if self.sought.words().len() > 1 => self.look_through(db, sk).map(|so| so == Some(true)),
+                answer => Ok(answer),
+            };
         }
-        found.sort_unstable();
-        found.dedup();
-        Ok(Some(found))
+        if let Some(so) = self.look_through(db, sk)? {
+            return Ok(so);
+        }
+        self.bytes_left = usize::MAX;
+        let mut statement = db.prepare_cached(
+            "SELECT d.sk FROM search.words w CROSS JOIN search.docs d ON d.doc = w.rowid WHERE w.words MATCH ?1",
+        )?;
+        let found = statement.query_map([&self.matching], |row| row.get(0))?;
+        self.found = Some(found.collect::<rusqlite::Result<_>>()?);
+        self.stand_in(db, sk)
+    }
+
+    /// Looks at the texts of a session. `None`: there is more of them than may be looked at.
+    fn look_through(&mut self, db: &Connection, sk: i64) -> rusqlite::Result<Option<bool>> {
+        let mut statement =
+            db.prepare_cached("SELECT cuts, text FROM search.docs WHERE sk = ?1 ORDER BY seq")?;
+        let mut rows = statement.query([sk])?;
+        let Some(left) = self.bytes_left.checked_sub(ROW_BYTES) else { return Ok(None) };
+        self.bytes_left = left;
+        while let Some(row) = rows.next()? {
+            let (cuts, text) = (row.get_ref(0)?.as_str()?, row.get_ref(1)?.as_str()?);
+            let Some(left) = self.bytes_left.checked_sub(text.len()) else { return Ok(None) };
+            self.bytes_left = left;
+            if search::cut(cuts, text).any(|(_, text)| self.sought.stand_in(text)) {
+                return Ok(Some(true));
+            }
+        }
+        Ok(Some(false))
     }
 }
 

@@ -4,6 +4,7 @@
 mod annex;
 mod desk;
 mod keys;
+mod lists;
 mod plans;
 mod restart;
 mod schema;
