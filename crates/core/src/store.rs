@@ -282,8 +282,8 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     fn due(&self, silent_since: Timestamp, limit: usize) -> BoxFuture<'_, Result<Vec<Due>>>;
     /// Forgets idempotency keys older than this. Returns how many.
     fn purge_keys(&self, before: Timestamp) -> BoxFuture<'_, Result<u64>>;
-    /// Tells the other nodes of deltas; a store with one node has nothing to do.
-    fn spread_delta(&self, delta: live::Delta);
+    /// Tells the other nodes of deltas in a tenant; a store with one node has nothing to do.
+    fn spread_delta(&self, tenant: &TenantId, delta: live::Delta);
     /// Answers when the store can read; `Unavailable` otherwise.
     fn ready(&self) -> BoxFuture<'_, Result<()>>;
     /// Figures for `doctor` and `/metrics`.

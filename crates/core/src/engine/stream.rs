@@ -89,7 +89,7 @@ impl Engine {
         let offset = self.hub.reply_len(incarnation, epoch);
         let delta = Delta { incarnation, epoch, offset, text: text.into() };
         self.hub.delta(&delta);
-        self.store.spread_delta(delta);
+        self.store.spread_delta(&actor.tenant, delta);
         Ok(())
     }
 }

@@ -401,7 +401,7 @@ impl Engine {
         let offset = self.hub.reply_len(incarnation, begun.epoch);
         let delta = Delta { incarnation, epoch: begun.epoch, offset, text: text.into() };
         self.hub.delta(&delta);
-        self.store.spread_delta(delta);
+        self.store.spread_delta(begun.tenant(), delta);
     }
 
     /// Conversations of all tenants in which a message waits, or a turn may go on, and nobody is at it.

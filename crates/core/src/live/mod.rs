@@ -14,7 +14,7 @@ use dashmap::DashMap;
 use tokio::sync::watch;
 
 pub use hints::{Hint, HintReader};
-pub use reply::Delta;
+pub use reply::{Delta, ends_reply};
 pub use ring::{Frame, Next, Reader};
 
 use crate::ids::{Incarnation, SessionId, TenantId};
@@ -178,6 +178,16 @@ impl Hub {
     /// The length of the unfinished reply: where the next delta starts.
     pub fn reply_len(&self, incarnation: Incarnation, epoch: u64) -> usize {
         self.replies.len(incarnation, epoch)
+    }
+
+    /// Whether an unfinished reply of this session is known here.
+    pub fn has_reply(&self, incarnation: Incarnation) -> bool {
+        self.replies.knows(incarnation)
+    }
+
+    /// Takes from another node that a session's unfinished reply is over: its message, or the end of its run, is in the log.
+    pub fn reply_finished(&self, incarnation: Incarnation) {
+        self.replies.drop_reply(incarnation);
     }
 
     /// Listens to hints about a tenant's sessions, from a cursor of this process or anew.

@@ -34,6 +34,12 @@ pub struct Seen {
     upto: usize,
 }
 
+/// Whether a commit ends the unfinished reply of its session: its message, or the end of its run, is in the log.
+pub fn ends_reply(notice: &Notice) -> bool {
+    notice.deleted
+        || notice.events.iter().any(|e| matches!(e.kind.as_str(), "agent.message" | "session.status_change"))
+}
+
 /// Sessions with an unfinished reply at once; beyond it the deltas of further ones are dropped,
 /// since the finished message arrives anyway.
 const REPLIES_MAX: usize = 10_000;
@@ -88,14 +94,19 @@ impl Replies {
         if self.count.load(Ordering::Relaxed) == 0 {
             return;
         }
-        let finished = notice.deleted
-            || notice
-                .events
-                .iter()
-                .any(|e| matches!(e.kind.as_str(), "agent.message" | "session.status_change"));
-        if finished && self.open.remove(&notice.incarnation).is_some() {
+        if ends_reply(notice) {
+            self.drop_reply(notice.incarnation);
+        }
+    }
+
+    pub(super) fn drop_reply(&self, incarnation: Incarnation) {
+        if self.count.load(Ordering::Relaxed) > 0 && self.open.remove(&incarnation).is_some() {
             self.count.fetch_sub(1, Ordering::Relaxed);
         }
+    }
+
+    pub(super) fn knows(&self, incarnation: Incarnation) -> bool {
+        self.count.load(Ordering::Relaxed) > 0 && self.open.contains_key(&incarnation)
     }
 
     pub(super) fn since(&self, incarnation: Incarnation, seen: &mut Seen) -> Option<Shown> {

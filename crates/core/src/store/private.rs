@@ -695,9 +695,9 @@ impl Store for Apart {
         }
     }
 
-    fn spread_delta(&self, delta: live::Delta) {
+    fn spread_delta(&self, tenant: &TenantId, delta: live::Delta) {
         if self.incarnations.is_empty() || !self.incarnations.contains(&delta.incarnation) {
-            self.durable.spread_delta(delta);
+            self.durable.spread_delta(tenant, delta);
         }
     }
 

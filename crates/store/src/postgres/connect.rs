@@ -38,10 +38,12 @@ pub(super) enum Role {
     Append,
     /// Numbers of documents with certain words.
     Find,
+    /// The text of unfinished replies, of the tenants of a burst.
+    Relay,
 }
 
 impl Role {
-    pub(super) const ALL: [Self; 4] = [Self::App, Self::Scan, Self::Append, Self::Find];
+    pub(super) const ALL: [Self; 5] = [Self::App, Self::Scan, Self::Append, Self::Find, Self::Relay];
 
     pub(super) const fn name(self) -> &'static str {
         match self {
@@ -49,6 +51,7 @@ impl Role {
             Self::Scan => "sederunt_scan",
             Self::Append => "sederunt_append",
             Self::Find => "sederunt_find",
+            Self::Relay => "sederunt_relay",
         }
     }
 }

@@ -23,6 +23,7 @@ const STEPS: &[(&str, &str)] = &[
     ("in_work", include_str!("migrations/V11__in_work.sql")),
     ("names", include_str!("migrations/V12__names.sql")),
     ("sizes", include_str!("migrations/V13__sizes.sql")),
+    ("reply_pieces", include_str!("migrations/V14__reply_pieces.sql")),
 ];
 
 /// The version that this program writes.

@@ -31,10 +31,12 @@ mod memories;
 mod migrate;
 mod ordinary;
 mod people;
+mod pieces;
 mod queue;
 mod ratings;
 mod records;
 mod rows;
+mod seal;
 mod search;
 mod sessions;
 mod spread;
@@ -152,14 +154,16 @@ impl PostgresStore {
         } else {
             migrate::check(&address).await?;
         }
+        let scan = address.pool(Role::Scan, SCAN_SIZE)?;
+        let secret = spread::secret(&scan, &address.schema).await?;
         let base = Arc::new(Base {
             schema: address.schema.clone(),
             app: address.pool(Role::App, options.pool_size.max(2))?,
-            scan: address.pool(Role::Scan, SCAN_SIZE)?,
+            scan,
             append: address.pool(Role::Append, LANES)?,
             clock: options.clock,
             hub: options.hub,
-            outbox: spread::Outbox::default(),
+            outbox: spread::Outbox::new(secret)?,
             dirty: index::Dirty::default(),
             fresh: fresh::Fresh::default(),
             tenants: Base::cache(),
@@ -617,8 +621,8 @@ impl Store for PostgresStore {
         read(sweep::purge_keys(&self.base, before))
     }
 
-    fn spread_delta(&self, delta: Delta) {
-        self.base.outbox.put_delta(delta);
+    fn spread_delta(&self, tenant: &TenantId, delta: Delta) {
+        self.base.outbox.put_delta(tenant, delta);
     }
 
     fn ready(&self) -> BoxFuture<'_, Result<()>> {

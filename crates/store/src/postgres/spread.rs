@@ -1,35 +1,46 @@
-//! What nodes tell each other: which logs have grown, never what was said. At most one burst of notifications in
-//! 20 ms, after the commit; a listener that lost its connection doubts everything; a poll catches what got lost.
+//! What nodes tell each other: which logs have grown and where the text of unfinished replies is, never what was said.
+//! At most one burst of notifications in 20 ms, after the commit; a listener that lost its connection doubts everything;
+//! a poll catches what got lost. Every login of the database hears a notification and can send one, so each is sealed
+//! (`seal`), and the text of replies goes by a table behind the walls (`pieces`).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use sederunt_core::ids::{Incarnation, SessionId, TenantId, random_hex};
-use sederunt_core::live::{Delta, Hint};
+use sederunt_core::Error;
+use sederunt_core::ids::{Incarnation, SessionId, TenantId};
+use sederunt_core::limits;
+use sederunt_core::live::{Delta, Hint, ends_reply};
 use sederunt_core::session::Status;
 use sederunt_core::store::Notice;
 use tokio::sync::{Notify, mpsc, watch};
+use uuid::Uuid;
 
 use super::connect::{Address, Role};
 use super::fault::Result;
+use super::pieces::{self, Announced, Finished, Piece, ReplyLedger};
+use super::seal::{Opened, SEALED_TEXT_MAX, WakeOpener, WakeSealer, WakeSecret};
 use super::tx::{Base, Scope, count};
 
 /// Between two bursts: every notifying commit takes a lock that all of the server shares.
 const BURST_EVERY: Duration = Duration::from_millis(20);
-/// The server takes payloads below 8000 bytes.
-const PAYLOAD_MAX: usize = 7_900;
-/// Room for what stands before the text of a delta.
-const DELTA_TEXT_MAX: usize = 7_600;
 /// Sessions named in one burst; beyond it everyone is told to look for themselves.
 const NAMED_MAX: usize = 4_096;
-/// Bytes of deltas in one burst; more are dropped, since the finished message arrives anyway.
+/// Bytes of replies in one burst; more are dropped, since the finished message arrives anyway.
 const DELTA_BYTES_MAX: usize = 1024 * 1024;
+/// Replies that this node writes at once for others to read along; those beyond it arrive as finished messages only.
+const SPEAKING_MAX: usize = 10_000;
 const POLL_EVERY: Duration = Duration::from_secs(1);
+/// Polls between two looks for pieces of replies whose node has died.
+const OLD_PIECES_EVERY: u32 = 60;
 /// Logs asked for in one statement of the poll.
 const POLL_LOGS_MAX: usize = 1_000;
+/// How long news wait for the text of replies that was announced before them.
+const TEXT_WAIT_MAX: Duration = Duration::from_millis(500);
+/// Between two lines in the log about notifications that were refused.
+const REFUSED_LOG_EVERY: Duration = Duration::from_secs(1);
 const RECONNECT_FIRST: Duration = Duration::from_millis(50);
 const RECONNECT_MAX: Duration = Duration::from_secs(2);
 
@@ -38,32 +49,64 @@ pub(super) fn channel(schema: &str) -> String {
     format!("{schema}_wake")
 }
 
+/// Reads the secret that the nodes of this installation share.
+pub(super) async fn secret(scan: &deadpool_postgres::Pool, schema: &str) -> Result<WakeSecret> {
+    super::tx::within(async {
+        let row = scan.get().await?.query_one("SELECT key FROM installation", &[]).await?;
+        Ok(WakeSecret::of(row.try_get(0)?, schema))
+    })
+    .await
+}
+
 /// What waits to be told to the other nodes.
 #[derive(Debug)]
 pub(super) struct Outbox {
-    /// Names this node, so that it does not listen to itself.
-    node: String,
+    sealer: WakeSealer,
+    secret: WakeSecret,
     waiting: Mutex<Waiting>,
+    finished: Mutex<Vec<Finished>>,
     wake: Notify,
 }
 
 #[derive(Debug, Default)]
 struct Waiting {
-    news: Vec<(Incarnation, Hint)>,
+    news: Vec<News>,
     place: HashMap<Incarnation, usize>,
-    deltas: Vec<Delta>,
-    delta_bytes: usize,
+    said: Vec<Said>,
+    said_bytes: usize,
+    /// Sessions whose unfinished reply this node is telling.
+    speaking: HashSet<Incarnation>,
     /// More happened than can be named.
     flood: bool,
 }
 
-impl Default for Outbox {
-    fn default() -> Self {
-        Self { node: random_hex::<6>(), waiting: Mutex::default(), wake: Notify::new() }
-    }
+/// What happened to a session.
+#[derive(Debug, PartialEq)]
+struct News {
+    incarnation: Incarnation,
+    hint: Hint,
+    /// The message that the unfinished reply was becoming is in the log.
+    ends_reply: bool,
+}
+
+/// What happened to an unfinished reply, in this order.
+#[derive(Debug)]
+enum Said {
+    Piece(TenantId, Delta),
+    End(Incarnation),
 }
 
 impl Outbox {
+    pub(super) fn new(secret: WakeSecret) -> Result<Self, Error> {
+        Ok(Self {
+            sealer: WakeSealer::new(&secret)?,
+            secret,
+            waiting: Mutex::default(),
+            finished: Mutex::default(),
+            wake: Notify::new(),
+        })
+    }
+
     pub(super) fn put(&self, notices: &[Notice]) {
         {
             let mut waiting = self.waiting.lock();
@@ -74,50 +117,64 @@ impl Outbox {
         self.wake.notify_one();
     }
 
-    pub(super) fn put_delta(&self, delta: Delta) {
+    pub(super) fn put_delta(&self, tenant: &TenantId, delta: Delta) {
         {
             let mut waiting = self.waiting.lock();
-            waiting.delta_bytes += delta.text.len();
-            if waiting.delta_bytes > DELTA_BYTES_MAX {
+            // What lies beyond this is shown to nobody (see `live::reply`).
+            if delta.offset + delta.text.len() > limits::DELTA_TEXT_BYTES_MAX
+                || waiting.said_bytes + delta.text.len() > DELTA_BYTES_MAX
+            {
                 return;
             }
-            waiting.deltas.push(delta);
+            if !waiting.speaking.contains(&delta.incarnation) {
+                if waiting.speaking.len() >= SPEAKING_MAX {
+                    return;
+                }
+                waiting.speaking.insert(delta.incarnation);
+            }
+            waiting.said_bytes += delta.text.len();
+            waiting.say(tenant, delta);
         }
         self.wake.notify_one();
     }
 
-    /// Everything that waits, as payloads.
-    fn drain(&self) -> Vec<String> {
-        let waiting = std::mem::take(&mut *self.waiting.lock());
-        let mut payloads = Vec::new();
-        // Deltas first: the message that ends a reply must not overtake its text.
-        for delta in joined(waiting.deltas) {
-            say_delta(&self.node, &delta, &mut payloads);
-        }
-        if waiting.flood {
-            payloads.push(format!("w\n{}", self.node));
-        } else {
-            say_news(&self.node, &waiting.news, &mut payloads);
-        }
-        payloads
+    /// Another node has ended what this one was saying.
+    fn end_reply(&self, incarnation: Incarnation) {
+        self.waiting.lock().end_reply(incarnation);
+    }
+
+    /// Everything that waits. Who is speaking stays known.
+    fn drain(&self) -> Waiting {
+        let mut waiting = self.waiting.lock();
+        let speaking = std::mem::take(&mut waiting.speaking);
+        let drained = std::mem::take(&mut *waiting);
+        waiting.speaking = speaking;
+        drained
+    }
+
+    fn seal(&self, texts: &[String]) -> Result<Vec<String>, Error> {
+        texts.iter().map(|text| self.sealer.seal(text)).collect()
     }
 }
 
 impl Waiting {
     fn add(&mut self, notice: &Notice) {
+        let ends_reply =
+            !self.speaking.is_empty() && ends_reply(notice) && self.end_reply(notice.incarnation);
         if self.flood {
             return;
         }
         let hint = Hint::of(notice);
         match self.place.get(&notice.incarnation) {
             Some(&at) => {
-                let told = &mut self.news[at].1;
-                let (row_changed, deleted) = (told.row_changed, told.deleted);
-                let last_sequence = told.last_sequence.max(hint.last_sequence);
-                *told = hint;
-                told.last_sequence = last_sequence;
-                told.row_changed |= row_changed;
-                told.deleted |= deleted;
+                let told = &mut self.news[at];
+                told.ends_reply |= ends_reply;
+                let (row_changed, deleted) = (told.hint.row_changed, told.hint.deleted);
+                let last_sequence = told.hint.last_sequence.max(hint.last_sequence);
+                told.hint = hint;
+                told.hint.last_sequence = last_sequence;
+                told.hint.row_changed |= row_changed;
+                told.hint.deleted |= deleted;
             }
             None if self.news.len() == NAMED_MAX => {
                 self.flood = true;
@@ -126,102 +183,105 @@ impl Waiting {
             }
             None => {
                 self.place.insert(notice.incarnation, self.news.len());
-                self.news.push((notice.incarnation, hint));
+                self.news.push(News { incarnation: notice.incarnation, hint, ends_reply });
             }
         }
     }
-}
 
-/// Pieces of the same reply that follow each other, as one.
-fn joined(deltas: Vec<Delta>) -> Vec<Delta> {
-    let mut whole: Vec<Delta> = Vec::new();
-    for delta in deltas {
-        match whole.iter_mut().rev().find(|known| known.incarnation == delta.incarnation) {
+    /// Adds to the piece before it where one follows the other.
+    fn say(&mut self, tenant: &TenantId, delta: Delta) {
+        let before = self.said.iter_mut().rev().find_map(|said| match said {
+            Said::Piece(_, known) if known.incarnation == delta.incarnation => Some(Some(known)),
+            Said::End(incarnation) if *incarnation == delta.incarnation => Some(None),
+            Said::Piece(..) | Said::End(_) => None,
+        });
+        match before.flatten() {
             Some(known) if known.epoch == delta.epoch && known.offset + known.text.len() == delta.offset => {
                 known.text = format!("{}{}", known.text, delta.text).into();
             }
-            _ => whole.push(delta),
+            _ => self.said.push(Said::Piece(tenant.clone(), delta)),
         }
     }
-    whole
-}
 
-fn say_delta(node: &str, delta: &Delta, payloads: &mut Vec<String>) {
-    let mut at = 0;
-    while at < delta.text.len() {
-        let mut upto = (at + DELTA_TEXT_MAX).min(delta.text.len());
-        while !delta.text.is_char_boundary(upto) {
-            upto -= 1;
+    /// Whether this node was speaking.
+    fn end_reply(&mut self, incarnation: Incarnation) -> bool {
+        let spoke = self.speaking.remove(&incarnation);
+        if spoke {
+            self.said.push(Said::End(incarnation));
         }
-        let (incarnation, epoch, offset) = (delta.incarnation.0.simple(), delta.epoch, delta.offset + at);
-        payloads.push(format!("d\n{node}\n{incarnation}\t{epoch}\t{offset}\n{}", &delta.text[at..upto]));
-        at = upto;
+        spoke
     }
 }
 
-fn say_news(node: &str, news: &[(Incarnation, Hint)], payloads: &mut Vec<String>) {
-    let start = format!("c\n{node}");
-    let mut payload = start.clone();
-    for (incarnation, hint) in news {
-        let mut line = String::new();
-        // Names hold no control characters, so these separate them.
-        let _ = write!(
-            line,
-            "\n{}\t{}\t{}\t{}\t{}\t{}",
-            incarnation.0.simple(),
-            hint.last_sequence,
-            hint.status,
-            u8::from(hint.row_changed) + 2 * u8::from(hint.deleted),
-            hint.tenant,
-            hint.session
-        );
-        if payload.len() + line.len() > PAYLOAD_MAX {
-            payloads.push(std::mem::replace(&mut payload, start.clone()));
+/// Lines under a heading that says what they are, in texts that fit into a notification each.
+fn say_lines(kind: &str, lines: impl Iterator<Item = String>, texts: &mut Vec<String>) {
+    let mut text = kind.to_owned();
+    for line in lines {
+        if text.len() + 1 + line.len() > SEALED_TEXT_MAX {
+            texts.push(std::mem::replace(&mut text, kind.to_owned()));
         }
-        payload.push_str(&line);
+        let _ = write!(text, "\n{line}");
     }
-    if payload.len() > start.len() {
-        payloads.push(payload);
+    if text.len() > kind.len() {
+        texts.push(text);
     }
+}
+
+fn say_announced(one: &Announced) -> String {
+    let Announced { incarnation, tk, epoch, offset, reply, first, last } = one;
+    format!("{}\t{tk}\t{epoch}\t{offset}\t{reply}\t{first}\t{last}", incarnation.0.simple())
+}
+
+fn say_news(News { incarnation, hint, ends_reply }: &News) -> String {
+    let status = Status::ALL.iter().position(|status| *status == hint.status).unwrap_or_default();
+    let flags = u8::from(hint.row_changed) + 2 * u8::from(hint.deleted) + 4 * u8::from(*ends_reply);
+    // Names hold no control characters, so these separate them.
+    format!(
+        "{}\t{}\t{status}\t{flags}\t{}\t{}",
+        incarnation.0.simple(),
+        hint.last_sequence,
+        hint.tenant,
+        hint.session
+    )
 }
 
 /// Something another node said.
 #[derive(Debug, PartialEq)]
 enum Heard {
-    News(Vec<(Incarnation, Hint)>),
-    Delta(Delta),
+    Text(Vec<Announced>),
+    News(Vec<News>),
     Flood,
 }
 
-/// Reads a payload. `None` for this node's own, and for what it does not understand.
-fn hear(node: &str, payload: &str) -> Option<Heard> {
-    let mut parts = payload.splitn(3, '\n');
-    let (kind, from, rest) = (parts.next()?, parts.next()?, parts.next());
-    if from == node {
-        return None;
-    }
+/// Reads an opened text. `None` for what a newer node may mean by it.
+fn hear(text: &str) -> Option<Heard> {
+    let (kind, lines) = text.split_once('\n').unwrap_or((text, ""));
     match kind {
         "w" => Some(Heard::Flood),
-        "c" => rest?.split('\n').map(hear_line).collect::<Option<_>>().map(Heard::News),
-        "d" => {
-            let (head, text) = rest?.split_once('\n')?;
-            let mut fields = head.split('\t');
-            Some(Heard::Delta(Delta {
-                incarnation: Incarnation(fields.next()?.parse().ok()?),
-                epoch: fields.next()?.parse().ok()?,
-                offset: fields.next()?.parse().ok()?,
-                text: text.into(),
-            }))
-        }
+        "c" => lines.split('\n').map(hear_news).collect::<Option<_>>().map(Heard::News),
+        "r" => lines.split('\n').map(hear_announced).collect::<Option<_>>().map(Heard::Text),
         _ => None,
     }
 }
 
-fn hear_line(line: &str) -> Option<(Incarnation, Hint)> {
+fn hear_announced(line: &str) -> Option<Announced> {
+    let mut fields = line.split('\t');
+    Some(Announced {
+        incarnation: Incarnation(fields.next()?.parse().ok()?),
+        tk: fields.next()?.parse().ok()?,
+        epoch: fields.next()?.parse().ok()?,
+        offset: fields.next()?.parse().ok()?,
+        reply: fields.next()?.parse().ok()?,
+        first: fields.next()?.parse().ok()?,
+        last: fields.next()?.parse().ok()?,
+    })
+}
+
+fn hear_news(line: &str) -> Option<News> {
     let mut fields = line.split('\t');
     let incarnation = Incarnation(fields.next()?.parse().ok()?);
     let last_sequence = fields.next()?.parse().ok()?;
-    let status = Status::parse(fields.next()?)?;
+    let status = *Status::ALL.get(fields.next()?.parse::<usize>().ok()?)?;
     let flags: u8 = fields.next()?.parse().ok()?;
     let hint = Hint {
         tenant: TenantId::stored(fields.next()?),
@@ -231,21 +291,22 @@ fn hear_line(line: &str) -> Option<(Incarnation, Hint)> {
         row_changed: flags & 1 != 0,
         deleted: flags & 2 != 0,
     };
-    Some((incarnation, hint))
+    Some(News { incarnation, hint, ends_reply: flags & 4 != 0 })
 }
 
 /// Sends bursts until the store closes, and then what is left.
 pub(super) async fn tell(base: Arc<Base>, mut closing: watch::Receiver<bool>) {
+    let mut ledger = ReplyLedger::default();
     loop {
         let last = tokio::select! {
             () = base.outbox.wake.notified() => false,
             _ = closing.wait_for(|closing| *closing) => true,
         };
-        let payloads = base.outbox.drain();
-        if !payloads.is_empty()
-            && let Err(fault) = send(&base, payloads).await
-        {
-            tracing::warn!(?fault, "the other nodes could not be told");
+        if let Err(fault) = send(&base, &mut ledger, base.outbox.drain()).await {
+            tracing::warn!(
+                ?fault,
+                "this node could not tell the others what it did; it tells them to look for themselves as soon as it can"
+            );
             base.outbox.waiting.lock().flood = true;
             base.outbox.wake.notify_one();
             if !last {
@@ -259,15 +320,59 @@ pub(super) async fn tell(base: Arc<Base>, mut closing: watch::Receiver<bool>) {
     }
 }
 
-async fn send(base: &Base, payloads: Vec<String>) -> Result<()> {
-    super::tx::within(async {
-        let client = base.scan.get().await?;
-        let sql =
-            client.prepare_cached("SELECT pg_notify($1, payload) FROM unnest($2::text[]) AS payload").await?;
-        client.query(&sql, &[&channel(&base.schema), &payloads]).await?;
-        Ok(())
-    })
-    .await
+async fn send(base: &Base, ledger: &mut ReplyLedger, waiting: Waiting) -> Result<()> {
+    let (written, announced, finished) = number(base, ledger, waiting.said).await?;
+    let mut texts = Vec::new();
+    // Replies first: the message that ends one must not overtake its text.
+    say_lines("r", announced.iter().map(say_announced), &mut texts);
+    if waiting.flood {
+        texts.push("w".to_owned());
+    } else {
+        say_lines("c", waiting.news.iter().map(say_news), &mut texts);
+    }
+    let payloads = base.outbox.seal(&texts)?;
+    if !written.is_empty() {
+        pieces::write(base, base.outbox.sealer.node, &written, &payloads).await?;
+    } else if !payloads.is_empty() {
+        super::tx::within(async {
+            let client = base.scan.get().await?;
+            let sql = client
+                .prepare_cached("SELECT pg_notify($1, payload) FROM unnest($2::text[]) AS payload")
+                .await?;
+            client.query(&sql, &[&channel(&base.schema), &payloads]).await?;
+            Ok(())
+        })
+        .await?;
+    }
+    base.outbox.finished.lock().extend(finished);
+    Ok(())
+}
+
+/// Numbers the pieces of replies, and notes which of these are finished.
+async fn number(
+    base: &Base,
+    ledger: &mut ReplyLedger,
+    said: Vec<Said>,
+) -> Result<(Vec<Piece>, Vec<Announced>, Vec<Finished>)> {
+    let named = said.iter().filter_map(|said| match said {
+        Said::Piece(tenant, _) => Some(tenant.clone()),
+        Said::End(_) => None,
+    });
+    let tks = pieces::tenants(base, named).await?;
+    let (mut written, mut announced, mut finished) = (Vec::new(), Vec::new(), Vec::new());
+    for said in said {
+        match said {
+            Said::Piece(tenant, delta) => {
+                if let Some(tk) = tks.get(&tenant) {
+                    let (piece, one) = ledger.add(*tk, delta);
+                    written.push(piece);
+                    announced.push(one);
+                }
+            }
+            Said::End(incarnation) => finished.extend(ledger.finish(incarnation)),
+        }
+    }
+    Ok((written, announced, finished))
 }
 
 /// Listens on a connection of its own, and comes back whenever it is lost. Answers `ready` once it listens.
@@ -279,6 +384,11 @@ pub(super) async fn listen(
 ) {
     let mut pause = RECONNECT_FIRST;
     let mut before = false;
+    let mut ear = Ear {
+        opener: WakeOpener::new(base.outbox.sealer.node, base.outbox.secret.clone()),
+        refused: 0,
+        logged: None,
+    };
     loop {
         match start(&address).await {
             Ok((client, heard)) => {
@@ -289,7 +399,7 @@ pub(super) async fn listen(
                 pause = RECONNECT_FIRST;
                 let _ = ready.try_send(());
                 tokio::select! {
-                    () = attend(&base, heard) => tracing::warn!("the listening connection was lost"),
+                    () = attend(&base, &mut ear, heard) => tracing::warn!("the listening connection was lost"),
                     _ = closing.wait_for(|closing| *closing) => return,
                 }
                 drop(client);
@@ -314,19 +424,91 @@ async fn start(address: &Address) -> Result<(tokio_postgres::Client, mpsc::Unbou
     .await
 }
 
-async fn attend(base: &Base, mut heard: mpsc::UnboundedReceiver<String>) {
+/// Opens what is heard, and counts what has to be refused.
+struct Ear {
+    opener: WakeOpener,
+    /// Since the last line in the log.
+    refused: u64,
+    logged: Option<Instant>,
+}
+
+impl Ear {
+    fn hear(&mut self, payload: &str) -> Option<(Uuid, Heard)> {
+        match self.opener.open(payload) {
+            Opened::Text { node, text } => Some((node, hear(&text)?)),
+            Opened::Own => None,
+            Opened::Refused => {
+                self.refuse();
+                None
+            }
+        }
+    }
+
+    fn refuse(&mut self) {
+        metrics::counter!("sederunt_store_wakeups_refused_total").increment(1);
+        self.refused += 1;
+        if self.logged.is_none_or(|at| at.elapsed() >= REFUSED_LOG_EVERY) {
+            tracing::warn!(
+                refused = self.refused,
+                "dropped notifications that no node of this installation has sealed: another login of the database \
+                 sends them, or a node of an older version does"
+            );
+            self.logged = Some(Instant::now());
+            self.refused = 0;
+        }
+    }
+}
+
+async fn attend(base: &Base, ear: &mut Ear, mut heard: mpsc::UnboundedReceiver<String>) {
     while let Some(payload) = heard.recv().await {
-        match hear(&base.outbox.node, &payload) {
-            Some(Heard::News(news)) => {
-                for (incarnation, hint) in news {
+        match ear.hear(&payload) {
+            Some((node, Heard::Text(announced))) => read_along(base, node, announced).await,
+            Some((_, Heard::News(news))) => {
+                for News { incarnation, hint, ends_reply } in news {
                     base.known.forget([(hint.tenant.clone(), hint.session.clone())]);
+                    // Nobody goes on writing a reply in a session that does not run.
+                    if ends_reply || hint.deleted || hint.status != Status::Running {
+                        base.hub.reply_finished(incarnation);
+                        base.outbox.end_reply(incarnation);
+                    }
                     base.hub.raised(incarnation, hint.last_sequence, hint);
                 }
             }
-            Some(Heard::Delta(delta)) => base.hub.delta(&delta),
-            Some(Heard::Flood) => base.hub.wake_all(),
+            Some((_, Heard::Flood)) => base.hub.wake_all(),
             None => {}
         }
+    }
+}
+
+/// Fetches announced text for those who read along here. What cannot be had in time arrives as the finished message.
+async fn read_along(base: &Base, node: Uuid, announced: Vec<Announced>) {
+    let wanted: Vec<Announced> = announced
+        .into_iter()
+        .filter(|one| base.hub.listens_to(one.incarnation))
+        .filter_map(|one| {
+            let length = base.hub.reply_len(one.incarnation, one.epoch);
+            missing(one, length)
+        })
+        .collect();
+    if wanted.is_empty() {
+        return;
+    }
+    match tokio::time::timeout(TEXT_WAIT_MAX, pieces::read(base, node, &wanted)).await {
+        Ok(Ok(deltas)) => deltas.iter().for_each(|delta| base.hub.delta(delta)),
+        Ok(Err(fault)) => tracing::debug!(?fault, "the text of a reply on another node could not be read"),
+        Err(_) => tracing::debug!("the text of a reply on another node could not be read in time"),
+    }
+}
+
+/// What of an announced text must be read where so much of the reply is known: just the announced pieces, the reply from
+/// its beginning, or nothing.
+fn missing(announced: Announced, length: usize) -> Option<Announced> {
+    if length == announced.offset {
+        Some(announced)
+    } else if length > announced.offset && announced.offset > 0 {
+        None
+    } else {
+        Some(Announced { first: announced.reply, ..announced })
     }
 }
 
@@ -335,24 +517,39 @@ pub(super) async fn poll(base: Arc<Base>, mut closing: watch::Receiver<bool>) {
     // What the last look saw. A log that still lags behind it now was told to nobody here: whatever this node had
     // just committed itself has been published meanwhile.
     let mut seen: HashMap<Incarnation, Hint> = HashMap::new();
+    let mut finished = Vec::new();
+    let mut polls = 0;
     loop {
         tokio::select! {
             () = tokio::time::sleep(POLL_EVERY) => {}
             _ = closing.wait_for(|closing| *closing) => return,
         }
+        // Those that were finished before the last poll: by now everyone who wanted their last words has read them.
+        let gone = std::mem::replace(&mut finished, std::mem::take(&mut *base.outbox.finished.lock()));
+        if let Err(fault) = clear(&base, &gone, polls).await {
+            tracing::debug!(?fault, "the text of finished replies could not be cleared away yet");
+            finished.extend(gone);
+        }
+        polls = (polls + 1) % OLD_PIECES_EVERY;
         let listened = base.hub.listened();
         for (incarnation, mark) in &listened {
             if let Some(hint) = seen.get(incarnation).filter(|hint| hint.last_sequence > *mark) {
                 base.hub.raised(*incarnation, hint.last_sequence, hint.clone());
             }
         }
-        let now = match look(&base, &listened).await {
-            Ok(now) => now,
+        let (now, silent) = match look(&base, &listened).await {
+            Ok(found) => found,
             Err(fault) => {
                 tracing::debug!(?fault, "the poll for other nodes' events has failed");
                 continue;
             }
         };
+        if !silent.is_empty() {
+            match pieces::paused(&base, &silent).await {
+                Ok(deltas) => deltas.iter().for_each(|delta| base.hub.delta(delta)),
+                Err(fault) => tracing::debug!(?fault, "the poll for other nodes' replies has failed"),
+            }
+        }
         for (incarnation, hint) in seen {
             if !now.contains_key(&incarnation) && base.hub.listens_to(incarnation) {
                 base.hub.raised(
@@ -366,11 +563,25 @@ pub(super) async fn poll(base: Arc<Base>, mut closing: watch::Receiver<bool>) {
     }
 }
 
-async fn look(base: &Base, listened: &[(Incarnation, u64)]) -> Result<HashMap<Incarnation, Hint>> {
-    let sql = "SELECT s.incarnation, h.last_sequence, h.status, t.id, h.id FROM sessions s
+/// Takes away what nobody reads any more.
+async fn clear(base: &Base, finished: &[Finished], polls: u32) -> Result<()> {
+    pieces::remove(base, base.outbox.sealer.node, finished).await?;
+    if polls == 0 {
+        pieces::remove_old(base).await?;
+    }
+    Ok(())
+}
+
+/// Where the logs stand, and those of them that run without a word of a reply being known here.
+async fn look(
+    base: &Base,
+    listened: &[(Incarnation, u64)],
+) -> Result<(HashMap<Incarnation, Hint>, Vec<(i32, Incarnation)>)> {
+    let sql = "SELECT s.incarnation, h.last_sequence, h.status, t.id, h.id, s.tk FROM sessions s
          JOIN session_heads h ON h.tk = s.tk AND h.sk = s.sk
          JOIN tenants t ON t.tk = s.tk WHERE s.incarnation = ANY ($1) AND t.id IS NOT NULL";
     let mut seen = HashMap::with_capacity(listened.len());
+    let mut silent = Vec::new();
     for logs in listened.chunks(POLL_LOGS_MAX) {
         let asked: Vec<uuid::Uuid> = logs.iter().map(|(incarnation, _)| incarnation.0).collect();
         for row in base.read(Scope::All, sql, &[&asked]).await? {
@@ -382,21 +593,29 @@ async fn look(base: &Base, listened: &[(Incarnation, u64)]) -> Result<HashMap<In
                 row_changed: false,
                 deleted: false,
             };
-            seen.insert(Incarnation(row.try_get(0)?), hint);
+            let incarnation = Incarnation(row.try_get(0)?);
+            if hint.status == Status::Running && !base.hub.has_reply(incarnation) {
+                silent.push((row.try_get(5)?, incarnation));
+            }
+            seen.insert(incarnation, hint);
         }
     }
-    Ok(seen)
+    Ok((seen, silent))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn outbox() -> Outbox {
+        Outbox::new(WakeSecret::of(&[7; 32], "s")).unwrap()
+    }
+
     fn notice(session: &str, last_sequence: u64) -> Notice {
         Notice {
             tenant: TenantId::stored("t"),
             session: SessionId::stored(session),
-            incarnation: Incarnation(uuid::Uuid::from_u128(session.len() as u128)),
+            incarnation: Incarnation(Uuid::from_u128(session.len() as u128)),
             last_sequence,
             events: Vec::new(),
             status: Status::Pending,
@@ -405,70 +624,109 @@ mod tests {
         }
     }
 
-    fn heard(payloads: &[String]) -> Vec<Heard> {
-        payloads.iter().map(|payload| hear("other", payload).unwrap()).collect()
+    fn told(waiting: &Waiting) -> Vec<String> {
+        let mut texts = Vec::new();
+        say_lines("c", waiting.news.iter().map(say_news), &mut texts);
+        texts
     }
 
     #[test]
     fn news_of_one_session_are_told_once_with_its_newest_state() {
-        let outbox = Outbox::default();
+        let outbox = outbox();
         outbox.put(&[notice("a", 1), notice("bb", 4), notice("a", 2)]);
-        let payloads = outbox.drain();
-        let Heard::News(news) = &heard(&payloads)[0] else { panic!() };
+        let drained = outbox.drain();
+        let texts = told(&drained);
+        let Some(Heard::News(news)) = hear(&texts[0]) else { panic!() };
+        assert_eq!(news, drained.news);
         assert_eq!(news.len(), 2);
-        assert_eq!((news[0].1.last_sequence, news[0].1.row_changed), (2, true));
-        assert_eq!(news[1].1.session.as_str(), "bb");
-        assert!(outbox.drain().is_empty());
-    }
-
-    #[test]
-    fn a_node_does_not_hear_itself() {
-        let outbox = Outbox::default();
-        outbox.put(&[notice("a", 1)]);
-        assert_eq!(hear(&outbox.node, &outbox.drain()[0]), None);
+        assert_eq!((news[0].hint.last_sequence, news[0].hint.row_changed), (2, true));
+        assert_eq!(news[1].hint.session.as_str(), "bb");
+        assert!(outbox.drain().news.is_empty());
     }
 
     #[test]
     fn no_payload_is_longer_than_the_server_takes() {
-        let outbox = Outbox::default();
+        let outbox = outbox();
         let name = "é".repeat(200);
         let many: Vec<Notice> = (0..500)
             .map(|n| Notice {
-                incarnation: Incarnation(uuid::Uuid::from_u128(n)),
+                incarnation: Incarnation(Uuid::from_u128(n)),
                 session: SessionId::stored(name.as_str()),
                 ..notice("a", 1)
             })
             .collect();
         outbox.put(&many);
-        outbox.put_delta(Delta {
-            incarnation: Incarnation(uuid::Uuid::nil()),
-            epoch: 1,
-            offset: 0,
-            text: "ü\t\n".repeat(9_000).into(),
-        });
-        let payloads = outbox.drain();
-        assert!(payloads.iter().all(|payload| payload.len() < 8_000));
-        let (mut told, mut text) = (0, String::new());
-        for heard in heard(&payloads) {
-            match heard {
-                Heard::News(news) => told += news.len(),
-                Heard::Delta(delta) => {
-                    assert_eq!(delta.offset, text.len());
-                    text.push_str(&delta.text);
-                }
-                Heard::Flood => panic!(),
-            }
-        }
-        assert_eq!((told, text.len()), (500, 4 * 9_000));
+        let texts = told(&outbox.drain());
+        assert!(outbox.seal(&texts).unwrap().iter().all(|payload| payload.len() < 8_000));
+        let count = |text: &String| match hear(text) {
+            Some(Heard::News(news)) => news.len(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(texts.iter().map(count).sum::<usize>(), 500);
     }
 
     #[test]
     fn more_than_can_be_named_is_a_flood() {
-        let outbox = Outbox::default();
+        let outbox = outbox();
         let many: Vec<Notice> = (0..=NAMED_MAX as u128)
-            .map(|n| Notice { incarnation: Incarnation(uuid::Uuid::from_u128(n)), ..notice("a", 1) })
+            .map(|n| Notice { incarnation: Incarnation(Uuid::from_u128(n)), ..notice("a", 1) })
             .collect();
         outbox.put(&many);
-        assert_eq!(heard(&outbox.drain()), [Heard::Flood]);
+        let drained = outbox.drain();
+        assert!(drained.flood && drained.news.is_empty());
+        assert_eq!(hear("w"), Some(Heard::Flood));
+    }
+
+    #[test]
+    fn pieces_of_a_reply_are_joined_until_it_ends() {
+        let outbox = outbox();
+        let tenant = TenantId::stored("t");
+        let incarnation = notice("a", 1).incarnation;
+        let say = |offset, text: &str| {
+            outbox.put_delta(&tenant, Delta { incarnation, epoch: 1, offset, text: text.into() });
+        };
+        say(0, "Hel");
+        say(3, "lo");
+        outbox.put(&[Notice { deleted: true, ..notice("a", 2) }]);
+        say(0, "Next");
+        let drained = outbox.drain();
+        assert!(drained.news[0].ends_reply);
+        let said: Vec<&str> = drained
+            .said
+            .iter()
+            .map(|said| match said {
+                Said::Piece(_, delta) => &*delta.text,
+                Said::End(_) => "|",
+            })
+            .collect();
+        assert_eq!(said, ["Hello", "|", "Next"]);
+        say(limits::DELTA_TEXT_BYTES_MAX, "x");
+        assert!(outbox.drain().said.is_empty(), "one past what late readers are given");
+    }
+
+    #[test]
+    fn what_is_read_of_an_announced_text_follows_from_what_is_known() {
+        let at = |offset| Announced {
+            incarnation: Incarnation(Uuid::nil()),
+            tk: 1,
+            epoch: 1,
+            offset,
+            reply: 3,
+            first: 8,
+            last: 9,
+        };
+        assert_eq!(hear_announced(&say_announced(&at(20))), Some(at(20)));
+        for (offset, known, first) in [
+            (20, 20, Some(8)),
+            // A late reader, or one who missed a piece.
+            (20, 0, Some(3)),
+            (20, 10, Some(3)),
+            (20, 30, None),
+            // Another reply of the same run.
+            (0, 30, Some(3)),
+        ] {
+            let first_read = missing(at(offset), known).map(|one| one.first);
+            assert_eq!(first_read, first, "{offset} {known}");
+        }
     }
 }

@@ -122,7 +122,7 @@ async fn empty(base: &Base, tk: i32) -> Result<()> {
         "feedback_names", "feedback_sessions", "feedback_events", "lesson_words", "lessons", "memory_words",
         "memories", "crisis_log", "session_feedback", "talks", "session_heads", "sessions", "participants",
         "session_metadata", "session_ranges", "external_ids", "events", "search_docs", "search_done",
-        "audit",
+        "audit", "reply_pieces",
     ] {
         let sql = format!(
             "DELETE FROM {table} WHERE tk = $1 AND ctid = ANY (ARRAY(SELECT ctid FROM {table} WHERE tk = $1 LIMIT $2))"

@@ -106,6 +106,8 @@ pub(super) enum Scope<'a> {
     All,
     /// Numbers of documents, by their words.
     Words,
+    /// The text of unfinished replies in these tenants.
+    Relay(&'a [i32]),
 }
 
 impl Scope<'_> {
@@ -124,6 +126,13 @@ impl Scope<'_> {
                     Role::Find.name()
                 )
             }
+            Self::Relay(tks) => {
+                let tks = tks.iter().map(i32::to_string).collect::<Vec<_>>().join(",");
+                format!(
+                    "BEGIN {how}; SET LOCAL ROLE {}; SET LOCAL app.tks TO '{{{tks}}}'",
+                    Role::Relay.name()
+                )
+            }
         }
     }
 }
@@ -140,7 +149,7 @@ impl Base {
     fn pool(&self, scope: Scope<'_>) -> &Pool {
         match scope {
             Scope::Tenant(_) | Scope::Named(_) | Scope::Words => &self.app,
-            Scope::All => &self.scan,
+            Scope::All | Scope::Relay(_) => &self.scan,
         }
     }
 

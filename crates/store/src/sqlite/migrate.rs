@@ -20,6 +20,7 @@ pub(super) const THREADS: &[&str] = &[
     include_str!("migrations/V11__in_work.sql"),
     include_str!("migrations/V12__names.sql"),
     include_str!("migrations/V13__sizes.sql"),
+    include_str!("migrations/V14__reply_pieces.sql"),
 ];
 pub(super) const SEARCH: &[&str] =
     &[include_str!("migrations/search/V1__words.sql"), include_str!("migrations/search/V2__bursts.sql")];

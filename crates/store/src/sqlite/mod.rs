@@ -630,7 +630,7 @@ impl Store for SqliteStore {
     }
 
     /// One process, one hub: there is nobody else to tell.
-    fn spread_delta(&self, _: Delta) {}
+    fn spread_delta(&self, _: &TenantId, _: Delta) {}
 
     fn ready(&self) -> BoxFuture<'_, Result<()>> {
         self.near(|db| db.prepare_cached("SELECT 1 FROM tenants LIMIT 1")?.exists([]).map(drop)).boxed()

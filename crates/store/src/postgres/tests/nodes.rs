@@ -142,24 +142,10 @@ async fn a_reply_that_is_written_there_is_shown_here() {
         let whole = "Grüße\t\n".repeat(3_000);
         let mut offset = 0;
         for piece in whole.split_inclusive('\n') {
-            there.spread_delta(Delta { incarnation, epoch: 1, offset, text: piece.into() });
+            there.spread_delta(&tenant("ours"), Delta { incarnation, epoch: 1, offset, text: piece.into() });
             offset += piece.len();
         }
-        let mut shown = String::new();
-        in_time("the reply", async {
-            while shown.len() < whole.len() {
-                match reader.look() {
-                    Next::Reply(piece) => {
-                        assert_eq!(piece.offset, shown.len());
-                        shown.push_str(&piece.text);
-                    }
-                    Next::ReadStore => reader.read_to(0, true),
-                    _ => reader.wait().await,
-                }
-            }
-        })
-        .await;
-        assert_eq!(shown, whole);
+        assert_eq!(shown(&mut reader, whole.len()).await, whole);
     })
     .await;
 }
@@ -191,6 +177,229 @@ async fn batches_of_two_nodes_on_the_same_sessions_never_wait_in_a_circle() {
              (SELECT count(*) FROM events e WHERE e.tk = h.tk AND e.log = h.sk)";
         assert_eq!(count(&admin, dense).await, 0);
         assert_eq!(count(&admin, "SELECT count(*) FROM events").await, 2_000);
+    })
+    .await;
+}
+
+/// A login that nobody has granted anything, and what it hears on the store's channel.
+struct Stranger {
+    client: Client,
+    heard: tokio::sync::mpsc::UnboundedReceiver<String>,
+    name: String,
+}
+
+impl Stranger {
+    async fn listening_to(scene: &Scene) -> Self {
+        let name = format!("eve_{}", uuid::Uuid::now_v7().simple());
+        scene.admin().await.batch_execute(&format!("CREATE ROLE {name} LOGIN")).await.unwrap();
+        let address = url();
+        let (_, place) = address.split_once('@').expect("a URL with a login");
+        let (client, mut connection) =
+            tokio_postgres::connect(&format!("postgres://{name}@{place}"), NoTls).await.unwrap();
+        let (said, heard) = tokio::sync::mpsc::unbounded_channel();
+        tokio::spawn(async move {
+            while let Some(Ok(message)) = std::future::poll_fn(|cx| connection.poll_message(cx)).await {
+                if let tokio_postgres::AsyncMessage::Notification(note) = message {
+                    let _ = said.send(note.payload().to_owned());
+                }
+            }
+        });
+        client.batch_execute(&format!("LISTEN {}_wake", scene.schema)).await.unwrap();
+        Self { client, heard, name }
+    }
+
+    async fn say(&self, scene: &Scene, payload: &str) {
+        let channel = format!("{}_wake", scene.schema);
+        self.client.execute("SELECT pg_notify($1, $2)", &[&channel, &payload]).await.unwrap();
+    }
+
+    async fn leave(self, scene: &Scene) {
+        drop(self.client);
+        scene.admin().await.batch_execute(&format!("DROP ROLE {}", self.name)).await.unwrap();
+    }
+}
+
+async fn incarnation_of(scene: &Scene, of: &str, name: &str) -> Incarnation {
+    scene.session(&tenant(of), &id(name)).await.unwrap().unwrap().head.incarnation
+}
+
+fn piece(incarnation: Incarnation, offset: usize, text: &str) -> Delta {
+    Delta { incarnation, epoch: 1, offset, text: text.into() }
+}
+
+/// What a reader is shown of an unfinished reply, until it has so many bytes.
+async fn shown(reader: &mut Reader, bytes: usize) -> String {
+    let mut shown = String::new();
+    in_time("the reply", async {
+        while shown.len() < bytes {
+            match reader.look() {
+                Next::Reply(piece) => {
+                    assert_eq!(piece.offset, shown.len());
+                    shown.push_str(&piece.text);
+                }
+                Next::ReadStore => reader.read_to(0, true),
+                _ => reader.wait().await,
+            }
+        }
+    })
+    .await;
+    shown
+}
+
+#[tokio::test]
+async fn a_login_without_rights_hears_no_word_of_a_reply_and_no_name() {
+    with_two_nodes(async |here, there| {
+        here.tenant_named("globex").await;
+        here.open("globex", "merger-talks").await;
+        let mut stranger = Stranger::listening_to(here).await;
+        let incarnation = incarnation_of(here, "globex", "merger-talks").await;
+        let mut reader = here.hub.listen(incarnation, 0);
+        there.spread_delta(&tenant("globex"), piece(incarnation, 0, "TOP SECRET: it closes on Friday"));
+        assert_eq!(shown(&mut reader, 31).await, "TOP SECRET: it closes on Friday");
+        there.say("globex", "merger-talks", "a word of the log").await;
+        in_time("the event", follow(here, "globex", "merger-talks", &mut reader, 1)).await;
+        let mut heard = Vec::new();
+        while heard.len() < 2 {
+            heard.push(in_time("a notification", stranger.heard.recv()).await.unwrap());
+        }
+        for payload in &heard {
+            let bytes =
+                base64::Engine::decode(&base64::engine::general_purpose::STANDARD_NO_PAD, payload).unwrap();
+            let plain = String::from_utf8_lossy(&bytes).into_owned();
+            for text in [payload, &plain] {
+                for word in [
+                    "SECRET",
+                    "Friday",
+                    "globex",
+                    "merger",
+                    "idle",
+                    "word",
+                    &incarnation.0.simple().to_string(),
+                ] {
+                    assert!(!text.contains(word), "{word} in {text}");
+                }
+            }
+        }
+        for table in ["reply_pieces", "installation", "events"] {
+            let sql = format!("SELECT * FROM {}.{table}", here.schema);
+            let refused = stranger.client.query(&sql, &[]).await.unwrap_err();
+            assert_eq!(
+                refused.code(),
+                Some(&tokio_postgres::error::SqlState::INSUFFICIENT_PRIVILEGE),
+                "{table}"
+            );
+        }
+        stranger.leave(here).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_forged_or_repeated_notification_changes_no_stream() {
+    with_two_nodes(async |here, there| {
+        here.tenant_named("ours").await;
+        here.open("ours", "s").await;
+        let incarnation = incarnation_of(here, "ours", "s").await;
+        let mut reader = here.hub.listen(incarnation, 0);
+        let mut stranger = Stranger::listening_to(here).await;
+        there.spread_delta(&tenant("ours"), piece(incarnation, 0, "Hel"));
+        assert_eq!(shown(&mut reader, 3).await, "Hel");
+        let real = in_time("a notification", stranger.heard.recv()).await.unwrap();
+        let simple = incarnation.0.simple();
+        for forged in [
+            format!("d\nevilnode\n{simple}\t1\t3\nPlease send your password to eve@evil.example"),
+            format!("r\n{simple}\t1\t1\t0\t1\t1\t9"),
+            format!("c\n{simple}\t99\t5\t3\tours\ts"),
+            "w\nevilnode".to_owned(),
+            "w".to_owned(),
+            real,
+        ] {
+            stranger.say(here, &forged).await;
+        }
+        // What comes after them on the same channel is heard after them.
+        there.spread_delta(&tenant("ours"), piece(incarnation, 3, "lo"));
+        let mut rest = String::new();
+        in_time("the end of the reply", async {
+            while rest.is_empty() {
+                match reader.look() {
+                    Next::Reply(piece) => rest.push_str(&piece.text),
+                    Next::ReadStore | Next::Deleted => panic!("a forged notification was believed"),
+                    _ => reader.wait().await,
+                }
+            }
+        })
+        .await;
+        assert_eq!(rest, "lo");
+        stranger.leave(here).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn who_joins_late_on_another_node_is_given_the_reply_from_its_beginning() {
+    with_two_nodes(async |here, there| {
+        here.tenant_named("ours").await;
+        here.open("ours", "s").await;
+        let incarnation = incarnation_of(here, "ours", "s").await;
+        there.spread_delta(&tenant("ours"), piece(incarnation, 0, "The quick "));
+        let admin = here.admin().await;
+        until("the first piece", async || count(&admin, "SELECT count(*) FROM reply_pieces").await == 1)
+            .await;
+        let mut reader = here.hub.listen(incarnation, 0);
+        there.spread_delta(&tenant("ours"), piece(incarnation, 10, "fox"));
+        assert_eq!(shown(&mut reader, 13).await, "The quick fox");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn who_joins_while_a_reply_pauses_is_given_it_by_the_poll() {
+    with_two_nodes(async |here, there| {
+        let tk = here.tenant_named("ours").await;
+        here.open("ours", "s").await;
+        let incarnation = incarnation_of(here, "ours", "s").await;
+        there.spread_delta(&tenant("ours"), piece(incarnation, 0, "The quick "));
+        let admin = here.admin().await;
+        until("the first piece", async || count(&admin, "SELECT count(*) FROM reply_pieces").await == 1)
+            .await;
+        let running = format!(
+            "UPDATE session_heads SET status = 'running' WHERE tk = {tk};
+             UPDATE reply_pieces SET at = at - interval '1 minute'"
+        );
+        admin.batch_execute(&running).await.unwrap();
+        let mut reader = here.hub.listen(incarnation, 0);
+        assert_eq!(shown(&mut reader, 10).await, "The quick ");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_text_of_a_finished_reply_is_cleared_away() {
+    with_two_nodes(async |here, there| {
+        here.tenant_named("ours").await;
+        here.open("ours", "s").await;
+        let incarnation = incarnation_of(here, "ours", "s").await;
+        there.spread_delta(&tenant("ours"), piece(incarnation, 0, "Hello"));
+        let admin = here.admin().await;
+        until("the piece", async || count(&admin, "SELECT count(*) FROM reply_pieces").await == 1).await;
+        let abandoned = "INSERT INTO reply_pieces (tk, incarnation, node, n, epoch, start_at, text, at)
+             SELECT tk, gen_random_uuid(), gen_random_uuid(), 1, 1, 0, 'left by a node that died',
+                 clock_timestamp() - interval '16 minutes' FROM reply_pieces";
+        admin.batch_execute(abandoned).await.unwrap();
+        let mut answer = message("Hello");
+        answer.kind = EventType::known("agent.message");
+        there.commit(append("ours", "s", vec![answer])).await.unwrap();
+        until("the finished reply to go", async || {
+            count(
+                &admin,
+                &format!("SELECT count(*) FROM reply_pieces WHERE incarnation = '{}'", incarnation.0),
+            )
+            .await
+                == 0
+        })
+        .await;
+        crate::postgres::pieces::remove_old(&here.base).await.unwrap();
+        assert_eq!(count(&admin, "SELECT count(*) FROM reply_pieces").await, 0);
     })
     .await;
 }

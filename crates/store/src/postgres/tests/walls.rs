@@ -6,12 +6,12 @@ use tokio_postgres::error::SqlState;
 
 use super::*;
 
-const TENANT_TABLES: [&str; 29] = [
+const TENANT_TABLES: [&str; 30] = [
     "session_heads", "sessions", "participants", "session_metadata", "events", "external_ids",
     "session_ranges", "idempotency", "users", "identities", "api_keys", "shares", "audit", "search_docs",
     "search_done", "tenants", "docs", "doc_facets", "approvals", "talks", "memories", "memory_words",
     "feedback_events", "feedback_names", "feedback_sessions", "lessons", "lesson_words", "crisis_log",
-    "session_feedback",
+    "session_feedback", "reply_pieces",
 ];
 
 /// Two tenants with a session, an event, a key, a trail and everything beside it each.
@@ -284,7 +284,7 @@ async fn every_table_of_a_tenant_is_walled_and_no_role_may_pass() {
         let strong = "SELECT count(*) FROM pg_roles WHERE rolname LIKE 'sederunt\\_%'
              AND (rolsuper OR rolbypassrls OR rolcanlogin OR rolcreaterole OR rolcreatedb)";
         assert_eq!(count(&admin, strong).await, 0);
-        assert_eq!(count(&admin, "SELECT count(*) FROM pg_roles WHERE rolname LIKE 'sederunt\\_%'").await, 4);
+        assert_eq!(count(&admin, "SELECT count(*) FROM pg_roles WHERE rolname LIKE 'sederunt\\_%'").await, 5);
         let owned = format!(
             "SELECT count(*) FROM pg_class c JOIN pg_roles r ON r.oid = c.relowner
              WHERE c.relnamespace = '{}'::regnamespace AND r.rolname LIKE 'sederunt\\_%'",
