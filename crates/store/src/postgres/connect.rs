@@ -1,15 +1,20 @@
-//! Ways to the database: plain on loopback, TLS elsewhere; one pool per role.
+//! Ways to the database: plain on this machine, TLS to any other, unless the address says `sslmode=disable`; one pool
+//! per role.
 //!
 //! A pooled connection takes its role and its search path once, after connecting, and keeps them:
 //! what differs from one transaction to the next is set inside the transaction alone.
 
 use std::future::poll_fn;
+use std::io::ErrorKind;
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Pool, QueueMode, RecyclingMethod, Runtime};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 use sederunt_core::Error;
 use tokio::sync::mpsc;
 use tokio_postgres::config::{Host, SslMode};
@@ -80,7 +85,8 @@ impl Address {
         let wrong = |error: tokio_postgres::Error| {
             Error::invalid("store", format!("is no PostgreSQL address: {error}"))
         };
-        let mut config = Config::from_str(url).map_err(wrong)?;
+        let (url, roots_file) = without_roots_file(url)?;
+        let mut config = Config::from_str(&url).map_err(wrong)?;
         let plain_name = schema.len() <= 48
             && schema.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
             && schema.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
@@ -92,12 +98,19 @@ impl Address {
             .keepalives_idle(Duration::from_secs(30))
             .tcp_user_timeout(SILENCE_MAX)
             .application_name(format!("sederunt {schema}"));
-        let wanted = match config.get_ssl_mode() {
+        let with_tls = match config.get_ssl_mode() {
             SslMode::Disable => false,
-            SslMode::Prefer => !config.get_hosts().iter().all(is_near),
+            SslMode::Prefer => !is_near(&config),
             _ => true,
         };
-        Ok(Self { config, tls: wanted.then(rustls).transpose()?, schema: schema.into() })
+        let tls = if with_tls {
+            // Left at `prefer`, the driver would go on in plain with whoever answers that there is no TLS.
+            config.ssl_mode(SslMode::Require);
+            Some(rustls(roots_file.or_else(|| std::env::var_os("SSL_CERT_FILE").map(PathBuf::from)))?)
+        } else {
+            None
+        };
+        Ok(Self { config, tls, schema: schema.into() })
     }
 
     /// What a fresh connection is told, besides its role.
@@ -171,7 +184,7 @@ impl Address {
         let (said, heard) = mpsc::unbounded_channel();
         let client = match &self.tls {
             Some(tls) => {
-                let (client, connection) = self.config.connect(tls.clone()).await?;
+                let (client, connection) = self.config.connect(tls.clone()).await.map_err(tls_refusal)?;
                 attend(connection, said);
                 client
             }
@@ -203,15 +216,100 @@ where
     });
 }
 
-fn is_near(host: &Host) -> bool {
-    match host {
+/// Whether every way to the database stays on this machine. An address (`hostaddr`) is what is connected to, whatever the
+/// name beside it says.
+fn is_near(config: &Config) -> bool {
+    let addresses = config.get_hostaddrs();
+    if !addresses.is_empty() {
+        return addresses.iter().all(IpAddr::is_loopback);
+    }
+    config.get_hosts().iter().all(|host| match host {
         Host::Unix(_) => true,
         Host::Tcp(name) => name == "localhost" || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback()),
-    }
+    })
 }
 
-fn rustls() -> Result<MakeRustlsConnect, Error> {
-    let roots = rustls::RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
+/// Takes out of an address what the driver does not know: `sslrootcert`, and modes that ask for a verified certificate,
+/// which TLS from here always does.
+fn without_roots_file(url: &str) -> Result<(String, Option<PathBuf>), Error> {
+    let Some((place, options)) = url.split_once('?') else { return Ok((url.to_owned(), None)) };
+    let mut roots_file = None;
+    let mut kept = Vec::new();
+    for option in options.split('&') {
+        match option.split_once('=') {
+            Some(("sslrootcert", "system")) => {}
+            Some(("sslrootcert", path)) => roots_file = Some(PathBuf::from(percent_decoded(path)?)),
+            Some(("sslmode", "verify-ca" | "verify-full")) => kept.push("sslmode=require"),
+            _ => kept.push(option),
+        }
+    }
+    let options = kept.join("&");
+    let url = if options.is_empty() { place.to_owned() } else { format!("{place}?{options}") };
+    Ok((url, roots_file))
+}
+
+fn percent_decoded(text: &str) -> Result<String, Error> {
+    let wrong = || Error::invalid("store", "has a path in `sslrootcert` that is no percent-encoded text");
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, after @ ..] = rest {
+        rest = after;
+        if *first == b'%' {
+            let (pair, after) = rest.split_at_checked(2).ok_or_else(wrong)?;
+            bytes.push(*hex::decode(pair).map_err(|_| wrong())?.first().ok_or_else(wrong)?);
+            rest = after;
+        } else {
+            bytes.push(*first);
+        }
+    }
+    String::from_utf8(bytes).map_err(|_| wrong())
+}
+
+/// Says in the operator's words why there is no TLS; any other failure stays what it is.
+fn tls_refusal(error: tokio_postgres::Error) -> Fault {
+    use std::error::Error as _;
+    let handshake = error.to_string().starts_with("error performing TLS handshake");
+    let Some(cause) = error.source().filter(|_| handshake) else { return error.into() };
+    let text = cause.to_string();
+    if text.contains("does not support TLS") {
+        return Error::invalid(
+            "store",
+            "offers no TLS, and the database is not on this machine: turn TLS on there, or add `sslmode=disable` to the \
+             address if everybody on the network in between may read and change what is sent",
+        )
+        .into();
+    }
+    // rustls reports what it does not accept in this way; anything else may pass by itself.
+    let unaccepted =
+        cause.downcast_ref::<std::io::Error>().is_some_and(|io| io.kind() == ErrorKind::InvalidData);
+    if unaccepted {
+        let says = format!(
+            "has a TLS certificate that is not accepted ({text}): name the file of the authority that signed it with \
+             `sslrootcert=PATH` in the address, or in SSL_CERT_FILE"
+        );
+        return Error::invalid("store", says).into();
+    }
+    error.into()
+}
+
+/// Trusts the authorities in a file, or those of the web where there is none.
+fn rustls(roots_file: Option<PathBuf>) -> Result<MakeRustlsConnect, Error> {
+    let mut roots = rustls::RootCertStore::empty();
+    match roots_file {
+        None => roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned()),
+        Some(path) => {
+            let unusable =
+                |says: String| Error::invalid("store", format!("cannot trust `{}`: {says}", path.display()));
+            let pem = std::fs::read(&path).map_err(|error| unusable(error.to_string()))?;
+            for certificate in CertificateDer::pem_slice_iter(&pem) {
+                let certificate = certificate.map_err(|error| unusable(error.to_string()))?;
+                roots.add(certificate).map_err(|error| unusable(error.to_string()))?;
+            }
+            if roots.is_empty() {
+                return Err(unusable("it holds no certificate in PEM".to_owned()));
+            }
+        }
+    }
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config = rustls::ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -219,4 +317,73 @@ fn rustls() -> Result<MakeRustlsConnect, Error> {
         .with_root_certificates(roots)
         .with_no_client_auth();
     Ok(MakeRustlsConnect::new(config))
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    #[test]
+    fn only_what_stays_on_this_machine_or_is_asked_for_by_name_goes_without_tls() {
+        for (url, tls) in [
+            ("postgres://localhost/x", false),
+            ("postgres://127.0.0.1/x", false),
+            ("postgres://[::1]/x", false),
+            ("postgres:///x?host=/run/postgresql", false),
+            ("postgres://db.example/x?sslmode=disable", false),
+            ("postgres://db.example/x", true),
+            ("postgres://db.example/x?sslmode=prefer", true),
+            ("postgres://10.0.0.5/x", true),
+            ("postgres://localhost,db.example/x", true),
+            ("postgres://localhost/x?hostaddr=10.0.0.5", true),
+            ("postgres://db.example/x?hostaddr=127.0.0.1", false),
+            ("postgres://localhost/x?sslmode=require", true),
+            ("postgres://localhost/x?sslmode=verify-full", true),
+            ("postgres://localhost/x?sslmode=verify-ca&sslrootcert=system", true),
+        ] {
+            let address = Address::parse(url, "sederunt").unwrap();
+            let mode = if tls { SslMode::Require } else { address.config.get_ssl_mode() };
+            assert_eq!((address.tls.is_some(), address.config.get_ssl_mode()), (tls, mode), "{url}");
+        }
+    }
+
+    #[test]
+    fn a_file_of_authorities_that_cannot_be_used_is_refused_with_its_name() {
+        let directory = tempfile::tempdir().unwrap();
+        let empty = directory.path().join("no certificate.pem");
+        std::fs::write(&empty, "not a certificate").unwrap();
+        let encoded = empty.display().to_string().replace(' ', "%20");
+        for (path, says) in [("/no/such/file.pem", "/no/such/file.pem"), (&*encoded, "no certificate.pem")] {
+            let url = format!("postgres://db.example/x?sslrootcert={path}&sslmode=verify-full");
+            let refused = Address::parse(&url, "sederunt").unwrap_err().to_string();
+            assert!(refused.contains(says), "{refused}");
+        }
+        let broken = Address::parse("postgres://db.example/x?sslrootcert=%2", "sederunt").unwrap_err();
+        assert_eq!(broken.code(), "invalid");
+    }
+
+    #[tokio::test]
+    async fn a_server_elsewhere_that_offers_no_tls_is_told_nothing() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let stub = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut asked = [0; 8];
+            stream.read_exact(&mut asked).await.unwrap();
+            stream.write_all(b"N").await.unwrap();
+            let mut more = Vec::new();
+            stream.read_to_end(&mut more).await.unwrap();
+            more
+        });
+        // This machine by an address that does not say so.
+        let url = format!("postgres://sederunt:hunter2@0.0.0.0:{port}/x");
+        let refused = Address::parse(&url, "sederunt").unwrap().alone().await.unwrap_err();
+        let Fault::Core(refused) = refused else { panic!("{refused:?}") };
+        assert_eq!(refused.code(), "invalid");
+        assert!(refused.to_string().contains("offers no TLS"), "{refused}");
+        assert!(refused.to_string().contains("sslmode=disable"), "{refused}");
+        assert!(stub.await.unwrap().is_empty(), "neither the user's name nor a password was sent");
+    }
 }
