@@ -121,7 +121,7 @@ pub enum Command {
     #[command(subcommand)]
     Safety(Safety),
     /// Bring the store to the schema of this version
-    Migrate,
+    Migrate(Migrate),
     /// Copy an SQLite store into a new directory, also while it is in use
     Backup { to: PathBuf },
     /// Make an SQLite store from a backup; the store must not exist yet
@@ -447,6 +447,13 @@ pub enum Tenants {
 }
 
 #[derive(Debug, Args)]
+pub struct Migrate {
+    /// The database as the login that owns its tables: `postgres://…`; without it, --store
+    #[arg(long, value_name = "URL")]
+    pub migrate_store: Option<String>,
+}
+
+#[derive(Debug, Args)]
 pub struct Copy {
     /// The directory of the SQLite store
     #[arg(long, value_name = "DIR")]
@@ -478,6 +485,9 @@ impl Cli {
             add("workers", "--workers", &serve.workers);
             add("model", "--model", &serve.model);
             add("response_model", "--response-model", &serve.response_model);
+        }
+        if let Command::Migrate(migrate) = &self.command {
+            add("migrate_store", "--migrate-store", &migrate.migrate_store);
         }
         if let Command::Chat(Chat { door, .. }) | Command::Mcp(door) = &self.command {
             add("model", "--model", &door.model);

@@ -45,6 +45,28 @@ impl Actor {
     }
 }
 
+/// In whose name a store reads or changes rows that belong to people. A database that can keep them apart by itself is
+/// told this, so that a mistake above it does not show one user's rows to another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ActingUser {
+    /// Rows of this user.
+    User(UserId),
+    /// Rows of everybody in the tenant.
+    Owner,
+    /// Rows of nobody: a credential without a user.
+    Nobody,
+}
+
+impl ActingUser {
+    pub fn of(actor: &Actor) -> Self {
+        match (actor.role, &actor.user) {
+            (Role::Owner, _) => Self::Owner,
+            (_, Some(user)) => Self::User(user.clone()),
+            (_, None) => Self::Nobody,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Role {
     Owner,

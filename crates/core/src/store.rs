@@ -25,6 +25,7 @@ pub use query::{
 };
 pub use record::Record;
 
+use crate::access::ActingUser;
 use crate::approval::{Approval, ApprovalQuery};
 use crate::error::Result;
 use crate::event::{EventPage, EventQuery};
@@ -242,7 +243,14 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     fn keys<'a>(&'a self, tenant: &'a TenantId) -> BoxFuture<'a, Result<Vec<Key>>>;
     /// Finds a share link by the hash of its token, in any tenant.
     fn share_by_hash(&self, hash: SecretHash) -> BoxFuture<'_, Result<Option<Share>>>;
-    fn share<'a>(&'a self, tenant: &'a TenantId, id: &'a str) -> BoxFuture<'a, Result<Option<Share>>>;
+    /// A share link by its id. A store that keeps users apart by itself shows it to whoever made it, to the session's holder
+    /// and to owners; whether the caller may know of it is for the engine to say.
+    fn share<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: &'a str,
+        by: &'a ActingUser,
+    ) -> BoxFuture<'a, Result<Option<Share>>>;
     fn user<'a>(&'a self, tenant: &'a TenantId, id: &'a UserId) -> BoxFuture<'a, Result<Option<User>>>;
     fn user_by_identity<'a>(
         &'a self,

@@ -128,7 +128,7 @@ pub async fn run(cli: Cli) -> Result<()> {
         Command::Audit(wish) => audit::run(&scene, wish).await,
         Command::Purge(wish) => purge::run(&scene, wish).await,
         Command::Safety(command) => safety::run(&scene, command).await,
-        Command::Migrate => store::migrate(&scene).await,
+        Command::Migrate(_) => store::migrate(&scene).await,
         Command::Backup { to } => store::backup(&scene, &to).await,
         Command::Restore { from } => store::restore(&scene, &from).await,
         Command::Copy(wish) => store::copy(&scene, &wish).await,

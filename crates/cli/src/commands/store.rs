@@ -22,18 +22,32 @@ pub async fn migrate(scene: &Scene) -> Result<()> {
             return Err(beside::in_use(directory, &holder));
         }
     }
+    if let Some(owner) = &config.migrate_store {
+        let Place::Postgres(url) = &owner.0 else {
+            return Err(Failure::usage(format!(
+                "`migrate_store` is {}, which is no database; write postgres://…",
+                owner.0
+            )));
+        };
+        let from = schema::found_at(&owner.0, config).await?;
+        let to = postgres::migrate(url, &config.postgres.schema).await?;
+        return migrated(scene, &owner.0, from, to);
+    }
     let from = schema::found(config).await?;
     let store = Sederunt::open(&config.store.0, config.options(true)?).await?;
     let vitals = store.store().vitals().await;
     store.close().await;
-    let to = vitals?.schema_version;
+    migrated(scene, &config.store.0, from, vitals?.schema_version)
+}
+
+fn migrated(scene: &Scene, place: &Place, from: u32, to: u32) -> Result<()> {
     if scene.out.is_json() {
-        return scene.out.value(&json!({ "store": config.store.0.to_string(), "from": from, "to": to }));
+        return scene.out.value(&json!({ "store": place.to_string(), "from": from, "to": to }));
     }
     if from == to {
-        return scene.out.line(format!("{} has schema {to} already", config.store.0));
+        return scene.out.line(format!("{place} has schema {to} already"));
     }
-    scene.out.line(format!("{}: schema {from} → {to}", config.store.0))
+    scene.out.line(format!("{place}: schema {from} → {to}"))
 }
 
 pub async fn backup(scene: &Scene, to: &Path) -> Result<()> {

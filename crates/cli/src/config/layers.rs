@@ -73,6 +73,9 @@ impl Layers {
                 name: setting.name,
                 value: found.as_ref().map(|value| match setting.name {
                     "store" => config.store.0.to_string(),
+                    "migrate_store" => {
+                        config.migrate_store.as_ref().map(|place| place.0.to_string()).unwrap_or_default()
+                    }
                     _ => text_of(value),
                 }),
                 from: from.map_or_else(|| "unset".to_owned(), |from| from.name.to_string()),

@@ -46,6 +46,10 @@ const fn optional(name: &'static str, about: &'static str) -> Setting {
 /// Every setting there is.
 pub const SETTINGS: &[Setting] = &[
     setting("store", "./.store", "a directory, `memory:` or `postgres://…`"),
+    optional(
+        "migrate_store",
+        "the database as the login that owns its tables, for `migrate`: `postgres://…`",
+    ),
     setting("listen", "127.0.0.1:7070", "the address and port to serve on"),
     setting("auth", "local", "who may call: `local` (this machine), `keys` or `jwt`"),
     optional("public_url", "the address by which others reach this server, as it stands in links"),
@@ -136,6 +140,7 @@ pub const SETTINGS: &[Setting] = &[
 #[derive(Clone, Debug, Deserialize)]
 pub struct Config {
     pub store: StorePlace,
+    pub migrate_store: Option<StorePlace>,
     pub listen: String,
     pub auth: AuthKind,
     pub public_url: Option<String>,

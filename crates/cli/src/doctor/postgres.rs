@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use sederunt_core::clock::{Clock, SystemClock};
 use sederunt_store::postgres::inspect::{Inspection, inspect};
+use sederunt_store::postgres::login::LoginRights;
 
 use super::{Finding, schema_finding};
 use crate::exit::Failure;
@@ -28,6 +29,7 @@ fn judge(found: &Inspection, known: u32) -> Vec<Finding> {
     findings.push(schema_finding(found.schema_version, known));
     if found.schema_version > 0 {
         findings.push(roles(found));
+        findings.push(login(&found.login));
         findings.push(row_security(found));
     }
     findings
@@ -62,6 +64,21 @@ fn roles(found: &Inspection) -> Finding {
     Finding::ok("roles", "none of ours may see past row security")
 }
 
+fn login(login: &LoginRights) -> Finding {
+    let name = &login.name;
+    if !login.roles_untaken.is_empty() {
+        let says = format!("`{name}` may not take {}", login.roles_untaken.join(", "));
+        return Finding::fail("login", says, "GRANT those roles to it, as the login that owns the tables");
+    }
+    let excess = login.excess();
+    if !excess.is_empty() {
+        let says = format!("`{name}` {}: it could lift row security", excess.join(", "));
+        let advice = "serve with a login of its own, as in OPERATING.md: NOINHERIT, and owner of nothing";
+        return Finding::warn("login", says, advice);
+    }
+    Finding::ok("login", format!("`{name}` owns nothing and inherits nothing"))
+}
+
 fn row_security(found: &Inspection) -> Finding {
     if !found.tables_unbound.is_empty() {
         let says = format!("not forced on: {}", found.tables_unbound.join(", "));
@@ -83,9 +100,18 @@ mod tests {
             now: SystemClock::default().now(),
             roles_missing: Vec::new(),
             roles_unbound: Vec::new(),
+            login: serving(),
             tables: 16,
             tables_unbound: Vec::new(),
         }
+    }
+
+    fn serving() -> LoginRights {
+        LoginRights { name: "sederunt_serve".into(), ..LoginRights::default() }
+    }
+
+    fn with_login(login: LoginRights) -> Inspection {
+        Inspection { login, ..sound() }
     }
 
     fn worst(found: &Inspection) -> Level {
@@ -99,6 +125,14 @@ mod tests {
         let table = [
             (Inspection { roles_unbound: vec!["sederunt_app".into()], ..sound() }, Level::Fail),
             (Inspection { roles_missing: vec!["sederunt_app".into()], ..sound() }, Level::Fail),
+            (
+                with_login(LoginRights { roles_untaken: vec!["sederunt_app".into()], ..serving() }),
+                Level::Fail,
+            ),
+            (with_login(LoginRights { is_superuser: true, ..serving() }), Level::Warn),
+            (with_login(LoginRights { bypasses_row_security: true, ..serving() }), Level::Warn),
+            (with_login(LoginRights { is_owner: true, ..serving() }), Level::Warn),
+            (with_login(LoginRights { inherits: true, ..serving() }), Level::Warn),
             (Inspection { tables_unbound: vec!["events".into()], ..sound() }, Level::Fail),
             (Inspection { server_version_num: 120_000, ..sound() }, Level::Fail),
             (Inspection { schema_version: 2, ..sound() }, Level::Fail),

@@ -11,7 +11,12 @@ use crate::exit::Result;
 
 /// The schema that the store has now; 0 where there is none yet.
 pub async fn found(config: &Config) -> Result<u32> {
-    match &config.store.0 {
+    found_at(&config.store.0, config).await
+}
+
+/// The schema that another place has now.
+pub async fn found_at(place: &Place, config: &Config) -> Result<u32> {
+    match place {
         Place::Memory => Ok(0),
         Place::Directory(directory) => Ok(in_directory(directory)?),
         Place::Postgres(url) => Ok(inspect(url, &config.postgres.schema).await?.schema_version),

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::Engine;
 use super::sessions::{audit_name, check_limit};
-use crate::access::{self, Actor, Role, ShareAccess, Verb};
+use crate::access::{self, ActingUser, Actor, Role, ShareAccess, Verb};
 use crate::error::{Error, Result};
 use crate::ids::{CredentialId, SessionId, TenantId, UserId, check_name, check_text, random_secret};
 use crate::limits;
@@ -298,7 +298,11 @@ impl Engine {
             None => Ok(NewShare { share, token: Some(token) }),
             Some(replay) => {
                 let first = replay.note.map(|note| note.0.to_string()).unwrap_or_default();
-                let share = self.store.share(&actor.tenant, &first).await?.ok_or(Error::NotFound)?;
+                let share = self
+                    .store
+                    .share(&actor.tenant, &first, &ActingUser::of(actor))
+                    .await?
+                    .ok_or(Error::NotFound)?;
                 Ok(NewShare { share, token: None })
             }
         }
@@ -306,10 +310,11 @@ impl Engine {
 
     /// Revokes a share link; open streams through it end within five seconds.
     pub async fn revoke_share(&self, actor: &Actor, id: &str) -> Result<()> {
-        let share = self.store.share(&actor.tenant, id).await?.ok_or(Error::NotFound)?;
+        let by = ActingUser::of(actor);
+        let share = self.store.share(&actor.tenant, id, &by).await?.ok_or(Error::NotFound)?;
         self.load(actor, Verb::Share, &share.session).await?;
         let change = Change::new(actor.tenant.clone())
-            .record(Record::RevokeShare { id: id.to_owned() })
+            .record(Record::RevokeShare { id: id.to_owned(), by })
             .audited(audit(actor, "share.revoke", id));
         self.commit(change).await.map(drop)
     }

@@ -15,6 +15,7 @@ use super::{
     On, PrivateLimits, Record, RecordsKept, RecordsOf, Refusal, Replay, SearchQuery, Store, VectorQuery,
     Vectors, Vitals, Write,
 };
+use crate::access::ActingUser;
 use crate::approval::{Approval, ApprovalQuery};
 use crate::error::{Conflict, Error, Result};
 use crate::event::{EventPage, EventQuery};
@@ -144,7 +145,7 @@ impl Apart {
                 }
                 Record::DropMemory { id } => private.memory(&change.tenant, id).await?.is_some(),
                 Record::AddShare { share, .. } => self.is_of_private(&change.tenant, &share.session),
-                Record::RevokeShare { id } => private.share(&change.tenant, id).await?.is_some(),
+                Record::RevokeShare { id, by } => private.share(&change.tenant, id, by).await?.is_some(),
                 _ => false,
             };
             if is_private {
@@ -606,10 +607,17 @@ impl Store for Apart {
         }
     }
 
-    fn share<'a>(&'a self, tenant: &'a TenantId, id: &'a str) -> BoxFuture<'a, Result<Option<Share>>> {
+    fn share<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: &'a str,
+        by: &'a ActingUser,
+    ) -> BoxFuture<'a, Result<Option<Share>>> {
         match self.private_of(tenant) {
-            None => self.durable.share(tenant, id),
-            Some(private) => Box::pin(either(self.durable.share(tenant, id), private.share(tenant, id))),
+            None => self.durable.share(tenant, id, by),
+            Some(private) => {
+                Box::pin(either(self.durable.share(tenant, id, by), private.share(tenant, id, by)))
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! What a change writes beside sessions and their logs.
 
-use crate::access::Role;
+use crate::access::{ActingUser, Role};
 use crate::approval::{self, Approval};
 use crate::feedback::Rating;
 use crate::feedback::capture::FeedbackEvent;
@@ -93,6 +93,7 @@ pub enum Record {
     },
     RevokeShare {
         id: String,
+        by: ActingUser,
     },
     AddUser(User),
     UpdateUser {

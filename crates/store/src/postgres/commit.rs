@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{OptionFuture, join, join3};
+use sederunt_core::access::ActingUser;
 use sederunt_core::error::{Conflict, Error};
 use sederunt_core::event::{Appended, Event, advance};
 use sederunt_core::ids::{SessionId, UserId};
 use sederunt_core::session::Head;
 use sederunt_core::store::{
-    Change, Committed, NewSession, Notice, On, Part, PartDone, Refusal, Replay, Update, Write,
+    Change, Committed, NewSession, Notice, On, Part, PartDone, Record, Refusal, Replay, Update, Write,
 };
 use sederunt_core::talk::Talk;
 use sederunt_core::time::Timestamp;
@@ -108,8 +109,21 @@ fn meaning(Broken { fault, certain }: Broken) -> Refusal {
     }
 }
 
+/// In whose name a change touches rows that belong to people.
+fn acting_in(change: &Change) -> Option<ActingUser> {
+    change.records.iter().find_map(|record| match record {
+        Record::AddShare { share, .. } => {
+            Some(share.created_by.clone().map_or(ActingUser::Nobody, ActingUser::User))
+        }
+        Record::RevokeShare { by, .. } => Some(by.clone()),
+        _ => None,
+    })
+}
+
 async fn attempt(base: &Base, tk: i32, change: &Change) -> Result<Committed, Stop> {
-    let tx = base.prepare(Scope::Tenant(tk)).await?;
+    let by = acting_in(change);
+    let scope = by.as_ref().map_or(Scope::Tenant(tk), |by| Scope::TenantAs(tk, by));
+    let tx = base.prepare(scope).await?;
     match carry_out(base, &tx, tk, change).await {
         Ok(done) => {
             tx.ended();

@@ -50,14 +50,26 @@ pub(super) enum Role {
 impl Role {
     pub(super) const ALL: [Self; 5] = [Self::App, Self::Scan, Self::Append, Self::Find, Self::Relay];
 
-    pub(super) const fn name(self) -> &'static str {
+    /// What its name ends with.
+    pub(super) const fn part(self) -> &'static str {
         match self {
-            Self::App => "sederunt_app",
-            Self::Scan => "sederunt_scan",
-            Self::Append => "sederunt_append",
-            Self::Find => "sederunt_find",
-            Self::Relay => "sederunt_relay",
+            Self::App => "app",
+            Self::Scan => "scan",
+            Self::Append => "append",
+            Self::Find => "find",
+            Self::Relay => "relay",
         }
+    }
+
+    /// Its name. Roles belong to the whole server, so they carry the name of the schema: a login that may take those of
+    /// one installation gets nothing of another's.
+    pub(super) fn name(self, schema: &str) -> String {
+        format!("{schema}_{}", self.part())
+    }
+
+    /// The names of all roles of an installation.
+    pub(super) fn names(schema: &str) -> [String; 5] {
+        Self::ALL.map(|role| role.name(schema))
     }
 }
 
@@ -162,7 +174,7 @@ impl Address {
             // One session that is held by somebody must not hold up the rest of a batch for long.
             settings.push_str(&format!("SET lock_timeout TO {}; ", LOCK_MAX.as_millis()));
         }
-        settings.push_str(&format!("SET ROLE {}", role.name()));
+        settings.push_str(&format!("SET ROLE {}", role.name(&self.schema)));
         Pool::builder(manager)
             .max_size(size)
             // The connection that was used last has the warmest caches.

@@ -5,6 +5,8 @@ use sederunt_core::{Result, Timestamp};
 
 use super::connect::{Address, Role, schemas};
 use super::fault::Fault;
+use super::login::{self, LoginRights};
+use super::migrate;
 
 /// What was found.
 #[derive(Clone, Debug)]
@@ -19,6 +21,8 @@ pub struct Inspection {
     pub roles_missing: Vec<String>,
     /// Roles of ours that may see past the policies.
     pub roles_unbound: Vec<String>,
+    /// What the login may do.
+    pub login: LoginRights,
     /// Tables of tenants, and those of them that a policy does not bind.
     pub tables: i64,
     pub tables_unbound: Vec<String>,
@@ -35,6 +39,8 @@ pub async fn inspect(url: &str, schema: &str) -> Result<Inspection> {
 
 async fn look(address: &Address) -> Result<Inspection, Fault> {
     let (client, _said) = address.alone().await?;
+    let login = login::rights(&client, &address.schema).await?;
+    migrate::look_as_scan(&client, &address.schema).await?;
     let server = client
         .query_one(
             "SELECT current_setting('server_version'), current_setting('server_version_num')::int, \
@@ -49,7 +55,7 @@ async fn look(address: &Address) -> Result<Inspection, Fault> {
             .try_get(0)?,
         false => 0,
     };
-    let ours = Role::ALL.map(Role::name);
+    let ours = Role::names(&address.schema);
     let roles = client
         .query(
             "SELECT rolname::text, rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = ANY ($1)",
@@ -83,8 +89,9 @@ async fn look(address: &Address) -> Result<Inspection, Fault> {
         server_version_num: server.try_get(1)?,
         schema_version: u32::try_from(schema_version).unwrap_or(0),
         now: Timestamp::from_micros(server.try_get(2)?),
-        roles_missing: ours.map(str::to_owned).into_iter().filter(|name| !found.contains(name)).collect(),
+        roles_missing: ours.into_iter().filter(|name| !found.contains(name)).collect(),
         roles_unbound,
+        login,
         tables: i64::try_from(tables.len()).unwrap_or(i64::MAX),
         tables_unbound,
     })

@@ -187,7 +187,7 @@ impl Look {
         let by_id =
             client.prepare_cached(&whole("WHERE h.tk = $1 AND s.tk = $1 AND s.id = ANY ($2)")).await?;
         let by_name = client.prepare_cached(&library::named()).await?;
-        let begin = Scope::Tenant(*tk).begin("READ ONLY");
+        let begin = Scope::Tenant(*tk).begin("READ ONLY", &base.schema);
         // All of it is sent by the first poll.
         let wanted = (!ids.is_empty(), !names.is_empty(), !self.nows.is_empty());
         let of_sessions: [super::tx::Param<'_>; 2] = [tk, &ids];

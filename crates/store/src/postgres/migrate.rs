@@ -24,6 +24,7 @@ const STEPS: &[(&str, &str)] = &[
     ("names", include_str!("migrations/V12__names.sql")),
     ("sizes", include_str!("migrations/V13__sizes.sql")),
     ("reply_pieces", include_str!("migrations/V14__reply_pieces.sql")),
+    ("roles", include_str!("migrations/V15__roles.sql")),
 ];
 
 /// The version that this program writes.
@@ -32,11 +33,29 @@ pub(super) const VERSION: u32 = STEPS.len() as u32;
 /// Parallel starts may meet in the catalogue of roles, which no lock of one database covers.
 const ROLE_TRIES_MAX: usize = 20;
 
+/// What the login that brings a schema up is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Login {
+    /// Migrations alone: it owns the tables, and another login serves.
+    Owns,
+    /// Serving too, so it must be able to take the roles.
+    Serves,
+}
+
+/// The text of a step for a schema. The first thirteen steps name the roles as they were called while all installations of
+/// a server shared them.
+fn text_of(sql: &str, schema: &str) -> String {
+    let ours = Role::ALL.iter().fold(sql.to_owned(), |text, role| {
+        text.replace(&format!("sederunt_{}", role.part()), &role.name("{schema}"))
+    });
+    ours.replace("{schema}", schema)
+}
+
 /// Brings the schema to [`VERSION`]. Starts in parallel wait for each other.
-pub(super) async fn bring_up(address: &Address) -> Result<()> {
+pub(super) async fn bring_up(address: &Address, login: Login) -> Result<()> {
     let (client, _said) = address.alone().await?;
     client.batch_execute("SET statement_timeout TO 0").await?;
-    make_roles(&client).await?;
+    make_roles(&client, &address.schema, login).await?;
     let schema = &address.schema;
     let lock = hash64(&[b"migrate", schema.as_bytes()]);
     for (at, (name, sql)) in STEPS.iter().enumerate() {
@@ -45,7 +64,7 @@ pub(super) async fn bring_up(address: &Address) -> Result<()> {
             client.batch_execute("BEGIN").await?;
             client.execute("SELECT pg_advisory_xact_lock($1)", &[&lock]).await?;
             if at == 0 {
-                let roles = Role::ALL.map(Role::name).join(", ");
+                let roles = Role::names(schema).join(", ");
                 client
                     .batch_execute(&format!(
                         "CREATE SCHEMA IF NOT EXISTS {schema}; GRANT USAGE ON SCHEMA {schema} TO {roles}; \
@@ -59,7 +78,7 @@ pub(super) async fn bring_up(address: &Address) -> Result<()> {
                 return Err(newer(found).into());
             }
             if found < i64::from(version) {
-                client.batch_execute(&sql.replace("{schema}", schema)).await?;
+                client.batch_execute(&text_of(sql, schema)).await?;
                 client.execute("INSERT INTO schema_history VALUES ($1, $2)", &[&version, name]).await?;
             }
             client.batch_execute("COMMIT").await?;
@@ -70,14 +89,32 @@ pub(super) async fn bring_up(address: &Address) -> Result<()> {
     Ok(())
 }
 
+/// Brings the schema up where it is older than this program, as the login that serves. One that may not do that, because
+/// another login owns the tables, is told what to do.
+pub(super) async fn bring_up_if_older(address: &Address) -> Result<()> {
+    let found = version_of(address).await?;
+    if found == STEPS.len() as i64 {
+        return Ok(());
+    }
+    match bring_up(address, Login::Serves).await {
+        Err(Fault::Database(error)) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
+            let refused =
+                error.as_db_error().map_or_else(|| error.to_string(), |error| error.message().to_owned());
+            Err(Error::denied(format!(
+                "the schema `{}` has version {found}, this program needs {VERSION}, and the login that serves may not \
+                 change it ({refused}): run `sederunt migrate --migrate-store postgres://OWNER@…` with the login that \
+                 owns the tables, and start again",
+                address.schema
+            ))
+            .into())
+        }
+        done => done,
+    }
+}
+
 /// Refuses to start on a schema that another program has written.
 pub(super) async fn check(address: &Address) -> Result<()> {
-    let (client, _said) = address.alone().await?;
-    let found = match newest(&client).await {
-        Ok(found) => found,
-        Err(Fault::Database(error)) if error.code() == Some(&SqlState::UNDEFINED_TABLE) => 0,
-        Err(other) => return Err(other),
-    };
+    let found = version_of(address).await?;
     if found > STEPS.len() as i64 {
         return Err(newer(found).into());
     }
@@ -87,6 +124,31 @@ pub(super) async fn check(address: &Address) -> Result<()> {
         return Err(Error::internal(text).into());
     }
     Ok(())
+}
+
+/// The version that a schema has; 0 where there is none, or nothing that this login may see.
+pub(super) async fn version_of(address: &Address) -> Result<i64> {
+    let (client, _said) = address.alone().await?;
+    look_as_scan(&client, &address.schema).await?;
+    match newest(&client).await {
+        Err(Fault::Database(error))
+            if [SqlState::UNDEFINED_TABLE, SqlState::INSUFFICIENT_PRIVILEGE]
+                .iter()
+                .any(|state| error.code() == Some(state)) =>
+        {
+            Ok(0)
+        }
+        found => found,
+    }
+}
+
+/// Takes the role that may see the version, where there is one already: a login that inherits nothing sees nothing
+/// without it.
+pub(super) async fn look_as_scan(client: &Client, schema: &str) -> Result<()> {
+    match client.batch_execute(&format!("SET ROLE {}", Role::Scan.name(schema))).await {
+        Err(error) if error.as_db_error().is_none() => Err(error.into()),
+        _ => Ok(()),
+    }
 }
 
 async fn newest(client: &Client) -> Result<i64> {
@@ -101,12 +163,11 @@ fn newer(found: i64) -> Error {
 }
 
 /// The roles belong to the whole server, so another database's start may be making them too.
-async fn make_roles(client: &Client) -> Result<()> {
-    for role in Role::ALL {
-        let name = role.name();
+async fn make_roles(client: &Client, schema: &str, login: Login) -> Result<()> {
+    for name in Role::names(schema) {
         let mut tries = 0;
         loop {
-            match make_role(client, name).await {
+            match make_role(client, &name, login).await {
                 Ok(()) => break,
                 Err(error) if tries < ROLE_TRIES_MAX && is_race(&error) => tries += 1,
                 Err(error) => return Err(error.into()),
@@ -116,21 +177,33 @@ async fn make_roles(client: &Client) -> Result<()> {
     Ok(())
 }
 
-async fn make_role(client: &Client, name: &str) -> std::result::Result<(), tokio_postgres::Error> {
+async fn make_role(
+    client: &Client,
+    name: &str,
+    login: Login,
+) -> std::result::Result<(), tokio_postgres::Error> {
     let found = client.query_opt("SELECT 1 FROM pg_roles WHERE rolname = $1", &[&name]).await?;
     if found.is_none() {
         client
             .batch_execute(&format!("CREATE ROLE {name} NOLOGIN NOBYPASSRLS NOSUPERUSER NOINHERIT"))
             .await?;
     }
-    // From version 16 on, whoever makes a role is its member without the right to take it.
-    let sql = "SELECT pg_has_role(current_user, $1,
-        CASE WHEN current_setting('server_version_num')::integer >= 160000 THEN 'SET' ELSE 'MEMBER' END)";
-    let member = client.query_one(sql, &[&name]).await?;
+    if login == Login::Owns {
+        return Ok(());
+    }
+    let member = client.query_one(&format!("SELECT {}", may_take("$1::name")), &[&name]).await?;
     if !member.try_get::<_, bool>(0)? {
         client.batch_execute(&format!("GRANT {name} TO CURRENT_USER")).await?;
     }
     Ok(())
+}
+
+/// Whether the login may take a role. From version 16 on, whoever makes a role is its member without the right to.
+pub(super) fn may_take(role: &str) -> String {
+    format!(
+        "pg_has_role(session_user, {role}, \
+         CASE WHEN current_setting('server_version_num')::integer >= 160000 THEN 'SET' ELSE 'MEMBER' END)"
+    )
 }
 
 fn is_race(error: &tokio_postgres::Error) -> bool {

@@ -26,6 +26,7 @@ mod lanes;
 mod lessons;
 mod library;
 mod list;
+pub mod login;
 mod looks;
 mod memories;
 mod migrate;
@@ -57,6 +58,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
+use sederunt_core::access::ActingUser;
 use sederunt_core::approval::{Approval, ApprovalQuery};
 use sederunt_core::clock::SystemClock;
 use sederunt_core::event::{EventPage, EventQuery};
@@ -115,7 +117,7 @@ pub struct PostgresOptions {
     /// Only its offset counts, added to the time of the database.
     pub clock: Arc<SystemClock>,
     pub hub: Arc<Hub>,
-    /// Whether to make the schema or bring it forward.
+    /// Whether to make the schema or bring it forward, as the login in the URL.
     pub migrate: bool,
     pub pool_size: usize,
 }
@@ -131,6 +133,12 @@ impl PostgresOptions {
             pool_size: POOL_SIZE_DEFAULT,
         }
     }
+}
+
+/// Makes the schema or brings it forward as a login that owns it and does not serve. The version that it has then.
+pub async fn migrate(url: &str, schema: &str) -> Result<u32> {
+    migrate::bring_up(&Address::parse(url, schema)?, migrate::Login::Owns).await?;
+    Ok(migrate::VERSION)
 }
 
 /// A store on PostgreSQL.
@@ -150,10 +158,11 @@ impl PostgresStore {
     pub async fn open(options: PostgresOptions) -> Result<Arc<Self>> {
         let address = Address::parse(&options.url, &options.schema)?;
         if options.migrate {
-            migrate::bring_up(&address).await?;
+            migrate::bring_up_if_older(&address).await?;
         } else {
             migrate::check(&address).await?;
         }
+        login::check(&address).await?;
         let scan = address.pool(Role::Scan, SCAN_SIZE)?;
         let secret = spread::secret(&scan, &address.schema).await?;
         let base = Arc::new(Base {
@@ -550,8 +559,13 @@ impl Store for PostgresStore {
         read(people::share_by_hash(&self.base, hash))
     }
 
-    fn share<'a>(&'a self, tenant: &'a TenantId, id: &'a str) -> BoxFuture<'a, Result<Option<Share>>> {
-        read(people::share(&self.base, tenant, id))
+    fn share<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: &'a str,
+        by: &'a ActingUser,
+    ) -> BoxFuture<'a, Result<Option<Share>>> {
+        read(people::share(&self.base, tenant, id, by))
     }
 
     fn user<'a>(&'a self, tenant: &'a TenantId, id: &'a UserId) -> BoxFuture<'a, Result<Option<User>>> {

@@ -1,6 +1,6 @@
 //! Reading people: keys, share links, users and their identities, the audit trail.
 
-use sederunt_core::access::{Role, ShareAccess};
+use sederunt_core::access::{ActingUser, Role, ShareAccess};
 use sederunt_core::ids::{CredentialId, SessionId, TenantId, UserId};
 use sederunt_core::people::{FoundKey, Identity, Key, SecretHash, Share, User};
 use sederunt_core::session::query::Page;
@@ -102,11 +102,16 @@ fn share_of(columns: &mut Columns<'_>, tenant: &TenantId) -> Result<Share> {
     })
 }
 
-pub(super) async fn share(base: &Base, tenant: &TenantId, id: &str) -> Result<Option<Share>> {
+pub(super) async fn share(
+    base: &Base,
+    tenant: &TenantId,
+    id: &str,
+    by: &ActingUser,
+) -> Result<Option<Share>> {
     let Some(tk) = base.tk(tenant).await? else { return Ok(None) };
     let sql =
         format!("SELECT {SHARE} FROM shares s JOIN tenants t ON t.tk = s.tk WHERE s.tk = $1 AND s.id = $2");
-    let rows = base.read(Scope::Tenant(tk), &sql, &[&tk, &id]).await?;
+    let rows = base.read(Scope::TenantAs(tk, by), &sql, &[&tk, &id]).await?;
     rows.first().map(|row| share_of(&mut Columns::of(row), tenant)).transpose()
 }
 

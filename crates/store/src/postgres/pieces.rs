@@ -3,7 +3,7 @@
 //!
 //! It goes by an unlogged table under row-level security, because a notification is heard by every login of the
 //! database. The writing node adds pieces in bursts and takes them away when the reply is finished; a piece that
-//! nobody took away, because its node died, goes by its age. See `migrations/V13__reply_pieces.sql`.
+//! nobody took away, because its node died, goes by its age. See `migrations/V14__reply_pieces.sql`.
 
 use std::collections::HashMap;
 
@@ -101,11 +101,6 @@ impl ReplyLedger {
     }
 }
 
-/// Begins a transaction that may touch the pieces of these tenants and nothing else.
-fn begin(how: &str, tks: impl Iterator<Item = i32>) -> String {
-    Scope::Relay(&tks.collect::<Vec<_>>()).begin(how)
-}
-
 /// Writes pieces and tells the other nodes, in one transaction and one round trip.
 pub(super) async fn write(base: &Base, node: Uuid, pieces: &[Piece], payloads: &[String]) -> Result<()> {
     let tks: Vec<i32> = pieces.iter().map(|piece| piece.tk).collect();
@@ -126,7 +121,7 @@ pub(super) async fn write(base: &Base, node: Uuid, pieces: &[Piece], payloads: &
             .await?;
         let notify =
             client.prepare_cached("SELECT pg_notify($1, payload) FROM unnest($2::text[]) AS payload").await?;
-        let begin = begin("", tks.iter().copied());
+        let begin = Scope::Relay(&tks).begin("", &base.schema);
         let channel = channel(&base.schema);
         let values: [super::tx::Param<'_>; 7] =
             [&node, &tks, &incarnations, &numbers, &epochs, &offsets, &texts];

@@ -88,7 +88,7 @@ pub(super) async fn write(tx: &Tx, tk: i32, record: &Record, now: Timestamp) -> 
             )
             .await?
         }
-        Record::RevokeShare { id } => {
+        Record::RevokeShare { id, .. } => {
             let sql = "UPDATE shares SET revoked_at = coalesce(revoked_at, $3) WHERE tk = $1 AND id = $2";
             tx.execute(sql, &[&tk, id, &now.as_micros()]).await?
         }

@@ -10,7 +10,7 @@ use sederunt_core::time::Timestamp;
 
 use super::fault::Result;
 use super::rows::{Columns, DETAILS, HEAD};
-use super::tx::{Base, Scope, Tx, hash64, int};
+use super::tx::{AS_STORE, Base, Scope, Tx, hash64, int};
 use super::writes::{Writes, Written, cells, columns};
 
 /// The whole row of a session.
@@ -361,7 +361,7 @@ pub(super) fn log_lock(tk: i32, log: i64) -> i64 {
 
 /// Removes a session. Of the logs that it held, what others still share stays.
 pub(super) async fn delete(tx: &Tx, tk: i32, sk: i64) -> Result<()> {
-    tx.client()?.batch_execute("SET LOCAL statement_timeout TO '80s'").await?;
+    tx.client()?.batch_execute(&format!("SET LOCAL statement_timeout TO '80s'; {AS_STORE}")).await?;
     let mut logs: Vec<i64> = ranges(tx, tk, sk).await?.into_iter().map(|range| range.log).collect();
     logs.push(sk);
     logs.sort_unstable();

@@ -417,7 +417,8 @@ pub(super) async fn listen(
 async fn start(address: &Address) -> Result<(tokio_postgres::Client, mpsc::UnboundedReceiver<String>)> {
     super::tx::within(async {
         let (client, heard) = address.alone().await?;
-        let sql = format!("SET ROLE {}; LISTEN {}", Role::Scan.name(), channel(&address.schema));
+        let sql =
+            format!("SET ROLE {}; LISTEN {}", Role::Scan.name(&address.schema), channel(&address.schema));
         client.batch_execute(&sql).await?;
         Ok((client, heard))
     })

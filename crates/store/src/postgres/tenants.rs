@@ -128,7 +128,7 @@ async fn empty(base: &Base, tk: i32) -> Result<()> {
             "DELETE FROM {table} WHERE tk = $1 AND ctid = ANY (ARRAY(SELECT ctid FROM {table} WHERE tk = $1 LIMIT $2))"
         );
         loop {
-            let tx = base.begin(Scope::Tenant(tk)).await?;
+            let tx = base.begin(Scope::Whole(tk)).await?;
             let gone = tx.execute(&sql, &[&tk, &PORTION]).await;
             if end(tx, gone).await? == 0 {
                 break;

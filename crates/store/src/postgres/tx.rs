@@ -7,6 +7,7 @@ use deadpool_postgres::{Object, Pool};
 use futures_util::future::join3;
 use parking_lot::Mutex;
 use postgres_types::{ToSql, Type};
+use sederunt_core::access::ActingUser;
 use sederunt_core::clock::SystemClock;
 use sederunt_core::ids::TenantId;
 use sederunt_core::live::Hub;
@@ -100,6 +101,10 @@ impl Reading {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Scope<'a> {
     Tenant(i32),
+    /// And in it the rows of people that somebody may see.
+    TenantAs(i32, &'a ActingUser),
+    /// And in it the rows of people, whoever they are: for what goes with its session or its tenant.
+    Whole(i32),
     /// The tenant of this name, and nothing of it but its row.
     Named(&'a TenantId),
     /// Keys and states of all tenants.
@@ -110,27 +115,45 @@ pub(super) enum Scope<'a> {
     Relay(&'a [i32]),
 }
 
+/// Lets a transaction see the rows of all people of its tenant.
+pub(super) const AS_STORE: &str = "SET LOCAL app.role TO 'store'";
+
+/// A text as a literal; strings are standard-conforming on every connection.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
+
 impl Scope<'_> {
-    pub(super) fn begin(self, how: &str) -> String {
+    pub(super) fn begin(self, how: &str, schema: &str) -> String {
         match self {
             Self::Tenant(tk) => format!("BEGIN {how}; SET LOCAL app.tk TO '{tk}'"),
-            Self::Named(id) => {
-                format!("BEGIN {how}; SET LOCAL app.tenant TO '{}'", id.as_str().replace('\'', "''"))
+            Self::TenantAs(tk, by) => {
+                let (user, role) = match by {
+                    ActingUser::User(user) => (user.as_str(), ""),
+                    ActingUser::Owner => ("", "owner"),
+                    ActingUser::Nobody => ("", ""),
+                };
+                format!(
+                    "BEGIN {how}; SET LOCAL app.tk TO '{tk}'; SET LOCAL app.\"user\" TO {}; SET LOCAL app.role TO '{role}'",
+                    quoted(user)
+                )
             }
+            Self::Whole(tk) => format!("BEGIN {how}; SET LOCAL app.tk TO '{tk}'; {AS_STORE}"),
+            Self::Named(id) => format!("BEGIN {how}; SET LOCAL app.tenant TO {}", quoted(id.as_str())),
             Self::All => format!("BEGIN {how}"),
             // The index of words can be read as a bitmap only, and how common they are decides whether to.
             Self::Words => {
                 format!(
                     "BEGIN {how}; SET LOCAL ROLE {}; SET LOCAL enable_bitmapscan TO on; \
                      SET LOCAL plan_cache_mode TO force_custom_plan",
-                    Role::Find.name()
+                    Role::Find.name(schema)
                 )
             }
             Self::Relay(tks) => {
                 let tks = tks.iter().map(i32::to_string).collect::<Vec<_>>().join(",");
                 format!(
                     "BEGIN {how}; SET LOCAL ROLE {}; SET LOCAL app.tks TO '{{{tks}}}'",
-                    Role::Relay.name()
+                    Role::Relay.name(schema)
                 )
             }
         }
@@ -148,7 +171,9 @@ impl Base {
 
     fn pool(&self, scope: Scope<'_>) -> &Pool {
         match scope {
-            Scope::Tenant(_) | Scope::Named(_) | Scope::Words => &self.app,
+            Scope::Tenant(_) | Scope::TenantAs(..) | Scope::Whole(_) | Scope::Named(_) | Scope::Words => {
+                &self.app
+            }
             Scope::All | Scope::Relay(_) => &self.scan,
         }
     }
@@ -185,7 +210,7 @@ impl Base {
     async fn read_once(&self, scope: Scope<'_>, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>> {
         let client = self.pool(scope).get().await?;
         let statement = client.prepare_cached(sql).await?;
-        let begin = scope.begin("READ ONLY");
+        let begin = scope.begin("READ ONLY", &self.schema);
         // All three are sent by the first poll: a caller that goes away leaves no transaction behind.
         let (begun, rows, ended) = join3(
             client.batch_execute(&begin),
@@ -207,7 +232,7 @@ impl Base {
     ) -> Result<Vec<Row>> {
         within(async {
             let client = self.pool(scope).get().await?;
-            let begin = scope.begin("READ ONLY");
+            let begin = scope.begin("READ ONLY", &self.schema);
             let (begun, rows, ended) = join3(
                 client.batch_execute(&begin),
                 client.query_typed(sql, params),
@@ -235,7 +260,7 @@ impl Base {
 
     /// A transaction that its user begins together with the first statements, to save a round trip.
     pub(super) async fn prepare(&self, scope: Scope<'_>) -> Result<Tx> {
-        Ok(Tx { client: Some(self.pool(scope).get().await?), begin: scope.begin("") })
+        Ok(Tx { client: Some(self.pool(scope).get().await?), begin: scope.begin("", &self.schema) })
     }
 
     /// The number of a tenant.

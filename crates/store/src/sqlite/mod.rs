@@ -50,6 +50,7 @@ use std::thread::JoinHandle;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
+use sederunt_core::access::ActingUser;
 use sederunt_core::approval::{Approval, ApprovalQuery};
 use sederunt_core::clock::{Clock, SystemClock};
 use sederunt_core::event::{EventPage, EventQuery};
@@ -529,7 +530,12 @@ impl Store for SqliteStore {
         self.near(move |db| people::share_by_hash(db, hash)).boxed()
     }
 
-    fn share<'a>(&'a self, tenant: &'a TenantId, id: &'a str) -> BoxFuture<'a, Result<Option<Share>>> {
+    fn share<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: &'a str,
+        _: &'a ActingUser,
+    ) -> BoxFuture<'a, Result<Option<Share>>> {
         self.near(move |db| people::share(db, tenant, id)).boxed()
     }
 

@@ -26,7 +26,7 @@ pub(super) fn check(db: &Connection, tk: i64, change: &Change) -> Result<(), Tro
             Record::AddShare { share, .. } => {
                 is_there(makes(change, &share.session) || session_exists(db, tk, &share.session)?)
             }
-            Record::RevokeShare { id } => is_there(
+            Record::RevokeShare { id, .. } => is_there(
                 db.prepare_cached("SELECT 1 FROM shares WHERE tk = ?1 AND id = ?2")?
                     .exists(params![tk, id])?,
             ),
@@ -162,7 +162,7 @@ fn write_one(db: &Connection, tk: i64, record: &Record, now: Timestamp) -> rusql
                 share.view,
             ])
             .map(drop),
-        Record::RevokeShare { id } => db
+        Record::RevokeShare { id, .. } => db
             .prepare_cached("UPDATE shares SET revoked_at = coalesce(revoked_at, ?3) WHERE tk = ?1 AND id = ?2")?
             .execute(params![tk, id, now.as_micros()])
             .map(drop),

@@ -1,6 +1,6 @@
 //! People: users and their identities, keys, share links, and the trail of administration.
 
-use sederunt_core::access::ShareAccess;
+use sederunt_core::access::{ActingUser, ShareAccess};
 use sederunt_core::people::{Audit, Identity, Key, SecretHash, Share, User};
 use sederunt_core::store::{Change, Committed, Record, Refusal, Update};
 use sederunt_core::{Role, Timestamp};
@@ -298,18 +298,18 @@ async fn a_share_link_is_found_by_its_hash_until_its_session_goes(store: &TestSt
     store.record(Record::AddShare { share: given.clone(), hash }).await;
     for found in [
         store.share_by_hash(hash).await.unwrap().unwrap(),
-        store.share(&store.tenant, "link").await.unwrap().unwrap(),
+        store.share(&store.tenant, "link", &ActingUser::Owner).await.unwrap().unwrap(),
     ] {
         assert!(found.is_valid(now) && !found.is_valid(now.plus(DAY)));
         assert_eq!(Share { created_at: given.created_at, ..found }, given);
     }
     assert_eq!(store.share_by_hash(SecretHash::of("other")).await.unwrap(), None);
-    assert_eq!(store.share(&store.tenant, "other").await.unwrap(), None);
+    assert_eq!(store.share(&store.tenant, "other", &ActingUser::Owner).await.unwrap(), None);
 
     let hash_of_second = SecretHash::of("second");
     let second = a_share(store, "second", "s", now.plus(DAY));
     store.record(Record::AddShare { share: second, hash: hash_of_second }).await;
-    store.record(Record::RevokeShare { id: "link".into() }).await;
+    store.record(Record::RevokeShare { id: "link".into(), by: ActingUser::Owner }).await;
     let opens = async |hash| {
         let found = store.share_by_hash(hash).await.unwrap();
         found.is_some_and(|share| share.is_valid(now))

@@ -1,5 +1,6 @@
 //! Tenants: the wall, and what becomes of everything behind it.
 
+use sederunt_core::access::ActingUser;
 use sederunt_core::approval::ApprovalQuery;
 use sederunt_core::event::{Appended, EventQuery};
 use sederunt_core::library::{DocQuery, Kind};
@@ -143,7 +144,7 @@ async fn people_of_one_tenant_are_nobody_in_another(store: &TestStore) {
         })
         .await;
     store.record(Record::RevokeKey { id: credential("key") }).await;
-    store.record(Record::RevokeShare { id: "link".into() }).await;
+    store.record(Record::RevokeShare { id: "link".into(), by: ActingUser::Owner }).await;
 
     assert!(!other.person("ann").await.suspended);
     let found = other.user_by_identity(&other.tenant, &identity("slack", "U1")).await.unwrap().unwrap();
@@ -155,7 +156,7 @@ async fn people_of_one_tenant_are_nobody_in_another(store: &TestStore) {
     for tenant in [store, &other] {
         assert_eq!(tenant.keys(&tenant.tenant).await.unwrap().len(), 1);
         assert_eq!(tenant.users(&tenant.tenant, None, 10).await.unwrap().len(), 1);
-        let share = tenant.share(&tenant.tenant, "link").await.unwrap().unwrap();
+        let share = tenant.share(&tenant.tenant, "link", &ActingUser::Owner).await.unwrap().unwrap();
         assert_eq!(share.tenant, tenant.tenant);
     }
     other.record(Record::AddUser(a_user("only here"))).await;
@@ -206,7 +207,7 @@ async fn is_empty(store: &TestStore) {
     assert!(none(store.users(tenant, None, 10).await));
     let known = store.user_by_identity(tenant, &identity("slack", "U1")).await;
     assert!(none(known.map(Vec::from_iter)));
-    assert!(none(store.share(tenant, "link").await.map(Vec::from_iter)));
+    assert!(none(store.share(tenant, "link", &ActingUser::Owner).await.map(Vec::from_iter)));
     assert!(none(store.doc(tenant, Kind::Task, "doc").await.map(Vec::from_iter)));
     let all = DocQuery { kind: Kind::Task, facets: Vec::new(), of_user: None, after: None, limit: 10 };
     assert!(none(store.docs(tenant, all).await.map(|page| page.items)));

@@ -1,8 +1,8 @@
 //! A store of SQLite files copied into an empty database: in one transaction, and read back before
 //! it counts, row for row.
 //!
-//! Rows go in under the same role and policies as any other write, a tenant at a time, so a copy
-//! needs no rights that serving does not need. Surrogates are kept; the search index is not copied,
+//! Rows go in under the same role and policies as any other write, a tenant at a time. The login makes the schema and
+//! sets its counters, so it is the one that migrations run as. Surrogates are kept; the search index is not copied,
 //! since a store builds what is missing when it is opened.
 
 mod source;
@@ -19,7 +19,8 @@ use self::source::{Piece, Source};
 use self::tables::{Digest, TABLES, Table};
 use super::connect::{Address, Role};
 use super::fault::Fault;
-use super::migrate;
+use super::migrate::{self, Login};
+use super::tx::AS_STORE;
 
 /// Pieces of rows that may wait to be written.
 const PIECES_AHEAD: usize = 4;
@@ -55,7 +56,7 @@ pub async fn copy(
 ) -> Result<Copied> {
     let address = Address::parse(url, schema)?;
     let source = Source::open(from)?;
-    migrate::bring_up(&address).await?;
+    migrate::bring_up(&address, Login::Serves).await?;
     Ok(fill(&address, source, progress).await?)
 }
 
@@ -76,8 +77,8 @@ async fn fill(
         last_keys.push(source.last_key(file, table).map_err(Error::internal)?);
     }
     let installation = source.installation_key().map_err(Error::internal)?;
-    client.batch_execute(&format!("SET LOCAL ROLE {}", Role::App.name())).await?;
-    check_empty(&client).await?;
+    client.batch_execute(&format!("SET LOCAL ROLE {}; {AS_STORE}", Role::App.name(&address.schema))).await?;
+    check_empty(&client, &address.schema).await?;
 
     let (send, mut pieces) = mpsc::channel(PIECES_AHEAD);
     let reader = tokio::task::spawn_blocking(move || source.read(&send));
@@ -135,7 +136,7 @@ impl Ledger {
 }
 
 /// Only a database that holds nothing but what a migration makes is filled.
-async fn check_empty(client: &Client) -> Result<(), Fault> {
+async fn check_empty(client: &Client, schema: &str) -> Result<(), Fault> {
     // The default tenant is the first that a migration makes; another one would hide from this role.
     see_tenant(client, 1).await?;
     for table in TABLES.iter().filter(|table| table.name != "tenants") {
@@ -144,9 +145,9 @@ async fn check_empty(client: &Client) -> Result<(), Fault> {
             return Err(not_empty().into());
         }
     }
-    client.batch_execute(&format!("SET LOCAL ROLE {}", Role::Scan.name())).await?;
+    client.batch_execute(&format!("SET LOCAL ROLE {}", Role::Scan.name(schema))).await?;
     let tenants = client.query("SELECT tk FROM tenants LIMIT 2", &[]).await?;
-    client.batch_execute(&format!("SET LOCAL ROLE {}", Role::App.name())).await?;
+    client.batch_execute(&format!("SET LOCAL ROLE {}", Role::App.name(schema))).await?;
     match tenants.len() {
         0 | 1 => Ok(()),
         _ => Err(not_empty().into()),

@@ -18,16 +18,16 @@ CREATE UNLOGGED TABLE reply_pieces (
 ALTER TABLE reply_pieces ENABLE ROW LEVEL SECURITY;
 ALTER TABLE reply_pieces FORCE ROW LEVEL SECURITY;
 
-CREATE POLICY app ON reply_pieces TO sederunt_app
+CREATE POLICY app ON reply_pieces TO {schema}_app
     USING (tk = (SELECT NULLIF(current_setting('app.tk', true), '')::integer));
-GRANT SELECT, INSERT, UPDATE, DELETE ON reply_pieces TO sederunt_app;
+GRANT SELECT, INSERT, UPDATE, DELETE ON reply_pieces TO {schema}_app;
 
 -- A burst holds text of several tenants. This role sees this table alone, and of it the tenants that it names.
-GRANT USAGE ON SCHEMA {schema} TO sederunt_relay;
-CREATE POLICY relay ON reply_pieces TO sederunt_relay
+GRANT USAGE ON SCHEMA {schema} TO {schema}_relay;
+CREATE POLICY relay ON reply_pieces TO {schema}_relay
     USING (ARRAY[tk] <@ (SELECT NULLIF(current_setting('app.tks', true), '')::integer[]));
-GRANT SELECT, INSERT, DELETE ON reply_pieces TO sederunt_relay;
+GRANT SELECT, INSERT, DELETE ON reply_pieces TO {schema}_relay;
 
 -- Whose pieces are so old that their node must have died.
-CREATE POLICY scan ON reply_pieces FOR SELECT TO sederunt_scan USING (true);
-GRANT SELECT (tk, at) ON reply_pieces TO sederunt_scan;
+CREATE POLICY scan ON reply_pieces FOR SELECT TO {schema}_scan USING (true);
+GRANT SELECT (tk, at) ON reply_pieces TO {schema}_scan;

@@ -170,14 +170,14 @@ async fn a_batch_that_the_database_refuses_is_tried_change_by_change() {
         scene
             .admin()
             .await
-            .batch_execute(
+            .batch_execute(&scene.with_roles(
                 "CREATE SEQUENCE seen; GRANT USAGE ON SEQUENCE seen TO sederunt_append;
                  CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
                      IF nextval('seen') = 1 THEN RAISE EXCEPTION 'once' USING ERRCODE = '40P01'; END IF;
                      IF NEW.content LIKE '%poison%' THEN RAISE EXCEPTION 'always'; END IF;
                      RETURN NEW; END $$;
                  CREATE TRIGGER refuse BEFORE INSERT ON events FOR EACH ROW EXECUTE FUNCTION refuse()",
-            )
+            ))
             .await
             .unwrap();
         let mut batch = Batch::default();

@@ -50,7 +50,7 @@ async fn what_was_appended_to_before_is_appended_to_without_a_look() {
         scene
             .admin()
             .await
-            .batch_execute("REVOKE SELECT (holder) ON session_heads FROM sederunt_append")
+            .batch_execute(&scene.with_roles("REVOKE SELECT (holder) ON session_heads FROM sederunt_append"))
             .await
             .unwrap();
         for text in ["second", "third"] {
@@ -80,8 +80,8 @@ async fn tenants_whose_sessions_are_known_share_a_statement_and_nothing_else() {
         scene.open("theirs", "s").await;
         scene.say("theirs", "s", "first").await;
         let ours = scene.base.tk(&tenant("ours")).await.unwrap().unwrap();
-        let revoked = "REVOKE SELECT (holder) ON session_heads FROM sederunt_append";
-        scene.admin().await.batch_execute(revoked).await.unwrap();
+        let revoked = scene.with_roles("REVOKE SELECT (holder) ON session_heads FROM sederunt_append");
+        scene.admin().await.batch_execute(&revoked).await.unwrap();
         let silent = NewEvent { content: None, kind: EventType::known("external.event"), ..message("") };
         let said = [("ours", ours, message("ours")), ("theirs", theirs, silent)];
         let jobs = said.map(|(of, tk, event)| {

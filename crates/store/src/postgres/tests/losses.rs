@@ -224,7 +224,7 @@ async fn a_commit_whose_outcome_is_unknown_is_not_tried_again() {
         // The connection ends inside the commit itself, after every statement has succeeded.
         let admin = scene.admin().await;
         admin
-            .batch_execute(
+            .batch_execute(&scene.with_roles(
                 "CREATE SEQUENCE ends; GRANT USAGE ON SEQUENCE ends TO sederunt_append, sederunt_app;
                  CREATE FUNCTION end_it() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
                      PERFORM nextval('ends'); PERFORM pg_terminate_backend(pg_backend_pid()); PERFORM pg_sleep(5);
@@ -232,7 +232,7 @@ async fn a_commit_whose_outcome_is_unknown_is_not_tried_again() {
                  ALTER FUNCTION end_it() SECURITY DEFINER;
                  CREATE CONSTRAINT TRIGGER end_it AFTER INSERT ON events DEFERRABLE INITIALLY DEFERRED
                      FOR EACH ROW EXECUTE FUNCTION end_it()",
-            )
+            ))
             .await
             .unwrap();
         admin.batch_execute(&format!("ALTER FUNCTION end_it() SET search_path TO {}", scene.schema)).await.unwrap();

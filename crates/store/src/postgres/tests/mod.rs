@@ -5,6 +5,7 @@
 mod batches;
 mod following;
 mod known;
+mod logins;
 mod losses;
 mod nodes;
 mod plans;
@@ -111,8 +112,9 @@ async fn with_store_at(url: String, test: impl AsyncFnOnce(&Scene)) {
 }
 
 async fn drop_schema(schema: &str) {
-    let all = schemas(schema).join(", ");
-    admin("public").await.batch_execute(&format!("DROP SCHEMA IF EXISTS {all} CASCADE")).await.unwrap();
+    let (all, roles) = (schemas(schema).join(", "), super::connect::Role::names(schema).join(", "));
+    let sql = format!("DROP SCHEMA IF EXISTS {all} CASCADE; DROP ROLE IF EXISTS {roles}");
+    admin("public").await.batch_execute(&sql).await.unwrap();
 }
 
 /// A connection as the superuser, who passes every wall.
@@ -296,5 +298,15 @@ impl Scene {
 
     async fn admin(&self) -> Client {
         admin(&self.schema).await
+    }
+
+    /// The name of a role of this store.
+    fn role(&self, part: &str) -> String {
+        format!("{}_{part}", self.schema)
+    }
+
+    /// A statement about the roles of the schema `sederunt`, for this one.
+    fn with_roles(&self, sql: &str) -> String {
+        sql.replace("sederunt_", &self.role(""))
     }
 }

@@ -3,7 +3,6 @@
 use sederunt_core::store::SearchQuery;
 
 use super::*;
-use crate::postgres::connect;
 
 fn options(schema: &str, migrate: bool) -> PostgresOptions {
     PostgresOptions { schema: schema.into(), migrate, ..PostgresOptions::new(url(), Arc::default()) }
@@ -67,11 +66,10 @@ async fn a_schema_of_the_first_version_is_brought_forward_with_what_it_holds() {
 async fn a_login_that_is_no_superuser_makes_the_schema_and_brings_it_forward() {
     with_store(async |_| {
         let (admin, name) = (admin("public").await, fresh_schema());
-        let roles = connect::Role::ALL.map(connect::Role::name).join(", ");
         let database: String = admin.query_one("SELECT current_database()::text", &[]).await.unwrap().get(0);
         admin
             .batch_execute(&format!(
-                "CREATE ROLE {name} LOGIN NOSUPERUSER NOBYPASSRLS; GRANT {roles} TO {name}; \
+                "CREATE ROLE {name} LOGIN NOSUPERUSER NOBYPASSRLS CREATEROLE; \
                  GRANT CREATE ON DATABASE {database} TO {name}"
             ))
             .await

@@ -1,6 +1,7 @@
 //! The walls inside the database: what each role sees, and what it does not.
 
-use sederunt_core::people::{Key, SecretHash};
+use sederunt_core::access::{ActingUser, ShareAccess};
+use sederunt_core::people::{Key, SecretHash, Share};
 use sederunt_core::store::SearchQuery;
 use tokio_postgres::error::SqlState;
 
@@ -78,9 +79,9 @@ async fn without_a_tenant_the_app_role_sees_no_row() {
         let admin = scene.admin().await;
         for table in TENANT_TABLES {
             let all = format!("SELECT 1 FROM {table}");
-            assert_eq!(under(&admin, "sederunt_app", &[], &all).await, Ok(0), "{table}");
+            assert_eq!(under(&admin, &scene.role("app"), &[], &all).await, Ok(0), "{table}");
             // After a transaction the setting is empty, not missing.
-            assert_eq!(under(&admin, "sederunt_app", &[("app.tk", "")], &all).await, Ok(0), "{table}");
+            assert_eq!(under(&admin, &scene.role("app"), &[("app.tk", "")], &all).await, Ok(0), "{table}");
         }
         assert!(count(&admin, "SELECT count(*) FROM events").await > 0, "there is something to be seen");
     })
@@ -99,7 +100,7 @@ async fn one_tenant_neither_reads_nor_writes_the_rows_of_another() {
                 format!("UPDATE {table} SET tk = DEFAULT WHERE tk = {theirs}"),
                 format!("DELETE FROM {table} WHERE tk = {theirs}"),
             ] {
-                assert_eq!(under(&admin, "sederunt_app", &as_ours, &reached).await, Ok(0), "{reached}");
+                assert_eq!(under(&admin, &scene.role("app"), &as_ours, &reached).await, Ok(0), "{reached}");
             }
         }
         for planted in [
@@ -110,10 +111,10 @@ async fn one_tenant_neither_reads_nor_writes_the_rows_of_another() {
             format!("UPDATE docs SET tk = {theirs}"),
             format!("UPDATE approvals SET tk = {theirs}"),
         ] {
-            let outcome = under(&admin, "sederunt_app", &as_ours, &planted).await;
+            let outcome = under(&admin, &scene.role("app"), &as_ours, &planted).await;
             assert_eq!(outcome, Err(SqlState::INSUFFICIENT_PRIVILEGE), "{planted}");
         }
-        assert_eq!(under(&admin, "sederunt_app", &as_ours, "SELECT 1 FROM events").await, Ok(1));
+        assert_eq!(under(&admin, &scene.role("app"), &as_ours, "SELECT 1 FROM events").await, Ok(1));
     })
     .await;
 }
@@ -148,23 +149,23 @@ async fn the_append_role_cannot_read_what_was_said() {
             "UPDATE session_heads SET epoch = 0",
             "UPDATE session_heads SET preview = preview || 'x'",
         ] {
-            let outcome = under(&admin, "sederunt_append", &as_ours, hidden).await;
+            let outcome = under(&admin, &scene.role("append"), &as_ours, hidden).await;
             assert_eq!(outcome, Err(SqlState::INSUFFICIENT_PRIVILEGE), "{hidden}");
         }
         let heads = "SELECT sk FROM session_heads";
-        assert_eq!(under(&admin, "sederunt_append", &[], heads).await, Ok(0));
-        assert_eq!(under(&admin, "sederunt_append", &[("app.tks", "")], heads).await, Ok(0));
-        assert_eq!(under(&admin, "sederunt_append", &as_ours, heads).await, Ok(1));
+        assert_eq!(under(&admin, &scene.role("append"), &[], heads).await, Ok(0));
+        assert_eq!(under(&admin, &scene.role("append"), &[("app.tks", "")], heads).await, Ok(0));
+        assert_eq!(under(&admin, &scene.role("append"), &as_ours, heads).await, Ok(1));
         let insert = |tk: i32, kind: &str| {
             format!("INSERT INTO events (tk, log, seq, type, at) VALUES ({tk}, 1, 99, '{kind}', 0)")
         };
-        assert_eq!(under(&admin, "sederunt_append", &as_ours, &insert(ours, "a.b")).await, Ok(1));
+        assert_eq!(under(&admin, &scene.role("append"), &as_ours, &insert(ours, "a.b")).await, Ok(1));
         for planted in [insert(theirs, "a.b"), insert(ours, "human.marker")] {
-            let outcome = under(&admin, "sederunt_append", &as_ours, &planted).await;
+            let outcome = under(&admin, &scene.role("append"), &as_ours, &planted).await;
             assert_eq!(outcome, Err(SqlState::INSUFFICIENT_PRIVILEGE), "{planted}");
         }
         let touched = format!("UPDATE session_heads SET last_sequence = 0 WHERE tk = {theirs}");
-        assert_eq!(under(&admin, "sederunt_append", &as_ours, &touched).await, Ok(0));
+        assert_eq!(under(&admin, &scene.role("append"), &as_ours, &touched).await, Ok(0));
     })
     .await;
 }
@@ -176,8 +177,8 @@ async fn the_scan_role_sees_keys_and_states_alone() {
         let admin = scene.admin().await;
         let seen =
             "SELECT tk, sk, status, priority, lease_until, deadline_at, last_sequence FROM session_heads";
-        assert_eq!(under(&admin, "sederunt_scan", &[], seen).await, Ok(2));
-        assert_eq!(under(&admin, "sederunt_scan", &[], "SELECT active_at FROM talks").await, Ok(2));
+        assert_eq!(under(&admin, &scene.role("scan"), &[], seen).await, Ok(2));
+        assert_eq!(under(&admin, &scene.role("scan"), &[], "SELECT active_at FROM talks").await, Ok(2));
         for hidden in [
             "SELECT holder FROM session_heads",
             "SELECT preview FROM session_heads",
@@ -210,7 +211,7 @@ async fn the_scan_role_sees_keys_and_states_alone() {
             "DELETE FROM idempotency",
             "DELETE FROM tenants",
         ] {
-            let outcome = under(&admin, "sederunt_scan", &[], hidden).await;
+            let outcome = under(&admin, &scene.role("scan"), &[], hidden).await;
             assert_eq!(outcome, Err(SqlState::INSUFFICIENT_PRIVILEGE), "{hidden}");
         }
     })
@@ -222,9 +223,9 @@ async fn the_find_role_sees_numbers_and_words_alone_and_search_stays_in_its_tena
     with_store(async |scene| {
         two_tenants(scene).await;
         let admin = scene.admin().await;
-        assert!(under(&admin, "sederunt_find", &[], "SELECT n FROM search_docs").await.unwrap() > 0);
+        assert!(under(&admin, &scene.role("find"), &[], "SELECT n FROM search_docs").await.unwrap() > 0);
         for hidden in ["SELECT seq FROM search_docs", "SELECT 1 FROM events", "SELECT 1 FROM session_heads"] {
-            let outcome = under(&admin, "sederunt_find", &[], hidden).await;
+            let outcome = under(&admin, &scene.role("find"), &[], hidden).await;
             assert_eq!(outcome, Err(SqlState::INSUFFICIENT_PRIVILEGE), "{hidden}");
         }
         for (of, hits) in [("ours", 1), ("theirs", 0)] {
@@ -243,10 +244,10 @@ async fn a_credential_is_found_by_its_hash_and_lends_only_its_own_tenant() {
         let admin = scene.admin().await;
         let hash = hex::encode(SecretHash::of("secret of ours").0);
         let settings = [("app.hash", &*hash)];
-        assert_eq!(under(&admin, "sederunt_app", &settings, "SELECT 1 FROM api_keys").await, Ok(1));
-        assert_eq!(under(&admin, "sederunt_app", &settings, "SELECT 1 FROM tenants").await, Ok(0));
+        assert_eq!(under(&admin, &scene.role("app"), &settings, "SELECT 1 FROM api_keys").await, Ok(1));
+        assert_eq!(under(&admin, &scene.role("app"), &settings, "SELECT 1 FROM tenants").await, Ok(0));
         assert_eq!(
-            under(&admin, "sederunt_app", &settings, "UPDATE api_keys SET role = 'owner'").await,
+            under(&admin, &scene.role("app"), &settings, "UPDATE api_keys SET role = 'owner'").await,
             Ok(0)
         );
         for of in ["ours", "theirs"] {
@@ -281,13 +282,16 @@ async fn every_table_of_a_tenant_is_walled_and_no_role_may_pass() {
         walled.sort_unstable();
         listed.sort_unstable();
         assert_eq!(walled, listed);
-        let strong = "SELECT count(*) FROM pg_roles WHERE rolname LIKE 'sederunt\\_%'
-             AND (rolsuper OR rolbypassrls OR rolcanlogin OR rolcreaterole OR rolcreatedb)";
-        assert_eq!(count(&admin, strong).await, 0);
-        assert_eq!(count(&admin, "SELECT count(*) FROM pg_roles WHERE rolname LIKE 'sederunt\\_%'").await, 5);
+        let ours = format!("rolname LIKE '{}\\_%'", scene.schema.replace('_', "\\_"));
+        let strong = format!(
+            "SELECT count(*) FROM pg_roles WHERE {ours}
+             AND (rolsuper OR rolbypassrls OR rolcanlogin OR rolcreaterole OR rolcreatedb)"
+        );
+        assert_eq!(count(&admin, &strong).await, 0);
+        assert_eq!(count(&admin, &format!("SELECT count(*) FROM pg_roles WHERE {ours}")).await, 5);
         let owned = format!(
             "SELECT count(*) FROM pg_class c JOIN pg_roles r ON r.oid = c.relowner
-             WHERE c.relnamespace = '{}'::regnamespace AND r.rolname LIKE 'sederunt\\_%'",
+             WHERE c.relnamespace = '{}'::regnamespace AND r.{ours}",
             scene.schema
         );
         assert_eq!(count(&admin, &owned).await, 0);
@@ -323,6 +327,86 @@ async fn a_removed_tenant_leaves_no_row() {
         }
         assert_eq!(count(&admin, &format!("SELECT count(*) FROM events WHERE tk = {ours}")).await, 1);
         assert!(scene.key_by_hash(SecretHash::of("secret of theirs")).await.unwrap().is_none());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_share_link_is_seen_by_its_maker_the_holder_owners_and_whoever_has_it() {
+    with_store(async |scene| {
+        let tk = scene.tenant_named("ours").await;
+        let mut new = session("s");
+        new.head.holder = Some(sederunt_core::UserId::stored("ann"));
+        let part = Part { on: On::New(Box::new(new)), guard: Guard::default(), writes: smallvec![] };
+        scene.commit(Change::new(tenant("ours")).part(part)).await.unwrap();
+        let hash = SecretHash::of("token");
+        let share = Share {
+            id: "link".into(),
+            tenant: tenant("ours"),
+            session: id("s"),
+            access: ShareAccess::Read,
+            view: None,
+            created_by: Some(sederunt_core::UserId::stored("o'bob")),
+            created_at: Timestamp::from_micros(1),
+            expires_at: Timestamp::from_micros(i64::MAX),
+            revoked_at: None,
+            tenant_suspended: false,
+        };
+        scene.commit(Change::new(tenant("ours")).record(Record::AddShare { share, hash })).await.unwrap();
+        let user = |name: &str| ActingUser::User(sederunt_core::UserId::stored(name));
+        for (by, seen) in [
+            (user("o'bob"), true),
+            (user("ann"), true),
+            (user("eve"), false),
+            (ActingUser::Owner, true),
+            (ActingUser::Nobody, false),
+        ] {
+            let found = scene.share(&tenant("ours"), "link", &by).await.unwrap();
+            assert_eq!(found.is_some(), seen, "{by:?}");
+        }
+        assert!(scene.share_by_hash(hash).await.unwrap().is_some());
+
+        let admin = scene.admin().await;
+        let (tk, hex) = (tk.to_string(), hex::encode(hash.0));
+        let other = hex::encode(SecretHash::of("another token").0);
+        for (settings, rows) in [
+            (vec![], 0),
+            (vec![("app.user", "o'bob")], 1),
+            (vec![("app.user", "ann")], 1),
+            (vec![("app.user", "eve")], 0),
+            (vec![("app.user", "")], 0),
+            (vec![("app.role", "owner")], 1),
+            (vec![("app.role", "member")], 0),
+            (vec![("app.hash", &*hex)], 1),
+            (vec![("app.hash", &*other)], 0),
+        ] {
+            let settings: Vec<_> = [("app.tk", &*tk)].into_iter().chain(settings).collect();
+            let seen = under(&admin, &scene.role("app"), &settings, "SELECT 1 FROM shares").await;
+            assert_eq!(seen, Ok(rows), "{settings:?}");
+            // Who has the token may read what it opens, and no more.
+            let changed = if settings.iter().any(|(name, _)| *name == "app.hash") { 0 } else { rows };
+            for sql in ["DELETE FROM shares", "UPDATE shares SET access = 'submit'"] {
+                let outcome = under(&admin, &scene.role("app"), &settings, sql).await;
+                assert_eq!(outcome, Ok(changed), "{sql} {settings:?}");
+            }
+        }
+        let planted =
+            "INSERT INTO shares (tk, id, hash, sk, session_id, access, created_by, created_at, expires_at)
+             SELECT tk, 'planted', 'x', sk, id, 'submit', 'o''bob', 0, 1 FROM session_heads";
+        for (by, outcome) in [("eve", Err(SqlState::INSUFFICIENT_PRIVILEGE)), ("o'bob", Ok(1))] {
+            let settings = [("app.tk", &*tk), ("app.user", by)];
+            assert_eq!(under(&admin, &scene.role("app"), &settings, planted).await, outcome, "{by}");
+        }
+
+        let revoked = Record::RevokeShare { id: "link".into(), by: user("eve") };
+        let outcome = scene.commit(Change::new(tenant("ours")).record(revoked)).await;
+        assert_eq!(verdict(&outcome), "not_found");
+        let revoked = Record::RevokeShare { id: "link".into(), by: user("ann") };
+        scene.commit(Change::new(tenant("ours")).record(revoked)).await.unwrap();
+        let gone =
+            Part { on: On::Session(id("s")), guard: Guard::default(), writes: smallvec![Write::Delete] };
+        scene.commit(Change::new(tenant("ours")).part(gone)).await.unwrap();
+        assert_eq!(count(&admin, "SELECT count(*) FROM shares").await, 0, "a link goes with its session");
     })
     .await;
 }
