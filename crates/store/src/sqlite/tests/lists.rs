@@ -7,7 +7,7 @@ use sederunt_core::session::query::{SessionQuery, Types};
 use super::*;
 
 const SESSIONS: usize = 10_000;
-/// Five lists, in a build without optimisation on a busy machine. Asking the index about every session took minutes.
+/// Five lists, in a build without optimisation on a busy machine.
 const LISTS_MAX: Duration = Duration::from_secs(3);
 
 fn titled(name: &str, title: String) -> Part {
