@@ -105,6 +105,8 @@ pub enum Conflict {
     ApprovalExpired { at: Option<Timestamp> },
     #[error("the task is {status}; only active tasks are started")]
     TaskNotActive { status: &'static str },
+    #[error("this work was retried {limit} times; start its task again instead")]
+    RetryLimit { limit: u32 },
     #[error("several decisions wait; name one of them by its id")]
     SeveralPending,
     #[error("the view takes no answers any more")]
@@ -165,6 +167,7 @@ impl Conflict {
             Self::AlreadyExists => "already_exists",
             Self::AlreadyDecided { .. } | Self::ApprovalExpired { .. } => "already_decided",
             Self::TaskNotActive { .. } => "task_not_active",
+            Self::RetryLimit { .. } => "retry_limit",
             Self::SeveralPending => "several_pending",
             Self::ViewClosed => "view_closed",
             Self::ViewFull => "view_full",

@@ -101,6 +101,12 @@ pub const DENIALS_MAX: usize = 3;
 pub const REPAIRS_MAX: u32 = 1;
 /// Entities that one output may write.
 pub const WRITTEN_ENTITIES_MAX: usize = 100;
+/// Types, and ids, that a task's grant to write entities names; also the entities that a trigger's input names. As many
+/// as one output may write.
+pub const WRITE_GRANT_NAMES_MAX: usize = WRITTEN_ENTITIES_MAX;
+/// Retries of one session, counting those of its retries: whoever needs more should start the task again, and nobody
+/// fills the queue by asking for the same thing over and over.
+pub const RETRIES_PER_ORIGIN_MAX: u32 = 50;
 /// Complaints about an output that are told back to its worker.
 pub const COMPLAINTS_MAX: usize = 10;
 

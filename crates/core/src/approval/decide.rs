@@ -14,10 +14,12 @@ use crate::limits;
 use crate::session::decide::{Step, move_to};
 use crate::session::status::Authority;
 use crate::session::{Session, Status};
-use crate::store::Record;
+use crate::store::{Record, Update};
 use crate::time::Timestamp;
 use crate::work::output;
+use crate::work::queueing::check_continues;
 use crate::work::run::{Denial, Resume, Run};
+use crate::work::trigger::human_step;
 
 /// What a session is about to ask.
 #[derive(Clone, Debug)]
@@ -181,7 +183,7 @@ pub fn decide(
         }
         (Kind::Output | Kind::Promotion, Decision::Deny) => {
             refuse_edits(wish)?;
-            deny_output(&Refusal::of(actor, wish), session, approval)
+            deny_output(&Refusal::of(actor, wish), session, approval, now)
         }
         (Kind::Question, Decision::Deny) => {
             refuse_edits(wish)?;
@@ -193,7 +195,7 @@ pub fn decide(
 
 /// Nobody answered in time. Silence denies, or ends the session; it never approves. `None`: the
 /// session's own rule for a passed deadline applies.
-pub fn expire(session: &Session, approval: &Approval) -> Result<Option<Settled>> {
+pub fn expire(session: &Session, approval: &Approval, now: Timestamp) -> Result<Option<Settled>> {
     if approval.body.on_expiry != OnExpiry::Deny || session.head.is_talk {
         return Ok(None);
     }
@@ -201,7 +203,7 @@ pub fn expire(session: &Session, approval: &Approval) -> Result<Option<Settled>>
         Refusal { by: "nobody".to_owned(), reason: Some("nobody decided in time".to_owned()), expired: true };
     let outcome = match approval.kind {
         Kind::Tool => deny_tool(&silence, session, approval)?,
-        Kind::Output | Kind::Promotion => deny_output(&silence, session, approval)?,
+        Kind::Output | Kind::Promotion => deny_output(&silence, session, approval, now)?,
         Kind::Question => deny_question(&silence, session, approval)?,
         Kind::Broken => return Ok(None),
     };
@@ -328,6 +330,9 @@ impl Refusal {
 /// The session goes back to the queue, with what was said; a turn of talk, which nobody queues for, goes on.
 fn resumed(session: &Session, mut run: Run, resume: Option<Resume>) -> Result<Step> {
     let to = if session.head.is_talk { Status::Running } else { Status::Pending };
+    if to == Status::Pending {
+        check_continues(session)?;
+    }
     let mut step = move_to(session, to, Authority::Decision, Some("decided"))?;
     run.approval_id = None;
     run.resume = resume;
@@ -444,7 +449,7 @@ fn approve_output(
     Ok(Outcome::Settled(Box::new(Settled { step, record, write_back: Some(values) })))
 }
 
-fn deny_output(refusal: &Refusal, session: &Session, approval: &Approval) -> Result<Outcome> {
+fn deny_output(refusal: &Refusal, session: &Session, approval: &Approval, now: Timestamp) -> Result<Outcome> {
     let mut run = Run::of(session);
     run.denials.push(Denial { by: refusal.by.clone(), reason: refusal.reason.clone() });
     run.repairs = 0;
@@ -462,6 +467,10 @@ fn deny_output(refusal: &Refusal, session: &Session, approval: &Approval) -> Res
         step.update.end_reason = Some("denied".into());
         step.update.run = Some(run.to_json()?);
         step
+    } else if is_persons_step(session) {
+        let title = session.details.title.as_deref().unwrap_or(session.id.as_str());
+        let question = human_step(title, &run, session.details.input.as_ref())?;
+        asked_next(session, run, question, now)?
     } else {
         resumed(session, run, None)?
     };
@@ -469,6 +478,27 @@ fn deny_output(refusal: &Refusal, session: &Session, approval: &Approval) -> Res
     let body = Body { reason: refusal.reason.clone(), ..approval.body.clone() };
     let record = close(approval, State::Denied, &refusal.by, body);
     Ok(Outcome::Settled(Box::new(Settled { step, record, write_back: None })))
+}
+
+/// Whether a session is the work of a person, and no worker has ever had it.
+fn is_persons_step(session: &Session) -> bool {
+    session.details.agent_slug.is_none() && session.head.epoch == 0 && !session.head.is_talk
+}
+
+/// A session that waits for a person, and from now on for something else.
+fn asked_next(session: &Session, mut run: Run, question: Question, now: Timestamp) -> Result<Step> {
+    let deadline = Some(waits_for(question.kind, &run));
+    let of_person = question.kind == Kind::Output;
+    let (mut approval, event) =
+        ask(&session.id, session.details.task_id.as_deref(), &mut run, question, now)?;
+    if of_person {
+        // What a person has done is looked at by somebody else: an owner.
+        approval.assigned_to = None;
+    }
+    let mut step = Step::of(Update { run: Some(run.to_json()?), deadline, ..Update::default() });
+    step.events.push(event);
+    step.records.push(Record::AddApproval(Box::new(approval)));
+    Ok(step)
 }
 
 /// A person will not answer: a run goes on without the answer, a person's own step fails.
@@ -553,13 +583,15 @@ pub fn answered(
     Ok(Settled { step, record: close(approval, State::Approved, by, body), write_back: None })
 }
 
-/// A person has done a step: it counts if it keeps the contract.
+/// A person has done a step: it counts if it keeps the contract. Where the task wants its output looked at, an owner
+/// decides on it first, as on an agent's.
 pub fn human_complete(
     actor: &Actor,
     session: &Session,
     approval: &Approval,
     result: Option<&Json>,
     text: Option<&str>,
+    now: Timestamp,
 ) -> Result<Settled> {
     check_may_decide(actor, approval)?;
     if approval.kind != Kind::Question || session.details.agent_slug.is_some() || approval.view_id().is_some()
@@ -568,20 +600,40 @@ pub fn human_complete(
     }
     check_pending(approval)?;
     let mut run = Run::of(session);
-    let mut write_back = None;
-    if let Some(contract) = &run.output {
-        let complaints = contract.complaints(result, text);
-        if !complaints.is_empty() {
-            return Err(Error::OutputInvalid { complaints });
+    let staged = match &run.output {
+        Some(contract) => {
+            let complaints = contract.complaints(result, text);
+            if !complaints.is_empty() {
+                return Err(Error::OutputInvalid { complaints });
+            }
+            Some(contract.staged(result, text)?)
         }
-        let staged = contract.staged(result, text)?;
-        if let Some(block) = evaluate_safety_gate(&staged, &run.criteria).blocked {
-            return Err(Error::HardBlocked { dimension: block.dimension, option: block.option });
-        }
-        write_back = Some(staged);
+        None if run.asks_before_writing() => Some(match result {
+            Some(result) => result.clone(),
+            None => Json::of(&text)?,
+        }),
+        None => None,
+    };
+    let verdict =
+        staged.as_ref().map(|staged| evaluate_safety_gate(staged, &run.criteria)).unwrap_or_default();
+    if let Some(block) = verdict.blocked {
+        return Err(Error::HardBlocked { dimension: block.dimension, option: block.option });
     }
     let name = by(actor);
-    let mut step = move_to(session, Status::Completed, Authority::Decision, Some("done"))?;
+    run.approval_id = None;
+    let (mut step, write_back) = match staged {
+        Some(staged) if run.asks_before_writing() => {
+            let verdict = if run.criteria.is_empty() { Verdict::default() } else { verdict };
+            let question = Question { kind: Kind::Output, staged, verdict };
+            (asked_next(session, run, question, now)?, None)
+        }
+        written => {
+            let mut step = move_to(session, Status::Completed, Authority::Decision, Some("done"))?;
+            step.events.push(NewEvent::engine(EventType::known("session.completed"), None));
+            step.update.run = Some(run.to_json()?);
+            (step, written)
+        }
+    };
     let mut event = NewEvent::engine(
         EventType::known("user.tool_result"),
         Some(Json::of(&json!({"approval_id": &*approval.id}))?),
@@ -592,14 +644,11 @@ pub fn human_complete(
         event.content = Some(Json::of(&json!([{"type": "text", "text": text}]))?);
     }
     step.events.insert(0, event);
-    step.events.push(NewEvent::engine(EventType::known("session.completed"), None));
     step.update.result = match (result, text) {
         (Some(result), _) => Some(result.clone()),
         (None, Some(text)) => Some(Json::of(&text)?),
         (None, None) => None,
     };
-    run.approval_id = None;
-    step.update.run = Some(run.to_json()?);
     let body = Body { edited: result.cloned(), ..approval.body.clone() };
     Ok(Settled { step, record: close(approval, State::Approved, &name, body), write_back })
 }

@@ -7,7 +7,7 @@ use super::sessions::check_limit;
 use super::{Decided, Engine, Settled};
 use crate::access::{Actor, Role};
 use crate::approval::decide::{self as decisions, Decide, Outcome, check_may_decide};
-use crate::approval::{Approval, ApprovalQuery, Assigned, State};
+use crate::approval::{self, Approval, ApprovalQuery, Assigned, State};
 use crate::error::{Conflict, Error, Result};
 use crate::ids::SessionId;
 use crate::json::Json;
@@ -15,12 +15,14 @@ use crate::json_schema;
 use crate::library::entity::Entity;
 use crate::library::{Defined, Kind, Task};
 use crate::session::Session;
+use crate::session::decide::Step;
 use crate::session::query::Page;
 use crate::store::{Change, IdemKey, Note, Record};
 use crate::talk::Talk;
 use crate::time::Timestamp;
-use crate::work::output::OutputType;
+use crate::work::output::{Output, OutputType};
 use crate::work::run::Run;
+use crate::work::write_grant::{EntityWrite, WriteGrant};
 
 impl Engine {
     /// One approval that the caller may decide.
@@ -132,7 +134,7 @@ impl Engine {
         reply: Json,
         key: Option<IdemKey>,
     ) -> Result<Session> {
-        self.answer(actor, id, key, |session, approval| decisions::reply(actor, session, approval, &reply))
+        self.answer(actor, id, key, |session, approval, _| decisions::reply(actor, session, approval, &reply))
             .await
     }
 
@@ -145,8 +147,8 @@ impl Engine {
         text: Option<String>,
         key: Option<IdemKey>,
     ) -> Result<Session> {
-        self.answer(actor, id, key, |session, approval| {
-            decisions::human_complete(actor, session, approval, result.as_ref(), text.as_deref())
+        self.answer(actor, id, key, |session, approval, now| {
+            decisions::human_complete(actor, session, approval, result.as_ref(), text.as_deref(), now)
         })
         .await
     }
@@ -156,7 +158,7 @@ impl Engine {
         actor: &Actor,
         id: &SessionId,
         key: Option<IdemKey>,
-        decide: impl Fn(&Session, &Approval) -> Result<decisions::Settled> + Sync,
+        decide: impl Fn(&Session, &Approval, Timestamp) -> Result<decisions::Settled> + Sync,
     ) -> Result<Session> {
         let done = self
             .settle_on(|| {
@@ -169,7 +171,7 @@ impl Engine {
                     let staged = pending.body.staged.as_ref().map(Json::fields).unwrap_or_default();
                     let asked = staged.iter().filter(|(key, _)| key == "schema").map(|(_, schema)| schema);
                     json_schema::prepare(Run::contract_schema(&session).iter().chain(asked)).await;
-                    let settled = decide(&session, &pending)?;
+                    let settled = decide(&session, &pending, self.store.now().await?)?;
                     Ok(Decided::<()>::Change(Box::new(self.settled(&session, settled).await?.keyed(key))))
                 })
             })
@@ -202,23 +204,49 @@ impl Engine {
 
     /// The change that carries out a decision.
     pub(super) async fn settled(&self, session: &Session, settled: decisions::Settled) -> Result<Change> {
+        let written = self.written_by(session, settled.write_back.as_ref(), &settled.step).await?;
         let mut change = self.stepped(session, settled.step).await?;
         change.records.push(settled.record);
-        if let Some(values) = &settled.write_back {
-            change.records.extend(self.write_back(session, values).await?);
-        }
+        change.records.extend(written);
         Ok(change)
     }
 
+    /// What a step writes to entities. Values that it only stages for a decision are tried as well, so that nobody is
+    /// asked to approve what may not be written.
+    pub(super) async fn written_by(
+        &self,
+        session: &Session,
+        write_back: Option<&Json>,
+        step: &Step,
+    ) -> Result<Vec<Record>> {
+        if let Some(values) = write_back {
+            return self.write_back(session, values).await;
+        }
+        let staged = step.records.iter().find_map(|record| match record {
+            Record::AddApproval(asked) if asked.kind == approval::Kind::Output => asked.body.staged.as_ref(),
+            _ => None,
+        });
+        if let Some(values) = staged {
+            self.write_back(session, values).await?;
+        }
+        Ok(Vec::new())
+    }
+
     /// What a run's values do to entities. They are read now and written under a guard on what was read.
-    pub(super) async fn write_back(&self, session: &Session, values: &Json) -> Result<Vec<Record>> {
-        let Some(output) = Run::of(session).output else { return Ok(Vec::new()) };
+    async fn write_back(&self, session: &Session, values: &Json) -> Result<Vec<Record>> {
+        let Run { output, writes, .. } = Run::of(session);
+        let Some(output) = output else { return Ok(Vec::new()) };
         let about = session.details.entity_id.as_deref();
         let kind_of_new = output.entity_type.as_deref();
+        let writer = match writes {
+            None if output.kind.writes_entities() => self.unfrozen_grant(session, &output).await?,
+            frozen => frozen.unwrap_or_default(),
+        };
+        let writer = EntityWriter { session, grant: &writer };
         match output.kind {
             OutputType::None | OutputType::Text | OutputType::Object => Ok(Vec::new()),
             OutputType::Entity => {
-                Ok(vec![self.put_entity(session, about, kind_of_new, &values.fields()).await?])
+                Ok(vec![self.put_entity(writer, about, kind_of_new, &values.fields()).await?])
             }
             OutputType::Entities => {
                 let mut records = Vec::new();
@@ -229,17 +257,18 @@ impl Engine {
                         .find(|(key, _)| key == "id")
                         .and_then(|(_, id)| id.read::<String>().ok());
                     fields.retain(|(key, _)| key != "id");
-                    records.push(self.put_entity(session, id.as_deref(), kind_of_new, &fields).await?);
+                    records.push(self.put_entity(writer, id.as_deref(), kind_of_new, &fields).await?);
                 }
                 Ok(records)
             }
             OutputType::RelationEntity => {
-                let made = self.put_entity(session, None, kind_of_new, &values.fields()).await?;
+                let made = self.put_entity(writer, None, kind_of_new, &values.fields()).await?;
                 let mut records = Vec::new();
                 if let (Some(about), Some(relation), Record::PutDoc { doc, .. }) =
                     (about, &output.relation, &made)
                     && let Some(source) = self.store.doc(&session.tenant, Kind::Entity, about).await?
                 {
+                    writer.check(EntityWrite::Change { id: &source.id })?;
                     let mut source: Defined<Entity> = Defined::of(&source)?;
                     let listed = source.value.fields.fields().into_iter().find(|(key, _)| key == relation);
                     let mut ids: Vec<String> =
@@ -255,16 +284,27 @@ impl Engine {
         }
     }
 
+    /// The grant of a run that was started before runs had one: that of its task as it stands now.
+    async fn unfrozen_grant(&self, session: &Session, output: &Output) -> Result<WriteGrant> {
+        let Some(task) = self.task_of(session).await? else { return Ok(WriteGrant::default()) };
+        if task.value.writes.is_none() && self.is_made_by_owner(&session.tenant, &task).await? {
+            let about = session.details.entity_id.as_deref();
+            return Ok(WriteGrant::needed(std::iter::once(output), about).unwrap_or_default());
+        }
+        Ok(task.value.writes.unwrap_or_default())
+    }
+
     async fn put_entity(
         &self,
-        session: &Session,
+        writer: EntityWriter<'_>,
         id: Option<&str>,
         type_slug: Option<&str>,
         fields: &[(String, Json)],
     ) -> Result<Record> {
         if let Some(id) = id
-            && let Some(doc) = self.store.doc(&session.tenant, Kind::Entity, id).await?
+            && let Some(doc) = self.store.doc(&writer.session.tenant, Kind::Entity, id).await?
         {
+            writer.check(EntityWrite::Change { id })?;
             let mut entity: Defined<Entity> = Defined::of(&doc)?;
             entity.value.take(fields);
             let expects = Some(entity.version);
@@ -275,6 +315,7 @@ impl Engine {
                 complaints: vec!["the run is about no entity, and its contract names no type to make".into()],
             });
         };
+        writer.check(EntityWrite::Make { type_slug })?;
         let title = fields
             .iter()
             .find(|(key, _)| key == "title" || key == "name")
@@ -291,5 +332,21 @@ impl Engine {
             updated_at: Timestamp::default(),
         };
         Ok(Record::PutDoc { doc: Box::new(made.to_doc()?), expects: None })
+    }
+}
+
+/// A run that writes entities, with what it was granted.
+#[derive(Clone, Copy)]
+struct EntityWriter<'a> {
+    session: &'a Session,
+    grant: &'a WriteGrant,
+}
+
+impl EntityWriter<'_> {
+    fn check(self, write: EntityWrite<'_>) -> Result<()> {
+        match self.grant.complaint(write) {
+            None => Ok(()),
+            Some(complaint) => Err(Error::OutputInvalid { complaints: vec![complaint] }),
+        }
     }
 }

@@ -35,6 +35,7 @@ impl Engine {
         key: Option<IdemKey>,
     ) -> Result<Defined<T>> {
         check_configures(actor, T::KIND)?;
+        let wish = wish.authorized(actor, None)?;
         let drawn = Uuid::now_v7();
         let id: Box<str> = match (wish.own_id(), id) {
             (Some(slug), _) => {
@@ -122,7 +123,7 @@ impl Engine {
                     let mut defined: Defined<T> = Defined::of(&doc)?;
                     let before = doc;
                     let was = defined.value.clone();
-                    defined.value = patched(&was, patch)?;
+                    defined.value = patched(&was, patch)?.authorized(actor, Some(&was))?;
                     json_schema::prepare(defined.value.schemas()).await;
                     let after = defined.to_doc()?;
                     check_may_change(actor, &before, &after)?;
@@ -189,6 +190,7 @@ impl Engine {
     pub async fn import(&self, actor: &Actor, bundle: Bundle, key: Option<IdemKey>) -> Result<usize> {
         access::check_general(actor, Verb::Administer)?;
         bundle.check()?;
+        let bundle = bundle.authorized(actor)?;
         let of_tasks = bundle.tasks.iter().flat_map(|task| task.value.schemas());
         json_schema::prepare(of_tasks.chain(bundle.agents.iter().flat_map(Definition::schemas))).await;
         let done = self

@@ -4,20 +4,21 @@ use smallvec::smallvec;
 use uuid::Uuid;
 
 use super::talk::planned_change;
+use super::tasks::starting;
 use super::{Decided, Engine, Settled, step_part};
 use crate::access::{self, Actor, Role, Verb};
 use crate::error::{Conflict, Error, Result};
 use crate::ids::{SessionId, TenantId, check_text};
-use crate::library::{Agent, Defined, Kind};
+use crate::library::{Agent, Defined, Kind, Task};
 use crate::limits;
 use crate::people::Audit;
-use crate::session::decide::{self, EXTERNAL_AGENT, OpenSession, PatchSession, Transition};
+use crate::session::decide::{self, EXTERNAL_AGENT, OpenSession, PatchSession, Step, Transition};
 use crate::session::query::{Eyes, ListCursor, Page, SessionQuery, Types};
 use crate::session::status::Authority;
-use crate::session::{MemoryMode, Session, State};
-use crate::store::{Change, Guard, Hit, IdemKey, NewSession, Note, On, Part, SearchQuery, Write};
+use crate::session::{MemoryMode, Session, State, Status};
+use crate::store::{Change, Guard, Hit, IdemKey, NewSession, Note, On, Part, SearchQuery, Update, Write};
 use crate::talk::pause::{self, GivenUp};
-use crate::work;
+use crate::work::{self, queueing};
 
 /// A session that was opened.
 #[derive(Clone, Debug)]
@@ -59,7 +60,11 @@ impl Engine {
                             Change::new(actor.tenant.clone()).part(step_part(&session, step)).keyed(key);
                         return Ok(Decided::Change(Box::new(change)));
                     }
-                    let new = decide::open(actor, id.clone(), wish.clone())?;
+                    let mut wish = wish.clone();
+                    if let Some(task) = &wish.task_id {
+                        wish.task_id = Some(self.definition::<Task>(actor, task).await?.id.into());
+                    }
+                    let new = decide::open(actor, id.clone(), wish)?;
                     let mut new = self.with_parent(actor, new).await?;
                     if let Some(slug) = &new.details.agent_slug {
                         new.head.is_external = self.runs_outside(&actor.tenant, slug).await?;
@@ -171,10 +176,32 @@ impl Engine {
         wish: Transition,
         key: Option<IdemKey>,
     ) -> Result<Session> {
-        self.change(actor, Verb::Write, id, key, |session| {
-            decide::transition(actor, session, &wish).map(Some)
-        })
-        .await
+        let done = self
+            .settle_on(|| {
+                Box::pin(async {
+                    let session = self.load(actor, Verb::Write, id).await?;
+                    let task = match wish.to {
+                        Status::Pending => self.startable_task_of(actor, &session).await?,
+                        _ => None,
+                    };
+                    self.carried_out(session, key, |session| {
+                        decide::transition(actor, session, task.as_ref(), &wish).map(Some)
+                    })
+                    .await
+                })
+            })
+            .await;
+        self.as_it_stands(actor, id, key, done).await
+    }
+
+    /// The task of a session that somebody wants to queue. Refuses a task that writes what the caller may not have
+    /// written.
+    async fn startable_task_of(&self, actor: &Actor, session: &Session) -> Result<Option<Defined<Task>>> {
+        let task = self.task_of(session).await?;
+        if let Some(task) = &task {
+            self.right_to_write(actor, task, None).await?;
+        }
+        Ok(task)
     }
 
     /// Asks a session to stop. Its worker learns by its next heartbeat or append.
@@ -190,8 +217,8 @@ impl Engine {
                         return Ok(Decided::Change(Box::new(planned_change(&session, &plan).keyed(key))));
                     }
                     let by = match (actor.role, session.head.status) {
-                        (Role::Owner, crate::session::Status::Pending) => Authority::Owner,
-                        (_, crate::session::Status::Pending) => {
+                        (Role::Owner, Status::Pending) => Authority::Owner,
+                        (_, Status::Pending) => {
                             return Err(Error::denied("only an owner cancels queued work"));
                         }
                         _ => Authority::OwnerOrHolder,
@@ -203,20 +230,69 @@ impl Engine {
         self.as_it_stands(actor, id, key, done).await
     }
 
-    /// Makes a new session that does the work of a failing one again.
+    /// Makes a new session that does the work of a failing one again. Whoever asks needs the right to start that work
+    /// now, as if it were the first time.
     pub async fn retry(&self, actor: &Actor, id: &SessionId, key: Option<IdemKey>) -> Result<Session> {
+        let made = parking_lot::Mutex::new(Uuid::nil());
+        let done = self
+            .settle_on(|| {
+                Box::pin(async {
+                    let (change, new) = self.retrying(actor, id).await?;
+                    let drawn = Uuid::parse_str(new.as_str()).map_err(Error::internal)?;
+                    *made.lock() = drawn;
+                    let key = key.map(|key| IdemKey { note: Some(Note(drawn)), ..key });
+                    Ok(Decided::<()>::Change(Box::new(change.keyed(key))))
+                })
+            })
+            .await;
+        let id = match self.or_replayed(actor, key, done).await? {
+            Settled::Done(done) => done.replay.and_then(|replay| replay.note).map(|note| note.0),
+            Settled::Nothing(()) => None,
+        };
+        let id = SessionId::stored(id.unwrap_or_else(|| *made.lock()).to_string());
+        self.store.session(&actor.tenant, &id).await?.ok_or(Error::NotFound)
+    }
+
+    /// The change that retries a session, and the id of the session that it makes. It counts the retry on the session
+    /// that was there first.
+    async fn retrying(&self, actor: &Actor, id: &SessionId) -> Result<(Change, SessionId)> {
         let session = self.load(actor, Verb::Steer, id).await?;
+        let task = self.startable_task_of(actor, &session).await?;
+        queueing::check_may_queue(actor, queueing::cause_of_retry(&session, task.as_ref()))?;
         let parent = match &session.details.parent_id {
             Some(parent) => self.store.session(&actor.tenant, parent).await?,
             None => Some(session.clone()),
         };
-        if let Some(parent) = parent.filter(work::trigger::is_graph) {
-            let children = self.children_of(&parent).await?;
-            let now = self.store.now().await?;
-            let starts = work::trigger::again(actor, &session, &parent, &children, now)?;
-            return self.start(actor, starts, key).await;
+        let (mut change, new, retried) = match parent.filter(work::trigger::is_graph) {
+            Some(parent) => {
+                let children = self.children_of(&parent).await?;
+                let now = self.store.now().await?;
+                let starts = work::trigger::again(actor, &session, &parent, &children, now)?;
+                let (change, first) = starting(actor, starts)?;
+                (change, first.id, parent)
+            }
+            None => {
+                let new = decide::retry(actor, &session)?;
+                let id = new.id.clone();
+                (creation(actor, new, None)?, id, session)
+            }
+        };
+        let origin = self.origin_of(retried).await?;
+        let run = Some(queueing::count_retry(&origin)?.to_json()?);
+        change.parts.push(step_part(&origin, Step::of(Update { run, ..Update::default() })));
+        Ok((change, new))
+    }
+
+    /// The first session of a chain of retries, as far back as there are sessions.
+    async fn origin_of(&self, mut session: Session) -> Result<Session> {
+        for _ in 0..limits::RETRIES_PER_ORIGIN_MAX {
+            let Some(former) = &session.details.retry_of else { break };
+            match self.store.session(&session.tenant, former).await? {
+                Some(former) => session = former,
+                None => break,
+            }
         }
-        self.create(actor, decide::retry(actor, &session)?, key).await
+        Ok(session)
     }
 
     /// Makes a new session that shares this one's log up to a sequence.
@@ -290,7 +366,7 @@ impl Engine {
         verb: Verb,
         id: &SessionId,
         key: Option<IdemKey>,
-        decide: impl Fn(&Session) -> Result<Option<decide::Step>> + Sync,
+        decide: impl Fn(&Session) -> Result<Option<Step>> + Sync,
     ) -> Result<Session> {
         let done = self
             .settle_on(|| {
@@ -308,7 +384,7 @@ impl Engine {
         &self,
         session: Session,
         key: Option<IdemKey>,
-        decide: impl Fn(&Session) -> Result<Option<decide::Step>> + Sync,
+        decide: impl Fn(&Session) -> Result<Option<Step>> + Sync,
     ) -> Result<Decided<Session>> {
         let Some(step) = decide(&session)? else { return Ok(Decided::Nothing(session)) };
         Ok(Decided::Change(Box::new(self.stepped(&session, step).await?.keyed(key))))

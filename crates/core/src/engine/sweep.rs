@@ -108,7 +108,7 @@ impl Engine {
             (Some(plan), _) => planned_change(&session, &plan),
             (None, Reason::Overdue) => {
                 let pending = self.pending_of(&session).await?;
-                match pending.map(|pending| approval::decide::expire(&session, &pending)).transpose()? {
+                match pending.map(|pending| approval::decide::expire(&session, &pending, now)).transpose()? {
                     Some(Some(settled)) => self.settled(&session, settled).await?,
                     Some(None) | None => self.stepped(&session, step).await?,
                 }

@@ -6,19 +6,21 @@ use uuid::Uuid;
 
 use super::Engine;
 use super::sessions::check_limit;
-use crate::access::{Actor, Right, Role, Verb, right};
+use crate::access::{Actor, Role};
 use crate::error::{Error, Result};
 use crate::event::{Event, EventQuery};
-use crate::ids::SessionId;
+use crate::ids::{SessionId, TenantId};
 use crate::json::Json;
 use crate::library::criteria::Dimension;
 use crate::library::{CriteriaSet, Defined, Entity, Kind, Task};
 use crate::limits;
 use crate::session::query::{ListCursor, Page, SessionQuery, Types};
 use crate::session::{Session, Status};
-use crate::store::{Change, Guard, IdemKey, Note, On, Part, Record, Write};
+use crate::store::{Change, Guard, IdemKey, NewSession, Note, On, Part, Record, Write};
 use crate::work::milestone::Milestone;
+use crate::work::queueing::{QueueCause, check_may_queue};
 use crate::work::trigger::{self, Order, Starts};
+use crate::work::write_grant::{self, WriteGrant};
 
 /// Where a task stands.
 #[derive(Clone, Debug)]
@@ -52,13 +54,14 @@ impl Engine {
         key: Option<IdemKey>,
     ) -> Result<Session> {
         let (task, now) = try_join(self.definition::<Task>(actor, name), self.store.now()).await?;
-        check_may_trigger(actor, &task)?;
+        check_may_queue(actor, QueueCause::Task(&task))?;
         if input.as_ref().is_some_and(|input| input.len() > limits::EVENT_BYTES_MAX) {
             return Err(Error::TooLarge { what: "input", limit: limits::EVENT_BYTES_MAX });
         }
         let (criteria, outside) =
             try_join(self.criteria_of(actor, &task.value), self.agents_outside(actor, &task.value)).await?;
-        let mut starts = trigger::trigger(&Order { actor, task: &task, input, criteria, now })?;
+        let writes = self.right_to_write(actor, &task, input.as_ref()).await?;
+        let mut starts = trigger::trigger(&Order { actor, task: &task, input, criteria, writes, now })?;
         for start in &mut starts.sessions {
             let agent = start.new.details.agent_slug.as_deref();
             start.new.head.is_external = agent.is_some_and(|agent| outside.iter().any(|one| one == agent));
@@ -66,21 +69,46 @@ impl Engine {
         self.start(actor, starts, key).await
     }
 
-    /// Makes the sessions of a run, all at once. Returns the one that stands for it.
-    pub(super) async fn start(&self, actor: &Actor, starts: Starts, key: Option<IdemKey>) -> Result<Session> {
-        let mut change = Change::new(actor.tenant.clone());
-        let mut first = None;
-        for start in starts.sessions {
-            first.get_or_insert_with(|| start.new.clone());
-            change.milestones.extend(Milestone::begun(&actor.tenant, &start.new));
-            change.parts.push(Part {
-                on: On::New(Box::new(start.new)),
-                guard: Guard::default(),
-                writes: smallvec![Write::Append(start.events)],
-            });
+    /// What a run may write that this caller starts now. Refuses a task that writes what the caller may not have written.
+    pub(super) async fn right_to_write(
+        &self,
+        actor: &Actor,
+        task: &Defined<Task>,
+        input: Option<&Json>,
+    ) -> Result<Option<WriteGrant>> {
+        let asks_maker = actor.role != Role::Owner
+            && task.value.writes.is_none()
+            && WriteGrant::needed_by(&task.value).is_some();
+        let made_by_owner = asks_maker && self.is_made_by_owner(&actor.tenant, task).await?;
+        write_grant::frozen(actor, &task.value, made_by_owner, input)
+    }
+
+    /// Whether whoever made a task is an owner now. Only owners define without a user; a user has the role of its row,
+    /// and one without a row that of its keys.
+    pub(super) async fn is_made_by_owner(&self, tenant: &TenantId, task: &Defined<Task>) -> Result<bool> {
+        let Some(maker) = &task.created_by else { return Ok(true) };
+        if let Some(user) = self.store.user(tenant, maker).await? {
+            return Ok(user.role == Role::Owner && !user.suspended && user.merged_into.is_none());
         }
-        change.records.extend(starts.approvals.into_iter().map(|asked| Record::AddApproval(Box::new(asked))));
-        let first = first.ok_or_else(|| Error::internal("a run of nothing"))?;
+        let (keys, now) = try_join(self.store.keys(tenant), self.store.now()).await?;
+        Ok(keys.iter().any(|key| {
+            key.user.as_ref() == Some(maker)
+                && key.role == Role::Owner
+                && key.revoked_at.is_none()
+                && key.expires_at.is_none_or(|end| end > now)
+        }))
+    }
+
+    /// The task that a session runs, as the task stands now, if it still does.
+    pub(super) async fn task_of(&self, session: &Session) -> Result<Option<Defined<Task>>> {
+        let Some(id) = &session.details.task_id else { return Ok(None) };
+        let doc = self.store.doc(&session.tenant, Kind::Task, id).await?;
+        doc.filter(|doc| doc.id == *id).as_ref().map(Defined::of).transpose()
+    }
+
+    /// Makes the sessions of a run, all at once. Returns the one that stands for it.
+    async fn start(&self, actor: &Actor, starts: Starts, key: Option<IdemKey>) -> Result<Session> {
+        let (change, first) = starting(actor, starts)?;
         let drawn = Uuid::parse_str(first.id.as_str()).map_err(Error::internal)?;
         let key = key.map(|key| IdemKey { note: Some(Note(drawn)), ..key });
         let done = self.commit(change.keyed(key)).await?;
@@ -190,16 +218,20 @@ pub fn duration_of(session: &Session, now: crate::Timestamp) -> Option<i64> {
     Some((to.as_micros() - from.as_micros()) / 1000)
 }
 
-fn check_may_trigger(actor: &Actor, task: &Defined<Task>) -> Result<()> {
-    let own = actor.user.is_some()
-        && (task.created_by == actor.user
-            || task.value.assigned_to.as_deref() == actor.user.as_ref().map(|user| user.as_str()));
-    match right(actor.role, Verb::Trigger) {
-        Right::All => Ok(()),
-        Right::OwnOrAssigned if own => Ok(()),
-        _ => Err(Error::denied(match actor.role {
-            Role::Member => "you may start your own tasks and those assigned to you",
-            _ => "starting work needs the trigger right: ask an owner",
-        })),
+/// The change that makes the sessions of a run, and the session that stands for the run.
+pub(super) fn starting(actor: &Actor, starts: Starts) -> Result<(Change, NewSession)> {
+    let mut change = Change::new(actor.tenant.clone());
+    let mut first = None;
+    for start in starts.sessions {
+        first.get_or_insert_with(|| start.new.clone());
+        change.milestones.extend(Milestone::begun(&actor.tenant, &start.new));
+        change.parts.push(Part {
+            on: On::New(Box::new(start.new)),
+            guard: Guard::default(),
+            writes: smallvec![Write::Append(start.events)],
+        });
     }
+    change.records.extend(starts.approvals.into_iter().map(|asked| Record::AddApproval(Box::new(asked))));
+    let first = first.ok_or_else(|| Error::internal("a run of nothing"))?;
+    Ok((change, first))
 }

@@ -17,8 +17,10 @@ use crate::json::Json;
 use crate::json_schema;
 use crate::library::{Agent, Defined, Entity, Kind};
 use crate::session::{Session, SessionType};
-use crate::store::{AppendRule, Change, ClaimChange, Fence, Guard, IdemKey, On, Part, Update, Write};
+use crate::store::{AppendRule, Change, ClaimChange, Fence, Guard, IdemKey, On, Part, Record, Update, Write};
+use crate::time::Timestamp;
 use crate::view::Answer;
+use crate::work::decide::Ended;
 use crate::work::milestone::Milestone;
 use crate::work::run::Run;
 use crate::work::{self, ClaimOrder, ClaimRequest, Claimed, Heartbeat, Settle};
@@ -220,14 +222,12 @@ impl Engine {
                     let how = self.with_view(&session, how).await?;
                     json_schema::prepare(Run::contract_schema(&session).iter().chain(&how.question_schema()))
                         .await;
-                    let mut ended = work::decide::settle(&session, how, self.settings.attempts_max, now)?;
+                    let (mut ended, written) = self.ended(&session, how, now).await?;
                     if let Some(words) = &words {
                         ended.step.events.splice(0..0, words.events.iter().cloned());
                     }
                     let mut change = self.stepped(&session, ended.step).await?;
-                    if let Some(values) = &ended.write_back {
-                        change.records.extend(self.write_back(&session, values).await?);
-                    }
+                    change.records.extend(written);
                     if let Some(own) = change.parts.first_mut() {
                         own.guard.fence = Some(fence(actor, epoch));
                         own.guard.append = words.as_ref().map(|words| words.rule.clone());
@@ -247,6 +247,18 @@ impl Engine {
             return Err(Error::OutputInvalid { complaints });
         }
         Ok(())
+    }
+
+    /// How a run ends, and what that writes to entities. A result that may not be written is one that does not fit.
+    async fn ended(&self, session: &Session, how: Settle, now: Timestamp) -> Result<(Ended, Vec<Record>)> {
+        let ended = work::decide::settle(session, how, self.settings.attempts_max, now)?;
+        match self.written_by(session, ended.write_back.as_ref(), &ended.step).await {
+            Ok(written) => Ok((ended, written)),
+            Err(Error::OutputInvalid { complaints }) => {
+                Ok((work::decide::unwritable(session, &ended, complaints)?, Vec::new()))
+            }
+            Err(error) => Err(error),
+        }
     }
 }
 

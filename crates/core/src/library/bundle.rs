@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Agent, CriteriaSet, Defined, Definition, Doc, Entity, Task, View};
+use crate::access::Actor;
 use crate::error::{Error, Result};
 use crate::ids::{UserId, check_name};
 use crate::json::Json;
@@ -58,6 +59,14 @@ impl Bundle {
         once("entities", &ids(&self.entities))?;
         once("criteria_sets", &ids(&self.criteria_sets))?;
         once("views", &ids(&self.views))
+    }
+
+    /// The bundle as this caller may import it.
+    pub fn authorized(mut self, actor: &Actor) -> Result<Self> {
+        for task in &mut self.tasks {
+            task.value = task.value.clone().authorized(actor, None)?;
+        }
+        Ok(self)
     }
 
     /// The documents to keep, as made by this user where they are new.

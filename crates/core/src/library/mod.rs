@@ -141,6 +141,11 @@ pub trait Definition: Clone + std::fmt::Debug + Serialize + DeserializeOwned + S
     fn check_change(&self, _before: &Self) -> Result<()> {
         Ok(())
     }
+    /// The definition as this caller may make it, or change it from what it was before; refuses what goes beyond the
+    /// caller's rights.
+    fn authorized(self, _actor: &Actor, _before: Option<&Self>) -> Result<Self> {
+        Ok(self)
+    }
     /// The name that callers gave it, when it is its id.
     fn own_id(&self) -> Option<&str>;
     fn slug(&self) -> Option<&str>;

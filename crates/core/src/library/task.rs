@@ -3,12 +3,14 @@
 use serde::{Deserialize, Serialize};
 
 use super::{ASSIGNED_TO, Definition, Kind};
+use crate::access::Actor;
 use crate::error::{Error, Result};
 use crate::ids::{check_name, check_text};
 use crate::json::Json;
 use crate::limits;
 use crate::work::graph;
 use crate::work::output::Output;
+use crate::work::write_grant::{self, WriteGrant};
 
 /// Something to be done, as often as it is triggered.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -26,6 +28,8 @@ pub struct Task {
     #[serde(default)]
     pub steps: Vec<Step>,
     pub output: Option<Output>,
+    /// The entities that it may write: an owner's to set. A task from before there were grants has none.
+    pub writes: Option<WriteGrant>,
     #[serde(default)]
     pub requires_approval: bool,
     /// The first of them judges what is staged.
@@ -165,7 +169,20 @@ impl Definition for Task {
         if let Some(output) = &self.output {
             output.check("output")?;
         }
+        if let Some(granted) = &self.writes {
+            granted.check()?;
+            if let Some(what) = WriteGrant::needed_by(self).and_then(|needed| granted.lacks(&needed)) {
+                return Err(Error::invalid(
+                    "writes",
+                    format!("must name {what}, because the task writes it"),
+                ));
+            }
+        }
         graph::check(&self.steps)
+    }
+
+    fn authorized(self, actor: &Actor, before: Option<&Self>) -> Result<Self> {
+        write_grant::authorized(self, actor, before)
     }
 
     fn own_id(&self) -> Option<&str> {

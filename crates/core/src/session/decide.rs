@@ -7,15 +7,17 @@ use super::row::check_metadata;
 use super::source::{Company, PLATFORM_KEYS, RESERVED_PREFIXES};
 use super::status::{Authority, check_move};
 use super::{DescriptionSource, Details, Head, MemoryMode, Session, SessionType, Source, SourceKind, Status};
-use crate::access::{Actor, Role, Verb, right, within_prefix};
+use crate::access::{Actor, Role, Verb, within_prefix};
 use crate::approval;
 use crate::error::{Conflict, Error, Result};
 use crate::event::{EventType, NewEvent};
 use crate::ids::{Incarnation, SessionId, UserId, check_name, check_text};
 use crate::json::Json;
+use crate::library::{Defined, Task};
 use crate::limits;
 use crate::store::{ClaimChange, Fork, NewSession, Record, Update};
 use crate::time::Timestamp;
+use crate::work::queueing::{QueueCause, check_may_queue};
 use crate::work::run::Run;
 
 /// The name of the model that somebody outside runs: the holder of a session, or a worker. A built-in agent of the same
@@ -76,8 +78,8 @@ pub fn open(actor: &Actor, id: SessionId, wish: OpenSession) -> Result<NewSessio
         || wish.agent_slug.is_some()
         || wish.parent_id.is_some()
         || wish.priority.is_some();
-    if starts_work && actor.role != Role::Owner {
-        return Err(Error::denied("starting work needs the trigger right: ask an owner"));
+    if starts_work {
+        check_may_queue(actor, QueueCause::NoTask)?;
     }
     let status = wish.status.unwrap_or(match session_type {
         SessionType::Mixed => Status::Idle,
@@ -218,7 +220,14 @@ pub struct Transition {
 
 /// The moves that a caller may ask for by name. Everything else happens through claims, settles,
 /// submits, answers and decisions.
-pub fn transition(actor: &Actor, session: &Session, wish: &Transition) -> Result<Step> {
+///
+/// `task` is the session's task as it stands now: starting a draft needs the trigger right on it.
+pub fn transition(
+    actor: &Actor,
+    session: &Session,
+    task: Option<&Defined<Task>>,
+    wish: &Transition,
+) -> Result<Step> {
     let from = session.head.status;
     let refused = || Error::Conflict(Conflict::InvalidTransition { from, to: wish.to });
     if let Some(expected) = wish.expected.filter(|expected| *expected != from) {
@@ -231,9 +240,7 @@ pub fn transition(actor: &Actor, session: &Session, wish: &Transition) -> Result
     let owner = actor.role == Role::Owner;
     let by = match (from, wish.to) {
         (Status::Draft, Status::Pending) => {
-            if right(actor.role, Verb::Trigger) == crate::access::Right::No || !owner {
-                return Err(Error::denied("starting work needs the trigger right: ask an owner"));
-            }
+            check_may_queue(actor, task.map_or(QueueCause::NoTask, QueueCause::Task))?;
             if session.details.parent_id.is_some() {
                 return Err(refused());
             }

@@ -109,9 +109,13 @@ impl From<Step> for Ended {
 /// unless the work is to be done again.
 pub fn settle(session: &Session, settle: Settle, attempts_max: u32, now: Timestamp) -> Result<Ended> {
     let again = matches!(settle, Settle::Fail { .. });
-    let mut ended = end(session, settle, attempts_max, now)?;
+    let ended = end(session, settle, attempts_max, now)?;
     let done_again = again && ended.step.update.status == Some(Status::Pending);
-    if ended.complaints.is_empty() && !done_again {
+    if done_again { Ok(ended) } else { cross_out_answers(session, ended) }
+}
+
+fn cross_out_answers(session: &Session, mut ended: Ended) -> Result<Ended> {
+    if ended.complaints.is_empty() {
         let update = &mut ended.step.update;
         let mut run = update.run.as_ref().and_then(|run| run.read().ok()).unwrap_or_else(|| Run::of(session));
         if run.consume(session.head.epoch) {
@@ -119,6 +123,14 @@ pub fn settle(session: &Session, settle: Settle, attempts_max: u32, now: Timesta
         }
     }
     Ok(ended)
+}
+
+/// How a run ends whose result may not be written to the entities that it names: like one whose result does not fit.
+pub fn unwritable(session: &Session, ended: &Ended, complaints: Vec<String>) -> Result<Ended> {
+    let run = Run { resume: None, ..Run::of(session) };
+    let mut refused = unfit(session, run, complaints)?;
+    refused.step.update.usage.clone_from(&ended.step.update.usage);
+    cross_out_answers(session, refused)
 }
 
 fn end(session: &Session, settle: Settle, attempts_max: u32, now: Timestamp) -> Result<Ended> {

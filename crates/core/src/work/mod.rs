@@ -6,8 +6,10 @@ pub mod graph;
 pub mod milestone;
 pub mod output;
 pub mod queue;
+pub mod queueing;
 pub mod run;
 pub mod trigger;
+pub mod write_grant;
 
 use std::time::Duration;
 

@@ -5,6 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::output::Output;
+use super::write_grant::WriteGrant;
 use crate::error::Result;
 use crate::json::Json;
 use crate::library::criteria::Dimension;
@@ -19,6 +20,9 @@ pub struct Run {
     pub task_slug: Option<String>,
     pub description: Option<String>,
     pub output: Option<Output>,
+    /// The entities that it may write. A run from before there were grants has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub writes: Option<WriteGrant>,
     #[serde(default, skip_serializing_if = "is_false")]
     pub requires_approval: bool,
     /// The dimensions by which the output is judged.
@@ -41,6 +45,9 @@ pub struct Run {
     pub denials: Vec<Denial>,
     #[serde(default, skip_serializing_if = "is_zero")]
     pub repairs: u32,
+    /// How often this session and what came of it were retried, where this one was the first.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub retries: u32,
     /// Answers to views of this session that no run has read, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub answers: Vec<Waiting>,
@@ -116,7 +123,15 @@ impl Run {
     /// The same contract, with nothing done yet.
     #[must_use]
     pub fn afresh(self) -> Self {
-        Self { approval_id: None, resume: None, denials: Vec::new(), repairs: 0, answers: Vec::new(), ..self }
+        Self {
+            approval_id: None,
+            resume: None,
+            denials: Vec::new(),
+            repairs: 0,
+            retries: 0,
+            answers: Vec::new(),
+            ..self
+        }
     }
 
     /// The answers that the claim of this epoch is handed: those that came before it, the oldest first, so many at most.

@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::output::Output;
 use super::run::{Run, StepOf};
+use super::write_grant::WriteGrant;
 use crate::access::Actor;
 use crate::approval::decide::{Question, ask};
 use crate::approval::gate::Verdict;
@@ -42,6 +43,8 @@ pub struct Order<'a> {
     pub input: Option<Json>,
     /// The dimensions of the task's first criteria set.
     pub criteria: Vec<Dimension>,
+    /// The entities that the run may write.
+    pub writes: Option<WriteGrant>,
     pub now: Timestamp,
 }
 
@@ -170,6 +173,10 @@ fn contract(order: &Order<'_>, output: Option<Output>, judged: bool) -> Run {
     Run {
         task_slug: Some(task.slug.clone()),
         description: task.description.clone(),
+        writes: order
+            .writes
+            .clone()
+            .filter(|_| output.as_ref().is_some_and(|output| output.kind.writes_entities())),
         output,
         requires_approval: judged && task.requires_approval,
         criteria: if judged { order.criteria.clone() } else { Vec::new() },
@@ -264,6 +271,9 @@ pub fn human_step(title: &str, run: &Run, input: Option<&Json>) -> Result<Questi
     }
     if let Some(input) = input {
         staged["input"] = input.value();
+    }
+    if let Some(denial) = run.denials.last() {
+        staged["denied"] = json!({"by": denial.by, "reason": denial.reason});
     }
     if let Some(schema) = run.output.as_ref().and_then(|output| output.schema.as_ref()) {
         staged["schema"] = schema.value();

@@ -150,6 +150,7 @@ impl Refused {
                     Some(json!({ "decision": decision, "decided_by": decided_by }))
                 }
                 Conflict::TaskNotActive { status } => Some(json!({ "status": status })),
+                Conflict::RetryLimit { limit } => Some(json!({ "limit": limit })),
             },
             Self::Core(Error::OutputInvalid { complaints }) => Some(json!({ "complaints": complaints })),
             Self::Core(Error::HardBlocked { dimension, option }) => {
@@ -281,6 +282,7 @@ mod tests {
                 "already_decided",
             ),
             (Conflict::TaskNotActive { status: "paused" }.into(), 409, "task_not_active"),
+            (Conflict::RetryLimit { limit: 50 }.into(), 409, "retry_limit"),
             (Conflict::SeveralPending.into(), 409, "several_pending"),
             (Error::TooLarge { what: "body", limit: 9 }.into(), 413, "too_large"),
             (Refused::MediaType, 415, "invalid"),

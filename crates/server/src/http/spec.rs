@@ -133,7 +133,7 @@ const SHARED: [Shared; 12] = [
         description: "The state of things does not allow it: `invalid_transition`, `sequence_mismatch` \
             (`details.last_sequence`), `fenced`, `session_busy`, `session_running`, `session_closed`, \
             `group_session`, `type_mismatch`, `stale_base`, `already_exists`, `already_decided` \
-            (`details.decision`, `details.decided_by`), `task_not_active` (`details.status`), `several_pending`, \
+            (`details.decision`, `details.decided_by`), `task_not_active` (`details.status`), `retry_limit` (`details.limit`), `several_pending`, \
             `nothing_ended`, `view_closed`, `view_full` or `already_answered`",
         header: None,
         met_by: |met| met.writes,

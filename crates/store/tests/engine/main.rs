@@ -11,6 +11,7 @@ mod merging;
 mod milestones;
 mod opposites;
 mod pauses;
+mod queueing;
 mod quotas;
 mod repeats;
 mod rights;

@@ -64,7 +64,7 @@ fn public_moves_are_those_of_the_table_and_no_others() {
                 ("guest", actor(Role::Guest, Some("friend"))),
             ] {
                 let asked = Transition { to, expected: None, reason: None };
-                let answer = transition(&actor, &session_in(from), &asked);
+                let answer = transition(&actor, &session_in(from), None, &asked);
                 let listed = ok.contains(&(from.as_str(), to.as_str(), who));
                 assert_eq!(answer.is_ok(), listed, "{from} to {to} by {who}: {answer:?}");
             }
@@ -77,13 +77,13 @@ fn an_external_session_is_moved_by_its_holder() {
     let mut session = session_in(Status::Idle);
     session.head.is_external = true;
     let asked = Transition { to: Status::Running, expected: Some(Status::Idle), reason: None };
-    assert!(transition(&actor(Role::Member, Some("holder")), &session, &asked).is_ok());
+    assert!(transition(&actor(Role::Member, Some("holder")), &session, None, &asked).is_ok());
     assert_eq!(
-        transition(&actor(Role::Member, Some("friend")), &session, &asked).unwrap_err().code(),
+        transition(&actor(Role::Member, Some("friend")), &session, None, &asked).unwrap_err().code(),
         "denied"
     );
     let stale = Transition { to: Status::Running, expected: Some(Status::Draft), reason: None };
-    let error = transition(&actor(Role::Member, Some("holder")), &session, &stale).unwrap_err();
+    let error = transition(&actor(Role::Member, Some("holder")), &session, None, &stale).unwrap_err();
     assert_eq!(error.code(), "invalid_transition");
 }
 
@@ -92,7 +92,7 @@ fn a_child_of_a_graph_is_never_started_by_hand() {
     let mut child = session_in(Status::Draft);
     child.details.parent_id = Some(SessionId::stored("parent"));
     let asked = Transition { to: Status::Pending, expected: None, reason: None };
-    assert!(transition(&actor(Role::Owner, None), &child, &asked).is_err());
+    assert!(transition(&actor(Role::Owner, None), &child, None, &asked).is_err());
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! workers do with them stands here.
 
 mod definitions;
+mod grants;
 mod graphs;
 mod queue;
 mod results;

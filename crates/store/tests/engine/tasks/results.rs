@@ -105,7 +105,8 @@ async fn lists_of_entities_and_related_entities_are_made(world: &World) {
     define_entity(world, "e1", r#"{"links":["old"]}"#).await;
     define_task(
         world,
-        r#"{"slug":"many","name":"T","agent_slug":"eliza","output":{"type":"entities","entity_type":"fact"}}"#,
+        r#"{"slug":"many","name":"T","agent_slug":"eliza","output":{"type":"entities","entity_type":"fact"},
+            "writes":{"types":["fact"],"ids":["e1"]}}"#,
     )
     .await;
     define_task(

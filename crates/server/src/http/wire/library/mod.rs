@@ -18,7 +18,7 @@ pub use shapes::{
     Agent, AgentLimits, AgentList, ApprovalTerms, Bundle, Choice, CriteriaSet, CriteriaSetList, Dimension,
     Entity, EntityList, FieldMap, Gate, OnChildFailure, OnExpiry, Output, OutputType, PublishConfig,
     Question, QuestionOption, QuestionType, RunLimits, Step, Task, TaskList, TaskStatus, Tool, ToolType,
-    View, ViewList,
+    View, ViewList, WriteGrant,
 };
 
 use crate::http::query::{Ask, Pairs};
@@ -260,7 +260,7 @@ mod tests {
             "steps": [{"key": "s", "name": "n", "agent_slug": "a", "assigned_to": null, "input": 1, "depends_on": [],
                 "output": {"type": "text"}}],
             "output": {"type": "entity", "schema": {}, "fields": ["a"], "entity_type": "x", "relation": "r"},
-            "requires_approval": true, "criteria_set_ids": ["c"],
+            "writes": {"types": ["x"], "ids": ["e"]}, "requires_approval": true, "criteria_set_ids": ["c"],
             "approval": {"expires_in_s": 60, "on_expiry": "deny"},
             "limits": {"steps": 1, "tokens": 1, "cost_micros": 1, "wall_ms": 1},
             "on_child_failure": "continue", "priority": 1}],
@@ -312,10 +312,11 @@ mod tests {
         let mut with_link = names(&view);
         with_link.push("url".to_owned());
         with_link.sort();
-        let table: [(&str, Vec<String>, Vec<String>); 15] = [
+        let table: [(&str, Vec<String>, Vec<String>); 16] = [
             ("task", names(&task), documented::<Task>()),
             ("step", names(&task["steps"][0]), documented::<Step>()),
             ("output", names(&task["output"]), documented::<Output>()),
+            ("writes", names(&task["writes"]), documented::<WriteGrant>()),
             ("approval", names(&task["approval"]), documented::<ApprovalTerms>()),
             ("limits", names(&task["limits"]), documented::<RunLimits>()),
             ("agent", names(&agent), documented::<Agent>()),

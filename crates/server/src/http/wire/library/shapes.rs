@@ -43,7 +43,9 @@ pub struct Task {
     #[schema(max_items = 100)]
     steps: Vec<Step>,
     output: Option<Output>,
-    /// A person looks at the output before it is written.
+    /// The entities that it may write; only an owner sets it. Left out by an owner, it is what the outputs need.
+    writes: Option<WriteGrant>,
+    /// A person looks at the output before it is written; where a person does the work, an owner does.
     requires_approval: bool,
     /// The first of them judges what is staged. `criteria_set_id` stands for a list of one.
     #[schema(max_items = 10)]
@@ -106,6 +108,18 @@ pub struct Output {
     /// The field of the session's entity that lists what was made for it.
     #[schema(min_length = 1, max_length = 200)]
     relation: Option<String>,
+}
+
+/// The entities that a task may write. It is frozen into a run when the run is started.
+#[derive(Debug, ToSchema)]
+#[expect(dead_code, reason = "stands in the document only")]
+pub struct WriteGrant {
+    /// Types of which it may make new entities.
+    #[schema(required = false, max_items = 100)]
+    types: Vec<String>,
+    /// Entities that it may change.
+    #[schema(required = false, max_items = 100)]
+    ids: Vec<String>,
 }
 
 #[derive(Debug, ToSchema)]
