@@ -11,6 +11,14 @@ pub const BATCH_EVENTS_MAX: usize = 500;
 pub const BATCH_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Room for the JSON around a full batch, so that the batch limit is the one that is met.
 pub const BODY_BYTES_MAX: usize = BATCH_BYTES_MAX + 64 * 1024;
+/// How much of a body that nobody reads, and for how long, is read and dropped so that the connection can
+/// be kept: most refused requests are small and on their way already.
+pub const UNREAD_BODY_DRAINED_BYTES_MAX: usize = 64 * 1024;
+pub const UNREAD_BODY_DRAINED_FOR: Duration = Duration::from_secs(1);
+/// How much more, and for how long, is dropped after `Connection: close` was answered: a client that is
+/// still writing when the connection is reset may never see the answer.
+pub const UNREAD_BODY_LINGER_BYTES_MAX: usize = 4 * BODY_BYTES_MAX;
+pub const UNREAD_BODY_LINGER_FOR: Duration = Duration::from_secs(5);
 /// Metadata of a session or an event: it is filtered on and listed, so it must stay small.
 pub const METADATA_BYTES_MAX: usize = 16 * 1024;
 /// Nesting of any JSON that is taken in; keeps every recursive reader safe on a small stack.

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use axum::Router;
+use hyper::header;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -15,7 +16,7 @@ use tokio::sync::{mpsc, watch};
 use tower::Service;
 
 use crate::config::{ConfigError, ServerConfig};
-use crate::http::{self, App, Patient, Peer, Phase};
+use crate::http::{self, App, Patient, Peer, Phase, UnreadBody};
 use crate::workers;
 
 /// Connections that may wait to be accepted: a thousand clients that come at once are not turned away.
@@ -118,10 +119,17 @@ async fn serve(
     mut phase: watch::Receiver<Phase>,
     _open: mpsc::Sender<Infallible>,
 ) {
+    let unread = UnreadBody::default();
     let service = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
-        let mut request = request.map(axum::body::Body::new);
+        let expects_continue = request.headers().contains_key(header::EXPECT);
+        let mut request = request.map(|body| axum::body::Body::new(unread.watch(body)));
         request.extensions_mut().insert(Peer(peer.ip()));
-        router.clone().call(request)
+        let (answering, unread) = (router.clone().call(request), unread.clone());
+        async move {
+            let mut response = answering.await?;
+            unread.settle(expects_continue, &mut response).await;
+            Ok::<_, Infallible>(response)
+        }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

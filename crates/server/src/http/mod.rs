@@ -20,6 +20,7 @@ mod routes;
 mod spec;
 mod sse;
 mod stall;
+mod unread;
 pub mod wire;
 
 use std::sync::Arc;
@@ -38,6 +39,7 @@ pub use rate::FORGET_EVERY;
 pub use router::router;
 pub use spec::openapi;
 pub use stall::Patient;
+pub use unread::UnreadBody;
 
 use crate::config::{ConfigError, ServerConfig};
 use crate::metrics::Measures;

@@ -12,6 +12,7 @@ mod approvals;
 mod audit;
 mod bad_input;
 mod comments;
+mod connections;
 mod crises;
 mod events;
 mod feedback;

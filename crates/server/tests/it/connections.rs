@@ -1,0 +1,158 @@
+//! Connections: kept, ended and counted, whatever was asked on them
+
+use std::net::SocketAddr;
+
+use sederunt_core::access::Role;
+use sederunt_core::limits;
+use sederunt_server::{Auth, Rate};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+
+use crate::house::{Ground, House, on_store, within};
+
+on_store!(
+    in_memory, Memory:
+    a_refusal_before_the_body_keeps_the_connection_or_says_that_it_ends,
+    a_long_body_that_nobody_reads_ends_the_connection_after_its_answer,
+    a_client_that_waits_to_send_its_body_is_not_asked_for_it_in_vain
+);
+
+/// A client that writes what it likes and reads one answer after another from the same connection.
+struct Line {
+    address: SocketAddr,
+    reader: BufReader<OwnedReadHalf>,
+    writer: OwnedWriteHalf,
+}
+
+/// An answer as it came over the wire.
+#[derive(Debug)]
+struct WireAnswer {
+    status: u16,
+    head: String,
+    body: String,
+}
+
+impl WireAnswer {
+    fn says_that_it_ends(&self) -> bool {
+        self.head.to_ascii_lowercase().contains("\r\nconnection: close\r\n")
+    }
+}
+
+impl Line {
+    async fn open(address: SocketAddr) -> Self {
+        let (reader, writer) = TcpStream::connect(address).await.unwrap().into_split();
+        Self { address, reader: BufReader::new(reader), writer }
+    }
+
+    async fn send(&mut self, text: &str) {
+        self.writer.write_all(text.as_bytes()).await.unwrap();
+    }
+
+    fn head(&self, line: &str, headers: &str, length: usize) -> String {
+        let address = self.address;
+        format!(
+            "{line} HTTP/1.1\r\nHost: {address}\r\n{headers}Content-Type: application/json\r\n\
+             Content-Length: {length}\r\n\r\n"
+        )
+    }
+
+    /// The next answer; `None` if the connection ended instead.
+    async fn answer(&mut self) -> Option<WireAnswer> {
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            match within(self.reader.read_line(&mut head)).await {
+                Ok(0) | Err(_) => return None,
+                Ok(_) => {}
+            }
+        }
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        let length = head.to_ascii_lowercase();
+        let length = length.split("content-length: ").nth(1).map_or("0", |rest| rest.split('\r').next().unwrap());
+        let mut body = vec![0; length.parse().unwrap()];
+        within(self.reader.read_exact(&mut body)).await.unwrap();
+        Some(WireAnswer { status, head, body: String::from_utf8(body).unwrap() })
+    }
+}
+
+/// Time passes for the server: it answers somebody else.
+async fn meanwhile(address: SocketAddr) {
+    let mut other = Line::open(address).await;
+    let request = format!("GET /healthz HTTP/1.1\r\nHost: {address}\r\n\r\n");
+    for _ in 0..5 {
+        other.send(&request).await;
+        assert_eq!(other.answer().await.unwrap().status, 200);
+    }
+}
+
+async fn refusing(ground: Ground) -> (House, String) {
+    let house = House::open(ground, |config| {
+        config.auth = Auth::Keys;
+        config.rates.failures_per_peer = Rate::new(1, 1);
+    })
+    .await;
+    let (secret, _) = house
+        .new_key(sederunt_core::engine::NewKey { role: Some(Role::Owner), ..Default::default() })
+        .await;
+    (house, format!("Authorization: Bearer {secret}\r\n"))
+}
+
+async fn a_refusal_before_the_body_keeps_the_connection_or_says_that_it_ends(ground: Ground) {
+    let (house, owner) = refusing(ground).await;
+    let body = format!("{{\"title\":\"{}\"}}", "x".repeat(2000));
+    let table = [
+        (401, "POST /api/sessions", ""),
+        (429, "POST /api/sessions", ""),
+        (404, "POST /nope", ""),
+        (405, "PUT /api/sessions", owner.as_str()),
+        (422, "POST /api/sessions?x=1", owner.as_str()),
+        (404, "POST /api/approvals/none/decide?", owner.as_str()),
+    ];
+    for (status, request, headers) in table {
+        let mut line = Line::open(house.address).await;
+        for round in 0..3 {
+            line.send(&line.head(request, headers, body.len())).await;
+            meanwhile(house.address).await;
+            line.send(&body).await;
+            let answer = line.answer().await.unwrap_or_else(|| panic!("{request}: no answer in round {round}"));
+            // The counter of failures refills: what matters is that the connection is kept.
+            let expected = if status == 429 { [401, 429] } else { [status, status] };
+            assert!(expected.contains(&answer.status), "{request}: {answer:?}");
+            assert!(answer.body.contains("\"request_id\""), "{answer:?}");
+            assert!(!answer.says_that_it_ends(), "a small body is drained: {answer:?}");
+        }
+    }
+}
+
+async fn a_long_body_that_nobody_reads_ends_the_connection_after_its_answer(ground: Ground) {
+    let (house, owner) = refusing(ground).await;
+    let too_long = 5 * limits::BODY_BYTES_MAX;
+    let table = [
+        (404, "POST /nope", "", limits::UNREAD_BODY_DRAINED_BYTES_MAX + 1),
+        (401, "POST /api/sessions", "", 1024 * 1024),
+        (413, "POST /api/sessions", owner.as_str(), too_long),
+    ];
+    for (status, request, headers, length) in table {
+        let mut line = Line::open(house.address).await;
+        line.send(&line.head(request, headers, length)).await;
+        let Line { address, reader, mut writer } = line;
+        let written = tokio::spawn(async move {
+            let _ = writer.write_all(&vec![b' '; length]).await;
+            writer
+        });
+        let mut line = Line { address, reader, writer: within(written).await.unwrap() };
+        let answer = line.answer().await.unwrap_or_else(|| panic!("{request}: no answer"));
+        assert_eq!(answer.status, status, "{answer:?}");
+        assert!(answer.says_that_it_ends(), "{answer:?}");
+        assert!(line.answer().await.is_none(), "and it does end");
+    }
+}
+
+async fn a_client_that_waits_to_send_its_body_is_not_asked_for_it_in_vain(ground: Ground) {
+    let (house, _) = refusing(ground).await;
+    let mut line = Line::open(house.address).await;
+    line.send(&line.head("POST /nope", "Expect: 100-continue\r\n", 20)).await;
+    let answer = line.answer().await.unwrap();
+    assert_eq!(answer.status, 404, "{answer:?}");
+    assert!(answer.says_that_it_ends(), "{answer:?}");
+}
