@@ -3,6 +3,7 @@
 
 mod agents;
 mod args;
+mod caps;
 mod chat;
 mod commands;
 mod config;

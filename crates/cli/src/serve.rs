@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use sederunt::{Place, Sederunt};
 use sederunt_core::people::SecretHash;
-use sederunt_server::{Auth, ConfigError, JwtConfig, JwtKeys, Rate, Rates, Server, ServerConfig};
+use sederunt_server::{Auth, ConfigError, JwtConfig, JwtKeys, Rate, Rates, Server, ServerConfig, StreamTimes};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 use crate::agents::{self, Workers};
+use crate::caps;
 use crate::commands::Scene;
 use crate::config::{AuthKind, Config, Jwt, LogFormat};
 use crate::demo;
@@ -22,6 +23,7 @@ use crate::reach::beside::{self, Holder, Running};
 pub async fn run(scene: &Scene, demo: bool) -> Result<()> {
     let config = &scene.config;
     start_log(config.log, "info");
+    caps::raise_files();
     let mut server_config = server_config(config)?;
     server_config.check().map_err(refused)?;
     server_config.metrics = start_metrics();
@@ -171,7 +173,7 @@ impl Signals {
 
 /// What the server over a store is told.
 pub fn server_config(config: &Config) -> Result<ServerConfig> {
-    let rates = config.rates;
+    let (rates, streams, files) = (config.rates, &config.streams, caps::files());
     Ok(ServerConfig {
         listen: address(&config.listen)?,
         auth: auth(config)?,
@@ -182,6 +184,15 @@ pub fn server_config(config: &Config) -> Result<ServerConfig> {
             forms_per_peer: Rate::new(rates.form_per_second, rates.form_burst),
             failures_per_peer: Rate::new(rates.failures_per_second, rates.failures_burst),
         },
+        streams: StreamTimes {
+            stall_max: streams.stall.0,
+            drain_bytes_per_second_min: streams.drain_bytes_per_second,
+            drain_window: streams.drain_window.0,
+            ..StreamTimes::default()
+        },
+        stream_budget: caps::stream_budget(streams, files),
+        connections: caps::connections(&config.connections, files),
+        trusted_proxies: caps::trusted_proxies(config.trusted_proxies.as_deref())?,
         sweep_every: config.work.sweep_every.0,
         keep_every: config.talk.sweep_every.0,
         // A node of many leaves sittings to the others; a store of its own has nobody else.
@@ -231,6 +242,7 @@ fn refused(error: ConfigError) -> Failure {
         ConfigError::OpenToStrangers(_)
         | ConfigError::PublicWithoutAuth(_)
         | ConfigError::PublicUrl(_)
+        | ConfigError::ProxyWithoutAuth
         | ConfigError::Outbound(_)
         | ConfigError::Jwt(_) => Failure::usage(error.to_string()),
         ConfigError::Listen(..) => Failure::new(Exit::Error, "io", error.to_string())

@@ -282,6 +282,64 @@ fn reaches(right: Right, actor: &Actor, session: &Session) -> bool {
     }
 }
 
+/// Which sessions of its tenant a caller may read, as something that sessions can be looked up by.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum ReadScope {
+    Everything,
+    /// Those that the user holds or takes part in.
+    User(UserId),
+    /// Those that the credential has claimed.
+    Claims(CredentialId),
+    /// Those whose id starts like this.
+    Prefix(Box<str>),
+    Nothing,
+}
+
+/// The read scope of a caller. Agrees with [`check`] for [`Verb::Read`], except that a share link, which opens
+/// one session, has none.
+pub fn read_scope(actor: &Actor) -> ReadScope {
+    match right(actor.role, Verb::Read) {
+        Right::All => ReadScope::Everything,
+        Right::Participant | Right::OwnOrAssigned | Right::Assignee => {
+            actor.user.clone().map_or(ReadScope::Nothing, ReadScope::User)
+        }
+        Right::Claimed => ReadScope::Claims(actor.credential.clone()),
+        Right::Prefix => match &actor.prefix {
+            Some(prefix) if !prefix.is_empty() => ReadScope::Prefix(prefix.clone()),
+            _ => ReadScope::Nothing,
+        },
+        Right::No | Right::Holder | Right::HeldDirect | Right::Shared | Right::SharedForSubmit => {
+            ReadScope::Nothing
+        }
+    }
+}
+
+/// Who may read a session, beside those who read everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Audience {
+    users: Vec<UserId>,
+    claimed_by: Option<CredentialId>,
+}
+
+impl Audience {
+    pub fn of(session: &Session) -> Self {
+        let users = session.head.holder.iter().chain(&session.participants).cloned().collect();
+        Self { users, claimed_by: session.head.claim.as_ref().map(|claim| claim.credential.clone()) }
+    }
+
+    /// The scopes that the session with this id lies in. `prefixes` are those that anybody asks for.
+    pub fn scopes<'a>(
+        &'a self,
+        id: &'a SessionId,
+        prefixes: impl Iterator<Item = &'a Box<str>> + 'a,
+    ) -> impl Iterator<Item = ReadScope> + 'a {
+        let users = self.users.iter().cloned().map(ReadScope::User);
+        let claims = self.claimed_by.iter().cloned().map(ReadScope::Claims);
+        let prefixes = prefixes.filter(|prefix| id.as_str().starts_with(&***prefix));
+        users.chain(claims).chain(prefixes.cloned().map(ReadScope::Prefix))
+    }
+}
+
 /// Whether a session id lies under the prefix of a channel's credential.
 pub fn within_prefix(actor: &Actor, id: &SessionId) -> bool {
     actor.prefix.as_deref().is_some_and(|prefix| !prefix.is_empty() && id.as_str().starts_with(prefix))
@@ -325,6 +383,57 @@ mod tests {
             assert_eq!((cell(Role::Channel, verb), cell(Role::Share, verb)), (No, No));
         }
         assert_eq!(cell(Role::Channel, Verb::Write), Right::Prefix);
+    }
+
+    #[test]
+    fn a_read_scope_holds_exactly_the_sessions_that_may_be_read() {
+        let user = |name: &str| Some(UserId::stored(name));
+        let session = |id: &str, holder: &str, participants: &[&str], claimed_by: Option<&str>| {
+            let mut session = crate::session::decide::tests::session_in(crate::session::Status::Idle);
+            session.id = SessionId::stored(id);
+            session.head.holder = user(holder);
+            session.participants = participants.iter().map(|name| UserId::stored(*name)).collect();
+            session.head.claim = claimed_by.map(|credential| crate::session::Claim {
+                worker: "w".into(),
+                credential: CredentialId::stored(credential),
+                lease_until: crate::time::Timestamp::from_micros(0),
+            });
+            session
+        };
+        let sessions = [
+            session("tg:1", "ann", &[], None),
+            session("tg:2", "bob", &["ann"], None),
+            session("web", "bob", &[], Some("key")),
+            session("web2", "bob", &["eve"], Some("other")),
+        ];
+        let mut compared = 0;
+        for role in &Role::ALL[..5] {
+            for named in [None, user("ann"), user("nobody")] {
+                for prefix in [None, Some(""), Some("tg:")] {
+                    let actor = Actor {
+                        role: *role,
+                        user: named.clone(),
+                        prefix: prefix.map(Into::into),
+                        credential: CredentialId::stored("key"),
+                        ..Actor::local(SourceKind::Api)
+                    };
+                    let scope = read_scope(&actor);
+                    let prefixes: Vec<Box<str>> = match &scope {
+                        ReadScope::Prefix(prefix) => vec![prefix.clone()],
+                        _ => Vec::new(),
+                    };
+                    for session in &sessions {
+                        let audience = Audience::of(session);
+                        let lies_in = scope == ReadScope::Everything
+                            || audience.scopes(&session.id, prefixes.iter()).any(|other| other == scope);
+                        let readable = check(&actor, Verb::Read, session).is_ok();
+                        assert_eq!(lies_in, readable, "{role:?} {named:?} {prefix:?} {}", session.id);
+                        compared += usize::from(readable);
+                    }
+                }
+            }
+        }
+        assert!(compared > 20, "{compared}");
     }
 
     #[test]

@@ -11,6 +11,12 @@ pub const BATCH_EVENTS_MAX: usize = 500;
 pub const BATCH_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Room for the JSON around a full batch, so that the batch limit is the one that is met.
 pub const BODY_BYTES_MAX: usize = BATCH_BYTES_MAX + 64 * 1024;
+/// Connections that may be open, unless the process may open too few files for that. An idle one costs about 10 KB.
+pub const CONNECTIONS_MAX: usize = 65_536;
+/// Connections beyond the cap that are still told whether the server is healthy.
+pub const CONNECTIONS_RESERVED: usize = 64;
+/// How long a client may take to send the head of a request.
+pub const CONNECTION_HEAD_MAX: Duration = Duration::from_secs(10);
 /// How much of a body that nobody reads, and for how long, is read and dropped so that the connection can
 /// be kept: most refused requests are small and on their way already.
 pub const UNREAD_BODY_DRAINED_BYTES_MAX: usize = 64 * 1024;
@@ -162,6 +168,38 @@ pub const CROWD_INTERVAL: Duration = Duration::from_millis(5);
 pub const DELTA_TEXT_BYTES_MAX: usize = 256 * 1024;
 /// Hints kept per tenant for streams that resume.
 pub const HINT_RING_MAX: usize = 4096;
+/// How long hints are routed by who could see a session when that was last looked up. A change of the row is
+/// seen at once; this bounds what moves people without one, such as joining two users.
+pub const HINT_AUDIENCE_KEPT: Duration = Duration::from_secs(3);
+/// Sessions of a tenant whose audience is remembered for hints.
+pub const HINT_AUDIENCES_MAX: usize = 10_000;
+/// How long hints are still collected for a user whose last hint stream has ended, so that a client that comes
+/// back resumes from its cursor.
+pub const HINT_SCOPE_LINGERS: Duration = Duration::from_secs(30);
+/// Bytes of events that a stream reads at a time, from the store or from the ring. The next are read when
+/// these have been written to the connection.
+pub const STREAM_PAGE_BYTES_MAX: usize = 256 * 1024;
+/// Live events up to this size are not charged to a stream's budget: they are in memory for all readers.
+pub const STREAM_BYTES_UNCHARGED: usize = 16 * 1024;
+/// Streams that may be open in all, unless the process may open too few files for that.
+pub const STREAMS_MAX: usize = 32_768;
+/// Streams of one credential: a person's browsers and programs, or a backend that streams to its users.
+pub const STREAMS_PER_CREDENTIAL_MAX: usize = 256;
+/// Streams through one share link, and those of them that come from one address: a link is read by strangers.
+pub const STREAMS_PER_LINK_MAX: usize = 100;
+pub const STREAMS_PER_LINK_AND_ADDRESS_MAX: usize = 8;
+/// Bytes that all streams together may hold of pages that are not written yet, and those of one address or
+/// credential, of one share link, and of one share link from one address.
+pub const STREAM_BYTES_MAX: usize = 256 * 1024 * 1024;
+pub const STREAM_BYTES_PER_CALLER_MAX: usize = 64 * 1024 * 1024;
+pub const STREAM_BYTES_PER_LINK_MAX: usize = 8 * 1024 * 1024;
+pub const STREAM_BYTES_PER_LINK_AND_ADDRESS_MAX: usize = 2 * 1024 * 1024;
+/// When a caller with too many streams may try again.
+pub const STREAM_RETRY_AFTER: Duration = Duration::from_secs(5);
+/// A reader that has kept writes waiting for this long in all must have taken this much a second of it, or its
+/// connection is cut.
+pub const STREAM_DRAIN_WINDOW: Duration = Duration::from_secs(30);
+pub const STREAM_DRAIN_BYTES_PER_SECOND_MIN: usize = 1024;
 /// Comment heartbeat of a stream.
 pub const STREAM_HEARTBEAT: Duration = Duration::from_secs(15);
 /// A reader that takes nothing for this long is cut; it resumes from its cursor.

@@ -3,12 +3,17 @@
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU32;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use metrics_exporter_prometheus::PrometheusHandle;
 use sederunt_agents::talk::Talker;
 use sederunt_core::limits;
+use sederunt_core::live::budget::StreamBudget;
 use sederunt_core::people::SecretHash;
+
+use crate::connections::ConnectionCaps;
+use crate::proxies::TrustedProxies;
 
 /// How callers prove who they are.
 #[derive(Clone, Debug)]
@@ -121,11 +126,19 @@ pub struct StreamTimes {
     pub heartbeat: Duration,
     /// How long a reader may take nothing before it is cut.
     pub stall_max: Duration,
+    /// What a reader must take a second, on average over so much time in which writes waited for it.
+    pub drain_bytes_per_second_min: usize,
+    pub drain_window: Duration,
 }
 
 impl Default for StreamTimes {
     fn default() -> Self {
-        Self { heartbeat: limits::STREAM_HEARTBEAT, stall_max: limits::STREAM_STALL_MAX }
+        Self {
+            heartbeat: limits::STREAM_HEARTBEAT,
+            stall_max: limits::STREAM_STALL_MAX,
+            drain_bytes_per_second_min: limits::STREAM_DRAIN_BYTES_PER_SECOND_MIN,
+            drain_window: limits::STREAM_DRAIN_WINDOW,
+        }
     }
 }
 
@@ -140,6 +153,11 @@ pub struct ServerConfig {
     pub operator_key_hash: Option<SecretHash>,
     pub rates: Rates,
     pub streams: StreamTimes,
+    /// How many streams may be open, and what they may hold in memory.
+    pub stream_budget: Arc<StreamBudget>,
+    pub connections: ConnectionCaps,
+    /// Proxies that are believed when they say whose request they pass on.
+    pub trusted_proxies: TrustedProxies,
     pub sweep_every: Duration,
     /// Who holds conversations; without one the built-in talker does.
     pub talker: Option<Talker>,
@@ -162,6 +180,9 @@ impl Default for ServerConfig {
             operator_key_hash: None,
             rates: Rates::default(),
             streams: StreamTimes::default(),
+            stream_budget: Arc::default(),
+            connections: ConnectionCaps::default(),
+            trusted_proxies: TrustedProxies::default(),
             sweep_every: Duration::from_secs(1),
             talker: None,
             keep_every: Duration::from_secs(30),
@@ -181,6 +202,11 @@ pub enum ConfigError {
     PublicWithoutAuth(String),
     #[error("the public URL must be http:// or https:// and a host: {0}")]
     PublicUrl(String),
+    #[error(
+        "a server without authentication does not stand behind a proxy: take `trusted_proxies` out, or serve \
+         with --auth keys or --auth jwt"
+    )]
+    ProxyWithoutAuth,
     #[error("the JWT keys cannot be used: {0}")]
     Jwt(String),
     #[error("the network cannot be used: {0}")]
@@ -201,6 +227,9 @@ impl ServerConfig {
         }
         if !self.listen.ip().is_loopback() {
             return Err(ConfigError::OpenToStrangers(self.listen));
+        }
+        if !self.trusted_proxies.0.is_empty() {
+            return Err(ConfigError::ProxyWithoutAuth);
         }
         match host {
             Some((url, Some(host))) if !is_loopback(host) => {
@@ -270,5 +299,18 @@ mod tests {
             ..ServerConfig::default()
         };
         assert!(config.check().is_ok());
+    }
+
+    #[test]
+    fn a_proxy_is_trusted_only_where_callers_prove_who_they_are() {
+        let config = |auth, listen: &str| ServerConfig {
+            auth,
+            listen: listen.parse().unwrap(),
+            trusted_proxies: TrustedProxies(vec!["10.0.0.0/8".parse().unwrap()]),
+            ..ServerConfig::default()
+        };
+        assert!(matches!(config(Auth::Local, "127.0.0.1:0").check(), Err(ConfigError::ProxyWithoutAuth)));
+        assert!(config(Auth::Keys, "127.0.0.1:0").check().is_ok());
+        assert!(config(Auth::Jwt(JwtConfig::secret("x")), "0.0.0.0:0").check().is_ok());
     }
 }

@@ -6,13 +6,17 @@
 
 pub mod client;
 mod config;
+mod connections;
 mod http;
 mod listen;
 mod mcp;
 mod metrics;
+mod proxies;
 mod workers;
 
 pub use config::{Auth, ConfigError, JwtConfig, JwtKeys, Rate, Rates, ServerConfig, StreamTimes};
+pub use connections::ConnectionCaps;
 pub use http::{openapi, wire};
 pub use listen::Server;
 pub use metrics::recorder;
+pub use proxies::{AddressBlock, TrustedProxies};

@@ -3,7 +3,8 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use hyper::header;
@@ -15,19 +16,23 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tower::Service;
 
-use crate::config::{ConfigError, ServerConfig};
-use crate::http::{self, App, Patient, Peer, Phase, UnreadBody};
+use crate::config::{Auth, ConfigError, ServerConfig};
+use crate::connections::{BusyBody, ConnectionCaps, Connections, Marker, NO_PLACE, Placed, Slot};
+use crate::http::{self, App, DrainRule, Patient, Peer, Phase, UnreadBody};
+use crate::proxies::TrustedProxies;
 use crate::workers;
 
 /// Connections that may wait to be accepted: a thousand clients that come at once are not turned away.
 const BACKLOG: u32 = 8192;
-/// How long a client may take for the head of a request, and a kept connection may be idle.
-const HEAD_READ_MAX: Duration = Duration::from_secs(75);
+/// How long a kept connection may be idle. A head that has begun has less time: see [`ConnectionCaps`].
+const IDLE_MAX: Duration = Duration::from_secs(75);
 /// Bytes that a connection may buffer in each direction; with the smallest one an idle stream stays
 /// within its budget, and a head larger than this is refused.
 const CONNECTION_BUFFER_BYTES: usize = 16 * 1024;
 /// The pause after the system refused a connection, such as for want of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// Refused connections are told of no more often than this.
+const REFUSALS_LOGGED_EVERY: Duration = Duration::from_secs(1);
 
 /// A server that listens.
 #[derive(Debug)]
@@ -63,25 +68,48 @@ impl Server {
     /// finish for a while, and returns.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
         let Self { listener, app, config, phase, .. } = self;
-        let stall_max = config.streams.stall_max;
+        let drain = DrainRule {
+            stall_max: config.streams.stall_max,
+            window: config.streams.drain_window,
+            bytes_per_second_min: config.streams.drain_bytes_per_second_min,
+        };
         let workers = workers::start(&app, &config);
         let talker = app.talker.clone();
         let router = http::router(app);
+        let per_address = config.connections.per_address.filter(|_| !matches!(config.auth, Auth::Local));
+        let caps = ConnectionCaps { per_address, ..config.connections };
+        let proxies = Arc::new(config.trusted_proxies.clone());
+        let connections = Arc::new(Connections::new(caps, config.trusted_proxies.clone()));
+        let mut ticks = tokio::time::interval(connections.tick_every());
+        let mut refusals = RefusalLog::default();
         // Every connection holds a sender: when the last is gone, all connections are.
         let (open, mut all_closed) = mpsc::channel::<Infallible>(1);
         tokio::pin!(shutdown);
         loop {
             tokio::select! {
                 () = &mut shutdown => break,
+                _ = ticks.tick() => connections.tick(),
                 accepted = listener.accept() => match accepted {
                     Ok((stream, peer)) => {
+                        let Some(slot) = connections.open(peer.ip()) else {
+                            let _ = stream.try_write(NO_PLACE);
+                            refusals.log("all places are taken by connections that are busy");
+                            continue;
+                        };
                         // Answers are written whole: waiting for more would only delay them.
                         let _ = stream.set_nodelay(true);
-                        let stream = Patient::new(stream, stall_max);
-                        tokio::spawn(serve(stream, peer, router.clone(), phase.subscribe(), open.clone()));
+                        let service = ConnectionService {
+                            router: router.clone(),
+                            peer,
+                            proxies: proxies.trusts(peer.ip()).then(|| proxies.clone()),
+                            marker: slot.marker(),
+                            unread: UnreadBody::default(),
+                        };
+                        tokio::spawn(serve(stream, slot, drain, service, phase.subscribe(), open.clone()));
                     }
                     Err(error) => {
-                        tracing::warn!(target: "sederunt::http", %error, "a connection was not accepted");
+                        refusals.log(&error.to_string());
+                        connections.make_room();
                         tokio::time::sleep(ACCEPT_PAUSE).await;
                     }
                 },
@@ -112,35 +140,96 @@ fn open(address: SocketAddr) -> std::io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-async fn serve(
-    stream: Patient<TcpStream>,
-    peer: SocketAddr,
+/// Says that connections were refused, at most once a second.
+#[derive(Debug, Default)]
+struct RefusalLog {
+    said: Option<Instant>,
+    unsaid: u64,
+}
+
+impl RefusalLog {
+    fn log(&mut self, reason: &str) {
+        if self.said.is_some_and(|said| said.elapsed() < REFUSALS_LOGGED_EVERY) {
+            self.unsaid += 1;
+            return;
+        }
+        let others = std::mem::take(&mut self.unsaid);
+        self.said = Some(Instant::now());
+        tracing::warn!(
+            target: "sederunt::http",
+            reason,
+            others,
+            "the server did not accept a connection; the client has to try again"
+        );
+    }
+}
+
+/// What answers the requests of one connection.
+struct ConnectionService {
     router: Router,
+    peer: SocketAddr,
+    /// The proxies that are believed, if the peer is one of them.
+    proxies: Option<Arc<TrustedProxies>>,
+    marker: Marker,
+    unread: UnreadBody,
+}
+
+impl ConnectionService {
+    fn answer(
+        &self,
+        request: hyper::Request<hyper::body::Incoming>,
+    ) -> impl Future<Output = Result<hyper::Response<BusyBody>, Infallible>> + use<> {
+        let expects_continue = request.headers().contains_key(header::EXPECT);
+        let peer = match &self.proxies {
+            None => self.peer.ip(),
+            Some(proxies) => proxies.caller(self.peer.ip(), request.headers()),
+        };
+        let mut request = request.map(|body| axum::body::Body::new(self.unread.watch(body)));
+        request.extensions_mut().insert(Peer(peer));
+        let (marker, unread) = (self.marker.clone(), self.unread.clone());
+        let begun = marker.connection.begin();
+        let reserved = marker.connection.reserved;
+        let overloaded = reserved && !http::tells_health(request.uri().path());
+        let answering = if overloaded { Err(http::overloaded(&request)) } else { Ok(self.router.clone().call(request)) };
+        async move {
+            if !begun {
+                // The connection is being closed for want of room.
+                std::future::pending::<()>().await;
+            }
+            let mut response = match answering {
+                Ok(answering) => answering.await?,
+                Err(overloaded) => overloaded,
+            };
+            unread.settle(expects_continue, &mut response).await;
+            if reserved {
+                response.headers_mut().insert(header::CONNECTION, header::HeaderValue::from_static("close"));
+            }
+            Ok(response.map(|body| marker.busy(body)))
+        }
+    }
+}
+
+async fn serve(
+    stream: TcpStream,
+    slot: Slot,
+    drain: DrainRule,
+    service: ConnectionService,
     mut phase: watch::Receiver<Phase>,
     _open: mpsc::Sender<Infallible>,
 ) {
-    let unread = UnreadBody::default();
-    let service = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
-        let expects_continue = request.headers().contains_key(header::EXPECT);
-        let mut request = request.map(|body| axum::body::Body::new(unread.watch(body)));
-        request.extensions_mut().insert(Peer(peer.ip()));
-        let (answering, unread) = (router.clone().call(request), unread.clone());
-        async move {
-            let mut response = answering.await?;
-            unread.settle(expects_continue, &mut response).await;
-            Ok::<_, Infallible>(response)
-        }
-    });
+    let tracked = slot.connection.clone();
+    let stream = Patient::new(Placed::new(stream, slot), drain);
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_READ_MAX)
+        .header_read_timeout(IDLE_MAX)
         .max_buf_size(CONNECTION_BUFFER_BYTES)
-        .serve_connection(TokioIo::new(stream), service)
+        .serve_connection(TokioIo::new(stream), service_fn(move |request| service.answer(request)))
         .with_upgrades();
     tokio::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => Some(ended),
         _ = phase.wait_for(|phase| *phase > Phase::Serving) => None,
+        () = tracked.closed() => return,
     };
     let ended = match ended {
         Some(ended) => ended,
@@ -152,6 +241,7 @@ async fn serve(
             }
         }
     };
+    tracked.keep_busy();
     if let Err(error) = ended {
         // Clients go away in the middle of things; that is theirs to do.
         tracing::debug!(target: "sederunt::http", %error, "a connection broke off");

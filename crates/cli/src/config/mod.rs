@@ -131,6 +131,34 @@ pub const SETTINGS: &[Setting] = &[
     setting("rates.form_burst", "20", "answers to a view through its link from one address at once"),
     setting("rates.failures_per_second", "5", "failed proofs from one address; 0 does not count them"),
     setting("rates.failures_burst", "50", "failed proofs from one address at once"),
+    optional(
+        "trusted_proxies",
+        "proxies that are believed when they say whose request they pass on: addresses and blocks such as 10.0.0.0/8, \
+         separated by commas; only with `keys` or `jwt`",
+    ),
+    setting("connections.max", "0", "connections that may be open; 0 is three quarters of the files that may be"),
+    setting(
+        "connections.per_address",
+        "0",
+        "connections from one address, except trusted proxies; 0 is a quarter of all",
+    ),
+    setting("connections.head", "10s", "how long a client may take to send the head of a request"),
+    setting("streams.max", "0", "streams that may be open; 0 is half of the files that may be"),
+    setting("streams.per_address", "0", "streams from one address; 0 is a quarter of all"),
+    setting("streams.per_credential", "256", "streams of one credential"),
+    setting("streams.per_link", "100", "streams through one share link"),
+    setting("streams.per_link_and_address", "8", "streams through one share link from one address"),
+    setting("streams.bytes", "268435456", "bytes that all streams may hold before their readers take them"),
+    setting("streams.bytes_per_caller", "67108864", "bytes that the streams of one credential or address may hold"),
+    setting("streams.bytes_per_link", "8388608", "bytes that the streams through one share link may hold"),
+    setting(
+        "streams.bytes_per_link_and_address",
+        "2097152",
+        "bytes that the streams through one share link from one address may hold",
+    ),
+    setting("streams.stall", "20s", "how long a reader may take nothing before its connection is cut"),
+    setting("streams.drain_bytes_per_second", "1024", "what a reader must take, on average, while writes wait for it"),
+    setting("streams.drain_window", "30s", "how much of such waiting is looked at together"),
     setting("shutdown.drain", "10s", "how long open requests may take to finish at the end"),
     setting("postgres.schema", "sederunt", "the schema that holds the tables"),
     setting("postgres.pool_size", "16", "connections to the database"),
@@ -163,6 +191,9 @@ pub struct Config {
     pub quotas_file: Option<PathBuf>,
     pub work: Work,
     pub rates: Rates,
+    pub trusted_proxies: Option<String>,
+    pub connections: Connections,
+    pub streams: Streams,
     pub shutdown: Shutdown,
     pub postgres: Postgres,
 }
@@ -297,6 +328,31 @@ pub struct Rates {
     pub form_burst: u32,
     pub failures_per_second: u32,
     pub failures_burst: u32,
+}
+
+/// How many connections may be open.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub struct Connections {
+    pub max: usize,
+    pub per_address: usize,
+    pub head: Span,
+}
+
+/// How many streams may be open, what they may hold, and how fast they must be read.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub struct Streams {
+    pub max: usize,
+    pub per_address: usize,
+    pub per_credential: usize,
+    pub per_link: usize,
+    pub per_link_and_address: usize,
+    pub bytes: usize,
+    pub bytes_per_caller: usize,
+    pub bytes_per_link: usize,
+    pub bytes_per_link_and_address: usize,
+    pub stall: Span,
+    pub drain_bytes_per_second: usize,
+    pub drain_window: Span,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]

@@ -4,16 +4,19 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use tokio::runtime::Handle;
+
 use super::Engine;
 use super::log::SHARED_TYPES;
-use crate::access::{self, Actor, Role, Verb};
+use crate::access::{self, Actor, Audience, ReadScope, Role, Verb};
 use crate::error::{Conflict, Error, Result};
-use crate::event::EventQuery;
+use crate::event::{Event, EventQuery};
 use crate::ids::{Incarnation, SessionId};
 use crate::limits;
+use crate::live::budget::{HeldBytes, StreamLease};
 use crate::live::hints::Batch;
 use crate::live::reply::Shown;
-use crate::live::{Delta, Frame, HintReader, Next, Reader};
+use crate::live::{Delta, Frame, HintReader, Next, Reader, ScopedHintReader};
 
 /// What a log stream says next.
 #[derive(Debug)]
@@ -41,6 +44,9 @@ pub struct LogStream {
     ready: bool,
     /// What was read already and comes before anything else.
     queued: VecDeque<StreamItem>,
+    lease: Option<StreamLease>,
+    /// The bytes of what was handed out last.
+    held: Option<HeldBytes>,
 }
 
 impl Engine {
@@ -62,16 +68,33 @@ impl Engine {
             reader,
             ready: false,
             queued: VecDeque::new(),
+            lease: None,
+            held: None,
         })
     }
 
     /// Follows hints about the sessions that the caller may see.
-    pub fn hints(&self, actor: Arc<Actor>, cursor: Option<&str>) -> Result<HintStream> {
+    pub fn hints(&self, actor: &Actor, cursor: Option<&str>) -> Result<HintStream> {
         if actor.role == Role::Share {
             return Err(Error::denied("a share link opens one session, not lists"));
         }
-        let reader = self.hub.hints(&actor.tenant, cursor);
-        Ok(HintStream { engine: self.clone(), actor, reader })
+        let reader = match access::read_scope(actor) {
+            ReadScope::Everything => Hints::All(self.hub.hints(&actor.tenant, cursor)),
+            scope => {
+                let runtime = Handle::try_current().map_err(Error::internal)?;
+                let (reader, router) = self.hub.scoped_hints(&actor.tenant, scope, cursor);
+                if let Some(router) = router {
+                    // Held weakly: who listens for hints does not keep a store open.
+                    let (store, tenant) = (Arc::downgrade(&self.store), actor.tenant.clone());
+                    runtime.spawn(router.run(async move |id: &SessionId| match store.upgrade() {
+                        Some(store) => Ok(store.session(&tenant, id).await?.as_ref().map(Audience::of)),
+                        None => Ok(None),
+                    }));
+                }
+                Hints::Scoped(reader)
+            }
+        };
+        Ok(HintStream(reader))
     }
 
     /// Adds text to the unfinished reply of a claimed session. Transient: readers see it, no log
@@ -101,9 +124,15 @@ impl LogStream {
             if let Some(item) = self.queued.pop_front() {
                 return Ok(item);
             }
+            // Whoever asks for more has written what it was given.
+            self.held = None;
             match self.reader.look() {
                 Next::Frames(frames) => {
                     let frames = self.shown(frames);
+                    let bytes: usize = frames.iter().map(|frame| frame.event.bytes()).sum();
+                    if bytes > limits::STREAM_BYTES_UNCHARGED {
+                        self.held = self.lease.as_ref().map(|lease| lease.hold_now(bytes));
+                    }
                     if !frames.is_empty() {
                         return Ok(StreamItem::Frames(frames));
                     }
@@ -118,6 +147,12 @@ impl LogStream {
                 Next::Wait => self.reader.wait().await,
             }
         }
+    }
+
+    /// Charges what this stream reads to a budget, until the next thing is asked of it.
+    #[must_use]
+    pub fn charged_to(self, lease: StreamLease) -> Self {
+        Self { lease: Some(lease), ..self }
     }
 
     /// The sequence that a client should resume after.
@@ -136,7 +171,16 @@ impl LogStream {
 
     async fn read_store(&mut self) -> Result<()> {
         let cursor = self.reader.cursor();
-        let query = EventQuery { after: cursor, limit: limits::PAGE_ROWS_MAX, ..EventQuery::default() };
+        let query = EventQuery {
+            after: cursor,
+            limit: limits::PAGE_ROWS_MAX,
+            bytes_max: limits::STREAM_PAGE_BYTES_MAX,
+            ..EventQuery::default()
+        };
+        let mut held = match &self.lease {
+            None => None,
+            Some(lease) => Some(lease.hold(limits::STREAM_PAGE_BYTES_MAX).await),
+        };
         let page = match self.engine.store.events(&self.actor.tenant, &self.id, query).await {
             Err(Error::NotFound) => {
                 self.queued.push_back(StreamItem::Ended);
@@ -144,6 +188,10 @@ impl LogStream {
             }
             page => page?,
         };
+        if let Some(held) = &mut held {
+            held.shrink_to(page.events.iter().map(Event::bytes).sum());
+        }
+        self.held = held;
         self.reader.read_to(page.next_after.max(cursor), !page.has_more);
         let (mut expected, mut run) = (cursor + 1, Vec::with_capacity(page.events.len()));
         for event in page.events {
@@ -174,44 +222,29 @@ impl LogStream {
     }
 }
 
-/// A reader of a tenant's hints.
+/// A reader of those of a tenant's hints that its caller may see.
 #[derive(Debug)]
-pub struct HintStream {
-    engine: Engine,
-    actor: Arc<Actor>,
-    reader: HintReader,
+pub struct HintStream(Hints);
+
+#[derive(Debug)]
+enum Hints {
+    All(HintReader),
+    Scoped(ScopedHintReader),
 }
 
 impl HintStream {
     /// The next batch that holds anything for this caller; waits for it.
-    pub async fn next(&mut self) -> Result<Batch> {
+    pub async fn next(&mut self) -> Batch {
         loop {
-            match self.reader.take() {
-                Some(Batch::Hints(mut hints, cursor)) => {
-                    if self.actor.role != Role::Owner {
-                        let mut visible = Vec::with_capacity(hints.len());
-                        for hint in hints {
-                            if !hint.deleted && self.may_see(&hint.session).await? {
-                                visible.push(hint);
-                            }
-                        }
-                        hints = visible;
-                    }
-                    if !hints.is_empty() {
-                        return Ok(Batch::Hints(hints, cursor));
-                    }
-                }
-                Some(reset @ Batch::Reset(_)) => return Ok(reset),
-                None => self.reader.wait().await,
+            let batch = match &mut self.0 {
+                Hints::All(reader) => reader.take(),
+                Hints::Scoped(reader) => reader.take(),
+            };
+            match (batch, &mut self.0) {
+                (Some(batch), _) => return batch,
+                (None, Hints::All(reader)) => reader.wait().await,
+                (None, Hints::Scoped(reader)) => reader.wait().await,
             }
-        }
-    }
-
-    async fn may_see(&self, id: &SessionId) -> Result<bool> {
-        match self.engine.load(&self.actor, Verb::Read, id).await {
-            Ok(_) => Ok(true),
-            Err(Error::NotFound | Error::Denied(_)) => Ok(false),
-            Err(error) => Err(error),
         }
     }
 }

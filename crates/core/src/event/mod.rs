@@ -90,6 +90,8 @@ pub struct EventQuery {
     pub types: Vec<String>,
     pub newest_first: bool,
     pub limit: usize,
+    /// Bytes of events after which the page ends; one event that is larger is a page by itself.
+    pub bytes_max: usize,
 }
 
 impl Default for EventQuery {
@@ -100,6 +102,7 @@ impl Default for EventQuery {
             types: Vec::new(),
             newest_first: false,
             limit: crate::limits::PAGE_ROWS_DEFAULT,
+            bytes_max: crate::limits::PAGE_BYTES_MAX,
         }
     }
 }

@@ -1,12 +1,16 @@
 //! Hints about a tenant's sessions: what changed, never what it says. At least once; a cursor that
 //! this process cannot honour is answered by a reset, and the client reads its lists again.
 
-use std::collections::{HashSet, VecDeque};
-use std::sync::Arc;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::{Arc, Weak};
+use std::time::Instant;
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
+use super::bell::Bell;
+use crate::access::{Audience, ReadScope};
+use crate::error::Result;
 use crate::ids::{SessionId, TenantId, random_hex};
 use crate::limits;
 use crate::session::Status;
@@ -41,7 +45,8 @@ pub(super) struct Channel {
     /// Names this ring, so that a cursor of another process is known to be foreign.
     name: String,
     ring: Mutex<Ring>,
-    wake: watch::Sender<u64>,
+    bell: Bell,
+    routes: Mutex<Routes>,
 }
 
 #[derive(Debug, Default)]
@@ -55,7 +60,12 @@ struct Ring {
 
 impl Default for Channel {
     fn default() -> Self {
-        Self { name: random_hex::<6>(), ring: Mutex::default(), wake: watch::Sender::new(0) }
+        Self {
+            name: random_hex::<6>(),
+            ring: Mutex::default(),
+            bell: Bell::default(),
+            routes: Mutex::default(),
+        }
     }
 }
 
@@ -69,7 +79,7 @@ impl Channel {
                 ring.hints.pop_front();
             }
         }
-        self.wake.send_modify(|count| *count += 1);
+        self.bell.ring();
     }
 
     pub(super) fn reset(&self) {
@@ -79,7 +89,22 @@ impl Channel {
             ring.lost = ring.last;
             ring.hints.clear();
         }
-        self.wake.send_modify(|count| *count += 1);
+        self.bell.ring_now();
+    }
+
+    fn cursor(&self, number: u64) -> String {
+        format!("{}.{number}", self.name)
+    }
+
+    /// Where a reader goes on, and whether it must be told that something was missed.
+    fn resume(&self, cursor: Option<&str>, last: u64) -> (u64, bool) {
+        let Some(text) = cursor else { return (last, false) };
+        let known = text
+            .split_once('.')
+            .filter(|(name, _)| *name == self.name)
+            .and_then(|(_, number)| number.parse().ok())
+            .filter(|number: &u64| *number <= last);
+        known.map_or((last, true), |number| (number, false))
     }
 }
 
@@ -103,19 +128,9 @@ pub struct HintReader {
 
 impl HintReader {
     pub(super) fn new(channel: Arc<Channel>, cursor: Option<&str>) -> Self {
-        let wake = channel.wake.subscribe();
+        let wake = channel.bell.listen();
         let last = channel.ring.lock().last;
-        let resumed = cursor.map(|text| {
-            text.split_once('.')
-                .filter(|(name, _)| *name == channel.name)
-                .and_then(|(_, number)| number.parse().ok())
-                .filter(|number: &u64| *number <= last)
-        });
-        let (cursor, reset) = match resumed {
-            None => (last, false),
-            Some(Some(number)) => (number, false),
-            Some(None) => (last, true),
-        };
+        let (cursor, reset) = channel.resume(cursor, last);
         Self { channel, wake, cursor, reset }
     }
 
@@ -123,7 +138,7 @@ impl HintReader {
     pub fn take(&mut self) -> Option<Batch> {
         self.wake.borrow_and_update();
         let ring = self.channel.ring.lock();
-        let name = |number: u64| format!("{}.{number}", self.channel.name);
+        let name = |number| self.channel.cursor(number);
         let first = ring.last - ring.hints.len() as u64;
         if self.reset || self.cursor < ring.lost || self.cursor < first {
             self.reset = false;
@@ -150,9 +165,238 @@ impl HintReader {
     }
 }
 
+/// Where hints go that not everybody may see: one ring for each scope that somebody listens to.
+///
+/// Readers of a scope are woken for what lies in it and for nothing else, so a commit costs the same however
+/// many listen for what they may not see. Who may see a session is looked up by the router, once for all.
+#[derive(Debug, Default)]
+struct Routes {
+    rings: HashMap<ReadScope, ScopeRing>,
+    /// Hints up to this number have been routed.
+    routed: u64,
+    /// A router is at work.
+    running: bool,
+}
+
+#[derive(Debug)]
+struct ScopeRing {
+    hints: VecDeque<(u64, Hint)>,
+    /// Everything in the scope after this number is in the ring, as far as it was routed.
+    complete_after: u64,
+    wake: watch::Sender<u64>,
+    /// Since when nobody listens.
+    left: Option<Instant>,
+}
+
+impl ScopeRing {
+    fn new(complete_after: u64) -> Self {
+        Self { hints: VecDeque::new(), complete_after, wake: watch::Sender::new(0), left: None }
+    }
+
+    fn push(&mut self, number: u64, hint: Hint) {
+        self.hints.push_back((number, hint));
+        if self.hints.len() > limits::HINT_RING_MAX
+            && let Some((lost, _)) = self.hints.pop_front()
+        {
+            self.complete_after = lost;
+        }
+    }
+}
+
+impl Routes {
+    /// Tells every reader that something was missed.
+    fn reset(&mut self, last: u64) {
+        self.routed = last;
+        for ring in self.rings.values_mut() {
+            ring.hints.clear();
+            ring.complete_after = last;
+            ring.wake.send_modify(|count| *count += 1);
+        }
+    }
+
+    /// Forgets scopes that nobody has listened to for a while; whether any are left.
+    fn forget_left(&mut self, now: Instant) -> bool {
+        self.rings.retain(|_, ring| {
+            if ring.wake.receiver_count() > 0 {
+                ring.left = None;
+                return true;
+            }
+            let left = *ring.left.get_or_insert(now);
+            now.saturating_duration_since(left) < limits::HINT_SCOPE_LINGERS
+        });
+        !self.rings.is_empty()
+    }
+}
+
+/// Sorts a tenant's hints into the scopes that somebody listens to.
+#[derive(Debug)]
+pub struct HintRouter {
+    channel: Weak<Channel>,
+    wake: watch::Receiver<u64>,
+    audiences: HashMap<SessionId, (Audience, Instant)>,
+}
+
+impl HintRouter {
+    /// Routes until nobody listens any more, or the hub is gone. `look_up` tells who may see a session.
+    pub async fn run(mut self, look_up: impl AsyncFn(&SessionId) -> Result<Option<Audience>>) {
+        while self.pass(&look_up).await {
+            // What comes meanwhile is routed together.
+            tokio::time::sleep(limits::CROWD_INTERVAL).await;
+            tokio::select! {
+                changed = self.wake.changed() => if changed.is_err() { return },
+                () = tokio::time::sleep(limits::HINT_SCOPE_LINGERS) => {}
+            }
+        }
+    }
+
+    /// Routes what has come; whether to go on.
+    async fn pass(&mut self, look_up: &impl AsyncFn(&SessionId) -> Result<Option<Audience>>) -> bool {
+        self.wake.borrow_and_update();
+        let Some(channel) = self.channel.upgrade() else { return false };
+        let now = Instant::now();
+        {
+            let mut routes = channel.routes.lock();
+            if !routes.forget_left(now) {
+                routes.running = false;
+                return false;
+            }
+        }
+        let routed = channel.routes.lock().routed;
+        let news = {
+            let ring = channel.ring.lock();
+            let first = ring.last - ring.hints.len() as u64;
+            if routed < ring.lost || routed < first {
+                Err(ring.last)
+            } else {
+                let skip = usize::try_from(routed - first).unwrap_or(usize::MAX);
+                Ok((routed + 1..).zip(ring.hints.iter().skip(skip).cloned()).collect::<Vec<_>>())
+            }
+        };
+        let news = match news {
+            Ok(news) => news,
+            Err(last) => {
+                self.audiences.clear();
+                channel.routes.lock().reset(last);
+                return true;
+            }
+        };
+        for (_, hint) in &news {
+            if hint.row_changed || hint.deleted {
+                self.audiences.remove(&hint.session);
+            }
+        }
+        if self.audiences.len() > limits::HINT_AUDIENCES_MAX {
+            self.audiences.clear();
+        }
+        for (_, hint) in news.iter().filter(|(_, hint)| !hint.deleted) {
+            let known = self.audiences.get(&hint.session);
+            if known.is_some_and(|(_, since)| now.duration_since(*since) < limits::HINT_AUDIENCE_KEPT) {
+                continue;
+            }
+            match look_up(&hint.session).await {
+                Ok(audience) => {
+                    self.audiences.insert(hint.session.clone(), (audience.unwrap_or_default(), now));
+                }
+                // The store is away: whoever listens reads its lists again when it is back.
+                Err(_) => {
+                    let last = channel.ring.lock().last;
+                    channel.routes.lock().reset(last);
+                    return true;
+                }
+            }
+        }
+        let mut routes = channel.routes.lock();
+        let prefixes: Vec<Box<str>> = routes
+            .rings
+            .keys()
+            .filter_map(|scope| match scope {
+                ReadScope::Prefix(prefix) => Some(prefix.clone()),
+                _ => None,
+            })
+            .collect();
+        let mut moved: HashSet<ReadScope> = HashSet::new();
+        for (number, hint) in news {
+            routes.routed = number;
+            let Some((audience, _)) = self.audiences.get(&hint.session).filter(|_| !hint.deleted) else {
+                continue;
+            };
+            let scopes: HashSet<ReadScope> = audience.scopes(&hint.session, prefixes.iter()).collect();
+            for scope in scopes {
+                if let Some(ring) = routes.rings.get_mut(&scope) {
+                    ring.push(number, hint.clone());
+                    moved.insert(scope);
+                }
+            }
+        }
+        for ring in moved.iter().filter_map(|scope| routes.rings.get(scope)) {
+            ring.wake.send_modify(|count| *count += 1);
+        }
+        true
+    }
+}
+
+/// One listener of those hints of a tenant that lie in a scope.
+#[derive(Debug)]
+pub struct ScopedHintReader {
+    channel: Arc<Channel>,
+    scope: ReadScope,
+    wake: watch::Receiver<u64>,
+    cursor: u64,
+    reset: bool,
+}
+
+impl ScopedHintReader {
+    pub(super) fn new(
+        channel: Arc<Channel>,
+        scope: ReadScope,
+        cursor: Option<&str>,
+    ) -> (Self, Option<HintRouter>) {
+        let mut routes = channel.routes.lock();
+        let last = channel.ring.lock().last;
+        let router = (!routes.running).then(|| {
+            *routes = Routes { routed: last, running: true, ..Routes::default() };
+            let wake = channel.bell.listen();
+            HintRouter { channel: Arc::downgrade(&channel), wake, audiences: HashMap::new() }
+        });
+        let routed = routes.routed;
+        let ring = routes.rings.entry(scope.clone()).or_insert_with(|| ScopeRing::new(routed));
+        let wake = ring.wake.subscribe();
+        drop(routes);
+        let (cursor, reset) = channel.resume(cursor, last);
+        (Self { channel, scope, wake, cursor, reset }, router)
+    }
+
+    /// The hints after the cursor, if any.
+    pub fn take(&mut self) -> Option<Batch> {
+        self.wake.borrow_and_update();
+        let routes = self.channel.routes.lock();
+        let ring = routes.rings.get(&self.scope)?;
+        if self.reset || self.cursor < ring.complete_after {
+            self.reset = false;
+            self.cursor = self.cursor.max(routes.routed);
+            return Some(Batch::Reset(self.channel.cursor(self.cursor)));
+        }
+        let mut named = HashSet::new();
+        let news = ring.hints.iter().rev().take_while(|(number, _)| *number > self.cursor);
+        let newest_of_each = news.filter(|(_, hint)| named.insert(&hint.session));
+        let mut hints: Vec<Hint> = newest_of_each.map(|(_, hint)| hint.clone()).collect();
+        hints.reverse();
+        self.cursor = ring.hints.back().map_or(self.cursor, |(number, _)| self.cursor.max(*number));
+        (!hints.is_empty()).then(|| Batch::Hints(hints, self.channel.cursor(self.cursor)))
+    }
+
+    /// Waits until there may be a hint.
+    pub async fn wait(&mut self) {
+        if self.wake.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::UserId;
 
     fn hint(session: &str, last_sequence: u64) -> Hint {
         Hint {
@@ -190,5 +434,100 @@ mod tests {
         }
         assert!(matches!(slow.take(), Some(Batch::Reset(_))));
         assert_eq!(slow.take(), None);
+    }
+
+    /// A look-up that counts how often it is asked, of sessions that are `mine` or somebody else's.
+    async fn pass(router: &mut HintRouter, asked: &std::cell::Cell<usize>) -> bool {
+        let look_up = async |id: &SessionId| {
+            asked.set(asked.get() + 1);
+            let mut session = crate::session::decide::tests::session_in(Status::Idle);
+            session.head.holder = Some(UserId::stored(if id.as_str() == "mine" { "me" } else { "other" }));
+            Ok(Some(Audience::of(&session)))
+        };
+        router.pass(&look_up).await
+    }
+
+    fn me() -> ReadScope {
+        ReadScope::User(UserId::stored("me"))
+    }
+
+    #[tokio::test]
+    async fn hints_that_nobody_may_see_wake_nobody_and_are_looked_up_once() {
+        let channel = Arc::new(Channel::default());
+        let (mut mine, router) = ScopedHintReader::new(channel.clone(), me(), None);
+        let mut router = router.unwrap();
+        let crowd: Vec<_> = (0..1000)
+            .map(|n| ReadScope::User(UserId::stored(format!("guest{n}"))))
+            .map(|scope| ScopedHintReader::new(channel.clone(), scope, None).0)
+            .collect();
+        let asked = std::cell::Cell::new(0);
+        for n in 1..=500 {
+            channel.publish(hint("theirs", n));
+            assert!(pass(&mut router, &asked).await);
+        }
+        assert_eq!(asked.get(), 1, "500 hints about one session cost one look-up, whoever listens");
+        assert!(crowd.iter().all(|reader| !reader.wake.has_changed().unwrap()));
+        assert_eq!(mine.take(), None);
+        channel.publish(hint("mine", 1));
+        pass(&mut router, &asked).await;
+        assert!(mine.wake.has_changed().unwrap());
+        assert!(matches!(mine.take(), Some(Batch::Hints(hints, _)) if hints == [hint("mine", 1)]));
+        assert_eq!(asked.get(), 2);
+        let moved = Hint { row_changed: true, ..hint("mine", 2) };
+        channel.publish(moved.clone());
+        pass(&mut router, &asked).await;
+        assert_eq!(asked.get(), 3, "a row that changed may have another audience");
+        assert!(matches!(mine.take(), Some(Batch::Hints(hints, _)) if hints == [moved]));
+    }
+
+    #[tokio::test]
+    async fn a_scope_resumes_from_its_cursor_or_is_reset() {
+        let channel = Arc::new(Channel::default());
+        let asked = std::cell::Cell::new(0);
+        let (mut first, router) = ScopedHintReader::new(channel.clone(), me(), None);
+        let mut router = router.unwrap();
+        channel.publish(hint("mine", 1));
+        pass(&mut router, &asked).await;
+        let Some(Batch::Hints(_, cursor)) = first.take() else { panic!() };
+        drop(first);
+        for n in 2..=3 {
+            channel.publish(hint("mine", n));
+            channel.publish(hint("theirs", n));
+        }
+        assert!(pass(&mut router, &asked).await, "who left a moment ago may come back");
+        let (mut resumed, again) = ScopedHintReader::new(channel.clone(), me(), Some(&cursor));
+        assert!(again.is_none(), "there is one router");
+        assert!(matches!(resumed.take(), Some(Batch::Hints(hints, _)) if hints == [hint("mine", 3)]));
+        assert_eq!(resumed.take(), None);
+
+        let late = ReadScope::User(UserId::stored("late"));
+        let (mut late, _) = ScopedHintReader::new(channel.clone(), late, Some(&cursor));
+        assert!(matches!(late.take(), Some(Batch::Reset(_))), "nothing was collected for it");
+        assert_eq!(late.take(), None);
+        channel.reset();
+        pass(&mut router, &asked).await;
+        assert!(matches!(resumed.take(), Some(Batch::Reset(_))));
+        for n in 0..=limits::HINT_RING_MAX as u64 {
+            channel.publish(hint("theirs", n));
+        }
+        pass(&mut router, &asked).await;
+        assert!(matches!(resumed.take(), Some(Batch::Reset(_))), "the router was overrun");
+    }
+
+    #[tokio::test]
+    async fn the_router_ends_when_nobody_has_listened_for_a_while() {
+        let channel = Arc::new(Channel::default());
+        let asked = std::cell::Cell::new(0);
+        let (reader, router) = ScopedHintReader::new(channel.clone(), me(), None);
+        let mut router = router.unwrap();
+        drop(reader);
+        assert!(pass(&mut router, &asked).await);
+        let long_ago = Instant::now().checked_sub(limits::HINT_SCOPE_LINGERS).unwrap();
+        channel.routes.lock().rings.get_mut(&me()).unwrap().left = Some(long_ago);
+        assert!(!pass(&mut router, &asked).await);
+        assert!(
+            ScopedHintReader::new(channel, me(), None).1.is_some(),
+            "and the next listener starts another"
+        );
     }
 }

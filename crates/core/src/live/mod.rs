@@ -4,6 +4,8 @@
 //! hint streams wait on. Holds nothing that a restart would miss: a log is read from the store
 //! whenever the ring in memory does not reach back far enough.
 
+mod bell;
+pub mod budget;
 pub mod hints;
 pub mod reply;
 pub mod ring;
@@ -13,10 +15,11 @@ use std::sync::{Arc, OnceLock};
 use dashmap::DashMap;
 use tokio::sync::watch;
 
-pub use hints::{Hint, HintReader};
+pub use hints::{Hint, HintReader, ScopedHintReader};
 pub use reply::{Delta, ends_reply};
 pub use ring::{Frame, Next, Reader};
 
+use crate::access::ReadScope;
 use crate::ids::{Incarnation, SessionId, TenantId};
 use crate::session::Status;
 use crate::store::Notice;
@@ -194,6 +197,18 @@ impl Hub {
     pub fn hints(&self, tenant: &TenantId, cursor: Option<&str>) -> HintReader {
         let channel = self.hints.entry(tenant.clone()).or_default().clone();
         HintReader::new(channel, cursor)
+    }
+
+    /// Listens to those hints about a tenant's sessions that lie in a scope. Somebody must route them: the first
+    /// listener of a tenant is given the router, to be run for as long as it likes to.
+    pub fn scoped_hints(
+        &self,
+        tenant: &TenantId,
+        scope: ReadScope,
+        cursor: Option<&str>,
+    ) -> (ScopedHintReader, Option<hints::HintRouter>) {
+        let channel = self.hints.entry(tenant.clone()).or_default().clone();
+        ScopedHintReader::new(channel, scope, cursor)
     }
 
     /// Waits for work to appear in a tenant. Take it before looking, await it after.

@@ -6,13 +6,12 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use tokio::runtime::Handle;
 use tokio::sync::watch;
 
+use super::bell::Bell;
 use super::{Hub, reply};
 use crate::event::Event;
 use crate::ids::Incarnation;
@@ -40,19 +39,7 @@ impl Frame {
 #[derive(Debug)]
 pub struct Channel {
     ring: Mutex<Ring>,
-    wake: watch::Sender<u64>,
-    crowd: Arc<Mutex<Crowd>>,
-}
-
-/// When many readers were told last. Each of them costs a write to its connection, so a log that moves fast tells
-/// them in short intervals, of several events at once.
-#[derive(Debug, Default)]
-struct Crowd {
-    told: Option<Instant>,
-    /// They will be told at the end of the interval.
-    planned: bool,
-    /// Where waiting can be done: stores publish from threads of their own.
-    runtime: Option<Handle>,
+    bell: Bell,
 }
 
 #[derive(Debug, Default)]
@@ -72,11 +59,7 @@ struct Ring {
 
 impl Default for Channel {
     fn default() -> Self {
-        Self {
-            ring: Mutex::new(Ring { fresh: true, ..Ring::default() }),
-            wake: watch::Sender::new(0),
-            crowd: Arc::default(),
-        }
+        Self { ring: Mutex::new(Ring { fresh: true, ..Ring::default() }), bell: Bell::default() }
     }
 }
 
@@ -97,47 +80,19 @@ impl Channel {
         self.tell();
     }
 
-    /// Wakes the readers: a few at once, a crowd at most once in an interval.
+    /// Wakes the readers.
     pub(super) fn tell(&self) {
-        if self.readers() < limits::CROWD_READERS {
-            return self.nudge();
-        }
-        let mut crowd = self.crowd.lock();
-        if crowd.planned {
-            return;
-        }
-        let wait = crowd.told.and_then(|told| limits::CROWD_INTERVAL.checked_sub(told.elapsed()));
-        if let (Some(wait), Some(runtime)) = (wait, crowd.runtime.clone()) {
-            crowd.planned = true;
-            // Without the channel, which goes when nobody but the hub and a leaving reader holds it.
-            let (crowd, wake) = (self.crowd.clone(), self.wake.clone());
-            runtime.spawn(async move {
-                tokio::time::sleep(wait).await;
-                {
-                    let mut crowd = crowd.lock();
-                    (crowd.told, crowd.planned) = (Some(Instant::now()), false);
-                }
-                wake.send_modify(|count| *count += 1);
-            });
-        } else {
-            crowd.told = Some(Instant::now());
-            drop(crowd);
-            self.nudge();
-        }
+        self.bell.ring();
     }
 
     pub(super) fn doubt(&self) {
         self.ring.lock().doubts += 1;
-        self.nudge();
+        self.bell.ring_now();
     }
 
     pub(super) fn delete(&self) {
         self.ring.lock().deleted = true;
-        self.nudge();
-    }
-
-    fn nudge(&self) {
-        self.wake.send_modify(|count| *count += 1);
+        self.bell.ring_now();
     }
 
     pub(super) fn mark(&self) -> u64 {
@@ -145,7 +100,7 @@ impl Channel {
     }
 
     pub(super) fn readers(&self) -> usize {
-        self.wake.receiver_count()
+        self.bell.listeners()
     }
 }
 
@@ -190,6 +145,17 @@ impl Ring {
     }
 }
 
+/// As many frames as a reader may hold at a time, and always the first.
+fn page<'a>(frames: impl Iterator<Item = &'a Arc<Frame>>) -> Vec<Arc<Frame>> {
+    let mut bytes = 0;
+    let fits = |frame: &&Arc<Frame>| {
+        let first = bytes == 0;
+        bytes += frame.event.bytes().max(1);
+        first || bytes <= limits::STREAM_PAGE_BYTES_MAX
+    };
+    frames.take_while(fits).cloned().collect()
+}
+
 /// What a reader should do now.
 #[derive(Debug)]
 pub enum Next {
@@ -221,10 +187,7 @@ pub struct Reader {
 
 impl Reader {
     pub(super) fn new(hub: Arc<Hub>, incarnation: Incarnation, channel: Arc<Channel>, cursor: u64) -> Self {
-        let wake = channel.wake.subscribe();
-        if let Ok(runtime) = Handle::try_current() {
-            channel.crowd.lock().runtime.get_or_insert(runtime);
-        }
+        let wake = channel.bell.listen();
         let doubts_seen = channel.ring.lock().doubts;
         Self {
             hub,
@@ -260,8 +223,8 @@ impl Reader {
                     return Next::ReadStore;
                 }
                 let skip = usize::try_from(self.cursor - ring.base).unwrap_or(usize::MAX);
-                let frames: Vec<_> = ring.frames.iter().skip(skip).cloned().collect();
-                self.cursor = ring.mark;
+                let frames = page(ring.frames.iter().skip(skip));
+                self.cursor = frames.last().map_or(ring.mark, |frame| frame.event.sequence);
                 return Next::Frames(frames);
             }
         }
@@ -383,7 +346,7 @@ mod tests {
         let mut readers: Vec<_> = (0..limits::CROWD_READERS).map(|_| caught_up(&hub, 0)).collect();
         let first = &mut readers[0];
         first.look();
-        let start = Instant::now();
+        let start = std::time::Instant::now();
         publish(&hub, 1..=1);
         assert!(first.wake.has_changed().unwrap(), "who has heard nothing for long is told at once");
         assert_eq!(sequences(first.look()), [1]);
@@ -398,6 +361,23 @@ mod tests {
         readers.truncate(1);
         publish(&hub, 5..=5);
         assert!(readers[0].wake.has_changed().unwrap(), "one alone never waits");
+    }
+
+    #[test]
+    fn a_reader_is_handed_one_page_at_a_time() {
+        let hub = Arc::new(Hub::default());
+        let mut reader = caught_up(&hub, 0);
+        let large = |sequence: u64| {
+            let text = "x".repeat(limits::STREAM_PAGE_BYTES_MAX / 2 - 1000);
+            let content = Some(crate::json::Json::stored(format!("[{text:?}]")));
+            Arc::new(Event { content, ..Event::clone(&event(sequence)) })
+        };
+        let events: Vec<_> = (1..=5).map(large).collect();
+        hub.logs.get(&Incarnation(uuid::Uuid::nil())).unwrap().publish(&events, 5);
+        assert_eq!(sequences(reader.look()), [1, 2]);
+        assert_eq!(sequences(reader.look()), [3, 4]);
+        assert_eq!(sequences(reader.look()), [5]);
+        assert!(matches!(reader.look(), Next::Wait));
     }
 
     #[test]

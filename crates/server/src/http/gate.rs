@@ -149,6 +149,20 @@ async fn admit(app: &App, route: &str, head: &Parts) -> Result<Option<Caller>, R
     Ok(Some(caller))
 }
 
+/// Whether a path tells only how the server is.
+pub fn tells_health(path: &str) -> bool {
+    matches!(path, "/healthz" | "/readyz")
+}
+
+/// The answer to a request for which the server has no room.
+pub fn overloaded(request: &Request) -> Response {
+    let id = request_id::of(request.headers());
+    let refused = Refused::from(Error::unavailable(std::io::Error::other("all connections are busy")));
+    let mut response = refused.envelope(id.to_str().unwrap_or_default());
+    response.headers_mut().insert(HeaderName::from_static(request_id::X_REQUEST_ID), id);
+    response
+}
+
 /// A refusal for people, with the headers that it has for programs.
 fn as_page(refused: &Refused, envelope: Response) -> Response {
     let (mut head, _) = envelope.into_parts();

@@ -8,6 +8,7 @@ pub mod error;
 mod form;
 pub mod gate;
 mod jwt;
+mod lease;
 mod local;
 mod missing;
 mod page;
@@ -32,13 +33,14 @@ use sederunt_agents::executor::Kit;
 use sederunt_agents::outbound::{Allow, Outbound};
 use sederunt_agents::talk::Talker;
 use sederunt_core::engine::Engine;
+use sederunt_core::live::budget::StreamBudget;
 use tokio::sync::watch;
 
-pub use gate::Peer;
+pub use gate::{Peer, overloaded, tells_health};
 pub use rate::FORGET_EVERY;
 pub use router::router;
 pub use spec::openapi;
-pub use stall::Patient;
+pub use stall::{DrainRule, Patient};
 pub use unread::UnreadBody;
 
 use crate::config::{ConfigError, ServerConfig};
@@ -56,6 +58,7 @@ pub struct Shared {
     pub talker: Talker,
     pub auth: auth::Authenticator,
     pub counters: rate::Counters,
+    pub stream_budget: Arc<StreamBudget>,
     pub measures: Measures,
     /// The names of the listener, on a server without authentication.
     pub local: Option<local::Names>,
@@ -121,6 +124,7 @@ impl App {
             talker: config.talker.clone().map_or_else(|| plain_talker(&engine), Ok)?,
             engine,
             counters: rate::Counters::new(config.rates),
+            stream_budget: config.stream_budget.clone(),
             measures: Measures::new(),
             local,
             about: About { auth: config.auth.name(), store, base_url },

@@ -113,7 +113,7 @@ impl Counters {
 pub const FORGET_EVERY: Duration = Duration::from_secs(60);
 
 /// The block of addresses that one stranger has: with IPv6 a whole /64.
-fn block(peer: IpAddr) -> IpAddr {
+pub fn block(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
         IpAddr::V6(address) => {
             let [a, b, c, d, ..] = address.segments();

@@ -1,6 +1,6 @@
 //! Streams of server-sent events. One task per connection pulls from the engine and writes one
-//! chunk at a time: a slow reader holds at most that chunk, and the connection cuts it when it
-//! takes nothing at all.
+//! chunk at a time: a slow reader holds at most one page of events, which is charged to the stream's budget
+//! until it is written, and the connection cuts a reader that takes too little.
 //!
 //! While a stream is open its reader's credential is looked at again every few seconds, and its
 //! session too unless the reader is an owner, who sees everything in the tenant anyway.
@@ -24,13 +24,14 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use super::auth::Caller;
 use super::encode::{self, View};
+use super::lease::Leased;
 use super::wire::search::{Hint, Topics};
 use super::{App, Phase};
 use crate::metrics::OpenStream;
 
 /// Frames are put together up to about this size, so that a long backlog does not stand in memory
 /// twice.
-const CHUNK_BYTES: usize = 256 * 1024;
+const CHUNK_BYTES: usize = 64 * 1024;
 
 const READY: Bytes = Bytes::from_static(b"event: ready\ndata: {}\n\n");
 const HEARTBEAT: Bytes = Bytes::from_static(b":\n\n");
@@ -102,9 +103,10 @@ pub fn hints(
     caller: Caller,
     mut hints: HintStream,
     topics: Topics,
+    lease: Leased,
 ) -> impl Stream<Item = Result<Bytes, Infallible>> {
     async_stream::stream! {
-        let _open = OpenStream::new("hints");
+        let _open = (OpenStream::new("hints"), lease);
         let mut phase = app.phase.clone();
         let mut pulse = Pulse::new(&caller, app.heartbeat);
         yield Ok(READY);
@@ -124,18 +126,12 @@ pub fn hints(
                         yield Ok(HEARTBEAT);
                     }
                 }
-                batch = hints.next() => match batch {
-                    Ok(batch) => {
-                        let chunk = hint_chunk(&batch, topics);
-                        if !chunk.is_empty() {
-                            yield Ok(chunk);
-                        }
+                batch = hints.next() => {
+                    let chunk = hint_chunk(&batch, topics);
+                    if !chunk.is_empty() {
+                        yield Ok(chunk);
                     }
-                    Err(error) => {
-                        tracing::warn!(target: "sederunt::http", code = error.code(), "a stream ends");
-                        return;
-                    }
-                },
+                }
             }
         }
     }

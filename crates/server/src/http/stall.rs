@@ -1,7 +1,8 @@
-//! A connection whose reader has stopped reading is cut, so that it cannot hold memory for ever.
+//! A connection whose reader takes nothing, or next to nothing, is cut, so that it cannot hold memory for ever.
 //!
-//! The timer exists only while a write is blocked: an idle connection costs nothing, and progress
-//! by a single byte starts the time anew.
+//! Only the time in which writes wait for the reader counts: a quiet stream is not slow. A reader is cut when it
+//! takes nothing for [`DrainRule::stall_max`], and when over [`DrainRule::window`] of waiting it took less than
+//! [`DrainRule::bytes_per_second_min`]. The timer exists only while a write waits: an idle connection costs nothing.
 
 use std::io;
 use std::pin::Pin;
@@ -9,31 +10,91 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::{Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep};
+
+/// How fast a reader must be.
+#[derive(Clone, Copy, Debug)]
+pub struct DrainRule {
+    /// How long a reader may take nothing at all.
+    pub stall_max: Duration,
+    /// How much waiting is looked at together.
+    pub window: Duration,
+    /// What a reader must take of it, on average.
+    pub bytes_per_second_min: usize,
+}
+
+impl DrainRule {
+    /// Whether a reader that took so much while writes waited for so long is too slow.
+    fn is_too_slow(&self, waited: Duration, taken: usize) -> bool {
+        let due = self.bytes_per_second_min as u128 * waited.as_millis() / 1000;
+        waited >= self.window && (taken as u128) < due
+    }
+}
 
 #[derive(Debug)]
 pub struct Patient<T> {
     inner: T,
-    patience: Duration,
-    blocked: Option<Pin<Box<Sleep>>>,
+    rule: DrainRule,
+    blocked: Option<Blocked>,
+    /// How long writes have waited in this window, and what was taken in it.
+    waited: Duration,
+    taken: usize,
+}
+
+/// A write that waits for the reader.
+#[derive(Debug)]
+struct Blocked {
+    since: Instant,
+    timer: Pin<Box<Sleep>>,
 }
 
 impl<T> Patient<T> {
-    pub fn new(inner: T, patience: Duration) -> Self {
-        Self { inner, patience, blocked: None }
+    pub fn new(inner: T, rule: DrainRule) -> Self {
+        Self { inner, rule, blocked: None, waited: Duration::ZERO, taken: 0 }
     }
 
     /// Passes on what a write came to, and keeps the time of writes that come to nothing.
-    fn judge<R>(&mut self, written: Poll<io::Result<R>>, cx: &mut Context<'_>) -> Poll<io::Result<R>> {
-        if written.is_ready() {
-            self.blocked = None;
-            return written;
+    fn judge(&mut self, written: Poll<io::Result<usize>>, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let Poll::Ready(written) = written else {
+            let left = self.rule.window.saturating_sub(self.waited);
+            let patience = self.rule.stall_max.min(left);
+            let blocked = self
+                .blocked
+                .get_or_insert_with(|| Blocked { since: Instant::now(), timer: Box::pin(sleep(patience)) });
+            ready!(blocked.timer.as_mut().poll(cx));
+            let waited = blocked.since.elapsed();
+            if waited < self.rule.stall_max && !self.rule.is_too_slow(self.waited + waited, self.taken) {
+                // The window is over and enough was taken in it: the next one begins.
+                (self.waited, self.taken) = (Duration::ZERO, 0);
+                let patience = self.rule.stall_max.min(self.rule.window);
+                let mut timer = Box::pin(sleep(patience));
+                let again = timer.as_mut().poll(cx);
+                self.blocked = Some(Blocked { since: Instant::now(), timer });
+                if again.is_pending() {
+                    return Poll::Pending;
+                }
+            }
+            return Poll::Ready(Err(too_slow()));
+        };
+        if let Some(blocked) = self.blocked.take() {
+            self.waited += blocked.since.elapsed();
+            self.taken += *written.as_ref().unwrap_or(&0);
+            if self.rule.is_too_slow(self.waited, self.taken) {
+                return Poll::Ready(Err(too_slow()));
+            }
+            if self.waited >= self.rule.window {
+                (self.waited, self.taken) = (Duration::ZERO, 0);
+            }
+        } else if self.waited > Duration::ZERO {
+            // Taken without any waiting: it counts for the reader.
+            self.taken += *written.as_ref().unwrap_or(&0);
         }
-        let patience = self.patience;
-        let timer = self.blocked.get_or_insert_with(|| Box::pin(sleep(patience)));
-        ready!(timer.as_mut().poll(cx));
-        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the reader takes nothing")))
+        Poll::Ready(written)
     }
+}
+
+fn too_slow() -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, "the reader takes too little")
 }
 
 impl<T: AsyncRead + Unpin> AsyncRead for Patient<T> {
@@ -77,27 +138,100 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Patient<T> {
 #[cfg(test)]
 mod tests {
     use futures_util::FutureExt;
-    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
     use super::*;
 
-    #[tokio::test]
-    async fn a_reader_that_takes_nothing_is_cut() {
-        let (near, _far) = duplex(4);
-        let mut patient = Patient::new(near, Duration::from_millis(20));
-        let error = patient.write_all(b"more than fits").await.unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    const RULE: DrainRule = DrainRule {
+        stall_max: Duration::from_secs(20),
+        window: Duration::from_secs(30),
+        bytes_per_second_min: 1024,
+    };
+
+    #[test]
+    fn the_rate_is_judged_over_a_window_of_waiting() {
+        let table = [
+            (29_999, 0, false),
+            (30_000, 30 * 1024 - 1, true),
+            (30_000, 30 * 1024, false),
+            (60_000, 30 * 1024, true),
+        ];
+        for (waited_ms, taken, slow) in table {
+            let waited = Duration::from_millis(waited_ms);
+            assert_eq!(RULE.is_too_slow(waited, taken), slow, "{waited_ms} {taken}");
+        }
     }
 
-    #[tokio::test]
-    async fn progress_starts_the_time_anew() {
+    #[tokio::test(start_paused = true)]
+    async fn a_reader_that_takes_nothing_is_cut() {
+        let (near, _far) = duplex(4);
+        let mut patient = Patient::new(near, RULE);
+        let began = Instant::now();
+        let error = patient.write_all(b"more than fits").await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert_eq!(began.elapsed().as_secs(), 20);
+    }
+
+    /// Writes without end to a reader that takes so many bytes every so many seconds; for how long it lasts.
+    async fn written_to(
+        mut far: DuplexStream,
+        near: DuplexStream,
+        bytes: usize,
+        every_s: u64,
+    ) -> Option<u64> {
+        let mut patient = Patient::new(near, RULE);
+        let began = Instant::now();
+        let reader = async move {
+            let mut taken = vec![0; bytes];
+            loop {
+                tokio::time::sleep(Duration::from_secs(every_s)).await;
+                if far.read_exact(&mut taken).await.is_err() {
+                    std::future::pending::<()>().await;
+                }
+            }
+        };
+        let writer = async {
+            loop {
+                if patient.write_all(&[0; 1024]).await.is_err() {
+                    return began.elapsed().as_secs();
+                }
+            }
+        };
+        tokio::select! {
+            lasted = writer => Some(lasted),
+            () = reader => None,
+            () = tokio::time::sleep(Duration::from_secs(600)) => None,
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_reader_that_takes_a_little_now_and_then_is_cut() {
+        let (near, far) = duplex(4096);
+        let lasted = written_to(far, near, 2048, 8).await.unwrap();
+        assert!((30..=48).contains(&lasted), "{lasted}");
+        let (near, far) = duplex(4096);
+        let lasted = written_to(far, near, 1, 1).await.unwrap();
+        assert!((30..=40).contains(&lasted), "{lasted}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_reader_that_keeps_up_is_served() {
+        let (near, far) = duplex(4096);
+        assert_eq!(written_to(far, near, 2048, 1).await, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_quiet_stream_is_not_slow() {
         let (near, mut far) = duplex(4);
-        let mut patient = Patient::new(near, Duration::from_secs(3600));
-        assert_eq!(patient.write(b"full").await.unwrap(), 4);
-        assert!(patient.write(b"more").now_or_never().is_none());
-        assert!(patient.blocked.is_some(), "the time of a blocked write is kept");
-        far.read_exact(&mut [0; 4]).await.unwrap();
-        assert_eq!(patient.write(b"more").await.unwrap(), 4);
-        assert!(patient.blocked.is_none(), "and forgotten when it goes on");
+        let mut patient = Patient::new(near, RULE);
+        for _ in 0..50 {
+            assert_eq!(patient.write(b"full").await.unwrap(), 4);
+            assert!(patient.write(b"more").now_or_never().is_none());
+            far.read_exact(&mut [0; 4]).await.unwrap();
+            assert_eq!(patient.write(b"more").await.unwrap(), 4);
+            assert!(patient.blocked.is_none(), "the time of a write that went on is not kept");
+            far.read_exact(&mut [0; 4]).await.unwrap();
+            tokio::time::sleep(Duration::from_secs(10)).await;
+        }
     }
 }

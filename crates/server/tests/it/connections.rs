@@ -1,10 +1,12 @@
 //! Connections: kept, ended and counted, whatever was asked on them
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use sederunt_core::access::Role;
 use sederunt_core::limits;
-use sederunt_server::{Auth, Rate};
+use sederunt_server::{Auth, Rate, TrustedProxies};
+use serde_json::json;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -15,7 +17,11 @@ on_store!(
     in_memory, Memory:
     a_refusal_before_the_body_keeps_the_connection_or_says_that_it_ends,
     a_long_body_that_nobody_reads_ends_the_connection_after_its_answer,
-    a_client_that_waits_to_send_its_body_is_not_asked_for_it_in_vain
+    a_client_that_waits_to_send_its_body_is_not_asked_for_it_in_vain,
+    silent_connections_make_room_for_others,
+    a_full_server_still_says_that_it_is_healthy,
+    a_head_that_does_not_come_is_given_up,
+    the_caller_behind_a_trusted_proxy_is_counted_by_its_own_address
 );
 
 /// A client that writes what it likes and reads one answer after another from the same connection.
@@ -101,27 +107,26 @@ async fn a_refusal_before_the_body_keeps_the_connection_or_says_that_it_ends(gro
     let (house, owner) = refusing(ground).await;
     let body = format!("{{\"title\":\"{}\"}}", "x".repeat(2000));
     let table = [
-        (401, "POST /api/sessions", ""),
-        (429, "POST /api/sessions", ""),
-        (404, "POST /nope", ""),
-        (405, "PUT /api/sessions", owner.as_str()),
-        (422, "POST /api/sessions?x=1", owner.as_str()),
-        (404, "POST /api/approvals/none/decide?", owner.as_str()),
+        ([401, 429], "POST /api/sessions", ""),
+        ([404, 404], "POST /nope", ""),
+        ([405, 405], "PUT /api/sessions", owner.as_str()),
+        ([422, 422], "POST /api/sessions?x=1", owner.as_str()),
     ];
-    for (status, request, headers) in table {
+    let mut seen = std::collections::BTreeSet::new();
+    for (statuses, request, headers) in table {
         let mut line = Line::open(house.address).await;
         for round in 0..3 {
             line.send(&line.head(request, headers, body.len())).await;
             meanwhile(house.address).await;
             line.send(&body).await;
             let answer = line.answer().await.unwrap_or_else(|| panic!("{request}: no answer in round {round}"));
-            // The counter of failures refills: what matters is that the connection is kept.
-            let expected = if status == 429 { [401, 429] } else { [status, status] };
-            assert!(expected.contains(&answer.status), "{request}: {answer:?}");
+            assert!(statuses.contains(&answer.status), "{request}: {answer:?}");
+            seen.insert(answer.status);
             assert!(answer.body.contains("\"request_id\""), "{answer:?}");
             assert!(!answer.says_that_it_ends(), "a small body is drained: {answer:?}");
         }
     }
+    assert_eq!(seen.into_iter().collect::<Vec<_>>(), [401, 404, 405, 422, 429]);
 }
 
 async fn a_long_body_that_nobody_reads_ends_the_connection_after_its_answer(ground: Ground) {
@@ -155,4 +160,89 @@ async fn a_client_that_waits_to_send_its_body_is_not_asked_for_it_in_vain(ground
     let answer = line.answer().await.unwrap();
     assert_eq!(answer.status, 404, "{answer:?}");
     assert!(answer.says_that_it_ends(), "{answer:?}");
+}
+
+/// Asks on a connection of its own.
+async fn ask(address: SocketAddr, path: &str) -> Option<WireAnswer> {
+    let mut line = Line::open(address).await;
+    line.send(&format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n")).await;
+    line.answer().await
+}
+
+async fn silent_connections_make_room_for_others(ground: Ground) {
+    let house = House::open(ground, |config| config.connections.max = 20).await;
+    let owner = house.anyone();
+    let id = owner.session(json!({"session_type": "mixed"})).await;
+    let mut stream = owner.follow(&format!("/api/sessions/{id}/stream?after=1")).await;
+    stream.expect("ready").await;
+    let mut silent = Vec::new();
+    for _ in 0..60 {
+        silent.push(TcpStream::connect(house.address).await.unwrap());
+        assert_eq!(ask(house.address, "/healthz").await.unwrap().status, 200);
+    }
+    owner.say(&id, "still here").await.expect(201);
+    assert_eq!(stream.sequences(1).await, [2], "an open stream is not closed for others");
+    within(silent[0].read(&mut [0; 1])).await.map_or((), |read| assert_eq!(read, 0, "the oldest went"));
+}
+
+async fn a_full_server_still_says_that_it_is_healthy(ground: Ground) {
+    let house = House::open(ground, |config| config.connections.max = 3).await;
+    let mut streams = Vec::new();
+    for _ in 0..3 {
+        let mut stream = house.anyone().follow("/api/stream").await;
+        stream.expect("ready").await;
+        streams.push(stream);
+    }
+    for _ in 0..2 * limits::CONNECTIONS_RESERVED {
+        let healthy = ask(house.address, "/healthz").await.unwrap();
+        assert_eq!(healthy.status, 200);
+        assert!(healthy.says_that_it_ends(), "{healthy:?}");
+    }
+    let refused = ask(house.address, "/api/sessions").await.unwrap();
+    assert_eq!(refused.status, 503);
+    assert!(refused.body.contains("\"unavailable\"") && refused.head.contains("retry-after"), "{refused:?}");
+    streams.pop();
+    let answered = async {
+        while ask(house.address, "/api/sessions").await.is_none_or(|answer| answer.status != 200) {
+            tokio::task::yield_now().await;
+        }
+    };
+    within(answered).await;
+}
+
+async fn a_head_that_does_not_come_is_given_up(ground: Ground) {
+    let house =
+        House::open(ground, |config| config.connections.head_max = Duration::from_millis(300)).await;
+    let request = format!("GET /healthz HTTP/1.1\r\nHost: {}\r\n\r\n", house.address);
+    let mut kept = Line::open(house.address).await;
+    kept.send(&request).await;
+    assert_eq!(kept.answer().await.unwrap().status, 200);
+    let mut silent = Line::open(house.address).await;
+    let mut halting = Line::open(house.address).await;
+    halting.send("GET /healthz HTTP/1.1\r\nHost: ").await;
+    assert!(silent.answer().await.is_none());
+    assert!(halting.answer().await.is_none());
+    kept.send(&request).await;
+    assert_eq!(kept.answer().await.unwrap().status, 200, "an idle connection is kept");
+    kept.send(&request[..10]).await;
+    assert!(kept.answer().await.is_none(), "but not one whose next head does not end");
+}
+
+async fn the_caller_behind_a_trusted_proxy_is_counted_by_its_own_address(ground: Ground) {
+    for trusted in [true, false] {
+        let house = House::open(ground, |config| {
+            config.auth = Auth::Keys;
+            config.rates.failures_per_peer = Rate::new(1, 1);
+            if trusted {
+                config.trusted_proxies = TrustedProxies(vec!["127.0.0.0/8".parse().unwrap()]);
+            }
+        })
+        .await;
+        let from = |caller: &str| house.bearer("sdr_wrong").with("x-forwarded-for", caller);
+        let mut statuses = Vec::new();
+        for caller in ["198.51.100.1", "192.0.2.66, 198.51.100.1", "198.51.100.2"] {
+            statuses.push(from(caller).get("/api/sessions").await.status.as_u16());
+        }
+        assert_eq!(statuses, if trusted { [401, 429, 401] } else { [401, 429, 429] });
+    }
 }

@@ -9,6 +9,7 @@ on_every_store!(
     hints_name_what_changed,
     hints_resume_from_their_cursor_or_are_reset,
     hints_show_only_what_the_caller_may_see,
+    hints_follow_who_takes_part,
 );
 
 async fn hints_name_what_changed(ground: Ground) {
@@ -53,4 +54,20 @@ async fn hints_show_only_what_the_caller_may_see(ground: Ground) {
     ann.session(json!({"id": "common", "session_type": "mixed", "participants": ["bob"]})).await;
     let seen = hints.expect("sessions").await;
     assert!(seen["sessions"].as_array().unwrap().iter().all(|session| session["id"] == "common"), "{seen}");
+}
+
+async fn hints_follow_who_takes_part(ground: Ground) {
+    let house = House::keyed(ground).await;
+    let (ann, bob) = (house.key(Role::Member, "ann").await, house.key(Role::Member, "bob").await);
+    let mut hints = bob.follow("/api/stream?topics=sessions").await;
+    hints.expect("ready").await;
+    let named = |hint: &serde_json::Value| hint["sessions"][0]["id"].as_str().unwrap().to_owned();
+    ann.session(json!({"id": "first", "session_type": "mixed", "participants": ["bob"]})).await;
+    assert_eq!(named(&hints.expect("sessions").await), "first");
+    ann.patch("/api/sessions/first", json!({"participants": []})).await.expect(200);
+    ann.say("first", "he is gone").await.expect(201);
+    ann.session(json!({"id": "second", "session_type": "mixed"})).await;
+    ann.say("second", "he is not here yet").await.expect(201);
+    ann.patch("/api/sessions/second", json!({"participants": ["bob"]})).await.expect(200);
+    assert_eq!(named(&hints.expect("sessions").await), "second");
 }

@@ -11,6 +11,7 @@ mod issuer;
 mod approvals;
 mod audit;
 mod bad_input;
+mod budgets;
 mod comments;
 mod connections;
 mod crises;

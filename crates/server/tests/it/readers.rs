@@ -21,11 +21,11 @@ mod removed {
 }
 
 /// Far more than the machine buffers for a connection whose reader has a small window.
-const EVENTS: usize = 48;
+pub const EVENTS: usize = 48;
 const EVENT_BYTES: usize = 200_000;
 
 /// A connection that takes little at a time.
-async fn narrow(house: &House, path: &str) -> TcpStream {
+pub async fn narrow(house: &House, path: &str) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(4096).unwrap();
     let mut stream = socket.connect(house.address).await.unwrap();
@@ -34,7 +34,7 @@ async fn narrow(house: &House, path: &str) -> TcpStream {
     stream
 }
 
-async fn fill(owner: &Guest<'_>, id: &str) {
+pub async fn fill(owner: &Guest<'_>, id: &str) {
     let event = json!({"type": "user.message", "content": "x".repeat(EVENT_BYTES)});
     for _ in 0..EVENTS / 16 {
         let events = vec![event.clone(); 16];

@@ -64,7 +64,7 @@ pub(super) async fn events(
     let low = int(query.after.saturating_add(1).min(u64::from(u32::MAX) << 16));
     let below = query.before.map_or(i64::MAX, |before| int(before.saturating_sub(1)));
     let sql = if query.newest_first { NEWEST_FIRST } else { OLDEST_FIRST };
-    let (rows_max, bytes_max) = (int(limit as u64), int(limits::PAGE_BYTES_MAX as u64));
+    let (rows_max, bytes_max) = (int(limit as u64), int(query.bytes_max as u64));
     let rows = base
         .read(
             Scope::Tenant(tk),
@@ -75,7 +75,8 @@ pub(super) async fn events(
 
     let last: i64 = rows.first().ok_or(Fault::Core(Error::NotFound))?.try_get(0)?;
     let high = below.min(last);
-    let mut reading = Reading { events: Vec::with_capacity(rows.len()), bytes: 0, full: false };
+    let bytes_max = query.bytes_max;
+    let mut reading = Reading { events: Vec::with_capacity(rows.len()), bytes: 0, bytes_max, full: false };
     for row in &rows {
         let mut columns = Columns::of(row);
         columns.skip(1);
@@ -83,7 +84,8 @@ pub(super) async fn events(
             break;
         }
     }
-    reading.full |= reading.events.len() == limit;
+    // After one event that is larger than a page the database sends no other, and there may be more all the same.
+    reading.full |= reading.events.len() == limit || reading.bytes > bytes_max;
     let looked_at = if query.newest_first {
         (low.max(high.saturating_sub(scan - 1)), high)
     } else {
@@ -108,6 +110,7 @@ pub(super) async fn sequence_named(
 struct Reading {
     events: Vec<Event>,
     bytes: usize,
+    bytes_max: usize,
     /// There is room for no more, in rows or in bytes.
     full: bool,
 }
@@ -115,7 +118,7 @@ struct Reading {
 impl Reading {
     fn take(&mut self, event: Event) -> bool {
         let bytes = self.bytes + event.bytes();
-        self.full = !self.events.is_empty() && bytes > limits::PAGE_BYTES_MAX;
+        self.full = !self.events.is_empty() && bytes > self.bytes_max;
         if !self.full {
             self.bytes = bytes;
             self.events.push(event);

@@ -152,7 +152,7 @@ impl<'a> Reading<'a> {
 
     fn has_room(&self) -> bool {
         self.events.len() < self.query.limit.min(limits::PAGE_ROWS_MAX)
-            && self.bytes < limits::PAGE_BYTES_MAX
+            && self.bytes < self.query.bytes_max
             && self.scanned < limits::PAGE_SCAN_MAX
     }
 
@@ -162,8 +162,8 @@ impl<'a> Reading<'a> {
         if self.query.types.is_empty() || self.query.types.iter().any(|wanted| wanted == kind) {
             let event = read(row, self.id, sequence)?;
             // The last event that fits ends the page; one that is too large for any page is one.
-            if self.bytes + event.bytes() > limits::PAGE_BYTES_MAX && !self.events.is_empty() {
-                self.bytes = limits::PAGE_BYTES_MAX;
+            if self.bytes + event.bytes() > self.query.bytes_max && !self.events.is_empty() {
+                self.bytes = self.query.bytes_max;
                 return Ok(());
             }
             self.bytes += event.bytes();

@@ -103,7 +103,7 @@ async fn a_page_is_cut_by_range_types_order_and_limit(store: &TestStore) {
     ];
     for &(after, before, types, newest_first, limit, expected, more) in cases {
         let types: Vec<String> = types.iter().map(|&kind| kind.into()).collect();
-        let query = EventQuery { after, before, types, newest_first, limit };
+        let query = EventQuery { after, before, types, newest_first, limit, ..EventQuery::default() };
         let page = page(store, "s", query.clone()).await;
         assert_eq!(sequences(&page.events), expected, "{query:?}");
         assert_eq!(page.last_sequence, 10, "{query:?}");
@@ -213,6 +213,11 @@ async fn a_page_ends_at_the_byte_limit(store: &TestStore) {
         let mut sequences = sequences(&seen);
         sequences.sort_unstable();
         assert_eq!(sequences, (1..=30).collect::<Vec<_>>());
+    }
+    for (bytes_max, events) in [(1, 1), (limits::STREAM_PAGE_BYTES_MAX, 1), (3 * large.len(), 2)] {
+        let page = page(store, "s", EventQuery { bytes_max, ..EventQuery::default() }).await;
+        assert_eq!((page.events.len(), page.has_more), (events, true), "{bytes_max}");
+        assert_eq!(page.next_after, events as u64, "{bytes_max}");
     }
 }
 

@@ -97,7 +97,7 @@ async fn a_fork_is_read_page_by_page_across_its_border(store: &TestStore) {
     ];
     for &(after, before, types, newest_first, limit, expected) in cases {
         let types = types.iter().map(|&kind| kind.into()).collect();
-        let query = EventQuery { after, before, types, newest_first, limit };
+        let query = EventQuery { after, before, types, newest_first, limit, ..EventQuery::default() };
         let page = store.events(&store.tenant, &id("fork"), query.clone()).await.unwrap();
         assert_eq!(sequences(&page.events), expected, "{query:?}");
         assert_eq!(page.last_sequence, 12);

@@ -16,6 +16,7 @@ use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::body::Input;
 use crate::http::error::{Refused, Result};
+use crate::http::lease::Leased;
 use crate::http::query::Asked;
 use crate::http::wire::error::Envelope;
 use crate::http::wire::talk::{ChatRequest, ChatResponse, TurnRequest};
@@ -90,11 +91,15 @@ pub async fn stream(
     caller: Caller,
     Asked(()): Asked<()>,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+    lease: Leased,
 ) -> Result<Response> {
     let upgrade = upgrade.map_err(|_| Refused::Upgrade)?;
     Ok(upgrade
         .max_message_size(limits::BODY_BYTES_MAX)
-        .on_upgrade(move |socket| async move { serve(app, caller, socket).await }))
+        .on_upgrade(move |socket| async move {
+            let _open = lease;
+            serve(app, caller, socket).await
+        }))
 }
 
 /// How long a client may take to say what it wants.

@@ -8,6 +8,7 @@ use sederunt_core::{Error, SessionId};
 use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::error::Result;
+use crate::http::lease::Leased;
 use crate::http::path::At;
 use crate::http::query::Asked;
 use crate::http::sse;
@@ -33,13 +34,14 @@ pub async fn session(
     caller: Caller,
     At(id): At<SessionId>,
     Asked(asked): Asked<StreamQuery>,
+    Leased(lease): Leased,
     headers: HeaderMap,
 ) -> Result<Response> {
     let after = match last_event_id(&headers)? {
         None => asked.after,
         Some(text) => Some(sequence(text)?),
     };
-    let log = app.engine.stream(caller.actor.clone(), &id, after).await?;
+    let log = app.engine.stream(caller.actor.clone(), &id, after).await?.charged_to(lease);
     Ok(sse::response(sse::log(app, caller, log)))
 }
 
@@ -61,11 +63,12 @@ pub async fn hints(
     State(app): State<App>,
     caller: Caller,
     Asked(asked): Asked<HintsQuery>,
+    lease: Leased,
     headers: HeaderMap,
 ) -> Result<Response> {
     let cursor = last_event_id(&headers)?.map(str::to_owned).or(asked.cursor);
-    let hints = app.engine.hints(caller.actor.clone(), cursor.as_deref())?;
-    Ok(sse::response(sse::hints(app, caller, hints, asked.topics)))
+    let hints = app.engine.hints(&caller.actor, cursor.as_deref())?;
+    Ok(sse::response(sse::hints(app, caller, hints, asked.topics, lease)))
 }
 
 /// What a browser sends when it comes back; an empty one says nothing.

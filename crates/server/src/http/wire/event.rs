@@ -225,6 +225,7 @@ impl Ask for EventsQuery {
             types: pairs.words(&["types", "event_types", "eventTypes"])?,
             newest_first: order == Some(Order::Desc),
             limit: pairs.limit()?,
+            ..EventQuery::default()
         };
         if query.types.len() > limits::PAGE_ROWS_DEFAULT {
             return Err(Error::invalid("types", format!("names more than {}", limits::PAGE_ROWS_DEFAULT)));

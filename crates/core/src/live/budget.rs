@@ -1,0 +1,306 @@
+//! How many streams may be open, and how many bytes they may hold that their readers have not taken.
+//!
+//! Every stream is counted in each account that it belongs to: all of them, its credential or share link, its
+//! address. A stream beyond a cap is refused. The bytes of a page are held from before it is read until it has
+//! been written; when an account has no room for a page, its streams wait for each other, and no new one opens.
+//! The budget is asked when a stream opens, reads a page, or closes; never by what writes a log.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use crate::error::{Error, Result};
+use crate::ids::{CredentialId, TenantId};
+use crate::limits;
+
+/// How much one account may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamCap {
+    pub streams: usize,
+    pub bytes: usize,
+}
+
+/// How much each kind of account may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamCaps {
+    pub in_all: StreamCap,
+    pub per_address: StreamCap,
+    pub per_credential: StreamCap,
+    pub per_link: StreamCap,
+    pub per_link_and_address: StreamCap,
+}
+
+impl Default for StreamCaps {
+    fn default() -> Self {
+        let cap = |streams, bytes| StreamCap { streams, bytes };
+        Self {
+            in_all: cap(limits::STREAMS_MAX, limits::STREAM_BYTES_MAX),
+            per_address: cap(limits::STREAMS_MAX / 4, limits::STREAM_BYTES_PER_CALLER_MAX),
+            per_credential: cap(limits::STREAMS_PER_CREDENTIAL_MAX, limits::STREAM_BYTES_PER_CALLER_MAX),
+            per_link: cap(limits::STREAMS_PER_LINK_MAX, limits::STREAM_BYTES_PER_LINK_MAX),
+            per_link_and_address: cap(
+                limits::STREAMS_PER_LINK_AND_ADDRESS_MAX,
+                limits::STREAM_BYTES_PER_LINK_AND_ADDRESS_MAX,
+            ),
+        }
+    }
+}
+
+/// Something that streams are counted by.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum StreamAccount {
+    InAll,
+    Address(IpAddr),
+    Credential(TenantId, CredentialId),
+    Link(TenantId, CredentialId),
+    LinkAndAddress(TenantId, CredentialId, IpAddr),
+}
+
+impl StreamAccount {
+    fn cap(&self, caps: &StreamCaps) -> StreamCap {
+        match self {
+            Self::InAll => caps.in_all,
+            Self::Address(_) => caps.per_address,
+            Self::Credential(..) => caps.per_credential,
+            Self::Link(..) => caps.per_link,
+            Self::LinkAndAddress(..) => caps.per_link_and_address,
+        }
+    }
+}
+
+/// What an account has now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StreamUse {
+    pub streams: usize,
+    pub bytes: usize,
+}
+
+/// Counts the streams of one server.
+#[derive(Debug, Default)]
+pub struct StreamBudget {
+    caps: StreamCaps,
+    accounts: Mutex<HashMap<StreamAccount, StreamUse>>,
+    freed: Notify,
+}
+
+impl StreamBudget {
+    pub fn new(caps: StreamCaps) -> Self {
+        Self { caps, ..Self::default() }
+    }
+
+    /// Counts one more stream in all of these accounts, or in none of them.
+    pub fn open(self: &Arc<Self>, accounts: Vec<StreamAccount>) -> Result<StreamLease> {
+        let mut used = self.accounts.lock();
+        let has_room = |account: &StreamAccount| {
+            let (cap, used) = (account.cap(&self.caps), used.get(account).copied().unwrap_or_default());
+            used.streams < cap.streams && used.bytes < cap.bytes
+        };
+        if !accounts.iter().all(has_room) {
+            return Err(Error::RateLimited(limits::STREAM_RETRY_AFTER));
+        }
+        for account in &accounts {
+            used.entry(account.clone()).or_default().streams += 1;
+        }
+        drop(used);
+        Ok(StreamLease(Arc::new(Counted { budget: self.clone(), accounts })))
+    }
+
+    pub fn used(&self, account: &StreamAccount) -> StreamUse {
+        self.accounts.lock().get(account).copied().unwrap_or_default()
+    }
+
+    /// Charges bytes if every account has room for them. An account that holds nothing has room for anything:
+    /// one page at a time always gets through.
+    fn try_charge(&self, accounts: &[StreamAccount], bytes: usize) -> bool {
+        let mut used = self.accounts.lock();
+        let has_room = |account: &StreamAccount| {
+            let held = used.get(account).map_or(0, |used| used.bytes);
+            held == 0 || held + bytes <= account.cap(&self.caps).bytes
+        };
+        let fits = accounts.iter().all(has_room);
+        if fits {
+            charge(&mut used, accounts, bytes);
+        }
+        fits
+    }
+
+    fn give_back(&self, accounts: &[StreamAccount], bytes: usize) {
+        if bytes == 0 {
+            return;
+        }
+        let mut used = self.accounts.lock();
+        for account in accounts {
+            if let Some(used) = used.get_mut(account) {
+                used.bytes = used.bytes.saturating_sub(bytes);
+            }
+        }
+        drop(used);
+        self.freed.notify_waiters();
+    }
+}
+
+fn charge(used: &mut HashMap<StreamAccount, StreamUse>, accounts: &[StreamAccount], bytes: usize) {
+    for account in accounts {
+        used.entry(account.clone()).or_default().bytes += bytes;
+    }
+}
+
+#[derive(Debug)]
+struct Counted {
+    budget: Arc<StreamBudget>,
+    accounts: Vec<StreamAccount>,
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let mut used = self.budget.accounts.lock();
+        for account in &self.accounts {
+            if let Some(left) = used.get_mut(account) {
+                left.streams -= 1;
+                if left.streams == 0 {
+                    used.remove(account);
+                }
+            }
+        }
+    }
+}
+
+/// One stream that is counted for as long as this, or anything that it holds, is kept.
+#[derive(Debug)]
+pub struct StreamLease(Arc<Counted>);
+
+impl StreamLease {
+    /// Holds bytes of every account, when all of them have room. Safe to drop while waiting.
+    pub async fn hold(&self, bytes: usize) -> HeldBytes {
+        let Counted { budget, accounts } = &*self.0;
+        loop {
+            let freed = budget.freed.notified();
+            if budget.try_charge(accounts, bytes) {
+                return HeldBytes { counted: self.0.clone(), bytes };
+            }
+            freed.await;
+        }
+    }
+
+    /// Holds bytes that are in memory already, whether or not there is room for them.
+    pub fn hold_now(&self, bytes: usize) -> HeldBytes {
+        charge(&mut self.0.budget.accounts.lock(), &self.0.accounts, bytes);
+        HeldBytes { counted: self.0.clone(), bytes }
+    }
+}
+
+/// Bytes of a page that its reader has not taken yet.
+#[derive(Debug)]
+pub struct HeldBytes {
+    counted: Arc<Counted>,
+    bytes: usize,
+}
+
+impl HeldBytes {
+    /// Gives back what a page did not need, once its size is known.
+    pub fn shrink_to(&mut self, bytes: usize) {
+        if let Some(spare) = self.bytes.checked_sub(bytes) {
+            self.counted.budget.give_back(&self.counted.accounts, spare);
+            self.bytes = bytes;
+        }
+    }
+}
+
+impl Drop for HeldBytes {
+    fn drop(&mut self) {
+        self.counted.budget.give_back(&self.counted.accounts, self.bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    fn cap(streams: usize, bytes: usize) -> StreamCap {
+        StreamCap { streams, bytes }
+    }
+
+    fn link(address: u8) -> Vec<StreamAccount> {
+        let (tenant, link) = (TenantId::stored("t"), CredentialId::stored("link"));
+        let address = IpAddr::from([192, 0, 2, address]);
+        vec![
+            StreamAccount::InAll,
+            StreamAccount::Address(address),
+            StreamAccount::Link(tenant.clone(), link.clone()),
+            StreamAccount::LinkAndAddress(tenant, link, address),
+        ]
+    }
+
+    #[test]
+    fn one_stream_past_any_cap_is_refused_and_counted_nowhere() {
+        let roomy = cap(100, 100);
+        let all = StreamCaps {
+            in_all: roomy,
+            per_address: roomy,
+            per_credential: roomy,
+            per_link: roomy,
+            per_link_and_address: roomy,
+        };
+        let table = [
+            (StreamCaps { in_all: cap(2, 100), ..all }, [1, 2, 3]),
+            (StreamCaps { per_address: cap(2, 100), ..all }, [1, 1, 1]),
+            (StreamCaps { per_link: cap(2, 100), ..all }, [1, 2, 3]),
+            (StreamCaps { per_link_and_address: cap(2, 100), ..all }, [1, 1, 1]),
+        ];
+        for (caps, addresses) in table {
+            let budget = Arc::new(StreamBudget::new(caps));
+            let mut leases: Vec<_> =
+                addresses[..2].iter().map(|address| budget.open(link(*address)).unwrap()).collect();
+            match budget.open(link(addresses[2])) {
+                Err(Error::RateLimited(wait)) => assert_eq!(wait, limits::STREAM_RETRY_AFTER),
+                other => panic!("{caps:?}: {other:?}"),
+            }
+            assert_eq!(budget.used(&StreamAccount::InAll).streams, 2);
+            leases.pop();
+            leases.push(budget.open(link(addresses[2])).unwrap());
+            leases.clear();
+            assert!(budget.accounts.lock().is_empty(), "what is not used is not remembered");
+        }
+        let budget = Arc::new(StreamBudget::new(StreamCaps { per_credential: cap(1, 100), ..all }));
+        let credential = || vec![StreamAccount::Credential(TenantId::stored("t"), CredentialId::stored("c"))];
+        let _lease = budget.open(credential()).unwrap();
+        assert!(budget.open(credential()).is_err());
+    }
+
+    #[tokio::test]
+    async fn pages_of_one_link_wait_for_each_other_and_hold_no_more_than_its_cap() {
+        let caps = StreamCaps { per_link: cap(100, 250), ..StreamCaps::default() };
+        let budget = Arc::new(StreamBudget::new(caps));
+        let leases: Vec<_> = (1..=4).map(|address| budget.open(link(address)).unwrap()).collect();
+        let first = leases[0].hold(100).now_or_never().unwrap();
+        let mut second = leases[1].hold(100).now_or_never().unwrap();
+        let mut third = Box::pin(leases[2].hold(100));
+        assert!(third.as_mut().now_or_never().is_none(), "there is no room for a third page");
+        assert_eq!(budget.used(&link(1)[2]).bytes, 200);
+        second.shrink_to(40);
+        let third = third.now_or_never().unwrap();
+        assert_eq!(budget.used(&link(1)[2]).bytes, 240);
+        let live = leases[3].hold_now(50);
+        assert_eq!(budget.used(&link(1)[2]).bytes, 290, "what is in memory already is counted");
+        assert!(budget.open(link(5)).is_err(), "and no stream opens beyond the bytes");
+        drop((first, second, third, live));
+        assert_eq!(budget.used(&StreamAccount::InAll), StreamUse { streams: 4, bytes: 0 });
+        assert!(budget.open(link(5)).is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_page_larger_than_its_cap_is_read_alone() {
+        let caps = StreamCaps { per_link: cap(100, 10), ..StreamCaps::default() };
+        let budget = Arc::new(StreamBudget::new(caps));
+        let (one, two) = (budget.open(link(1)).unwrap(), budget.open(link(2)).unwrap());
+        let held = one.hold(100).now_or_never().unwrap();
+        assert!(two.hold(1).now_or_never().is_none());
+        drop(held);
+        assert!(two.hold(100).now_or_never().is_some());
+    }
+}

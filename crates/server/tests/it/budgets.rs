@@ -1,0 +1,116 @@
+//! How many streams one caller may have open, and what they hold
+
+use std::sync::Arc;
+
+use sederunt_core::access::Role;
+use sederunt_core::limits;
+use sederunt_core::live::budget::{StreamAccount, StreamBudget, StreamCap, StreamCaps};
+use sederunt_server::Auth;
+use serde_json::json;
+
+use crate::house::{Ground, Guest, House, on_store, until, within};
+use crate::readers::{EVENTS, fill, narrow};
+
+on_store!(
+    in_memory, Memory:
+    slow_readers_of_a_link_hold_no_more_than_its_budget,
+    a_stream_that_waits_for_its_budget_ends_with_its_link,
+    every_kind_of_stream_counts_for_its_credential
+);
+on_store!(on_postgres, Postgres: slow_readers_of_a_link_hold_no_more_than_its_budget);
+
+fn cap(streams: usize, bytes: usize) -> StreamCap {
+    StreamCap { streams, bytes }
+}
+
+async fn keyed(ground: Ground, caps: StreamCaps) -> (House, Arc<StreamBudget>) {
+    let budget = Arc::new(StreamBudget::new(caps));
+    let ours = budget.clone();
+    let configure = move |config: &mut sederunt_server::ServerConfig| {
+        config.auth = Auth::Keys;
+        config.stream_budget = ours;
+    };
+    (House::open(ground, configure).await, budget)
+}
+
+/// A session with a long log, the link that opens it, and the address of its stream.
+async fn shared(owner: &Guest<'_>) -> (String, String) {
+    let id = owner.session(json!({"session_type": "mixed"})).await;
+    fill(owner, &id).await;
+    let link =
+        owner.post(&format!("/api/sessions/{id}/share"), json!({"access": "read", "expires_in": 600})).await;
+    let link = link.expect(201);
+    let token = link.body["token"].as_str().unwrap();
+    (link.id(), format!("/api/sessions/{id}/stream?share={token}"))
+}
+
+async fn slow_readers_of_a_link_hold_no_more_than_its_budget(ground: Ground) {
+    let bytes_max = 2 * limits::STREAM_PAGE_BYTES_MAX;
+    let caps = StreamCaps {
+        per_link: cap(100, bytes_max),
+        per_link_and_address: cap(6, 10 * bytes_max),
+        ..StreamCaps::default()
+    };
+    let (house, budget) = keyed(ground, caps).await;
+    let owner = house.key(Role::Owner, "").await;
+    let (_, path) = shared(&owner).await;
+    let used = || budget.used(&StreamAccount::InAll);
+    let mut slow = Vec::new();
+    // A stream opens while there is room for the bytes of another page.
+    for open in 1..=6 {
+        until("there is room", || used().bytes < bytes_max).await;
+        slow.push(narrow(&house, &path).await);
+        until("the stream is open", || used().streams == open).await;
+    }
+    for _ in 0..20 {
+        assert!(used().bytes <= bytes_max, "{:?}", used());
+        house.anyone().get("/healthz").await.expect(200);
+    }
+    let seventh = house.anyone().get(&path).await.refused(429, "rate_limited");
+    assert_eq!(seventh.headers["retry-after"], limits::STREAM_RETRY_AFTER.as_secs().to_string().as_str());
+    owner.get(&path.replace("stream", "events")).await.expect(200);
+    drop(slow);
+    until("all are gone", || used() == Default::default()).await;
+    let mut stream = house.anyone().follow(&path).await;
+    assert_eq!(stream.sequences(EVENTS).await.len(), EVENTS, "whoever reads gets everything");
+}
+
+async fn a_stream_that_waits_for_its_budget_ends_with_its_link(ground: Ground) {
+    let caps = StreamCaps { per_link: cap(100, limits::STREAM_PAGE_BYTES_MAX + 1), ..StreamCaps::default() };
+    let (house, budget) = keyed(ground, caps).await;
+    let owner = house.key(Role::Owner, "").await;
+    let (link, path) = shared(&owner).await;
+    let _slow = narrow(&house, &path).await;
+    until("it holds a page", || budget.used(&StreamAccount::InAll).bytes > 0).await;
+    let mut waiting = house.anyone().follow(&path).await;
+    until("two are open", || budget.used(&StreamAccount::InAll).streams == 2).await;
+    owner.delete(&format!("/api/shares/{link}")).await.expect(204);
+    within(waiting.end()).await;
+    until("it is counted no more", || budget.used(&StreamAccount::InAll).streams < 2).await;
+}
+
+async fn every_kind_of_stream_counts_for_its_credential(ground: Ground) {
+    let caps = StreamCaps { per_credential: cap(1, limits::STREAM_BYTES_MAX), ..StreamCaps::default() };
+    let (house, budget) = keyed(ground, caps).await;
+    let (ann, bob) = (house.key(Role::Member, "ann").await, house.key(Role::Member, "bob").await);
+    let id = ann.session(json!({"session_type": "mixed"})).await;
+    let upgrading = ann
+        .clone()
+        .with("connection", "upgrade")
+        .with("upgrade", "websocket")
+        .with("sec-websocket-version", "13")
+        .with("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ==");
+    let log = format!("/api/sessions/{id}/stream");
+    for open in ["/api/stream", log.as_str()] {
+        let mut stream = ann.follow(open).await;
+        assert!(stream.next().await.is_some());
+        ann.get("/api/stream").await.refused(429, "rate_limited");
+        ann.get(&log).await.refused(429, "rate_limited");
+        upgrading.get("/api/chat/stream").await.refused(429, "rate_limited");
+        ann.get(&format!("/api/sessions/{id}")).await.expect(200);
+        let mut other = bob.follow("/api/stream").await;
+        other.expect("ready").await;
+        drop((stream, other));
+        until("both are gone", || budget.used(&StreamAccount::InAll).streams == 0).await;
+    }
+}
