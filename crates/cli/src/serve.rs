@@ -1,13 +1,16 @@
 //! `serve`: the store, the server over it, and everything that lives as long as they do.
 
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use sederunt::{Place, Sederunt};
 use sederunt_core::people::SecretHash;
-use sederunt_server::{Auth, ConfigError, JwtConfig, JwtKeys, Rate, Rates, Server, ServerConfig, StreamTimes};
+use sederunt_server::{
+    Auth, ConfigError, JwtConfig, JwtKeys, Rate, Rates, Server, ServerConfig, StreamTimes,
+};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
@@ -182,6 +185,7 @@ pub fn server_config(config: &Config) -> Result<ServerConfig> {
             per_credential: Rate::new(rates.credential_per_second, rates.credential_burst),
             per_share: Rate::new(rates.share_per_second, rates.share_burst),
             forms_per_peer: Rate::new(rates.form_per_second, rates.form_burst),
+            leads_per_link: NonZeroU32::new(rates.leads_per_hour).zip(NonZeroU32::new(rates.leads_burst)),
             failures_per_peer: Rate::new(rates.failures_per_second, rates.failures_burst),
         },
         streams: StreamTimes {

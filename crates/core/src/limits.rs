@@ -200,6 +200,10 @@ pub const STREAM_RETRY_AFTER: Duration = Duration::from_secs(5);
 /// connection is cut.
 pub const STREAM_DRAIN_WINDOW: Duration = Duration::from_secs(30);
 pub const STREAM_DRAIN_BYTES_PER_SECOND_MIN: usize = 1024;
+/// People who say who they are through one link: so many an hour, and so many at once when a form goes out. Each
+/// becomes an entity of the tenant, by whoever holds the link.
+pub const LEADS_PER_LINK_AND_HOUR: u32 = 100;
+pub const LEADS_PER_LINK_BURST: u32 = 1_000;
 /// Comment heartbeat of a stream.
 pub const STREAM_HEARTBEAT: Duration = Duration::from_secs(15);
 /// A reader that takes nothing for this long is cut; it resumes from its cursor.

@@ -104,6 +104,8 @@ pub struct Rates {
     pub per_share: Option<Rate>,
     /// Answers through one share link, from one address.
     pub forms_per_peer: Option<Rate>,
+    /// People who say who they are through one share link: so many an hour, and so many at once.
+    pub leads_per_link: Option<(NonZeroU32, NonZeroU32)>,
     /// Failures to prove who one is, from one address.
     pub failures_per_peer: Option<Rate>,
 }
@@ -114,6 +116,8 @@ impl Default for Rates {
             per_credential: Rate::new(50_000, 100_000),
             per_share: Rate::new(20, 100),
             forms_per_peer: Rate::new(1, 20),
+            leads_per_link: NonZeroU32::new(limits::LEADS_PER_LINK_AND_HOUR)
+                .zip(NonZeroU32::new(limits::LEADS_PER_LINK_BURST)),
             failures_per_peer: Rate::new(5, 50),
         }
     }
@@ -240,6 +244,22 @@ impl ServerConfig {
     }
 }
 
+impl ServerConfig {
+    /// What is allowed and should be thought about again, in sentences for the log.
+    pub fn doubts(&self) -> Vec<&'static str> {
+        let mut doubts = Vec::new();
+        if let Auth::Jwt(JwtConfig {
+            keys: JwtKeys::JwksFile(_) | JwtKeys::JwksUrl(_), audience: None, ..
+        }) = &self.auth
+        {
+            doubts.push(
+                "`jwt.audience` is not set: tokens that the issuer made for any other service are accepted here as well",
+            );
+        }
+        doubts
+    }
+}
+
 /// The host of a URL, without its port.
 fn public_host(url: &str) -> Option<&str> {
     let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"))?;
@@ -312,5 +332,21 @@ mod tests {
         assert!(matches!(config(Auth::Local, "127.0.0.1:0").check(), Err(ConfigError::ProxyWithoutAuth)));
         assert!(config(Auth::Keys, "127.0.0.1:0").check().is_ok());
         assert!(config(Auth::Jwt(JwtConfig::secret("x")), "0.0.0.0:0").check().is_ok());
+    }
+
+    #[test]
+    fn tokens_of_an_issuer_for_no_audience_in_particular_are_doubted() {
+        let jwks = || JwtKeys::JwksUrl("https://issuer.example/keys".into());
+        let table = [
+            (Auth::Local, 0),
+            (Auth::Keys, 0),
+            (Auth::Jwt(JwtConfig::secret("x")), 0),
+            (Auth::Jwt(JwtConfig::new(jwks())), 1),
+            (Auth::Jwt(JwtConfig { audience: Some("us".into()), ..JwtConfig::new(jwks()) }), 0),
+        ];
+        for (auth, doubts) in table {
+            let config = ServerConfig { auth, ..ServerConfig::default() };
+            assert_eq!(config.doubts().len(), doubts, "{:?}", config.auth);
+        }
     }
 }

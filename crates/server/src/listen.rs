@@ -48,11 +48,18 @@ impl Server {
     /// Checks the configuration and opens the port. Nothing is served before [`Server::run`].
     pub async fn bind(engine: Engine, config: ServerConfig) -> Result<Self, ConfigError> {
         config.check()?;
+        for doubt in config.doubts() {
+            tracing::warn!(target: "sederunt", "{doubt}");
+        }
         let listen = |error| ConfigError::Listen(config.listen, error);
         let listener = open(config.listen).map_err(listen)?;
         let address = listener.local_addr().map_err(listen)?;
         let store = match engine.store().vitals().await {
-            Ok(vitals) => format!("{} {}", vitals.kind, vitals.server_version),
+            Ok(vitals) if matches!(config.auth, Auth::Local) => {
+                format!("{} {}", vitals.kind, vitals.server_version)
+            }
+            // Which version runs here is nothing for strangers.
+            Ok(vitals) => vitals.kind.to_string(),
             Err(_) => "not reachable".to_owned(),
         };
         let (phase, watched) = watch::channel(Phase::Serving);
@@ -190,7 +197,8 @@ impl ConnectionService {
         let begun = marker.connection.begin();
         let reserved = marker.connection.reserved;
         let overloaded = reserved && !http::tells_health(request.uri().path());
-        let answering = if overloaded { Err(http::overloaded(&request)) } else { Ok(self.router.clone().call(request)) };
+        let answering =
+            if overloaded { Err(http::overloaded(&request)) } else { Ok(self.router.clone().call(request)) };
         async move {
             if !begun {
                 // The connection is being closed for want of room.

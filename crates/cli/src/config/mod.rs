@@ -129,6 +129,12 @@ pub const SETTINGS: &[Setting] = &[
         "answers to a view through its link from one address; 0 does not count them",
     ),
     setting("rates.form_burst", "20", "answers to a view through its link from one address at once"),
+    setting(
+        "rates.leads_per_hour",
+        "100",
+        "people who say who they are through one link; 0 does not count them",
+    ),
+    setting("rates.leads_burst", "1000", "people who say who they are through one link at once"),
     setting("rates.failures_per_second", "5", "failed proofs from one address; 0 does not count them"),
     setting("rates.failures_burst", "50", "failed proofs from one address at once"),
     optional(
@@ -136,7 +142,11 @@ pub const SETTINGS: &[Setting] = &[
         "proxies that are believed when they say whose request they pass on: addresses and blocks such as 10.0.0.0/8, \
          separated by commas; only with `keys` or `jwt`",
     ),
-    setting("connections.max", "0", "connections that may be open; 0 is three quarters of the files that may be"),
+    setting(
+        "connections.max",
+        "0",
+        "connections that may be open; 0 is three quarters of the files that may be",
+    ),
     setting(
         "connections.per_address",
         "0",
@@ -149,7 +159,11 @@ pub const SETTINGS: &[Setting] = &[
     setting("streams.per_link", "100", "streams through one share link"),
     setting("streams.per_link_and_address", "8", "streams through one share link from one address"),
     setting("streams.bytes", "268435456", "bytes that all streams may hold before their readers take them"),
-    setting("streams.bytes_per_caller", "67108864", "bytes that the streams of one credential or address may hold"),
+    setting(
+        "streams.bytes_per_caller",
+        "67108864",
+        "bytes that the streams of one credential or address may hold",
+    ),
     setting("streams.bytes_per_link", "8388608", "bytes that the streams through one share link may hold"),
     setting(
         "streams.bytes_per_link_and_address",
@@ -157,7 +171,11 @@ pub const SETTINGS: &[Setting] = &[
         "bytes that the streams through one share link from one address may hold",
     ),
     setting("streams.stall", "20s", "how long a reader may take nothing before its connection is cut"),
-    setting("streams.drain_bytes_per_second", "1024", "what a reader must take, on average, while writes wait for it"),
+    setting(
+        "streams.drain_bytes_per_second",
+        "1024",
+        "what a reader must take, on average, while writes wait for it",
+    ),
     setting("streams.drain_window", "30s", "how much of such waiting is looked at together"),
     setting("shutdown.drain", "10s", "how long open requests may take to finish at the end"),
     setting("postgres.schema", "sederunt", "the schema that holds the tables"),
@@ -326,6 +344,8 @@ pub struct Rates {
     pub share_burst: u32,
     pub form_per_second: u32,
     pub form_burst: u32,
+    pub leads_per_hour: u32,
+    pub leads_burst: u32,
     pub failures_per_second: u32,
     pub failures_burst: u32,
 }

@@ -22,7 +22,7 @@ use crate::store::{Change, Guard, IdemKey, On, Part, Record, Write};
 use crate::time::Timestamp;
 use crate::view::answer::{self, Answer};
 use crate::view::decide::{self, Outcome, Submit};
-use crate::view::respondent::{self, Admitted, Lead, Respondent, admit};
+use crate::view::respondent::{self, Admitted, Cleared, Lead, Respondent, RespondentKind, admit};
 use crate::view::{Gate, SESSION_FACET};
 use crate::work::run::Run;
 use crate::work::{Pause, Settle};
@@ -230,19 +230,23 @@ impl Engine {
         cookie: Option<&str>,
     ) -> Result<Opened> {
         let now = self.store.now().await?;
-        let admitted = admit(&view, actor, known(secret, actor, &view, cookie, now))?;
+        let cleared = known(secret, actor, &view, cookie, now);
+        let has_answered = cleared.as_ref().is_some_and(|cleared| cleared.has_answered);
+        let admitted = admit(&view, actor, cleared.map(|cleared| cleared.who))?;
         let session = self.session_of(&actor.tenant, &view).await?;
         let open = decide::check_open(&view.value, &session, now).is_ok();
         let (who, cookie) = match admitted {
             Admitted::As(who) => (Some(who), None),
             Admitted::Anyone => {
                 let who = Respondent::cookie(crate::ids::random_hex::<16>());
-                let cookie = clearance(secret, &actor.tenant, &view, &who, now);
+                let cookie = clearance(secret, &actor.tenant, &view, who.clone(), false, now);
                 (Some(who), Some(cookie))
             }
             Admitted::AsLead => (None, None),
         };
         let answered = match &who {
+            // Whoever names an address is not told what the person with that address has done.
+            Some(who) if who.kind == RespondentKind::Lead && !has_answered => false,
             Some(who) => self.answer_of(secret, &view, &session, who).await?.is_some(),
             None => false,
         };
@@ -278,7 +282,7 @@ impl Engine {
             })
         })
         .await?;
-        Ok(clearance(&secret, &actor.tenant, &view, &Respondent::lead(&entity), now))
+        Ok(clearance(&secret, &actor.tenant, &view, Respondent::lead(&entity), false, now))
     }
 
     /// Takes an answer: the line in the log, the question that it settles, the session's way back into the queue, and
@@ -304,8 +308,12 @@ impl Engine {
                     let view = self.found_view(actor, id).await?;
                     let now = self.store.now().await?;
                     let cleared = known(&secret, actor, &view, cookie, now);
+                    let cleared = cleared.map(|cleared| cleared.who);
                     let (who, lead, sets_cookie) = match (admit(&view, actor, cleared)?, &wish.lead) {
-                        (Admitted::As(who), _) => (who, None, false),
+                        (Admitted::As(who), _) => {
+                            let is_lead = who.kind == RespondentKind::Lead;
+                            (who, None, is_lead)
+                        }
                         (Admitted::Anyone, _) => (stranger.clone(), None, true),
                         (Admitted::AsLead, None) => {
                             return Err(Error::invalid("lead", "say who you are first: name and e-mail"));
@@ -318,7 +326,8 @@ impl Engine {
                     };
                     let session = self.session_of(&actor.tenant, &view).await?;
                     let before = self.answer_of(&secret, &view, &session, &who).await?;
-                    let cookie = sets_cookie.then(|| clearance(&secret, &actor.tenant, &view, &who, now));
+                    let cookie =
+                        sets_cookie.then(|| clearance(&secret, &actor.tenant, &view, who.clone(), true, now));
                     let sequence = before.as_ref().map(|before| before.sequence);
                     *found.lock() = Some((who.clone(), sequence, cookie));
                     let name = who.answer_name(&secret, &actor.tenant, &view.id);
@@ -516,7 +525,7 @@ fn known(
     view: &Defined<View>,
     cookie: Option<&str>,
     now: Timestamp,
-) -> Option<Respondent> {
+) -> Option<Cleared> {
     respondent::unseal(secret, &actor.tenant, &view.id, cookie?, now)
 }
 
@@ -524,8 +533,10 @@ fn clearance(
     secret: &[u8; 32],
     tenant: &TenantId,
     view: &Defined<View>,
-    who: &Respondent,
+    who: Respondent,
+    has_answered: bool,
     now: Timestamp,
 ) -> String {
-    respondent::seal(secret, tenant, &view.id, who, now.plus(limits::CLEARANCE_LIFE))
+    let cleared = Cleared { who, has_answered };
+    respondent::seal(secret, tenant, &view.id, &cleared, now.plus(limits::CLEARANCE_LIFE))
 }

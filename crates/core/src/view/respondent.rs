@@ -164,37 +164,54 @@ pub fn cookie_name(view_id: &str) -> String {
     format!("sederunt_view_{}", hex(&sha2::Sha256::digest(view_id.as_bytes())[..8]))
 }
 
-/// A cookie that proves who somebody is to this view and to no other, until then.
-pub fn seal(key: &[u8; 32], tenant: &TenantId, view_id: &str, who: &Respondent, until: Timestamp) -> String {
+/// What a cookie says of its holder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cleared {
+    pub who: Respondent,
+    /// It was given with an answer. A lead that only said who it is may be somebody else, and is not told whether
+    /// that person has answered.
+    pub has_answered: bool,
+}
+
+/// The mark of a cookie that was given with an answer.
+const ANSWERED: &str = "+";
+
+/// A cookie that says who somebody is to this view and to no other, until then.
+pub fn seal(key: &[u8; 32], tenant: &TenantId, view_id: &str, cleared: &Cleared, until: Timestamp) -> String {
     let until = (until.as_micros() / 1_000_000).to_string();
-    let kind = who.kind.as_str();
-    let sum = mac(key, "clearance", &[tenant.as_str(), view_id, kind, &who.id, &until]);
+    let Cleared { who, has_answered } = cleared;
+    let kind = format!("{}{}", who.kind.as_str(), if *has_answered { ANSWERED } else { "" });
+    let sum = mac(key, "clearance", &[tenant.as_str(), view_id, &kind, &who.id, &until]);
     format!("{kind}.{}.{until}.{}", BASE64.encode(&who.id), hex(&sum))
 }
 
-/// Whom a cookie proves; `None` for one that is not ours, not this view's, or too old.
+/// Whom a cookie names; `None` for one that is not ours, not this view's, or too old.
 pub fn unseal(
     key: &[u8; 32],
     tenant: &TenantId,
     view_id: &str,
     cookie: &str,
     now: Timestamp,
-) -> Option<Respondent> {
+) -> Option<Cleared> {
     let mut parts = cookie.split('.');
     let (kind, id, until) = (parts.next()?, parts.next()?, parts.next()?);
     parts.next()?;
+    let (kind, has_answered) = match kind.strip_suffix(ANSWERED) {
+        Some(kind) => (kind, true),
+        None => (kind, false),
+    };
     let kind = RespondentKind::ALL.into_iter().find(|known| known.as_str() == kind)?;
     let id = String::from_utf8(BASE64.decode(id).ok()?).ok()?;
     let seconds: i64 = until.parse().ok()?;
     let until = Timestamp::from_micros(seconds.checked_mul(1_000_000)?);
-    let who = Respondent { kind, id };
-    let ours = seal(key, tenant, view_id, &who, until);
+    let cleared = Cleared { who: Respondent { kind, id }, has_answered };
+    let ours = seal(key, tenant, view_id, &cleared, until);
     // All bytes are looked at, however early they differ.
     let differs = ours
         .bytes()
         .zip(cookie.bytes())
         .fold(ours.len() ^ cookie.len(), |sum, (a, b)| sum | usize::from(a ^ b));
-    (differs == 0 && until > now).then_some(who)
+    (differs == 0 && until > now).then_some(cleared)
 }
 
 /// The token of the link that publishing makes. It follows from the key of the installation, so it is kept nowhere
@@ -272,8 +289,11 @@ mod tests {
     #[test]
     fn a_cookie_proves_one_respondent_to_one_view_for_a_while() {
         let (tenant, other) = (TenantId::stored("t"), TenantId::stored("u"));
-        let who = Respondent::lead("a.b/é");
+        let who = Cleared { who: Respondent::lead("a.b/é"), has_answered: false };
         let until = NOW.plus(std::time::Duration::from_secs(1));
+        let answered = Cleared { has_answered: true, ..who.clone() };
+        let given = seal(&KEY, &tenant, "v", &answered, until);
+        assert_eq!(unseal(&KEY, &tenant, "v", &given, NOW), Some(answered));
         let cookie = seal(&KEY, &tenant, "v", &who, until);
         assert!(cookie.bytes().all(|byte| byte.is_ascii_graphic() && !b";,\"\\".contains(&byte)), "{cookie}");
         assert_eq!(unseal(&KEY, &tenant, "v", &cookie, NOW), Some(who.clone()));
@@ -282,9 +302,11 @@ mod tests {
         assert_eq!(unseal(&KEY, &other, "v", &cookie, NOW), None);
         assert_eq!(unseal(&[8; 32], &tenant, "v", &cookie, NOW), None);
         let swapped = cookie.replacen("lead", "user", 1);
-        let renamed = seal(&[8; 32], &tenant, "v", &Respondent::lead("x"), until);
+        let marked = cookie.replacen("lead", "lead+", 1);
+        let renamed =
+            seal(&[8; 32], &tenant, "v", &Cleared { who: Respondent::lead("x"), ..who.clone() }, until);
         let cut = &cookie[..cookie.len() - 1];
-        for forged in [&swapped, &renamed, cut, "", "lead", "lead.YQ.9", "lead.YQ.9.", "a.b.c.d.e"] {
+        for forged in [&swapped, &marked, &renamed, cut, "", "lead", "lead.YQ.9", "lead.YQ.9.", "a.b.c.d.e"] {
             assert_eq!(unseal(&KEY, &tenant, "v", forged, NOW), None, "{forged}");
         }
     }

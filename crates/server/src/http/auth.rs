@@ -34,6 +34,10 @@ const BELIEVED: Duration = Duration::from_secs(4);
 const BELIEVED_BY_STREAMS: Duration = Duration::from_secs(1);
 /// How long a failure is remembered.
 const DOUBTED: Duration = Duration::from_secs(2);
+/// How long a credential counts as known after it was last proved. While an address is over its limit of failures,
+/// only known credentials of it are looked up.
+const KNOWN: Duration = Duration::from_secs(24 * 3600);
+const KNOWN_MAX: u64 = 100_000;
 /// Proofs remembered, and apart from them failures: nobody can push out the one with the other.
 const REMEMBERED_MAX: u64 = 10_000;
 
@@ -124,6 +128,7 @@ pub struct Authenticator {
     operator: Option<SecretHash>,
     believed: Cache<SecretHash, Believed>,
     doubted: Cache<SecretHash, ()>,
+    known: Cache<SecretHash, ()>,
     on_this_machine: Caller,
 }
 
@@ -140,13 +145,20 @@ impl Authenticator {
             verifier,
             operator: config.operator_key_hash,
             believed: cache(BELIEVED).build(),
+            known: Cache::builder().max_capacity(KNOWN_MAX).time_to_live(KNOWN).build(),
             doubted: Cache::builder().max_capacity(REMEMBERED_MAX).time_to_live(DOUBTED).build(),
             on_this_machine: Caller::local(),
         })
     }
 
-    /// Who makes this request.
-    pub async fn caller(&self, headers: &HeaderMap, query: Option<&str>) -> Result<Caller, Error> {
+    /// Who makes this request. `must_wait` says how long whoever asks must wait before it may try a credential that
+    /// is not known.
+    pub async fn caller(
+        &self,
+        headers: &HeaderMap,
+        query: Option<&str>,
+        must_wait: impl Fn() -> Option<Duration>,
+    ) -> Result<Caller, Error> {
         let acts_for = header_text(headers, X_SEDERUNT_USER)?.map(UserId::parse).transpose()?;
         if let Some(bearer) = bearer(headers)? {
             if self.is_operator(bearer) {
@@ -157,10 +169,10 @@ impl Authenticator {
             } else {
                 Kind::Key
             };
-            return self.believe(kind, bearer, acts_for, BELIEVED).await;
+            return self.believe(kind, bearer, acts_for, BELIEVED, must_wait).await;
         }
         if let Some(token) = share_token(headers, query)? {
-            return self.believe(Kind::Share, &token, None, BELIEVED).await;
+            return self.believe(Kind::Share, &token, None, BELIEVED, must_wait).await;
         }
         if !self.local {
             return Err(Error::Unauthenticated("the request carries no credential"));
@@ -180,7 +192,7 @@ impl Authenticator {
             None => Ok(()),
             Some(proof) => {
                 let Proof { kind, secret, acts_for } = &**proof;
-                self.believe(*kind, secret, acts_for.clone(), BELIEVED_BY_STREAMS).await.map(drop)
+                self.believe(*kind, secret, acts_for.clone(), BELIEVED_BY_STREAMS, || None).await.map(drop)
             }
         }
     }
@@ -208,6 +220,7 @@ impl Authenticator {
         secret: &str,
         acts_for: Option<UserId>,
         for_at_most: Duration,
+        must_wait: impl Fn() -> Option<Duration>,
     ) -> Result<Caller, Error> {
         let name = name(kind, secret, acts_for.as_ref());
         if let Some(believed) = self.believed.get(&name)
@@ -218,12 +231,20 @@ impl Authenticator {
         if self.doubted.contains_key(&name) {
             return Err(Error::Unauthenticated("the credential was refused a moment ago"));
         }
+        // A token is checked without the store, and a new one is issued every few minutes.
+        if kind != Kind::Token
+            && let Some(wait) = must_wait()
+            && !self.known.contains_key(&name)
+        {
+            return Err(Error::RateLimited(wait));
+        }
         // Taken before the look-up: what is revoked meanwhile is found in time.
         let since = Instant::now();
         match self.look_up(kind, secret, acts_for.as_ref()).await {
             Ok(actor) => {
                 let proof = Arc::new(Proof { kind, secret: secret.into(), acts_for });
                 let caller = Caller { actor: Arc::new(actor), is_operator: false, proof: Some(proof) };
+                self.known.insert(name, ());
                 self.believed.insert(name, Believed { caller: caller.clone(), since });
                 Ok(caller)
             }

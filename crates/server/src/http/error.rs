@@ -28,6 +28,8 @@ pub enum Refused {
     MediaType,
     /// A body that did not arrive in time.
     SlowBody,
+    /// An HTTP/1.1 request without exactly one `Host`.
+    Host,
     /// A WebSocket that was asked for as if it were something else.
     Upgrade,
 }
@@ -60,6 +62,7 @@ impl Refused {
             Self::Method => StatusCode::METHOD_NOT_ALLOWED,
             Self::MediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::SlowBody => StatusCode::REQUEST_TIMEOUT,
+            Self::Host => StatusCode::BAD_REQUEST,
             Self::Upgrade => StatusCode::UPGRADE_REQUIRED,
             Self::Core(error) => match error {
                 Error::BadJson(_) => StatusCode::BAD_REQUEST,
@@ -89,7 +92,7 @@ impl Refused {
             Self::Core(error) => error.code(),
             Self::Missing(_) => "not_found",
             Self::Method => "method_not_allowed",
-            Self::MediaType => "invalid",
+            Self::MediaType | Self::Host => "invalid",
             Self::SlowBody => "timeout",
             Self::Upgrade => "upgrade_required",
         }
@@ -102,6 +105,7 @@ impl Refused {
             Self::Method => "this path does not take that method; see `Allow`".to_owned(),
             Self::MediaType => "send the body as `Content-Type: application/json`".to_owned(),
             Self::SlowBody => "the body did not arrive in time; send it again".to_owned(),
+            Self::Host => "name the server in exactly one `Host` header".to_owned(),
             Self::Upgrade => "this is a WebSocket: ask for an upgrade".to_owned(),
         }
     }
@@ -110,6 +114,7 @@ impl Refused {
         match self {
             Self::Core(Error::Invalid { field, .. }) => Some(field),
             Self::MediaType => Some("content-type"),
+            Self::Host => Some("host"),
             _ => None,
         }
     }
@@ -260,6 +265,7 @@ mod tests {
                 503,
                 "quota_exceeded",
             ),
+            (Refused::Host, 400, "invalid"),
             (Refused::Method, 405, "method_not_allowed"),
             (Refused::SlowBody, 408, "timeout"),
             (

@@ -14,7 +14,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use http::request::Parts;
-use http::{HeaderName, HeaderValue, Method, header};
+use http::{HeaderName, HeaderValue, Method, Version, header};
 use sederunt_core::Error;
 
 use super::App;
@@ -65,6 +65,7 @@ pub async fn gate(State(app): State<App>, request: Request, next: Next) -> Respo
     let route = head.extensions.get::<MatchedPath>().cloned();
     let route = route_name(route.as_ref());
     let uri = head.uri.clone();
+    let token_in_address = head.uri.query().is_some_and(|query| query.contains("share="));
     let mut caller = None;
     let mut response = match admit(&app, route, &head).await {
         Err(refused) => refused.into_response(),
@@ -115,24 +116,33 @@ pub async fn gate(State(app): State<App>, request: Request, next: Next) -> Respo
     }
     let headers = response.headers_mut();
     headers.insert(HeaderName::from_static(request_id::X_REQUEST_ID), id);
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    if token_in_address {
+        headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    }
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     response
 }
 
 /// Lets a request through to its route, with its caller if the route needs one.
 async fn admit(app: &App, route: &str, head: &Parts) -> Result<Option<Caller>, Refused> {
+    if head.version == Version::HTTP_11 && head.headers.get_all(header::HOST).iter().count() != 1 {
+        return Err(Refused::Host);
+    }
     if let Some(names) = &app.local {
-        names.check(&head.uri, &head.headers)?;
+        names.check(&head.method, &head.uri, &head.headers)?;
     }
     // A path that nothing answers tells nobody anything.
     if route == "none" || OPEN_TO_ALL.contains(&route) {
         return Ok(None);
     }
-    let caller = match app.auth.caller(&head.headers, head.uri.query()).await {
+    let peer = head.extensions.get::<Peer>().map(|peer| peer.0);
+    let must_wait = || app.counters.must_wait(peer?);
+    let caller = match app.auth.caller(&head.headers, head.uri.query(), must_wait).await {
         Ok(caller) => caller,
         Err(error @ Error::Unauthenticated(_)) => {
-            if let Some(Peer(peer)) = head.extensions.get() {
-                app.counters.failure(*peer)?;
+            if let Some(peer) = peer {
+                app.counters.failure(peer)?;
             }
             return Err(error.into());
         }
@@ -143,7 +153,6 @@ async fn admit(app: &App, route: &str, head: &Parts) -> Result<Option<Caller>, R
         return Err(Error::denied("a share link opens what it was made for, nothing else").into());
     }
     if caller.is_share() && FORMS.contains(&route) {
-        let peer = head.extensions.get::<Peer>().map(|peer| peer.0);
         app.counters.form(&caller, peer)?;
     }
     Ok(Some(caller))
@@ -159,7 +168,9 @@ pub fn overloaded(request: &Request) -> Response {
     let id = request_id::of(request.headers());
     let refused = Refused::from(Error::unavailable(std::io::Error::other("all connections are busy")));
     let mut response = refused.envelope(id.to_str().unwrap_or_default());
-    response.headers_mut().insert(HeaderName::from_static(request_id::X_REQUEST_ID), id);
+    let headers = response.headers_mut();
+    headers.insert(HeaderName::from_static(request_id::X_REQUEST_ID), id);
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
 }
 

@@ -3,11 +3,12 @@
 //!
 //! A browser can be made to call a loopback address by any page (its `Origin` gives it away), or by
 //! a name that was rebound to it (its `Host` gives it away). A proxy in front would make every
-//! stranger local, so its traces are refused too.
+//! stranger local, so its traces are refused too. A browser also says when another site made it call
+//! (`Sec-Fetch-Site`): such a call may look, as following a link does, but change nothing.
 
 use std::net::SocketAddr;
 
-use http::{HeaderMap, Uri, header};
+use http::{HeaderMap, Method, Uri, header};
 use sederunt_core::Error;
 
 /// The names of a loopback listener.
@@ -33,7 +34,7 @@ impl Names {
     }
 
     /// Refuses a request that was not meant for this listener, or not made on this machine.
-    pub fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Error> {
+    pub fn check(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), Error> {
         let mut hosts = headers.get_all(header::HOST).iter();
         let host = hosts.next().and_then(|host| host.to_str().ok());
         if !host.is_some_and(|host| self.has(host)) || hosts.next().is_some() {
@@ -50,6 +51,14 @@ impl Names {
                 ));
             }
         }
+        let only_looks = matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
+            && !headers.contains_key(header::UPGRADE);
+        let cross_site = headers.get_all("sec-fetch-site").iter().any(|site| site == "cross-site");
+        if cross_site && !only_looks {
+            return Err(Error::denied(
+                "another site made the browser send this; this server takes it from its own pages",
+            ));
+        }
         if headers.keys().any(|name| speaks_for_another(name.as_str())) {
             return Err(Error::denied("this server has no authentication and does not stand behind a proxy"));
         }
@@ -59,7 +68,7 @@ impl Names {
 
 /// Whether a header is one by which proxies pass on who called them.
 fn speaks_for_another(name: &str) -> bool {
-    name.starts_with("x-forwarded-") || matches!(name, "forwarded" | "x-real-ip")
+    name.starts_with("x-forwarded-") || matches!(name, "forwarded" | "x-real-ip" | "via" | "cf-connecting-ip")
 }
 
 #[cfg(test)]
@@ -69,11 +78,20 @@ mod tests {
     use super::*;
 
     fn check(listener: &str, uri: &str, headers: &[(&'static str, &'static str)]) -> bool {
+        check_method(Method::GET, listener, uri, headers)
+    }
+
+    fn check_method(
+        method: Method,
+        listener: &str,
+        uri: &str,
+        headers: &[(&'static str, &'static str)],
+    ) -> bool {
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             map.append(HeaderName::from_static(name), HeaderValue::from_static(value));
         }
-        Names::of(listener.parse().unwrap()).check(&uri.parse().unwrap(), &map).is_ok()
+        Names::of(listener.parse().unwrap()).check(&method, &uri.parse().unwrap(), &map).is_ok()
     }
 
     #[test]
@@ -101,10 +119,28 @@ mod tests {
             (false, &[("host", "127.0.0.1:7070"), ("x-forwarded-for", "1.2.3.4")]),
             (false, &[("host", "127.0.0.1:7070"), ("x-forwarded-prefix", "/x")]),
             (false, &[("host", "127.0.0.1:7070"), ("x-real-ip", "1.2.3.4")]),
+            (false, &[("host", "127.0.0.1:7070"), ("via", "1.1 proxy")]),
+            (false, &[("host", "127.0.0.1:7070"), ("cf-connecting-ip", "1.2.3.4")]),
         ];
         for (allowed, headers) in table {
             assert_eq!(check("127.0.0.1:7070", "/api/sessions", headers), *allowed, "{headers:?}");
         }
+    }
+
+    #[test]
+    fn another_site_may_send_a_browser_here_but_have_it_change_nothing() {
+        let host = ("host", "127.0.0.1:7070");
+        let cross = [host, ("sec-fetch-site", "cross-site")];
+        let upgrade = [host, ("sec-fetch-site", "cross-site"), ("upgrade", "websocket")];
+        let own = [host, ("sec-fetch-site", "same-origin"), ("upgrade", "websocket")];
+        let check = |method, headers: &[_]| check_method(method, "127.0.0.1:7070", "/x", headers);
+        assert!(check(Method::GET, &cross));
+        for method in [Method::POST, Method::PATCH, Method::DELETE, Method::PUT] {
+            assert!(!check(method.clone(), &cross), "{method}");
+            assert!(check(method, &own));
+        }
+        assert!(!check(Method::GET, &upgrade));
+        assert!(check(Method::GET, &own));
     }
 
     #[test]

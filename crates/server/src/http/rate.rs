@@ -4,8 +4,10 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, Ipv4Addr};
-use std::time::Duration;
+use std::num::NonZeroU32;
+use std::time::{Duration, Instant};
 
+use dashmap::DashMap;
 use governor::clock::{Clock, DefaultClock};
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 use parking_lot::Mutex;
@@ -20,8 +22,11 @@ pub struct Counters {
     credentials: Option<Counter>,
     shares: Option<Counter>,
     forms: Option<Counter>,
+    leads: Option<Counter>,
     failures: Option<Counter>,
     refused: Mutex<HashMap<IpAddr, u64>>,
+    /// Blocks of addresses that are over their limit of failures, and until when.
+    guessing: DashMap<u64, Instant>,
     hasher: RandomState,
 }
 
@@ -41,6 +46,11 @@ impl Counter {
         Self { limiter: RateLimiter::keyed(quota), clock: DefaultClock::default() }
     }
 
+    fn hourly(per_hour: NonZeroU32, burst: NonZeroU32) -> Self {
+        let quota = Quota::per_hour(per_hour).allow_burst(burst);
+        Self { limiter: RateLimiter::keyed(quota), clock: DefaultClock::default() }
+    }
+
     fn count(&self, key: u64) -> Result<(), Error> {
         self.limiter
             .check_key(&key)
@@ -54,8 +64,10 @@ impl Counters {
             credentials: rates.per_credential.map(Counter::new),
             shares: rates.per_share.map(Counter::new),
             forms: rates.forms_per_peer.map(Counter::new),
+            leads: rates.leads_per_link.map(|(per_hour, burst)| Counter::hourly(per_hour, burst)),
             failures: rates.failures_per_peer.map(Counter::new),
             refused: Mutex::default(),
+            guessing: DashMap::new(),
             hasher: RandomState::new(),
         }
     }
@@ -84,7 +96,14 @@ impl Counters {
         self.note_refused(block(peer));
         match &self.failures {
             None => Ok(()),
-            Some(counter) => counter.count(self.hasher.hash_one(block(peer))),
+            Some(counter) => {
+                let key = self.hasher.hash_one(block(peer));
+                let counted = counter.count(key);
+                if let Err(Error::RateLimited(wait)) = &counted {
+                    self.guessing.insert(key, Instant::now() + *wait);
+                }
+                counted
+            }
         }
     }
 
@@ -100,9 +119,24 @@ impl Counters {
         self.refused.lock().drain().collect()
     }
 
+    /// How long an address that is over its limit of failures must wait before it may try another credential.
+    pub fn must_wait(&self, peer: IpAddr) -> Option<Duration> {
+        let until = *self.guessing.get(&self.hasher.hash_one(block(peer)))?;
+        until.checked_duration_since(Instant::now()).filter(|wait| !wait.is_zero())
+    }
+
+    /// Counts somebody who says through a link who they are.
+    pub fn lead(&self, caller: &Caller) -> Result<(), Error> {
+        let Some(counter) = self.leads.as_ref().filter(|_| caller.is_share()) else { return Ok(()) };
+        counter.count(self.hasher.hash_one((&caller.actor.tenant, &caller.actor.credential)))
+    }
+
     /// Forgets callers that have been quiet.
     pub fn forget_quiet(&self) {
-        for counter in [&self.credentials, &self.shares, &self.forms, &self.failures].into_iter().flatten() {
+        let now = Instant::now();
+        self.guessing.retain(|_, until| *until > now);
+        let counters = [&self.credentials, &self.shares, &self.forms, &self.leads, &self.failures];
+        for counter in counters.into_iter().flatten() {
             counter.limiter.retain_recent();
             counter.limiter.shrink_to_fit();
         }
@@ -139,6 +173,8 @@ mod tests {
             Err(Error::RateLimited(wait)) => assert!(wait <= Duration::from_secs(1)),
             other => panic!("{other:?}"),
         }
+        assert!(counters.must_wait(peer("192.0.2.1")).is_some_and(|wait| wait <= Duration::from_secs(1)));
+        assert_eq!(counters.must_wait(peer("192.0.2.2")), None);
         assert!(counters.failure(peer("192.0.2.2")).is_ok());
         assert_eq!(block(peer("2001:db8::1")), block(peer("2001:db8::2:3:4:5")));
         assert_eq!(block(peer("::ffff:192.0.2.1")), peer("192.0.2.1"));

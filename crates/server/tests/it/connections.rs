@@ -74,7 +74,8 @@ impl Line {
         }
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
         let length = head.to_ascii_lowercase();
-        let length = length.split("content-length: ").nth(1).map_or("0", |rest| rest.split('\r').next().unwrap());
+        let length =
+            length.split("content-length: ").nth(1).map_or("0", |rest| rest.split('\r').next().unwrap());
         let mut body = vec![0; length.parse().unwrap()];
         within(self.reader.read_exact(&mut body)).await.unwrap();
         Some(WireAnswer { status, head, body: String::from_utf8(body).unwrap() })
@@ -97,9 +98,10 @@ async fn refusing(ground: Ground) -> (House, String) {
         config.rates.failures_per_peer = Rate::new(1, 1);
     })
     .await;
-    let (secret, _) = house
-        .new_key(sederunt_core::engine::NewKey { role: Some(Role::Owner), ..Default::default() })
-        .await;
+    let (secret, _) =
+        house.new_key(sederunt_core::engine::NewKey { role: Some(Role::Owner), ..Default::default() }).await;
+    // A credential that was never seen would have to wait behind the failures below.
+    house.bearer(&secret).get("/api/sessions").await.expect(200);
     (house, format!("Authorization: Bearer {secret}\r\n"))
 }
 
@@ -116,10 +118,15 @@ async fn a_refusal_before_the_body_keeps_the_connection_or_says_that_it_ends(gro
     for (statuses, request, headers) in table {
         let mut line = Line::open(house.address).await;
         for round in 0..3 {
+            if round > 0 {
+                // One failure more than the address may have.
+                house.anyone().get("/api/sessions").await;
+            }
             line.send(&line.head(request, headers, body.len())).await;
             meanwhile(house.address).await;
             line.send(&body).await;
-            let answer = line.answer().await.unwrap_or_else(|| panic!("{request}: no answer in round {round}"));
+            let answer =
+                line.answer().await.unwrap_or_else(|| panic!("{request}: no answer in round {round}"));
             assert!(statuses.contains(&answer.status), "{request}: {answer:?}");
             seen.insert(answer.status);
             assert!(answer.body.contains("\"request_id\""), "{answer:?}");
@@ -182,7 +189,8 @@ async fn silent_connections_make_room_for_others(ground: Ground) {
     }
     owner.say(&id, "still here").await.expect(201);
     assert_eq!(stream.sequences(1).await, [2], "an open stream is not closed for others");
-    within(silent[0].read(&mut [0; 1])).await.map_or((), |read| assert_eq!(read, 0, "the oldest went"));
+    let oldest = within(silent[0].read(&mut [0; 1])).await;
+    assert!(matches!(oldest, Ok(0) | Err(_)), "the oldest silent connection went: {oldest:?}");
 }
 
 async fn a_full_server_still_says_that_it_is_healthy(ground: Ground) {
@@ -211,8 +219,7 @@ async fn a_full_server_still_says_that_it_is_healthy(ground: Ground) {
 }
 
 async fn a_head_that_does_not_come_is_given_up(ground: Ground) {
-    let house =
-        House::open(ground, |config| config.connections.head_max = Duration::from_millis(300)).await;
+    let house = House::open(ground, |config| config.connections.head_max = Duration::from_millis(300)).await;
     let request = format!("GET /healthz HTTP/1.1\r\nHost: {}\r\n\r\n", house.address);
     let mut kept = Line::open(house.address).await;
     kept.send(&request).await;
@@ -238,11 +245,17 @@ async fn the_caller_behind_a_trusted_proxy_is_counted_by_its_own_address(ground:
             }
         })
         .await;
-        let from = |caller: &str| house.bearer("sdr_wrong").with("x-forwarded-for", caller);
-        let mut statuses = Vec::new();
-        for caller in ["198.51.100.1", "192.0.2.66, 198.51.100.1", "198.51.100.2"] {
-            statuses.push(from(caller).get("/api/sessions").await.status.as_u16());
+        let status = async |caller: String| {
+            let guess = house.bearer("sdr_wrong").with("x-forwarded-for", &caller);
+            guess.get("/api/sessions").await.status.as_u16()
+        };
+        let (mut strangers, mut one) = (Vec::new(), Vec::new());
+        for n in 1..=20 {
+            strangers.push(status(format!("198.51.100.{n}")).await);
+            // What stands to the left was invented by the caller.
+            one.push(status(format!("192.0.2.{n}, 198.51.100.99")).await);
         }
-        assert_eq!(statuses, if trusted { [401, 429, 401] } else { [401, 429, 429] });
+        assert_eq!(strangers.contains(&429), !trusted, "{strangers:?}");
+        assert!(one.contains(&429), "{one:?}");
     }
 }

@@ -122,6 +122,7 @@ impl House {
                 per_credential: None,
                 per_share: None,
                 forms_per_peer: None,
+                leads_per_link: None,
                 failures_per_peer: None,
             },
             sweep_every: Duration::from_millis(20),

@@ -15,6 +15,7 @@ on_every_store!(
     a_channel_key_keeps_to_its_prefix,
     eager_callers_are_told_to_wait,
     what_does_not_fit_a_key_is_refused,
+    who_guesses_too_often_waits_before_the_store_is_asked,
 );
 
 async fn a_key_opens_its_tenant_until_it_is_revoked(ground: Ground) {
@@ -132,5 +133,34 @@ async fn what_does_not_fit_a_key_is_refused(ground: Ground) {
     ] {
         let refused = house.anyone().post("/api/keys", body.clone()).await.refused(422, "invalid");
         assert_eq!(refused.body["error"]["field"], field, "{body}");
+    }
+}
+
+async fn who_guesses_too_often_waits_before_the_store_is_asked(ground: Ground) {
+    let house = House::open(ground, |config| {
+        config.auth = Auth::Keys;
+        config.rates.failures_per_peer = Rate::new(1, 3);
+    })
+    .await;
+    let known = house.key(Role::Owner, "").await;
+    known.get("/api/sessions").await.expect(200);
+    let mut waited = None;
+    for n in 0..10 {
+        for guess in 0..8 {
+            house.bearer(&format!("sdr_{n}_{guess}")).get("/api/sessions").await;
+        }
+        // A key that was never shown before cannot be told from a guess without asking the store.
+        let fresh = house.key(Role::Owner, "").await;
+        let answer = fresh.get("/api/sessions").await;
+        if answer.status == 429 {
+            answer.refused(429, "rate_limited");
+            waited = Some(fresh);
+            break;
+        }
+    }
+    let fresh = waited.unwrap_or_else(|| panic!("nobody had to wait"));
+    known.get("/api/sessions").await.expect(200);
+    while fresh.get("/api/sessions").await.status == 429 {
+        tokio::task::yield_now().await;
     }
 }

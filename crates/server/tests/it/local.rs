@@ -32,6 +32,8 @@ async fn only_the_listener_itself_is_called(ground: Ground) {
         format!("{own}\r\nX-Forwarded-For: 1.2.3.4"),
         format!("{own}\r\nForwarded: for=1.2.3.4"),
         format!("{own}\r\nX-Real-IP: 1.2.3.4"),
+        format!("{own}\r\nVia: 1.1 proxy"),
+        format!("{own}\r\nCF-Connecting-IP: 1.2.3.4"),
     ] {
         for line in [
             "GET /api/sessions", "GET /healthz", "POST /api/sessions", "DELETE /api/sessions/x", "GET /nope",

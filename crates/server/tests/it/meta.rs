@@ -8,11 +8,12 @@ use sederunt_core::access::Role;
 use sederunt_server::Auth;
 use serde_json::{Value, json};
 
-use crate::house::{Ground, House, on_every_store};
+use crate::house::{Ground, House, on_every_store, raw};
 
 on_every_store!(
     it_says_that_it_lives_and_can_work,
     the_page_says_what_runs_here,
+    strangers_are_told_little_and_browsers_guess_nothing,
     figures_are_counted_by_route_and_shown_to_the_operator,
     runs_of_tasks_are_counted_and_timed,
     the_served_document_is_the_checked_in_one,
@@ -40,6 +41,25 @@ async fn the_page_says_what_runs_here(ground: Ground) {
         "{}",
         page.text
     );
+}
+
+async fn strangers_are_told_little_and_browsers_guess_nothing(ground: Ground) {
+    let house = House::keyed(ground).await;
+    let version = house.engine.store().vitals().await.unwrap().server_version;
+    let page = house.anyone().get("/").await.expect(200);
+    assert!(!page.text.contains(&version), "{}", page.text);
+    for path in ["/", "/healthz", "/openapi.json", "/nope", "/api/sessions", "/assets/view-form.js"] {
+        let answer = house.anyone().get(path).await;
+        assert_eq!(answer.headers["x-content-type-options"], "nosniff", "{path}");
+    }
+    let shared = house.anyone().get("/api/sessions/x?share=unknown").await.refused(401, "unauthenticated");
+    assert_eq!(shared.headers["referrer-policy"], "no-referrer");
+    let address = house.address;
+    for hosts in [String::new(), format!("Host: {address}\r\nHost: {address}\r\n")] {
+        let request = format!("GET /healthz HTTP/1.1\r\n{hosts}Connection: close\r\n\r\n");
+        let answer = raw(address, &request).await;
+        assert!(answer.starts_with("HTTP/1.1 400"), "{answer}");
+    }
 }
 
 async fn figures_are_counted_by_route_and_shown_to_the_operator(ground: Ground) {

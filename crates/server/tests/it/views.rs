@@ -15,6 +15,8 @@ on_every_store!(
     a_link_shows_what_is_asked_and_nothing_else,
     a_stranger_is_known_again_by_its_cookie,
     a_lead_says_who_it_is_first,
+    naming_somebody_does_not_tell_whether_they_have_answered,
+    leads_through_one_link_are_bounded,
     members_answer_what_is_for_members,
     what_does_not_fit_is_refused_with_its_path,
     a_repeat_under_a_key_has_one_effect,
@@ -222,6 +224,42 @@ async fn a_lead_says_who_it_is_first(ground: Ground) {
     let seen =
         elsewhere.with("cookie", &carried).get(&format!("/api/views/{}", other.id())).await.expect(200);
     assert_eq!(seen.body["questions"], Value::Null);
+}
+
+async fn naming_somebody_does_not_tell_whether_they_have_answered(ground: Ground) {
+    let house = House::keyed(ground).await;
+    let scene = Scene::open(&house, "lead").await;
+    let (path, lead) = (format!("/api/views/{}", scene.id), format!("/api/views/{}/lead", scene.id));
+    let stranger = scene.stranger(&house);
+    let ann = json!({"name": "Ann", "email": "ann@x.org"});
+    let cleared = stranger.post(&lead, ann.clone()).await.expect(200);
+    let herself = stranger.clone().with("cookie", &cookie(&cleared));
+    let taken = scene.submit(&herself, "green").await.expect(200);
+    let answered = stranger.clone().with("cookie", &cookie(&taken));
+    assert_eq!(answered.get(&path).await.expect(200).body["answered"], true, "her browser knows");
+    for name in [ann, json!({"name": "Bob", "email": "bob@x.org"})] {
+        let claimed = stranger.post(&lead, name.clone()).await.expect(200);
+        assert_eq!(claimed.body["answered"], false, "{name}");
+        let claims = stranger.clone().with("cookie", &cookie(&claimed));
+        assert_eq!(claims.get(&path).await.expect(200).body["answered"], false, "{name}");
+    }
+}
+
+async fn leads_through_one_link_are_bounded(ground: Ground) {
+    let house = House::open(ground, |config| {
+        config.auth = sederunt_server::Auth::Keys;
+        config.rates.leads_per_link = Some((1.try_into().unwrap(), 2.try_into().unwrap()));
+    })
+    .await;
+    let scene = Scene::open(&house, "lead").await;
+    let stranger = scene.stranger(&house);
+    let lead = |n: usize| json!({"name": "Ann", "email": format!("ann{n}@x.org")});
+    let path = format!("/api/views/{}/lead", scene.id);
+    stranger.post(&path, lead(1)).await.expect(200);
+    stranger.post(&path, lead(2)).await.expect(200);
+    stranger.post(&path, lead(3)).await.refused(429, "rate_limited");
+    let with_answer = json!({"values": {"colour": "red"}, "lead": lead(4)});
+    stranger.post(&scene.submit_path(), with_answer).await.refused(429, "rate_limited");
 }
 
 async fn members_answer_what_is_for_members(ground: Ground) {

@@ -94,12 +94,10 @@ pub async fn stream(
     lease: Leased,
 ) -> Result<Response> {
     let upgrade = upgrade.map_err(|_| Refused::Upgrade)?;
-    Ok(upgrade
-        .max_message_size(limits::BODY_BYTES_MAX)
-        .on_upgrade(move |socket| async move {
-            let _open = lease;
-            serve(app, caller, socket).await
-        }))
+    Ok(upgrade.max_message_size(limits::BODY_BYTES_MAX).on_upgrade(move |socket| async move {
+        let _open = lease;
+        serve(app, caller, socket).await
+    }))
 }
 
 /// How long a client may take to say what it wants.

@@ -158,6 +158,7 @@ pub async fn lead(
     At(id): At<String>,
     input: Input<Lead>,
 ) -> Result<Response> {
+    app.counters.lead(&caller)?;
     let lead = view::Lead::try_from(input.body)?;
     let cookie = app.engine.clear_lead(&caller.actor, &id, &lead).await?;
     let shown = app.engine.view(&caller.actor, &id, Some(&cookie)).await?;
@@ -182,6 +183,9 @@ pub async fn submit(
     input: Input<Submit>,
 ) -> Result<Response> {
     let wish = Submission::try_from(input.body)?;
+    if wish.lead.is_some() {
+        app.counters.lead(&caller)?;
+    }
     let done = app.engine.submit(&caller.actor, &id, cookie(&headers, &id), &wish, input.key).await?;
     let answer = Json(Accepted::from(&done)).into_response();
     Ok(with_cookie(answer, &app, &id, done.cookie))
