@@ -17,6 +17,7 @@ use sederunt_agents::model::realtime::Realtime;
 use sederunt_agents::outbound::{Allow, Outbound};
 use sederunt_agents::talk::likeness::Likeness;
 use sederunt_agents::talk::{self, Talker};
+use sederunt_agents::tool::http::DeclaredSecret;
 use sederunt_agents::tool::mcp;
 use sederunt_core::engine::Engine;
 use sederunt_core::ids::TenantId;
@@ -87,11 +88,41 @@ struct PriceOf {
     cached: Option<f64>,
 }
 
+/// A secret: the file that holds it, and the hosts that the tools of agents may send it to. One that names no hosts is
+/// for MCP servers of this file alone.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum SecretFile {
+    File(PathBuf),
+    Sent(SentSecret),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SentSecret {
+    file: PathBuf,
+    hosts: Vec<String>,
+}
+
+impl SecretFile {
+    fn read(&self, base: &Path) -> Result<DeclaredSecret> {
+        let (file, hosts) = match self {
+            Self::File(file) => (file, Vec::new()),
+            Self::Sent(SentSecret { file, hosts }) => (file, hosts.clone()),
+        };
+        if let Some(host) = hosts.iter().find(|host| host.is_empty() || host.contains(['/', '*', ' '])) {
+            return Err(wrong(format!("`{host}` is no host; write names such as `api.example.org`")));
+        }
+        Ok(DeclaredSecret { value: secret(&base.join(file))?, hosts })
+    }
+}
+
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct TenantMeans {
-    /// Secrets by name: the files that hold them.
-    secrets: BTreeMap<String, PathBuf>,
+    secrets: BTreeMap<String, SecretFile>,
+    /// Hosts and networks that this tenant's tools may reach beside those of all tenants.
+    allow: Vec<String>,
     mcp: BTreeMap<String, McpServer>,
 }
 
@@ -216,12 +247,17 @@ pub fn kit(config: &Config) -> Result<Kit> {
     kit.prices = Prices::new(file.prices.iter().map(|(model, price)| (model.clone(), price.in_micros())));
     for (tenant, given) in &file.tenants {
         let mut means = Means::default();
-        for (name, path) in &given.secrets {
-            means.secrets.insert(name.clone(), secret(&base.join(path))?);
+        for (name, declared) in &given.secrets {
+            means.secrets.insert(name.clone(), declared.read(base)?);
+        }
+        if !given.allow.is_empty() {
+            let all = file.allow.iter().chain(&given.allow).map(String::as_str);
+            means.outbound = Some(Outbound::new(Allow::parse(all).map_err(wrong)?).map_err(wrong)?);
         }
         for (name, server) in &given.mcp {
             let settings = mcp::Settings::new(name, server.transport(name)?);
-            let server = mcp::Server::new(settings, &means.secrets, &outbound).map_err(wrong)?;
+            let outbound = means.outbound.as_ref().unwrap_or(&outbound);
+            let server = mcp::Server::new(settings, &means.secrets, outbound).map_err(wrong)?;
             means.servers.insert(name.clone(), server);
         }
         kit.means.insert(TenantId::parse(tenant).map_err(wrong)?, means);
@@ -325,6 +361,7 @@ mod tests {
             output = 10
             [tenants.default.secrets]
             crm = "key"
+            shop = { file = "key", hosts = ["api.example.org"] }
             [tenants.default.mcp.files]
             command = "true"
             [tenants.default.mcp.search]
@@ -335,6 +372,11 @@ mod tests {
         let file = read(&path).unwrap();
         assert_eq!(file.prices["openai:*"].in_micros().input_micros, 2_500_000);
         assert_eq!(file.tenants["default"].mcp.len(), 2);
+        let secrets = &file.tenants["default"].secrets;
+        assert_eq!(secrets["shop"].read(dir.path()).unwrap().hosts, ["api.example.org"]);
+        assert!(secrets["crm"].read(dir.path()).unwrap().hosts.is_empty());
+        let everywhere = SentSecret { file: "key".into(), hosts: vec!["*".into()] };
+        assert!(SecretFile::Sent(everywhere).read(dir.path()).is_err());
         let mut kit = Kit::plain(Outbound::new(Allow::default()).unwrap());
         kit.providers.openai = Provider {
             base_url: "http://127.0.0.1:1/v1".to_owned(),
@@ -348,8 +390,11 @@ mod tests {
             assert_eq!((settings.base_url.as_str(), settings.key.is_some()), (url, has_key));
         }
         for bad in [
-            "unknown = 1", "[embeddings]\nbase_url = \"http://h\"", "[openai]\nkey = \"in the open\"",
+            "unknown = 1",
+            "[embeddings]\nbase_url = \"http://h\"",
+            "[openai]\nkey = \"in the open\"",
             "[tenants.default]\nsecret = 1",
+            "[tenants.default.secrets.x]\nfile = \"key\"",
         ] {
             std::fs::write(&path, bad).unwrap();
             assert!(read(&path).is_err(), "{bad}");

@@ -115,6 +115,21 @@ impl Role {
     pub fn lower(self, other: Self) -> Self {
         self.max(other)
     }
+
+    /// Whether this is the role of a person: workers, channels and share links are none.
+    pub const fn is_person(self) -> bool {
+        matches!(self, Self::Owner | Self::Member | Self::Guest)
+    }
+}
+
+/// The role that a credential has now: the lower of the role that it was made with and the role in the row of its
+/// user. A demoted user's keys and tokens are demoted with the user. A credential that names no user, or one that has
+/// no row, keeps its own role; so do the keys of workers and channels, which are not persons.
+pub fn effective_role(of_credential: Role, of_user: Option<Role>) -> Role {
+    match of_user {
+        Some(of_user) if of_credential.is_person() => of_credential.lower(of_user),
+        _ => of_credential,
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,8 +159,20 @@ impl ShareAccess {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verb {
     Read,
-    /// Create sessions, post messages.
-    Write,
+    /// Open a session.
+    Open,
+    /// Post a message, or append an event that people write.
+    Talk,
+    /// Change the row of a session (title, description, metadata, whether it is hidden) or cancel it.
+    Edit,
+    /// End, discard or rate a sitting, or have a conversation looked back over.
+    Sit,
+    /// Take oneself off the participants of a session, or come back after having left.
+    Leave,
+    /// Ask the model of conversations something that is not kept.
+    Turn,
+    /// Name another model than the one that conversations are configured with.
+    ChooseModel,
     Trigger,
     Decide,
     /// Create or change tasks, agents, entities, criteria, schedules.
@@ -184,6 +211,9 @@ pub enum Right {
     Claimed,
     /// Sessions under the credential's prefix.
     Prefix,
+    /// Sessions that the caller holds, and sittings that the caller opened as a participant: see
+    /// [`check_sitting`].
+    HolderOrOpener,
     /// The session that the link was made for.
     Shared,
     /// The session that a `submit` link was made for.
@@ -196,12 +226,18 @@ pub enum Right {
 /// The rights table: owner, member, guest, worker, channel, share link. An unlisted verb is denied.
 pub const RIGHTS: &[(Verb, [Right; 6])] = {
     use Right::{
-        All, Assignee, Claimed, HeldDirect, Holder, No, OwnOrAssigned, Participant, Prefix, Shared,
-        SharedForSubmit,
+        All, Assignee, Claimed, HeldDirect, Holder, HolderOrOpener, No, OwnOrAssigned, Participant, Prefix,
+        Shared, SharedForSubmit,
     };
     &[
         (Verb::Read, [All, Participant, Participant, Claimed, Prefix, Shared]),
-        (Verb::Write, [All, Participant, Participant, No, Prefix, SharedForSubmit]),
+        (Verb::Open, [All, All, No, No, Prefix, No]),
+        (Verb::Talk, [All, Participant, Participant, No, Prefix, SharedForSubmit]),
+        (Verb::Edit, [All, Participant, No, No, Prefix, No]),
+        (Verb::Sit, [All, HolderOrOpener, HolderOrOpener, No, Prefix, No]),
+        (Verb::Leave, [Participant, Participant, Participant, No, No, No]),
+        (Verb::Turn, [All, All, No, No, No, No]),
+        (Verb::ChooseModel, [All, No, No, No, No, No]),
         (Verb::Trigger, [All, OwnOrAssigned, No, No, No, No]),
         (Verb::Decide, [All, Assignee, No, No, Prefix, No]),
         (Verb::Configure, [All, OwnOrAssigned, No, No, No, No]),
@@ -242,10 +278,36 @@ pub fn check(actor: &Actor, verb: Verb, session: &Session) -> Result<()> {
     Ok(())
 }
 
+/// Checks that the caller may end, discard or rate a sitting: the holder of the session and an owner may, and so may
+/// the participant who opened this sitting.
+pub fn check_sitting(actor: &Actor, session: &Session, opened_by: Option<&str>) -> Result<()> {
+    let opened = right(actor.role, Verb::Sit) == Right::HolderOrOpener
+        && actor.user.as_ref().is_some_and(|user| opened_by == Some(user.as_str()));
+    if opened { check(actor, Verb::Read, session) } else { check(actor, Verb::Sit, session) }
+}
+
+/// Checks that the caller of a repeated request may be shown the session that the first request made or changed. The
+/// idempotency key proves that the caller sent the same request before, not that the session is still the caller's to
+/// read. A worker is the exception: settling a run ends the claim by which the worker could read it, and the key
+/// belongs to the worker's own credential.
+pub fn check_replay(actor: &Actor, session: &Session) -> Result<()> {
+    if actor.role == Role::Worker { Ok(()) } else { check(actor, Verb::Read, session) }
+}
+
 fn denied(verb: Verb) -> Error {
     Error::denied(match verb {
         Verb::Read => "your role may not read this",
-        Verb::Write => "your role may not write here",
+        Verb::Open => "your role may not open sessions",
+        Verb::Talk => "your role may not write here",
+        Verb::Edit => {
+            "only its holder, an owner, or a member who takes part changes a session; guests do not"
+        }
+        Verb::Sit => {
+            "only the holder of the session, an owner, or whoever opened this sitting ends or rates it"
+        }
+        Verb::Leave => "only people who take part in a session leave it",
+        Verb::Turn => "only members and owners ask the model without a conversation",
+        Verb::ChooseModel => "only an owner names another model than the configured one; leave `model` out",
         Verb::Trigger => "starting work needs the trigger right: ask an owner",
         Verb::Decide => "only the assignee or an owner decides this",
         Verb::Configure => "only an owner may change this",
@@ -271,7 +333,8 @@ fn reaches(right: Right, actor: &Actor, session: &Session) -> bool {
         Right::No => false,
         Right::All => true,
         Right::Participant => takes_part(),
-        Right::Holder => holds,
+        // Who opened a sitting is not known here.
+        Right::Holder | Right::HolderOrOpener => holds,
         Right::HeldDirect => holds && !head.is_group,
         Right::Claimed => head.claim.as_ref().is_some_and(|claim| claim.credential == actor.credential),
         Right::Prefix => within_prefix(actor, &session.id),
@@ -353,8 +416,12 @@ mod tests {
     fn the_rights_table_is_that_of_the_contract() {
         use Right::{All, No, Participant};
         let cell = right;
-        assert_eq!(RIGHTS.len(), 15);
+        assert_eq!(RIGHTS.len(), 21);
         for verb in [
+            Verb::Open,
+            Verb::Edit,
+            Verb::Turn,
+            Verb::ChooseModel,
             Verb::Configure,
             Verb::Share,
             Verb::Steer,
@@ -370,7 +437,8 @@ mod tests {
         for role in Role::ALL {
             assert_eq!(cell(role, Verb::Operate), No);
         }
-        for (verb, _) in RIGHTS.iter().filter(|(verb, _)| *verb != Verb::Operate) {
+        // Nobody leaves for somebody else: an owner who takes no part has nothing to leave.
+        for (verb, _) in RIGHTS.iter().filter(|(verb, _)| ![Verb::Operate, Verb::Leave].contains(verb)) {
             assert_eq!(cell(Role::Owner, *verb), All);
         }
         assert_eq!(cell(Role::Member, Verb::Read), Participant);
@@ -382,7 +450,24 @@ mod tests {
             assert_eq!(cell(Role::Worker, verb), All);
             assert_eq!((cell(Role::Channel, verb), cell(Role::Share, verb)), (No, No));
         }
-        assert_eq!(cell(Role::Channel, Verb::Write), Right::Prefix);
+        assert_eq!(cell(Role::Channel, Verb::Talk), Right::Prefix);
+    }
+
+    #[test]
+    fn a_credential_has_the_lower_of_its_own_role_and_its_users() {
+        use Role::{Channel, Guest, Member, Owner, Worker};
+        let table = [
+            (Owner, None, Owner),
+            (Owner, Some(Guest), Guest),
+            (Owner, Some(Member), Member),
+            (Guest, Some(Owner), Guest),
+            (Member, Some(Member), Member),
+            (Worker, Some(Guest), Worker),
+            (Channel, Some(Guest), Channel),
+        ];
+        for (of_credential, of_user, expected) in table {
+            assert_eq!(effective_role(of_credential, of_user), expected, "{of_credential:?} {of_user:?}");
+        }
     }
 
     #[test]

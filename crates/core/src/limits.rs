@@ -339,6 +339,8 @@ pub const LESSONS_SHOWN_MAX: usize = 5;
 pub const LESSON_SHOWN_CHARS_MAX: usize = 300;
 /// Occurrences from different events at which a lesson becomes a rule.
 pub const RULE_OCCURRENCES: u64 = 3;
+/// People who must have said it before a lesson becomes a rule: one member alone makes no rule for all.
+pub const RULE_VOICES: u64 = 2;
 /// Rules that are listed, the weightiest first.
 pub const RULES_LISTED_MAX: usize = 50;
 /// How long an agent goes on without asking again whether there are lessons at all.

@@ -238,6 +238,9 @@ pub trait Store: Send + Sync + std::fmt::Debug {
         limit: usize,
     ) -> BoxFuture<'a, Result<Page<QueueItem, i64>>>;
 
+    /// The people who have left a session by themselves and have not come back.
+    fn departed<'a>(&'a self, tenant: &'a TenantId, id: &'a SessionId) -> BoxFuture<'a, Result<Vec<UserId>>>;
+
     /// Finds a key by the hash of its secret, in any tenant.
     fn key_by_hash(&self, hash: SecretHash) -> BoxFuture<'_, Result<Option<FoundKey>>>;
     fn keys<'a>(&'a self, tenant: &'a TenantId) -> BoxFuture<'a, Result<Vec<Key>>>;

@@ -16,7 +16,7 @@ mod workers;
 
 pub use config::{Auth, ConfigError, JwtConfig, JwtKeys, Rate, Rates, ServerConfig, StreamTimes};
 pub use connections::ConnectionCaps;
-pub use http::{openapi, wire};
+pub use http::{openapi, rights, wire};
 pub use listen::Server;
 pub use metrics::recorder;
 pub use proxies::{AddressBlock, TrustedProxies};

@@ -7,7 +7,7 @@ use std::time::Duration;
 use sederunt_core::ids::TenantId;
 use sederunt_core::json::Json;
 use sederunt_core::json_schema;
-use sederunt_core::library::agent::{HttpTool as HttpDefinition, McpTools, Tool as Definition};
+use sederunt_core::library::agent::{HttpTool as HttpDefinition, McpTools, SecretHosts, Tool as Definition};
 use sederunt_core::library::task::RunLimits;
 
 use crate::limits;
@@ -41,6 +41,8 @@ pub struct Kit {
 #[derive(Debug, Default)]
 pub struct Means {
     pub secrets: Secrets,
+    /// What this tenant's tools may reach, where it is more than every tenant's may.
+    pub outbound: Option<Outbound>,
     pub servers: BTreeMap<String, Arc<mcp::Server>>,
 }
 
@@ -74,6 +76,17 @@ impl Kit {
             outbound,
             retries: Policy::default(),
         }
+    }
+
+    /// Which hosts the secrets may be sent to, for whoever checks agents when they are defined.
+    pub fn secret_hosts(&self) -> SecretHosts {
+        let mut hosts = SecretHosts::default();
+        for (tenant, means) in &self.means {
+            for (name, secret) in &means.secrets {
+                hosts.declare(tenant.clone(), name, &secret.hosts);
+            }
+        }
+        hosts
     }
 
     /// Whether agents with this model are run here, or by somebody else.
@@ -124,7 +137,7 @@ impl Kit {
                     let confirm =
                         if tool.requires_confirmation { Confirm::Always } else { Confirm::WhenAsked };
                     let call_max = tool.timeout_ms.map_or(limits::TOOL_CALL_MAX, Duration::from_millis);
-                    toolbox.add_within(Arc::new(self.http(tool, &means.secrets)?), confirm, call_max)?;
+                    toolbox.add_within(Arc::new(self.http(tool, means)?), confirm, call_max)?;
                 }
                 Definition::Mcp(tools) => offer(&mut toolbox, means, tools).await?,
                 Definition::Builtin(_) => {}
@@ -133,7 +146,7 @@ impl Kit {
         Ok(toolbox)
     }
 
-    fn http(&self, tool: &HttpDefinition, secrets: &Secrets) -> Result<HttpTool, BadTool> {
+    fn http(&self, tool: &HttpDefinition, means: &Means) -> Result<HttpTool, BadTool> {
         let any = || Json::stored(r#"{"type":"object"}"#);
         let headers = tool.headers.iter().map(|(name, value)| {
             let value =
@@ -150,7 +163,8 @@ impl Kit {
             url: tool.url.clone(),
             headers: headers.collect(),
         };
-        HttpTool::new(settings, secrets, self.outbound.clone())
+        let outbound = means.outbound.as_ref().unwrap_or(&self.outbound);
+        HttpTool::new(settings, &means.secrets, outbound.clone())
     }
 }
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use sederunt_core::Error;
-use sederunt_core::access::{Actor, Verb};
+use sederunt_core::access::Actor;
 use sederunt_core::ids::SessionId;
 use sederunt_core::memory::{extract, summary};
 
@@ -22,7 +22,7 @@ pub struct Checkpoint {
 impl Talker {
     /// Looks back over a conversation. Nothing new since the last time: nothing is done.
     pub async fn checkpoint(&self, actor: &Arc<Actor>, id: &SessionId) -> Result<Checkpoint, Error> {
-        let (session, talk) = self.engine.conversation(actor, Verb::Write, id).await?;
+        let (session, talk) = self.engine.sitting(actor, id).await?;
         let said = self
             .engine
             .said_since(&session, Some(talk.looked_back_to + 1), limits::SITTING_MESSAGES_MAX)

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use sederunt_core::access::{Actor, Verb};
+use sederunt_core::access::Actor;
 use sederunt_core::event::Event;
 use sederunt_core::feedback::{Label, Modality, Rate, RatingSource};
 use sederunt_core::ids::SessionId;
@@ -107,7 +107,7 @@ impl Talker {
     async fn quiet(&self, actor: &Arc<Actor>, id: &SessionId) -> Result<(Session, Talk), Error> {
         let wait = async {
             loop {
-                let (session, talk) = self.engine.conversation(actor, Verb::Write, id).await?;
+                let (session, talk) = self.engine.sitting(actor, id).await?;
                 let mut row = self.engine.hub().watch_row(session.head.incarnation);
                 if talk.paused.is_some() {
                     // Whoever ends the talk does not want what it asks for.

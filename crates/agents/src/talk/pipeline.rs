@@ -345,6 +345,11 @@ impl Talker {
     }
 
     /// Answers without a past, a memory or a trace.
+    /// Whether this is the model that conversations are configured with.
+    pub fn is_configured_model(&self, model: &str) -> bool {
+        self.kit.name_of(None) == model
+    }
+
     pub async fn run_agent(
         &self,
         messages: Vec<Message>,

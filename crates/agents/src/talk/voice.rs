@@ -59,7 +59,7 @@ impl Talker {
         id: &SessionId,
         user: Option<&str>,
     ) -> Result<Told, Error> {
-        let (session, _) = self.engine.conversation(actor, Verb::Write, id).await?;
+        let (session, _) = self.engine.conversation(actor, Verb::Talk, id).await?;
         let owner = self.engine.memory_owner(actor, Some(id), user).await?;
         let memory_text = match session.details.memory_mode {
             MemoryMode::Incognito => String::new(),
@@ -97,7 +97,7 @@ impl Talker {
         }
         let key = key_of(actor, id, &said);
         for _ in 0..core_limits::DECIDE_ROUNDS_MAX {
-            let (session, talk) = self.engine.conversation(actor, Verb::Write, id).await?;
+            let (session, talk) = self.engine.conversation(actor, Verb::Talk, id).await?;
             let found = safety::check(&said.user_text, &self.settings.safety, None);
             let mut change = Fields::default()
                 .with("route", "voice".into())
@@ -151,7 +151,7 @@ impl Talker {
         name: &str,
         arguments: &Json,
     ) -> Result<Json, Error> {
-        let (session, _) = self.engine.conversation(actor, Verb::Write, id).await?;
+        let (session, _) = self.engine.conversation(actor, Verb::Talk, id).await?;
         let owner = self.engine.memory_owner(actor, Some(id), user).await?;
         match name {
             "recall" => {

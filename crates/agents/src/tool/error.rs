@@ -81,4 +81,8 @@ pub enum BadTool {
     Header { name: String, header: String },
     #[error("`{name}` refers to the secret `{secret}`, which is not configured")]
     Secret { name: String, secret: String },
+    #[error(
+        "`{name}` may not send the secret `{secret}` to {host}: the operator names the hosts of a secret"
+    )]
+    SecretHost { name: String, secret: String, host: String },
 }

@@ -13,6 +13,7 @@ use futures_util::future::BoxFuture;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use secrecy::{ExposeSecret, SecretString};
+use sederunt_core::library::agent::{secrets_in, sends_to};
 use serde_json::Value;
 
 use super::{BadTool, CallContext, Error, Outcome, Tool, ToolCall, ToolSpec};
@@ -20,7 +21,14 @@ use crate::limits;
 use crate::outbound::{self, Outbound};
 
 /// Secrets by name, from the configuration.
-pub type Secrets = BTreeMap<String, SecretString>;
+pub type Secrets = BTreeMap<String, DeclaredSecret>;
+
+/// A secret that the operator has declared, and the hosts that an agent's tools may send it to.
+#[derive(Clone, Debug)]
+pub struct DeclaredSecret {
+    pub value: SecretString,
+    pub hosts: Vec<String>,
+}
 
 /// A tool as it is configured.
 #[derive(Clone, Debug)]
@@ -54,7 +62,9 @@ impl HttpTool {
             "DELETE" => Method::DELETE,
             _ => return Err(BadTool::Method { method }),
         };
-        outbound.check(&url).map_err(|why| BadTool::Address { name: spec.name.clone(), why })?;
+        let address =
+            outbound.check(&url).map_err(|why| BadTool::Address { name: spec.name.clone(), why })?;
+        check_hosts(&spec.name, &address, &headers, secrets)?;
         let headers = filled(&spec.name, &headers, secrets)?;
         Ok(Self { spec, method, url, headers, outbound })
     }
@@ -113,6 +123,24 @@ impl Tool for HttpTool {
     }
 }
 
+/// An agent's tool sends a secret to the hosts that the secret names, and nowhere else. No redirection is followed, so
+/// the address that is checked here is the one that is called.
+fn check_hosts(
+    tool: &str,
+    address: &reqwest::Url,
+    headers: &[(String, String)],
+    secrets: &Secrets,
+) -> Result<(), BadTool> {
+    let host = address.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    for secret in headers.iter().flat_map(|(_, value)| secrets_in(value)) {
+        if secrets.get(secret).is_some_and(|known| !sends_to(&known.hosts, host)) {
+            let (name, secret, host) = (tool.to_owned(), secret.to_owned(), host.to_owned());
+            return Err(BadTool::SecretHost { name, secret, host });
+        }
+    }
+    Ok(())
+}
+
 /// Headers with their secrets filled in, marked so that nothing prints them.
 pub(super) fn filled(
     tool: &str,
@@ -139,7 +167,7 @@ pub(super) fn fill<'a>(text: &'a str, secrets: &Secrets) -> Result<String, &'a s
     while let Some((before, after)) = rest.split_once("${") {
         let Some((name, later)) = after.split_once('}') else { break };
         out.push_str(before);
-        out.push_str(secrets.get(name).ok_or(name)?.expose_secret());
+        out.push_str(secrets.get(name).ok_or(name)?.value.expose_secret());
         rest = later;
     }
     out.push_str(rest);
@@ -218,7 +246,8 @@ mod tests {
     }
 
     fn secrets() -> Secrets {
-        [("TOKEN".to_owned(), SecretString::from("s3cret"))].into()
+        let hosts = vec!["example.org".to_owned()];
+        [("TOKEN".to_owned(), DeclaredSecret { value: SecretString::from("s3cret"), hosts })].into()
     }
 
     #[test]
@@ -247,6 +276,12 @@ mod tests {
             make(settings("http://127.0.0.1/", &[])),
             Some(BadTool::Address { name: name(), why: inside })
         );
+        for elsewhere in ["https://example.com/", "https://sub.example.org/", "https://example.org.evil.net/"]
+        {
+            let refused = make(settings(elsewhere, &[("X-Key", "Bearer ${TOKEN}")]));
+            assert!(matches!(refused, Some(BadTool::SecretHost { .. })), "{elsewhere}: {refused:?}");
+        }
+        assert_eq!(make(settings("https://EXAMPLE.org:8443/x", &[("X-Key", "${TOKEN}")])), None);
         let secret = "OTHER".to_owned();
         assert_eq!(make(settings(far, &[("X", "${OTHER}")])), Some(BadTool::Secret { name: name(), secret }));
         let header = "bad name".to_owned();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use sederunt_agents::limits;
 use sederunt_agents::outbound::{Allow, Outbound};
-use sederunt_agents::tool::http::{HttpTool, Secrets, Settings};
+use sederunt_agents::tool::http::{DeclaredSecret, HttpTool, Secrets, Settings};
 use sederunt_agents::tool::{CallContext, Confirm, Error, Outcome, ToolCall, ToolSpec, Toolbox};
 use sederunt_core::ids::{SessionId, TenantId};
 use sederunt_core::json::Json;
@@ -33,7 +33,8 @@ fn tools(server: &Server, method: &str, call_max: Duration) -> Toolbox {
         url: server.url("/look?fixed=1"),
         headers: vec![("Authorization".to_owned(), "Bearer ${TOKEN}".to_owned())],
     };
-    let secrets: Secrets = [("TOKEN".to_owned(), "s3cret".into())].into();
+    let token = DeclaredSecret { value: "s3cret".into(), hosts: vec!["127.0.0.1".to_owned()] };
+    let secrets: Secrets = [("TOKEN".to_owned(), token)].into();
     let outbound = Outbound::new(Allow::parse(["127.0.0.1"]).unwrap()).unwrap();
     let mut tools = Toolbox::new(call_max);
     tools.add(Arc::new(HttpTool::new(settings, &secrets, outbound).unwrap()), Confirm::WhenAsked).unwrap();

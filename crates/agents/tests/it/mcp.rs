@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sederunt_agents::outbound::{Allow, Outbound};
-use sederunt_agents::tool::http::Secrets;
+use sederunt_agents::tool::http::{DeclaredSecret, Secrets};
 use sederunt_agents::tool::mcp::{Server, Settings, Transport};
 use sederunt_agents::tool::{BadTool, Confirm, Error, Outcome, Toolbox};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
@@ -48,7 +48,8 @@ fn outbound() -> Outbound {
 }
 
 fn secrets() -> Secrets {
-    [("WORD".to_owned(), "hello".into())].into()
+    let word = DeclaredSecret { value: "hello".into(), hosts: Vec::new() };
+    [("WORD".to_owned(), word)].into()
 }
 
 pub fn server(transport: Transport) -> Arc<Server> {

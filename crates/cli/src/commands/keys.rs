@@ -39,6 +39,13 @@ pub async fn run(scene: &Scene, command: Keys) -> Result<()> {
             };
             let made = scene.ask(Missing::Make, ask).await?;
             scene.out.thing(&made, MADE)?;
+            if made["user_exists"] == false {
+                let (user, tenant) = (plain(&made["user"]), plain(&made["tenant"]));
+                note(&format!(
+                    "There is no user `{user}` in tenant `{tenant}`. The key works and acts under that name; if it is \
+                     misspelt, revoke the key and make another."
+                ));
+            }
             if !scene.out.is_json() {
                 note("Keep the key now: it is not shown again.");
             }

@@ -27,6 +27,12 @@ use crate::work::write_grant::{EntityWrite, WriteGrant};
 impl Engine {
     /// One approval that the caller may decide.
     pub async fn approval(&self, actor: &Actor, id: &str) -> Result<Approval> {
+        let approval = self.kept_approval(actor, id).await?;
+        self.with_link(&actor.tenant, approval).await
+    }
+
+    /// The same as it is kept: what its digest is about.
+    async fn kept_approval(&self, actor: &Actor, id: &str) -> Result<Approval> {
         let approval = self.store.approval(&actor.tenant, id).await?.ok_or(Error::NotFound)?;
         check_may_decide(actor, &approval)?;
         Ok(approval)
@@ -47,7 +53,11 @@ impl Engine {
             (Role::Member, Some(user)) => Some(Assigned::To(user)),
             _ => return Err(Error::denied("only an assignee or an owner decides")),
         };
-        self.store.approvals(&actor.tenant, query).await
+        let mut page = self.store.approvals(&actor.tenant, query).await?;
+        for approval in &mut page.items {
+            *approval = self.with_link(&actor.tenant, approval.clone()).await?;
+        }
+        Ok(page)
     }
 
     /// The approval of this id, or the only pending one of the task of this id.
@@ -177,9 +187,8 @@ impl Engine {
             })
             .await;
         match self.or_replayed(actor, key, done).await? {
-            Settled::Nothing(()) | Settled::Done(_) => {
-                self.store.session(&actor.tenant, id).await?.ok_or(Error::NotFound)
-            }
+            Settled::Nothing(()) => Err(Error::internal("an answer changes a session")),
+            Settled::Done(done) => self.session_after(actor, id, &done).await,
         }
     }
 
@@ -192,12 +201,12 @@ impl Engine {
     /// An approval and the session that asks. Between the two reads somebody may have decided: a session that no
     /// longer waits for what was pending tells so, and the approval is read again.
     async fn approval_and_asking(&self, actor: &Actor, id: &str) -> Result<(Approval, Session, Talk)> {
-        let mut approval = self.approval(actor, id).await?;
+        let mut approval = self.kept_approval(actor, id).await?;
         let found = self.store.talk(&actor.tenant, &approval.session).await?;
         let (session, talk) = found.ok_or(Error::NotFound)?;
         if approval.state == State::Pending && Run::of(&session).approval_id.as_deref() != Some(&*approval.id)
         {
-            approval = self.approval(actor, id).await?;
+            approval = self.kept_approval(actor, id).await?;
         }
         Ok((approval, session, talk))
     }

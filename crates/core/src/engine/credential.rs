@@ -2,10 +2,10 @@
 //! life, its tenant, its user, whether it may act for others) is judged here and nowhere else.
 
 use super::Engine;
-use crate::access::{Actor, Role};
+use crate::access::{Actor, Role, effective_role};
 use crate::error::{Error, Result};
 use crate::ids::{CredentialId, TenantId, UserId};
-use crate::people::{KEY_PREFIX, SecretHash};
+use crate::people::{KEY_PREFIX, SecretHash, User};
 use crate::session::SourceKind;
 
 /// What a caller presents.
@@ -59,9 +59,9 @@ impl Engine {
             .store
             .user(&lender.tenant, user)
             .await?
-            .filter(|user| !user.suspended)
+            .filter(User::is_active)
             .ok_or_else(|| Error::denied("there is no such active user to act for"))?;
-        if !matches!(lender.role, Role::Owner | Role::Member | Role::Guest) {
+        if !lender.role.is_person() {
             return Err(Error::denied("workers and channels act for nobody"));
         }
         Ok(Actor { role: lender.role.lower(user.role), user: Some(user.id), ..lender })
@@ -77,11 +77,12 @@ impl Engine {
         if !found.is_valid(self.store.now().await?) {
             return Err(refused());
         }
+        let role = found.role();
         let key = found.key;
         let actor = Actor {
             tenant: key.tenant,
             credential: key.id,
-            role: key.role,
+            role,
             user: key.user,
             prefix: key.prefix.map(Into::into),
             shared: None,
@@ -109,8 +110,9 @@ impl Engine {
         })
     }
 
-    /// A token's tenant exists and is not suspended, nor is its user; a channel has a key instead,
-    /// which holds its prefix.
+    /// A token's tenant exists and is not suspended, and its user is neither suspended nor merged into another. A user
+    /// without a row has the role that the token says; one with a row never has more than the row says. A channel has
+    /// a key instead of a token: the key holds its prefix.
     async fn bearer_of_token(&self, claims: TokenClaims<'_>) -> Result<Actor> {
         let refused = || Error::Unauthenticated("the token is not valid here");
         let role = Role::parse(claims.role).ok().filter(|role| *role != Role::Channel).ok_or_else(refused)?;
@@ -119,9 +121,11 @@ impl Engine {
         if self.store.tenant(&tenant).await?.is_none_or(|tenant| tenant.suspended) {
             return Err(refused());
         }
-        if self.store.user(&tenant, &user).await?.is_some_and(|user| user.suspended) {
+        let row = self.store.user(&tenant, &user).await?;
+        if row.as_ref().is_some_and(|row| !row.is_active()) {
             return Err(refused());
         }
+        let role = effective_role(role, row.map(|row| row.role));
         Ok(Actor {
             tenant,
             credential: CredentialId::stored(format!("jwt:{user}")),

@@ -116,13 +116,9 @@ impl Engine {
         match asked {
             Some(asked) => Ok(Captured::ClarificationRequired { event: event_id(drawn), asked }),
             None => {
-                let event =
-                    self.store.feedback(&actor.tenant, &event_id(drawn)).await?.ok_or(Error::NotFound)?;
-                let session = self
-                    .store
-                    .feedback_session(&actor.tenant, &session_id(drawn))
-                    .await?
-                    .ok_or(Error::NotFound)?;
+                let event = self.feedback_of(actor, &event_id(drawn)).await?.ok_or(Error::NotFound)?;
+                let session =
+                    self.feedback_session_of(actor, &session_id(drawn)).await?.ok_or(Error::NotFound)?;
                 let suggestions = match signal {
                     Signal::Down => self.known_about(actor, &event.body, SUGGESTIONS_MAX).await?,
                     Signal::Up => Vec::new(),
@@ -193,7 +189,7 @@ impl Engine {
             .keyed(key.map(|key| IdemKey { note: Some(Note(drawn)), ..key }));
         let note = self.commit(change).await?.replay.and_then(|replay| replay.note);
         let id = session_id(note.map_or(drawn, |note| note.0));
-        let session = self.store.feedback_session(&actor.tenant, &id).await?.ok_or(Error::NotFound)?;
+        let session = self.feedback_session_of(actor, &id).await?.ok_or(Error::NotFound)?;
         Ok(OpenedFeedback::Open(Box::new(session)))
     }
 
@@ -551,8 +547,8 @@ fn own(actor: &Actor) -> Result<Option<UserId>> {
 fn is_own(actor: &Actor, author: Option<&UserId>) -> bool {
     match actor.role {
         Role::Owner => true,
-        // Nobody's: said through a worker.
-        Role::Worker => author.is_none(),
+        // Nobody's, because it was said through a worker; or the worker's own, if its key names a user.
+        Role::Worker => author.is_none() || author == actor.user.as_ref(),
         _ => author.is_some() && author == actor.user.as_ref(),
     }
 }

@@ -235,6 +235,9 @@ impl Engine {
 
     /// What a task names must be there.
     async fn check_references(&self, actor: &Actor, doc: &Doc) -> Result<()> {
+        if doc.kind == Kind::Agent {
+            return self.check_secrets(actor, &doc.body.read().map_err(Error::internal)?);
+        }
         if doc.kind != Kind::Task {
             return Ok(());
         }
@@ -251,6 +254,10 @@ impl Engine {
         Ok(())
     }
 
+    fn check_secrets(&self, actor: &Actor, agent: &Agent) -> Result<()> {
+        self.secret_hosts.get().map_or(Ok(()), |hosts| hosts.check(&actor.tenant, agent))
+    }
+
     async fn named_by(&self, field: &'static str, actor: &Actor, kind: Kind, name: &str) -> Result<()> {
         match self.store.doc(&actor.tenant, kind, name).await? {
             Some(_) => Ok(()),
@@ -259,6 +266,7 @@ impl Engine {
     }
 
     async fn check_bundle_references(&self, actor: &Actor, bundle: &Bundle) -> Result<()> {
+        bundle.agents.iter().try_for_each(|agent| self.check_secrets(actor, agent))?;
         for task in &bundle.tasks {
             for agent in task.value.agents().filter(|slug| !BUILT_IN_AGENTS.contains(slug)) {
                 if !bundle.agents.iter().any(|known| known.slug == agent) {

@@ -6,6 +6,7 @@ use smallvec::smallvec;
 
 use super::Engine;
 use super::sessions::check_limit;
+use super::work::without_a_claim;
 use crate::access::{Actor, Role, Verb};
 use crate::error::{Error, Result};
 use crate::event::{Appended, Event, EventPage, EventQuery, EventType, Kinds, NewEvent, Writer, payload};
@@ -65,10 +66,13 @@ impl Engine {
             guard: Guard { sequence: wish.expected_sequence, append: Some(rule), ..Guard::default() },
             writes: smallvec![Write::Append(events)],
         };
-        let done = self.commit(Change::new(actor.tenant.clone()).part(part).keyed(key)).await?;
-        if let Some(replay) = done.replay {
+        let done = match self.commit(Change::new(actor.tenant.clone()).part(part).keyed(key)).await {
+            Err(error) if wish.epoch.is_some() => return Err(without_a_claim(actor, error)),
+            done => done?,
+        };
+        if let Some(replay) = &done.replay {
+            let session = self.session_after(actor, id, &done).await?;
             let events = self.events_at(actor, id, &replay.sequences).await?;
-            let session = self.store.session(&actor.tenant, id).await?.ok_or(Error::NotFound)?;
             return Ok(AppendDone {
                 last_sequence: replay.sequences.iter().copied().max().unwrap_or(session.head.last_sequence),
                 events,

@@ -27,7 +27,7 @@ mod tasks;
 mod views;
 mod work;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -53,6 +53,7 @@ pub use work::Brief;
 use crate::access::{self, Actor, Verb};
 use crate::error::{Conflict, Error, Result};
 use crate::ids::SessionId;
+use crate::library::agent::SecretHosts;
 use crate::limits;
 use crate::live::Hub;
 use crate::quota::QuotaSettings;
@@ -99,12 +100,22 @@ pub struct Engine {
     private: Option<Arc<Apart>>,
     untaught: Arc<lessons::Untaught>,
     quotas: Arc<quotas::QuotaBook>,
+    /// Where the secrets go that the operator has declared for tools.
+    secret_hosts: Arc<OnceLock<SecretHosts>>,
 }
 
 impl Engine {
     /// Puts the rules over a store. The hub must be the one that the store publishes into.
     pub fn new(store: Arc<dyn Store>, hub: Arc<Hub>, settings: Settings) -> Self {
-        Self { store, hub, settings, private: None, untaught: Arc::default(), quotas: Arc::default() }
+        Self {
+            store,
+            hub,
+            settings,
+            private: None,
+            untaught: Arc::default(),
+            quotas: Arc::default(),
+            secret_hosts: Arc::default(),
+        }
     }
 
     /// Keeps incognito sessions in a store of their own, opened when the first of them is, which must publish into
@@ -119,6 +130,12 @@ impl Engine {
     #[must_use]
     pub fn with_quotas(self, settings: QuotaSettings) -> Self {
         Self { quotas: Arc::new(quotas::QuotaBook::new(settings)), ..self }
+    }
+
+    /// Says which hosts each secret may be sent to; agents that would send one elsewhere are refused from now on. The
+    /// first declaration stands.
+    pub fn declare_secrets(&self, hosts: SecretHosts) {
+        self.secret_hosts.get_or_init(|| hosts);
     }
 
     pub fn store(&self) -> &Arc<dyn Store> {
@@ -183,6 +200,16 @@ impl Engine {
             }
             (done, _) => done,
         }
+    }
+
+    /// The session that a command made or changed, as it stands now. Every answer that a repeated request gets with a
+    /// session in it comes through here: what the first request did is shown only to a caller who may read it now.
+    async fn session_after(&self, actor: &Actor, id: &SessionId, done: &Committed) -> Result<Session> {
+        let session = self.store.session(&actor.tenant, id).await?.ok_or(Error::NotFound)?;
+        if done.replay.is_some() {
+            access::check_replay(actor, &session)?;
+        }
+        Ok(session)
     }
 
     /// Commits a change, and tells what has become of runs by it. A repeat has told it before.

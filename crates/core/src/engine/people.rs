@@ -34,6 +34,8 @@ pub struct NewKey {
 pub struct CreatedKey {
     pub key: Key,
     pub secret: Option<String>,
+    /// Whether there is a user of the name in the key; `None` for a key that names no user.
+    pub user_exists: Option<bool>,
 }
 
 /// The tenant that every installation has: local mode serves it, and what belongs to no other tenant is written down
@@ -79,10 +81,20 @@ impl Engine {
         }
         if let Some(prefix) = &wish.prefix {
             check_name("prefix", prefix)?;
+            if !prefix.ends_with(':') {
+                return Err(Error::invalid(
+                    "prefix",
+                    "must end with `:`, as `telegram:` does; without it the key would open `telegramx:` as well",
+                ));
+            }
         }
-        if wish.act_as && !matches!(role, Role::Owner | Role::Member | Role::Guest) {
+        if wish.act_as && !role.is_person() {
             return Err(Error::invalid("act_as", "only a person's key acts for others"));
         }
+        let user_exists = match &user {
+            Some(user) => Some(self.store.user(&actor.tenant, user).await?.is_some()),
+            None => None,
+        };
         let now = self.store.now().await?;
         let drawn = Uuid::now_v7();
         let made = Key {
@@ -104,12 +116,12 @@ impl Engine {
             .keyed(key.map(|key| IdemKey { note: Some(Note(drawn)), ..key }));
         let done = self.commit(change).await?;
         match done.replay {
-            None => Ok(CreatedKey { key: made, secret: Some(secret) }),
+            None => Ok(CreatedKey { key: made, secret: Some(secret), user_exists }),
             Some(replay) => {
                 let id = replay.note.map(|note| note.0.to_string()).unwrap_or_default();
                 let keys = self.store.keys(&actor.tenant).await?;
                 let first = keys.into_iter().find(|key| key.id.as_str() == id).ok_or(Error::NotFound)?;
-                Ok(CreatedKey { key: first, secret: None })
+                Ok(CreatedKey { key: first, secret: None, user_exists })
             }
         }
     }

@@ -54,7 +54,10 @@ impl Engine {
         let session = async |id| self.store.session(&actor.tenant, id).await;
         Ok(match item {
             QueueItem::Approval { id, session: on } => {
-                let approval = self.store.approval(&actor.tenant, &id).await?;
+                let approval = match self.store.approval(&actor.tenant, &id).await? {
+                    Some(approval) => Some(self.with_link(&actor.tenant, approval).await?),
+                    None => None,
+                };
                 let session = session(&on).await?;
                 approval
                     .zip(session)

@@ -30,9 +30,7 @@ pub struct Opened {
 impl Engine {
     /// Opens a session: makes it, or shows the existing one of that id again.
     pub async fn open(&self, actor: &Actor, wish: OpenSession, key: Option<IdemKey>) -> Result<Opened> {
-        if matches!(actor.role, Role::Worker | Role::Share | Role::Guest) {
-            return Err(Error::denied("your role may not open sessions"));
-        }
+        access::check_general(actor, Verb::Open)?;
         if actor.role == Role::Channel && wish.id.is_none() {
             return Err(Error::invalid("id", "a channel key names the session under its own prefix"));
         }
@@ -73,19 +71,19 @@ impl Engine {
                 })
             })
             .await?;
-        let (id, created) = match done {
+        let done = match done {
             Settled::Nothing(session) => return Ok(Opened { session, created: false }),
-            Settled::Done(done) => match (done.replay, &wish.id) {
-                (Some(replay), None) => {
-                    (replay.note.map_or(id, |note| SessionId::stored(note.0.to_string())), true)
-                }
-                (Some(_), Some(_)) => (id, true),
-                // A reopened session has nothing appended.
-                (None, _) => (id, done.parts.iter().any(|part| !part.appended.is_empty())),
-            },
+            Settled::Done(done) => done,
         };
-        let session = self.store.session(&actor.tenant, &id).await?.ok_or(Error::NotFound)?;
-        Ok(Opened { session, created })
+        let (id, created) = match (&done.replay, &wish.id) {
+            (Some(replay), None) => {
+                (replay.note.map_or(id, |note| SessionId::stored(note.0.to_string())), true)
+            }
+            (Some(_), Some(_)) => (id, true),
+            // A reopened session has nothing appended.
+            (None, _) => (id, done.parts.iter().any(|part| !part.appended.is_empty())),
+        };
+        Ok(Opened { session: self.session_after(actor, &id, &done).await?, created })
     }
 
     /// Whether an agent's model is run by somebody outside: its sessions are external.
@@ -165,7 +163,49 @@ impl Engine {
         wish: PatchSession,
         key: Option<IdemKey>,
     ) -> Result<Session> {
-        self.change(actor, Verb::Write, id, key, |session| decide::patch(actor, session, &wish)).await
+        let done = self
+            .settle_on(|| {
+                Box::pin(async {
+                    let session = self.load(actor, Verb::Edit, id).await?;
+                    let departed = match &wish.participants {
+                        Some(_) => self.store.departed(&actor.tenant, id).await?,
+                        None => Vec::new(),
+                    };
+                    self.carried_out(session, key, |session| decide::patch(actor, session, &departed, &wish))
+                        .await
+                })
+            })
+            .await;
+        self.as_it_stands(actor, id, key, done).await
+    }
+
+    /// Takes the caller off the participants of a session. From then on only the caller or an owner puts them back.
+    pub async fn leave(&self, actor: &Actor, id: &SessionId) -> Result<()> {
+        self.settle_on(|| {
+            Box::pin(async {
+                let session = self.load(actor, Verb::Leave, id).await?;
+                let step = decide::leave(actor, &session)?;
+                Ok(Decided::<()>::Change(Box::new(self.stepped(&session, step).await?)))
+            })
+        })
+        .await
+        .map(drop)
+    }
+
+    /// Puts a caller who has left a session back among its participants.
+    pub async fn come_back(&self, actor: &Actor, id: &SessionId, key: Option<IdemKey>) -> Result<Session> {
+        access::check_general(actor, Verb::Leave)?;
+        let done = self
+            .settle_on(|| {
+                Box::pin(async {
+                    let session = self.store.session(&actor.tenant, id).await?.ok_or(Error::NotFound)?;
+                    let departed = self.store.departed(&actor.tenant, id).await?;
+                    self.carried_out(session, key, |session| decide::come_back(actor, session, &departed))
+                        .await
+                })
+            })
+            .await;
+        self.as_it_stands(actor, id, key, done).await
     }
 
     /// Moves a session as far as a caller may by name.
@@ -179,7 +219,7 @@ impl Engine {
         let done = self
             .settle_on(|| {
                 Box::pin(async {
-                    let session = self.load(actor, Verb::Write, id).await?;
+                    let session = self.load(actor, Verb::Edit, id).await?;
                     let task = match wish.to {
                         Status::Pending => self.startable_task_of(actor, &session).await?,
                         _ => None,
@@ -400,7 +440,7 @@ impl Engine {
     ) -> Result<Session> {
         match self.or_replayed(actor, key, done).await? {
             Settled::Nothing(session) => Ok(session),
-            Settled::Done(_) => self.store.session(&actor.tenant, id).await?.ok_or(Error::NotFound),
+            Settled::Done(done) => self.session_after(actor, id, &done).await,
         }
     }
 
@@ -408,9 +448,8 @@ impl Engine {
         let drawn = Uuid::parse_str(new.id.as_str()).map_err(Error::internal)?;
         let key = key.map(|key| IdemKey { note: Some(Note(drawn)), ..key });
         let done = self.commit(creation(actor, new, key)?).await?;
-        let id = done.replay.and_then(|replay| replay.note).map_or(drawn, |note| note.0);
-        let id = SessionId::stored(id.to_string());
-        self.store.session(&actor.tenant, &id).await?.ok_or(Error::NotFound)
+        let id = done.replay.as_ref().and_then(|replay| replay.note).map_or(drawn, |note| note.0);
+        self.session_after(actor, &SessionId::stored(id.to_string()), &done).await
     }
 }
 

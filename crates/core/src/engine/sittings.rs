@@ -2,7 +2,7 @@
 
 use super::talk::{beside, planned_change};
 use super::{Decided, Engine, Settled};
-use crate::access::{Actor, Verb};
+use crate::access::{self, Actor, Verb};
 use crate::error::{Conflict, Result};
 use crate::event::{EventType, NewEvent};
 use crate::feedback::{RATING_SCHEMA_VERSION, Rate, Rating};
@@ -43,6 +43,14 @@ impl Engine {
         }
     }
 
+    /// A conversation whose open sitting the caller may end, discard or have looked back over.
+    pub async fn sitting(&self, actor: &Actor, id: &SessionId) -> Result<(Session, Talk)> {
+        let (session, talk) = self.conversation(actor, Verb::Read, id).await?;
+        let opened_by = talk.sitting.as_ref().and_then(|open| open.user.as_deref());
+        access::check_sitting(actor, &session, opened_by)?;
+        Ok((session, talk))
+    }
+
     /// Rates the sitting that is open. The first rating stands: `false` says that there was one.
     pub async fn rate_open(&self, actor: &Actor, id: &SessionId, rate: Rate) -> Result<bool> {
         self.rate(actor, id, rate, |talk| {
@@ -72,11 +80,13 @@ impl Engine {
         let done = self
             .settle_on(|| {
                 Box::pin(async {
-                    let (session, mut talk) = self.conversation(actor, Verb::Write, id).await?;
+                    let (session, mut talk) = self.conversation(actor, Verb::Read, id).await?;
                     let now = self.store.now().await?;
                     let Some((rated, turns, user)) = of(&mut talk) else {
+                        access::check_sitting(actor, &session, None)?;
                         return Err(Conflict::NothingEnded.into());
                     };
+                    access::check_sitting(actor, &session, user.as_deref())?;
                     if std::mem::replace(rated, true) {
                         return Ok(Decided::Nothing(()));
                     }
@@ -112,7 +122,7 @@ impl Engine {
         let wrote = parking_lot::Mutex::new(Vec::new());
         self.settle_on(|| {
             Box::pin(async {
-                let (session, talk) = self.conversation(actor, Verb::Write, id).await?;
+                let (session, talk) = self.sitting(actor, id).await?;
                 let now = self.store.now().await?;
                 if turn::runs(&session, now) {
                     return Err(Conflict::SessionBusy.into());

@@ -8,6 +8,7 @@ use tokio::runtime::Handle;
 
 use super::Engine;
 use super::log::SHARED_TYPES;
+use super::work::without_a_claim;
 use crate::access::{self, Actor, Audience, ReadScope, Role, Verb};
 use crate::error::{Conflict, Error, Result};
 use crate::event::{Event, EventQuery};
@@ -104,7 +105,8 @@ impl Engine {
         if text.len() > limits::DELTA_TEXT_BYTES_MAX {
             return Err(Error::TooLarge { what: "text", limit: limits::DELTA_TEXT_BYTES_MAX });
         }
-        let session = self.store.session(&actor.tenant, id).await?.ok_or(Error::NotFound)?;
+        let found = self.store.session(&actor.tenant, id).await?;
+        let session = found.ok_or_else(|| without_a_claim(actor, Error::NotFound))?;
         if !session.head.holds(&actor.credential, epoch, self.store.now().await?) {
             return Err(Conflict::Fenced.into());
         }

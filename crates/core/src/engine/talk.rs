@@ -143,7 +143,7 @@ impl Engine {
         let done = self
             .settle_on(|| {
                 Box::pin(async {
-                    let (session, talk) = self.conversation(actor, Verb::Write, id).await?;
+                    let (session, talk) = self.conversation(actor, Verb::Talk, id).await?;
                     let now = self.store.now().await?;
                     let (owner, user) = owner_of(actor, &session, wish.user.as_deref())?;
                     let message =
@@ -317,7 +317,7 @@ impl Engine {
         let done = self
             .settle_on(|| {
                 Box::pin(async {
-                    let (session, talk) = self.conversation(actor, Verb::Write, id).await?;
+                    let (session, talk) = self.conversation(actor, Verb::Talk, id).await?;
                     let now = self.store.now().await?;
                     let (owner, user) = owner_of(actor, &session, said.user.as_deref())?;
                     let asked = Message {

@@ -112,14 +112,11 @@ impl Engine {
         let drawn = Uuid::parse_str(first.id.as_str()).map_err(Error::internal)?;
         let key = key.map(|key| IdemKey { note: Some(Note(drawn)), ..key });
         let done = self.commit(change.keyed(key)).await?;
-        match (done.replay, done.parts.into_iter().next()) {
-            (None, Some(made)) => Ok(first.made(actor.tenant.clone(), made.head, done.at)),
-            (replay, _) => {
-                let id = replay.and_then(|replay| replay.note).map_or(drawn, |note| note.0);
-                let id = SessionId::stored(id.to_string());
-                self.store.session(&actor.tenant, &id).await?.ok_or(Error::NotFound)
-            }
+        if let (None, Some(made)) = (&done.replay, done.parts.first()) {
+            return Ok(first.made(actor.tenant.clone(), made.head.clone(), done.at));
         }
+        let id = done.replay.as_ref().and_then(|replay| replay.note).map_or(drawn, |note| note.0);
+        self.session_after(actor, &SessionId::stored(id.to_string()), &done).await
     }
 
     /// The agents of a task whose model is run by somebody outside.

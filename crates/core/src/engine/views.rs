@@ -4,10 +4,10 @@ use smallvec::smallvec;
 use uuid::Uuid;
 
 use super::people::{SHARE_LIFE_MAX, audit};
-use super::work::fence;
+use super::work::{fence, without_a_claim};
 use super::{Decided, Engine, Settled};
 use crate::access::{self, Actor, Role, ShareAccess, Verb};
-use crate::approval::asked_by;
+use crate::approval::{Approval, asked_by};
 use crate::error::{Conflict, Error, Result};
 use crate::event::{Appended, EventQuery};
 use crate::ids::{SessionId, TenantId, check_name};
@@ -35,8 +35,18 @@ pub struct Published {
 }
 
 impl Published {
-    /// Where it is answered on a server. Members prove who they are by themselves, and need no token.
+    /// The link that opens it to strangers. Members prove who they are by themselves, and need no token.
     pub fn url(&self, base_url: &str) -> String {
+        let address = self.address(base_url);
+        match self.view.value.publish_config.gate {
+            Gate::Member => address,
+            Gate::None | Gate::Lead => respondent::link(&address, &self.token),
+        }
+    }
+
+    /// Where it is answered on a server, without the token that opens it to strangers. This is what may be kept: in
+    /// logs, in the results of tools and in questions that wait.
+    pub fn address(&self, base_url: &str) -> String {
         let mut url = format!("{base_url}/views/");
         for byte in self.view.id.bytes() {
             match byte {
@@ -45,10 +55,6 @@ impl Published {
                 }
                 _ => url.push_str(&format!("%{byte:02X}")),
             }
-        }
-        if self.view.value.publish_config.gate != Gate::Member {
-            url.push_str("?share=");
-            url.push_str(&self.token);
         }
         url
     }
@@ -132,7 +138,8 @@ impl Engine {
                         Err(Conflict::AlreadyExists.into())
                     };
                 }
-                let session = self.store.session(&actor.tenant, session).await?.ok_or(Error::NotFound)?;
+                let found = self.store.session(&actor.tenant, session).await?;
+                let session = found.ok_or_else(|| without_a_claim(actor, Error::NotFound))?;
                 let change = self.publication(actor, &session, epoch, &id, view, &secret).await?;
                 Ok(Decided::Change(Box::new(change.keyed(key))))
             })
@@ -296,10 +303,9 @@ impl Engine {
         key: Option<IdemKey>,
     ) -> Result<Submitted> {
         let secret = self.store.installation_key().await?;
-        // Whoever is not known yet is drawn once, whatever the row does meanwhile; a repeat under a key is the same.
-        let stranger = key.map_or_else(crate::ids::random_hex::<16>, |key| {
-            Uuid::from_bytes(key.scope).simple().to_string()
-        });
+        // A stranger without a cookie gets a name once, before the first round. Under an idempotency key the name
+        // follows from the key and from what is answered, so a repeat of the request finds its own answer.
+        let stranger = key.map_or_else(crate::ids::random_hex::<16>, |key| respondent::stranger_name(&key));
         let stranger = &Respondent::cookie(stranger);
         let found = parking_lot::Mutex::new(None);
         let done = self
@@ -308,8 +314,9 @@ impl Engine {
                     let view = self.found_view(actor, id).await?;
                     let now = self.store.now().await?;
                     let cleared = known(&secret, actor, &view, cookie, now);
-                    let cleared = cleared.map(|cleared| cleared.who);
-                    let (who, lead, sets_cookie) = match (admit(&view, actor, cleared)?, &wish.lead) {
+                    let admitted = admit(&view, actor, cleared.map(|cleared| cleared.who))?;
+                    let is_stranger = admitted == Admitted::Anyone;
+                    let (who, lead, sets_cookie) = match (admitted, &wish.lead) {
                         (Admitted::As(who), _) => {
                             let is_lead = who.kind == RespondentKind::Lead;
                             (who, None, is_lead)
@@ -326,6 +333,9 @@ impl Engine {
                     };
                     let session = self.session_of(&actor.tenant, &view).await?;
                     let before = self.answer_of(&secret, &view, &session, &who).await?;
+                    // An idempotency key can be guessed. It is no proof of being the stranger who answered first, so
+                    // a repeat gets no cookie that would prove it.
+                    let sets_cookie = sets_cookie && !(is_stranger && before.is_some());
                     let cookie =
                         sets_cookie.then(|| clearance(&secret, &actor.tenant, &view, who.clone(), true, now));
                     let sequence = before.as_ref().map(|before| before.sequence);
@@ -431,12 +441,39 @@ impl Engine {
             fields.insert(0, ("text".to_owned(), Json::of(&view.value.title)?));
         }
         let question = Json::object(fields.iter().map(|(key, value)| (key.as_str(), value)));
+        let secret = self.store.installation_key().await?;
+        let token = respondent::link_token(&secret, &session.tenant, &view.id);
+        let question = Json::stored(respondent::without_token(question.as_str(), &token));
         let run = Run::of(session);
         let answer = match run.answers.iter().find(|waiting| waiting.view_id == *view.id) {
             Some(waiting) => self.answer_named(session, &waiting.name).await?,
             None => None,
         };
         Ok(Settle::Yield { pause: Pause::View { question, answer: answer.map(Box::new) }, usage })
+    }
+
+    /// An approval as it is shown to whoever may decide it. What is kept of a question that a form asks has the form's
+    /// address; here the address becomes the link that opens it.
+    pub(super) async fn with_link(&self, tenant: &TenantId, mut approval: Approval) -> Result<Approval> {
+        let Some(id) = approval.view_id() else { return Ok(approval) };
+        let Some(doc) = self.store.doc(tenant, Kind::View, &id).await? else { return Ok(approval) };
+        let view: Defined<View> = Defined::of(&doc)?;
+        let Some(staged) = &approval.body.staged else { return Ok(approval) };
+        if view.value.publish_config.gate == Gate::Member {
+            return Ok(approval);
+        }
+        let secret = self.store.installation_key().await?;
+        let token = respondent::link_token(&secret, tenant, &id);
+        let mut fields = staged.fields();
+        for (key, value) in &mut fields {
+            if key == "url"
+                && let Ok(address) = value.read::<String>()
+            {
+                *value = Json::of(&respondent::link(&address, &token))?;
+            }
+        }
+        approval.body.staged = Some(Json::object(fields.iter().map(|(key, value)| (key.as_str(), value))));
+        Ok(approval)
     }
 
     /// What goes with a session that is deleted.

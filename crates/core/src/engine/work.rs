@@ -9,7 +9,7 @@ use smallvec::smallvec;
 
 use super::log::check_batch;
 use super::{Decided, DraftEvent, Engine};
-use crate::access::{self, Actor, Verb};
+use crate::access::{self, Actor, Role, Verb};
 use crate::error::{Conflict, Error, Result};
 use crate::event::{EventPage, EventQuery, Kinds, NewEvent};
 use crate::ids::SessionId;
@@ -133,7 +133,8 @@ impl Engine {
             guard: Guard { fence: Some(fence(actor, epoch)), ..Guard::default() },
             writes: smallvec![Write::Update(Box::new(update))],
         };
-        let done = self.commit(Change::new(actor.tenant.clone()).part(part)).await?;
+        let done = self.commit(Change::new(actor.tenant.clone()).part(part)).await;
+        let done = done.map_err(|error| without_a_claim(actor, error))?;
         let head = done.parts.into_iter().next().map(|part| part.head);
         let claim = head.as_ref().and_then(|head| head.claim.as_ref());
         let (Some(head), Some(claim)) = (&head, claim) else {
@@ -210,7 +211,7 @@ impl Engine {
                     // A lease that has run out since may have been renewed.
                     let session = match session {
                         Some(session) if holds(&session, now) => session,
-                        _ => read().await?.ok_or(Error::NotFound)?,
+                        _ => read().await?.ok_or_else(|| without_a_claim(actor, Error::NotFound))?,
                     };
                     if !holds(&session, now) {
                         return Err(Conflict::Fenced.into());
@@ -268,6 +269,15 @@ struct Words {
     rule: AppendRule,
     /// The row that was claimed.
     seen: Session,
+}
+
+/// What a worker is told of a session that it holds no claim on: the same whether the session exists or not, so that
+/// nobody learns by guessing ids which sessions there are.
+pub(super) fn without_a_claim(actor: &Actor, error: Error) -> Error {
+    match error {
+        Error::NotFound if actor.role == Role::Worker => Conflict::Fenced.into(),
+        other => other,
+    }
 }
 
 pub(super) fn fence(actor: &Actor, epoch: u64) -> Fence {

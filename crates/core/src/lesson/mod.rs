@@ -320,6 +320,26 @@ pub(crate) mod tests {
         }
     }
 
+    /// A lesson that came up in feedback of these people, once each.
+    pub(crate) fn said_by(text: &str, authors: &[Option<&str>]) -> Lesson {
+        let mut lesson = lesson(text);
+        lesson.body.sources = authors
+            .iter()
+            .enumerate()
+            .map(|(n, author)| Source {
+                event: format!("fb_{n}"),
+                feedback_session: "fbs_0".into(),
+                at: Timestamp::from_micros(0),
+                author: author.map(Into::into),
+                session: None,
+                sequences: Vec::new(),
+                trusted: true,
+            })
+            .collect();
+        lesson.occurrences = authors.len() as u64;
+        lesson
+    }
+
     fn days(days: u64) -> Timestamp {
         Timestamp::from_micros(0).plus(Duration::from_secs(days * 24 * 3600))
     }

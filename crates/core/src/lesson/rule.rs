@@ -1,6 +1,9 @@
 //! What came up so often that it is to be kept from happening: a rule is read off its lesson, and fades with it.
 
+use std::collections::BTreeSet;
+
 use super::{Lesson, Polarity, State};
+use crate::limits;
 use crate::memory::clip;
 use crate::time::Timestamp;
 
@@ -20,12 +23,13 @@ pub struct Rule {
 /// The weight that a rule keeps to stay one: three occurrences last two months and a half.
 const WEIGHT_MIN: f64 = 0.5;
 
-/// The rule that a lesson is, if it came up in so many feedbacks.
+/// The rule that a lesson is, if it came up in so many feedbacks of more than one person.
 pub fn of(lesson: &Lesson, occurrences_min: u64, now: Timestamp) -> Option<Rule> {
     let weight = lesson.weight(now);
     let is_rule = lesson.state == State::Active
         && lesson.polarity == Polarity::Negative
         && lesson.occurrences >= occurrences_min.max(1)
+        && voices(lesson) >= occurrences_min.clamp(1, limits::RULE_VOICES)
         && weight >= WEIGHT_MIN;
     is_rule.then(|| Rule {
         when: when(lesson),
@@ -34,6 +38,17 @@ pub fn of(lesson: &Lesson, occurrences_min: u64, now: Timestamp) -> Option<Rule>
         weight,
         lesson: lesson.clone(),
     })
+}
+
+/// How many people have said it: every named user counts once, and every feedback that names no user on its own. In
+/// local mode nobody has a name, so the one owner's repeated feedback makes rules there. Words of guests and workers,
+/// which are not trusted, count for nobody.
+fn voices(lesson: &Lesson) -> u64 {
+    let trusted = lesson.body.sources.iter().filter(|source| source.trusted);
+    let (named, nameless): (Vec<_>, Vec<_>) =
+        trusted.map(|source| source.author.as_deref()).partition(Option::is_some);
+    let named: BTreeSet<_> = named.into_iter().flatten().collect();
+    (named.len() + nameless.len()) as u64
 }
 
 fn when(lesson: &Lesson) -> String {
@@ -70,15 +85,34 @@ pub fn page(rules: &[Rule]) -> String {
 mod tests {
     use std::time::Duration;
 
-    use super::super::tests::lesson;
+    use super::super::tests::said_by;
     use super::super::{Action, ActionFamily, Touch};
     use super::*;
 
     const NOW: Timestamp = Timestamp::from_micros(0);
 
     #[test]
+    fn one_member_alone_makes_no_rule_however_often_they_say_it() {
+        let table: [(&[Option<&str>], bool); 5] = [
+            (&[Some("ann"), Some("ann"), Some("ann")], false),
+            (&[Some("ann"), Some("ann"), Some("bob")], true),
+            (&[Some("ann"), Some("bob")], false),
+            // Where nobody has a name, as in local mode, every feedback counts.
+            (&[None, None, None], true),
+            (&[Some("ann"), Some("ann"), None], true),
+        ];
+        for (authors, is_rule) in table {
+            assert_eq!(of(&said_by("x", authors), 3, NOW).is_some(), is_rule, "{authors:?}");
+        }
+        let mut with_guest = said_by("x", &[Some("ann"), Some("ann"), Some("guest")]);
+        with_guest.body.sources[2].trusted = false;
+        assert!(of(&with_guest, 3, NOW).is_none(), "a guest's word counts for nobody");
+        assert!(of(&said_by("x", &[Some("ann")]), 1, NOW).is_some(), "whoever asks for less is told of less");
+    }
+
+    #[test]
     fn three_occurrences_make_a_rule_while_they_are_fresh() {
-        let mut one = lesson("Run the package manager instead");
+        let mut one = said_by("Run the package manager instead", &[Some("ann"), Some("bob")]);
         for (occurrences, days, is_rule) in
             [(2, 0, false), (3, 0, true), (3, 77, true), (3, 78, false), (8, 119, true)]
         {
@@ -93,8 +127,7 @@ mod tests {
 
     #[test]
     fn only_active_lessons_of_what_to_avoid_are_rules() {
-        let mut one = lesson("x");
-        one.occurrences = 3;
+        let mut one = said_by("x", &[Some("ann"), Some("bob"), Some("cy")]);
         for (state, polarity, is_rule) in [
             (State::Active, Polarity::Negative, true),
             (State::Active, Polarity::Positive, false),
@@ -108,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_rule_says_when_and_what_on_one_line_and_is_never_sure() {
-        let mut one = lesson("Run\nthe tests");
+        let mut one = said_by("Run\nthe tests", &[Some("ann"), Some("bob")]);
         one.occurrences = 9;
         one.body.action = Some(Action { family: ActionFamily::Deploy, target: "the site".into() });
         let rule = of(&one, 3, NOW).unwrap();

@@ -120,7 +120,7 @@ pub fn pack(query: &str, lessons: &[Lesson], rules: &[rule::Rule]) -> String {
 mod tests {
     use std::time::Duration;
 
-    use super::super::tests::lesson;
+    use super::super::tests::{lesson, said_by};
     use super::*;
 
     const NOW: Timestamp = Timestamp::from_micros(0);
@@ -136,8 +136,7 @@ mod tests {
             one
         };
         let (mine, elses) = (of("me", "Keep answers short"), of("you", "Never touch the lock file at night"));
-        let mut rule = lesson("Always run the linter");
-        rule.occurrences = 3;
+        let rule = said_by("Always run the linter", &[Some("ann"), Some("bob"), Some("cy")]);
         let found = vec![general.clone(), rule.clone(), elses.clone(), mine.clone(), lock.clone()];
         let picked = |whom, now| {
             let mut ids: Vec<String> =

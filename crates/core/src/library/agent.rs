@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::task::RunLimits;
 use super::{Definition, Kind};
 use crate::error::{Error, Result};
-use crate::ids::{check_name, check_text};
+use crate::ids::{TenantId, check_name, check_text};
 use crate::json::Json;
 use crate::limits;
 
@@ -197,6 +197,64 @@ impl Definition for Agent {
     }
 }
 
+/// Which hosts the secrets of every tenant may be sent to, as the operator declared them. The values of the secrets stay
+/// with whoever makes the calls.
+#[derive(Clone, Debug, Default)]
+pub struct SecretHosts(BTreeMap<(TenantId, String), Vec<String>>);
+
+impl SecretHosts {
+    pub fn declare(&mut self, tenant: TenantId, secret: &str, hosts: &[String]) {
+        self.0.insert((tenant, secret.to_owned()), hosts.to_vec());
+    }
+
+    /// Refuses an agent with a tool that would send a secret to a host that the secret does not name. A secret that
+    /// nobody declared is not judged here: the run says that it is missing.
+    pub fn check(&self, tenant: &TenantId, agent: &Agent) -> Result<()> {
+        for tool in &agent.tools {
+            let Tool::Http(HttpTool { url, headers, .. }) = tool else { continue };
+            for name in headers.values().flat_map(|value| secrets_in(value)) {
+                let Some(hosts) = self.0.get(&(tenant.clone(), name.to_owned())) else { continue };
+                if !host_of(url).is_some_and(|host| sends_to(hosts, &host)) {
+                    let rule = match hosts.is_empty() {
+                        true => format!(
+                            "the secret `{name}` names no hosts, so no tool sends it; the operator adds `hosts` to it"
+                        ),
+                        false => format!("the secret `{name}` is sent to {} alone", hosts.join(", ")),
+                    };
+                    return Err(Error::invalid("tools.headers", rule));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a secret with these hosts is sent to this one. Names are compared whole, in any letter case.
+pub fn sends_to(hosts: &[String], host: &str) -> bool {
+    let host = host.trim_end_matches('.');
+    hosts.iter().any(|known| known.trim_end_matches('.').eq_ignore_ascii_case(host))
+}
+
+/// The secrets that the value of a header names: as `secret:NAME`, or as `${NAME}` anywhere in it.
+pub fn secrets_in(value: &str) -> Vec<&str> {
+    if let Some(name) = value.strip_prefix("secret:") {
+        return vec![name];
+    }
+    value.split("${").skip(1).filter_map(|rest| rest.split_once('}')).map(|(name, _)| name).collect()
+}
+
+/// The host of an address, without its port. Whoever makes the call reads the address again, and strictly.
+fn host_of(url: &str) -> Option<String> {
+    let (_, rest) = url.split_once("://")?;
+    let authority = rest.split(['/', '?', '#', '\\']).next()?;
+    let place = authority.rsplit('@').next()?;
+    let host = match place.strip_prefix('[') {
+        Some(inside) => inside.split(']').next()?,
+        None => place.split(':').next()?,
+    };
+    (!host.is_empty()).then(|| host.to_ascii_lowercase())
+}
+
 fn check_tool(tool: &Tool) -> Result<()> {
     match tool {
         Tool::Http(HttpTool { name, description, schema, url, method, headers, .. }) => {
@@ -250,5 +308,45 @@ fn check_tool_name(name: &str) -> Result<()> {
         Ok(())
     } else {
         Err(Error::invalid("tools.name", "must be 1 to 64 letters, digits, `_` or `-`"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_goes_to_the_hosts_that_it_names_and_nowhere_else() {
+        let tenant = TenantId::stored("acme");
+        let mut hosts = SecretHosts::default();
+        hosts.declare(tenant.clone(), "crm", &["api.example.org".to_owned(), "::1".to_owned()]);
+        hosts.declare(tenant.clone(), "inner", &[]);
+        let check = |url: &str, value: &str| {
+            let agent = format!(
+                r#"{{"slug":"a","name":"A","tools":[{{"type":"http","name":"t","url":"{url}","headers":{{"X":"{value}"}}}}]}}"#
+            );
+            let agent: Agent = crate::library::read::read(&Json::stored(agent)).unwrap().1;
+            hosts.check(&tenant, &agent).map_err(|error| error.code())
+        };
+        for url in ["https://api.example.org/x", "https://API.example.org:8443?q", "http://[::1]:80/"] {
+            assert_eq!(check(url, "secret:crm"), Ok(()), "{url}");
+        }
+        for url in [
+            "https://example.org/", "https://api.example.org.evil.net/", "https://api.example.org@evil.net/",
+            "https://evil.net/?api.example.org", "https://evil.net#api.example.org",
+        ] {
+            assert_eq!(check(url, "secret:crm"), Err("invalid"), "{url}");
+            assert_eq!(check(url, "Bearer ${crm}"), Err("invalid"), "{url}");
+            assert_eq!(check(url, "plain"), Ok(()));
+        }
+        assert_eq!(check("https://api.example.org/", "secret:inner"), Err("invalid"), "it names no hosts");
+        assert_eq!(check("https://evil.net/", "secret:unknown"), Ok(()), "the run says that it is missing");
+        let other = TenantId::stored("globex");
+        let agent = r#"{"slug":"a","name":"A","tools":[{"type":"http","name":"t","url":"https://e.org/","headers":{"X":"secret:crm"}}]}"#;
+        let agent: Agent = crate::library::read::read(&Json::stored(agent)).unwrap().1;
+        assert!(
+            hosts.check(&other, &agent).is_ok(),
+            "another tenant's secret of that name is another secret"
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! The people room: tenants, users and their channel identities, keys, share links, the audit
 //! trail. Owns their shapes and checks; the engine's methods stand in [`crate::engine`].
 
-use crate::access::{Role, ShareAccess};
+use crate::access::{Role, ShareAccess, effective_role};
 use crate::error::{Error, Result};
 use crate::ids::{CredentialId, SessionId, TenantId, UserId};
 use crate::time::Timestamp;
@@ -26,6 +26,13 @@ pub struct User {
     pub merged_into: Option<UserId>,
     pub created_at: Timestamp,
     pub identities: Vec<Identity>,
+}
+
+impl User {
+    /// Whether credentials in this user's name open anything: neither a suspended nor a merged user's do.
+    pub fn is_active(&self) -> bool {
+        !self.suspended && self.merged_into.is_none()
+    }
 }
 
 /// Who a person is on a platform.
@@ -66,14 +73,22 @@ pub struct Key {
 pub struct FoundKey {
     pub key: Key,
     pub tenant_suspended: bool,
-    pub user_suspended: bool,
+    /// The user of the key was suspended, or merged into another user.
+    pub user_refused: bool,
+    /// The role in the row of the key's user, if the key names a user who has a row.
+    pub user_role: Option<Role>,
 }
 
 impl FoundKey {
+    /// The role that the key has now.
+    pub fn role(&self) -> Role {
+        effective_role(self.key.role, self.user_role)
+    }
+
     /// Whether the key opens anything now.
     pub fn is_valid(&self, now: Timestamp) -> bool {
         !self.tenant_suspended
-            && !self.user_suspended
+            && !self.user_refused
             && self.key.revoked_at.is_none()
             && self.key.expires_at.is_none_or(|until| until > now)
     }

@@ -172,11 +172,13 @@ pub struct PatchSession {
     pub participants: Option<Vec<String>>,
 }
 
-pub fn patch(actor: &Actor, session: &Session, wish: &PatchSession) -> Result<Option<Step>> {
-    // What a `submit` link may write is an answer, never the row.
-    if actor.role == Role::Share {
-        return Err(Error::denied("a share link changes no session"));
-    }
+/// What a change of the row does. `departed` are the people who have left the session by themselves.
+pub fn patch(
+    actor: &Actor,
+    session: &Session,
+    departed: &[UserId],
+    wish: &PatchSession,
+) -> Result<Option<Step>> {
     let mut update = Update::default();
     if let Some(title) = &wish.title {
         title.as_deref().map_or(Ok(()), check_title)?;
@@ -200,7 +202,9 @@ pub fn patch(actor: &Actor, session: &Session, wish: &PatchSession) -> Result<Op
     }
     if let Some(names) = &wish.participants {
         crate::access::check(actor, Verb::Share, session)?;
-        update.participants = Some(participants_of(names, session.head.holder.as_ref())?);
+        let participants = participants_of(names, session.head.holder.as_ref())?;
+        check_nobody_is_put_back(actor, &participants, departed)?;
+        update.participants = Some(participants);
     }
     let changes = update.title.is_some()
         || update.description.is_some()
@@ -208,6 +212,40 @@ pub fn patch(actor: &Actor, session: &Session, wish: &PatchSession) -> Result<Op
         || update.inactive.is_some()
         || update.participants.is_some();
     Ok(changes.then_some(Step::of(update)))
+}
+
+/// Somebody who has left a session is put back by themselves or by an owner, not by whoever invited them before.
+fn check_nobody_is_put_back(actor: &Actor, participants: &[UserId], departed: &[UserId]) -> Result<()> {
+    let put_back =
+        participants.iter().find(|user| departed.contains(user) && actor.user.as_ref() != Some(user));
+    match put_back {
+        Some(user) if actor.role != Role::Owner => Err(Error::denied(format!(
+            "`{user}` has left this session; only `{user}` or an owner can put `{user}` back"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// What leaving does: the caller is taken off the participants, and it is remembered that the caller wanted it.
+pub fn leave(actor: &Actor, session: &Session) -> Result<Step> {
+    let user = actor.user.as_ref().ok_or_else(|| Error::denied("this credential names no user"))?;
+    if session.head.holder.as_ref() == Some(user) {
+        return Err(Error::denied("the holder of a session cannot leave it; delete or hide it instead"));
+    }
+    Ok(Step::of(Update { leaves: Some(user.clone()), ..Update::default() }))
+}
+
+/// What coming back after having left does. `None` when the caller takes part already. Whoever has not left by
+/// themselves has no place to come back to, and is told what a stranger is told.
+pub fn come_back(actor: &Actor, session: &Session, departed: &[UserId]) -> Result<Option<Step>> {
+    let user = actor.user.as_ref().ok_or_else(|| Error::denied("this credential names no user"))?;
+    if session.head.holder.as_ref() == Some(user) || session.participants.contains(user) {
+        return Ok(None);
+    }
+    if !departed.contains(user) {
+        return Err(Error::NotFound);
+    }
+    Ok(Some(Step::of(Update { add_participant: Some(user.clone()), ..Update::default() })))
 }
 
 /// A move asked for by a caller.

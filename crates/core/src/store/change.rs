@@ -158,7 +158,10 @@ pub struct Update {
     pub description: Option<(Option<Box<str>>, Option<DescriptionSource>)>,
     pub metadata: Option<Json>,
     pub participants: Option<Vec<UserId>>,
+    /// Adds somebody. Whoever is added, this way or by `participants`, counts no longer as having left.
     pub add_participant: Option<UserId>,
+    /// Takes somebody off the participants and keeps that they left by themselves.
+    pub leaves: Option<UserId>,
     pub holder: Option<UserId>,
     pub run: Option<Json>,
     pub result: Option<Json>,
@@ -241,7 +244,7 @@ pub enum ClaimChange {
     },
 }
 
-/// An idempotency key, hashed with its scope: tenant, credential, method and path.
+/// An idempotency key, hashed with its scope: tenant, credential, acting user or respondent, method and path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdemKey {
     pub scope: [u8; 16],

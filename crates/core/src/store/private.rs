@@ -592,6 +592,10 @@ impl Store for Apart {
         self.durable.queue(tenant, of, bucket, after, limit)
     }
 
+    fn departed<'a>(&'a self, tenant: &'a TenantId, id: &'a SessionId) -> BoxFuture<'a, Result<Vec<UserId>>> {
+        self.of(tenant, id).departed(tenant, id)
+    }
+
     fn key_by_hash(&self, hash: SecretHash) -> BoxFuture<'_, Result<Option<FoundKey>>> {
         self.durable.key_by_hash(hash)
     }

@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::ids::{TenantId, check_text};
 use crate::library::Defined;
 use crate::limits;
+use crate::store::IdemKey;
 use crate::time::Timestamp;
 
 /// Somebody who answers a view, once.
@@ -74,6 +75,14 @@ impl Respondent {
         let sum = mac(key, "answer", &[tenant.as_str(), view_id, self.kind.as_str(), &self.id]);
         format!("view:{}", hex(&sum[..16]))
     }
+}
+
+/// The name of a stranger without a cookie whose request has an idempotency key. The scope of the key holds the link
+/// and the caller's address, so two strangers share a name only if they send the same key and the same answer from
+/// the same address, which is what a repeated request looks like.
+pub fn stranger_name(key: &IdemKey) -> String {
+    use sha2::Digest;
+    hex(&sha2::Sha256::new().chain_update(key.scope).chain_update(key.body).finalize()[..16])
 }
 
 /// How far a caller has come at the gate of a view.
@@ -158,10 +167,13 @@ impl Lead {
     }
 }
 
+/// How the names of all cookies of respondents begin.
+pub const COOKIE_PREFIX: &str = "sederunt_view_";
+
 /// The name of the cookie by which a respondent of a view is known again.
 pub fn cookie_name(view_id: &str) -> String {
     use sha2::Digest;
-    format!("sederunt_view_{}", hex(&sha2::Sha256::digest(view_id.as_bytes())[..8]))
+    format!("{COOKIE_PREFIX}{}", hex(&sha2::Sha256::digest(view_id.as_bytes())[..8]))
 }
 
 /// What a cookie says of its holder.
@@ -219,6 +231,19 @@ pub fn unseal(
 pub fn link_token(key: &[u8; 32], tenant: &TenantId, view_id: &str) -> String {
     BASE64.encode(mac(key, "view link", &[tenant.as_str(), view_id]))
 }
+
+/// The link: the address of a view with its token.
+pub fn link(address: &str, token: &str) -> String {
+    format!("{address}{SHARE_QUERY}{token}")
+}
+
+/// A text without the token of a link: what is kept of one that a worker has put the link into.
+pub fn without_token(text: &str, token: &str) -> String {
+    text.replace(&format!("{SHARE_QUERY}{token}"), "").replace(token, "")
+}
+
+/// What stands between an address and a token.
+const SHARE_QUERY: &str = "?share=";
 
 /// The id of that link.
 pub fn link_id(key: &[u8; 32], tenant: &TenantId, view_id: &str) -> String {

@@ -186,13 +186,19 @@ impl Authenticator {
         }
     }
 
-    /// Whether what a caller proved still holds. Asked while its streams are open.
+    /// Whether what a caller proved still holds: the credential opens the same things, with the same role. Asked while
+    /// its streams are open. A caller whose role has changed connects again, and then sees what the new role may see.
     pub async fn still_holds(&self, caller: &Caller) -> Result<(), Error> {
         match &caller.proof {
             None => Ok(()),
             Some(proof) => {
                 let Proof { kind, secret, acts_for } = &**proof;
-                self.believe(*kind, secret, acts_for.clone(), BELIEVED_BY_STREAMS, || None).await.map(drop)
+                let now =
+                    self.believe(*kind, secret, acts_for.clone(), BELIEVED_BY_STREAMS, || None).await?;
+                if now.actor.role != caller.actor.role {
+                    return Err(Error::Unauthenticated("your role has changed; connect again"));
+                }
+                Ok(())
             }
         }
     }

@@ -14,12 +14,14 @@ use http_body_util::BodyExt;
 use sederunt_core::json::Json;
 use sederunt_core::store::IdemKey;
 use sederunt_core::strict::read;
+use sederunt_core::view::respondent::COOKIE_PREFIX;
 use sederunt_core::{Error, json, limits};
 use serde::de::Deserialize;
 use sha2::{Digest, Sha256};
 
 use super::auth::Caller;
 use super::error::Refused;
+use super::gate::Peer;
 use super::query::{self, Ask, Pairs};
 
 /// A body that trickles in for longer than this is given up.
@@ -74,7 +76,8 @@ impl Text {
             Some(given) => {
                 let caller = parts.extensions.get::<Caller>().ok_or(Error::NotFound)?;
                 let line = format!("{} {}", parts.method, parts.uri.path());
-                Some(idem_key(caller, &line, given.as_bytes(), &text)?)
+                let person = key_person(caller, &parts.headers, parts.extensions.get());
+                Some(idem_key(caller, &person, &line, given.as_bytes(), &text)?)
             }
         };
         Ok(Self { text, key })
@@ -162,8 +165,38 @@ fn too_large() -> Refused {
     Error::TooLarge { what: "body", limit: limits::BODY_BYTES_MAX }.into()
 }
 
-/// Binds a caller's key to the caller and the request line, and remembers the body by its hash.
-pub fn idem_key(caller: &Caller, line: &str, given: &[u8], body: &str) -> Result<IdemKey, Error> {
+/// The person to whom an idempotency key belongs, beside the credential. Several people can come with one credential: a
+/// key that acts for others speaks for the user that it names, and a share link is held by strangers, who are told
+/// apart by the cookies of the views that they answer or, before they have one, by their address.
+pub fn key_person(caller: &Caller, headers: &HeaderMap, peer: Option<&Peer>) -> String {
+    if let Some(user) = &caller.actor.user {
+        return format!("user {user}");
+    }
+    if !caller.is_share() {
+        return String::new();
+    }
+    let lines = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+    let mut cookies: Vec<&str> = lines
+        .flat_map(|line| line.split(';'))
+        .map(str::trim)
+        .filter(|pair| pair.starts_with(COOKIE_PREFIX))
+        .collect();
+    cookies.sort_unstable();
+    match peer {
+        Some(Peer(address)) if cookies.is_empty() => format!("address {address}"),
+        _ => format!("cookies {}", cookies.join(";")),
+    }
+}
+
+/// Binds a caller's key to the credential, the person behind it and the request line, and remembers the body by its
+/// hash.
+pub fn idem_key(
+    caller: &Caller,
+    person: &str,
+    line: &str,
+    given: &[u8],
+    body: &str,
+) -> Result<IdemKey, Error> {
     let fits = (1..=limits::IDEMPOTENCY_KEY_CHARS_MAX).contains(&given.len())
         && given.iter().all(u8::is_ascii_graphic);
     if !fits {
@@ -172,9 +205,8 @@ pub fn idem_key(caller: &Caller, line: &str, given: &[u8], body: &str) -> Result
     }
     let actor = &caller.actor;
     let mut scope = Sha256::new();
-    for part in
-        [actor.tenant.as_str().as_bytes(), actor.credential.as_str().as_bytes(), line.as_bytes(), given]
-    {
+    let (tenant, credential) = (actor.tenant.as_str(), actor.credential.as_str());
+    for part in [tenant.as_bytes(), credential.as_bytes(), person.as_bytes(), line.as_bytes(), given] {
         scope.update((part.len() as u64).to_le_bytes());
         scope.update(part);
     }
@@ -211,8 +243,10 @@ mod tests {
     #[test]
     fn a_key_is_bound_to_caller_line_and_body() {
         let caller = Caller::local();
-        let key = |line: &str, given: &str, body: &str| idem_key(&caller, line, given.as_bytes(), body);
+        let key = |line: &str, given: &str, body: &str| idem_key(&caller, "", line, given.as_bytes(), body);
         let first = key("POST /a", "k", "{}").unwrap();
+        let lent = idem_key(&caller, "user ann", "POST /a", b"k", "{}").unwrap();
+        assert_ne!(lent.scope, first.scope, "a key that acts for ann is not its lender's");
         assert_eq!(key("POST /a", "k", "{}").unwrap(), first);
         assert_ne!(key("POST /b", "k", "{}").unwrap().scope, first.scope);
         assert_ne!(key("POST /a", "l", "{}").unwrap().scope, first.scope);

@@ -23,6 +23,7 @@ use super::error::Refused;
 use super::form;
 use super::missing;
 use super::request_id::{self, RequestId};
+use super::rights;
 use crate::metrics::route_name;
 
 /// The address that a request came from.
@@ -32,30 +33,11 @@ pub struct Peer(pub IpAddr);
 /// A request that takes longer is logged even if it went well.
 const SLOW: Duration = Duration::from_secs(1);
 
-/// Routes that say nothing about anybody.
-const OPEN_TO_ALL: [&str; 6] =
-    ["/", "/healthz", "/readyz", "/openapi.json", "/assets/view-form.js", "/assets/view-form.css"];
-
-/// Routes that a share link opens for reading.
-const OPEN_TO_SHARES: [&str; 6] = [
-    "/api/sessions/{id}", "/api/sessions/{id}/events", "/api/sessions/{id}/state",
-    "/api/sessions/{id}/stream", "/api/views/{id}", VIEW_PAGE,
-];
-
 /// Routes by which the holder of a link answers a view.
 const FORMS: [&str; 2] = ["/api/views/{id}/submit-interaction", "/api/views/{id}/lead"];
 
 /// The one page that people are sent to: whoever may not see it is told so in words.
 const VIEW_PAGE: &str = "/views/{id}";
-
-/// Whether a share link opens a route: for reading, or to answer a view.
-pub fn opens_to_shares(method: &Method, route: &str) -> bool {
-    match *method {
-        Method::GET | Method::HEAD => OPEN_TO_SHARES.contains(&route),
-        Method::POST => FORMS.contains(&route),
-        _ => false,
-    }
-}
 
 pub async fn gate(State(app): State<App>, request: Request, next: Next) -> Response {
     let began = Instant::now();
@@ -133,7 +115,7 @@ async fn admit(app: &App, route: &str, head: &Parts) -> Result<Option<Caller>, R
         names.check(&head.method, &head.uri, &head.headers)?;
     }
     // A path that nothing answers tells nobody anything.
-    if route == "none" || OPEN_TO_ALL.contains(&route) {
+    if route == "none" || rights::needs_nothing(route) {
         return Ok(None);
     }
     let peer = head.extensions.get::<Peer>().map(|peer| peer.0);
@@ -149,7 +131,7 @@ async fn admit(app: &App, route: &str, head: &Parts) -> Result<Option<Caller>, R
         Err(error) => return Err(error.into()),
     };
     app.counters.request(&caller)?;
-    if caller.is_share() && !opens_to_shares(&head.method, route) {
+    if caller.is_share() && !rights::opens_to_shares(&head.method, route) {
         return Err(Error::denied("a share link opens what it was made for, nothing else").into());
     }
     if caller.is_share() && FORMS.contains(&route) {

@@ -16,6 +16,7 @@ mod path;
 pub mod query;
 mod rate;
 pub mod request_id;
+pub mod rights;
 mod router;
 mod routes;
 mod spec;

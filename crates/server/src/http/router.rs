@@ -10,8 +10,8 @@ use utoipa_axum::routes;
 use super::error::Refused;
 use super::routes::{
     agents, approvals, audit, bundle, chat, crises, criteria, entities, events, feedback, keys, lessons,
-    memory, messages, meta, search, sessions, shares, streams, tasks, tenants, threads, today, users, views,
-    voice, work,
+    memory, messages, meta, participants, search, sessions, shares, streams, tasks, tenants, threads, today,
+    users, views, voice, work,
 };
 use super::{App, gate, spec};
 use crate::mcp::{self, Mcp};
@@ -28,6 +28,7 @@ pub fn documented() -> OpenApiRouter<App> {
         .routes(routes!(sessions::fork))
         .routes(routes!(sessions::children))
         .routes(routes!(sessions::export))
+        .routes(routes!(participants::leave, participants::come_back))
         .routes(routes!(shares::create))
         .routes(routes!(shares::revoke))
         .routes(routes!(events::append, events::read))

@@ -273,7 +273,7 @@ fn describe(path: &str, method: &HttpMethod, operation: &mut Operation) {
         parameters.push(header("X-Sederunt-Tenant", "The tenant that the operator acts in", 200));
         let mut ways = vec![SecurityRequirement::new::<_, [&str; 0], &str>("key", [])];
         let method = if met.writes { http::Method::POST } else { http::Method::GET };
-        if super::gate::opens_to_shares(&method, path) {
+        if super::rights::opens_to_shares(&method, path) {
             ways.push(SecurityRequirement::new::<_, [&str; 0], &str>("share", []));
         }
         // On a server without authentication nothing is needed.

@@ -20,7 +20,7 @@ use super::tool::Asked;
 use super::{answer, resources, tool};
 use crate::http::App;
 use crate::http::auth::Caller;
-use crate::http::body::idem_key;
+use crate::http::body::{idem_key, key_person};
 use crate::http::gate::panic_text;
 use crate::http::request_id::RequestId;
 
@@ -90,7 +90,9 @@ impl ServerHandler for Handler {
                 None => headers.get("idempotency-key").map(HeaderValue::as_bytes),
             };
             let line = format!("MCP {}", request.name);
-            let key = given.map(|given| idem_key(caller, &line, given, &text)).transpose()?;
+            // No share link opens MCP, so no caller here is known by its address.
+            let person = key_person(caller, headers, None);
+            let key = given.map(|given| idem_key(caller, &person, &line, given, &text)).transpose()?;
             tool.call(Asked { app: &self.app, caller, text: &text, key }).await
         };
         let called = match AssertUnwindSafe(called).catch_unwind().await {

@@ -35,6 +35,12 @@ use crate::http::error::Refused;
 
 pub const PATH: &str = "/mcp";
 
+/// The names of all tools.
+#[cfg(test)]
+pub fn tool_names() -> Vec<String> {
+    tool::all().iter().map(|tool| tool.shown.name.to_string()).collect()
+}
+
 /// The surface.
 #[derive(Clone)]
 pub struct Mcp {

@@ -193,6 +193,34 @@ impl House {
         }
     }
 
+    /// Whether a text stands anywhere in the store, as it is on disk.
+    pub async fn keeps_text(&self, text: &str) -> bool {
+        match &self.keeps {
+            Keeps::Memory => panic!("nobody else reaches a store in memory"),
+            Keeps::File(directory) => {
+                let files = std::fs::read_dir(directory.path().join("store")).unwrap();
+                files
+                    .map(|file| std::fs::read(file.unwrap().path()).unwrap_or_default())
+                    .any(|bytes| bytes.windows(text.len()).any(|window| window == text.as_bytes()))
+            }
+            Keeps::Postgres { url, schema } => {
+                let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
+                let connection = tokio::spawn(connection);
+                let tables = "SELECT tablename::text FROM pg_tables WHERE schemaname = $1";
+                let mut found = false;
+                for row in client.query(tables, &[schema]).await.unwrap() {
+                    let table: String = row.get(0);
+                    let sql =
+                        format!("SELECT 1 FROM {schema}.{table} t WHERE strpos(t::text, $1) > 0 LIMIT 1");
+                    found |= !client.query(&sql, &[&text]).await.unwrap().is_empty();
+                }
+                drop(client);
+                within(connection).await.unwrap().unwrap();
+                found
+            }
+        }
+    }
+
     pub fn bearer(&self, secret: &str) -> Guest<'_> {
         self.anyone().with("authorization", &format!("Bearer {secret}"))
     }
@@ -275,6 +303,18 @@ impl Guest<'_> {
         let text = within(response.text()).await.unwrap();
         let body = serde_json::from_str(&text).unwrap_or(Value::Null);
         Answer { status, headers, body, text }
+    }
+
+    /// What is answered at once; what would follow is not waited for.
+    pub async fn status_of(&self, method: Method, path: &str) -> Answer {
+        let mut request =
+            reqwest::Client::new().request(method, format!("http://{}{path}", self.house.address));
+        for (name, value) in &self.headers {
+            request = request.header(name, value);
+        }
+        let response = within(request.send()).await.unwrap();
+        let (status, headers) = (response.status(), response.headers().clone());
+        Answer { status, headers, body: Value::Null, text: String::new() }
     }
 
     /// Opens a session of this kind and gives its id.

@@ -1,6 +1,7 @@
 //! Idempotency-Key on every POST
 
 use sederunt_core::access::Role;
+use sederunt_core::engine::NewKey;
 use serde_json::json;
 
 use crate::house::{Ground, House, on_every_store};
@@ -12,6 +13,8 @@ on_every_store!(
     a_secret_is_not_told_twice,
     a_settlement_can_be_repeated,
     twins_in_flight_have_one_effect,
+    a_lent_key_repeats_nothing_of_another_user,
+    a_repeat_is_shown_nothing_that_its_caller_may_not_read_any_more,
 );
 
 async fn a_repeat_has_one_effect_and_the_first_answer(ground: Ground) {
@@ -84,6 +87,55 @@ async fn a_settlement_can_be_repeated(ground: Ground) {
     let second = keyed.post(&format!("/api/sessions/{id}/complete"), body.clone()).await.expect(200).body;
     assert_eq!(first, second);
     owner.post(&format!("/api/sessions/{id}/complete"), body).await.refused(409, "fenced");
+}
+
+async fn a_lent_key_repeats_nothing_of_another_user(ground: Ground) {
+    let house = House::keyed(ground).await;
+    let owner = house.key(Role::Owner, "").await;
+    for user in ["alice", "mallory"] {
+        owner.post("/api/users", json!({"id": user, "role": "member"})).await.expect(201);
+    }
+    let wish =
+        NewKey { role: Some(Role::Member), user: Some("gateway".into()), act_as: true, ..NewKey::default() };
+    let (secret, _) = house.new_key(wish).await;
+    let acting =
+        |user: &str| house.bearer(&secret).with("x-sederunt-user", user).with("idempotency-key", "1");
+    let (alice, mallory) = (acting("alice"), acting("mallory"));
+    let hers = alice.session(json!({"session_type": "mixed"})).await;
+    let path = format!("/api/sessions/{hers}");
+    alice.patch(&path, json!({"title": "Alice's own"})).await.expect(200);
+    mallory.get(&path).await.refused(404, "not_found");
+    let others = mallory.session(json!({"session_type": "mixed"})).await;
+    assert_ne!(others, hers, "the same key and body of another user is another request");
+
+    // The same under every name that both can call: never a byte of the other's.
+    let task = json!({"slug": "sweep", "name": "Sweep", "assigned_to": "alice"});
+    owner.post("/api/tasks", task).await.expect(201);
+    alice.say(&hers, "a secret").await.expect(201);
+    for (path, body) in [
+        (format!("{path}/events"), json!({"events": [{"type": "user.message", "content": "a secret"}]})),
+        (format!("{path}/fork"), json!({"at_sequence": 1})),
+        (format!("{path}/stop"), json!({})),
+        ("/api/tasks/sweep/trigger".to_owned(), json!({})),
+        ("/api/feedback".to_owned(), json!({"signal": "down", "context": "it gave the wrong total twice"})),
+        ("/api/chat".to_owned(), json!({"message": "Hello.", "thread_id": hers})),
+    ] {
+        let first = alice.post(&path, body.clone()).await;
+        let second = mallory.post(&path, body).await;
+        let refused = [403, 404].contains(&second.status.as_u16());
+        assert!(refused || second.body != first.body, "{path}: {}", second.text);
+    }
+}
+
+async fn a_repeat_is_shown_nothing_that_its_caller_may_not_read_any_more(ground: Ground) {
+    let house = House::keyed(ground).await;
+    let owner = house.key(Role::Owner, "olga").await;
+    let ann = house.key(Role::Member, "ann").await.with("idempotency-key", "k");
+    let id = owner.session(json!({"session_type": "mixed", "participants": ["ann"]})).await;
+    ann.say(&id, "while I was here").await.expect(201);
+    ann.say(&id, "while I was here").await.expect(201);
+    owner.patch(&format!("/api/sessions/{id}"), json!({"participants": []})).await.expect(200);
+    ann.say(&id, "while I was here").await.refused(404, "not_found");
 }
 
 async fn twins_in_flight_have_one_effect(ground: Ground) {

@@ -1,5 +1,7 @@
 //! /api/keys, and proving who one is
 
+use std::time::{Duration, Instant};
+
 use sederunt_core::access::Role;
 use sederunt_core::engine::NewKey;
 use sederunt_server::{Auth, Rate};
@@ -8,6 +10,8 @@ use serde_json::json;
 use crate::house::{Ground, House, on_every_store};
 
 on_every_store!(
+    a_demoted_users_keys_and_streams_lose_the_old_role_within_five_seconds,
+    a_key_says_whether_its_user_exists,
     a_key_opens_its_tenant_until_it_is_revoked,
     nobody_gets_in_without_a_key,
     only_owners_administer,
@@ -126,6 +130,8 @@ async fn what_does_not_fit_a_key_is_refused(ground: Ground) {
         (json!({"role": "share"}), "role"),
         (json!({"role": "member"}), "user"),
         (json!({"role": "channel"}), "prefix"),
+        (json!({"role": "channel", "prefix": "telegram"}), "prefix"),
+        (json!({"role": "channel", "prefix": "telegram:1"}), "prefix"),
         (json!({"role": "owner", "prefix": "x:"}), "prefix"),
         (json!({"role": "worker", "act_as": true}), "act_as"),
         (json!({"role": "owner", "expires_in": 0}), "expires_in"),
@@ -162,5 +168,47 @@ async fn who_guesses_too_often_waits_before_the_store_is_asked(ground: Ground) {
     known.get("/api/sessions").await.expect(200);
     while fresh.get("/api/sessions").await.status == 429 {
         tokio::task::yield_now().await;
+    }
+}
+
+async fn a_demoted_users_keys_and_streams_lose_the_old_role_within_five_seconds(ground: Ground) {
+    let house = House::keyed(ground).await;
+    let owner = house.key(Role::Owner, "").await;
+    owner.post("/api/users", json!({"id": "tom", "role": "owner"})).await.expect(201);
+    let (tom, worker) = (house.key(Role::Owner, "tom").await, house.key(Role::Worker, "tom").await);
+    let id = owner.session(json!({"session_type": "mixed"})).await;
+    let mut stream = tom.follow(&format!("/api/sessions/{id}/stream?after=1")).await;
+    stream.expect("ready").await;
+    let waiting = {
+        let tom = tom.clone();
+        async move { tom.post("/api/claims", json!({"worker": "w", "wait_ms": 20_000})).await }
+    };
+    owner.patch("/api/users/tom", json!({"role": "guest"})).await.expect(200);
+    let demoted = Instant::now();
+    let (claims, ()) = futures_util::future::join(waiting, stream.end()).await;
+    claims.refused(401, "unauthenticated");
+    assert!(demoted.elapsed() < Duration::from_secs(6), "{:?}", demoted.elapsed());
+    tom.post("/api/keys", json!({"role": "owner", "user": "tom"})).await.refused(403, "denied");
+    tom.get(&format!("/api/sessions/{id}")).await.refused(404, "not_found");
+    worker.post("/api/claims", json!({"worker": "w"})).await.expect(200);
+    // The key is the user's: it has as much of its own role as the user's row allows, up as well as down.
+    owner.patch("/api/users/tom", json!({"role": "member"})).await.expect(200);
+    let raised = Instant::now();
+    while tom.post("/api/sessions", json!({"session_type": "mixed"})).await.status != 201 {
+        assert!(raised.elapsed() < Duration::from_secs(6));
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    tom.get("/api/keys").await.refused(403, "denied");
+}
+
+async fn a_key_says_whether_its_user_exists(ground: Ground) {
+    let house = House::keyed(ground).await;
+    let owner = house.key(Role::Owner, "").await;
+    owner.post("/api/users", json!({"id": "ann"})).await.expect(201);
+    for (user, exists) in
+        [(json!("ann"), json!(true)), (json!("an"), json!(false)), (json!(null), json!(null))]
+    {
+        let made = owner.post("/api/keys", json!({"role": "owner", "user": user})).await.expect(201).body;
+        assert_eq!(made["user_exists"], exists, "{user}");
     }
 }

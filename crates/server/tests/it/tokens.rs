@@ -16,6 +16,7 @@ const SECRET: &[u8] = b"a secret of thirty-two bytes or so";
 on_every_store!(
     a_token_speaks_for_its_user,
     a_suspended_tenant_is_refused,
+    a_token_has_no_more_rights_than_its_users_row,
     tokens_under_published_keys_are_believed,
     tokens_that_only_look_right_are_refused,
     a_changed_key_is_fetched_when_a_token_names_it,
@@ -57,6 +58,27 @@ async fn a_suspended_tenant_is_refused(ground: Ground) {
     let fresh =
         token(&json!({"sub": "bob", "tenant": "acme", "role": "owner", "exp": get_current_timestamp() + 60}));
     house.bearer(&fresh).get("/api/sessions").await.refused(401, "unauthenticated");
+}
+
+async fn a_token_has_no_more_rights_than_its_users_row(ground: Ground) {
+    let house = house(ground).await;
+    let owner = house.key(sederunt_core::Role::Owner, "").await;
+    for (user, role) in [("boss", "owner"), ("low", "guest"), ("gone", "owner"), ("old", "owner")] {
+        owner.post("/api/users", json!({"id": user, "role": role})).await.expect(201);
+    }
+    owner.patch("/api/users/gone", json!({"suspended": true})).await.expect(200);
+    owner.post("/api/users/old/merge", json!({"into": "boss"})).await.expect(200);
+    owner.patch("/api/users/old", json!({"suspended": false})).await.expect(200);
+    let of = |user: &str| {
+        let exp = get_current_timestamp() + 60;
+        house.bearer(&token(&json!({"sub": user, "tenant": "default", "role": "owner", "exp": exp})))
+    };
+    of("boss").get("/api/keys").await.expect(200);
+    of("nobody-yet").get("/api/keys").await.expect(200);
+    of("low").get("/api/keys").await.refused(403, "denied");
+    for refused in ["gone", "old"] {
+        of(refused).get("/api/sessions").await.refused(401, "unauthenticated");
+    }
 }
 
 async fn house_of(ground: Ground, keys: JwtKeys, configure: impl FnOnce(&mut JwtConfig)) -> House {

@@ -8,7 +8,7 @@ use sederunt_core::view::respondent::cookie_name;
 use sederunt_server::Rate;
 use serde_json::{Value, json};
 
-use crate::house::{Answer, Ground, Guest, House, on_every_store};
+use crate::house::{Answer, Ground, Guest, House, on_every_store, on_store};
 
 on_every_store!(
     a_worker_publishes_waits_and_goes_on_with_the_answer,
@@ -20,11 +20,14 @@ on_every_store!(
     members_answer_what_is_for_members,
     what_does_not_fit_is_refused_with_its_path,
     a_repeat_under_a_key_has_one_effect,
+    strangers_who_share_a_link_share_no_idempotency_key,
     a_view_is_carried_by_a_bundle_unless_a_session_has_it,
     a_published_view_keeps_its_questions_and_can_be_closed,
     answers_are_counted_on_their_own,
     the_page_is_for_people_and_loads_nothing_from_elsewhere,
 );
+on_store!(token_on_file, File: the_token_of_a_link_stands_nowhere_in_the_store);
+on_store!(token_on_postgres, Postgres: the_token_of_a_link_stands_nowhere_in_the_store);
 
 fn form(gate: &str) -> Value {
     json!({"title": "Which colour?", "publish_config": {"gate": gate}, "questions": [
@@ -337,7 +340,50 @@ async fn a_repeat_under_a_key_has_one_effect(ground: Ground) {
     let stranger = scene.stranger(&house).with("idempotency-key", "submit-1");
     assert_eq!(scene.submit(&stranger, "green").await.expect(200).body["repeated"], false);
     assert_eq!(scene.submit(&stranger, "green").await.expect(200).body["repeated"], true);
-    scene.submit(&stranger, "red").await.refused(409, "already_answered");
+}
+
+async fn strangers_who_share_a_link_share_no_idempotency_key(ground: Ground) {
+    let house = House::keyed(ground).await;
+    let scene = Scene::open(&house, "none").await;
+    let stranger = || scene.stranger(&house).with("idempotency-key", "1");
+    let first = scene.submit(&stranger(), "green").await.expect(200);
+    assert_eq!(first.body["repeated"], false);
+    let other = scene.submit(&stranger(), "red").await.expect(200);
+    assert_eq!(other.body["repeated"], false, "another answer is another stranger's");
+    assert_ne!(cookie(&first), cookie(&other));
+    let repeat = scene.submit(&stranger(), "green").await.expect(200);
+    assert_eq!(repeat.body["repeated"], true);
+    assert!(
+        !repeat.headers.contains_key("set-cookie"),
+        "a guessed key proves nobody to be the first stranger"
+    );
+    // Whoever has a cookie is known by it, whatever key the request has.
+    let known = stranger().with("cookie", &cookie(&first));
+    scene.submit(&known, "red").await.refused(409, "already_answered");
+    let stranger_too = stranger().with("cookie", &cookie(&other));
+    assert_eq!(scene.submit(&stranger_too, "red").await.expect(200).body["repeated"], true);
+}
+
+async fn the_token_of_a_link_stands_nowhere_in_the_store(ground: Ground) {
+    let house = House::keyed(ground).await;
+    let scene = Scene::open(&house, "none").await;
+    let view = scene.owner.get(&format!("/api/views/{}", scene.id)).await.expect(200).body;
+    let (link, token) = (view["url"].as_str().unwrap(), scene.token());
+    assert!(link.ends_with(&format!("?share={token}")));
+    // A worker that does not know better stages the whole link.
+    let question =
+        json!({"text": "Which colour?", "view_id": scene.id, "url": link, "note": format!("use {token}")});
+    let path = format!("/api/sessions/{}/yield", scene.session);
+    let wish = json!({"epoch": scene.epoch, "kind": "human", "question": question});
+    scene.worker.post(&path, wish).await.expect(200);
+    let inbox = scene.owner.get("/api/approvals").await.expect(200).body;
+    assert_eq!(inbox["items"][0]["staged"]["url"], link, "whoever may decide sees the whole link");
+    let id = inbox["items"][0]["id"].as_str().unwrap();
+    let one = scene.owner.get(&format!("/api/approvals/{id}")).await.expect(200).body;
+    assert_eq!(one["staged"]["url"], link);
+    assert!(!house.keeps_text(token).await, "the token stands in the store");
+    assert!(house.keeps_text(&scene.id).await, "the search finds what is kept");
+    scene.submit(&scene.stranger(&house), "green").await.expect(200);
 }
 
 async fn a_view_is_carried_by_a_bundle_unless_a_session_has_it(ground: Ground) {

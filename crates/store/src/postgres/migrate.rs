@@ -25,6 +25,7 @@ const STEPS: &[(&str, &str)] = &[
     ("sizes", include_str!("migrations/V13__sizes.sql")),
     ("reply_pieces", include_str!("migrations/V14__reply_pieces.sql")),
     ("roles", include_str!("migrations/V15__roles.sql")),
+    ("departures", include_str!("migrations/V16__departures.sql")),
 ];
 
 /// The version that this program writes.

@@ -547,6 +547,10 @@ impl Store for PostgresStore {
         read(async move { queue::page(&self.base, tenant, &of, bucket, after, limit).await })
     }
 
+    fn departed<'a>(&'a self, tenant: &'a TenantId, id: &'a SessionId) -> BoxFuture<'a, Result<Vec<UserId>>> {
+        read(sessions::departed(&self.base, tenant, id))
+    }
+
     fn key_by_hash(&self, hash: SecretHash) -> BoxFuture<'_, Result<Option<FoundKey>>> {
         read(people::key_by_hash(&self.base, hash))
     }

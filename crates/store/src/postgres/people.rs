@@ -46,14 +46,17 @@ async fn by_hash(base: &Base, table: &str, hash: SecretHash, sql: &str) -> Resul
 
 pub(super) async fn key_by_hash(base: &Base, hash: SecretHash) -> Result<Option<FoundKey>> {
     let sql = format!(
-        "SELECT t.id, t.suspended, coalesce(u.suspended, false), {KEY} FROM api_keys k JOIN tenants t ON t.tk = k.tk
+        "SELECT t.id, t.suspended, coalesce(u.suspended OR u.merged_into IS NOT NULL, false), u.role, {KEY}
+         FROM api_keys k JOIN tenants t ON t.tk = k.tk
          LEFT JOIN users u ON u.tk = k.tk AND u.id = k.user_id WHERE k.hash = $1 AND t.id IS NOT NULL"
     );
     let Some(row) = by_hash(base, "api_keys", hash, &sql).await? else { return Ok(None) };
     let mut columns = Columns::of(&row);
     let tenant = TenantId::stored(columns.take::<&str>()?);
-    let (tenant_suspended, user_suspended) = (columns.take()?, columns.take()?);
-    Ok(Some(FoundKey { key: key_of(&mut columns, &tenant)?, tenant_suspended, user_suspended }))
+    let (tenant_suspended, user_refused) = (columns.take()?, columns.take()?);
+    let user_role = columns.take::<Option<&str>>()?.map(Role::parse).transpose()?;
+    let key = key_of(&mut columns, &tenant)?;
+    Ok(Some(FoundKey { key, tenant_suspended, user_refused, user_role }))
 }
 
 fn key_of(columns: &mut Columns<'_>, tenant: &TenantId) -> Result<Key> {

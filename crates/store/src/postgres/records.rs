@@ -150,6 +150,9 @@ async fn merge_user(tx: &Tx, tk: i32, giver: &UserId, taker: &UserId) -> Result<
         "UPDATE identities SET user_id = $3 WHERE tk = $1 AND user_id = $2",
         "INSERT INTO participants (tk, sk, user_id) SELECT tk, sk, $3 FROM participants WHERE tk = $1 AND user_id = $2
          ON CONFLICT DO NOTHING",
+        "INSERT INTO departures (tk, sk, user_id) SELECT tk, sk, $3 FROM departures d WHERE tk = $1 AND user_id = $2
+             AND NOT EXISTS (SELECT 1 FROM participants p WHERE p.tk = $1 AND p.sk = d.sk AND p.user_id = $3)
+         ON CONFLICT DO NOTHING",
     ] {
         tx.execute(sql, &[&tk, &from, &into]).await?;
     }
@@ -161,6 +164,7 @@ async fn merge_user(tx: &Tx, tk: i32, giver: &UserId, taker: &UserId) -> Result<
     tx.execute(sql, &[&tk, &from, &into, &talking]).await?;
     talk::merge(tx, tk, &talking, giver, taker).await?;
     tx.execute("DELETE FROM participants WHERE tk = $1 AND user_id = $2", &[&tk, &from]).await?;
+    tx.execute("DELETE FROM departures WHERE tk = $1 AND user_id = $2", &[&tk, &from]).await?;
     library::merge(tx, tk, from, into).await?;
     approvals::merge(tx, tk, from, into).await?;
     feedback::merge(tx, tk, from, into).await?;

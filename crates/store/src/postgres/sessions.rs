@@ -349,9 +349,35 @@ pub(super) fn update<'a>(
         );
     }
     let more = update.participants.iter().flatten().chain(&update.add_participant);
-    participants_added(tk, more.map(|user| (sk, user)))
+    participants_added(tk, more.clone().map(|user| (sk, user)))
         .into_iter()
         .for_each(|(sql, cells)| writes.give(sql, cells));
+    let present: Vec<&str> = more.map(UserId::as_str).collect();
+    if !present.is_empty() {
+        writes.give(
+            "DELETE FROM departures WHERE tk = $1 AND sk = $2 AND user_id = ANY ($3::text[])",
+            cells![tk, sk, present],
+        );
+    }
+    if let Some(user) = &update.leaves {
+        writes.give(
+            "DELETE FROM participants WHERE tk = $1 AND sk = $2 AND user_id = $3",
+            cells![tk, sk, user.as_str()],
+        );
+        writes.give(
+            "INSERT INTO departures (tk, sk, user_id) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
+            cells![tk, sk, user.as_str()],
+        );
+    }
+}
+
+/// The people who have left a session by themselves.
+pub(super) async fn departed(base: &Base, tenant: &TenantId, id: &SessionId) -> Result<Vec<UserId>> {
+    let Some(tk) = base.tk(tenant).await? else { return Ok(Vec::new()) };
+    let sql = "SELECT d.user_id FROM sessions s JOIN departures d ON d.tk = s.tk AND d.sk = s.sk
+         WHERE s.tk = $1 AND s.id = $2 ORDER BY d.user_id";
+    let rows = base.read(Scope::Tenant(tk), sql, &[&tk, &id.as_str()]).await?;
+    rows.iter().map(|row| Ok(UserId::stored(row.try_get::<_, &str>(0)?))).collect()
 }
 
 /// The lock under which a log is trimmed or indexed.
@@ -373,6 +399,7 @@ pub(super) async fn delete(tx: &Tx, tk: i32, sk: i64) -> Result<()> {
     for sql in [
         "DELETE FROM session_ranges WHERE tk = $1 AND sk = $2",
         "DELETE FROM participants WHERE tk = $1 AND sk = $2",
+        "DELETE FROM departures WHERE tk = $1 AND sk = $2",
         "DELETE FROM session_metadata WHERE tk = $1 AND sk = $2",
         "DELETE FROM shares WHERE tk = $1 AND sk = $2",
         "DELETE FROM approvals WHERE tk = $1 AND sk = $2",

@@ -121,8 +121,8 @@ async fn empty(base: &Base, tk: i32) -> Result<()> {
         "shares", "api_keys", "identities", "users", "idempotency", "approvals", "doc_facets", "docs",
         "feedback_names", "feedback_sessions", "feedback_events", "lesson_words", "lessons", "memory_words",
         "memories", "crisis_log", "session_feedback", "talks", "session_heads", "sessions", "participants",
-        "session_metadata", "session_ranges", "external_ids", "events", "search_docs", "search_done",
-        "audit", "reply_pieces",
+        "departures", "session_metadata", "session_ranges", "external_ids", "events", "search_docs",
+        "search_done", "audit", "reply_pieces",
     ] {
         let sql = format!(
             "DELETE FROM {table} WHERE tk = $1 AND ctid = ANY (ARRAY(SELECT ctid FROM {table} WHERE tk = $1 LIMIT $2))"

@@ -517,6 +517,10 @@ impl Store for SqliteStore {
             .boxed()
     }
 
+    fn departed<'a>(&'a self, tenant: &'a TenantId, id: &'a SessionId) -> BoxFuture<'a, Result<Vec<UserId>>> {
+        self.near(move |db| sessions::departed(db, tenant, id)).boxed()
+    }
+
     fn key_by_hash(&self, hash: SecretHash) -> BoxFuture<'_, Result<Option<FoundKey>>> {
         self.near(move |db| people::key_by_hash(db, hash)).boxed()
     }

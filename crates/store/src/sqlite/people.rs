@@ -12,13 +12,18 @@ use super::fault::unknown_word;
 use super::heads::text;
 
 const KEYS: &str = "SELECT k.id, t.id, k.user_id, k.role, k.prefix, k.act_as, k.created_at, k.expires_at, \
-     k.revoked_at, t.suspended, coalesce(u.suspended, 0) FROM keys k JOIN tenants t ON t.tk = k.tk \
+     k.revoked_at, t.suspended, coalesce(u.suspended OR u.merged_into IS NOT NULL, 0), u.role FROM keys k JOIN tenants t ON t.tk = k.tk \
      LEFT JOIN users u ON u.tk = k.tk AND u.id = k.user_id";
 
 pub(super) fn key_by_hash(db: &Connection, hash: SecretHash) -> rusqlite::Result<Option<FoundKey>> {
     db.prepare_cached(&format!("{KEYS} WHERE k.hash = ?1 AND t.id IS NOT NULL"))?
         .query_row([hash.0], |row| {
-            Ok(FoundKey { key: read_key(row)?, tenant_suspended: row.get(9)?, user_suspended: row.get(10)? })
+            Ok(FoundKey {
+                key: read_key(row)?,
+                tenant_suspended: row.get(9)?,
+                user_refused: row.get(10)?,
+                user_role: if text(row, 11)?.is_some() { Some(role(row, 11)?) } else { None },
+            })
         })
         .optional()
 }

@@ -224,6 +224,9 @@ fn merge(db: &Connection, tk: i64, from: &UserId, into: &UserId) -> rusqlite::Re
         "UPDATE identities SET user_id = ?3 WHERE tk = ?1 AND user_id = ?2",
         "INSERT OR IGNORE INTO participants (sk, user_id, tk) \
          SELECT sk, ?3, tk FROM participants WHERE tk = ?1 AND user_id = ?2",
+        "INSERT OR IGNORE INTO departures (sk, user_id, tk) \
+         SELECT sk, ?3, tk FROM departures d WHERE tk = ?1 AND user_id = ?2 \
+         AND NOT EXISTS (SELECT 1 FROM participants p WHERE p.sk = d.sk AND p.user_id = ?3)",
         // Heads first: the wide rows are what says which heads these are.
         "UPDATE session_heads SET holder = ?3, version = version + 1 \
          WHERE sk IN (SELECT sk FROM sessions WHERE tk = ?1 AND user_id = ?2)",
@@ -233,9 +236,13 @@ fn merge(db: &Connection, tk: i64, from: &UserId, into: &UserId) -> rusqlite::Re
     ] {
         db.prepare_cached(sql)?.execute(both)?;
     }
-    db.prepare_cached("DELETE FROM participants WHERE tk = ?1 AND user_id = ?2")?
-        .execute(params![tk, from.as_str()])
-        .map(drop)
+    for sql in [
+        "DELETE FROM participants WHERE tk = ?1 AND user_id = ?2",
+        "DELETE FROM departures WHERE tk = ?1 AND user_id = ?2",
+    ] {
+        db.prepare_cached(sql)?.execute(params![tk, from.as_str()])?;
+    }
+    Ok(())
 }
 
 pub(super) fn write_audit(db: &Connection, tk: i64, audit: &Audit, now: Timestamp) -> rusqlite::Result<()> {

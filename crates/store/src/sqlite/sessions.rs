@@ -253,8 +253,18 @@ pub(super) fn update(
         db.prepare_cached("DELETE FROM participants WHERE sk = ?1")?.execute([sk])?;
         participants.iter().try_for_each(|user| add_participant(db, tk, sk, user))?;
     }
+    for user in update.participants.iter().flatten().chain(&update.add_participant) {
+        db.prepare_cached("DELETE FROM departures WHERE sk = ?1 AND user_id = ?2")?
+            .execute(params![sk, user.as_str()])?;
+    }
     if let Some(user) = &update.add_participant {
         add_participant(db, tk, sk, user)?;
+    }
+    if let Some(user) = &update.leaves {
+        let who = params![sk, user.as_str()];
+        db.prepare_cached("DELETE FROM participants WHERE sk = ?1 AND user_id = ?2")?.execute(who)?;
+        db.prepare_cached("INSERT OR IGNORE INTO departures (sk, user_id, tk) VALUES (?1, ?2, ?3)")?
+            .execute(params![sk, user.as_str(), tk])?;
     }
     if update.started {
         heads::start(db, sk, now)?;
@@ -325,6 +335,16 @@ pub(super) fn participates(db: &Connection, sk: i64, user: &UserId) -> rusqlite:
         .exists(params![sk, user.as_str()])
 }
 
+/// The people who have left a session by themselves.
+pub(super) fn departed(db: &Connection, tenant: &TenantId, id: &SessionId) -> rusqlite::Result<Vec<UserId>> {
+    db.prepare_cached(
+        "SELECT d.user_id FROM tenants t JOIN session_heads h ON h.tk = t.tk AND h.id = ?2 \
+         JOIN departures d ON d.sk = h.sk WHERE t.id = ?1 ORDER BY d.user_id",
+    )?
+    .query_map([tenant.as_str(), id.as_str()], |row| Ok(UserId::stored(row.get_ref(0)?.as_str()?)))?
+    .collect()
+}
+
 pub(super) fn add_participant(db: &Connection, tk: i64, sk: i64, user: &UserId) -> rusqlite::Result<()> {
     db.prepare_cached("INSERT OR IGNORE INTO participants (sk, user_id, tk) VALUES (?1, ?2, ?3)")?
         .execute(params![sk, user.as_str(), tk])
@@ -359,6 +379,7 @@ fn remove_metadata(db: &Connection, tk: i64, sk: i64) -> rusqlite::Result<()> {
 pub(super) fn delete(db: &Connection, tk: i64, sk: i64) -> rusqlite::Result<()> {
     remove_metadata(db, tk, sk)?;
     db.prepare_cached("DELETE FROM participants WHERE sk = ?1")?.execute([sk])?;
+    db.prepare_cached("DELETE FROM departures WHERE sk = ?1")?.execute([sk])?;
     db.prepare_cached("DELETE FROM shares WHERE sk = ?1")?.execute([sk])?;
     db.prepare_cached("DELETE FROM approvals WHERE sk = ?1")?.execute([sk])?;
     db.prepare_cached("DELETE FROM session_details WHERE sk = ?1")?.execute([sk])?;

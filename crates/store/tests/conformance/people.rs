@@ -16,6 +16,7 @@ on_each_store! {
     an_unknown_user_takes_no_identity,
     a_merged_user_hands_over_identities_and_participations,
     a_key_is_found_by_its_hash_alone,
+    whoever_leaves_a_session_is_remembered_until_they_are_back,
     a_key_shows_what_its_use_depends_on,
     a_share_link_is_found_by_its_hash_until_its_session_goes,
     a_suspended_tenant_shows_in_its_share_links,
@@ -221,6 +222,40 @@ async fn a_merged_user_hands_over_identities_and_participations(store: &TestStor
     }
 }
 
+async fn whoever_leaves_a_session_is_remembered_until_they_are_back(store: &TestStore) {
+    let people = |names: &[&str]| names.iter().map(|&name| user(name)).collect::<Vec<_>>();
+    for name in ["old", "new"] {
+        store.record(Record::AddUser(a_user(name))).await;
+    }
+    let takes_part = people(&["ann", "bob", "old"]);
+    store.create(a_session("s", |new| new.participants = takes_part.clone())).await;
+    store.create(a_session("other", |new| new.participants = takes_part.clone())).await;
+    let departed =
+        async |id: &str| store.departed(&store.tenant, &sederunt_core::SessionId::stored(id)).await.unwrap();
+    let update = async |update: Update| {
+        store.commit(store.change(updating("s", update))).await.unwrap();
+    };
+    for name in ["bob", "old"] {
+        update(Update { leaves: Some(user(name)), ..Update::default() }).await;
+    }
+    assert_eq!(store.get("s").await.participants, people(&["ann"]));
+    assert_eq!(departed("s").await, people(&["bob", "old"]));
+    assert!(departed("other").await.is_empty() && departed("missing").await.is_empty());
+    assert_eq!(store.get("other").await.participants, takes_part);
+    // Whoever is added, alone or in a list, has come back.
+    update(Update { add_participant: Some(user("bob")), ..Update::default() }).await;
+    assert_eq!(departed("s").await, people(&["old"]));
+    update(Update { leaves: Some(user("bob")), ..Update::default() }).await;
+    update(Update { participants: Some(people(&["ann", "bob"])), ..Update::default() }).await;
+    assert_eq!(departed("s").await, people(&["old"]));
+    // A merged user's departures follow them; those of a deleted session go with it.
+    store.record(Record::MergeUser { from: user("old"), into: user("new") }).await;
+    assert_eq!(departed("s").await, people(&["new"]));
+    store.delete("s").await;
+    store.open("s").await;
+    assert!(departed("s").await.is_empty());
+}
+
 async fn a_key_is_found_by_its_hash_alone(store: &TestStore) {
     let now = store.now().await.unwrap();
     store.record(Record::AddUser(a_user("ann"))).await;
@@ -240,7 +275,9 @@ async fn a_key_is_found_by_its_hash_alone(store: &TestStore) {
     for given in [&plain, &full] {
         let mut found = store.key_by_hash(SecretHash::of(given.id.as_str())).await.unwrap().unwrap();
         assert!(found.is_valid(now));
-        assert!(!found.tenant_suspended && !found.user_suspended);
+        assert!(!found.tenant_suspended && !found.user_refused);
+        assert_eq!(found.user_role, given.user.as_ref().map(|_| Role::Member));
+        assert_eq!(found.role(), given.role, "a user's row lowers no key of a worker or a channel");
         found.key.created_at = given.created_at;
         assert_eq!(found.key, *given);
     }
@@ -253,7 +290,7 @@ async fn a_key_is_found_by_its_hash_alone(store: &TestStore) {
 async fn a_key_shows_what_its_use_depends_on(store: &TestStore) {
     let expires_at = Some(store.now().await.unwrap().plus(DAY));
     store.record(Record::AddUser(a_user("ann"))).await;
-    let key = Key { user: Some(user("ann")), expires_at, ..a_key(store, "key") };
+    let key = Key { user: Some(user("ann")), role: Role::Owner, expires_at, ..a_key(store, "key") };
     let hash = SecretHash::of("secret");
     store.record(Record::AddKey { key, hash }).await;
     let valid = async || {
@@ -273,12 +310,26 @@ async fn a_key_shows_what_its_use_depends_on(store: &TestStore) {
     assert!(!valid().await, "its user is suspended");
     store.record(suspend_user(false)).await;
     assert!(valid().await);
+    let demotion =
+        Record::UpdateUser { id: user("ann"), role: Some(Role::Guest), name: None, suspended: None };
+    store.record(demotion).await;
+    let demoted = store.key_by_hash(hash).await.unwrap().unwrap();
+    assert_eq!((demoted.key.role, demoted.role()), (Role::Owner, Role::Guest), "its user was demoted");
     store.suspend_tenant(&store.tenant, true, audit()).await.unwrap();
     assert!(!valid().await, "its tenant is suspended");
     store.suspend_tenant(&store.tenant, false, audit()).await.unwrap();
     assert!(valid().await);
     store.clock.advance(DAY);
     assert!(!valid().await, "it has expired");
+
+    let merged = Key { user: Some(user("old")), ..a_key(store, "merged") };
+    store.record(Record::AddUser(a_user("old"))).await;
+    store.record(Record::AddKey { key: merged, hash: SecretHash::of("merged") }).await;
+    store.record(Record::MergeUser { from: user("old"), into: user("ann") }).await;
+    let unsuspend = Record::UpdateUser { id: user("old"), role: None, name: None, suspended: Some(false) };
+    store.record(unsuspend).await;
+    let found = store.key_by_hash(SecretHash::of("merged")).await.unwrap().unwrap();
+    assert!(!found.is_valid(store.now().await.unwrap()), "its user was merged into another");
 
     let hash = SecretHash::of("another");
     store.record(Record::AddKey { key: a_key(store, "another"), hash }).await;

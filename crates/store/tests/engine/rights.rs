@@ -35,7 +35,7 @@ fn reaches(right: Right, stands: Stands, tied: bool) -> bool {
         Right::No => false,
         Right::All => true,
         Right::Participant | Right::OwnOrAssigned | Right::Assignee => stands != Stands::Stranger,
-        Right::Holder | Right::HeldDirect => stands == Stands::Holder,
+        Right::Holder | Right::HeldDirect | Right::HolderOrOpener => stands == Stands::Holder,
         Right::Claimed | Right::Prefix | Right::Shared => tied,
         Right::SharedForSubmit => false,
     }
@@ -81,7 +81,7 @@ async fn attempt(
     verb: Verb,
     n: usize,
 ) -> Option<&'static str> {
-    if !matches!(verb, Verb::Read | Verb::Write | Verb::Share | Verb::Steer | Verb::Delete) {
+    if !matches!(verb, Verb::Read | Verb::Edit | Verb::Share | Verb::Steer | Verb::Delete) {
         return None;
     }
     let engine = &world.engine;
@@ -113,7 +113,7 @@ async fn attempt(
     let id = &session.id;
     let answer = match verb {
         Verb::Read => engine.session(&actor, id).await.map(drop),
-        Verb::Write => {
+        Verb::Edit => {
             let patch = PatchSession { title: Some(Some("t".into())), ..PatchSession::default() };
             engine.patch(&actor, id, patch, None).await.map(drop)
         }
@@ -171,7 +171,11 @@ async fn tenants_see_nothing_of_each_other(world: &World) {
     let done = Settle::Complete { result: None, text: None, usage: None };
     let foreign = Actor { tenant: rival.tenant.clone(), ..(*world.worker("w")).clone() };
     let answer = world.engine.settle(&foreign, &claim.session.id, claim.epoch, done, None).await;
-    assert_eq!(answer.unwrap_err().code(), "not_found");
+    assert_eq!(
+        answer.unwrap_err().code(),
+        "fenced",
+        "what a worker is told of any session that it does not hold"
+    );
     let own = world.engine.open(&rival, wish("same", SessionType::Mixed), None).await.unwrap();
     assert!(own.created);
     world.engine.store().index_now().await.unwrap();

@@ -206,14 +206,19 @@ async fn two_nodes_that_close_a_session_at_once_teach_once(world: &World) {
 
 async fn what_came_up_three_times_is_a_rule_until_it_fades(world: &World) {
     let owner = world.owner();
-    for n in 1..=3u64 {
-        world.taught(&owner, change("it was red", "Run the tests before you commit")).await;
+    let (ann, bob) = (world.actor(Role::Member, "ann"), world.actor(Role::Member, "bob"));
+    for _ in 0..3 {
+        world.taught(&ann, change("it was dark", "Turn on the light first")).await;
+    }
+    assert!(world.engine.prevention_rules(&owner, 3).await.unwrap().is_empty(), "one member makes no rule");
+    for (n, by) in (1..=3u64).zip([&owner, &ann, &bob]) {
+        world.taught(by, change("it was red", "Run the tests before you commit")).await;
         let rules = world.engine.prevention_rules(&owner, 3).await.unwrap();
         assert_eq!(rules.len(), usize::from(n == 3), "after {n}");
     }
     world.taught(&owner, change("it was red", "Name variables in English")).await;
     assert_eq!(world.engine.prevention_rules(&owner, 3).await.unwrap().len(), 1);
-    assert_eq!(world.engine.prevention_rules(&owner, 1).await.unwrap().len(), 2);
+    assert_eq!(world.engine.prevention_rules(&owner, 1).await.unwrap().len(), 3);
     let given = async || {
         let about = "commit, and name the variables";
         world.engine.lessons_for(&owner.tenant, None, about).await.unwrap().len()

@@ -113,15 +113,17 @@ pub(super) enum Came {
 }
 
 pub(super) fn came(published: &Published, blocking: bool, base_url: &str) -> Result<Came, Error> {
-    let url = published.url(base_url);
+    // What is staged or answered stands in the store and in prompts: the token that opens the form to strangers does
+    // not. Whoever may decide on the question, and whoever keeps the view, is shown the whole link.
+    let url = published.address(base_url);
     if blocking {
         return Ok(Came::Question(Json::of(&json!({
             "text": published.view.value.title, "view_id": &*published.view.id, "url": url,
         }))?));
     }
     let content = format!(
-        "The form is published. Hand on this link to whoever should answer: {url} Do not wait: answers are given to \
-         later runs of this session."
+        "The form is published at {url} and its owner can hand the link on. Do not wait: answers are given to later \
+         runs of this session."
     );
     Ok(Came::Answer(Answer { content, is_error: false, outcome: None }))
 }

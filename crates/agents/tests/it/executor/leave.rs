@@ -178,7 +178,11 @@ async fn a_run_that_asks_for_feedback_goes_on_with_the_answer() {
     let staged = world.asked().await.body.staged.unwrap().value();
     assert_eq!(staged["text"], "Which colour?");
     let view = staged["view_id"].as_str().unwrap();
-    assert!(staged["url"].as_str().unwrap().starts_with(&format!("http://here/views/{view}?share=")));
+    let shown = staged["url"].as_str().unwrap();
+    assert!(
+        shown.starts_with(&format!("http://here/views/{view}?share=")),
+        "whoever may decide sees it whole"
+    );
     world.engine.submit(&world.owner, view, None, &submission("green"), None).await.unwrap();
     world.work().await;
     assert_eq!(world.session(&id).await.head.status, Status::Completed);

@@ -207,10 +207,13 @@ fn running_waiting_and_group_sessions_are_kept() {
 fn a_patch_of_participants_is_the_holders_or_owners() {
     let wish = PatchSession { participants: Some(vec!["new".into()]), ..PatchSession::default() };
     let session = session_in(Status::Idle);
-    let step = patch(&actor(Role::Member, Some("holder")), &session, &wish).unwrap().unwrap();
+    let step = patch(&actor(Role::Member, Some("holder")), &session, &[], &wish).unwrap().unwrap();
     let named = step.update.participants.unwrap();
     assert_eq!(named, [UserId::stored("holder"), UserId::stored("new")]);
-    assert_eq!(patch(&actor(Role::Member, Some("friend")), &session, &wish).unwrap_err().code(), "denied");
+    assert_eq!(
+        patch(&actor(Role::Member, Some("friend")), &session, &[], &wish).unwrap_err().code(),
+        "denied"
+    );
 }
 
 #[test]
@@ -235,9 +238,22 @@ fn limits_are_met_exactly_and_refused_one_past() {
 }
 
 #[test]
-fn a_share_link_never_changes_the_row() {
-    let wish = PatchSession { title: Some(Some("mine now".into())), ..PatchSession::default() };
-    let mut visitor = actor(Role::Share, None);
-    visitor.shared = Some((SessionId::stored("s"), crate::access::ShareAccess::Submit));
-    assert_eq!(patch(&visitor, &session_in(Status::Idle), &wish).unwrap_err().code(), "denied");
+fn whoever_has_left_is_put_back_by_an_owner_or_comes_back_by_themselves() {
+    let session = session_in(Status::Idle);
+    let departed = [UserId::stored("gone")];
+    let wish = PatchSession { participants: Some(vec!["gone".into()]), ..PatchSession::default() };
+    let put_back = |by: &Actor| patch(by, &session, &departed, &wish).map(drop).map_err(|error| error.code());
+    assert_eq!(put_back(&actor(Role::Member, Some("holder"))), Err("denied"));
+    assert_eq!(put_back(&actor(Role::Owner, Some("boss"))), Ok(()));
+    let back = |who: &str, departed: &[UserId]| {
+        let step = come_back(&actor(Role::Guest, Some(who)), &session, departed);
+        step.map(|step| step.is_some()).map_err(|error| error.code())
+    };
+    assert_eq!(back("gone", &departed), Ok(true));
+    assert_eq!(back("holder", &departed), Ok(false), "whoever takes part has nothing to come back to");
+    assert_eq!(back("stranger", &departed), Err("not_found"));
+    assert_eq!(back("gone", &[]), Err("not_found"), "whoever was taken off by others does not come back");
+    assert_eq!(leave(&actor(Role::Member, Some("holder")), &session).unwrap_err().code(), "denied");
+    let left = leave(&actor(Role::Guest, Some("friend")), &session).unwrap();
+    assert_eq!(left.update.leaves, Some(UserId::stored("friend")));
 }

@@ -8,6 +8,7 @@ use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
 use axum::response::Response;
 use sederunt_agents::talk::Progress;
+use sederunt_core::access::{Verb, check_general};
 use sederunt_core::engine::Post;
 use sederunt_core::{Error, SessionId, limits};
 use serde_json::json;
@@ -31,8 +32,11 @@ pub async fn turn(
     caller: Caller,
     input: Input<TurnRequest>,
 ) -> Result<Json<ChatResponse>> {
-    sederunt_core::access::check_general(&caller.actor, sederunt_core::access::Verb::Write)?;
+    check_general(&caller.actor, Verb::Turn)?;
     let model = input.body.model.clone();
+    if model.as_deref().is_some_and(|model| !app.talker.is_configured_model(model)) {
+        check_general(&caller.actor, Verb::ChooseModel)?;
+    }
     let messages = input.body.messages()?;
     let answer = app.talker.run_agent(messages, model.as_deref(), &mut |_| {}).await.map_err(Error::from)?;
     Ok(Json(answer.try_into()?))

@@ -16,6 +16,7 @@ pub mod lessons;
 pub mod memory;
 pub mod messages;
 pub mod meta;
+pub mod participants;
 pub mod search;
 pub mod sessions;
 pub mod shares;

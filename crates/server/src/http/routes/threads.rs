@@ -234,7 +234,7 @@ pub async fn rate(
         Some(comment) => Capture::beside(label, comment, id.clone())?,
         None => None,
     };
-    let (session, _) = app.engine.conversation(&caller.actor, Verb::Write, &id).await?;
+    let (session, _) = app.engine.conversation(&caller.actor, Verb::Read, &id).await?;
     check_mode(&session, asked.memory_mode)?;
     let rate = Rate {
         label,

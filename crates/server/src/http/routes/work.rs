@@ -44,6 +44,8 @@ pub async fn claim(
         if !claimed.is_empty() || leaving || Instant::now() >= until {
             return Ok(Json(Claims::briefed(&app.engine, claimed).await?));
         }
+        // Work can come a minute after the request did: a key that was revoked or demoted meanwhile gets none.
+        app.auth.still_holds(&caller).await?;
     }
 }
 

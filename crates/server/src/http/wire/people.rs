@@ -141,11 +141,14 @@ pub struct CreatedKey {
     pub secret: Option<String>,
     #[serde(flatten)]
     pub made: Key,
+    /// Whether the tenant has a user of this name; null for a key that names no user. A key may be made before its
+    /// user is.
+    pub user_exists: Option<bool>,
 }
 
 impl From<engine::CreatedKey> for CreatedKey {
     fn from(created: engine::CreatedKey) -> Self {
-        Self { secret: created.secret, made: created.key.into() }
+        Self { secret: created.secret, made: created.key.into(), user_exists: created.user_exists }
     }
 }
 

@@ -165,6 +165,11 @@ pub(super) const TABLES: &[Table] = &[
         from: "participants WHERE tk = ?1",
     },
     Table {
+        name: "departures",
+        columns: &[("tk", "", Number), ("sk", "", Number), ("user_id", "", Text)],
+        from: "departures WHERE tk = ?1",
+    },
+    Table {
         name: "session_metadata",
         columns: &[("tk", "", Number), ("sk", "", Number), ("key", "", Text), ("value", "", Text)],
         from: "session_metadata WHERE tk = ?1",

@@ -7,12 +7,12 @@ use tokio_postgres::error::SqlState;
 
 use super::*;
 
-const TENANT_TABLES: [&str; 30] = [
+const TENANT_TABLES: [&str; 31] = [
     "session_heads", "sessions", "participants", "session_metadata", "events", "external_ids",
     "session_ranges", "idempotency", "users", "identities", "api_keys", "shares", "audit", "search_docs",
     "search_done", "tenants", "docs", "doc_facets", "approvals", "talks", "memories", "memory_words",
     "feedback_events", "feedback_names", "feedback_sessions", "lessons", "lesson_words", "crisis_log",
-    "session_feedback", "reply_pieces",
+    "session_feedback", "reply_pieces", "departures",
 ];
 
 /// Two tenants with a session, an event, a key, a trail and everything beside it each.

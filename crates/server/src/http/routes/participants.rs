@@ -1,0 +1,49 @@
+//! A participant's own part in a session: leaving it, and coming back.
+
+use axum::Json;
+use axum::extract::State;
+use http::StatusCode;
+use sederunt_core::SessionId;
+
+use crate::http::App;
+use crate::http::auth::Caller;
+use crate::http::body::Input;
+use crate::http::error::Result;
+use crate::http::path::At;
+use crate::http::query::Asked;
+use crate::http::wire::Nothing;
+use crate::http::wire::session::Session;
+
+/// Leave a session
+///
+/// You are no longer among its participants and no longer see it. Whoever invited you cannot put you back: only you can,
+/// or an owner. The holder of a session does not leave it.
+#[utoipa::path(
+    delete, path = "/api/sessions/{id}/participants/me", operation_id = "leave_session", tag = "sessions",
+    params(("id" = String, Path, description = "The session")),
+    responses((status = 204, description = "Left"))
+)]
+pub async fn leave(
+    State(app): State<App>,
+    caller: Caller,
+    At(id): At<SessionId>,
+    Asked(()): Asked<()>,
+) -> Result<StatusCode> {
+    app.engine.leave(&caller.actor, &id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Come back to a session that you have left
+#[utoipa::path(
+    post, path = "/api/sessions/{id}/participants/me", operation_id = "come_back_to_session", tag = "sessions",
+    params(("id" = String, Path, description = "The session")), request_body = Option<Nothing>,
+    responses((status = 200, description = "Back among its participants", body = Session))
+)]
+pub async fn come_back(
+    State(app): State<App>,
+    caller: Caller,
+    At(id): At<SessionId>,
+    input: Input<Nothing>,
+) -> Result<Json<Session>> {
+    Ok(Json(app.engine.come_back(&caller.actor, &id, input.key).await?.into()))
+}
