@@ -80,7 +80,7 @@ impl Server {
                         tokio::spawn(serve(stream, peer, router.clone(), phase.subscribe(), open.clone()));
                     }
                     Err(error) => {
-                        tracing::warn!(target: "sederunt::http", %error, "a connection was not accepted");
+                        tracing::warn!(target: "sederunt::http", %error, "the listener could not accept a connection; it goes on");
                         tokio::time::sleep(ACCEPT_PAUSE).await;
                     }
                 },
@@ -90,7 +90,7 @@ impl Server {
         drop(open);
         phase.send_replace(Phase::Draining);
         if tokio::time::timeout(config.drain_max, all_closed.recv()).await.is_err() {
-            tracing::warn!(target: "sederunt::http", "requests were still open and are cut");
+            tracing::warn!(target: "sederunt::http", "the time for shutting down is over; requests that are still open are cut");
             phase.send_replace(Phase::Closed);
             all_closed.recv().await;
         }
@@ -99,7 +99,7 @@ impl Server {
         if !config.finalize_max.is_zero()
             && let Err(error) = talker.end_all(config.finalize_max).await
         {
-            tracing::warn!(target: "sederunt::talk", code = error.code(), "open sittings were not ended");
+            tracing::warn!(target: "sederunt::talk", code = error.code(), "open sittings could not be ended; they end when the store is opened again");
         }
     }
 }

@@ -245,7 +245,7 @@ pub(super) async fn tell(base: Arc<Base>, mut closing: watch::Receiver<bool>) {
         if !payloads.is_empty()
             && let Err(fault) = send(&base, payloads).await
         {
-            tracing::warn!(?fault, "the other nodes could not be told");
+            tracing::warn!(?fault, "the other nodes could not be woken; they find the change by themselves");
             base.outbox.waiting.lock().flood = true;
             base.outbox.wake.notify_one();
             if !last {
@@ -289,12 +289,12 @@ pub(super) async fn listen(
                 pause = RECONNECT_FIRST;
                 let _ = ready.try_send(());
                 tokio::select! {
-                    () = attend(&base, heard) => tracing::warn!("the listening connection was lost"),
+                    () = attend(&base, heard) => tracing::warn!("the connection that listens to other nodes was lost; it is opened again"),
                     _ = closing.wait_for(|closing| *closing) => return,
                 }
                 drop(client);
             }
-            Err(fault) => tracing::warn!(?fault, "cannot listen to the other nodes"),
+            Err(fault) => tracing::warn!(?fault, "this node cannot listen to the others; it tries again"),
         }
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
