@@ -36,13 +36,18 @@ pub fn of(lesson: &Lesson, occurrences_min: u64, now: Timestamp) -> Option<Rule>
     })
 }
 
+/// When a rule applies that names no occasion.
+const ALWAYS: &str = "always";
+
 fn when(lesson: &Lesson) -> String {
     let body = &lesson.body;
+    // A lesson without a subject is tagged `general`, which says nothing about when.
+    let tags: Vec<&str> = body.tags.iter().map(String::as_str).filter(|tag| *tag != "general").collect();
     match (&body.action, &body.trigger) {
         (Some(action), _) => format!("about to {} {}", action.family.as_str(), clip(&action.target, 100)),
-        (None, _) if !body.tags.is_empty() => format!("working on {}", body.tags.join(", ")),
+        (None, _) if !tags.is_empty() => format!("working on {}", tags.join(", ")),
         (None, Some(trigger)) => format!("about to say or do something like: {}", clip(trigger, 100)),
-        (None, None) => "always".to_owned(),
+        (None, None) => ALWAYS.to_owned(),
     }
 }
 
@@ -54,9 +59,12 @@ pub fn page(rules: &[Rule]) -> String {
     let mut page = "# Rules\n\n".to_owned();
     for rule in rules {
         let line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let occasion = match rule.when.as_str() {
+            ALWAYS => "Always:".to_owned(),
+            when => format!("IF {} THEN", line(when)),
+        };
         page.push_str(&format!(
-            "- IF {} THEN {} ({}×, {:.2}; {})\n",
-            line(&rule.when),
+            "- {occasion} {} ({}×, {:.2}; {})\n",
             line(&rule.then),
             rule.lesson.occurrences,
             rule.confidence,
@@ -119,6 +127,11 @@ mod tests {
         );
         one.body.action = None;
         assert_eq!(of(&one, 3, NOW).unwrap().when, "working on git");
+        one.body.tags = vec!["general".to_owned()];
+        one.body.trigger = None;
+        let rule = of(&one, 3, NOW).unwrap();
+        assert_eq!(rule.when, "always");
+        assert!(page(&[rule]).contains("- Always: Run the tests ("), "no occasion is made up");
         one.body.tags.clear();
         assert_eq!(of(&one, 3, NOW).unwrap().when, "always");
     }
