@@ -106,7 +106,7 @@ impl Teacher {
         // A model that takes its time holds nobody up: the rules have an answer.
         let by_model = tokio::time::timeout(limits::LESSON_WAIT_MAX, asked).await.ok().flatten();
         if by_model.is_none() {
-            tracing::info!(target: "sederunt::feedback", session = %matter.session.id, "a lesson was drawn by rules");
+            tracing::info!(target: "sederunt::feedback", session = %matter.session.id, "the model gave no lesson; one was drawn by rules");
         }
         Some(by_model.unwrap_or(by_rules))
     }

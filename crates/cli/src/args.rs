@@ -92,9 +92,11 @@ pub enum Command {
     Approve(Approve),
     /// Deny what waits
     Deny(Deny),
-    /// See the work queue: what needs you, runs, failed, is done
-    #[command(subcommand)]
-    Work(Work),
+    /// See the work queue: what needs you, runs, failed, is done; alone it counts them
+    Work {
+        #[command(subcommand)]
+        command: Option<Work>,
+    },
     /// Look at claims and take work
     #[command(subcommand)]
     Claims(Claims),
@@ -107,7 +109,7 @@ pub enum Command {
     /// Make, list and revoke API keys
     #[command(subcommand)]
     Keys(Keys),
-    /// Make people known, set their roles and identities
+    /// Create users, set roles, link identities
     #[command(subcommand)]
     Users(Users),
     /// Make, suspend and delete tenants
@@ -115,7 +117,9 @@ pub enum Command {
     Tenants(Tenants),
     /// Read the audit trail: who made, changed, exported or deleted what
     Audit(Audit),
-    /// Forget ratings and crises that are older than this; what is held stays
+    /// Delete old ratings and crisis records of all tenants; what is held stays
+    ///
+    /// Without --yes it counts what would be deleted, and deletes nothing. --tenant has no effect.
     Purge(Purge),
     /// Look after the crisis log
     #[command(subcommand)]
@@ -123,9 +127,15 @@ pub enum Command {
     /// Bring the store to the schema of this version
     Migrate(Migrate),
     /// Copy an SQLite store into a new directory, also while it is in use
-    Backup { to: PathBuf },
+    Backup {
+        /// The new directory
+        to: PathBuf,
+    },
     /// Make an SQLite store from a backup; the store must not exist yet
-    Restore { from: PathBuf },
+    Restore {
+        /// The directory of the backup
+        from: PathBuf,
+    },
     /// Copy an SQLite store into an empty PostgreSQL database
     Copy(Copy),
     /// Check the store, its files, its clock and its versions
@@ -136,7 +146,10 @@ pub enum Command {
     /// Print the description of the HTTP interface
     Openapi,
     /// Print a completion script for a shell
-    Completions { shell: Shell },
+    Completions {
+        /// The shell that reads it
+        shell: Shell,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -147,14 +160,14 @@ pub struct Purge {
     /// Keep the crisis log for so many days
     #[arg(long, value_name = "DAYS", default_value_t = 90, value_parser = clap::value_parser!(u32).range(1..=36_500))]
     pub crisis: u32,
-    /// Do it; without this it only says what it would do
+    /// Delete; without this it only says what would be deleted
     #[arg(long)]
     pub yes: bool,
 }
 
 #[derive(Debug, Subcommand)]
 pub enum Safety {
-    /// Keep crises of the tenant from being purged until a day; a hold is never shortened
+    /// Exempt crisis records of the tenant from purging until a date; a hold is never shortened
     Hold {
         /// The last day on which they are held, or a time
         #[arg(long, value_name = "DATE")]
@@ -186,7 +199,7 @@ pub struct Serve {
     /// Runs that this server works on at once; 0 leaves all work to others [default: 4]
     #[arg(long, value_name = "N")]
     pub workers: Option<String>,
-    /// The model of agents that name none: eliza, openai:MODEL, anthropic:MODEL or scripted:FILE [default: eliza]
+    /// Default model for agents without one: eliza, openai:MODEL, anthropic:MODEL or scripted:FILE [default: eliza]
     #[arg(long, value_name = "MODEL")]
     pub model: Option<String>,
     /// The model that answers in conversations when `quality` is asked for
@@ -234,9 +247,13 @@ pub enum Sessions {
     /// List sessions, newest first
     Ls(ListSessions),
     /// Show one session
-    Show { id: String },
-    /// Follow a session's log
+    Show {
+        /// The session: its id, or at least four characters of its beginning
+        id: String,
+    },
+    /// Follow a session's log until the session is closed
     Tail {
+        /// The session: its id, or at least four characters of its beginning
         id: String,
         /// Start after this sequence
         #[arg(long, value_name = "SEQUENCE", default_value_t = 0)]
@@ -245,19 +262,33 @@ pub enum Sessions {
         #[arg(long)]
         no_follow: bool,
     },
-    /// Write a session with its log to a file or stdout
+    /// Write what was said in a session to a file or stdout
     Export {
+        /// The session: its id, or at least four characters of its beginning
         id: String,
+        /// Markdown, JSON (always the whole log) or plain text
         #[arg(long, value_enum, default_value_t = Paper::Md)]
         format: Paper,
+        /// The whole log, not only what was said
+        #[arg(long)]
+        all: bool,
         /// The file to write; stdout without it
         #[arg(long, short, value_name = "FILE")]
         output: Option<PathBuf>,
     },
     /// Make a new session that does the work of a failed one again
-    Retry { id: String },
+    Retry {
+        /// The session: its id, or at least four characters of its beginning
+        id: String,
+    },
+    /// Ask a session to stop; what nobody works on ends at once
+    Stop {
+        /// The session: its id, or at least four characters of its beginning
+        id: String,
+    },
     /// Answer the question that a run asked
     Answer {
+        /// The session: its id, or at least four characters of its beginning
         id: String,
         /// The answer as text
         #[arg(required_unless_present = "value", conflicts_with = "value")]
@@ -268,14 +299,18 @@ pub enum Sessions {
     },
     /// Complete a step that was a person's to do
     Done {
+        /// The session: its id, or at least four characters of its beginning
         id: String,
+        /// What came of it, as JSON
         #[arg(long, value_name = "JSON")]
         result: Option<String>,
+        /// What came of it, as text
         #[arg(long)]
         text: Option<String>,
     },
     /// Delete sessions with their logs
     Rm {
+        /// The sessions: their ids, or at least four characters of the beginning of each
         #[arg(required = true)]
         ids: Vec<String>,
         /// Also sessions of groups (owners)
@@ -295,10 +330,13 @@ pub struct ListSessions {
     /// active, live, failing or terminal
     #[arg(long)]
     pub group: Option<String>,
+    /// Only runs of this task
     #[arg(long, value_name = "ID")]
     pub task: Option<String>,
+    /// Only sessions of this agent
     #[arg(long, value_name = "SLUG")]
     pub agent: Option<String>,
+    /// Only sessions about this entity
     #[arg(long, value_name = "ID")]
     pub entity: Option<String>,
     /// Whose sessions
@@ -316,6 +354,7 @@ pub struct ListSessions {
     /// Only sessions without a parent
     #[arg(long)]
     pub parents_only: bool,
+    /// How many to list at most
     #[arg(long, default_value_t = 50)]
     pub limit: u32,
     /// Go on where the last page ended
@@ -359,6 +398,7 @@ pub struct TakeClaims {
     /// Only sessions of this agent; may be given more than once
     #[arg(long = "agent", value_name = "SLUG")]
     pub agent_slugs: Vec<String>,
+    /// How many to claim at most
     #[arg(long, default_value_t = 1)]
     pub limit: u32,
     /// How long the claim holds without a heartbeat; the server's setting without it
@@ -376,7 +416,10 @@ pub enum Keys {
     /// List the keys of the tenant
     Ls,
     /// Revoke a key
-    Revoke { id: String },
+    Revoke {
+        /// The id of the key, as `keys ls` shows it
+        id: String,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -406,6 +449,7 @@ pub enum Users {
     Create {
         /// Without it an id is drawn
         id: Option<String>,
+        /// What people call them
         #[arg(long)]
         name: Option<String>,
         /// owner, member or guest
@@ -413,18 +457,30 @@ pub enum Users {
         role: String,
     },
     /// Set a user's role
-    Role { id: String, role: String },
+    Role {
+        /// The user
+        id: String,
+        /// owner, member or guest
+        role: String,
+    },
     /// Say who a user is on a platform
     Link {
+        /// The user
         id: String,
         /// telegram, slack or discord
         #[arg(long)]
         platform: String,
+        /// Their id there
         #[arg(long, value_name = "ID")]
         external_id: String,
     },
     /// Make one person of two: everything of the first becomes the second's
-    Merge { from: String, into: String },
+    Merge {
+        /// The user that goes
+        from: String,
+        /// The user that stays
+        into: String,
+    },
 }
 
 #[derive(Debug, Subcommand)]
@@ -432,13 +488,23 @@ pub enum Tenants {
     /// List all tenants
     Ls,
     /// Make a tenant
-    Create { id: String },
+    Create {
+        /// Its name
+        id: String,
+    },
     /// Refuse all credentials of a tenant
-    Suspend { id: String },
+    Suspend {
+        /// The tenant
+        id: String,
+    },
     /// Take a suspended tenant's credentials again
-    Resume { id: String },
+    Resume {
+        /// The tenant
+        id: String,
+    },
     /// Delete a tenant with everything in it
     Delete {
+        /// The tenant
         id: String,
         /// Yes, really
         #[arg(long)]
@@ -512,6 +578,27 @@ mod tests {
     #[test]
     fn the_command_line_is_sound() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_and_every_argument_has_help() {
+        fn walk(command: &clap::Command, path: &str, bare: &mut Vec<String>) {
+            if command.get_about().is_none() {
+                bare.push(path.to_owned());
+            }
+            for argument in command.get_arguments() {
+                let is_clap = matches!(argument.get_id().as_str(), "help" | "version");
+                if !is_clap && argument.get_help().is_none() {
+                    bare.push(format!("{path} {}", argument.get_id()));
+                }
+            }
+            for inner in command.get_subcommands() {
+                walk(inner, &format!("{path} {}", inner.get_name()), bare);
+            }
+        }
+        let mut bare = Vec::new();
+        walk(&Cli::command(), "sederunt", &mut bare);
+        assert!(bare.is_empty(), "without help: {bare:#?}");
     }
 
     #[test]

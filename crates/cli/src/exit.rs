@@ -136,10 +136,7 @@ impl Failure {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        let mut sentence = match &error {
-            Error::Invalid { field, message } => format!("`{field}` {message}"),
-            other => other.to_string(),
-        };
+        let mut sentence = error.to_string();
         // The person at the terminal is the operator: what lies under an error is theirs to see.
         let mut under = std::error::Error::source(&error);
         while let Some(cause) = under {
@@ -151,15 +148,41 @@ impl From<Error> for Failure {
     }
 }
 
+impl Failure {
+    /// The line for programs: the stable code stands behind the sentence.
+    pub fn coded(&self) -> String {
+        self.line(true)
+    }
+
+    fn line(&self, is_coded: bool) -> String {
+        let Self::Because { sentence, code, hint, .. } = self else { return String::new() };
+        let one_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let mut line = format!("error: {}", one_line(sentence));
+        if is_coded {
+            line.push_str(&format!(" ({code})"));
+        }
+        if let Some(hint) = hint {
+            line.push_str(&format!("; {}", one_line(hint)));
+        }
+        line
+    }
+
+    /// Names the thing that is missing, where the sentence could not.
+    #[must_use]
+    pub fn naming(mut self, noun: &str, name: &str) -> Self {
+        if let Self::Because { exit: Exit::NotFound, sentence, .. } = &mut self
+            && *sentence == Error::NotFound.to_string()
+        {
+            *sentence = Error::missing(noun, name);
+        }
+        self
+    }
+}
+
+/// The line for people: it says what happened and what to do about it.
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self::Because { sentence, code, hint, .. } = self else { return Ok(()) };
-        let one_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-        write!(f, "error: {} ({code})", one_line(sentence))?;
-        match hint {
-            Some(hint) => write!(f, "; {}", one_line(hint)),
-            None => Ok(()),
-        }
+        f.write_str(&self.line(false))
     }
 }
 
@@ -196,9 +219,10 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_one_line_with_its_code_and_what_to_do() {
+    fn a_failure_is_one_line_that_says_what_to_do_and_has_its_code_for_programs_only() {
         let failure = Failure::from(Error::invalid("store", "is\nempty")).hint("name a directory");
-        assert_eq!(failure.to_string(), "error: `store` is empty (invalid); name a directory");
+        assert_eq!(failure.to_string(), "error: `store` is empty; name a directory");
+        assert_eq!(failure.coded(), "error: `store` is empty (invalid); name a directory");
         let under = Failure::from(Error::unavailable(std::io::Error::other("disk on fire")));
         assert!(under.to_string().contains("disk on fire"), "{under}");
     }

@@ -39,13 +39,14 @@ fn main() -> ExitCode {
             return Exit::Error.into();
         }
     };
+    let is_json = cli.global.json;
     let done = runtime.block_on(commands::run(cli));
     // A blocking call that is still out must not keep a finished command alive.
     runtime.shutdown_background();
     match done {
         Ok(()) => Exit::Ok.into(),
         Err(failure) => {
-            let said = failure.to_string();
+            let said = if is_json { failure.coded() } else { failure.to_string() };
             if !said.is_empty() {
                 output::note(said);
             }

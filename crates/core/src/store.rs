@@ -179,6 +179,13 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     fn purge_ratings(&self, before: Timestamp) -> BoxFuture<'_, Result<u64>>;
     /// Forgets crises of all tenants detected before the day of `before`, except those that are held.
     fn purge_crises(&self, before: Timestamp, now: Timestamp) -> BoxFuture<'_, Result<u64>>;
+    /// How many records the two purges with the same bounds would forget.
+    fn purgeable(
+        &self,
+        ratings_before: Timestamp,
+        crises_before: Timestamp,
+        now: Timestamp,
+    ) -> BoxFuture<'_, Result<RecordsKept>>;
     /// A secret of this installation, made with it: ids that must not be guessed are keyed with it.
     fn installation_key(&self) -> BoxFuture<'_, Result<[u8; 32]>>;
 

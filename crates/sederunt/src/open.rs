@@ -117,7 +117,7 @@ impl Sederunt {
                 _ = purge.tick() => self.engine.purge_idempotency_keys().await.map(drop),
             };
             if let Err(error) = done {
-                tracing::warn!(target: "sederunt::sweeper", code = error.code(), "the sweep was not finished");
+                tracing::warn!(target: "sederunt::sweeper", code = error.code(), "a sweep failed; the next one takes up the rest");
             }
         }
     }

@@ -126,7 +126,7 @@ impl Server {
         drop(open);
         phase.send_replace(Phase::Draining);
         if tokio::time::timeout(config.drain_max, all_closed.recv()).await.is_err() {
-            tracing::warn!(target: "sederunt::http", "requests were still open and are cut");
+            tracing::warn!(target: "sederunt::http", "the time for shutting down is over; requests that are still open are cut");
             phase.send_replace(Phase::Closed);
             all_closed.recv().await;
         }
@@ -135,7 +135,7 @@ impl Server {
         if !config.finalize_max.is_zero()
             && let Err(error) = talker.end_all(config.finalize_max).await
         {
-            tracing::warn!(target: "sederunt::talk", code = error.code(), "open sittings were not ended");
+            tracing::warn!(target: "sederunt::talk", code = error.code(), "open sittings could not be ended; they end when the store is opened again");
         }
     }
 }

@@ -49,7 +49,7 @@ pub struct Means {
 /// Why an agent cannot work here.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unfit {
-    #[error("this server has no model `{0}`")]
+    #[error("{}", unknown_model(.0))]
     NoModel(String),
     #[error(
         "the limit `cost_micros` cannot be kept: this server has no price for the model `{0}`; add one under `[prices]`, or \
@@ -62,6 +62,18 @@ pub enum Unfit {
     NoServer(String),
     #[error("the MCP server `{name}` cannot be used: {why}")]
     Server { name: String, why: ToolError },
+}
+
+/// What to do about a model that this server does not have.
+fn unknown_model(name: &str) -> String {
+    let sentence = format!("this server has no model `{name}`");
+    match name.split_once(':').map(|(provider, _)| provider) {
+        Some(provider @ ("openai" | "anthropic")) => {
+            format!("{sentence}: set `[{provider}] key_file` in the agents file")
+        }
+        Some("scripted") => format!("{sentence}: name the script under `[scripts]` in the agents file"),
+        _ => format!("{sentence}: write eliza, external, openai:MODEL, anthropic:MODEL or scripted:NAME"),
+    }
 }
 
 impl Kit {

@@ -81,7 +81,9 @@ impl Executor {
                         }
                     }
                 }
-                Err(error) => tracing::warn!(target: "sederunt::work", %error, "tenants cannot be listed"),
+                Err(error) => {
+                    tracing::warn!(target: "sederunt::work", %error, "the executor could not list tenants; it tries again")
+                }
             }
             tokio::select! {
                 _ = leaving.wait_for(|leave| *leave) => break,
@@ -118,7 +120,7 @@ impl Executor {
                         }
                     }
                     Err(error) => {
-                        tracing::warn!(target: "sederunt::work", code = error.code(), "nothing can be claimed");
+                        tracing::warn!(target: "sederunt::work", code = error.code(), "the executor could not ask for work; it tries again");
                         break true;
                     }
                 }
@@ -219,10 +221,10 @@ impl Executor {
         match job.run().await {
             Ok(()) => {}
             Err(error) if error.code() == "fenced" => {
-                tracing::info!(target: "sederunt::work", %session, "the claim was lost; another worker goes on");
+                tracing::info!(target: "sederunt::work", %session, "the executor lost its claim; another worker goes on with the run");
             }
             Err(error) => {
-                tracing::warn!(target: "sederunt::work", %session, code = error.code(), "a run could not be settled");
+                tracing::warn!(target: "sederunt::work", %session, code = error.code(), "the executor could not write the end of a run; the run is queued again when its lease ends");
             }
         }
     }

@@ -1,6 +1,5 @@
-//! Places among the runs of a worker. A run has one while it works; it gives it up while what came of it is being
-//! written, so that the next one is fetched meanwhile. Where runs take no time, the next ones are fetched before a place
-//! is free: it will be when they come.
+//! Concurrency slots. A run frees its slot while its result is committed, so the next claim overlaps. When runs take
+//! hardly any time, work is claimed before a slot is free.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

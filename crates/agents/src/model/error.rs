@@ -16,7 +16,7 @@ pub enum Error {
     #[error("the model's provider has a fault (status {status})")]
     Unavailable { status: u16, retry_after: Option<Duration> },
     /// Our fault: asking the same again gets the same.
-    #[error("the model's provider refused the request (status {status}{})", code_part(.code))]
+    #[error("{}", refused_sentence(*.status, .code.as_deref()))]
     Refused { status: u16, code: Option<String> },
     #[error("the request is longer than the model can read; shorten the context")]
     TooLong,
@@ -24,7 +24,7 @@ pub enum Error {
     CutShort,
     #[error("the provider's answer is not of the expected form: {what}")]
     Malformed { what: &'static str },
-    #[error("the reply is larger than {limit} bytes")]
+    #[error("the model's reply is larger than {limit} bytes")]
     ReplyTooLarge { limit: usize },
     #[error("the model did not answer in time ({0})")]
     TimedOut(Wait),
@@ -106,8 +106,14 @@ impl Error {
     }
 }
 
-fn code_part(code: &Option<String>) -> String {
-    code.as_ref().map(|code| format!(", {code}")).unwrap_or_default()
+fn refused_sentence(status: u16, code: Option<&str>) -> String {
+    let code = code.map(|code| format!(", {code}")).unwrap_or_default();
+    match status {
+        401 | 403 => format!(
+            "the model's provider did not accept the key (status {status}{code}): check `key_file` of the provider in the agents file"
+        ),
+        _ => format!("the model's provider refused the request (status {status}{code})"),
+    }
 }
 
 /// A provider's code, if it looks like one: whatever else stands there could be what somebody said.

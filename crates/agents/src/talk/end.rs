@@ -60,7 +60,7 @@ impl Talker {
         if let (Some(label), false) = (rating, discard)
             && let Err(error) = self.engine.rate_open(actor, id, Rate { label, source, modality }).await
         {
-            tracing::warn!(target: "sederunt::talk", session = %session.id, code = error.code(), "a rating was not kept");
+            tracing::warn!(target: "sederunt::talk", session = %session.id, code = error.code(), "the rating could not be written; the sitting ends without it");
         }
         let why = if discard { EndReason::Discarded } else { EndReason::Asked };
         let due = Due { tenant: session.tenant.clone(), session: id.clone() };
@@ -88,7 +88,7 @@ impl Talker {
             farewell.summary = match self.summarise(&said).await {
                 Ok(summary) => summary,
                 Err(error) => {
-                    tracing::warn!(target: "sederunt::talk", session = %session.id, code = error.code(), "a sitting was not summarised");
+                    tracing::warn!(target: "sederunt::talk", session = %session.id, code = error.code(), "the model did not sum a sitting up; the sitting stays open and the keeper tries again");
                     return Ok(Ending::Failed(farewell));
                 }
             };

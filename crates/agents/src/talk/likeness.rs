@@ -142,7 +142,7 @@ impl Likeness {
         match self.made(&all).await {
             Ok(vectors) => return Some(vectors.into_iter().map(Some).collect()),
             Err(error) if !is_about_the_text(&error) => {
-                tracing::warn!(target: "sederunt::talk", %error, "memories have no vectors yet");
+                tracing::warn!(target: "sederunt::talk", %error, "the embeddings provider did not answer; memories are found by their words until it does");
                 return None;
             }
             Err(_) => {}
@@ -213,7 +213,7 @@ impl Talker {
         let this = self.clone();
         tokio::spawn(async move {
             if let Err(error) = this.make_vectors().await {
-                tracing::warn!(target: "sederunt::talk", code = error.code(), "memories have no vectors yet");
+                tracing::warn!(target: "sederunt::talk", code = error.code(), "the embeddings provider did not answer; memories are found by their words until it does");
             }
         });
     }

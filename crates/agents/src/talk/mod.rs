@@ -275,6 +275,6 @@ impl Drop for Counted {
 
 fn report(session: &SessionId, error: &Error) {
     if error.code() != "fenced" {
-        tracing::warn!(target: "sederunt::talk", %session, code = error.code(), "a turn could not be run");
+        tracing::warn!(target: "sederunt::talk", %session, code = error.code(), "a turn failed; what was said to it stays in the log");
     }
 }

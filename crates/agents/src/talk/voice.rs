@@ -77,7 +77,7 @@ impl Talker {
         let given = self.settings.realtime.as_ref()?.client_secret(instructions).await;
         given
             .inspect_err(|error| {
-                tracing::warn!(target: "sederunt::talk", %session, %error, "no secret for a spoken conversation");
+                tracing::warn!(target: "sederunt::talk", %session, %error, "the voice provider gave no secret; the spoken conversation was not opened");
             })
             .ok()
     }

@@ -27,15 +27,22 @@ pub enum Feedback {
     Add {
         /// Its id: fbs_…
         session: String,
+        /// What to add
         message: String,
         /// Who says it
         #[arg(long, default_value = "user", value_parser = ["user", "assistant"])]
         role: String,
     },
     /// Close a feedback session, and see what it teaches
-    Finalize { session: String },
+    Finalize {
+        /// Its id: fbs_…
+        session: String,
+    },
     /// Show a feedback session
-    Show { session: String },
+    Show {
+        /// Its id: fbs_…
+        session: String,
+    },
     /// List feedback sessions, newest first
     Ls {
         /// Only those that take more
@@ -72,6 +79,7 @@ pub enum Feedback {
 
 #[derive(Debug, Args)]
 pub struct GiveFeedback {
+    /// A thumb: up or down
     #[arg(value_parser = SIGNALS)]
     pub signal: String,
     /// What it is about
@@ -110,21 +118,31 @@ pub enum Lessons {
     },
     /// Find lessons by words, the best fits first
     Search {
+        /// The words
         #[arg(required = true)]
         words: Vec<String>,
         #[command(flatten)]
         filter: LessonFilter,
+        /// How many to list at most
         #[arg(long, default_value_t = 10)]
         limit: u32,
     },
     /// Show one lesson: what it says, where it came up, what it has done
-    Show { id: String },
+    Show {
+        /// Its id: lesson_…
+        id: String,
+    },
     /// Accept a lesson: agents are given it, and it does not fade
-    Accept { id: String },
+    Accept {
+        /// Its id: lesson_…
+        id: String,
+    },
     /// Reword a lesson, or tag it anew
     #[command(group = clap::ArgGroup::new("change").required(true).multiple(true))]
     Edit {
+        /// Its id: lesson_…
         id: String,
+        /// What it says from now on
         #[arg(long, group = "change")]
         text: Option<String>,
         /// Instead of the tags that it has; may be given more than once
@@ -132,7 +150,10 @@ pub enum Lessons {
         tags: Vec<String>,
     },
     /// Take a lesson out of use; it does not come back by itself
-    Retire { id: String },
+    Retire {
+        /// Its id: lesson_…
+        id: String,
+    },
     /// List what came up so often that it is to be kept from happening
     Rules {
         /// In so many feedbacks

@@ -21,23 +21,34 @@ pub enum Tasks {
     },
     /// Change a task: given fields replace, null clears
     Edit {
+        /// Its id or slug
         task: String,
         /// A file with JSON in it, or `-` for stdin
         file: JsonFile,
     },
     /// Start a task
     Trigger {
+        /// Its id or slug
         task: String,
         /// Laid over the task's own input
         #[arg(long, value_name = "JSON")]
         input: Option<String>,
     },
     /// Show where a task's newest run stands
-    Status { task: String },
+    Status {
+        /// Its id or slug
+        task: String,
+    },
     /// Let a task not be started for now
-    Pause { task: String },
+    Pause {
+        /// Its id or slug
+        task: String,
+    },
     /// Let a paused task be started again
-    Resume { task: String },
+    Resume {
+        /// Its id or slug
+        task: String,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -45,10 +56,13 @@ pub struct ListTasks {
     /// active, paused, done or archived
     #[arg(long)]
     pub status: Option<String>,
+    /// Only tasks of this agent
     #[arg(long, value_name = "SLUG")]
     pub agent: Option<String>,
+    /// Only tasks that are this person's to do
     #[arg(long, value_name = "USER")]
     pub assigned_to: Option<String>,
+    /// Only tasks about this entity
     #[arg(long, value_name = "ID")]
     pub entity: Option<String>,
     #[command(flatten)]
@@ -60,7 +74,10 @@ pub enum Agents {
     /// List agents, newest first
     Ls(PageOf),
     /// Show one agent
-    Show { slug: String },
+    Show {
+        /// Its slug
+        slug: String,
+    },
     /// Define an agent
     Create {
         /// A file with JSON in it, or `-` for stdin
@@ -68,6 +85,7 @@ pub enum Agents {
     },
     /// Change an agent: given fields replace, null clears
     Edit {
+        /// Its slug
         slug: String,
         /// A file with JSON in it, or `-` for stdin
         file: JsonFile,
@@ -78,13 +96,17 @@ pub enum Agents {
 pub enum Entities {
     /// List entities, newest first
     Ls {
+        /// Only entities of this type
         #[arg(long = "type", value_name = "SLUG")]
         type_slug: Option<String>,
         #[command(flatten)]
         page: PageOf,
     },
     /// Show one entity
-    Show { id: String },
+    Show {
+        /// Its id
+        id: String,
+    },
     /// Define an entity
     Create {
         /// A file with JSON in it, or `-` for stdin
@@ -92,6 +114,7 @@ pub enum Entities {
     },
     /// Change an entity: given fields replace, null clears
     Edit {
+        /// Its id
         id: String,
         /// A file with JSON in it, or `-` for stdin
         file: JsonFile,
@@ -103,7 +126,10 @@ pub enum Criteria {
     /// List criteria sets, newest first
     Ls(PageOf),
     /// Show one criteria set
-    Show { id: String },
+    Show {
+        /// Its id
+        id: String,
+    },
     /// Define a criteria set
     Create {
         /// A file with JSON in it, or `-` for stdin
@@ -111,6 +137,7 @@ pub enum Criteria {
     },
     /// Change a criteria set: given fields replace, null clears
     Edit {
+        /// Its id
         id: String,
         /// A file with JSON in it, or `-` for stdin
         file: JsonFile,
@@ -122,7 +149,10 @@ pub enum Views {
     /// List views, newest first
     Ls(PageOf),
     /// Show one view
-    Show { id: String },
+    Show {
+        /// Its id
+        id: String,
+    },
     /// Define a view
     Create {
         /// A file with JSON in it, or `-` for stdin
@@ -130,12 +160,14 @@ pub enum Views {
     },
     /// Change a view: given fields replace, null clears
     Edit {
+        /// Its id
         id: String,
         /// A file with JSON in it, or `-` for stdin
         file: JsonFile,
     },
     /// List what people answered, oldest first
     Answers {
+        /// The id of the view
         id: String,
         #[command(flatten)]
         page: PageOf,
@@ -172,11 +204,15 @@ pub struct Inbox {
 #[derive(Debug, Subcommand)]
 pub enum InboxOne {
     /// Show what waits, with everything that was staged
-    Show { id: String },
+    Show {
+        /// The approval: its id, or at least four characters of its beginning
+        id: String,
+    },
 }
 
 #[derive(Debug, Args)]
 pub struct Approve {
+    /// The approval: its id, or at least four characters of its beginning
     pub id: String,
     /// Arguments to use instead, of a tool call
     #[arg(long, value_name = "JSON", conflicts_with = "output")]
@@ -184,6 +220,7 @@ pub struct Approve {
     /// Values to write instead, of an output
     #[arg(long, value_name = "JSON")]
     pub output: Option<String>,
+    /// Why
     #[arg(long, value_name = "TEXT")]
     pub reason: Option<String>,
     /// Of what you saw: deciding on anything else is refused
@@ -193,7 +230,9 @@ pub struct Approve {
 
 #[derive(Debug, Args)]
 pub struct Deny {
+    /// The approval: its id, or at least four characters of its beginning
     pub id: String,
+    /// Why; a run that goes on is told
     #[arg(long, value_name = "TEXT")]
     pub reason: Option<String>,
     /// Of what you saw: deciding on anything else is refused
@@ -223,6 +262,7 @@ pub enum Work {
 
 #[derive(Clone, Debug, Args)]
 pub struct PageOf {
+    /// How many to list at most
     #[arg(long, default_value_t = 50)]
     pub limit: u32,
     /// Go on where the last page ended

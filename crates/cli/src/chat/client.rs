@@ -193,8 +193,9 @@ impl Talk {
         Ok(rows(self.client.get(&path(&["search"], &[pair("q", text)])).await?))
     }
 
-    pub async fn export(&self, thread: &str, format: &str) -> Result<Pieces, Error> {
-        self.client.pieces(&path(&["sessions", thread, "export"], &[pair("format", format)])).await
+    pub async fn export(&self, thread: &str, format: &str, all: bool) -> Result<Pieces, Error> {
+        let query = [pair("format", format), pair("all", if all { "true" } else { "false" })];
+        self.client.pieces(&path(&["sessions", thread, "export"], &query)).await
     }
 
     pub async fn memory_status(&self, thread: &str) -> Result<Value, Error> {

@@ -9,8 +9,8 @@ pub enum Command {
     History(usize),
     Context,
     Search { scope: Scope, text: String },
-    Summary,
-    Export { format: &'static str, file: Option<String> },
+    Summary(Length),
+    Export { format: &'static str, all: bool, file: Option<String> },
     Keys,
     Memory(Memory),
     Feedback(Feedback),
@@ -25,6 +25,15 @@ pub enum Command {
     DebugState,
     End(Afterwards),
     Exit,
+}
+
+/// How much of earlier sittings is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Length {
+    /// The summary of each.
+    Short,
+    /// Its themes, moods and what was left open, too.
+    Full,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -176,7 +185,7 @@ pub const COMMANDS: &[Entry] = &[
     entry("history", "/history [N]", "show the last N messages (6)", &[]),
     short("s", entry("status", "/status", "show where this conversation stands", &[])),
     entry("context", "/context", "show what the conversation carries along", &[]),
-    entry("summary", "/summary", "show what earlier sittings came to", &[]),
+    entry("summary", "/summary [short|full]", "show what earlier sittings came to", &["short", "full"]),
     entry(
         "search",
         "/search history|memory|all TEXT",
@@ -185,9 +194,9 @@ pub const COMMANDS: &[Entry] = &[
     ),
     entry(
         "export",
-        "/export md|json|txt [FILE]",
-        "write this conversation to a file, or here",
-        &["md", "json", "txt"],
+        "/export md|json|txt [--all] [FILE]",
+        "write what was said to a file, or here; with --all the whole log",
+        &["md", "json", "txt", "md --all", "txt --all"],
     ),
     short(
         "m",
@@ -293,11 +302,14 @@ fn understood(name: &str, words: &[&str], rest: &str) -> Option<Command> {
             let text = rest.strip_prefix(scope)?.trim().to_owned();
             Command::Search { scope: one_of(scope, &SCOPES)?, text }
         }
-        ("summary", []) => Command::Summary,
-        ("export", [format]) => Command::Export { format: one_of(format, &FORMATS)?, file: None },
-        ("export", [format, _, ..]) => {
-            let file = rest.strip_prefix(format)?.trim().to_owned();
-            Command::Export { format: one_of(format, &FORMATS)?, file: Some(file) }
+        ("summary", []) => Command::Summary(Length::Short),
+        ("summary", [length]) => Command::Summary(one_of(length, &LENGTHS)?),
+        ("export", [format, ..]) => {
+            let rest = rest.strip_prefix(format)?.trim();
+            let file = rest.strip_prefix("--all").filter(|rest| rest.is_empty() || rest.starts_with(' '));
+            let (all, file) = (file.is_some(), file.unwrap_or(rest).trim());
+            let file = (!file.is_empty()).then(|| file.to_owned());
+            Command::Export { format: one_of(format, &FORMATS)?, all, file }
         }
         ("keys", []) => Command::Keys,
         ("memory", words) => Command::Memory(memory(words)?),
@@ -348,6 +360,7 @@ fn memory(words: &[&str]) -> Option<Memory> {
 const SCOPES: [(&str, Scope); 3] =
     [("history", Scope::History), ("memory", Scope::Memory), ("all", Scope::All)];
 const FORMATS: [(&str, &str); 3] = [("md", "md"), ("json", "json"), ("txt", "txt")];
+const LENGTHS: [(&str, Length); 2] = [("short", Length::Short), ("full", Length::Full)];
 const TIERS: [(&str, Tier); 2] = [("fast", Tier::Fast), ("quality", Tier::Quality)];
 const VERBOSITIES: [(&str, Verbosity); 3] =
     [("quiet", Verbosity::Quiet), ("normal", Verbosity::Normal), ("full", Verbosity::Full)];

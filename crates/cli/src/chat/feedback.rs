@@ -86,7 +86,6 @@ impl Repl {
     /// What is added from now on goes to this feedback session.
     fn fresh(&mut self, opened: &Value) -> Result<()> {
         self.feedback = Some(plain(&opened["session_id"]));
-        let message = visible(&plain(&opened["message"]));
-        self.aside(&format!("Thank you; {message}. /feedback more WORDS adds to it."))
+        self.aside("Thank you. If there is more to say, add it within a minute: /feedback more WORDS")
     }
 }

@@ -43,7 +43,11 @@ impl Repl {
         if self.talk.is_incognito() {
             return self.aside("Goodbye. Nothing of this was kept.");
         }
-        self.aside(&format!("Goodbye. To go on from here: sederunt chat --thread-id {}", self.thread))
+        self.aside(&format!(
+            "Goodbye. To go on from here: {} --thread-id {}",
+            self.again,
+            shell_word(&self.thread)
+        ))
     }
 
     /// Whether there is anything to end. Who cannot find out asks.
@@ -79,7 +83,10 @@ impl Repl {
         let ended = patiently(&mut self.interrupts, self.talk.end(&self.thread, end)).await;
         drop(waiting);
         match ended {
-            Ok(_) if matches!(end, End::Discard { .. }) => self.aside("The sitting is discarded."),
+            Ok(_) if matches!(end, End::Discard { .. }) => {
+                self.aside("No summary was kept. The conversation stays; delete it with:")?;
+                self.aside(&format!("  sederunt sessions rm {}", self.thread))
+            }
             Ok(answer) if self.out.is_json() => self.out.value(&answer),
             Ok(answer) => self.show_end(&answer),
             Err(failure @ (Failure::Closed | Failure::Said(_))) => Err(failure),
@@ -92,9 +99,11 @@ impl Repl {
 
     fn show_end(&self, answer: &Value) -> Result<()> {
         let text = |field: &str| plain(&answer[field]);
-        if answer["finalized"] != true && text("summary").is_empty() {
+        if text("summary").is_empty() {
             let detail = text("detail");
-            return self.aside(&visible(if detail.is_empty() {
+            return self.aside(&visible(if answer["finalized"] == true {
+                "It was too short to sum up."
+            } else if detail.is_empty() {
                 "There was nothing to sum up."
             } else {
                 &detail
@@ -119,6 +128,15 @@ impl Repl {
     }
 }
 
+/// A word as a shell reads it as one.
+pub fn shell_word(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+=,".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
 /// Whether a person really wants to delete one thing.
 pub async fn is_sure(repl: &Repl, question: &str) -> Result<bool> {
     Ok(endings::is_yes(&repl.ask(question).await?))
@@ -128,4 +146,22 @@ pub async fn is_sure(repl: &Repl, question: &str) -> Result<bool> {
 pub async fn writes(repl: &Repl, question: &str, word: &str) -> Result<bool> {
     let typed: Typed = repl.ask(question).await?;
     Ok(endings::is_word(&typed, word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_is_quoted_only_where_a_shell_would_split_it() {
+        for (text, word) in [
+            ("local-12ab", "local-12ab"),
+            ("http://127.0.0.1:7070", "http://127.0.0.1:7070"),
+            ("my store", "'my store'"),
+            ("it's", r"'it'\''s'"),
+            ("", "''"),
+        ] {
+            assert_eq!(shell_word(text), word);
+        }
+    }
 }

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use super::commands::{COMMANDS, Kind, Scope};
+use super::commands::{COMMANDS, Kind, Length, Scope};
 use super::memory::words;
 use super::render::{one_line, width, wrapped};
 use super::repl::{Repl, patiently};
@@ -30,7 +30,22 @@ const THREADS: &[Column] = &[
     column("TURNS", |thread| plain(&thread["turn_count"])),
     column("MESSAGES", |thread| plain(&thread["message_count"])),
     column("LAST", |thread| time(&thread["last_activity_at"])),
-    column("TITLE", |thread| plain(&thread["title"])),
+    column("TITLE", title),
+];
+
+/// The title of a conversation, or whatever else tells what it is about.
+fn title(thread: &Value) -> String {
+    let named = ["title", "description", "last_message_preview"].iter().map(|field| plain(&thread[field]));
+    named.into_iter().find(|text| !text.is_empty()).unwrap_or_default()
+}
+
+/// What is kept of a sitting beside its summary.
+const ARC_DETAILS: [(&str, &str); 5] = [
+    ("Themes", "themes"),
+    ("Mood at the beginning", "mood_opened"),
+    ("Mood at the end", "mood_closed"),
+    ("Still open", "open_loops"),
+    ("Settled", "resolved_threads"),
 ];
 
 /// What a conversation carries along, as people would call it, by its place in the state.
@@ -170,7 +185,7 @@ impl Repl {
         Ok(())
     }
 
-    pub async fn summary(&mut self) -> Result<()> {
+    pub async fn summary(&mut self, length: Length) -> Result<()> {
         let arcs = patiently(&mut self.interrupts, self.talk.memories(&self.thread, Kind::Arc)).await?;
         if self.out.is_json() {
             return self.out.value(&Value::Array(arcs));
@@ -180,6 +195,12 @@ impl Repl {
         }
         for arc in &arcs {
             self.out.raw(wrapped(&words(Kind::Arc, arc), width(), "").as_bytes())?;
+            for (name, field) in ARC_DETAILS.iter().filter(|_| length == Length::Full) {
+                let value = plain(&arc[*field]);
+                if !value.is_empty() {
+                    self.out.raw(wrapped(&format!("{name}: {value}"), width(), "  ").as_bytes())?;
+                }
+            }
         }
         Ok(())
     }
@@ -225,7 +246,7 @@ impl Repl {
         for hit in &hits {
             let place = match hit["memory"].as_str() {
                 Some(kind) => kind.to_owned(),
-                None if hit["session_id"] == self.thread.as_str() => format!("#{}", plain(&hit["sequence"])),
+                None if scope == Scope::History => format!("#{}", plain(&hit["sequence"])),
                 None => format!("{} #{}", plain(&hit["session_id"]), plain(&hit["sequence"])),
             };
             let line = format!("{}  {}", visible(&place), plain(&hit["snippet"]));
@@ -234,8 +255,9 @@ impl Repl {
         Ok(())
     }
 
-    pub async fn export(&mut self, format: &str, file: Option<&str>) -> Result<()> {
-        let mut pieces = patiently(&mut self.interrupts, self.talk.export(&self.thread, format)).await?;
+    pub async fn export(&mut self, format: &str, all: bool, file: Option<&str>) -> Result<()> {
+        let asked = self.talk.export(&self.thread, format, all);
+        let mut pieces = patiently(&mut self.interrupts, asked).await?;
         let mut bytes = Vec::new();
         while let Some(piece) = patiently(&mut self.interrupts, pieces.next()).await? {
             bytes.extend_from_slice(&piece);

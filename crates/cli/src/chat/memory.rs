@@ -141,7 +141,8 @@ impl Repl {
         if found.is_empty() {
             return self.aside("There is nothing to delete.");
         }
-        let question = format!("This deletes {} for good. Write {WORD} to do it: ", counts.join(", "));
+        let question =
+            format!("This deletes {} for good. Type the word \"{WORD}\" to confirm: ", counts.join(", "));
         if !writes(self, &question, WORD).await? {
             return self.aside("Nothing was deleted.");
         }
@@ -166,7 +167,7 @@ pub fn words(kind: Kind, memory: &Value) -> String {
     let field = |name: &str| plain(&memory[name]);
     match kind {
         Kind::Fact => {
-            format!("{} {} {}", field("subject"), field("predicate").replace('_', " "), field("object"))
+            format!("{} · {} · {}", field("subject"), field("predicate").replace('_', " "), field("object"))
         }
         Kind::Arc => {
             let day = field("ended_at").chars().take(10).collect::<String>();
@@ -198,10 +199,10 @@ mod tests {
         let fact = json!({"id": "1", "subject": "user", "predicate": "lives_in", "object": "Oslo", "quote": "I live in Oslo"});
         let arc = json!({"id": "2", "ended_at": "2026-11-15T22:19:00Z", "summary": "About work."});
         let rule = json!({"id": "3", "text": "Be brief", "quotes": ["keep it short", "briefly please"]});
-        assert_eq!(words(Kind::Fact, &fact), "user lives in Oslo");
+        assert_eq!(words(Kind::Fact, &fact), "user · lives in · Oslo");
         assert_eq!(words(Kind::Arc, &arc), "2026-11-15  About work.");
         assert_eq!(words(Kind::Rule, &rule), "Be brief");
-        assert_eq!(details(Kind::Fact, &fact), "user lives in Oslo\n“I live in Oslo”");
+        assert_eq!(details(Kind::Fact, &fact), "user · lives in · Oslo\n“I live in Oslo”");
         assert_eq!(details(Kind::Rule, &rule), "Be brief\n“keep it short”\n“briefly please”");
         assert_eq!(details(Kind::Arc, &arc), "2026-11-15  About work.");
     }

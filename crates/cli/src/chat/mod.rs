@@ -25,10 +25,11 @@ use self::client::Talk;
 use self::commands::Verbosity;
 use self::editor::{Editor, Threads};
 use self::history::History;
+use self::leave::shell_word;
 use self::memory::Lists;
 use self::render::Paint;
 use self::repl::{Front, Repl};
-use crate::args::Chat;
+use crate::args::{Chat, Global};
 use crate::commands::Scene;
 use crate::exit::{Failure, Result};
 use crate::host::{Host, Lasts, Wish};
@@ -40,13 +41,14 @@ pub async fn run(scene: &Scene, wish: Chat) -> Result<()> {
     // What a program leaves open, its next call goes on with.
     let lasts = if is_terminal { Lasts::Here } else { Lasts::Beyond };
     let host = Host::find(scene, Wish { door: &wish.door, incognito: wish.incognito, lasts }).await?;
-    let done = talk(host.client.clone(), scene.out, wish, is_terminal).await;
+    let again = command_again(&scene.global, &wish);
+    let done = talk(host.client.clone(), scene.out, wish, again, is_terminal).await;
     host.close().await;
     done
 }
 
 /// Talks until somebody leaves.
-async fn talk(client: Client, out: Out, wish: Chat, is_terminal: bool) -> Result<()> {
+async fn talk(client: Client, out: Out, wish: Chat, again: String, is_terminal: bool) -> Result<()> {
     let interrupts = signal(SignalKind::interrupt());
     let interrupts = interrupts.map_err(|error| Failure::io("cannot listen for Ctrl-C", &error))?;
     let threads = Threads::default();
@@ -71,8 +73,30 @@ async fn talk(client: Client, out: Out, wish: Chat, is_terminal: bool) -> Result
         threads,
         shown: Lists::default(),
         feedback: None,
+        again,
     };
     repl.run().await
+}
+
+/// The command that leads to the same place as this one: with the flags that say where it is and who speaks.
+fn command_again(global: &Global, wish: &Chat) -> String {
+    let mut line = "sederunt chat".to_owned();
+    let key_file = global.key_file.as_ref().map(|file| file.display().to_string());
+    let config = global.config.as_ref().map(|file| file.display().to_string());
+    let tenant = (global.tenant != "default").then(|| global.tenant.clone());
+    for (flag, value) in [
+        ("--store", &global.store),
+        ("--server", &global.server),
+        ("--key-file", &key_file),
+        ("--config", &config),
+        ("--tenant", &tenant),
+        ("--user-id", &wish.user_id),
+    ] {
+        if let Some(value) = value {
+            line.push_str(&format!(" {flag} {}", shell_word(value)));
+        }
+    }
+    line
 }
 
 /// The name of a conversation that was given none. It follows from nothing.

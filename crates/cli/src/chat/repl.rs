@@ -48,6 +48,8 @@ pub struct Repl {
     pub shown: Lists,
     /// The feedback session on this conversation that takes more.
     pub feedback: Option<String>,
+    /// The command that leads here again, but for the conversation.
+    pub again: String,
 }
 
 const PROMPT: &str = "› ";
@@ -122,7 +124,7 @@ impl Repl {
                 });
             }
             Said::Misread(Misread::Usage(entry)) => {
-                return Err(Failure::usage(format!("write {}", entry.usage)));
+                return Err(Failure::usage(format!("usage: {}", entry.usage)));
             }
         }
         Ok(Next::Stay)
@@ -136,9 +138,9 @@ impl Repl {
             Command::Doctor => self.doctor().await?,
             Command::History(n) => self.history(n).await?,
             Command::Context => self.context().await?,
-            Command::Summary => self.summary().await?,
+            Command::Summary(length) => self.summary(length).await?,
             Command::Search { scope, text } => self.search(scope, &text).await?,
-            Command::Export { format, file } => self.export(format, file.as_deref()).await?,
+            Command::Export { format, all, file } => self.export(format, all, file.as_deref()).await?,
             Command::Memory(command) => self.memory(command).await?,
             Command::Feedback(command) => self.feedback(command).await?,
             Command::Threads(n) => self.list_threads(n).await?,
@@ -149,14 +151,19 @@ impl Repl {
             Command::Mode => self.mode()?,
             Command::Tier(tier) => {
                 self.tier = tier.unwrap_or(self.tier);
-                self.aside(&format!("The {} model answers.", self.tier.as_str()))?;
+                self.aside(match self.tier {
+                    Tier::Fast => "The fast model answers.",
+                    Tier::Quality => {
+                        "The quality model answers; where the server has no second model, the same one."
+                    }
+                })?;
             }
             Command::Verbosity(verbosity) => {
                 self.verbosity = verbosity.unwrap_or(self.verbosity);
                 self.aside(&format!("Verbosity is {}.", self.verbosity.as_str()))?;
             }
             Command::Trace(traces) => {
-                self.traces = traces.unwrap_or(!self.traces);
+                self.traces = traces.unwrap_or(self.traces);
                 self.aside(if self.traces { "Replies are traced." } else { "Replies are not traced." })?;
             }
             Command::DebugState => self.debug_state().await?,

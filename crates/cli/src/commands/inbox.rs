@@ -1,5 +1,6 @@
 //! `inbox`, `approve` and `deny`: what waits for a person.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use sederunt::Timestamp;
@@ -9,14 +10,14 @@ use super::{Scene, json_of};
 use crate::args::{Approve, Deny, Inbox, InboxOne};
 use crate::exit::Result;
 use crate::output::{Column, column, plain, time, visible};
-use crate::reach::{Ask, Decision, Missing};
+use crate::reach::{Ask, Decision, Missing, Noun, Reach};
 
 const COLUMNS: &[Column] = &[
     column("ID", |approval| plain(&approval["id"])),
     column("KIND", |approval| plain(&approval["kind"])),
     column("STATE", |approval| plain(&approval["state"])),
     column("WHAT", what),
-    column("TASK", |approval| plain(&approval["task_id"])),
+    column("TASK", task),
     column("ASSIGNED TO", |approval| plain(&approval["assigned_to"])),
     column("AGE", |approval| age(&approval["created_at"])),
     column("EXPIRES", |approval| time(&approval["expires_at"])),
@@ -27,7 +28,7 @@ const FIELDS: &[Column] = &[
     column("kind", |approval| plain(&approval["kind"])),
     column("state", |approval| plain(&approval["state"])),
     column("session", |approval| plain(&approval["session_id"])),
-    column("task", |approval| plain(&approval["task_id"])),
+    column("task", task),
     column("assigned to", |approval| plain(&approval["assigned_to"])),
     column("score", |approval| plain(&approval["score"])),
     column("flags", |approval| plain(&approval["flags"])),
@@ -46,7 +47,35 @@ pub async fn run(scene: &Scene, wish: Inbox) -> Result<()> {
     }
     let state = (!wish.all).then_some("pending");
     let ask = Ask::Approvals { state, limit: wish.page.limit, cursor: wish.page.cursor };
-    scene.page(&scene.ask(Missing::Refuse, ask).await?, COLUMNS)
+    let reach = Reach::find(&scene.config, &scene.global, Missing::Refuse).await?;
+    let page = with_slugs(scene, &reach, ask).await;
+    reach.close().await;
+    scene.page(&page?, COLUMNS)
+}
+
+/// Asks for approvals, and puts the slug of its task beside the id of each for people to read.
+async fn with_slugs(scene: &Scene, reach: &Reach, ask: Ask) -> Result<Value> {
+    let mut page = reach.ask(ask).await?;
+    if scene.out.is_json() {
+        return Ok(page);
+    }
+    let mut slugs: BTreeMap<String, String> = BTreeMap::new();
+    for approval in page["items"].as_array_mut().into_iter().flatten() {
+        let Some(id) = approval["task_id"].as_str().map(str::to_owned) else { continue };
+        if !slugs.contains_key(&id) {
+            // Whoever may not see the task, or comes too late, reads its id.
+            let found = reach.ask(Ask::Definition { noun: Noun::Task, name: id.clone() }).await;
+            slugs.insert(id.clone(), found.map_or_else(|_| id.clone(), |task| plain(&task["slug"])));
+        }
+        approval["task_slug"] = slugs[&id].as_str().into();
+    }
+    Ok(page)
+}
+
+/// The slug of its task, or the id where the slug is not known.
+fn task(approval: &Value) -> String {
+    let slug = plain(&approval["task_slug"]);
+    if slug.is_empty() { plain(&approval["task_id"]) } else { slug }
 }
 
 pub async fn approve(scene: &Scene, wish: Approve) -> Result<()> {

@@ -27,6 +27,21 @@ const MADE: &[Column] = &[
     column("expires", |key| time(&key["expires_at"])),
 ];
 
+/// Whether somebody is known by this name. A key for a name that nobody has yet is made all the same.
+async fn is_known(scene: &Scene, user: &str) -> Result<bool> {
+    let mut after = None;
+    loop {
+        let page = scene.ask(Missing::Refuse, Ask::Users { after }).await?;
+        if page["items"].as_array().into_iter().flatten().any(|known| known["id"] == user) {
+            return Ok(true);
+        }
+        match page["next_cursor"].as_str() {
+            Some(next) => after = Some(next.to_owned()),
+            None => return Ok(false),
+        }
+    }
+}
+
 pub async fn run(scene: &Scene, command: Keys) -> Result<()> {
     match command {
         Keys::Create(wish) => {
@@ -48,6 +63,13 @@ pub async fn run(scene: &Scene, command: Keys) -> Result<()> {
             }
             if !scene.out.is_json() {
                 note("Keep the key now: it is not shown again.");
+                if let Some(user) = made["user"].as_str()
+                    && !is_known(scene, user).await.unwrap_or(true)
+                {
+                    note(format!(
+                        "There is no user `{user}` yet. If that is a slip, revoke the key; otherwise: sederunt users create {user}"
+                    ));
+                }
             }
             Ok(())
         }

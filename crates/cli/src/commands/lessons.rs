@@ -47,7 +47,7 @@ const FIELDS: &[Column] = &[
 const RULES: &[Column] = &[
     column("LESSON", |rule| plain(&rule["lesson"]["id"])),
     column("WEIGHT", |rule| plain(&rule["weight"])),
-    column("CONFIDENCE", |rule| plain(&rule["confidence"])),
+    column("CONFIDENCE", |rule| hundredths(&rule["confidence"])),
     column("WHEN", |rule| plain(&rule["when"])),
     column("THEN", |rule| plain(&rule["then"])),
 ];
@@ -63,6 +63,14 @@ pub async fn run(scene: &Scene, command: Lessons) -> Result<()> {
         }
         Lessons::Rules { min } => {
             let rules = ask(scene, LessonAsk::Rules { occurrences_min: min }).await?;
+            if !scene.out.is_json() && rules["items"].as_array().is_some_and(Vec::is_empty) {
+                let times = match min {
+                    1 => "once".to_owned(),
+                    3 => "three times".to_owned(),
+                    n => format!("{n} times"),
+                };
+                return scene.out.line(format!("None yet: a rule is made when something came up {times}."));
+            }
             return scene.page(&rules, RULES);
         }
         Lessons::Show { id } => LessonAsk::Show { id },
@@ -97,6 +105,11 @@ async fn list(
 /// A lesson in one line.
 pub fn line(lesson: &Value) -> String {
     format!("{}: {} ({})", thumb(lesson), plain(&lesson["text"]), plain(&lesson["id"]))
+}
+
+/// A share from 0 to 1 on the scale that lessons have.
+fn hundredths(share: &Value) -> String {
+    share.as_f64().map(|share| format!("{:.0} of 100", share * 100.0)).unwrap_or_default()
 }
 
 fn thumb(lesson: &Value) -> &'static str {

@@ -118,7 +118,7 @@ pub async fn run(cli: Cli) -> Result<()> {
         Command::Inbox(wish) => inbox::run(&scene, wish).await,
         Command::Approve(wish) => inbox::approve(&scene, wish).await,
         Command::Deny(wish) => inbox::deny(&scene, wish).await,
-        Command::Work(command) => work::run(&scene, command).await,
+        Command::Work { command } => work::run(&scene, command).await,
         Command::Claims(command) => claims::run(&scene, command).await,
         Command::Feedback(command) => feedback::run(&scene, command).await,
         Command::Lessons(command) => lessons::run(&scene, command).await,

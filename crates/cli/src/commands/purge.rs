@@ -1,24 +1,57 @@
-//! `purge`: the operator's own. Ratings and crises go by whole days; the server does the same once a day.
+//! `purge`: the operator's own. Ratings and crisis records go by whole days; the server does the same once a day.
 
 use serde_json::Value;
 
 use super::Scene;
 use crate::args::Purge;
-use crate::exit::{Failure, Result};
+use crate::exit::Result;
+use crate::output::note;
 use crate::reach::{Ask, Missing};
 
 pub async fn run(scene: &Scene, wish: Purge) -> Result<()> {
-    if !wish.yes {
-        return Err(Failure::usage(format!(
-            "this forgets ratings older than {} days and crises older than {}, in all tenants",
-            wish.ratings, wish.crisis
-        ))
-        .hint("add --yes if that is what you want"));
-    }
-    let ask = Ask::Purge { ratings_days: Some(wish.ratings), crisis_days: Some(wish.crisis) };
-    let purged: Value = scene.ask(Missing::Refuse, ask).await?;
+    let ask =
+        Ask::Purge { ratings_days: Some(wish.ratings), crisis_days: Some(wish.crisis), preview: !wish.yes };
+    let counted: Value = scene.ask(Missing::Refuse, ask).await?;
     if scene.out.is_json() {
-        return scene.out.value(&purged);
+        return scene.out.value(&counted);
     }
-    scene.out.line(format!("forgot {} ratings and {} crises", purged["ratings"], purged["crises"]))
+    let what = records(&counted);
+    if wish.yes {
+        return scene.out.line(format!("Deleted {what}."));
+    }
+    scene.out.line(format!(
+        "This would delete {what} of all tenants: ratings older than {}, crisis records older than {}.",
+        days(wish.ratings),
+        days(wish.crisis)
+    ))?;
+    note("Nothing was deleted. Add --yes to do it.");
+    Ok(())
+}
+
+fn records(counted: &Value) -> String {
+    let count = |field: &str| counted[field].as_u64().unwrap_or(0);
+    let some = |n: u64, one: &str| format!("{n} {one}{}", if n == 1 { "" } else { "s" });
+    format!("{} and {}", some(count("ratings"), "rating"), some(count("crises"), "crisis record"))
+}
+
+fn days(n: u32) -> String {
+    if n == 1 { "1 day".to_owned() } else { format!("{n} days") }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn counts_are_told_in_the_right_number() {
+        for (ratings, crises, told) in [
+            (0, 1, "0 ratings and 1 crisis record"),
+            (1, 0, "1 rating and 0 crisis records"),
+            (2, 3, "2 ratings and 3 crisis records"),
+        ] {
+            assert_eq!(records(&json!({ "ratings": ratings, "crises": crises })), told);
+        }
+    }
 }

@@ -102,7 +102,9 @@ pub async fn copy(scene: &Scene, wish: &args::Copy) -> Result<()> {
     let holder = beside::holder(&wish.from).await;
     if holder != Holder::Nobody {
         // What a server takes in while the copy is made would be missing from it.
-        return Err(beside::in_use(&wish.from, &holder));
+        return Err(beside::in_use(&wish.from, &holder).hint(
+            "stop the server, or copy from a backup: `sederunt backup DIR`, `sederunt restore DIR --store NEW`, then `--from NEW`",
+        ));
     }
     // Held open, so that nobody else writes to it meanwhile.
     let source = Sederunt::open(&Place::Directory(wish.from.clone()), scene.config.options(true)?).await?;

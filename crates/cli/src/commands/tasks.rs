@@ -52,7 +52,9 @@ const STANDING: &[Column] = &[
     column("task is", |standing| plain(&standing["task_status"])),
     column("session", |standing| plain(&standing["session"]["id"])),
     column("status", |standing| plain(&standing["status"])),
-    column("took ms", |standing| plain(&standing["duration_ms"])),
+    column("took", |standing| {
+        standing["duration_ms"].as_u64().map(|ms| format!("{ms} ms")).unwrap_or_default()
+    }),
     column("error", |standing| plain(&standing["error_message"])),
     column("result", |standing| plain(&standing["session"]["result"])),
     column("last event", |standing| {

@@ -1,4 +1,4 @@
-//! `work counts|ls`: the queue of whoever asks.
+//! `work [counts|ls]`: the queue of whoever asks. Alone it counts.
 
 use serde_json::Value;
 
@@ -32,8 +32,8 @@ const COLUMNS: &[Column] = &[
     column("WHAT", what),
 ];
 
-pub async fn run(scene: &Scene, command: Work) -> Result<()> {
-    match command {
+pub async fn run(scene: &Scene, command: Option<Work>) -> Result<()> {
+    match command.unwrap_or(Work::Counts { tz: None }) {
         Work::Counts { tz } => {
             let counts = scene.ask(Missing::Refuse, Ask::QueueCounts { zone: tz }).await?;
             scene.out.thing(&counts, COUNTS)

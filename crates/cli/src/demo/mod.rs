@@ -40,11 +40,11 @@ pub async fn run(engine: Engine) {
     match prepare(&engine, &me).await {
         Ok(true) => {}
         Ok(false) => {
-            tracing::warn!(target: "sederunt::demo", "the store holds sessions of its own: no demo");
+            tracing::warn!(target: "sederunt::demo", "the demo was not started: the store already holds sessions");
             return;
         }
         Err(error) => {
-            tracing::warn!(target: "sederunt::demo", code = error.code(), %error, "no demo");
+            tracing::warn!(target: "sederunt::demo", code = error.code(), %error, "the demo could not be started; the server goes on without it");
             return;
         }
     }

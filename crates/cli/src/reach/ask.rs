@@ -16,6 +16,10 @@ pub enum Ask {
     Retry {
         id: String,
     },
+    /// Asks a session to stop.
+    Stop {
+        id: String,
+    },
     Delete {
         id: String,
         /// Also a group's session.
@@ -149,6 +153,8 @@ pub enum Ask {
     Purge {
         ratings_days: Option<u32>,
         crisis_days: Option<u32>,
+        /// Only counts what would be deleted.
+        preview: bool,
     },
     HoldCrises {
         until: String,
@@ -158,6 +164,44 @@ pub enum Ask {
     DeleteTenant {
         id: String,
     },
+}
+
+impl Ask {
+    /// What the question is about: its noun, and its name as the caller wrote it.
+    pub fn subject(&self) -> Option<(&'static str, &str)> {
+        Some(match self {
+            Self::Session { id }
+            | Self::Retry { id }
+            | Self::Stop { id }
+            | Self::Delete { id, .. }
+            | Self::Reply { id, .. }
+            | Self::HumanComplete { id, .. } => ("session", id),
+            Self::Approval { id } | Self::Decide { id, .. } => ("approval", id),
+            Self::Definition { noun, name } | Self::Redefine { noun, name, .. } => (noun.as_str(), name),
+            Self::Answers { view, .. } => ("view", view),
+            Self::Trigger { task, .. } | Self::TaskStatus { task } => ("task", task),
+            Self::RevokeKey { id } => ("key", id),
+            Self::SetRole { id, .. } | Self::Link { id, .. } | Self::Merge { from: id, .. } => ("user", id),
+            Self::SuspendTenant { id, .. } | Self::DeleteTenant { id } => ("tenant", id),
+            _ => return None,
+        })
+    }
+
+    /// The same question about the session or approval that has this whole id.
+    pub fn about(mut self, whole: String) -> Self {
+        match &mut self {
+            Self::Session { id }
+            | Self::Retry { id }
+            | Self::Stop { id }
+            | Self::Delete { id, .. }
+            | Self::Reply { id, .. }
+            | Self::HumanComplete { id, .. }
+            | Self::Approval { id }
+            | Self::Decide { id, .. } => *id = whole,
+            _ => {}
+        }
+        self
+    }
 }
 
 /// What people define.
@@ -171,6 +215,17 @@ pub enum Noun {
 }
 
 impl Noun {
+    /// As people say it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Task => "task",
+            Self::Agent => "agent",
+            Self::Entity => "entity",
+            Self::CriteriaSet => "criteria set",
+            Self::View => "view",
+        }
+    }
+
     /// Its name in paths.
     pub const fn segment(self) -> &'static str {
         match self {

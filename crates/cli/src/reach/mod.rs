@@ -26,6 +26,13 @@ use crate::args::Global;
 use crate::config::Config;
 use crate::exit::{Exit, Failure, Result};
 
+/// What is shorter than this is taken as it stands.
+const SHORT_ID_CHARS_MIN: usize = 4;
+
+/// Rows of a page that is searched for the beginning of an id, and how many pages are: the newest.
+const ROWS: u32 = 1000;
+const SHORT_ID_PAGES_MAX: usize = 10;
+
 /// Whether a command may make a store that is not there yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missing {
@@ -76,8 +83,55 @@ impl Reach {
         Ok(Self::Store { store, actor, config: Box::new(config.clone()) })
     }
 
-    /// Does what was asked, and says what the interface would say.
+    /// Does what was asked, and says what the interface would say. A session or an approval may be
+    /// named by the beginning of its id.
     pub async fn ask(&self, ask: Ask) -> Result<Value> {
+        let Some((noun, name)) = ask.subject().map(|(noun, name)| (noun, name.to_owned())) else {
+            return self.ask_as_written(ask).await;
+        };
+        let failure = match self.ask_as_written(ask.clone()).await {
+            Err(failure) if failure.exit() == Exit::NotFound => failure.naming(noun, &name),
+            answer => return answer,
+        };
+        match self.completed(noun, &name).await? {
+            Some(whole) => self.ask_as_written(ask.about(whole)).await,
+            None => Err(failure),
+        }
+    }
+
+    /// The whole id of the one session or approval whose id begins like this.
+    async fn completed(&self, noun: &str, begun: &str) -> Result<Option<String>> {
+        if begun.chars().count() < SHORT_ID_CHARS_MIN || !matches!(noun, "session" | "approval") {
+            return Ok(None);
+        }
+        let mut found: Vec<String> = Vec::new();
+        let mut cursor = None;
+        for _ in 0..SHORT_ID_PAGES_MAX {
+            let limit = ROWS;
+            let ask = match noun {
+                "session" => {
+                    Ask::Sessions(SessionFilter { all: true, limit, cursor, ..SessionFilter::default() })
+                }
+                _ => Ask::Approvals { state: None, limit, cursor },
+            };
+            let page = self.ask_as_written(ask).await?;
+            let ids = page["items"].as_array().into_iter().flatten().filter_map(|row| row["id"].as_str());
+            found.extend(ids.filter(|id| id.starts_with(begun)).map(str::to_owned));
+            cursor = page["next_cursor"].as_str().map(str::to_owned);
+            if cursor.is_none() || found.len() > 1 {
+                break;
+            }
+        }
+        match found.as_slice() {
+            [] => Ok(None),
+            [whole] => Ok(Some(whole.clone())),
+            [first, second, ..] => Err(Failure::usage(format!(
+                "`{begun}` begins several ids, among them {first} and {second}; write more of it"
+            ))),
+        }
+    }
+
+    async fn ask_as_written(&self, ask: Ask) -> Result<Value> {
         match self {
             Self::Store { store, actor, config } => store::answer(store, actor, config, ask).await,
             Self::Server(client) => server::answer(client, ask).await,

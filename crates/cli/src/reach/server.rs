@@ -24,6 +24,7 @@ pub async fn answer(client: &Client, ask: Ask) -> Result<Value> {
         Ask::Sessions(filter) => client.get(&path(&["sessions"], &pairs(filter))).await?,
         Ask::Session { id } => client.get(&path(&["sessions", &id], &[])).await?,
         Ask::Retry { id } => client.post(&path(&["sessions", &id, "retry"], &[]), &json!({})).await?,
+        Ask::Stop { id } => client.post(&path(&["sessions", &id, "stop"], &[]), &json!({})).await?,
         Ask::Delete { id, force } => {
             let force = query([("force", force.then(|| "true".to_owned()))].into_iter());
             client.delete(&path(&["sessions", &id], &force)).await?;
@@ -130,8 +131,9 @@ pub async fn answer(client: &Client, ask: Ask) -> Result<Value> {
         Ask::Merge { from, into } => {
             client.post(&path(&["users", &from, "merge"], &[]), &json!({ "into": into })).await?
         }
-        Ask::Purge { ratings_days, crisis_days } => {
-            let body = json!({ "ratings_days": ratings_days, "crisis_days": crisis_days });
+        Ask::Purge { ratings_days, crisis_days, preview } => {
+            let body =
+                json!({ "ratings_days": ratings_days, "crisis_days": crisis_days, "preview": preview });
             client.post(&path(&["purge"], &[]), &body).await?
         }
         Ask::HoldCrises { until, thread, reason } => {
@@ -230,6 +232,13 @@ impl From<Error> for Failure {
                 let where_to = cause
                     .url()
                     .map_or_else(String::new, |url| format!(" at {}", url.origin().ascii_serialization()));
+                let refused = deepest
+                    .downcast_ref::<std::io::Error>()
+                    .is_some_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused);
+                if refused {
+                    let sentence = format!("the server{where_to} does not answer (connection refused)");
+                    return Self::unavailable(sentence).hint("is it running?");
+                }
                 Self::unavailable(format!("the server{where_to} does not answer: {deepest}"))
             }
         }

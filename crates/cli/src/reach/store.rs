@@ -37,6 +37,10 @@ pub async fn answer(store: &Sederunt, actor: &Actor, config: &Config, ask: Ask) 
             let session = store.retry(actor, &SessionId::parse(&id)?, None).await?;
             shown(&session::Session::from(session))
         }
+        Ask::Stop { id } => {
+            let session = store.stop(actor, &SessionId::parse(&id)?, None).await?;
+            shown(&session::Session::from(session))
+        }
         Ask::Delete { id, force } => {
             let id = SessionId::parse(&id)?;
             match force {
@@ -158,11 +162,16 @@ pub async fn answer(store: &Sederunt, actor: &Actor, config: &Config, ask: Ask) 
             let user = store.merge_users(actor, &UserId::parse(&from)?, &UserId::parse(&into)?, None).await?;
             shown(&people::User::from(user))
         }
-        Ask::Purge { ratings_days, crisis_days } => {
+        Ask::Purge { ratings_days, crisis_days, preview } => {
             let span =
                 |days: Option<u32>| days.map(|days| std::time::Duration::from_secs(u64::from(days) * 86_400));
-            let purged = store.purge_records(span(ratings_days), span(crisis_days)).await?;
-            shown(&people::Purged::from(purged))
+            let (ratings, crises) = (span(ratings_days), span(crisis_days));
+            let counted = if preview {
+                store.purgeable_records(ratings, crises).await?
+            } else {
+                store.purge_records(ratings, crises).await?
+            };
+            shown(&people::Purged::from(counted))
         }
         Ask::HoldCrises { until, thread, reason } => {
             let hold = HoldCrises { until, thread_id: thread, reason }.try_into()?;

@@ -20,7 +20,7 @@ fn feedback_is_given_on_this_conversation_and_added_to() {
     chat.expect(PROMPT);
     chat.line("/feedback down it rambles on");
     chat.expect("Known already: after a thumb down: Be brief");
-    chat.expect("60 s of silence finalize it");
+    chat.expect("add it within a minute: /feedback more WORDS");
     chat.expect("/feedback more WORDS");
     chat.expect(PROMPT);
     let given = json!({"signal": "down", "context": "it rambles on", "session_id": "sea"});
@@ -44,7 +44,7 @@ fn feedback_is_given_on_this_conversation_and_added_to() {
     chat.line("/new lake");
     chat.expect(PROMPT);
     chat.line("/feedback more");
-    chat.expect("write /feedback up|down [WORDS] | more WORDS");
+    chat.expect("usage: /feedback up|down [WORDS] | more WORDS");
     chat.expect(PROMPT);
     chat.line("/feedback more of it");
     chat.expect("there is no feedback to add to");

@@ -84,7 +84,7 @@ fn a_sitting_that_is_discarded_leaves_no_summary_and_no_rating() {
     chat.line("/exit");
     chat.expect("[Y/n] ");
     chat.line("n");
-    chat.expect("The sitting is discarded.");
+    chat.expect("No summary was kept.");
     chat.ended();
     let status = asked(&home, "/memory status");
     assert_eq!((&status["session_feedback_count"], &status["arcs"]), (&0.into(), &0.into()));
@@ -117,7 +117,7 @@ fn what_is_said_about_a_chat_becomes_a_lesson() {
     chat.line("/feedback down wrong");
     chat.expect("What went wrong, and what should be done instead?");
     chat.line("It asks back instead of answering");
-    chat.expect("Thank you; add what else there is to say; 60 s of silence finalize it.");
+    chat.expect("Thank you. If there is more to say, add it within a minute: /feedback more WORDS");
     chat.expect(PROMPT);
     chat.line("/feedback more Do not answer with a question");
     chat.expect("Added.");

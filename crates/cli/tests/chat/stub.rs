@@ -270,7 +270,7 @@ impl Stub {
 }
 
 fn opened() -> Value {
-    json!({"status": "open", "session_id": "fbs_1", "message": "add what else there is to say; 60 s of silence finalize it"})
+    json!({"status": "open", "session_id": "fbs_1", "message": "Add more with append_feedback_context; it closes after 60 s of silence"})
 }
 
 /// What comes of feedback with these words.

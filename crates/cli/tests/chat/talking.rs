@@ -118,7 +118,7 @@ fn a_reply_that_fails_is_said_so_and_the_chat_goes_on() {
     let (stub, home) = (Stub::start(), Home::new());
     let mut chat = chat(&stub, &home, &[]);
     chat.line("break");
-    chat.expect("the model could not be reached (unavailable)");
+    chat.expect("the model could not be reached");
     chat.expect(PROMPT);
     chat.line("hello");
     chat.expect("You said: hello.");

@@ -15,8 +15,10 @@ fn every_way_to_fail_has_its_exit_code_and_one_line() {
         (&["backup", "b", "--store", "postgres://localhost/x"], 2, "(usage)"),
     ] {
         let said = world.fails(args, code);
-        assert!(said.starts_with("error: ") && said.contains(word), "{args:?}: {said}");
+        assert!(said.starts_with("error: ") && !said.contains(word), "{args:?}: {said}");
         assert_eq!(said.lines().count(), 1, "{args:?}: {said}");
+        let for_programs = world.fails(&[args, &["--json"]].concat(), code);
+        assert!(for_programs.contains(word), "{args:?}: {for_programs}");
     }
     for args in [&[][..], &["dance"], &["sessions"], &["sessions", "show"], &["serve", "--auth", "open"]] {
         assert_eq!(world.run(args).code, 2, "{args:?}");

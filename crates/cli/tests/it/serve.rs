@@ -71,7 +71,7 @@ fn a_server_with_keys_refuses_strangers_and_takes_a_key() {
     let server = world.serve(&["--auth", "keys"]);
     let elsewhere = World::new();
     let stranger = elsewhere.fails(&["sessions", "ls", "--server", &server.url], 4);
-    assert!(stranger.contains("(unauthenticated)") && stranger.contains("--key-file"), "{stranger}");
+    assert!(stranger.contains("authenticate with") && stranger.contains("--key-file"), "{stranger}");
     let path = elsewhere.path("key");
     write_key(&path, key["key"].as_str().unwrap());
     let args = ["sessions", "ls", "--server", &server.url, "--key-file", &path.to_string_lossy(), "--json"];

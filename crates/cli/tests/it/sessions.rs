@@ -72,12 +72,45 @@ fn a_tail_without_following_ends_at_the_end() {
 }
 
 #[test]
-fn an_export_holds_the_whole_log_in_each_format() {
+fn a_session_is_named_by_the_beginning_of_its_id_stopped_and_followed_to_its_end() {
+    let world = World::new();
+    world.seed(async |store| {
+        queue(store, "job-alpha").await;
+        queue(store, "job-beta").await;
+    });
+    assert_eq!(world.json(&["sessions", "show", "job-a"])["id"], "job-alpha");
+    let several = world.fails(&["sessions", "show", "job-"], 2);
+    assert!(several.contains("job-alpha") && several.contains("job-beta"), "{several}");
+    let short = world.fails(&["sessions", "show", "job"], 3);
+    assert!(short.contains("there is no session `job`, or it is not yours to see"), "{short}");
+    assert_eq!(world.json(&["sessions", "stop", "job-b"])["status"], "abandoned");
+    let log = world.ok(&["sessions", "tail", "job-b"]);
+    assert!(log.lines().last().unwrap().contains("status_change"), "{log}");
+    assert_eq!(world.ok(&["sessions", "rm", "job-b"]), "deleted job-beta\n");
+    assert_eq!(world.json(&["sessions", "ls"])["items"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_purge_is_counted_before_it_is_done_and_work_alone_counts() {
+    let world = World::new();
+    world.seed(async |store| drop(talk(store, "cli:main", 1).await));
+    let preview = world.ok(&["purge", "--ratings", "1"]);
+    assert!(preview.contains("would delete 0 ratings and 0 crisis records of all tenants"), "{preview}");
+    assert!(preview.contains("older than 1 day, crisis records older than 90 days"), "{preview}");
+    assert_eq!(world.ok(&["purge", "--yes"]), "Deleted 0 ratings and 0 crisis records.\n");
+    assert!(world.ok(&["work"]).contains("needs me"));
+}
+
+#[test]
+fn an_export_holds_what_was_said_and_with_all_the_whole_log() {
     let world = World::new();
     world.seed(async |store| drop(talk(store, "cli:main", 1500).await));
     for format in ["md", "txt"] {
         let text = world.ok(&["sessions", "export", "cli:main", "--format", format]);
         assert!(text.contains("message 1\n") && text.contains("message 1500"), "{format}");
+        assert!(!text.contains("session.created"), "{format}");
+        let whole = world.ok(&["sessions", "export", "cli:main", "--format", format, "--all"]);
+        assert!(whole.contains("session.created"), "{format}");
     }
     world.ok(&["sessions", "export", "cli:main", "--format", "json", "--output", "out.json"]);
     let text = std::fs::read_to_string(world.path("out.json")).unwrap();
@@ -109,7 +142,7 @@ fn a_failed_session_is_run_again_and_deleted() {
     let again = world.json(&["sessions", "retry", "job"]);
     assert_eq!((again["status"].as_str(), again["retry_of"].as_str()), (Some("pending"), Some("job")));
     let twice = world.fails(&["sessions", "retry", again["id"].as_str().unwrap()], 4);
-    assert!(twice.contains("(invalid_transition)"), "{twice}");
+    assert!(twice.contains("only failed, expired or abandoned sessions are retried"), "{twice}");
     assert_eq!(world.ok(&["sessions", "rm", "job"]), "deleted job\n");
     world.fails(&["sessions", "rm", "job"], 3);
 }

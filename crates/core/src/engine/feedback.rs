@@ -142,7 +142,7 @@ impl Engine {
         if session.details.memory_mode == MemoryMode::Incognito {
             return Err(Error::invalid(
                 "session_id",
-                "this session leaves no trace; give feedback without naming it",
+                "this session is incognito; give feedback without `session_id`",
             ));
         }
         if sequences.iter().any(|at| *at == 0 || *at > session.head.last_sequence) {

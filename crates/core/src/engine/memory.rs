@@ -167,6 +167,19 @@ impl Engine {
         })
     }
 
+    /// How many records [`Engine::purge_records`] with the same spans would forget now.
+    pub async fn purgeable_records(
+        &self,
+        ratings: Option<Duration>,
+        crises: Option<Duration>,
+    ) -> Result<Purged> {
+        let now = self.store.now().await?;
+        let cut = |kept: Option<Duration>, default| retention_cutoff(now, kept.unwrap_or(default));
+        let (ratings, crises) = (cut(ratings, limits::RATINGS_KEPT), cut(crises, limits::CRISIS_KEPT));
+        let found = self.store.purgeable(ratings, crises, now).await?;
+        Ok(Purged { ratings: found.ratings, crises: found.crises })
+    }
+
     /// How much is remembered, and how many records there are beside it.
     pub async fn memory_status(
         &self,
@@ -202,6 +215,8 @@ fn own(actor: &Actor, named: Option<&str>) -> Result<Owner> {
             Err(Error::denied("this credential does not speak for another user; leave `user_id` out"))
         }
         (_, Some(user)) => Ok(Owner::user(user)),
-        (_, None) => Err(Error::invalid("thread_id", "name a conversation or a user")),
+        (_, None) => {
+            Err(Error::invalid("thread_id", "name a conversation (`thread_id`) or a user (`user_id`)"))
+        }
     }
 }

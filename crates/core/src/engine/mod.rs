@@ -179,8 +179,7 @@ impl Engine {
         Err(Conflict::SessionBusy.into())
     }
 
-    /// A command that can no longer be decided may be the repeat of one that was: then its key
-    /// knows, and the first answer stands.
+    /// If a command now fails, its idempotency key is looked up: a repeat gets the first answer.
     async fn or_replayed<T>(
         &self,
         actor: &Actor,

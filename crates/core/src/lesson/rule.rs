@@ -40,6 +40,9 @@ pub fn of(lesson: &Lesson, occurrences_min: u64, now: Timestamp) -> Option<Rule>
     })
 }
 
+/// When a rule applies that names no occasion.
+const ALWAYS: &str = "always";
+
 /// How many people have said it: every named user counts once, and every feedback that names no user on its own. In
 /// local mode nobody has a name, so the one owner's repeated feedback makes rules there. Words of guests and workers,
 /// which are not trusted, count for nobody.
@@ -53,11 +56,13 @@ fn voices(lesson: &Lesson) -> u64 {
 
 fn when(lesson: &Lesson) -> String {
     let body = &lesson.body;
+    // A lesson without a subject is tagged `general`, which says nothing about when.
+    let tags: Vec<&str> = body.tags.iter().map(String::as_str).filter(|tag| *tag != "general").collect();
     match (&body.action, &body.trigger) {
         (Some(action), _) => format!("about to {} {}", action.family.as_str(), clip(&action.target, 100)),
-        (None, _) if !body.tags.is_empty() => format!("working on {}", body.tags.join(", ")),
+        (None, _) if !tags.is_empty() => format!("working on {}", tags.join(", ")),
         (None, Some(trigger)) => format!("about to say or do something like: {}", clip(trigger, 100)),
-        (None, None) => "always".to_owned(),
+        (None, None) => ALWAYS.to_owned(),
     }
 }
 
@@ -69,9 +74,12 @@ pub fn page(rules: &[Rule]) -> String {
     let mut page = "# Rules\n\n".to_owned();
     for rule in rules {
         let line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let occasion = match rule.when.as_str() {
+            ALWAYS => "Always:".to_owned(),
+            when => format!("IF {} THEN", line(when)),
+        };
         page.push_str(&format!(
-            "- IF {} THEN {} ({}×, {:.2}; {})\n",
-            line(&rule.when),
+            "- {occasion} {} ({}×, {:.2}; {})\n",
             line(&rule.then),
             rule.lesson.occurrences,
             rule.confidence,
@@ -152,6 +160,11 @@ mod tests {
         );
         one.body.action = None;
         assert_eq!(of(&one, 3, NOW).unwrap().when, "working on git");
+        one.body.tags = vec!["general".to_owned()];
+        one.body.trigger = None;
+        let rule = of(&one, 3, NOW).unwrap();
+        assert_eq!(rule.when, "always");
+        assert!(page(&[rule]).contains("- Always: Run the tests ("), "no occasion is made up");
         one.body.tags.clear();
         assert_eq!(of(&one, 3, NOW).unwrap().when, "always");
     }

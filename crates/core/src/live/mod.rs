@@ -66,8 +66,8 @@ impl Hub {
         }
     }
 
-    /// Has somebody told of what becomes of runs on this node. The first to ask is told, so that nothing is counted twice
-    /// where two servers share a process; whether this was the first.
+    /// Registers the milestone listener of this node. Only the first registration counts, so that two servers in one
+    /// process do not count twice; returns whether this was it.
     pub fn on_milestone(&self, tell: impl Fn(&Milestone, Timestamp) + Send + Sync + 'static) -> bool {
         self.listener.set(Listener(Box::new(tell))).is_ok()
     }

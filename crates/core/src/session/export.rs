@@ -35,16 +35,29 @@ impl Format {
     }
 }
 
+/// How much of a log is written. JSON is for programs and always holds everything.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Extent {
+    /// What was said, and in Markdown what tools answered, in short: what a person reads.
+    #[default]
+    Messages,
+    Everything,
+}
+
+/// What a tool answered is cut after so many characters where people read it.
+const TOOL_ANSWER_CHARS_MAX: usize = 300;
+
 /// Writes an export: [`Paper::begin`], any number of [`Paper::events`], [`Paper::end`].
 #[derive(Debug)]
 pub struct Paper {
     format: Format,
+    extent: Extent,
     first: bool,
 }
 
 impl Paper {
-    pub fn new(format: Format) -> Self {
-        Self { format, first: true }
+    pub fn new(format: Format, extent: Extent) -> Self {
+        Self { format, extent, first: true }
     }
 
     pub fn begin(&self, session: &Session) -> String {
@@ -111,6 +124,10 @@ impl Paper {
                 write!(out, "\n**{who}** · {} · {}\n\n{text}\n", event.sequence, event.at)
             }
             (_, Some(text)) => write!(out, "\n[{}] {} {who}: {text}\n", event.sequence, event.at),
+            (Format::Markdown, None) if self.extent == Extent::Messages => {
+                tool_answer(event).map_or(Ok(()), |answer| write!(out, "\n> {answer}\n"))
+            }
+            (_, None) if self.extent == Extent::Messages => Ok(()),
             (Format::Markdown, None) => {
                 let detail = event.metadata.as_ref().map_or("", |metadata| metadata.as_str());
                 write!(out, "\n- {} · {} `{}` {detail}\n", event.sequence, event.at, event.kind.as_str())
@@ -118,6 +135,26 @@ impl Paper {
             (_, None) => writeln!(out, "[{}] {} {}", event.sequence, event.at, event.kind.as_str()),
         };
     }
+}
+
+/// What a tool answered, in one short line.
+fn tool_answer(event: &Event) -> Option<String> {
+    if !matches!(event.kind.as_str(), "agent.tool_result" | "user.tool_result") {
+        return None;
+    }
+    let metadata = event.metadata.as_ref().map(crate::json::Json::value).unwrap_or_default();
+    let name = metadata["tool_name"].as_str().unwrap_or("tool");
+    let answer = event.text().unwrap_or_else(|| match &metadata["output"] {
+        serde_json::Value::Null => String::new(),
+        serde_json::Value::String(text) => text.clone(),
+        other => other.to_string(),
+    });
+    let mut line = answer.split_whitespace().collect::<Vec<_>>().join(" ");
+    if let Some((end, _)) = line.char_indices().nth(TOOL_ANSWER_CHARS_MAX) {
+        line.truncate(end);
+        line.push('…');
+    }
+    Some(format!("`{name}` {}", if line.is_empty() { "answered" } else { line.as_str() }))
 }
 
 fn event_json(event: &Event) -> String {
@@ -164,7 +201,7 @@ mod tests {
             event(2, "user.message", Some(r#"[{"type":"text","text":"hello"}]"#)),
         ];
         for format in [Format::Markdown, Format::Text, Format::Json] {
-            let mut paper = Paper::new(format);
+            let mut paper = Paper::new(format, Extent::Everything);
             let text = paper.begin(&session_in(Status::Idle))
                 + &paper.events(&events[..1])
                 + &paper.events(&events[1..]);
@@ -175,5 +212,38 @@ mod tests {
                 assert_eq!(value["events"].as_array().unwrap().len(), 2);
             }
         }
+    }
+
+    #[test]
+    fn an_export_for_people_holds_what_was_said_and_json_holds_everything() {
+        let event = |kind: &'static str, content: Option<&str>, metadata: Option<&str>| Event {
+            session_id: crate::SessionId::stored("s"),
+            sequence: 1,
+            kind: EventType::known(kind),
+            content: content.map(|text| Json::parse(text.as_bytes()).unwrap()),
+            metadata: metadata.map(|text| Json::parse(text.as_bytes()).unwrap()),
+            subthread_id: None,
+            external_event_id: None,
+            turn: None,
+            author: Some("ada".into()),
+            at: crate::Timestamp::from_micros(0),
+        };
+        let long = format!(r#"[{{"type":"text","text":"{}"}}]"#, "rain ".repeat(200));
+        let events = [
+            event("user.message", Some(r#"[{"type":"text","text":"hello"}]"#), None),
+            event("agent.tool_result", Some(&long), Some(r#"{"tool_name":"weather"}"#)),
+            event("session.turn", None, Some(r#"{"turn":3,"state":{"stages_us":{}}}"#)),
+        ];
+        for (format, tool, log) in
+            [(Format::Markdown, true, false), (Format::Text, false, false), (Format::Json, true, true)]
+        {
+            let text = Paper::new(format, Extent::Messages).events(&events);
+            assert!(text.contains("hello"), "{text}");
+            assert_eq!(text.contains("rain"), tool, "{text}");
+            assert_eq!(text.contains("stages_us"), log, "{text}");
+        }
+        let text = Paper::new(Format::Markdown, Extent::Messages).events(&events);
+        assert!(text.contains("> `weather` rain") && text.contains('…'), "{text}");
+        assert!(text.chars().count() < 500, "{text}");
     }
 }

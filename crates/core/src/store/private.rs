@@ -573,6 +573,20 @@ impl Store for Apart {
         }
     }
 
+    fn purgeable(
+        &self,
+        ratings_before: Timestamp,
+        crises_before: Timestamp,
+        now: Timestamp,
+    ) -> BoxFuture<'_, Result<RecordsKept>> {
+        let durable = self.durable.purgeable(ratings_before, crises_before, now);
+        let Some(private) = self.private.get() else { return durable };
+        Box::pin(async move {
+            let (a, b) = (durable.await?, private.purgeable(ratings_before, crises_before, now).await?);
+            Ok(RecordsKept { ratings: a.ratings + b.ratings, crises: a.crises + b.crises })
+        })
+    }
+
     fn installation_key(&self) -> BoxFuture<'_, Result<[u8; 32]>> {
         self.durable.installation_key()
     }

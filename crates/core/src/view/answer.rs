@@ -125,13 +125,13 @@ fn misfit(question: &Question, value: &Value) -> Option<String> {
             outside(&bounded, text.chars().count() as f64, " characters")
         }
         (QuestionType::Choice, Value::String(text)) => {
-            (!known(text)).then(|| format!("`{text}` is no option"))
+            (!known(text)).then(|| format!("must be one of the options, not `{text}`"))
         }
         (QuestionType::MultiChoice, Value::Array(chosen)) => {
             let mut seen: Vec<&str> = Vec::new();
             for one in chosen {
                 match one.as_str() {
-                    Some(text) if !known(text) => return Some(format!("`{text}` is no option")),
+                    Some(text) if !known(text) => return Some(format!("must name options only, not `{text}`")),
                     Some(text) if seen.contains(&text) => return Some(format!("names `{text}` twice")),
                     Some(text) => seen.push(text),
                     None => return Some("must list options by their values".to_owned()),

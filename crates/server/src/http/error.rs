@@ -223,9 +223,9 @@ impl Refused {
             source = under.source();
         }
         if ours {
-            tracing::error!(target: "sederunt::http", request_id, route, cause = %chain, "internal");
+            tracing::error!(target: "sederunt::http", request_id, route, cause = %chain, "a request failed by a fault of this server");
         } else {
-            tracing::warn!(target: "sederunt::http", request_id, route, cause = %chain, "unavailable");
+            tracing::warn!(target: "sederunt::http", request_id, route, cause = %chain, "a request could not be answered now; its caller was told to try again");
         }
     }
 }

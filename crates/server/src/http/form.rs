@@ -71,22 +71,40 @@ const NO_SCRIPT: &str =
 
 fn lead(id: &str) -> String {
     format!(
-        "<form data-view=\"{}\" data-kind=\"lead\">\n{NO_SCRIPT}<p>Please say who you are first.</p>\n\
+        "<form data-view=\"{}\" data-kind=\"lead\">\n{NO_SCRIPT}<p>Please say who you are first. Your name and \
+         e-mail go to whoever asks, with your answer, and are used for nothing else here.</p>\n\
          <label for=\"lead-name\">Name</label>\n\
          <input id=\"lead-name\" name=\"name\" data-type=\"text\" maxlength=\"200\" autocomplete=\"name\" required>\n\
          <label for=\"lead-email\">E-mail</label>\n\
          <input id=\"lead-email\" name=\"email\" type=\"email\" data-type=\"text\" maxlength=\"254\" autocomplete=\"email\" required>\n\
-         {END}",
-        escape(id)
+         {}",
+        escape(id),
+        end("Continue")
     )
 }
 
-const END: &str =
-    "<p class=\"wrong\" role=\"alert\" hidden></p>\n<button type=\"submit\">Send</button>\n</form>\n";
+/// The end of a form, with the word on its button.
+fn end(button: &str) -> String {
+    format!(
+        "<p class=\"wrong\" role=\"alert\" hidden></p>\n<button type=\"submit\">{button}</button>\n</form>\n"
+    )
+}
+
+/// A choice among so few is shown at once; one among more unfolds.
+const RADIOS_MAX: usize = 4;
 
 fn questions(id: &str, questions: &[Question]) -> String {
     let fields: String = questions.iter().enumerate().map(|(n, question)| field(n, question)).collect();
-    format!("<form data-view=\"{}\" data-kind=\"answer\">\n{NO_SCRIPT}{fields}{END}", escape(id))
+    let must = if questions.iter().any(|question| question.required) {
+        "<p class=\"help\"><span class=\"must\">*</span> needs an answer</p>\n"
+    } else {
+        ""
+    };
+    format!(
+        "<form data-view=\"{}\" data-kind=\"answer\">\n{NO_SCRIPT}{must}{fields}{}",
+        escape(id),
+        end("Send")
+    )
 }
 
 fn field(n: usize, question: &Question) -> String {
@@ -104,6 +122,24 @@ fn field(n: usize, question: &Question) -> String {
     };
     let (least, most) = (bound("min", question.min), bound("max", question.max));
     let labelled = |input: String| format!("<label for=\"q{n}\">{label}{mark}</label>\n{help}{input}\n");
+    let grouped = |each: String| {
+        format!("<fieldset{described}>\n<legend>{label}{mark}</legend>\n{help}{each}</fieldset>\n")
+    };
+    // Who need not answer can take an answer back.
+    let no_answer = (!question.required).then_some(("", "No answer"));
+    let radios = |each: &[(&str, &str)]| -> String {
+        each.iter()
+            .copied()
+            .chain(no_answer)
+            .map(|(value, shown)| {
+                format!(
+                    "<label class=\"one\"><input type=\"radio\" name=\"{key}\" data-type=\"{kind}\" value=\"{}\"{required}> {}</label>\n",
+                    escape(value),
+                    escape(shown)
+                )
+            })
+            .collect()
+    };
     match question.kind {
         QuestionType::Text => {
             let most = bound("maxlength", question.max.filter(|max| *max >= 0.0).map(f64::floor));
@@ -113,9 +149,14 @@ fn field(n: usize, question: &Question) -> String {
             labelled(format!("<input {common} type=\"number\" step=\"any\"{least}{most}{required}>"))
         }
         QuestionType::Date => labelled(format!("<input {common} type=\"date\"{required}>")),
-        QuestionType::Boolean => {
-            let choice = "<option value=\"\"></option><option value=\"true\">Yes</option><option value=\"false\">No</option>";
-            labelled(format!("<select {common}{required}>{choice}</select>"))
+        QuestionType::Boolean => grouped(radios(&[("true", "Yes"), ("false", "No")])),
+        QuestionType::Choice if question.options.len() <= RADIOS_MAX => {
+            let each: Vec<(&str, &str)> = question
+                .options
+                .iter()
+                .map(|option| (option.value.as_str(), option.label.as_deref().unwrap_or(&option.value)))
+                .collect();
+            grouped(radios(&each))
         }
         QuestionType::Choice => {
             let each = question.options.iter().map(|option| {
@@ -134,8 +175,7 @@ fn field(n: usize, question: &Question) -> String {
                     escape(shown)
                 )
             });
-            let each: String = each.collect();
-            format!("<fieldset{described}>\n<legend>{label}{mark}</legend>\n{help}{each}</fieldset>\n")
+            grouped(each.collect())
         }
     }
 }
@@ -173,6 +213,8 @@ mod tests {
         let text = format!(
             r#"{{"title":{0},"description":{0},"questions":[{{"key":"t","label":{0},"help":{0},"required":true,"max":5}},
                 {{"key":"c","label":"C","type":"choice","options":[{{"value":"a","label":{0}}}]}},
+                {{"key":"s","label":"S","type":"choice","options":[{{"value":"1"}},{{"value":"2"}},{{"value":"3"}},
+                    {{"value":"4"}},{{"value":"5","label":{0}}}]}},
                 {{"key":"m","label":"M","type":"multi_choice","options":[{{"value":"a"}},{{"value":"b","label":{0}}}]}},
                 {{"key":"n","label":"N","type":"number","min":1,"max":2.5}},{{"key":"b","label":"B","type":"boolean"}},
                 {{"key":"d","label":"D","type":"date"}}]}}"#,
@@ -197,8 +239,9 @@ mod tests {
         assert_eq!(page.matches("<script").count(), 1, "{page}");
         assert!(!page.contains("onfocus=\"") && page.contains("&lt;script&gt;"), "{page}");
         assert!(page.contains("data-view=\"v&quot;1\""));
-        for type_of_input in ["<textarea", "<select", "type=\"checkbox\"", "type=\"number\"", "type=\"date\""]
-        {
+        for type_of_input in [
+            "<textarea", "<select", "type=\"radio\"", "type=\"checkbox\"", "type=\"number\"", "type=\"date\"",
+        ] {
             assert!(page.contains(type_of_input), "{type_of_input}");
         }
         for from_elsewhere in ["http:", "https:", "style=", "<img", "javascript:"] {
@@ -215,6 +258,9 @@ mod tests {
             (&answered, "Thank you", false),
             (&closed, "no answers any more", false),
             (&lead, "say who you are", true),
+            (&lead, "go to whoever asks", true),
+            (&lead, ">Continue</button>", true),
+            (&asked(&opened()), "needs an answer", true),
         ] {
             assert!(page.contains(says), "{page}");
             assert_eq!(page.contains("<form"), has_form);

@@ -14,7 +14,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use http::request::Parts;
-use http::{HeaderName, HeaderValue, Method, Version, header};
+use http::{HeaderName, HeaderValue, Method, Uri, Version, header};
 use sederunt_core::Error;
 
 use super::App;
@@ -71,7 +71,7 @@ pub async fn gate(State(app): State<App>, request: Request, next: Next) -> Respo
             (refused, _) => refused.envelope(id_text),
         };
         if route == VIEW_PAGE {
-            response = as_page(&refused, response);
+            response = as_page(&refused, has_link(&uri), response);
         }
     }
     let status = response.status();
@@ -157,9 +157,14 @@ pub fn overloaded(request: &Request) -> Response {
 }
 
 /// A refusal for people, with the headers that it has for programs.
-fn as_page(refused: &Refused, envelope: Response) -> Response {
+fn as_page(refused: &Refused, has_link: bool, envelope: Response) -> Response {
     let (mut head, _) = envelope.into_parts();
     let message = match refused {
+        Refused::Core(Error::Unauthenticated(_)) if !has_link => {
+            "This form is for people who are known here, and a browser cannot say who you are. \
+             Ask whoever sent you this address for a link of your own."
+                .to_owned()
+        }
         Refused::Core(Error::Unauthenticated(_) | Error::NotFound) => {
             "The link is unknown, expired or revoked.".to_owned()
         }
@@ -167,6 +172,11 @@ fn as_page(refused: &Refused, envelope: Response) -> Response {
     };
     head.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
     form::guarded(Response::from_parts(head, form::refused(&message).into()))
+}
+
+/// Whether an address carries the token of a share link.
+fn has_link(uri: &Uri) -> bool {
+    uri.query().is_some_and(|query| query.split('&').any(|pair| pair.starts_with("share=")))
 }
 
 pub fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {

@@ -89,7 +89,7 @@ pub fn log(app: App, caller: Caller, mut log: LogStream) -> impl Stream<Item = R
                 }
                 // The store is away: the client comes back with its cursor.
                 Err(error) => {
-                    tracing::warn!(target: "sederunt::http", code = error.code(), "a stream ends");
+                    tracing::warn!(target: "sederunt::http", code = error.code(), "a stream broke off because its log could not be read; its client reconnects where it was");
                     return;
                 }
             }

@@ -9,7 +9,7 @@ use sederunt_core::engine::{Engine, LessonSearch};
 use sederunt_core::event::{Event as CoreEvent, EventQuery};
 use sederunt_core::ids::check_name;
 use sederunt_core::session::Session as CoreSession;
-use sederunt_core::session::export::{Format, Paper};
+use sederunt_core::session::export::{Extent, Format, Paper};
 use sederunt_core::session::query::{ListCursor, SessionQuery, Types};
 use sederunt_core::{Error, SessionId, lesson, limits};
 use serde::Serialize;
@@ -188,7 +188,7 @@ pub async fn read(engine: &Engine, actor: &Actor, uri: String) -> Result<ReadRes
         }
         Named::Transcript(id) => {
             let (session, events) = newest(engine, actor, &id).await?;
-            let mut paper = Paper::new(Format::Markdown);
+            let mut paper = Paper::new(Format::Markdown, Extent::Messages);
             (paper.begin(&session) + &paper.events(&events) + paper.end(), MARKDOWN)
         }
         Named::Lesson(id) => {

@@ -22,7 +22,7 @@ pub async fn run(talker: Talker, every: Duration) {
             }
             // A store that is away is reported once, not every time.
             Err(error) if !std::mem::replace(&mut failed, true) => {
-                tracing::error!(target: "sederunt::talk", code = error.code(), %error, "conversations were not kept");
+                tracing::warn!(target: "sederunt::talk", code = error.code(), %error, "the keeper could not reach the store; nothing is lost, and it tries again");
             }
             Err(_) => {}
         }

@@ -25,7 +25,7 @@ pub async fn run(talker: Talker, every: Duration) {
             }
             // A store that is away is reported once, not every second.
             Err(error) if !std::mem::replace(&mut failed, true) => {
-                tracing::error!(target: "sederunt::sweeper", code = error.code(), %error, "a sweep failed");
+                tracing::error!(target: "sederunt::sweeper", code = error.code(), %error, "the sweeper could not reach the store; lost leases wait for its next pass");
             }
             Err(_) => {}
         }

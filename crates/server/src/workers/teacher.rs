@@ -20,7 +20,7 @@ pub async fn run(teacher: Teacher, every: Duration) {
             }
             // A store that is away is reported once, not every time.
             Err(error) if !std::mem::replace(&mut failed, true) => {
-                tracing::error!(target: "sederunt::feedback", code = error.code(), %error, "feedback was not finalized");
+                tracing::warn!(target: "sederunt::feedback", code = error.code(), %error, "the teacher could not close feedback sessions; they stay open, and it tries again");
             }
             Err(_) => {}
         }

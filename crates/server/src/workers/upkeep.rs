@@ -20,7 +20,7 @@ pub async fn forget_keys(engine: Engine) {
     loop {
         ticks.tick().await;
         if let Err(error) = engine.purge_idempotency_keys().await {
-            tracing::warn!(target: "sederunt::upkeep", code = error.code(), %error, "old keys were not forgotten");
+            tracing::warn!(target: "sederunt::upkeep", code = error.code(), %error, "the upkeep could not delete old idempotency keys; it tries again later");
         }
     }
 }
@@ -31,7 +31,7 @@ pub async fn forget_records(engine: Engine) {
     loop {
         ticks.tick().await;
         if let Err(error) = engine.purge_records(None, None).await {
-            tracing::warn!(target: "sederunt::upkeep", code = error.code(), %error, "old records were not forgotten");
+            tracing::warn!(target: "sederunt::upkeep", code = error.code(), %error, "the upkeep could not delete old ratings and crisis records; it tries again later");
         }
     }
 }

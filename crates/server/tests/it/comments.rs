@@ -120,7 +120,7 @@ async fn a_comment_that_cannot_be_taken_leaves_the_rating(ground: Ground) {
         (&json!(true), &json!("refused")),
         "{done}"
     );
-    assert!(done["follow_up"]["reason"].as_str().unwrap().contains("leaves no trace"), "{done}");
+    assert!(done["follow_up"]["reason"].as_str().unwrap().contains("is incognito"), "{done}");
     assert_eq!((ratings(&me, "t").await, ratings(&me, "quiet").await), (json!(1), json!(1)));
     assert_eq!(thumbs(&me).await, (json!(0), json!(0)));
 }

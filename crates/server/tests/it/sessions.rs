@@ -17,7 +17,7 @@ on_every_store!(
     only_the_listed_moves_are_made,
     a_failed_session_is_retried_in_a_new_one,
     a_fork_shares_the_beginning,
-    an_export_holds_the_whole_log,
+    an_export_holds_what_was_said_and_with_all_the_whole_log,
     children_are_listed_under_their_parent,
     camel_case_names_are_taken_where_they_come_from,
 );
@@ -259,7 +259,7 @@ async fn a_fork_shares_the_beginning(ground: Ground) {
     owner.post(&format!("/api/sessions/{id}/fork"), json!({"at_sequence": 99})).await.refused(422, "invalid");
 }
 
-async fn an_export_holds_the_whole_log(ground: Ground) {
+async fn an_export_holds_what_was_said_and_with_all_the_whole_log(ground: Ground) {
     let house = House::local(ground).await;
     let owner = house.anyone();
     let id = owner.session(json!({"session_type": "mixed", "title": "Minutes"})).await;
@@ -269,7 +269,11 @@ async fn an_export_holds_the_whole_log(ground: Ground) {
         ("txt", "text/plain; charset=utf-8"),
         ("json", "application/json"),
     ] {
-        let paper = owner.get(&format!("/api/sessions/{id}/export?format={format}")).await.expect(200);
+        let path = format!("/api/sessions/{id}/export?format={format}");
+        let said = owner.get(&path).await.expect(200).text;
+        assert!(said.contains("the budget is agreed"), "{said}");
+        assert_eq!(said.contains("session.created"), format == "json", "{said}");
+        let paper = owner.get(&format!("{path}&all=true")).await.expect(200);
         assert_eq!(paper.headers["content-type"], kind);
         assert!(
             paper.text.contains("the budget is agreed") && paper.text.contains("session.created"),

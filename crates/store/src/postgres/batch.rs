@@ -104,7 +104,7 @@ async fn with_look(base: &Base, jobs: &[&Job]) -> Vec<Answer> {
             answers
         }
         Err(Broken { fault, .. }) => {
-            tracing::warn!(?fault, size, "a batch of appends has failed");
+            tracing::warn!(?fault, size, "a batch of appends failed; each of its callers was told");
             unavailable(fault, size)
         }
     }

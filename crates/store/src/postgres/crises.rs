@@ -59,6 +59,15 @@ pub(super) async fn crises(
     rows.iter().map(|row| Ok(serde_json::from_str(row.try_get(0)?).map_err(Error::internal)?)).collect()
 }
 
+/// How much a purge with the same bounds would delete.
+pub(super) async fn purgeable(base: &Base, before: Timestamp, now: Timestamp) -> Result<u64> {
+    let (before, now) = (day_start(before).as_micros(), now.as_micros());
+    let sql = "SELECT count(tk) FROM crisis_log
+         WHERE detected_at < $1 AND (held_until IS NULL OR held_until <= $2)";
+    let rows = base.read(Scope::All, sql, &[&before, &now]).await?;
+    rows.first().map_or(Ok(0), |row| Ok(row.try_get::<_, i64>(0)?.unsigned_abs()))
+}
+
 /// Deletes what was detected before the day of `before`, unless it is held beyond now. The rows leave the table here;
 /// when their bytes leave the database's files is for VACUUM, and so for whoever runs the database, to say.
 pub(super) async fn purge(base: &Base, before: Timestamp, now: Timestamp) -> Result<u64> {

@@ -1,5 +1,4 @@
-//! What this node's appends have said and the index has not taken up, so that nobody reads back from the database what has
-//! just gone through this process.
+//! Messages appended by this node and not yet indexed; saves the indexer a read.
 //!
 //! It is a shortcut: a session of which anything is missing here is read from its log.
 

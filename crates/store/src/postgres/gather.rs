@@ -1,5 +1,5 @@
-//! How questions and changes that wait for the database meet: whatever comes while others are on their way goes along
-//! with the next ones, so that many callers share what a transaction costs.
+//! Coalesces concurrent requests: what arrives while a batch is in flight joins the next batch, so callers share a
+//! transaction.
 //!
 //! One lot is on its way as a rule, and those whom the last one has answered are waited for as long as that pays.
 //! Another one begins beside it only when it takes long, for it may wait for a lock

@@ -73,7 +73,7 @@ pub(super) async fn follow(base: Arc<Base>, mut closing: watch::Receiver<bool>) 
 
 async fn work(base: &Base) {
     while let Err(fault) = catch_up(base).await {
-        tracing::warn!(?fault, "the search index could not be brought up to date; trying again");
+        tracing::warn!(?fault, "the indexer could not bring the search index up to date; it tries again");
         tokio::time::sleep(PAUSE).await;
     }
     loop {
@@ -84,7 +84,7 @@ async fn work(base: &Base) {
         }
         let dirty = base.dirty.take();
         if let Err(fault) = index_all(base, &dirty).await {
-            tracing::warn!(?fault, "indexing has failed and will be tried again");
+            tracing::warn!(?fault, "the indexer failed; it tries again");
             base.dirty.put(dirty.into_iter().flat_map(|(tk, sks)| sks.into_iter().map(move |sk| (tk, sk))));
             tokio::time::sleep(PAUSE).await;
         }

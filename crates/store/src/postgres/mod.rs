@@ -247,7 +247,7 @@ fn lost() -> Refusal {
 
 async fn finish_removals(base: Arc<Base>) {
     if let Err(fault) = tenants::sweep(&base).await {
-        tracing::warn!(?fault, "what is left of removed tenants could not be cleared away");
+        tracing::warn!(?fault, "rows of deleted tenants could not be removed; the next start tries again");
     }
 }
 
@@ -526,6 +526,19 @@ impl Store for PostgresStore {
 
     fn purge_crises(&self, before: Timestamp, now: Timestamp) -> BoxFuture<'_, Result<u64>> {
         read(crises::purge(&self.base, before, now))
+    }
+
+    fn purgeable(
+        &self,
+        ratings_before: Timestamp,
+        crises_before: Timestamp,
+        now: Timestamp,
+    ) -> BoxFuture<'_, Result<RecordsKept>> {
+        read(async move {
+            let ratings = ratings::purgeable(&self.base, ratings_before).await?;
+            let crises = crises::purgeable(&self.base, crises_before, now).await?;
+            Ok(RecordsKept { ratings, crises })
+        })
     }
 
     fn installation_key(&self) -> BoxFuture<'_, Result<[u8; 32]>> {

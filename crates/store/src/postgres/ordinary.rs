@@ -114,7 +114,11 @@ impl<'j> Ordinary<'j> {
                 return Vec::new();
             }
             Err(Broken { fault, .. }) => {
-                tracing::warn!(?fault, size = self.jobs.len(), "a batch of appends has failed");
+                tracing::warn!(
+                    ?fault,
+                    size = self.jobs.len(),
+                    "a batch of appends failed; each of its callers was told"
+                );
                 let answers = batch::unavailable(fault, self.jobs.len());
                 return self.places.into_iter().zip(answers).collect();
             }

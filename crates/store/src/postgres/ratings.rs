@@ -85,6 +85,13 @@ pub(super) async fn kept(base: &Base, tenant: &TenantId, opaque: Option<&str>) -
     Ok(RecordsKept { ratings: count(row.try_get(0)?), crises: count(row.try_get(1)?) })
 }
 
+/// How much a purge with the same bound would delete.
+pub(super) async fn purgeable(base: &Base, before: Timestamp) -> Result<u64> {
+    let sql = "SELECT count(tk) FROM session_feedback WHERE recorded_date < $1";
+    let rows = base.read(Scope::All, sql, &[&day(before)]).await?;
+    rows.first().map_or(Ok(0), |row| Ok(count(row.try_get(0)?)))
+}
+
 /// Deletes what was recorded before the day of `before`. The rows leave the table here; when their bytes leave the
 /// database's files is for VACUUM, and so for whoever runs the database, to say.
 pub(super) async fn purge(base: &Base, before: Timestamp) -> Result<u64> {

@@ -399,12 +399,14 @@ pub(super) async fn listen(
                 pause = RECONNECT_FIRST;
                 let _ = ready.try_send(());
                 tokio::select! {
-                    () = attend(&base, &mut ear, heard) => tracing::warn!("the listening connection was lost"),
+                    () = attend(&base, &mut ear, heard) => {
+                        tracing::warn!("the connection that listens to other nodes was lost; it is opened again");
+                    }
                     _ = closing.wait_for(|closing| *closing) => return,
                 }
                 drop(client);
             }
-            Err(fault) => tracing::warn!(?fault, "cannot listen to the other nodes"),
+            Err(fault) => tracing::warn!(?fault, "this node cannot listen to the others; it tries again"),
         }
         tokio::select! {
             () = tokio::time::sleep(pause) => {}

@@ -85,7 +85,7 @@ impl Annex {
             && let Some(mut desk) = self.desk.try_lock()
         {
             if let Err(error) = self.step(&mut desk, writer) {
-                tracing::warn!(%error, "what was committed for another file could not be written there yet");
+                tracing::warn!(%error, "committed records could not be copied to their own file yet; they stay in the main file, and it is tried again");
                 return;
             }
         }
@@ -163,7 +163,7 @@ impl Annex {
         }
         for db in &desk.sides {
             if let Err(error) = checkpoint(db) {
-                tracing::warn!(%error, "a write-ahead log was left for the next start");
+                tracing::warn!(%error, "a write-ahead log could not be folded in; the next start does it");
             }
         }
     }

@@ -81,6 +81,14 @@ pub(super) fn count(db: &Connection, tk: i64, opaque: Option<&str>) -> rusqlite:
     db.prepare_cached(sql)?.query_row(params![tk, asked], |row| row.get(0).map(i64::cast_unsigned))
 }
 
+/// How much a purge with the same bounds would delete.
+pub(super) fn purgeable(db: &Connection, before: Timestamp, now: Timestamp) -> rusqlite::Result<u64> {
+    let sql =
+        "SELECT count(*) FROM crisis_log WHERE detected_at < ?1 AND (held_until IS NULL OR held_until <= ?2)";
+    let bounds = [day_start(before).as_micros(), now.as_micros()];
+    db.query_row(sql, bounds, |row| row.get(0).map(i64::cast_unsigned))
+}
+
 /// Deletes what was detected before the day of `before`, unless it is held beyond now.
 pub(super) fn purge(db: &Connection, before: Timestamp, now: Timestamp) -> rusqlite::Result<usize> {
     db.execute(

@@ -1,4 +1,4 @@
-//! Whether the thread of whoever asks may be kept for as long as a commit takes, and how.
+//! Whether a commit may block the calling Tokio thread, and how.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

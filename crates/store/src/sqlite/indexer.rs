@@ -166,7 +166,7 @@ impl Indexer {
             let outcome = catch_unwind(AssertUnwindSafe(|| self.round(&marks)))
                 .unwrap_or_else(|_| Err(rusqlite::Error::UnwindingPanic));
             if let Err(error) = &outcome {
-                tracing::warn!(%error, "the search index could not be written; trying again");
+                tracing::warn!(%error, "the indexer could not write the search index; it tries again");
                 self.databases = None;
                 self.dirty
                     .add(marks.into_iter().map(|(sk, row)| Mark { sk, row }).collect::<Vec<_>>().into_iter());

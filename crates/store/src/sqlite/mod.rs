@@ -482,6 +482,25 @@ impl Store for SqliteStore {
         self.purge(Side::Crisis, move |db| crises::purge(db, before, now)).boxed()
     }
 
+    fn purgeable(
+        &self,
+        ratings_before: Timestamp,
+        crises_before: Timestamp,
+        now: Timestamp,
+    ) -> BoxFuture<'_, Result<RecordsKept>> {
+        async move {
+            self.carried_over().await?;
+            self.near(|db| {
+                Ok(RecordsKept {
+                    ratings: ratings::purgeable(db, ratings_before)?,
+                    crises: crises::purgeable(db, crises_before, now)?,
+                })
+            })
+            .await
+        }
+        .boxed()
+    }
+
     fn installation_key(&self) -> BoxFuture<'_, Result<[u8; 32]>> {
         self.near(talk::installation_key).boxed()
     }
@@ -657,7 +676,7 @@ impl Store for SqliteStore {
     fn close(&self) -> BoxFuture<'_, ()> {
         async move {
             if let Err(error) = self.carried_over().await {
-                tracing::warn!(%error, "what belongs in other files was left for the next start");
+                tracing::warn!(%error, "committed records could not be copied to their own files; the next start does it");
             }
             self.writer.close().await;
             self.dirty.close();

@@ -182,7 +182,7 @@ impl Files {
         };
         match self.search() {
             Err(error) if damaged(&error) => {
-                tracing::warn!(%error, "the search file is damaged; filling a new one");
+                tracing::warn!(%error, "the search file is damaged; a new one is filled from the log, which is whole");
                 for suffix in ["-wal", "-shm"] {
                     let _ = std::fs::remove_file(format!("{}{suffix}", self.search));
                 }

@@ -70,6 +70,12 @@ pub(super) fn counts(db: &Connection, tk: i64, of: &RecordsOf) -> rusqlite::Resu
     Ok(counts)
 }
 
+/// How much a purge with the same bound would delete.
+pub(super) fn purgeable(db: &Connection, before: Timestamp) -> rusqlite::Result<u64> {
+    let sql = "SELECT count(*) FROM session_feedback WHERE recorded_date < ?1";
+    db.query_row(sql, [day(before)], |row| row.get(0).map(i64::cast_unsigned))
+}
+
 /// Deletes what was recorded before the day of `before`.
 pub(super) fn purge(db: &Connection, before: Timestamp) -> rusqlite::Result<usize> {
     db.execute("DELETE FROM session_feedback WHERE recorded_date < ?1", [day(before)])

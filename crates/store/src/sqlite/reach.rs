@@ -1,5 +1,5 @@
-//! How the handle reaches what it holds: one thing here and now, a page of another file once it holds what was
-//! acknowledged, and the end of what has been kept long enough.
+//! Read helpers: point reads on the caller's thread, page reads after the side files have caught up, and retention
+//! purges.
 
 use sederunt_core::session::query::Page;
 use sederunt_core::store::{Change, Record, Refusal};

@@ -481,7 +481,7 @@ impl Desk {
         match done {
             Ok(()) => self.publish(group),
             Err(error) if size > 1 => {
-                tracing::warn!(%error, size, "a group failed; trying each change alone");
+                tracing::warn!(%error, size, "a group of changes failed; each is tried alone");
                 group.drain(..).for_each(|task| self.try_alone(task));
             }
             Err(error) => fail(group, error),
@@ -501,7 +501,7 @@ impl Desk {
         if let Some(db) = self.db.as_ref().filter(|_| self.log_is_long())
             && let Err(error) = db.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
         {
-            tracing::warn!(%error, "the write-ahead log could not be shortened; trying again");
+            tracing::warn!(%error, "the write-ahead log could not be shortened; it is tried again");
         }
     }
 
@@ -620,7 +620,7 @@ impl Desk {
             && self.around.files.directory().is_some()
             && let Err(error) = db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
         {
-            tracing::warn!(%error, "the write-ahead log was left for the next start");
+            tracing::warn!(%error, "the write-ahead log could not be folded in; the next start does it");
         }
         drop(self.around);
         if let Some(done) = self.closing {

@@ -148,6 +148,9 @@ async fn a_purge_takes_whole_days_and_leaves_the_day_itself(store: &TestStore) {
     let cutoff = retention_cutoff(now, 180 * DAY);
     // Any instant of the day says the same.
     for before in [cutoff, cutoff.plus(Duration::from_secs(3_600))] {
+        let found = store.purgeable(before, before, now).await.unwrap();
+        let expected = if before == cutoff { (2, 2) } else { (0, 0) };
+        assert_eq!((found.ratings, found.crises), expected, "a preview counts what the purge takes");
         let gone =
             (store.purge_ratings(before).await.unwrap(), store.purge_crises(before, now).await.unwrap());
         assert_eq!(gone, if before == cutoff { (2, 2) } else { (0, 0) });
@@ -168,6 +171,7 @@ async fn a_held_crisis_outlives_the_purge_until_its_day(store: &TestStore) {
     }
     let until = now.plus(10 * DAY);
     assert_eq!(store.hold(1, until, HoldReason::LegalHold).await, "ok");
+    assert_eq!(store.purgeable(now, now, now).await.unwrap().crises, 1, "what is held is not counted");
     assert_eq!(store.purge_crises(now, now).await.unwrap(), 1);
     assert_eq!(store.noted().await, [1]);
     let all = store.crises(&store.tenant, Timestamp::from_micros(0), now, 10).await.unwrap();

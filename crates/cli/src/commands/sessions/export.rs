@@ -9,17 +9,21 @@ use sederunt::{Actor, EventQuery, Sederunt, SessionId, limits};
 use sederunt_server::client::Client;
 
 use super::super::Scene;
+use super::named;
 use crate::args::Paper;
 use crate::exit::{Failure, Result};
 use crate::output::Out;
 use crate::reach::{Missing, Reach, path};
 
-pub async fn run(scene: &Scene, id: &str, paper: Paper, output: Option<&Path>) -> Result<()> {
+pub async fn run(scene: &Scene, id: String, paper: Paper, all: bool, output: Option<&Path>) -> Result<()> {
     let reach = Reach::find(&scene.config, &scene.global, Missing::Refuse).await?;
     let mut desk = Desk { out: &scene.out, path: output, file: None };
-    let done = match &reach {
-        Reach::Store { store, actor, .. } => from_store(&mut desk, store, actor, id, paper).await,
-        Reach::Server(client) => from_server(&mut desk, client, id, paper).await,
+    let done = match named(&reach, id).await {
+        Err(failure) => Err(failure),
+        Ok((id, _)) => match &reach {
+            Reach::Store { store, actor, .. } => from_store(&mut desk, store, actor, &id, paper, all).await,
+            Reach::Server(client) => from_server(&mut desk, client, &id, paper, all).await,
+        },
     };
     reach.close().await;
     done?;
@@ -32,13 +36,18 @@ async fn from_store(
     actor: &Actor,
     id: &str,
     paper: Paper,
+    all: bool,
 ) -> Result<()> {
+    let extent = if all { export::Extent::Everything } else { export::Extent::Messages };
     let session = store.session(actor, &SessionId::parse(id)?).await?;
-    let mut page = export::Paper::new(match paper {
-        Paper::Md => export::Format::Markdown,
-        Paper::Json => export::Format::Json,
-        Paper::Txt => export::Format::Text,
-    });
+    let mut page = export::Paper::new(
+        match paper {
+            Paper::Md => export::Format::Markdown,
+            Paper::Json => export::Format::Json,
+            Paper::Txt => export::Format::Text,
+        },
+        extent,
+    );
     desk.write(page.begin(&session).as_bytes())?;
     let mut after = 0;
     loop {
@@ -52,13 +61,13 @@ async fn from_store(
     }
 }
 
-async fn from_server(desk: &mut Desk<'_>, client: &Client, id: &str, paper: Paper) -> Result<()> {
+async fn from_server(desk: &mut Desk<'_>, client: &Client, id: &str, paper: Paper, all: bool) -> Result<()> {
     let format = match paper {
         Paper::Md => "md",
         Paper::Json => "json",
         Paper::Txt => "txt",
     };
-    let query = [("format".to_owned(), format.to_owned())];
+    let query = [("format".to_owned(), format.to_owned()), ("all".to_owned(), all.to_string())];
     let mut pieces = client.pieces(&path(&["sessions", id, "export"], &query)).await?;
     while let Some(piece) = pieces.next().await? {
         desk.write(&piece)?;

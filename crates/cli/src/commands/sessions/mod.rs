@@ -1,4 +1,4 @@
-//! `sessions ls|show|tail|export|retry|answer|done|rm`.
+//! `sessions ls|show|tail|export|stop|retry|answer|done|rm`.
 
 mod export;
 mod tail;
@@ -61,8 +61,14 @@ pub async fn run(scene: &Scene, command: Sessions) -> Result<()> {
             let session = scene.ask(Missing::Refuse, Ask::Session { id }).await?;
             scene.out.thing(&session, FIELDS)
         }
-        Sessions::Tail { id, after, no_follow } => tail::run(scene, &id, after, !no_follow).await,
-        Sessions::Export { id, format, output } => export::run(scene, &id, format, output.as_deref()).await,
+        Sessions::Tail { id, after, no_follow } => tail::run(scene, id, after, !no_follow).await,
+        Sessions::Export { id, format, all, output } => {
+            export::run(scene, id, format, all, output.as_deref()).await
+        }
+        Sessions::Stop { id } => {
+            let session = scene.ask(Missing::Refuse, Ask::Stop { id }).await?;
+            scene.out.thing(&session, FIELDS)
+        }
         Sessions::Retry { id } => {
             let session = scene.ask(Missing::Refuse, Ask::Retry { id }).await?;
             scene.out.thing(&session, FIELDS)
@@ -104,16 +110,29 @@ async fn list(scene: &Scene, wish: ListSessions) -> Result<()> {
     scene.page(&page, COLUMNS)
 }
 
+/// The whole id of a session that may be named by the beginning of it, and whether it is closed.
+async fn named(reach: &Reach, id: String) -> Result<(String, bool)> {
+    let session = reach.ask(Ask::Session { id }).await?;
+    let is_closed = session["status"].as_str().is_some_and(is_terminal);
+    Ok((plain(&session["id"]), is_closed))
+}
+
+fn is_terminal(status: &str) -> bool {
+    sederunt::Status::parse(status).is_some_and(sederunt::Status::is_terminal)
+}
+
 /// Deletes one after the other; the first refusal ends it.
 async fn remove(scene: &Scene, ids: &[String], force: bool) -> Result<()> {
     let reach = Reach::find(&scene.config, &scene.global, Missing::Refuse).await?;
     let mut done = Ok(());
     for id in ids {
-        done = reach
-            .ask(Ask::Delete { id: id.clone(), force })
-            .await
-            .map(drop)
-            .and_then(|()| scene.done(id, "deleted"));
+        done = match named(&reach, id.clone()).await {
+            Ok((id, _)) => {
+                let deleted = reach.ask(Ask::Delete { id: id.clone(), force }).await.map(drop);
+                deleted.and_then(|()| scene.done(&id, "deleted"))
+            }
+            Err(failure) => Err(failure),
+        };
         if done.is_err() {
             break;
         }

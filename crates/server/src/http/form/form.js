@@ -18,7 +18,7 @@ function values() {
     if (field.dataset.type === "multi_choice") {
       given[field.name] = given[field.name] || [];
       if (field.checked) given[field.name].push(field.value);
-    } else if (field.value !== "") {
+    } else if (field.value !== "" && (field.type !== "radio" || field.checked)) {
       given[field.name] = valueOf(field);
     }
   }

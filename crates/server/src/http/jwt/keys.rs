@@ -133,7 +133,7 @@ impl Keys {
         match found {
             Ok(keys) => held.keys = keys,
             Err(reason) => {
-                tracing::warn!(target: "sederunt::http", reason, "the key set cannot be read; going on with what is known");
+                tracing::warn!(target: "sederunt::http", reason, "the issuer's key set could not be read; known keys stay in use and it is read again");
             }
         }
     }

@@ -8,7 +8,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
 use sederunt_core::event::EventQuery;
-use sederunt_core::session::export::{Format, Paper};
+use sederunt_core::session::export::{Extent, Format, Paper};
 use sederunt_core::{Error, SessionId, limits};
 use utoipa::IntoParams;
 
@@ -260,13 +260,15 @@ pub async fn children(
     Ok(Json(app.engine.children(&caller.actor, &id, page.limit, page.after).await?.into()))
 }
 
-/// The format of an export.
+/// The format of an export, and how much of the log it holds.
 #[derive(Debug, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "stands in the document only; `ExportQuery` is what is read")]
 pub struct ExportAsked {
     #[param(inline)]
     format: Option<FormatWord>,
+    /// The whole log, not only what was said. JSON always holds it.
+    all: Option<bool>,
 }
 
 #[derive(Debug, utoipa::ToSchema)]
@@ -279,17 +281,27 @@ enum FormatWord {
 }
 
 #[derive(Debug)]
-pub struct ExportQuery(Format);
+pub struct ExportQuery {
+    format: Format,
+    extent: Extent,
+}
 
 impl Ask for ExportQuery {
     fn read(pairs: &mut Pairs) -> Result<Self, Error> {
-        Ok(Self(pairs.text(&["format"])?.as_deref().map_or(Ok(Format::Markdown), Format::parse)?))
+        Ok(Self {
+            format: pairs.text(&["format"])?.as_deref().map_or(Ok(Format::Markdown), Format::parse)?,
+            extent: match pairs.flag(&["all"])? {
+                Some(true) => Extent::Everything,
+                Some(false) | None => Extent::Messages,
+            },
+        })
     }
 }
 
 /// Export a session
 ///
-/// Its row and whole log on paper: Markdown, plain text or JSON.
+/// What was said in it, for people to read: Markdown (with what tools answered, in short) or plain text. With
+/// `all=true` the whole log; JSON always holds the row and the whole log.
 #[utoipa::path(
     get, path = "/api/sessions/{id}/export", operation_id = "export_session", tag = "sessions",
     params(("id" = String, Path, description = "The session"), ExportAsked),
@@ -302,13 +314,13 @@ pub async fn export(
     State(app): State<App>,
     caller: Caller,
     At(id): At<SessionId>,
-    Asked(ExportQuery(format)): Asked<ExportQuery>,
+    Asked(ExportQuery { format, extent }): Asked<ExportQuery>,
 ) -> Result<Response> {
     let session = app.engine.export(&caller.actor, &id).await?;
     let last = session.head.last_sequence;
     // Page by page: a long log never stands in memory whole. What is appended meanwhile is left out.
     let body = try_stream! {
-        let mut paper = Paper::new(format);
+        let mut paper = Paper::new(format, extent);
         yield Bytes::from(paper.begin(&session));
         let mut after = 0;
         while after < last {

@@ -161,7 +161,7 @@ fn renamed(error: Error) -> Error {
 /// Forget old records
 ///
 /// Ratings and crises of all tenants, by whole days: what is older than so many days goes, the day itself stays. A crisis
-/// that is held stays. The same happens by itself once a day.
+/// that is held stays. The same happens by itself once a day. With `preview` it only counts.
 #[utoipa::path(
     post, path = "/api/purge", operation_id = "purge", tag = "operator", request_body = Option<Purge>,
     responses((status = 200, description = "How many went", body = Purged))
@@ -174,5 +174,10 @@ pub async fn purge(State(app): State<App>, _: AsOperator, input: Input<Purge>) -
     };
     let ratings = kept("ratings_days", input.body.ratings_days)?;
     let crises = kept("crisis_days", input.body.crisis_days)?;
-    Ok(Json(app.engine.purge_records(ratings, crises).await?.into()))
+    let counted = if input.body.preview {
+        app.engine.purgeable_records(ratings, crises).await?
+    } else {
+        app.engine.purge_records(ratings, crises).await?
+    };
+    Ok(Json(counted.into()))
 }

@@ -200,12 +200,14 @@ pub async fn end(
         modality: asked.modality.map(Into::into).unwrap_or_default(),
         discard: asked.discard.unwrap_or(false),
     };
+    let discard = wish.discard;
     if let Some(mode) = asked.memory_mode
         && let Ok(session) = app.engine.session(&caller.actor, &id).await
     {
         check_mode(&session, Some(mode))?;
     }
     match app.talker.end(&caller.actor, &id, wish).await {
+        Ok(ending) if discard => Ok(Json(EndDone::from(ending).discarded())),
         Ok(ending) => Ok(Json(ending.into())),
         // Missing and not yours look the same, and both have nothing to end.
         Err(Error::NotFound) => Ok(Json(EndDone::nothing())),
@@ -246,7 +248,7 @@ pub async fn rate(
         Some(wish) => Some(match app.engine.capture_feedback(&caller.actor, wish, input.key).await {
             Ok(captured) => captured.into(),
             Err(error) => {
-                tracing::warn!(target: "sederunt::feedback", code = error.code(), %error, "a comment was not taken");
+                tracing::warn!(target: "sederunt::feedback", code = error.code(), %error, "a comment on a sitting could not be written; the caller was told, and the sitting is ended");
                 CaptureDone::refused(Refused::from(error).message())
             }
         }),

@@ -263,7 +263,7 @@ impl From<session::FeedbackSession> for FeedbackOpened {
             status: opened.state.as_str().to_owned(),
             session_id: Some(opened.id),
             expires_at: Some(opened.expires_at),
-            message: format!("add what else there is to say; {seconds} s of silence finalize it"),
+            message: format!("Add more with append_feedback_context; it closes after {seconds} s of silence"),
         }
     }
 }

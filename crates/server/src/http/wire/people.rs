@@ -452,9 +452,11 @@ pub struct Purge {
     pub ratings_days: Option<u32>,
     #[schema(minimum = 1, maximum = 36500)]
     pub crisis_days: Option<u32>,
+    /// Only count what would go; nothing does.
+    pub preview: bool,
 }
 
-/// How many records went.
+/// How many records went, or would go.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Purged {
     pub ratings: Count,

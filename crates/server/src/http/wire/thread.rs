@@ -224,7 +224,7 @@ impl From<Ending> for EndDone {
         };
         match ending {
             Ending::Ended(farewell) if farewell.summary.is_none() => {
-                of(farewell, true, Some("there was too little to summarise, or nothing was to be kept"))
+                of(farewell, true, Some("the sitting was too short to sum up"))
             }
             Ending::Ended(farewell) => of(farewell, true, None),
             Ending::Failed(farewell) => {
@@ -232,6 +232,17 @@ impl From<Ending> for EndDone {
             }
             Ending::Nothing => Self::nothing(),
         }
+    }
+}
+
+impl EndDone {
+    /// The end of a sitting that was thrown away on purpose.
+    #[must_use]
+    pub fn discarded(mut self) -> Self {
+        if self.finalized {
+            self.detail = Some("the sitting was discarded, as asked".to_owned());
+        }
+        self
     }
 }
 
