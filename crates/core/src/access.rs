@@ -7,6 +7,11 @@ use crate::error::{Error, Result};
 use crate::ids::{CredentialId, SessionId, TenantId, UserId};
 use crate::session::{Session, SourceKind};
 
+/// The credential of callers on a server without authentication.
+const LOCAL: &str = "local";
+/// The credential of the operator. Keys have ids of their own, so neither name can be a key's.
+pub(crate) const OPERATOR: &str = "operator";
+
 /// A caller, as its credential says. Never built from a request's body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Actor {
@@ -29,7 +34,7 @@ impl Actor {
     pub fn local(surface: SourceKind) -> Self {
         Self {
             tenant: TenantId::stored("default"),
-            credential: CredentialId::stored("local"),
+            credential: CredentialId::stored(LOCAL),
             role: Role::Owner,
             user: None,
             prefix: None,
@@ -37,6 +42,12 @@ impl Actor {
             view: None,
             surface,
         }
+    }
+
+    /// Whether this caller says which user it speaks for: whoever is on this machine, and the operator. Every other
+    /// credential names its user itself.
+    pub fn names_users(&self) -> bool {
+        self.user.is_none() && matches!(self.credential.as_str(), LOCAL | OPERATOR)
     }
 
     /// The name that stands as the author of what this caller writes.

@@ -115,6 +115,8 @@ pub enum Conflict {
     ViewFull,
     #[error("you have answered this view before, and otherwise")]
     AlreadyAnswered,
+    #[error("a sitting is open that uses one person's memory; end it before others are added")]
+    SittingOpen,
     #[error("no sitting of this session has ended yet, or none that can be rated")]
     NothingEnded,
 }
@@ -172,6 +174,7 @@ impl Conflict {
             Self::ViewClosed => "view_closed",
             Self::ViewFull => "view_full",
             Self::AlreadyAnswered => "already_answered",
+            Self::SittingOpen => "sitting_open",
             Self::NothingEnded => "nothing_ended",
         }
     }

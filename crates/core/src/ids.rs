@@ -125,6 +125,13 @@ impl Incarnation {
     }
 }
 
+/// Reads a user that a store wrote, or nobody.
+pub(crate) fn optional_user_id<'de, D: serde::Deserializer<'de>>(
+    from: D,
+) -> std::result::Result<Option<UserId>, D::Error> {
+    Ok(Option::<String>::deserialize(from)?.map(UserId::stored))
+}
+
 /// Names are 1 to 200 characters without control characters or slashes, so that they can stand in
 /// a path, a log line and a table.
 pub fn check_name(field: &'static str, text: &str) -> Result<()> {

@@ -153,12 +153,8 @@ pub trait Store: Send + Sync + std::fmt::Debug {
         model: &'a str,
         limit: usize,
     ) -> BoxFuture<'a, Result<Vec<(TenantId, Memory)>>>;
-    /// Ratings and crises that are kept of a tenant, or of one session by its opaque id.
-    fn records_kept<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        opaque: Option<&'a str>,
-    ) -> BoxFuture<'a, Result<RecordsKept>>;
+    /// How many ratings and crises are kept.
+    fn records_kept<'a>(&'a self, tenant: &'a TenantId, of: RecordsOf) -> BoxFuture<'a, Result<RecordsKept>>;
     /// How many ratings are kept, by their labels.
     fn rating_counts<'a>(
         &'a self,

@@ -19,17 +19,12 @@ pub(super) async fn answer(
     region: Option<&str>,
 ) -> Result<(String, CrisisRecord), Error> {
     let answer = response::respond(crisis.level, crisis.reason_code, region);
-    let mut record =
-        record(talker, begun.session.tenant.clone(), &begun.session, crisis, user_of(begun)).await?;
+    let user = begun.speaker.user.clone();
+    let mut record = record(talker, begun.session.tenant.clone(), &begun.session, crisis, user).await?;
     record.response_node_completed = true;
     record.resource_lookup_status = answer.resources.status;
     record.resource_count = u32::try_from(answer.resources.places.len()).unwrap_or(u32::MAX);
     Ok((answer.text, record))
-}
-
-fn user_of(begun: &Begun) -> Option<UserId> {
-    let user = begun.talk.sitting.as_ref().and_then(|open| open.user.clone());
-    user.map(UserId::stored)
 }
 
 /// A line of the crisis log, before it is known how it was answered.

@@ -8,12 +8,14 @@ use std::sync::Arc;
 use sederunt_core::access::Actor;
 use sederunt_core::event::Event;
 use sederunt_core::feedback::{Label, Modality, Rate, RatingSource};
-use sederunt_core::ids::SessionId;
+use sederunt_core::ids::{SessionId, TenantId};
 use sederunt_core::memory::summary::{self, Summary};
 use sederunt_core::session::Session;
-use sederunt_core::store::Due;
+use sederunt_core::session::decide::PatchSession;
+use sederunt_core::store::{Due, IdemKey};
 use sederunt_core::talk::sitting::EndReason;
-use sederunt_core::talk::{Talk, turn};
+use sederunt_core::talk::turn::{self, EndFirst};
+use sederunt_core::talk::{Sitting, Talk};
 use sederunt_core::{Conflict, Error, limits as core_limits};
 
 use super::Talker;
@@ -30,6 +32,15 @@ pub struct EndWish {
     pub modality: Modality,
     /// Nothing of it is to be kept: no rating, no summary, no memory.
     pub discard: bool,
+}
+
+/// What becomes of a turn that waits for somebody's leave when its sitting is to end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum WhilePaused {
+    /// Whoever ends the talk does not want what it asks for.
+    GiveUp,
+    /// Somebody wants something else: what waits for a decision is not lost over it.
+    Refuse,
 }
 
 /// What became of a sitting.
@@ -52,7 +63,7 @@ pub struct Farewell {
 impl Talker {
     /// Ends the open sitting of a conversation because somebody wants it to end.
     pub async fn end(&self, actor: &Arc<Actor>, id: &SessionId, wish: EndWish) -> Result<Ending, Error> {
-        let (session, talk) = self.quiet(actor, id).await?;
+        let (session, talk) = self.quiet(actor, id, WhilePaused::GiveUp).await?;
         if talk.sitting.is_none() {
             return Ok(Ending::Nothing);
         }
@@ -65,6 +76,71 @@ impl Talker {
         let why = if discard { EndReason::Discarded } else { EndReason::Asked };
         let due = Due { tenant: session.tenant.clone(), session: id.clone() };
         self.end_due(&due, why).await
+    }
+
+    /// Ends a sitting that stands in the way of a turn.
+    pub(super) async fn end_first(
+        &self,
+        tenant: &TenantId,
+        id: &SessionId,
+        first: EndFirst,
+    ) -> Result<(), Error> {
+        let due = Due { tenant: tenant.clone(), session: id.clone() };
+        match self.engine.conversation_of(&due).await? {
+            Some((_, talk)) if talk.sitting.as_ref().is_some_and(|open| open.number == first.sitting) => {
+                match self.end_due(&due, first.why).await {
+                    // A turn has started meanwhile: whoever wanted this looks again.
+                    Ok(_) | Err(Error::Conflict(Conflict::SessionBusy)) => Ok(()),
+                    Err(error) => Err(error),
+                }
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Changes the row of a session. Where that adds people to a conversation whose open sitting uses one person's memory,
+    /// the sitting ends first, as any other does: what it leaves is that person's.
+    pub async fn patch(
+        &self,
+        actor: &Arc<Actor>,
+        id: &SessionId,
+        wish: PatchSession,
+        key: Option<IdemKey>,
+    ) -> Result<Session, Error> {
+        for _ in 0..core_limits::DECIDE_ROUNDS_MAX {
+            match self.engine.patch(actor, id, wish.clone(), key).await {
+                Err(Error::Conflict(Conflict::SittingOpen)) => {}
+                done => return done,
+            }
+            let (session, talk) = self.quiet(actor, id, WhilePaused::Refuse).await?;
+            if let Some(open) = &talk.sitting {
+                let first = EndFirst { sitting: open.number, why: EndReason::MemoryOwnerChanged };
+                self.end_first(&session.tenant, id, first).await?;
+            }
+        }
+        Err(Conflict::SessionBusy.into())
+    }
+
+    /// Puts a caller who has left a conversation back. An open sitting that uses one person's memory ends first.
+    pub async fn come_back(
+        &self,
+        actor: &Arc<Actor>,
+        id: &SessionId,
+        key: Option<IdemKey>,
+    ) -> Result<Session, Error> {
+        for _ in 0..core_limits::DECIDE_ROUNDS_MAX {
+            match self.engine.come_back(actor, id, key).await {
+                Err(Error::Conflict(Conflict::SittingOpen)) => {}
+                done => return done,
+            }
+            let due = Due { tenant: actor.tenant.clone(), session: id.clone() };
+            let open = self.engine.conversation_of(&due).await?.and_then(|(_, talk)| talk.sitting);
+            if let Some(open) = open {
+                let first = EndFirst { sitting: open.number, why: EndReason::MemoryOwnerChanged };
+                self.end_first(&actor.tenant, id, first).await?;
+            }
+        }
+        Err(Conflict::SessionBusy.into())
     }
 
     /// Ends the open sitting of a conversation, if it still is what it was found to be.
@@ -85,8 +161,11 @@ impl Talker {
                 continue;
             }
             let said = self.engine.said_since(&session, open.first, limits::SITTING_MESSAGES_MAX).await?;
+            let said = said_in(open, said);
             farewell.summary = match self.summarise(&said).await {
                 Ok(summary) => summary,
+                // Somebody else is about to hear this conversation: it does not wait for a model to come back.
+                Err(_) if why == EndReason::MemoryOwnerChanged => summary_by_rules(&said),
                 Err(error) => {
                     tracing::warn!(target: "sederunt::talk", session = %session.id, code = error.code(), "the model did not sum a sitting up; the sitting stays open and the keeper tries again");
                     return Ok(Ending::Failed(farewell));
@@ -104,13 +183,20 @@ impl Talker {
     }
 
     /// A conversation in which nothing runs, waiting for that if need be.
-    async fn quiet(&self, actor: &Arc<Actor>, id: &SessionId) -> Result<(Session, Talk), Error> {
+    async fn quiet(
+        &self,
+        actor: &Arc<Actor>,
+        id: &SessionId,
+        paused: WhilePaused,
+    ) -> Result<(Session, Talk), Error> {
         let wait = async {
             loop {
                 let (session, talk) = self.engine.sitting(actor, id).await?;
                 let mut row = self.engine.hub().watch_row(session.head.incarnation);
+                if talk.paused.is_some() && paused == WhilePaused::Refuse {
+                    return Err(Conflict::SessionBusy.into());
+                }
                 if talk.paused.is_some() {
-                    // Whoever ends the talk does not want what it asks for.
                     match self.engine.give_up_pause(&session, &talk).await {
                         Ok(()) | Err(Error::Conflict(_)) => continue,
                         Err(error) => return Err(error),
@@ -129,10 +215,7 @@ impl Talker {
 
     /// What was said in short: by the model where there is one, by rules otherwise. `None`: too thin to say anything.
     async fn summarise(&self, said: &[Event]) -> Result<Option<Summary>, Error> {
-        let texts: Vec<(bool, String)> = said
-            .iter()
-            .filter_map(|event| Some((event.kind.as_str() == "user.message", event.text()?)))
-            .collect();
+        let texts = lines_of(said);
         let lines: Vec<(bool, &str)> = texts.iter().map(|(user, text)| (*user, text.as_str())).collect();
         let by_rules = summary::summarise(&lines);
         let name = self.kit.name_of(None);
@@ -156,6 +239,26 @@ impl Talker {
             summary::Answer::Unreadable => Err(Error::unavailable("the model's summary cannot be read")),
         }
     }
+}
+
+/// What was said, and whether a person said it.
+fn lines_of(said: &[Event]) -> Vec<(bool, String)> {
+    said.iter().filter_map(|event| Some((event.kind.as_str() == "user.message", event.text()?))).collect()
+}
+
+fn summary_by_rules(said: &[Event]) -> Option<Summary> {
+    let texts = lines_of(said);
+    let lines: Vec<(bool, &str)> = texts.iter().map(|(user, text)| (*user, text.as_str())).collect();
+    summary::summarise(&lines)
+}
+
+/// What belongs to a sitting. Of one that uses a person's memory, what somebody else has said meanwhile and waits for its
+/// own turn is none of it.
+fn said_in(open: &Sitting, mut said: Vec<Event>) -> Vec<Event> {
+    if let Some(user) = open.owner.user_id() {
+        said.retain(|event| event.author.as_deref().is_none_or(|author| author == user.as_str()));
+    }
+    said
 }
 
 const SUMMARISE: &str = "Summarise the conversation in the block below. Answer with one JSON object and nothing else: \

@@ -3,10 +3,11 @@
 
 use sederunt_core::engine::{Begun, Engine};
 use sederunt_core::event::Event;
-use sederunt_core::ids::TenantId;
+use sederunt_core::ids::{TenantId, UserId};
 use sederunt_core::lesson::{Lesson, shown};
 use sederunt_core::memory::candidate::Buffer;
 use sederunt_core::memory::control::{self, Command, Counts, Delete, Pending, Target, Which};
+use sederunt_core::memory::owner::check_memory_act;
 use sederunt_core::memory::promote::{self, Promoted, Sitting as Evidence, Turn};
 use sederunt_core::memory::recall::{self, Occasion, Recalled as Picked};
 use sederunt_core::memory::summary::{Frame, Summary};
@@ -14,6 +15,7 @@ use sederunt_core::memory::{Body, Kind, Memory, Owner, command, derived_id, prof
 use sederunt_core::store::{MemoryQuery, Record};
 use sederunt_core::talk::Sitting;
 use sederunt_core::{Error, Session, Timestamp, limits as core_limits};
+use serde_json::Value;
 
 use super::Talker;
 use super::likeness::Likeness;
@@ -106,12 +108,15 @@ impl<'a> Memories<'a> {
         begun: &Begun,
         buffer: &mut Buffer,
     ) -> Result<Option<Controlled>, Error> {
-        let pending: Option<Pending> = begun
-            .talk
-            .state
-            .at("memory_control", "pending_action")
-            .and_then(|pending| serde_json::from_value(pending.clone()).ok());
+        let pending = pending_of(begun);
         let Some(mut command) = command::read(text, pending.as_ref()) else { return Ok(None) };
+        if let Err(refusal) = check_memory_act(self.session, &begun.speaker, command.act()) {
+            return Ok(Some(Controlled {
+                text: refusal.text().to_owned(),
+                pending: None,
+                records: Vec::new(),
+            }));
+        }
         let mut turn = begun.turn;
         if command == (Command::RememberThis { text: None })
             && let Some(said) = self.last_said(begun).await?
@@ -340,6 +345,15 @@ impl<'a> Memories<'a> {
         let found = self.listed(query).await?;
         Ok(found.iter().filter_map(Target::of).map(|target| target.label).collect())
     }
+}
+
+/// The deletion that waits for a yes, where whoever speaks now is who was asked. A yes of somebody else is no answer to it.
+fn pending_of(begun: &Begun) -> Option<Pending> {
+    let at = |key| begun.talk.state.at("memory_control", key);
+    let asked = at("asked_by").and_then(Value::as_str);
+    let speaks = begun.speaker.user.as_ref().map(UserId::as_str);
+    let pending = at("pending_action").filter(|_| asked == speaks)?;
+    serde_json::from_value(pending.clone()).ok()
 }
 
 impl Recalled {

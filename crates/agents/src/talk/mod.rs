@@ -29,7 +29,6 @@ use sederunt_core::safety;
 use sederunt_core::session::decide::OpenSession;
 use sederunt_core::session::{MemoryMode, SessionType};
 use sederunt_core::store::IdemKey;
-use sederunt_core::talk::sitting::EndReason;
 use sederunt_core::talk::turn::Hold;
 use sederunt_core::{Conflict, Error, limits as core_limits};
 use tokio::sync::{mpsc, watch};
@@ -145,8 +144,8 @@ impl Talker {
             let posted = self.engine.post(actor, id, wish.clone(), &self.hold, key).await?;
             let (heard, progress) = mpsc::unbounded_channel();
             let end = match posted.fate {
-                Fate::EndFirst => {
-                    self.end_expired(&actor.tenant, id).await?;
+                Fate::EndFirst(first) => {
+                    self.end_first(&actor.tenant, id, first).await?;
                     continue;
                 }
                 Fate::Started(begun) => {
@@ -210,7 +209,7 @@ impl Talker {
         loop {
             let next = match self.engine.next_turn(tenant, id, &self.hold).await {
                 Ok(Some(NextTurn::Begun(begun))) => begun,
-                Ok(Some(NextTurn::EndFirst)) => match self.end_expired(tenant, id).await {
+                Ok(Some(NextTurn::EndFirst(first))) => match self.end_first(tenant, id, first).await {
                     Ok(()) => continue,
                     Err(error) => return report(id, &error),
                 },
@@ -231,11 +230,6 @@ impl Talker {
     pub fn go_on(&self, tenant: &TenantId, id: &SessionId) {
         let (tenant, id) = (tenant.clone(), id.clone());
         self.spawn(|this| async move { this.work_off(&tenant, &id).await });
-    }
-
-    async fn end_expired(&self, tenant: &TenantId, id: &SessionId) -> Result<(), Error> {
-        let due = sederunt_core::store::Due { tenant: tenant.clone(), session: id.clone() };
-        self.end_due(&due, EndReason::Silence).await.map(drop)
     }
 
     fn spawn<F>(&self, work: impl FnOnce(Self) -> F)

@@ -254,7 +254,9 @@ impl Talker {
             }
             (Some(control), _) => {
                 records.extend(control.records);
-                change = change.with("memory_control", json!({"pending_action": control.pending}));
+                let asked_by = control.pending.as_ref().and(begun.speaker.user.as_ref());
+                change = change
+                    .with("memory_control", json!({"pending_action": control.pending, "asked_by": asked_by}));
                 control.text
             }
             (None, Some(guidance)) => {
@@ -327,7 +329,7 @@ impl Talker {
             change = change.with("therapeutic_approach", approach.into());
         }
         if begun.talk.state.at("memory_control", "pending_action").is_some() && route != Route::Memory {
-            change = change.with("memory_control", json!({"pending_action": null}));
+            change = change.with("memory_control", json!({"pending_action": null, "asked_by": null}));
         }
         records.extend(recalled.touched());
         let action = if farewell { SessionAction::SuggestEndSession } else { SessionAction::None };

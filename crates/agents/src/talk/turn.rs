@@ -191,6 +191,7 @@ fn asking(begun: &Begun, asks: Asks) -> Result<Asking, Error> {
         unmade: asks.unmade,
         summary: asks.summary,
         tier: begun.tier,
+        speaker: begun.speaker.clone(),
     })
 }
 

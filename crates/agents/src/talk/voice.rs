@@ -7,10 +7,11 @@ use secrecy::{ExposeSecret, SecretString};
 use sederunt_core::access::{Actor, Verb};
 use sederunt_core::engine::{Recorded, Spoken};
 use sederunt_core::event::{EventType, NewEvent};
-use sederunt_core::ids::{SessionId, UserId, check_name};
+use sederunt_core::ids::{SessionId, check_name};
 use sederunt_core::json::Json;
 use sederunt_core::memory::candidate::Buffer;
 use sederunt_core::memory::extract;
+use sederunt_core::memory::owner::{MemoryAct, TurnSpeaker, memory_owner};
 use sederunt_core::safety::codes::EventType as CrisisEvent;
 use sederunt_core::safety::{self, Level};
 use sederunt_core::session::MemoryMode;
@@ -60,7 +61,7 @@ impl Talker {
         user: Option<&str>,
     ) -> Result<Told, Error> {
         let (session, _) = self.engine.conversation(actor, Verb::Talk, id).await?;
-        let owner = self.engine.memory_owner(actor, Some(id), user).await?;
+        let owner = memory_owner(&session, &TurnSpeaker::of(actor, user)?);
         let memory_text = match session.details.memory_mode {
             MemoryMode::Incognito => String::new(),
             MemoryMode::Local | MemoryMode::Synced => {
@@ -97,7 +98,7 @@ impl Talker {
         }
         let key = key_of(actor, id, &said);
         for _ in 0..core_limits::DECIDE_ROUNDS_MAX {
-            let (session, talk) = self.engine.conversation(actor, Verb::Talk, id).await?;
+            let (session, _) = self.engine.conversation(actor, Verb::Talk, id).await?;
             let found = safety::check(&said.user_text, &self.settings.safety, None);
             let mut change = Fields::default()
                 .with("route", "voice".into())
@@ -108,10 +109,8 @@ impl Talker {
                 change = change.with("crisis", crisis_field(&found));
             }
             if found.level.is_crisis() {
-                let user = said.user.clone().or_else(|| actor.user.as_ref().map(ToString::to_string));
-                let mut record =
-                    crisis::record(self, session.tenant.clone(), &session, &found, user.map(UserId::stored))
-                        .await?;
+                let user = TurnSpeaker::of(actor, said.user.as_deref())?.user;
+                let mut record = crisis::record(self, session.tenant.clone(), &session, &found, user).await?;
                 record.event_type = CrisisEvent::VoiceMissedCrisis;
                 records.push(Record::AddCrisis(Box::new(record)));
             }
@@ -133,11 +132,10 @@ impl Talker {
                 external_id: format!("{}:user", said.external_id),
                 user: said.user.clone(),
             };
-            if let Some(done) = self.engine.record_turn(actor, id, spoken, outcome, key).await? {
-                return Ok(done);
+            match self.engine.record_turn(actor, id, spoken, outcome, key).await? {
+                Ok(done) => return Ok(done),
+                Err(first) => self.end_first(&actor.tenant, id, first).await?,
             }
-            drop(talk);
-            self.end_expired(&actor.tenant, id).await?;
         }
         Err(Conflict::SessionBusy.into())
     }
@@ -152,7 +150,7 @@ impl Talker {
         arguments: &Json,
     ) -> Result<Json, Error> {
         let (session, _) = self.engine.conversation(actor, Verb::Talk, id).await?;
-        let owner = self.engine.memory_owner(actor, Some(id), user).await?;
+        let owner = self.engine.memory_scope(actor, Some(id), user, MemoryAct::Read).await?.owner;
         match name {
             "recall" => {
                 let arguments = arguments.value();

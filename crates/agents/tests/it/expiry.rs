@@ -19,6 +19,7 @@ use sederunt_core::json::Json;
 use sederunt_core::limits::SITTING_IDLE_AFTER;
 use sederunt_core::live::Hub;
 use sederunt_core::memory::Kind;
+use sederunt_core::memory::owner::MemoryAct;
 use sederunt_core::session::SourceKind;
 use sederunt_core::{SessionId, Timestamp};
 use sederunt_store::sqlite::{Place, SqliteOptions, SqliteStore};
@@ -167,7 +168,7 @@ async fn tell(engine: &Engine, me: &Actor, id: &SessionId) -> Told {
         assert!((0..=1).contains(&(told.begun - told.ended)), "{id}: at {}", event.sequence);
     }
     assert_eq!(told.turns, ROUNDS / THREADS, "{id}: every message had its turn");
-    let owner = engine.memory_owner(me, Some(id), None).await.unwrap();
+    let owner = engine.memory_scope(me, Some(id), None, MemoryAct::Read).await.unwrap().owner;
     let kept = engine.memories(me, &owner, Kind::Arc, None, 1_000).await.unwrap().items;
     assert_eq!(
         kept.into_iter().map(|arc| arc.id).collect::<HashSet<_>>(),

@@ -9,6 +9,7 @@ use sederunt_agents::model::embed::Embedder;
 use sederunt_agents::talk::likeness::Likeness;
 use sederunt_agents::talk::{Reply, Settings};
 use sederunt_core::memory::Kind;
+use sederunt_core::memory::owner::MemoryAct;
 use sederunt_core::session::MemoryMode;
 use sederunt_core::store::VectorQuery;
 use sederunt_core::{SessionId, TenantId};
@@ -217,7 +218,7 @@ async fn an_incognito_conversation_has_its_vectors_in_its_own_store() {
     world.say("t", TELL).await;
     embedded(&world).await;
     assert_eq!(retrieval(&world.say("t", ASK).await), (1, Some("hybrid")));
-    let owner = world.engine.memory_owner(&world.me, Some(&id), None).await.unwrap();
+    let owner = world.engine.memory_scope(&world.me, Some(&id), None, MemoryAct::Read).await.unwrap().owner;
     let kept = async |world: &World, id: &SessionId| {
         let query = VectorQuery { owner: owner.clone(), model: "toy".into(), after: 0, limit: 10 };
         let tenant: TenantId = world.me.tenant.clone();

@@ -4,15 +4,15 @@
 use super::Engine;
 use std::time::Duration;
 
-use super::talk::owner_of;
 use crate::access::{Actor, Role, Verb};
 use crate::error::{Error, Result};
 use crate::feedback::retention_cutoff;
 use crate::ids::{SessionId, UserId};
 use crate::limits;
+use crate::memory::owner::{MemoryAct, TurnSpeaker, check_memory_act, memory_owner};
 use crate::memory::{Body, Kind, Memory, Owner, Profile, profile_id, recall, words};
 use crate::session::query::Page;
-use crate::store::{Change, MemoryQuery, Record};
+use crate::store::{Change, MemoryQuery, Record, RecordsKept, RecordsOf};
 
 /// How much is remembered of an owner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,9 +21,24 @@ pub struct MemoryStatus {
     pub arcs: u64,
     pub rules: usize,
     pub recall_enabled: bool,
-    /// Of the conversation, or of the tenant where none is named.
+    /// Of the conversation; where none is named, of the person, or of the tenant where an owner asks.
     pub session_feedback_count: u64,
     pub crisis_log_count: u64,
+}
+
+/// Whose memory a caller may use as it asked to, and which records of ratings and crises are counted beside it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemoryScope {
+    pub owner: Owner,
+    records: CountedRecords,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum CountedRecords {
+    Session(SessionId),
+    User(UserId),
+    Tenant,
+    None,
 }
 
 /// How many records were forgotten.
@@ -34,31 +49,47 @@ pub struct Purged {
 }
 
 impl Engine {
-    /// Whose memory a caller means. A conversation decides by its own rules; without one it is the caller's own, or
-    /// a named user's where the caller has none itself.
-    pub async fn memory_owner(
+    /// Whose memory a caller means, if the caller may do this with it. A conversation decides by its own rules; one that
+    /// the caller cannot see is answered as one that does not exist. Without one it is the caller's own memory, or a
+    /// named user's where the caller may name one.
+    pub async fn memory_scope(
         &self,
         actor: &Actor,
         thread: Option<&SessionId>,
         user: Option<&str>,
-    ) -> Result<Owner> {
+        act: MemoryAct,
+    ) -> Result<MemoryScope> {
         if !matches!(actor.role, Role::Owner | Role::Member | Role::Guest) {
             return Err(Error::denied("only people have memories"));
         }
-        if let Some(id) = thread {
-            return match self.store.session(&actor.tenant, id).await? {
-                Some(session) => {
-                    crate::access::check(actor, Verb::Read, &session)?;
-                    owner_of(actor, &session, user).map(|(owner, _)| owner)
-                }
-                // A conversation that has not begun has nothing; its user may have.
-                None => match (user, &actor.user) {
-                    (None, None) => Ok(Owner::session(id)),
-                    _ => own(actor, user),
-                },
-            };
+        let speaker = TurnSpeaker::of(actor, user)?;
+        let session = match thread {
+            Some(id) => self.store.session(&actor.tenant, id).await?,
+            None => None,
+        };
+        let session = session.filter(|session| crate::access::check(actor, Verb::Read, session).is_ok());
+        if let Some(session) = session {
+            check_memory_act(&session, &speaker, act)?;
+            let owner = memory_owner(&session, &speaker);
+            return Ok(MemoryScope { owner, records: CountedRecords::Session(session.id) });
         }
-        own(actor, user)
+        match (speaker.user, thread) {
+            // A conversation that has not begun has nothing; its user may have.
+            (Some(person), Some(_)) => {
+                Ok(MemoryScope { owner: Owner::user(&person), records: CountedRecords::None })
+            }
+            (None, Some(id)) => Ok(MemoryScope { owner: Owner::session(id), records: CountedRecords::None }),
+            (Some(person), None) => {
+                let records = match user {
+                    None if actor.role == Role::Owner => CountedRecords::Tenant,
+                    _ => CountedRecords::User(person.clone()),
+                };
+                Ok(MemoryScope { owner: Owner::user(&person), records })
+            }
+            (None, None) => {
+                Err(Error::invalid("thread_id", "name a conversation (`thread_id`) or a user (`user_id`)"))
+            }
+        }
     }
 
     /// A page of what is remembered, newest first.
@@ -181,22 +212,21 @@ impl Engine {
     }
 
     /// How much is remembered, and how many records there are beside it.
-    pub async fn memory_status(
-        &self,
-        actor: &Actor,
-        owner: &Owner,
-        thread: Option<&SessionId>,
-    ) -> Result<MemoryStatus> {
-        let count = async |kind| self.store.count_memories(&actor.tenant, owner, kind).await;
-        let profile = self.profile(actor, owner).await?;
-        let opaque = match thread {
-            Some(id) => Some(self.opaque().await?.of(&actor.tenant, id.as_str())),
-            None => None,
+    pub async fn memory_status(&self, actor: &Actor, scope: &MemoryScope) -> Result<MemoryStatus> {
+        let count = async |kind| self.store.count_memories(&actor.tenant, &scope.owner, kind).await;
+        let profile = self.profile(actor, &scope.owner).await?;
+        let counted = match &scope.records {
+            CountedRecords::Session(id) => {
+                Some(RecordsOf::Session(self.opaque().await?.of(&actor.tenant, id.as_str())))
+            }
+            CountedRecords::User(user) => Some(RecordsOf::User(user.clone())),
+            CountedRecords::Tenant => Some(RecordsOf::Tenant),
+            CountedRecords::None => None,
         };
-        let kept = self
-            .store
-            .records_kept(&actor.tenant, opaque.as_ref().map(crate::safety::opaque::OpaqueId::as_str))
-            .await?;
+        let kept = match counted {
+            Some(of) => self.store.records_kept(&actor.tenant, of).await?,
+            None => RecordsKept::default(),
+        };
         Ok(MemoryStatus {
             facts: count(Kind::Fact).await?,
             arcs: count(Kind::Arc).await?,
@@ -205,18 +235,5 @@ impl Engine {
             session_feedback_count: kept.ratings,
             crisis_log_count: kept.crises,
         })
-    }
-}
-
-fn own(actor: &Actor, named: Option<&str>) -> Result<Owner> {
-    match (named, &actor.user) {
-        (Some(named), None) if actor.role == Role::Owner => Ok(Owner::user(&UserId::parse(named)?)),
-        (Some(named), Some(user)) if named != user.as_str() => {
-            Err(Error::denied("this credential does not speak for another user; leave `user_id` out"))
-        }
-        (_, Some(user)) => Ok(Owner::user(user)),
-        (_, None) => {
-            Err(Error::invalid("thread_id", "name a conversation (`thread_id`) or a user (`user_id`)"))
-        }
     }
 }

@@ -38,7 +38,7 @@ pub use feedback::{Captured, FinalizedFeedback, OpenedFeedback};
 pub use lessons::{LessonPatch, LessonSearch};
 pub use library::BUILT_IN_AGENTS;
 pub use log::{Append, AppendDone, DraftEvent};
-pub use memory::{MemoryStatus, Purged};
+pub use memory::{MemoryScope, MemoryStatus, Purged};
 pub use people::{CreatedKey, NewKey, NewShare, NewUser, Operator, UserPatch};
 pub use queue::Waiting;
 pub use said::Standing;

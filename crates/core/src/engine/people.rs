@@ -379,7 +379,7 @@ impl Engine {
 impl Operator<'_> {
     /// The operator as the owner of one tenant.
     pub fn owner_of(tenant: TenantId, surface: SourceKind) -> Actor {
-        Actor { tenant, credential: CredentialId::stored("operator"), ..Actor::local(surface) }
+        Actor { tenant, credential: CredentialId::stored(access::OPERATOR), ..Actor::local(surface) }
     }
 
     pub async fn tenants(&self) -> Result<Vec<Tenant>> {

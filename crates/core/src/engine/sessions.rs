@@ -8,15 +8,17 @@ use super::tasks::starting;
 use super::{Decided, Engine, Settled, step_part};
 use crate::access::{self, Actor, Role, Verb};
 use crate::error::{Conflict, Error, Result};
-use crate::ids::{SessionId, TenantId, check_text};
+use crate::ids::{SessionId, TenantId, UserId, check_text};
 use crate::library::{Agent, Defined, Kind, Task};
 use crate::limits;
+use crate::memory::owner::must_end_before;
 use crate::people::Audit;
 use crate::session::decide::{self, EXTERNAL_AGENT, OpenSession, PatchSession, Step, Transition};
 use crate::session::query::{Eyes, ListCursor, Page, SessionQuery, Types};
 use crate::session::status::Authority;
 use crate::session::{MemoryMode, Session, State, Status};
 use crate::store::{Change, Guard, Hit, IdemKey, NewSession, Note, On, Part, SearchQuery, Update, Write};
+use crate::talk::Talk;
 use crate::talk::pause::{self, GivenUp};
 use crate::work::{self, queueing};
 
@@ -156,6 +158,8 @@ impl Engine {
         self.sessions(actor, query).await
     }
 
+    /// Changes the row of a session. Others are not added while a sitting is open that uses one person's memory: that
+    /// is [`Conflict::SittingOpen`], and whoever holds conversations ends it first.
     pub async fn patch(
         &self,
         actor: &Actor,
@@ -166,13 +170,20 @@ impl Engine {
         let done = self
             .settle_on(|| {
                 Box::pin(async {
-                    let session = self.load(actor, Verb::Edit, id).await?;
-                    let departed = match &wish.participants {
-                        Some(_) => self.store.departed(&actor.tenant, id).await?,
-                        None => Vec::new(),
+                    let (session, talk, departed) = match &wish.participants {
+                        Some(_) => {
+                            let (session, talk) = self.conversation(actor, Verb::Edit, id).await?;
+                            (session, talk, self.store.departed(&actor.tenant, id).await?)
+                        }
+                        None => (self.load(actor, Verb::Edit, id).await?, Talk::default(), Vec::new()),
                     };
-                    self.carried_out(session, key, |session| decide::patch(actor, session, &departed, &wish))
-                        .await
+                    self.carried_out(session, key, |session| {
+                        let step = decide::patch(actor, session, &departed, &wish)?;
+                        let participants = step.as_ref().and_then(|step| step.update.participants.as_ref());
+                        check_sitting_allows(&talk, participants.map(Vec::as_slice))?;
+                        Ok(step)
+                    })
+                    .await
                 })
             })
             .await;
@@ -192,16 +203,22 @@ impl Engine {
         .map(drop)
     }
 
-    /// Puts a caller who has left a session back among its participants.
+    /// Puts a caller who has left a session back among its participants. Refused with [`Conflict::SittingOpen`] while a
+    /// sitting is open that uses one person's memory, as [`Engine::patch`] is.
     pub async fn come_back(&self, actor: &Actor, id: &SessionId, key: Option<IdemKey>) -> Result<Session> {
         access::check_general(actor, Verb::Leave)?;
         let done = self
             .settle_on(|| {
                 Box::pin(async {
-                    let session = self.store.session(&actor.tenant, id).await?.ok_or(Error::NotFound)?;
+                    let (session, talk) = self.store.talk(&actor.tenant, id).await?.ok_or(Error::NotFound)?;
                     let departed = self.store.departed(&actor.tenant, id).await?;
-                    self.carried_out(session, key, |session| decide::come_back(actor, session, &departed))
-                        .await
+                    self.carried_out(session, key, |session| {
+                        let step = decide::come_back(actor, session, &departed)?;
+                        let added = step.as_ref().and_then(|step| step.update.add_participant.as_ref());
+                        check_sitting_allows(&talk, added.map(std::slice::from_ref))?;
+                        Ok(step)
+                    })
+                    .await
                 })
             })
             .await;
@@ -482,6 +499,16 @@ pub(crate) fn search_words(text: &str) -> Vec<String> {
         .filter(|word| !word.is_empty())
         .map(str::to_lowercase)
         .collect()
+}
+
+/// Refuses to let people in while a sitting is open that uses one person's memory.
+fn check_sitting_allows(talk: &Talk, added: Option<&[UserId]>) -> Result<()> {
+    match (added, &talk.sitting) {
+        (Some(people), Some(open)) if must_end_before(&open.owner, people) => {
+            Err(Conflict::SittingOpen.into())
+        }
+        _ => Ok(()),
+    }
 }
 
 pub(super) fn check_limit(limit: usize) -> Result<()> {

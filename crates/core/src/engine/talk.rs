@@ -9,19 +9,20 @@ use smallvec::smallvec;
 
 use super::log::{DraftEvent, check_batch};
 use super::{Decided, Engine, Settled};
-use crate::access::{Actor, Role, Verb};
+use crate::access::{Actor, Verb};
 use crate::error::{Conflict, Error, Result};
 use crate::event::{Appended, Event, NewEvent};
-use crate::ids::{Incarnation, SessionId, TenantId, UserId};
+use crate::ids::{Incarnation, SessionId, TenantId};
 use crate::json::Json;
 use crate::limits;
 use crate::live::Delta;
 use crate::memory::Owner;
-use crate::session::{MemoryMode, Session};
+use crate::memory::owner::{TurnSpeaker, memory_owner};
+use crate::session::Session;
 use crate::store::{
     Change, ClaimChange, Committed, Due, Fence, Guard, IdemKey, On, Part, Refusal, Update, Write,
 };
-use crate::talk::turn::{self, Begin, Hold, Message, OnBusy, Outcome, Plan};
+use crate::talk::turn::{self, Begin, EndFirst, Hold, Message, OnBusy, Outcome, Plan};
 use crate::talk::{Talk, Tier};
 use crate::time::Timestamp;
 use crate::work::run::{Resume, Run};
@@ -59,8 +60,8 @@ pub enum Fate {
     Waits,
     /// The same request came before: its turn is somebody's already.
     Repeated,
-    /// The open sitting has expired and is to be ended before anything is kept.
-    EndFirst,
+    /// The open sitting is to be ended before anything is kept.
+    EndFirst(EndFirst),
 }
 
 /// A turn that runs: what its runner needs to know, and what it proves its right with.
@@ -74,6 +75,8 @@ pub struct Begun {
     /// This turn is the first of its sitting.
     pub opened: bool,
     pub tier: Tier,
+    /// Who said what is answered.
+    pub speaker: TurnSpeaker,
     /// What a person decided, where this turn goes on after it.
     pub resume: Option<Resume>,
     pub(super) hold: Hold,
@@ -88,9 +91,9 @@ impl Begun {
         self.session.head.incarnation
     }
 
-    /// Whose memory this turn reads and feeds.
+    /// Whose memory this turn reads, as its session stood when it started or went on.
     pub fn owner(&self) -> Owner {
-        self.talk.sitting.as_ref().map_or_else(|| Owner::session(&self.session.id), |open| open.owner.clone())
+        memory_owner(&self.session, &self.speaker)
     }
 }
 
@@ -139,23 +142,25 @@ impl Engine {
         let event =
             check_batch(actor, vec![draft])?.pop().ok_or_else(|| Error::internal("a draft is gone"))?;
         self.check_byte_quota(actor).await?;
+        let speaker = TurnSpeaker::of(actor, wish.user.as_deref())?;
         let planned = parking_lot::Mutex::new(None);
         let done = self
             .settle_on(|| {
                 Box::pin(async {
                     let (session, talk) = self.conversation(actor, Verb::Talk, id).await?;
                     let now = self.store.now().await?;
-                    let (owner, user) = owner_of(actor, &session, wish.user.as_deref())?;
-                    let message =
-                        Message { event: event.clone(), on_busy: wish.on_busy, tier: wish.tier, owner, user };
+                    let message = Message {
+                        event: event.clone(),
+                        on_busy: wish.on_busy,
+                        tier: wish.tier,
+                        speaker: speaker.clone(),
+                    };
                     let (plan, starts) =
                         match turn::begin(&session, &talk, message, hold, now, &self.settings.talk)? {
                             Begin::Started(plan) => (plan, true),
                             Begin::Queued(plan) => (plan, false),
-                            Begin::EndFirst => return Ok(Decided::Nothing(())),
+                            Begin::EndFirst(first) => return Ok(Decided::Nothing(first)),
                         };
-                    let mut plan = *plan;
-                    join(actor, &session, &mut plan);
                     let opened = talk.sitting.is_none();
                     let change = planned_change(&session, &plan).keyed(key);
                     *planned.lock() = Some((session, plan.talk, starts, opened));
@@ -163,9 +168,12 @@ impl Engine {
                 })
             })
             .await?;
-        let Settled::Done(done) = done else {
-            let message = Arc::new(unkept(id, event));
-            return Ok(Posted { session: id.clone(), message, fate: Fate::EndFirst });
+        let done = match done {
+            Settled::Done(done) => done,
+            Settled::Nothing(first) => {
+                let message = Arc::new(unkept(id, event));
+                return Ok(Posted { session: id.clone(), message, fate: Fate::EndFirst(first) });
+            }
         };
         if let Some(replay) = &done.replay {
             let message = self.message_among(actor, id, &replay.sequences).await?;
@@ -188,6 +196,7 @@ impl Engine {
                 turn,
                 opened,
                 tier: wish.tier,
+                speaker,
                 resume: None,
                 hold: hold.clone(),
             }))
@@ -210,33 +219,34 @@ impl Engine {
             .settle_on(|| {
                 Box::pin(async {
                     let Some((session, talk)) = self.store.talk(tenant, id).await? else {
-                        return Ok(Decided::Nothing(false));
+                        return Ok(Decided::Nothing(None));
                     };
                     let now = self.store.now().await?;
                     let plan = match turn::next(&session, &talk, hold, now, &self.settings.talk)? {
-                        None => return Ok(Decided::Nothing(false)),
-                        Some(Begin::EndFirst) => return Ok(Decided::Nothing(true)),
+                        None => return Ok(Decided::Nothing(None)),
+                        Some(Begin::EndFirst(first)) => return Ok(Decided::Nothing(Some(first))),
                         Some(Begin::Started(plan) | Begin::Queued(plan)) => plan,
                     };
-                    let (tier, resume) = match &talk.paused {
-                        Some(paused) => (paused.tier, Run::of(&session).resume),
-                        None => (talk.queue.first().map(|queued| queued.tier).unwrap_or_default(), None),
+                    let (tier, speaker, resume) = match (&talk.paused, talk.queue.first()) {
+                        (Some(paused), _) => (paused.tier, paused.speaker.clone(), Run::of(&session).resume),
+                        (None, Some(queued)) => (queued.tier, queued.speaker.clone(), None),
+                        (None, None) => return Err(Error::internal("a turn was opened for no message")),
                     };
                     let opened = talk.sitting.is_none();
                     let change = planned_change(&session, &plan);
-                    *planned.lock() = Some((session, plan.talk, opened, tier, resume));
+                    *planned.lock() = Some((session, plan.talk, opened, tier, speaker, resume));
                     Ok(Decided::Change(Box::new(change)))
                 })
             })
             .await;
         let done = match done {
             Ok(Settled::Done(done)) => done,
-            Ok(Settled::Nothing(expired)) => return Ok(expired.then_some(NextTurn::EndFirst)),
+            Ok(Settled::Nothing(first)) => return Ok(first.map(NextTurn::EndFirst)),
             // Others are at it: it is theirs.
             Err(Error::Conflict(_)) => return Ok(None),
             Err(error) => return Err(error),
         };
-        let (session, talk, opened, tier, resume) =
+        let (session, talk, opened, tier, speaker, resume) =
             planned.into_inner().ok_or_else(|| Error::internal("a commit lost its plan"))?;
         let (session, talk, _) = landed(session, talk, *done)?;
         let turn = session.head.turn.map_or(0, |turn| turn.sequence);
@@ -248,6 +258,7 @@ impl Engine {
             turn,
             opened,
             tier,
+            speaker,
             resume,
             hold: hold.clone(),
         }))))
@@ -296,8 +307,8 @@ impl Engine {
         Err(Conflict::SessionBusy.into())
     }
 
-    /// Writes down a turn that took place elsewhere. `None`: the open sitting has expired and is to be ended first.
-    /// The same key again changes nothing.
+    /// Writes down a turn that took place elsewhere, unless the open sitting is to be ended first. The same key again
+    /// changes nothing.
     pub async fn record_turn(
         &self,
         actor: &Actor,
@@ -305,7 +316,7 @@ impl Engine {
         said: Spoken,
         outcome: Outcome,
         key: IdemKey,
-    ) -> Result<Option<Recorded>> {
+    ) -> Result<Result<Recorded, EndFirst>> {
         let draft = DraftEvent {
             kind: "user.message".to_owned(),
             content: Some(said.content),
@@ -314,31 +325,32 @@ impl Engine {
         };
         let event =
             check_batch(actor, vec![draft])?.pop().ok_or_else(|| Error::internal("a draft is gone"))?;
+        let speaker = TurnSpeaker::of(actor, said.user.as_deref())?;
         let done = self
             .settle_on(|| {
                 Box::pin(async {
                     let (session, talk) = self.conversation(actor, Verb::Talk, id).await?;
                     let now = self.store.now().await?;
-                    let (owner, user) = owner_of(actor, &session, said.user.as_deref())?;
                     let asked = Message {
                         event: event.clone(),
                         on_busy: OnBusy::Reject,
                         tier: Tier::Fast,
-                        owner,
-                        user,
+                        speaker: speaker.clone(),
                     };
                     let settings = &self.settings.talk;
                     match turn::record(&session, &talk, asked, outcome.clone(), now, settings)? {
-                        Begin::Started(mut plan) | Begin::Queued(mut plan) => {
-                            join(actor, &session, &mut plan);
+                        Begin::Started(plan) | Begin::Queued(plan) => {
                             Ok(Decided::Change(Box::new(planned_change(&session, &plan).keyed(Some(key)))))
                         }
-                        Begin::EndFirst => Ok(Decided::Nothing(())),
+                        Begin::EndFirst(first) => Ok(Decided::Nothing(first)),
                     }
                 })
             })
             .await;
-        let Settled::Done(done) = self.or_replayed(actor, Some(key), done).await? else { return Ok(None) };
+        let done = match self.or_replayed(actor, Some(key), done).await? {
+            Settled::Done(done) => done,
+            Settled::Nothing(first) => return Ok(Err(first)),
+        };
         let (sequences, repeated) = match &done.replay {
             Some(replay) => (replay.sequences.clone(), true),
             None => (
@@ -347,7 +359,7 @@ impl Engine {
             ),
         };
         let message = self.message_among(actor, id, &sequences).await?;
-        Ok(Some(Recorded { sequence: message.sequence, repeated }))
+        Ok(Ok(Recorded { sequence: message.sequence, repeated }))
     }
 
     /// A sign of life from a turn, and whether somebody wants it to stop.
@@ -414,44 +426,8 @@ impl Engine {
 #[derive(Debug)]
 pub enum NextTurn {
     Begun(Box<Begun>),
-    /// The open sitting has expired and is to be ended first.
-    EndFirst,
-}
-
-/// Whose memory a conversation uses, and the user that its ratings name.
-///
-/// In groups it is the session's own. A caller without a user (local mode) may name one; anybody else is who the
-/// credential says.
-pub(super) fn owner_of(
-    actor: &Actor,
-    session: &Session,
-    named: Option<&str>,
-) -> Result<(Owner, Option<String>)> {
-    let own = || (Owner::session(&session.id), None);
-    if session.details.memory_mode == MemoryMode::Incognito || session.head.is_group {
-        return Ok(own());
-    }
-    let user = match (named, &actor.user) {
-        (Some(named), None) if actor.role == Role::Owner => Some(UserId::parse(named)?),
-        (Some(named), Some(user)) if named == user.as_str() => Some(user.clone()),
-        (Some(_), _) => {
-            return Err(Error::denied(
-                "this credential does not speak for another user; leave `user_id` out",
-            ));
-        }
-        (None, user) => user.clone(),
-    };
-    Ok(user.map_or_else(own, |user| (Owner::user(&user), Some(user.to_string()))))
-}
-
-/// Whoever speaks in a conversation takes part in it.
-fn join(actor: &Actor, session: &Session, plan: &mut Plan) {
-    if let Some(user) = &actor.user
-        && session.head.holder.as_ref() != Some(user)
-        && !session.participants.contains(user)
-    {
-        plan.step.update.add_participant = Some(user.clone());
-    }
+    /// The open sitting is to be ended first.
+    EndFirst(EndFirst),
 }
 
 pub(super) fn planned_change(session: &Session, plan: &Plan) -> Change {

@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::owner::MemoryAct;
 use super::{Body, Memory, clip};
 use crate::limits;
 
@@ -27,6 +28,23 @@ pub enum Command {
     Confirm,
     Cancel,
     Choose(usize),
+}
+
+impl Command {
+    /// What it asks of the memory. An answer to a question about a deletion is part of the deletion.
+    pub const fn act(&self) -> MemoryAct {
+        match self {
+            Self::WhatDoYouKnow => MemoryAct::Read,
+            Self::RememberThis { .. } => MemoryAct::Remember,
+            Self::RecallOn | Self::RecallOff => MemoryAct::SwitchRecall,
+            Self::DontSave
+            | Self::Forget(_)
+            | Self::ForgetEverything(_)
+            | Self::Confirm
+            | Self::Cancel
+            | Self::Choose(_) => MemoryAct::Forget,
+        }
+    }
 }
 
 /// Which memory is to be forgotten.

@@ -5,6 +5,8 @@
 //!
 //! What a text means, as numbers that somebody else makes of it, is compared in [`vector`].
 //!
+//! Whose memory a turn uses, and who may give commands to it, is one rule in [`owner`].
+//!
 //! A turn walks through [`command`] and [`control`] (is this said to the memory?), [`recall`] (what belongs in
 //! the prompt?) and [`extract`] (what might be worth keeping?); what was found waits in a
 //! [`candidate::Buffer`] until the sitting ends, when [`promote`], [`reconcile`] and [`summary`]
@@ -15,6 +17,7 @@ pub mod command;
 pub mod control;
 pub mod extract;
 mod forms;
+pub mod owner;
 pub mod phrase;
 mod profile;
 pub mod promote;
@@ -60,6 +63,11 @@ impl Owner {
 
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// The user whose memory it is, if it is a user's.
+    pub fn user_id(&self) -> Option<UserId> {
+        self.0.strip_prefix("user:").map(UserId::stored)
     }
 
     /// The session whose memory it is, if it is a session's.

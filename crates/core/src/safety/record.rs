@@ -12,7 +12,7 @@ use super::codes::{
 use super::opaque::OpaqueId;
 use super::{Crisis, Level};
 use crate::feedback::retention_cutoff;
-use crate::ids::UserId;
+use crate::ids::{UserId, optional_user_id};
 use crate::limits;
 use crate::time::Timestamp;
 
@@ -22,7 +22,7 @@ pub struct CrisisRecord {
     pub id: uuid::Uuid,
     pub event_type: EventType,
     pub session_id_opaque: OpaqueId,
-    #[serde(deserialize_with = "user_id_or_null")]
+    #[serde(deserialize_with = "optional_user_id")]
     pub user_id_or_null: Option<UserId>,
     pub detected_at: Timestamp,
     pub level: Level,
@@ -112,10 +112,6 @@ impl<'de> Deserialize<'de> for ToolName {
         let text = String::deserialize(from)?;
         Self::parse(&text).ok_or_else(|| serde::de::Error::custom("not a tool's name"))
     }
-}
-
-fn user_id_or_null<'de, D: Deserializer<'de>>(from: D) -> Result<Option<UserId>, D::Error> {
-    Ok(Option::<String>::deserialize(from)?.map(UserId::stored))
 }
 
 #[cfg(test)]

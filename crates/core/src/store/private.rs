@@ -446,16 +446,12 @@ impl Store for Apart {
         }
     }
 
-    fn records_kept<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        opaque: Option<&'a str>,
-    ) -> BoxFuture<'a, Result<RecordsKept>> {
-        let Some(private) = self.private_of(tenant) else { return self.durable.records_kept(tenant, opaque) };
+    fn records_kept<'a>(&'a self, tenant: &'a TenantId, of: RecordsOf) -> BoxFuture<'a, Result<RecordsKept>> {
+        let Some(private) = self.private_of(tenant) else { return self.durable.records_kept(tenant, of) };
         Box::pin(async move {
             let (a, b) = (
-                self.durable.records_kept(tenant, opaque).await?,
-                private.records_kept(tenant, opaque).await?,
+                self.durable.records_kept(tenant, of.clone()).await?,
+                private.records_kept(tenant, of).await?,
             );
             Ok(RecordsKept { ratings: a.ratings + b.ratings, crises: a.crises + b.crises })
         })

@@ -23,6 +23,7 @@ use crate::ids::UserId;
 use crate::limits;
 use crate::memory::Owner;
 use crate::memory::candidate::Buffer;
+use crate::memory::owner::TurnSpeaker;
 use crate::time::Timestamp;
 
 pub use state::Fields;
@@ -101,6 +102,9 @@ pub struct Queued {
     pub steers: bool,
     #[serde(default, skip_serializing_if = "Tier::is_fast")]
     pub tier: Tier,
+    /// Who said it: whose memory its turn uses is judged when the turn starts.
+    #[serde(default)]
+    pub speaker: TurnSpeaker,
 }
 
 /// Which model answers.
@@ -199,15 +203,26 @@ impl Talk {
         }
     }
 
-    /// Makes the open sitting another person's, where it was this one's: it reads and feeds their memory from now on,
-    /// and ratings name them. Says whether it was.
+    /// Makes what this row says of one user another's: the open sitting reads and feeds their memory from now on and
+    /// ratings name them, and what the user has said and nobody has answered is theirs. Says whether there was anything.
     pub fn hand_over(&mut self, from: &UserId, into: &UserId) -> bool {
-        let Some(open) = self.sitting.as_mut().filter(|open| open.owner == Owner::user(from)) else {
-            return false;
-        };
-        open.owner = Owner::user(into);
-        open.user = Some(into.to_string());
-        true
+        let mut handed = false;
+        if let Some(open) = self.sitting.as_mut().filter(|open| open.owner == Owner::user(from)) {
+            open.owner = Owner::user(into);
+            open.user = Some(into.to_string());
+            handed = true;
+        }
+        let queued = self.queue.iter_mut().map(|queued| &mut queued.speaker);
+        let paused = self.paused.iter_mut().map(|paused| &mut paused.speaker);
+        for speaker in queued.chain(paused) {
+            for user in [&mut speaker.caller, &mut speaker.user].into_iter().flatten() {
+                if user == from {
+                    *user = into.clone();
+                    handed = true;
+                }
+            }
+        }
+        handed
     }
 
     /// When the open sitting was last active.

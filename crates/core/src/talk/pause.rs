@@ -16,6 +16,7 @@ use crate::approval::{Kind, State};
 use crate::error::Result;
 use crate::event::{EventType, NewEvent};
 use crate::json::Json;
+use crate::memory::owner::TurnSpeaker;
 use crate::session::decide::{Step, move_to};
 use crate::session::status::Authority;
 use crate::session::{Session, SourceKind, Status};
@@ -33,6 +34,9 @@ pub struct Paused {
     pub tier: Tier,
     /// The call that somebody is asked about, then those that wait behind it.
     pub calls: Vec<Unmade>,
+    /// Who said what is answered: whose memory the turn uses is judged again when it goes on.
+    #[serde(default)]
+    pub speaker: TurnSpeaker,
     /// Somebody has decided: whoever is free goes on.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub decided: bool,
@@ -55,6 +59,7 @@ pub struct Asking {
     /// What a person reads who is asked.
     pub summary: String,
     pub tier: Tier,
+    pub speaker: TurnSpeaker,
     /// What is kept of the turn so far, in order.
     pub events: Vec<NewEvent>,
     pub usage: Option<Json>,
@@ -133,7 +138,8 @@ pub fn pause(
     step.update.usage = asking.usage;
     step.update.run = Some(run.to_json()?);
     let turn = session.head.turn.map_or(0, |turn| turn.sequence);
-    let paused = Paused { turn, tier: asking.tier, calls: asking.unmade, decided: false };
+    let Asking { tier, speaker, unmade, .. } = asking;
+    let paused = Paused { turn, tier, calls: unmade, speaker, decided: false };
     Ok(Plan { step, talk: Talk { paused: Some(paused), ..talk.clone() } })
 }
 

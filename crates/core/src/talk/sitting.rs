@@ -23,6 +23,8 @@ pub enum EndReason {
     Shutdown,
     /// Somebody wants nothing of it kept.
     Discarded,
+    /// The next turn uses another memory, or somebody joins who must not hear this one.
+    MemoryOwnerChanged,
 }
 
 impl EndReason {
@@ -32,6 +34,7 @@ impl EndReason {
             Self::Silence => "silence",
             Self::Shutdown => "shutdown",
             Self::Discarded => "discarded",
+            Self::MemoryOwnerChanged => "memory_owner_changed",
         }
     }
 }
@@ -39,6 +42,13 @@ impl EndReason {
 /// Whether the open sitting has been silent for too long.
 pub fn has_expired(talk: &Talk, now: Timestamp, settings: &Settings) -> bool {
     talk.active_at().is_some_and(|active| active.plus(settings.idle_after) <= now)
+}
+
+/// What does not outlive a sitting: guidance that it had begun, and a deletion that waits for a yes. The yes of a later
+/// sitting may be somebody else's, and another memory may be meant by then.
+pub(super) fn forgotten_between_sittings() -> Fields {
+    let gone = serde_json::Value::Null;
+    Fields::default().with("exercise_state", gone.clone()).with("memory_control", gone)
 }
 
 /// Closes the open sitting with what was made of it. `None` when there is none.
@@ -55,7 +65,7 @@ pub fn end(
         return Err(Conflict::SessionBusy.into());
     }
     let discarded = why == EndReason::Discarded;
-    let change = Fields::default().with("exercise_state", serde_json::Value::Null);
+    let change = forgotten_between_sittings();
     let mut after = talk.clone();
     after.sitting = None;
     after.ended = Some(Ended {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::pause::{self, GivenUp};
+use super::sitting::{EndReason, forgotten_between_sittings};
 use super::state::{self, Fields};
 use super::{Liveness, Queued, Settings, Sitting, Talk, Tier, sitting};
 use crate::error::{Conflict, Error, Result};
@@ -14,6 +15,7 @@ use crate::json::Json;
 use crate::limits;
 use crate::memory::Owner;
 use crate::memory::candidate::Buffer;
+use crate::memory::owner::{TurnSpeaker, memory_owner};
 use crate::session::decide::{Step, move_to};
 use crate::session::status::Authority;
 use crate::session::{Session, Status};
@@ -52,10 +54,7 @@ pub struct Message {
     pub event: NewEvent,
     pub on_busy: OnBusy,
     pub tier: Tier,
-    /// Whose memory a new sitting reads and feeds.
-    pub owner: Owner,
-    /// The user that ratings of a new sitting name.
-    pub user: Option<String>,
+    pub speaker: TurnSpeaker,
 }
 
 /// Who runs turns here, and for how long without a sign of life.
@@ -91,8 +90,16 @@ pub enum Begin {
     Started(Box<Plan>),
     /// It waits; somebody must see to it that the queue is worked off.
     Queued(Box<Plan>),
-    /// The open sitting has expired: it is to be ended first.
-    EndFirst,
+    /// The open sitting is to be ended first.
+    EndFirst(EndFirst),
+}
+
+/// A sitting that is to be ended before a turn can start, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EndFirst {
+    /// The number of the sitting: another one that was opened meanwhile is not meant.
+    pub sitting: u64,
+    pub why: EndReason,
 }
 
 /// How a turn ended.
@@ -154,6 +161,30 @@ fn died(session: &Session, now: Timestamp) -> bool {
     session.head.status == Status::Running && session.head.claim.is_some() && !runs(session, now)
 }
 
+/// The open sitting where it cannot take a turn of this owner's memory any more: it has expired, or uses another memory.
+fn end_first(talk: &Talk, owner: &Owner, now: Timestamp, settings: &Settings) -> Option<EndFirst> {
+    let open = talk.sitting.as_ref()?;
+    let why = if sitting::has_expired(talk, now, settings) {
+        EndReason::Silence
+    } else if open.owner != *owner {
+        EndReason::MemoryOwnerChanged
+    } else {
+        return None;
+    };
+    Some(EndFirst { sitting: open.number, why })
+}
+
+/// An owner who speaks in somebody's conversation takes part in it from that turn on. Everybody else who may speak
+/// takes part already.
+fn join(session: &Session, speaker: &TurnSpeaker, update: &mut Update) {
+    if let Some(user) = speaker.caller.as_ref().filter(|_| speaker.is_owner)
+        && session.head.holder.as_ref() != Some(user)
+        && !session.participants.contains(user)
+    {
+        update.add_participant = Some(user.clone());
+    }
+}
+
 /// A message arrives.
 pub fn begin(
     session: &Session,
@@ -175,8 +206,9 @@ pub fn begin(
         }
         return queued(session, talk, message).map(|plan| Begin::Queued(Box::new(plan)));
     }
-    if sitting::has_expired(talk, now, settings) {
-        return Ok(Begin::EndFirst);
+    let owner = memory_owner(session, &message.speaker);
+    if let Some(first) = end_first(talk, &owner, now, settings) {
+        return Ok(Begin::EndFirst(first));
     }
     let (events, mut after) = closed_if_dead(session, talk, now)?;
     if !after.queue.is_empty() {
@@ -184,8 +216,9 @@ pub fn begin(
         plan.step.events.splice(0..0, events);
         return Ok(Begin::Queued(Box::new(plan)));
     }
-    let opening = open_sitting(&mut after, &message.owner, message.user.as_deref())?;
+    let opening = open_sitting(&mut after, &owner)?;
     let mut step = start(session, hold)?;
+    join(session, &message.speaker, &mut step.update);
     let moved = std::mem::take(&mut step.events);
     step.events = events.into_iter().chain(opening).chain([message.event]).chain(moved).collect();
     Ok(Begin::Started(Box::new(Plan { step, talk: after })))
@@ -204,15 +237,16 @@ pub fn next(
     }
     let free = session.head.status == Status::Idle || died(session, now);
     let Some(queued) = talk.queue.first().filter(|_| free) else { return Ok(None) };
-    if sitting::has_expired(talk, now, settings) {
-        return Ok(Some(Begin::EndFirst));
+    let owner = memory_owner(session, &queued.speaker);
+    if let Some(first) = end_first(talk, &owner, now, settings) {
+        return Ok(Some(Begin::EndFirst(first)));
     }
     let (events, mut after) = closed_if_dead(session, talk, now)?;
     let sequence = queued.sequence;
     after.queue.remove(0);
-    let owner = after.sitting.as_ref().map_or_else(|| Owner::session(&session.id), |open| open.owner.clone());
-    let opening = open_sitting(&mut after, &owner, None)?;
+    let opening = open_sitting(&mut after, &owner)?;
     let mut step = start(session, hold)?;
+    join(session, &queued.speaker, &mut step.update);
     step.update.turn = sequence;
     step.events.splice(0..0, events.into_iter().chain(opening));
     Ok(Some(Begin::Started(Box::new(Plan { step, talk: after }))))
@@ -244,11 +278,12 @@ pub fn record(
     if session.head.status != Status::Idle && !died(session, now) {
         return Err(Conflict::SessionBusy.into());
     }
-    if sitting::has_expired(talk, now, settings) {
-        return Ok(Begin::EndFirst);
+    let owner = memory_owner(session, &asked.speaker);
+    if let Some(first) = end_first(talk, &owner, now, settings) {
+        return Ok(Begin::EndFirst(first));
     }
     let (dead, mut after) = closed_if_dead(session, talk, now)?;
-    let opening = open_sitting(&mut after, &asked.owner, asked.user.as_deref())?;
+    let opening = open_sitting(&mut after, &owner)?;
     if let Some(open) = &mut after.sitting {
         open.buffer.hold(outcome.buffer.candidates.iter().cloned());
     }
@@ -260,6 +295,7 @@ pub fn record(
         false => interrupted(session, talk)?.step.update,
     };
     update.inactive = session.head.inactive.then_some(false);
+    join(session, &asked.speaker, &mut update);
     let events = dead.into_iter().chain(opening).chain([asked.event]).chain(outcome.events).chain([closing]);
     let step = Step { events: events.collect(), records: outcome.records, ..Step::of(update) };
     Ok(Begin::Started(Box::new(Plan { step, talk: after })))
@@ -340,7 +376,15 @@ fn queued(session: &Session, talk: &Talk, message: Message) -> Result<Plan> {
         return Err(Conflict::SessionBusy.into());
     }
     let mut talk = talk.clone();
-    let waiting = Queued { sequence: None, steers: message.on_busy == OnBusy::Steer, tier: message.tier };
+    // The model of a running turn has been shown the memory of its speaker: only words of the same memory steer it.
+    let owner = memory_owner(session, &message.speaker);
+    let hears = talk.sitting.as_ref().is_none_or(|open| open.owner == owner);
+    let waiting = Queued {
+        sequence: None,
+        steers: message.on_busy == OnBusy::Steer && hears,
+        tier: message.tier,
+        speaker: message.speaker,
+    };
     let interrupts = message.on_busy == OnBusy::Interrupt && session.head.claim.is_some();
     let place = if interrupts { 0 } else { talk.queue.len() };
     talk.queue.insert(place, waiting);
@@ -356,12 +400,13 @@ fn queued(session: &Session, talk: &Talk, message: Message) -> Result<Plan> {
 fn next_of_all(session: &Session, mut plan: Plan, message: Message) -> Plan {
     plan.step.events.push(message.event);
     plan.step.update.inactive = session.head.inactive.then_some(false);
-    plan.talk.queue.insert(0, Queued { sequence: None, steers: false, tier: message.tier });
+    let Message { tier, speaker, .. } = message;
+    plan.talk.queue.insert(0, Queued { sequence: None, steers: false, tier, speaker });
     plan
 }
 
-/// The first turn opens a sitting. Guidance that an earlier one had begun does not go on in a new one.
-fn open_sitting(talk: &mut Talk, owner: &Owner, user: Option<&str>) -> Result<Option<NewEvent>> {
+/// The first turn opens a sitting.
+fn open_sitting(talk: &mut Talk, owner: &Owner) -> Result<Option<NewEvent>> {
     if talk.sitting.is_some() {
         return Ok(None);
     }
@@ -373,12 +418,12 @@ fn open_sitting(talk: &mut Talk, owner: &Owner, user: Option<&str>) -> Result<Op
         first: None,
         turns: 0,
         owner: owner.clone(),
-        user: user.map(str::to_owned),
+        user: owner.user_id().map(|user| user.to_string()),
         crisis_max: 0,
         rated: false,
         buffer: Buffer::default(),
     });
-    let change = Fields::default().with("exercise_state", serde_json::Value::Null);
+    let change = forgotten_between_sittings();
     talk.state.touch(&change);
     let metadata = Json::of(&json!({"sitting": talk.sittings, "state": change}))?;
     Ok(Some(NewEvent::engine(EventType::known("session.sitting_started"), Some(metadata))))

@@ -186,6 +186,21 @@ impl Authenticator {
         }
     }
 
+    /// The caller as the user that a request names in its body or query: a key that may act for others acts for that
+    /// user, as if the header had named it. Callers on this machine, and the operator, are judged by the engine.
+    pub async fn acting_for(&self, caller: &Caller, user: Option<&str>) -> Result<Caller, Error> {
+        match (user, &caller.proof) {
+            (Some(user), Some(proof))
+                if proof.kind == Kind::Key
+                    && proof.acts_for.is_none()
+                    && caller.actor.user.as_ref().is_none_or(|own| own.as_str() != user) =>
+            {
+                self.believe(proof.kind, &proof.secret, Some(UserId::parse(user)?), BELIEVED, || None).await
+            }
+            _ => Ok(caller.clone()),
+        }
+    }
+
     /// Whether what a caller proved still holds: the credential opens the same things, with the same role. Asked while
     /// its streams are open. A caller whose role has changed connects again, and then sees what the new role may see.
     pub async fn still_holds(&self, caller: &Caller) -> Result<(), Error> {

@@ -147,6 +147,7 @@ impl Refused {
                 | Conflict::StaleBase
                 | Conflict::SeveralPending
                 | Conflict::NothingEnded
+                | Conflict::SittingOpen
                 | Conflict::ViewClosed
                 | Conflict::ViewFull
                 | Conflict::AlreadyAnswered
@@ -290,6 +291,7 @@ mod tests {
             (Conflict::TaskNotActive { status: "paused" }.into(), 409, "task_not_active"),
             (Conflict::RetryLimit { limit: 50 }.into(), 409, "retry_limit"),
             (Conflict::SeveralPending.into(), 409, "several_pending"),
+            (Conflict::SittingOpen.into(), 409, "sitting_open"),
             (Error::TooLarge { what: "body", limit: 9 }.into(), 413, "too_large"),
             (Refused::MediaType, 415, "invalid"),
             (Error::invalid("title", "is bad").into(), 422, "invalid"),

@@ -424,12 +424,8 @@ impl Store for PostgresStore {
         read(vectors::missing(&self.base, model, limit))
     }
 
-    fn records_kept<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        opaque: Option<&'a str>,
-    ) -> BoxFuture<'a, Result<RecordsKept>> {
-        read(ratings::kept(&self.base, tenant, opaque))
+    fn records_kept<'a>(&'a self, tenant: &'a TenantId, of: RecordsOf) -> BoxFuture<'a, Result<RecordsKept>> {
+        read(ratings::kept(&self.base, tenant, of))
     }
 
     fn rating_counts<'a>(

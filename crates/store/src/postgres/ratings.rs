@@ -66,16 +66,21 @@ pub(super) async fn counts(base: &Base, tenant: &TenantId, of: RecordsOf) -> Res
 }
 
 /// Ratings and crises in one round trip.
-pub(super) async fn kept(base: &Base, tenant: &TenantId, opaque: Option<&str>) -> Result<RecordsKept> {
+pub(super) async fn kept(base: &Base, tenant: &TenantId, of: RecordsOf) -> Result<RecordsKept> {
     let Some(tk) = base.tk(tenant).await? else { return Ok(RecordsKept::default()) };
-    let rows = match opaque {
-        Some(opaque) => {
+    let rows = match of {
+        RecordsOf::Session(opaque) => {
             let sql =
                 "SELECT (SELECT count(*) FROM session_feedback WHERE tk = $1 AND session_id_opaque = $2),
                  (SELECT count(*) FROM crisis_log WHERE tk = $1 AND session_id_opaque = $2)";
-            base.read(Scope::Tenant(tk), sql, &[&tk, &opaque]).await?
+            base.read(Scope::Tenant(tk), sql, &[&tk, &opaque.as_str()]).await?
         }
-        None => {
+        RecordsOf::User(user) => {
+            let sql = "SELECT (SELECT count(*) FROM session_feedback WHERE tk = $1 AND user_id_or_null = $2),
+                 (SELECT count(*) FROM crisis_log WHERE tk = $1 AND value::json ->> 'user_id_or_null' = $2)";
+            base.read(Scope::Tenant(tk), sql, &[&tk, &user.as_str()]).await?
+        }
+        RecordsOf::Tenant => {
             let sql = "SELECT (SELECT count(*) FROM session_feedback WHERE tk = $1),
                  (SELECT count(*) FROM crisis_log WHERE tk = $1)";
             base.read(Scope::Tenant(tk), sql, &[&tk]).await?

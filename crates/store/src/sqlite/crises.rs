@@ -5,6 +5,7 @@ use sederunt_core::Timestamp;
 use sederunt_core::ids::TenantId;
 use sederunt_core::safety::codes::HoldReason;
 use sederunt_core::safety::record::CrisisRecord;
+use sederunt_core::store::RecordsOf;
 
 use super::fault::{unreadable, unwritable};
 use crate::day_start;
@@ -73,10 +74,17 @@ pub(super) fn crises(
         .collect()
 }
 
-pub(super) fn count(db: &Connection, tk: i64, opaque: Option<&str>) -> rusqlite::Result<u64> {
-    let (sql, asked) = match opaque {
-        Some(_) => ("SELECT count(*) FROM crisis_log WHERE tk = ?1 AND session_id_opaque = ?2", opaque),
-        None => ("SELECT count(*) FROM crisis_log WHERE tk = ?1 AND ?2 IS NULL", None),
+pub(super) fn count(db: &Connection, tk: i64, of: &RecordsOf) -> rusqlite::Result<u64> {
+    let (sql, asked) = match of {
+        RecordsOf::Tenant => ("SELECT count(*) FROM crisis_log WHERE tk = ?1 AND ?2 IS NULL", None),
+        RecordsOf::Session(opaque) => (
+            "SELECT count(*) FROM crisis_log WHERE tk = ?1 AND session_id_opaque = ?2",
+            Some(opaque.as_str()),
+        ),
+        RecordsOf::User(user) => (
+            "SELECT count(*) FROM crisis_log WHERE tk = ?1 AND value ->> '$.user_id_or_null' = ?2",
+            Some(user.as_str()),
+        ),
     };
     db.prepare_cached(sql)?.query_row(params![tk, asked], |row| row.get(0).map(i64::cast_unsigned))
 }

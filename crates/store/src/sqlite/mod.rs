@@ -354,17 +354,9 @@ impl Store for SqliteStore {
         .boxed()
     }
 
-    fn records_kept<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        opaque: Option<&'a str>,
-    ) -> BoxFuture<'a, Result<RecordsKept>> {
-        let opaque = opaque.map(str::to_owned);
+    fn records_kept<'a>(&'a self, tenant: &'a TenantId, of: RecordsOf) -> BoxFuture<'a, Result<RecordsKept>> {
         self.beside(tenant, move |db, tk| {
-            Ok(RecordsKept {
-                ratings: ratings::count(db, tk, opaque.as_deref())?,
-                crises: crises::count(db, tk, opaque.as_deref())?,
-            })
+            Ok(RecordsKept { ratings: ratings::count(db, tk, &of)?, crises: crises::count(db, tk, &of)? })
         })
         .boxed()
     }

@@ -42,10 +42,17 @@ pub(super) fn ratings(db: &Connection, tk: i64, opaque: &str) -> rusqlite::Resul
         .collect()
 }
 
-pub(super) fn count(db: &Connection, tk: i64, opaque: Option<&str>) -> rusqlite::Result<u64> {
-    let (sql, asked) = match opaque {
-        Some(_) => ("SELECT count(*) FROM session_feedback WHERE tk = ?1 AND session_id_opaque = ?2", opaque),
-        None => ("SELECT count(*) FROM session_feedback WHERE tk = ?1 AND ?2 IS NULL", None),
+pub(super) fn count(db: &Connection, tk: i64, of: &RecordsOf) -> rusqlite::Result<u64> {
+    let (sql, asked) = match of {
+        RecordsOf::Tenant => ("SELECT count(*) FROM session_feedback WHERE tk = ?1 AND ?2 IS NULL", None),
+        RecordsOf::Session(opaque) => (
+            "SELECT count(*) FROM session_feedback WHERE tk = ?1 AND session_id_opaque = ?2",
+            Some(opaque.as_str()),
+        ),
+        RecordsOf::User(user) => (
+            "SELECT count(*) FROM session_feedback WHERE tk = ?1 AND user_id_or_null = ?2",
+            Some(user.as_str()),
+        ),
     };
     db.prepare_cached(sql)?.query_row(params![tk, asked], |row| row.get(0).map(i64::cast_unsigned))
 }

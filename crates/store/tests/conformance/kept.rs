@@ -8,6 +8,7 @@ use sederunt_core::feedback::session::{Addition, FeedbackSession, SessionBody, S
 use sederunt_core::feedback::{Label, Modality, RATING_SCHEMA_VERSION, Rating, RatingSource};
 use sederunt_core::ids::{SessionId, UserId};
 use sederunt_core::lesson::{self, Effect, Lesson, Polarity, Source};
+use sederunt_core::memory::owner::TurnSpeaker;
 use sederunt_core::memory::{Body, Category, Fact, Memory, Owner, SELF, StoryArc};
 use sederunt_core::safety::opaque::OpaqueId;
 use sederunt_core::safety::record::CrisisRecord;
@@ -114,7 +115,7 @@ pub fn seated() -> Talk {
 
 /// A message that has not landed yet.
 pub fn queued() -> Queued {
-    Queued { sequence: None, steers: false, tier: Tier::Quality }
+    Queued { sequence: None, steers: false, tier: Tier::Quality, speaker: TurnSpeaker::default() }
 }
 
 /// A thumb down with words.

@@ -18,6 +18,7 @@ on_each_store! {
     a_record_whose_id_is_there_stays_as_it_was,
     records_are_counted_by_tenant_and_by_session,
     ratings_are_counted_by_label_for_a_tenant_a_user_and_a_session,
+    records_are_counted_by_the_user_that_they_name,
     crises_are_listed_by_time,
     a_purge_takes_whole_days_and_leaves_the_day_itself,
     a_held_crisis_outlives_the_purge_until_its_day,
@@ -57,7 +58,12 @@ impl TestStore {
     }
 
     async fn kept(&self, opaque: Option<&str>) -> (u64, u64) {
-        let RecordsKept { ratings, crises } = self.records_kept(&self.tenant, opaque).await.unwrap();
+        let of = opaque.map_or(RecordsOf::Tenant, |opaque| RecordsOf::Session(OpaqueId::stored(opaque)));
+        self.kept_of(of).await
+    }
+
+    async fn kept_of(&self, of: RecordsOf) -> (u64, u64) {
+        let RecordsKept { ratings, crises } = self.records_kept(&self.tenant, of).await.unwrap();
         (ratings, crises)
     }
 }
@@ -116,6 +122,18 @@ async fn records_are_counted_by_tenant_and_by_session(store: &TestStore) {
     assert_eq!(store.kept(Some("a")).await, (1, 0));
     assert_eq!(store.kept(Some("b")).await, (2, 3));
     assert_eq!(store.kept(Some("c")).await, (0, 0));
+}
+
+async fn records_are_counted_by_the_user_that_they_name(store: &TestStore) {
+    for (n, name) in [(1, Some("bob")), (2, Some("ann")), (3, Some("ann")), (4, None)] {
+        store.rate(Rating { user_id_or_null: name.map(user), ..rating(n, "a", ON) }).await;
+        if n != 2 {
+            store.note(CrisisRecord { user_id_or_null: name.map(user), ..crisis(n, "a", ON) }).await;
+        }
+    }
+    for (name, counts) in [("ann", (2, 1)), ("bob", (1, 1)), ("nobody-at-all", (0, 0))] {
+        assert_eq!(store.kept_of(RecordsOf::User(user(name))).await, counts, "{name}");
+    }
 }
 
 async fn crises_are_listed_by_time(store: &TestStore) {

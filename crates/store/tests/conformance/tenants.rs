@@ -6,7 +6,7 @@ use sederunt_core::event::{Appended, EventQuery};
 use sederunt_core::library::{DocQuery, Kind};
 use sederunt_core::people::{Audit, SecretHash, User};
 use sederunt_core::session::query::SessionQuery;
-use sederunt_core::store::{Guard, Record, RecordsKept, Update, Write};
+use sederunt_core::store::{Guard, Record, RecordsKept, RecordsOf, Update, Write};
 use sederunt_core::{Result, TenantId};
 
 use crate::approvals::an_approval;
@@ -216,7 +216,7 @@ async fn is_empty(store: &TestStore) {
     assert!(none(store.approvals(tenant, all).await.map(|page| page.items)));
     assert!(none(store.talk(tenant, &id("s")).await.map(Vec::from_iter)));
     assert!(none(store.memory(tenant, "m").await.map(Vec::from_iter)));
-    assert_eq!(store.records_kept(tenant, None).await.unwrap(), RecordsKept::default());
+    assert_eq!(store.records_kept(tenant, RecordsOf::Tenant).await.unwrap(), RecordsKept::default());
     assert!(none(store.recall(tenant, key(1, 1)).await.map(Vec::from_iter)));
     assert_eq!(store.key_by_hash(SecretHash::of("key")).await.unwrap(), None);
     assert_eq!(store.share_by_hash(SecretHash::of("link")).await.unwrap(), None);

@@ -1,13 +1,13 @@
 //! Two users become one while they talk.
 
 use sederunt_core::access::Actor;
-use sederunt_core::engine::{Begun, Fate, LessonSearch, NewUser, OpenedFeedback, Post};
+use sederunt_core::engine::{Begun, Fate, LessonSearch, NewUser, OpenedFeedback, Operator, Post};
 use sederunt_core::feedback::capture::{Capture, Signal, Words};
 use sederunt_core::feedback::session::Reason;
 use sederunt_core::lesson::infer;
 use sederunt_core::memory::Owner;
 use sederunt_core::memory::candidate::Buffer;
-use sederunt_core::session::{Session, SessionType};
+use sederunt_core::session::{Session, SessionType, SourceKind};
 use sederunt_core::store::FeedbackDue;
 use sederunt_core::talk::sitting::EndReason;
 use sederunt_core::talk::turn::{Outcome, OutcomeKind};
@@ -70,7 +70,7 @@ async fn an_open_sitting_of_a_merged_user_belongs_to_whom_they_became(world: &Wo
     world.with_users(["ann", "bob"]).await;
     // Her own conversation, one that somebody leads for her, one whose turn still runs, and one of somebody else.
     let ann = world.actor(Role::Member, "ann");
-    let nobody = Actor { user: None, ..(*owner).clone() };
+    let nobody = Operator::owner_of(world.tenant.clone(), SourceKind::Api);
     let begun = world.says(&ann, "hers", None).await;
     world.answer(&begun).await;
     let begun = world.says(&nobody, "for her", Some("ann")).await;

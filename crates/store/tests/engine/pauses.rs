@@ -8,6 +8,7 @@ use sederunt_core::engine::{Begun, Engine, Fate, NextTurn, Post};
 use sederunt_core::error::Error;
 use sederunt_core::event::EventQuery;
 use sederunt_core::json::Json;
+use sederunt_core::memory::owner::TurnSpeaker;
 use sederunt_core::session::Status;
 use sederunt_core::talk::Tier;
 use sederunt_core::talk::pause::{Asking, Unmade};
@@ -33,6 +34,7 @@ fn asking() -> Asking {
         unmade: vec![call("c1"), call("c2")],
         summary: "Send it?".to_owned(),
         tier: Tier::Quality,
+        speaker: TurnSpeaker::default(),
         events: Vec::new(),
         usage: None,
     }
@@ -79,7 +81,7 @@ async fn decide(node: &Engine, world: &World, id: &str, decision: Decision) -> R
 async fn next(node: &Engine, begun: &Begun, name: &str) -> Option<Begun> {
     match node.next_turn(begun.tenant(), &begun.session.id, &hold(name)).await.unwrap() {
         Some(NextTurn::Begun(begun)) => Some(*begun),
-        Some(NextTurn::EndFirst) => panic!("the sitting is fresh"),
+        Some(NextTurn::EndFirst(_)) => panic!("the sitting is fresh"),
         None => None,
     }
 }

@@ -2,6 +2,7 @@
 
 use sederunt_core::engine::NewUser;
 use sederunt_core::memory::Kind;
+use sederunt_core::memory::owner::MemoryAct;
 use sederunt_core::session::MemoryMode;
 use sederunt_core::talk::turn::OnBusy;
 use sederunt_core::{SessionId, UserId};
@@ -49,8 +50,8 @@ async fn everything_is_forgotten_after_a_second_word_and_nothing_of_anybody_else
         world.say_as(&thread, "I live in Graz", Some(user)).await.unwrap();
     }
     let kept = async |user: &str| {
-        let owner = world.engine.memory_owner(&world.me, None, Some(user)).await.unwrap();
-        let status = world.engine.memory_status(&world.me, &owner, None).await.unwrap();
+        let scope = world.engine.memory_scope(&world.me, None, Some(user), MemoryAct::Read).await.unwrap();
+        let status = world.engine.memory_status(&world.me, &scope).await.unwrap();
         (status.facts, status.arcs, status.rules)
     };
     let say = async |text: &str| world.say_as("of-ada", text, Some("ada")).await.unwrap().text;
@@ -78,7 +79,12 @@ async fn what_was_said_often_enough_is_kept_at_the_end_with_where_it_was_said() 
     let first = world.say("t", "I live in Graz").await;
     world.say("t", "It rains a lot. I live in Graz.").await;
     world.end("t", None).await;
-    let owner = world.engine.memory_owner(&world.me, Some(&SessionId::stored("t")), None).await.unwrap();
+    let owner = world
+        .engine
+        .memory_scope(&world.me, Some(&SessionId::stored("t")), None, MemoryAct::Read)
+        .await
+        .unwrap()
+        .owner;
     let facts = world.engine.memories(&world.me, &owner, Kind::Fact, None, 10).await.unwrap().items;
     assert_eq!(facts.len(), 1, "{facts:?}");
     let fact = facts[0].fact().unwrap();
@@ -140,7 +146,8 @@ async fn an_incognito_conversation_works_and_is_in_no_list() {
         .unwrap();
     world.reply(taken).await.unwrap();
     assert_eq!(world.remembered("secret", None, Kind::Fact).await.len(), 1);
-    let alice = world.engine.memory_owner(&world.me, None, Some("alice")).await.unwrap();
+    let alice =
+        world.engine.memory_scope(&world.me, None, Some("alice"), MemoryAct::Read).await.unwrap().owner;
     assert!(world.engine.memories(&world.me, &alice, Kind::Fact, None, 10).await.unwrap().items.is_empty());
     let query =
         sederunt_core::session::query::SessionQuery::of(sederunt_core::session::query::Types::All, 10);

@@ -16,6 +16,7 @@ use sederunt_core::event::{Event, EventQuery};
 use sederunt_core::feedback::{Label, Modality, RatingSource};
 use sederunt_core::json::Json;
 use sederunt_core::memory::Kind;
+use sederunt_core::memory::owner::MemoryAct;
 use sederunt_core::session::SourceKind;
 use sederunt_core::talk::turn::OnBusy;
 use sederunt_core::talk::{Liveness, Tier};
@@ -111,7 +112,12 @@ impl World {
     }
 
     pub async fn remembered(&self, thread: &str, user: Option<&str>, kind: Kind) -> Vec<String> {
-        let owner = self.engine.memory_owner(&self.me, Some(&SessionId::stored(thread)), user).await.unwrap();
+        let owner = self
+            .engine
+            .memory_scope(&self.me, Some(&SessionId::stored(thread)), user, MemoryAct::Read)
+            .await
+            .unwrap()
+            .owner;
         let page = self.engine.memories(&self.me, &owner, kind, None, 100).await.unwrap();
         page.items.iter().map(sederunt_core::memory::Memory::text).collect()
     }

@@ -5,14 +5,14 @@ use crate::approval::decide::{self, Decide, Decision, Outcome};
 use crate::ids::UserId;
 use crate::store::ClaimChange;
 use crate::talk::sitting::{self, EndReason};
-use crate::talk::turn::tests::{NOW, SETTINGS, hold, kinds, message, running as turn_runs, sat};
+use crate::talk::turn::tests::{NOW, SETTINGS, alone, hold, kinds, message, running as turn_runs, sat};
 use crate::talk::turn::{Begin, OnBusy, begin, next};
 use crate::talk::{Liveness, Queued};
 
 /// A turn of somebody's conversation.
 fn running() -> Session {
     let mut session = turn_runs(1);
-    session.head.holder = Some(UserId::stored("ann"));
+    session.head.holder = Some(UserId::stored("holder"));
     session
 }
 
@@ -26,6 +26,7 @@ fn asking() -> Asking {
         unmade: vec![unmade("c1"), unmade("c2")],
         summary: "Send it?".to_owned(),
         tier: Tier::Quality,
+        speaker: alone(),
         events: Vec::new(),
         usage: None,
     }
@@ -106,7 +107,7 @@ fn a_decided_turn_goes_on_once_and_before_everything_that_waits() {
         (Decision::Deny, None, None),
     ] {
         let (session, mut talk) = decided_on(decision, args);
-        talk.queue.push(Queued { sequence: Some(9), steers: false, tier: Tier::Fast });
+        talk.queue.push(Queued { sequence: Some(9), steers: false, tier: Tier::Fast, speaker: alone() });
         assert_eq!((session.head.status, talk.waiting()), (Status::Running, Some(3)), "{decision:?}");
         assert_eq!(session.head.deadline_at, None, "{decision:?}");
         let resume = Run::of(&session).resume.unwrap();
@@ -159,7 +160,7 @@ fn a_message_while_a_turn_asks_waits_unless_it_interrupts() {
         [(OnBusy::Queue, None, 1), (OnBusy::Steer, None, 1), (OnBusy::Interrupt, Some(Status::Idle), 0)]
     {
         let (session, mut talk, _) = paused();
-        talk.queue.push(Queued { sequence: Some(9), steers: false, tier: Tier::Fast });
+        talk.queue.push(Queued { sequence: Some(9), steers: false, tier: Tier::Fast, speaker: alone() });
         let begun = begin(&session, &talk, message(on_busy), &hold(), NOW, &SETTINGS).unwrap();
         let Begin::Queued(plan) = begun else { panic!("{on_busy:?}") };
         assert_eq!(plan.step.update.status, status, "{on_busy:?}");
@@ -189,9 +190,9 @@ fn nobody_is_asked_where_nobody_is() {
         (SourceKind::Cli, None, true),
         (SourceKind::Api, None, true),
         (SourceKind::Web, None, true),
-        (SourceKind::Schedule, Some("ann"), false),
+        (SourceKind::Schedule, Some("holder"), false),
         (SourceKind::Channel, None, false),
-        (SourceKind::Channel, Some("ann"), true),
+        (SourceKind::Channel, Some("holder"), true),
     ] {
         session.details.source.kind = kind;
         session.head.holder = holder.map(UserId::stored);

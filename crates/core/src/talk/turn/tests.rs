@@ -2,6 +2,7 @@ use serde_json::Value;
 
 use super::*;
 use crate::event::{Appended, advance};
+use crate::ids::UserId;
 use crate::session::SessionType;
 use crate::session::decide::tests::session_in;
 use crate::session::row::{Claim, Turn};
@@ -21,6 +22,7 @@ fn talking(status: Status) -> Session {
     let mut session = session_in(status);
     session.head.is_talk = true;
     session.head.session_type = SessionType::Mixed;
+    session.participants = vec![UserId::stored("holder")];
     session
 }
 
@@ -41,12 +43,23 @@ pub fn message(on_busy: OnBusy) -> Message {
     let content = Json::stored(r#"[{"type":"text","text":"hi"}]"#);
     let event =
         NewEvent { content: Some(content), ..NewEvent::engine(EventType::known("user.message"), None) };
-    Message { event, on_busy, tier: Tier::Fast, owner: Owner::stored("session:s"), user: None }
+    Message { event, on_busy, tier: Tier::Fast, speaker: alone() }
+}
+
+/// The holder of [`talking`], alone in it.
+pub fn alone() -> TurnSpeaker {
+    let holder = Some(UserId::stored("holder"));
+    TurnSpeaker { caller: holder.clone(), user: holder, is_owner: false }
 }
 
 pub fn sat(active: i64) -> Talk {
+    sat_on("user:holder", active)
+}
+
+/// A sitting on this memory.
+fn sat_on(owner: &str, active: i64) -> Talk {
     let mut talk = Talk::default();
-    let _ = open_sitting(&mut talk, &Owner::stored("user:u"), Some("u")).unwrap();
+    let _ = open_sitting(&mut talk, &Owner::stored(owner)).unwrap();
     if let Some(open) = &mut talk.sitting {
         open.active_at = Some(Timestamp::from_micros(NOW.as_micros() - active));
     }
@@ -70,7 +83,7 @@ fn the_first_message_opens_a_sitting_and_its_turn() {
     assert_eq!(plan.step.update.status, Some(Status::Running));
     assert!(matches!(plan.step.update.claim, Some(ClaimChange::Take { .. })));
     let open = plan.talk.sitting.unwrap();
-    assert_eq!((open.number, open.turns, open.owner.as_str()), (1, 0, "session:s"));
+    assert_eq!((open.number, open.turns, open.owner.as_str()), (1, 0, "user:holder"));
 }
 
 #[test]
@@ -79,7 +92,65 @@ fn a_sitting_stays_open_and_keeps_its_owner() {
         panic!("it did not start")
     };
     assert_eq!(kinds(&plan.step), ["user.message", "session.status_change"]);
-    assert_eq!(plan.talk.sitting.unwrap().owner.as_str(), "user:u");
+    assert_eq!(plan.talk.sitting.unwrap().owner.as_str(), "user:holder");
+}
+
+fn speaks(name: &str, is_owner: bool) -> TurnSpeaker {
+    let user = Some(UserId::stored(name));
+    TurnSpeaker { caller: user.clone(), user, is_owner }
+}
+
+#[test]
+fn a_turn_on_another_memory_ends_the_sitting_first() {
+    let with_friend = || {
+        let mut session = talking(Status::Idle);
+        session.participants.push(UserId::stored("friend"));
+        session
+    };
+    let other = Some(EndFirst { sitting: 1, why: EndReason::MemoryOwnerChanged });
+    let own = format!("session:{}", talking(Status::Idle).id);
+    let table = [
+        ("the holder alone", talking(Status::Idle), "user:holder", alone(), None),
+        ("the holder, whom somebody has joined", with_friend(), "user:holder", alone(), other),
+        ("whoever joined", with_friend(), "user:holder", speaks("friend", false), other),
+        ("an owner who joins by speaking", talking(Status::Idle), "user:holder", speaks("boss", true), other),
+        ("two in a sitting of both", with_friend(), own.as_str(), speaks("friend", false), None),
+        ("the holder alone again", talking(Status::Idle), own.as_str(), alone(), other),
+    ];
+    for (case, session, owner, speaker, expected) in table {
+        let talk = sat_on(owner, 1);
+        let asked = Message { speaker: speaker.clone(), ..message(OnBusy::Queue) };
+        let found = match begin(&session, &talk, asked, &hold(), NOW, &SETTINGS).unwrap() {
+            Begin::EndFirst(first) => Some(first),
+            Begin::Started(_) => None,
+            Begin::Queued(_) => panic!("{case} waits"),
+        };
+        assert_eq!(found, expected, "{case}");
+        let mut waiting = talk.clone();
+        waiting.queue.push(Queued { sequence: Some(4), steers: false, tier: Tier::Fast, speaker });
+        let found = match next(&session, &waiting, &hold(), NOW, &SETTINGS).unwrap() {
+            Some(Begin::EndFirst(first)) => Some(first),
+            Some(Begin::Started(_)) => None,
+            other => panic!("{case}: {other:?}"),
+        };
+        assert_eq!(found, expected, "{case}, after it has waited");
+    }
+}
+
+#[test]
+fn an_owner_takes_part_from_the_turn_on_in_which_they_speak() {
+    let asked = || Message { speaker: speaks("boss", true), ..message(OnBusy::Steer) };
+    let Begin::Queued(plan) = begin(&running(1), &sat(1), asked(), &hold(), NOW, &SETTINGS).unwrap() else {
+        panic!("it does not wait")
+    };
+    assert_eq!(plan.step.update.add_participant, None, "the running turn uses the holder's memory");
+    assert!(!plan.talk.queue[0].steers, "and is not steered by somebody else");
+    let Begin::Started(plan) =
+        begin(&talking(Status::Idle), &Talk::default(), asked(), &hold(), NOW, &SETTINGS).unwrap()
+    else {
+        panic!("it did not start")
+    };
+    assert_eq!(plan.step.update.add_participant, Some(UserId::stored("boss")));
 }
 
 #[test]
@@ -90,12 +161,12 @@ fn a_message_while_a_turn_runs_does_what_it_asks_for() {
         (OnBusy::Steer, 1, None, true),
     ] {
         let mut talk = sat(1);
-        talk.queue.push(Queued { sequence: Some(4), steers: false, tier: Tier::Fast });
+        talk.queue.push(Queued { sequence: Some(4), steers: false, tier: Tier::Fast, speaker: alone() });
         let Begin::Queued(plan) = begun(&running(1), &talk, on_busy).unwrap() else { panic!("{on_busy:?}") };
         assert_eq!(kinds(&plan.step), ["user.message"], "{on_busy:?}");
         assert_eq!(
             plan.talk.queue[place],
-            Queued { sequence: None, steers, tier: Tier::Fast },
+            Queued { sequence: None, steers, tier: Tier::Fast, speaker: alone() },
             "{on_busy:?}"
         );
         assert_eq!((plan.step.update.stop_requested, plan.step.update.status), (stops, None), "{on_busy:?}");
@@ -103,8 +174,10 @@ fn a_message_while_a_turn_runs_does_what_it_asks_for() {
     let refused = begun(&running(1), &sat(1), OnBusy::Reject).unwrap_err();
     assert_eq!(refused.code(), "session_busy");
     let mut full = sat(1);
-    full.queue =
-        vec![Queued { sequence: Some(4), steers: false, tier: Tier::Fast }; limits::TURN_QUEUE_MAX - 1];
+    full.queue = vec![
+        Queued { sequence: Some(4), steers: false, tier: Tier::Fast, speaker: alone() };
+        limits::TURN_QUEUE_MAX - 1
+    ];
     assert!(begun(&running(1), &full, OnBusy::Queue).is_ok());
     full.queue.push(full.queue[0].clone());
     assert_eq!(begun(&running(1), &full, OnBusy::Queue).unwrap_err().code(), "session_busy");
@@ -147,7 +220,7 @@ fn a_dead_turn_leaves_the_state_that_its_log_tells_of() {
 #[test]
 fn a_sitting_that_was_silent_for_too_long_is_ended_first() {
     let silent = 60_000_000;
-    assert!(matches!(begun(&talking(Status::Idle), &sat(silent), OnBusy::Queue), Ok(Begin::EndFirst)));
+    assert!(matches!(begun(&talking(Status::Idle), &sat(silent), OnBusy::Queue), Ok(Begin::EndFirst(_))));
     assert!(matches!(begun(&talking(Status::Idle), &sat(silent - 1), OnBusy::Queue), Ok(Begin::Started(_))));
 }
 
@@ -155,7 +228,7 @@ fn a_sitting_that_was_silent_for_too_long_is_ended_first() {
 fn what_waits_gets_its_turn_when_nothing_runs() {
     let mut talk = sat(1);
     assert!(next(&talking(Status::Idle), &talk, &hold(), NOW, &SETTINGS).unwrap().is_none());
-    talk.queue.push(Queued { sequence: Some(7), steers: true, tier: Tier::Quality });
+    talk.queue.push(Queued { sequence: Some(7), steers: true, tier: Tier::Quality, speaker: alone() });
     assert!(next(&running(1), &talk, &hold(), NOW, &SETTINGS).unwrap().is_none());
     for (name, session) in [("idle", talking(Status::Idle)), ("dead", running(0))] {
         let Some(Begin::Started(plan)) = next(&session, &talk, &hold(), NOW, &SETTINGS).unwrap() else {
@@ -212,7 +285,7 @@ fn a_row_knows_its_sequences_and_times_once_it_has_landed() {
         panic!("it did not start")
     };
     let mut talk = plan.talk;
-    talk.queue.push(Queued { sequence: None, steers: false, tier: Tier::Fast });
+    talk.queue.push(Queued { sequence: None, steers: false, tier: Tier::Fast, speaker: alone() });
     let (appended, _) = advance(&session.id, &mut session.head, plan.step.events, NOW, |_| None);
     talk.land(&appended, NOW);
     let first = appended[0].sequence();

@@ -56,6 +56,7 @@ pub async fn chat(
     caller: Caller,
     input: Input<ChatRequest>,
 ) -> Result<Json<ChatResponse>> {
+    let caller = app.auth.acting_for(&caller, input.body.user_id.as_deref()).await?;
     let taken = {
         let (id, post) = open(&app, &caller, &input.body).await?;
         app.talker.post(&caller.actor, &id, post, input.key).await?
@@ -125,7 +126,8 @@ async fn serve(app: App, caller: Caller, mut socket: WebSocket) {
 
 async fn answer(app: &App, caller: &Caller, socket: &mut WebSocket) -> Result<()> {
     let request = request(socket).await?;
-    let (id, post) = open(app, caller, &request).await?;
+    let caller = app.auth.acting_for(caller, request.user_id.as_deref()).await?;
+    let (id, post) = open(app, &caller, &request).await?;
     let mut taken = app.talker.post(&caller.actor, &id, post, None).await?;
     while let Some(progress) = taken.progress.recv().await {
         let frame = match progress {

@@ -3,7 +3,9 @@
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
-use sederunt_core::memory::{Kind, Memory, Owner};
+use sederunt_core::engine::MemoryScope;
+use sederunt_core::memory::owner::MemoryAct;
+use sederunt_core::memory::{Kind, Memory};
 use sederunt_core::session::query::Page;
 use sederunt_core::{Error, SessionId};
 
@@ -18,8 +20,10 @@ use crate::http::wire::memory::{
     WhosePageAsked,
 };
 
-async fn owner(app: &App, caller: &Caller, whose: &Whose) -> Result<Owner> {
-    Ok(app.engine.memory_owner(&caller.actor, whose.thread.as_ref(), whose.user.as_deref()).await?)
+async fn scope(app: &App, caller: &Caller, whose: &Whose, act: MemoryAct) -> Result<MemoryScope> {
+    let Whose { thread, user } = whose;
+    let caller = app.auth.acting_for(caller, user.as_deref()).await?;
+    Ok(app.engine.memory_scope(&caller.actor, thread.as_ref(), user.as_deref(), act).await?)
 }
 
 async fn page<T: From<Page<Memory, i64>>>(
@@ -28,13 +32,13 @@ async fn page<T: From<Page<Memory, i64>>>(
     asked: &WhosePage,
     kind: Kind,
 ) -> Result<Json<T>> {
-    let owner = owner(app, caller, &asked.whose).await?;
+    let MemoryScope { owner, .. } = scope(app, caller, &asked.whose, MemoryAct::Read).await?;
     let page = app.engine.memories(&caller.actor, &owner, kind, asked.after, asked.limit).await?;
     Ok(Json(page.into()))
 }
 
 async fn forget(app: &App, caller: &Caller, whose: &Whose, kind: Kind, id: &str) -> Result<StatusCode> {
-    let owner = owner(app, caller, whose).await?;
+    let MemoryScope { owner, .. } = scope(app, caller, whose, MemoryAct::Forget).await?;
     app.engine.forget(&caller.actor, &owner, kind, id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -49,8 +53,8 @@ pub async fn status(
     caller: Caller,
     Asked(whose): Asked<Whose>,
 ) -> Result<Json<MemoryStatus>> {
-    let owner = owner(&app, &caller, &whose).await?;
-    Ok(Json(app.engine.memory_status(&caller.actor, &owner, whose.thread.as_ref()).await?.into()))
+    let scope = scope(&app, &caller, &whose, MemoryAct::Read).await?;
+    Ok(Json(app.engine.memory_status(&caller.actor, &scope).await?.into()))
 }
 
 /// List facts
@@ -119,7 +123,7 @@ pub async fn rules(
     caller: Caller,
     Asked(whose): Asked<Whose>,
 ) -> Result<Json<RuleList>> {
-    let owner = owner(&app, &caller, &whose).await?;
+    let MemoryScope { owner, .. } = scope(&app, &caller, &whose, MemoryAct::Read).await?;
     Ok(Json(app.engine.profile(&caller.actor, &owner).await?.into()))
 }
 
@@ -135,7 +139,7 @@ pub async fn forget_rule(
     At(id): At<String>,
     Asked(whose): Asked<Whose>,
 ) -> Result<StatusCode> {
-    let owner = owner(&app, &caller, &whose).await?;
+    let MemoryScope { owner, .. } = scope(&app, &caller, &whose, MemoryAct::Forget).await?;
     app.engine.forget_rule(&caller.actor, &owner, &id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -159,7 +163,7 @@ pub async fn recall(
         })
         .transpose()?;
     let whose = Whose { thread, user: asked.user_id };
-    let owner = owner(&app, &caller, &whose).await?;
+    let MemoryScope { owner, .. } = scope(&app, &caller, &whose, MemoryAct::SwitchRecall).await?;
     app.engine.set_recall(&caller.actor, &owner, asked.enabled).await?;
     Ok(Json(RecallDone { enabled: asked.enabled }))
 }

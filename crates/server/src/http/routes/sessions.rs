@@ -117,6 +117,9 @@ pub struct ShareAsked {
 }
 
 /// Change a session
+///
+/// Adding participants to a conversation whose open sitting uses one person's memory ends that sitting first: what it
+/// leaves stays that person's.
 #[utoipa::path(
     patch, path = "/api/sessions/{id}", operation_id = "patch_session", tag = "sessions",
     params(("id" = String, Path, description = "The session")), request_body = PatchSession,
@@ -128,7 +131,7 @@ pub async fn patch(
     At(id): At<SessionId>,
     input: Input<PatchSession>,
 ) -> Result<Json<Session>> {
-    Ok(Json(app.engine.patch(&caller.actor, &id, input.body.into(), input.key).await?.into()))
+    Ok(Json(app.talker.patch(&caller.actor, &id, input.body.into(), input.key).await?.into()))
 }
 
 /// Delete a session

@@ -30,6 +30,7 @@ pub async fn session(
     input: Input<VoiceStart>,
 ) -> Result<Json<VoiceSession>> {
     let asked = input.body;
+    let caller = app.auth.acting_for(&caller, asked.user_id.as_deref()).await?;
     let id = app.talker.open(&caller.actor, &asked.thread_id, asked.memory_mode.map(Into::into)).await?;
     let told = app.talker.voice_session(&caller.actor, &id, asked.user_id.as_deref()).await?;
     Ok(Json(VoiceSession {
@@ -54,6 +55,7 @@ pub async fn turn(
     input: Input<VoiceTurn>,
 ) -> Result<Json<VoiceTurnDone>> {
     let asked = input.body;
+    let caller = app.auth.acting_for(&caller, asked.user_id.as_deref()).await?;
     let id = app.talker.open(&caller.actor, &asked.thread_id, asked.memory_mode.map(Into::into)).await?;
     let transcript = Transcript {
         user_text: asked.user_text,
@@ -76,6 +78,7 @@ pub async fn tools(
     input: Input<VoiceToolCall>,
 ) -> Result<Json<VoiceToolDone>> {
     let asked = input.body;
+    let caller = app.auth.acting_for(&caller, asked.user_id.as_deref()).await?;
     let id = thread(&asked.thread_id)?;
     let arguments = asked.arguments.map_or_else(sederunt_core::json::Json::empty_object, |raw| raw.0);
     let result =

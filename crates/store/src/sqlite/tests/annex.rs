@@ -2,7 +2,7 @@
 //! is gone to the last byte.
 
 use sederunt_core::safety::codes::HoldReason;
-use sederunt_core::store::MemoryQuery;
+use sederunt_core::store::{MemoryQuery, RecordsOf};
 
 use super::*;
 use crate::kept::{at, crisis, fact, owner, rating};
@@ -190,7 +190,7 @@ async fn a_removed_tenant_leaves_the_other_files_even_after_a_crash() {
     store.create_tenant(&beta, audit).await.unwrap();
     for of in [tenant(), beta.clone()] {
         store.commit(Change { records: records(), ..Change::new(of.clone()) }).await.unwrap();
-        assert_eq!(store.records_kept(&of, None).await.unwrap().ratings, 2);
+        assert_eq!(store.records_kept(&of, RecordsOf::Tenant).await.unwrap().ratings, 2);
     }
     // Something of it is still on its way when its name goes.
     store.left_behind(Change::new(beta.clone()).record(put("late", "tea"))).await;
