@@ -382,7 +382,12 @@ pub fn read_scope(actor: &Actor) -> ReadScope {
             Some(prefix) if !prefix.is_empty() => ReadScope::Prefix(prefix.clone()),
             _ => ReadScope::Nothing,
         },
-        Right::No | Right::Holder | Right::HeldDirect | Right::Shared | Right::SharedForSubmit => {
+        Right::No
+        | Right::Holder
+        | Right::HolderOrOpener
+        | Right::HeldDirect
+        | Right::Shared
+        | Right::SharedForSubmit => {
             ReadScope::Nothing
         }
     }
