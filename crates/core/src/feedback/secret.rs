@@ -1,5 +1,5 @@
-//! Whether a text carries a secret: keys by the marks that their makers gave them, and values that a text itself calls
-//! a password or a token. Feedback that does is refused before anything of it is kept; the refusal names the kind of
+//! Whether a text carries a secret: keys by the marks that their makers gave them, values that a text itself calls a
+//! password, a PIN or a token, and numbers of payment cards. Feedback that does is refused before anything of it is kept; the refusal names the kind of
 //! secret and quotes nothing.
 
 use crate::safety::codes::codes;
@@ -12,6 +12,7 @@ codes!(
         WebToken = "web_token",
         Credential = "credential",
         UrlCredential = "url_credential",
+        CardNumber = "card_number",
     }
 );
 
@@ -30,7 +31,10 @@ pub fn found(text: &str) -> Option<Kind> {
     if has_url_credential(text) {
         return Some(Kind::UrlCredential);
     }
-    names_a_secret(text).then_some(Kind::Credential)
+    if names_a_secret(text) || tells_a_secret(text) {
+        return Some(Kind::Credential);
+    }
+    has_card_number(text).then_some(Kind::CardNumber)
 }
 
 /// What cannot stand inside a key.
@@ -120,8 +124,10 @@ const NAMES: &[&str] = &[
     "secret_key", "secret-key", "client_secret", "access_token", "auth_token", "refresh_token", "bearer",
     "private_key", "passwort", "kennwort", "contraseña",
 ];
-/// A value after a name is taken for a secret from this length on, or sooner if it looks like one.
+/// A value after a name is taken for a secret from this length on.
 const VALUE_CHARS_MIN: usize = 8;
+/// The same where a digit stands in it: people's passwords are short, and words of a sentence have no digits.
+const VALUE_WITH_DIGIT_CHARS_MIN: usize = 4;
 
 /// `password: hunter2222`, `API_KEY=…`, `Authorization: Bearer …`.
 fn names_a_secret(text: &str) -> bool {
@@ -142,15 +148,110 @@ fn names_a_secret(text: &str) -> bool {
             };
             let value = rest.trim_start_matches(['"', '\'', '`']).split(is_border).next().unwrap_or_default();
             let value = value.trim_end_matches(['.', '!', '?', ':']);
-            whole && assigned && looks_secret(value)
+            let least = if *name == "bearer" { VALUE_CHARS_MIN } else { VALUE_WITH_DIGIT_CHARS_MIN };
+            whole && assigned && looks_secret(value, least)
         })
     })
 }
 
-fn looks_secret(value: &str) -> bool {
-    let digits = value.chars().filter(char::is_ascii_digit).count();
-    let odd = value.chars().filter(|c| !c.is_alphanumeric()).count();
-    value.chars().count() >= VALUE_CHARS_MIN && (digits > 0 || odd > 0) && !is_placeholder(value)
+/// Whether a value is one that somebody would keep to themselves; `least` characters of it where a digit is among them.
+fn looks_secret(value: &str, least: usize) -> bool {
+    let chars = value.chars().count();
+    let long_and_odd = chars >= VALUE_CHARS_MIN && value.chars().any(|c| !c.is_alphanumeric());
+    let has_digit = chars >= least && value.chars().any(|c| c.is_ascii_digit());
+    (long_and_odd || has_digit) && !is_placeholder(value)
+}
+
+/// What people call a secret when they speak of it.
+const SPOKEN_NAMES: &[&str] = &[
+    "password", "passwords", "passwd", "passphrase", "passcode", "pin", "passwort", "kennwort", "contraseña",
+    "passe", "senha", "wachtwoord",
+];
+/// What stands between the name and the value.
+const LINKS: &[&str] = &["is", "was", "ist", "war", "lautet", "est", "es", "era", "é", "è"];
+const MOVES: &[&str] = &["to", "auf"];
+/// Words after a name in which its value may be told: "my password for the old server is hunter2".
+const TOLD_WITHIN: usize = 8;
+/// Digits of a PIN.
+const PIN_DIGITS: std::ops::RangeInclusive<usize> = 4..=8;
+
+/// `my password is hunter2`, `the password hunter2 was shown`, `PIN is 4821`. A value has a digit: "the password is
+/// wrong" tells nothing.
+fn tells_a_secret(text: &str) -> bool {
+    let lower = text.to_lowercase();
+    lower.split(['\n', ';', '!', '?']).flat_map(|line| line.split(". ")).any(|sentence| {
+        let words: Vec<&str> =
+            sentence.split(is_border).map(plain_word).filter(|word| !word.is_empty()).collect();
+        let mut names = words.iter().enumerate().filter(|(_, word)| SPOKEN_NAMES.contains(word));
+        names.any(|(at, name)| {
+            let after = &words[at + 1..words.len().min(at + 1 + TOLD_WITHIN)];
+            let told = |value: &str| match *name {
+                "pin" => PIN_DIGITS.contains(&value.len()) && value.bytes().all(|b| b.is_ascii_digit()),
+                _ => {
+                    value.chars().any(|c| c.is_ascii_digit())
+                        && looks_secret(value, VALUE_WITH_DIGIT_CHARS_MIN)
+                }
+            };
+            let beside = after.first().is_some_and(|value| {
+                told(value) && (*name == "pin" || value.chars().any(char::is_alphabetic))
+            });
+            // Many things are set to a number; only a name that is one tells it.
+            let links = |link: &str, value: &str| {
+                LINKS.contains(&link) || (MOVES.contains(&link) && value.chars().any(char::is_alphabetic))
+            };
+            beside || after.windows(2).any(|pair| links(pair[0], pair[1]) && told(pair[1]))
+        })
+    })
+}
+
+/// A word without the marks around it.
+fn plain_word(word: &str) -> &str {
+    word.trim_matches(|c: char| matches!(c, '.' | ':' | '!' | '?' | '“' | '”' | '„' | '’' | '‘' | '*' | '_'))
+}
+
+/// Digits of a payment card.
+const CARD_DIGITS: std::ops::RangeInclusive<usize> = 13..=19;
+
+/// A number of a payment card, in one piece or in groups: as many digits as cards have, a first one that issuers use, and
+/// the check digit fits. Digits that letters touch are part of something else, such as an id.
+fn has_card_number(text: &str) -> bool {
+    let mut digits: Vec<u32> = Vec::new();
+    let (mut before, mut gap, mut touched) = (' ', 0, false);
+    for c in text.chars().chain(['.']) {
+        match c.to_digit(10) {
+            Some(digit) => {
+                if digits.is_empty() {
+                    touched = before.is_alphanumeric();
+                }
+                digits.push(digit);
+                gap = 0;
+            }
+            None if matches!(c, ' ' | '-') && gap == 0 && !digits.is_empty() => gap = 1,
+            None => {
+                let ends_alone = gap > 0 || !c.is_alphanumeric();
+                if !touched && ends_alone && is_card(&digits) {
+                    return true;
+                }
+                digits.clear();
+                gap = 0;
+            }
+        }
+        before = c;
+    }
+    false
+}
+
+fn is_card(digits: &[u32]) -> bool {
+    let doubled = |digit: u32| if digit > 4 { digit * 2 - 9 } else { digit * 2 };
+    let sum: u32 = digits
+        .iter()
+        .rev()
+        .enumerate()
+        .map(|(place, digit)| if place % 2 == 1 { doubled(*digit) } else { *digit })
+        .sum();
+    CARD_DIGITS.contains(&digits.len())
+        && digits.first().is_some_and(|first| (2..=6).contains(first))
+        && sum.is_multiple_of(10)
 }
 
 /// A hole that somebody is to fill, not a secret.
@@ -188,6 +289,20 @@ mod tests {
             ("DB_PASSWORD='c0rrect-horse'".to_owned(), Kind::Credential),
             ("Authorization: Bearer abcdef0123456789".to_owned(), Kind::Credential),
             ("\"client_secret\": \"a8f5f167f44f4964\"".to_owned(), Kind::Credential),
+            ("my password is hunter2 and it was printed in the log".to_owned(), Kind::Credential),
+            ("my password is hunter2hunter2".to_owned(), Kind::Credential),
+            ("password: hunter2".to_owned(), Kind::Credential),
+            ("password=hunter2".to_owned(), Kind::Credential),
+            ("it showed the password “hunter2” to everybody".to_owned(), Kind::Credential),
+            ("the password hunter2hunter2 was shown".to_owned(), Kind::Credential),
+            ("My password for the old server is hunter2.".to_owned(), Kind::Credential),
+            ("Das Passwort lautet hunter2".to_owned(), Kind::Credential),
+            ("mon mot de passe est hunter2".to_owned(), Kind::Credential),
+            ("PIN is 4821".to_owned(), Kind::Credential),
+            ("the PIN 4821 was read out".to_owned(), Kind::Credential),
+            ("card 4111 1111 1111 1111".to_owned(), Kind::CardNumber),
+            ("card 4111-1111-1111-1111, valid".to_owned(), Kind::CardNumber),
+            ("it printed 378282246310005".to_owned(), Kind::CardNumber),
         ];
         for (text, kind) in table {
             assert_eq!(found(&text), Some(kind), "{text}");
@@ -203,6 +318,18 @@ mod tests {
             "API_KEY=$KEY, or api_key: <your key>",
             "use https://example.org/a:b@c instead",
             "the token bucket is wrong",
+            "the password is wrong",
+            "the password was reset 2 times",
+            "it asked for the password 3 times",
+            "a password is at least 8 characters",
+            "the password field of page 12 is broken",
+            "password: wrong again",
+            "pin the version to 1.2.3",
+            "pin 12 is high",
+            "order 4111 1111 1111 1112 was late",
+            "at 1763424000000 it stopped",
+            "session ab4111111111111111 and 4111111111111111ab failed",
+            "call 0800 1110111 or 0800 1110222",
             "secret: ",
             "sk-short",
             "task-list-of-things-to-do-tomorrow-morning",
