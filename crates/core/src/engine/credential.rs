@@ -98,11 +98,15 @@ impl Engine {
         if !share.is_valid(self.store.now().await?) {
             return Err(refused());
         }
+        if let Some(user) = &share.user {
+            let found = self.store.user(&share.tenant, user).await?;
+            found.filter(|found| found.is_active() && found.role != Role::Guest).ok_or_else(refused)?;
+        }
         Ok(Actor {
             tenant: share.tenant,
             credential: CredentialId::stored(format!("share:{}", share.id)),
             role: Role::Share,
-            user: None,
+            user: share.user,
             prefix: None,
             shared: Some((share.session, share.access)),
             view: share.view.map(Into::into),

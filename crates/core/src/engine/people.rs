@@ -42,6 +42,14 @@ pub struct CreatedKey {
 /// in its audit trail.
 const INSTALLATION_TENANT: &str = "default";
 
+/// Refuses a share link that would last longer than one may.
+pub(super) fn check_share_life(expires_in: Duration) -> Result<()> {
+    if expires_in.is_zero() || expires_in > SHARE_LIFE_MAX {
+        return Err(Error::invalid("expires_in", format!("must be 1 to {}", SHARE_LIFE_MAX.as_secs())));
+    }
+    Ok(())
+}
+
 /// A share link that was made. The token is shown once.
 #[derive(Clone, Debug)]
 pub struct NewShare {
@@ -282,9 +290,7 @@ impl Engine {
         key: Option<IdemKey>,
     ) -> Result<NewShare> {
         let session = self.load(actor, Verb::Share, id).await?;
-        if expires_in.is_zero() || expires_in > SHARE_LIFE_MAX {
-            return Err(Error::invalid("expires_in", format!("must be 1 to {}", SHARE_LIFE_MAX.as_secs())));
-        }
+        check_share_life(expires_in)?;
         let now = self.store.now().await?;
         let drawn = Uuid::now_v7();
         let share = Share {
@@ -293,17 +299,31 @@ impl Engine {
             session: session.id.clone(),
             access,
             view: None,
+            user: None,
             created_by: actor.user.clone(),
             created_at: now,
             expires_at: now.plus(expires_in),
             revoked_at: None,
             tenant_suspended: false,
         };
+        self.keep_share(actor, share, "share.create", drawn, key).await
+    }
+
+    /// Writes a new share link down with its audit line. A repeat with the same key gets the first one, without its
+    /// token.
+    pub(super) async fn keep_share(
+        &self,
+        actor: &Actor,
+        share: Share,
+        action: &'static str,
+        drawn: Uuid,
+        key: Option<IdemKey>,
+    ) -> Result<NewShare> {
         let token = random_secret();
         let hash = SecretHash::of(&token);
         let change = Change::new(actor.tenant.clone())
             .record(Record::AddShare { share: share.clone(), hash })
-            .audited(audit(actor, "share.create", &share.id))
+            .audited(audit(actor, action, &share.id))
             .keyed(key.map(|key| IdemKey { note: Some(Note(drawn)), ..key }));
         let done = self.commit(change).await?;
         match done.replay {

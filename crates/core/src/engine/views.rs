@@ -1,16 +1,18 @@
 //! Commands on views: publish one, show it to whoever may answer, take an answer, hand answers on.
 
+use std::time::Duration;
+
 use smallvec::smallvec;
 use uuid::Uuid;
 
-use super::people::{SHARE_LIFE_MAX, audit};
+use super::people::{NewShare, SHARE_LIFE_MAX, audit, check_share_life};
 use super::work::{fence, without_a_claim};
 use super::{Decided, Engine, Settled};
 use crate::access::{self, Actor, Role, ShareAccess, Verb};
 use crate::approval::{Approval, asked_by};
 use crate::error::{Conflict, Error, Result};
 use crate::event::{Appended, EventQuery};
-use crate::ids::{SessionId, TenantId, check_name};
+use crate::ids::{SessionId, TenantId, UserId, check_name};
 use crate::json::Json;
 use crate::library::entity::{EMAIL, Entity, LEAD};
 use crate::library::{Defined, DocQuery, Kind, View};
@@ -182,6 +184,7 @@ impl Engine {
             session: session.id.clone(),
             access: ShareAccess::Submit,
             view: Some(id.to_owned()),
+            user: None,
             created_by: actor.user.clone(),
             created_at: now,
             expires_at: ends,
@@ -202,6 +205,44 @@ impl Engine {
             .record(doc)
             .record(Record::AddShare { share, hash })
             .audited(audit(actor, "view.publish", id)))
+    }
+
+    /// Makes a personal link: it opens one published view as one user, who answers it in a browser without signing in.
+    /// Only owners make one.
+    pub async fn share_view(
+        &self,
+        actor: &Actor,
+        id: &str,
+        user: &UserId,
+        expires_in: Duration,
+        key: Option<IdemKey>,
+    ) -> Result<NewShare> {
+        access::check_general(actor, Verb::Administer)?;
+        check_share_life(expires_in)?;
+        let view = self.found_view(actor, id).await?;
+        let session = view.value.session_id.clone().ok_or_else(|| {
+            Error::invalid("id", "this view is not published: nobody could answer it through a link")
+        })?;
+        let found = self.store.user(&actor.tenant, user).await?;
+        if !found.is_some_and(|found| found.is_active() && found.role != Role::Guest) {
+            return Err(Error::invalid("user_id", "must be an active owner or member of this tenant"));
+        }
+        let now = self.store.now().await?;
+        let drawn = Uuid::now_v7();
+        let share = Share {
+            id: drawn.to_string(),
+            tenant: actor.tenant.clone(),
+            session: SessionId::stored(session),
+            access: ShareAccess::Submit,
+            view: Some(view.id.to_string()),
+            user: Some(user.clone()),
+            created_by: actor.user.clone(),
+            created_at: now,
+            expires_at: now.plus(expires_in),
+            revoked_at: None,
+            tenant_suspended: false,
+        };
+        self.keep_share(actor, share, "view.share", drawn, key).await
     }
 
     /// A view: whole to whoever keeps it, and what it asks to whoever may answer it. `cookie` is the one by which a

@@ -103,6 +103,8 @@ pub struct Share {
     pub access: ShareAccess,
     /// The one view that it opens; none: the session.
     pub view: Option<String>,
+    /// The user as whom it opens its view: a personal link.
+    pub user: Option<UserId>,
     pub created_by: Option<UserId>,
     pub created_at: Timestamp,
     pub expires_at: Timestamp,

@@ -131,7 +131,9 @@ fn misfit(question: &Question, value: &Value) -> Option<String> {
             let mut seen: Vec<&str> = Vec::new();
             for one in chosen {
                 match one.as_str() {
-                    Some(text) if !known(text) => return Some(format!("must name options only, not `{text}`")),
+                    Some(text) if !known(text) => {
+                        return Some(format!("must name options only, not `{text}`"));
+                    }
                     Some(text) if seen.contains(&text) => return Some(format!("names `{text}` twice")),
                     Some(text) => seen.push(text),
                     None => return Some("must list options by their values".to_owned()),

@@ -118,6 +118,13 @@ mod tests {
         Defined { id: "v".into(), value, version: 1, created_by: None, created_at: NOW, updated_at: NOW }
     }
 
+    /// A session that a worker has had.
+    fn started(status: Status) -> Session {
+        let mut session = session_in(status);
+        session.head.epoch = 1;
+        session
+    }
+
     fn question(session: &Session, view_id: &str) -> Approval {
         let staged = json(&format!(r#"{{"text":"T","view_id":"{view_id}"}}"#));
         Approval {
@@ -172,12 +179,12 @@ mod tests {
             (Status::AwaitingTool, None, false),
             (Status::Idle, None, false),
         ] {
-            let session = session_in(status);
+            let session = started(status);
             let asked = asked.map(|id| question(&session, id));
             let expected = if resumes { (Some(Status::Pending), true, 0) } else { (None, false, 1) };
             assert_eq!(taken(decide(&view, &session, asked.as_ref(), "{}", None)), expected, "{status}");
         }
-        let session = session_in(Status::WaitingHuman);
+        let session = started(Status::WaitingHuman);
         let late = Approval { expires_at: Some(NOW), ..question(&session, "v") };
         assert_eq!(taken(decide(&view, &session, Some(&late), "{}", None)), (None, false, 1));
         let decided = Approval { state: State::Denied, ..question(&session, "v") };

@@ -102,8 +102,12 @@ pub fn admit(view: &Defined<View>, actor: &Actor, cleared: Option<Respondent>) -
         // What nobody has published is for whoever keeps it.
         Role::Member if view.value.session_id.is_none() => Err(Error::NotFound),
         Role::Owner | Role::Member => Ok(Admitted::As(Respondent::of(actor))),
+        // A personal link: it proves which member answers.
+        Role::Share if opens(actor, view) && actor.user.is_some() => Ok(Admitted::As(Respondent::of(actor))),
         Role::Share if opens(actor, view) => match view.value.publish_config.gate {
-            Gate::Member => Err(Error::denied("members answer this; sign in first")),
+            Gate::Member => {
+                Err(Error::denied("members answer this: use your key, or ask an owner for a personal link"))
+            }
             Gate::None => Ok(match cleared.filter(|who| who.kind == RespondentKind::Cookie) {
                 Some(known) => Admitted::As(known),
                 None => Admitted::Anyone,

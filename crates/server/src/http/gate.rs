@@ -14,7 +14,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use http::request::Parts;
-use http::{HeaderName, HeaderValue, Method, Uri, Version, header};
+use http::{HeaderName, HeaderValue, Uri, Version, header};
 use sederunt_core::Error;
 
 use super::App;
@@ -162,7 +162,7 @@ fn as_page(refused: &Refused, has_link: bool, envelope: Response) -> Response {
     let message = match refused {
         Refused::Core(Error::Unauthenticated(_)) if !has_link => {
             "This form is for people who are known here, and a browser cannot say who you are. \
-             Ask whoever sent you this address for a link of your own."
+             Ask an owner for a personal link to it."
                 .to_owned()
         }
         Refused::Core(Error::Unauthenticated(_) | Error::NotFound) => {

@@ -55,6 +55,7 @@ pub fn documented() -> OpenApiRouter<App> {
         .routes(routes!(views::create, views::list))
         .routes(routes!(views::get, views::patch))
         .routes(routes!(views::answers))
+        .routes(routes!(views::share))
         .routes(routes!(views::lead))
         .routes(routes!(views::submit))
         .routes(routes!(views::page))

@@ -196,6 +196,7 @@ impl<'a> Scene<'a> {
         let path = row.path.replace("{id}", id).replace("{bucket}", "running").replace("{key_id}", "nothing");
         match row.path {
             "/api/search" | "/api/lessons/recall" | "/api/lessons/retrieve" => format!("{path}?q=hello"),
+            "/api/feedback/failures" => format!("{path}?session_id=room"),
             "/api/sessions/{id}/export" => format!("{path}?format=json"),
             _ => path,
         }
@@ -212,6 +213,7 @@ impl<'a> Scene<'a> {
             ("PATCH", "/api/sessions/{id}") => json!({"title": "changed"}),
             (_, "/api/sessions/{id}/transition") => json!({"to": "running"}),
             (_, "/api/sessions/{id}/fork") => json!({"at_sequence": 1}),
+            (_, "/api/views/{id}/share") => json!({"user_id": "carl"}),
             (_, "/api/sessions/{id}/share") => json!({"access": "read", "expires_in": 60}),
             (_, "/api/sessions/{id}/events") => json!({"events": [event]}),
             (_, "/api/claims") => json!({"worker": "w"}),

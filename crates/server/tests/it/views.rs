@@ -18,6 +18,7 @@ on_every_store!(
     naming_somebody_does_not_tell_whether_they_have_answered,
     leads_through_one_link_are_bounded,
     members_answer_what_is_for_members,
+    a_personal_link_answers_one_view_as_one_member,
     what_does_not_fit_is_refused_with_its_path,
     a_repeat_under_a_key_has_one_effect,
     strangers_who_share_a_link_share_no_idempotency_key,
@@ -290,6 +291,58 @@ async fn members_answer_what_is_for_members(ground: Ground) {
     let share = scene.owner.post(&path, wish).await.expect(201).body;
     let holder = house.anyone().with("x-share-token", share["token"].as_str().unwrap());
     scene.submit(&holder, "red").await.refused(403, "denied");
+}
+
+async fn a_personal_link_answers_one_view_as_one_member(ground: Ground) {
+    let house = House::keyed(ground).await;
+    let scene = Scene::open(&house, "member").await;
+    for (id, role) in [("ada", "member"), ("gus", "guest"), ("bob", "member")] {
+        scene.owner.post("/api/users", json!({"id": id, "role": role})).await.expect(201);
+    }
+    let path = format!("/api/views/{}/share", scene.id);
+    let ada = house.key(Role::Member, "ada").await;
+    ada.post(&path, json!({"user_id": "ada"})).await.refused(403, "denied");
+    for (wish, field) in [
+        (json!({"user_id": "nobody"}), "user_id"),
+        (json!({"user_id": "gus"}), "user_id"),
+        (json!({"user_id": "ada", "expires_in": 0}), "expires_in"),
+        (json!({"user_id": "ada", "expires_in": 31_536_001}), "expires_in"),
+    ] {
+        let refused = scene.owner.post(&path, wish).await.refused(422, "invalid");
+        assert_eq!(refused.body["error"]["field"], field);
+    }
+    let unpublished = scene.owner.post("/api/views", form("member")).await.expect(201).id();
+    let wish = json!({"user_id": "ada"});
+    scene.owner.post(&format!("/api/views/{unpublished}/share"), wish.clone()).await.refused(422, "invalid");
+
+    let link = scene.owner.post(&path, wish).await.expect(201).body;
+    let url = link["url"].as_str().unwrap();
+    assert!(url.contains(&format!("/views/{}?share=", scene.id)), "{url}");
+    let browser = house.anyone().with("x-share-token", link["token"].as_str().unwrap());
+    assert!(browser.get(&format!("/views/{}", scene.id)).await.expect(200).text.contains("<form"));
+    // Nothing else opens: not the session, not its log, not another view.
+    browser.get(&format!("/api/sessions/{}", scene.session)).await.refused(404, "not_found");
+    browser.get(&format!("/api/sessions/{}/events", scene.session)).await.refused(404, "not_found");
+    browser.get(&format!("/api/views/{unpublished}")).await.refused(404, "not_found");
+    browser.get("/api/sessions").await.refused(403, "denied");
+    scene.submit(&browser, "green").await.expect(200);
+    scene.submit(&ada, "red").await.refused(409, "already_answered");
+    let answers = scene.owner.get(&format!("/api/views/{}/answers", scene.id)).await.expect(200).body;
+    assert_eq!(answers["items"][0]["respondent"], json!({"kind": "user", "id": "ada"}));
+
+    // It ends with its user, and when it is revoked.
+    let made = async |user: &str| {
+        let link = scene.owner.post(&path, json!({"user_id": user})).await.expect(201).body;
+        (link["id"].as_str().unwrap().to_owned(), link["token"].as_str().unwrap().to_owned())
+    };
+    let (bobs, token) = made("bob").await;
+    let bob = house.anyone().with("x-share-token", &token);
+    scene.owner.delete(&format!("/api/shares/{bobs}")).await.expect(204);
+    scene.submit(&bob, "red").await.refused(401, "unauthenticated");
+    let (_, token) = made("bob").await;
+    scene.owner.patch("/api/users/bob", json!({"suspended": true})).await.expect(200);
+    let bob = house.anyone().with("x-share-token", &token);
+    scene.submit(&bob, "red").await.refused(401, "unauthenticated");
 }
 
 async fn what_does_not_fit_is_refused_with_its_path(ground: Ground) {

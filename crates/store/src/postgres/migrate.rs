@@ -26,6 +26,7 @@ const STEPS: &[(&str, &str)] = &[
     ("reply_pieces", include_str!("migrations/V14__reply_pieces.sql")),
     ("roles", include_str!("migrations/V15__roles.sql")),
     ("departures", include_str!("migrations/V16__departures.sql")),
+    ("personal_links", include_str!("migrations/V17__personal_links.sql")),
 ];
 
 /// The version that this program writes.

@@ -12,7 +12,7 @@ use super::rows::Columns;
 use super::tx::{Base, Scope, int, within};
 
 const KEY: &str = "k.id, k.user_id, k.role, k.prefix, k.act_as, k.created_at, k.expires_at, k.revoked_at";
-const SHARE: &str = "s.id, s.session_id, s.access, s.created_by, s.created_at, s.expires_at, s.revoked_at, t.suspended, s.view_id";
+const SHARE: &str = "s.id, s.session_id, s.access, s.created_by, s.created_at, s.expires_at, s.revoked_at, t.suspended, s.view_id, s.user_id";
 const USER: &str = "u.id, u.name, u.role, u.suspended, u.merged_into, u.created_at,
      ARRAY(SELECT i.platform FROM identities i WHERE i.tk = u.tk AND i.user_id = u.id
            ORDER BY i.platform, i.external_id),
@@ -102,6 +102,7 @@ fn share_of(columns: &mut Columns<'_>, tenant: &TenantId) -> Result<Share> {
         revoked_at: columns.time_if()?,
         tenant_suspended: columns.take()?,
         view: columns.take()?,
+        user: columns.user()?,
     })
 }
 

@@ -69,8 +69,9 @@ pub(super) async fn write(tx: &Tx, tk: i32, record: &Record, now: Timestamp) -> 
         }
         Record::AddShare { share, hash } => {
             // Bound to this life of the session: the link of a deleted one opens nothing.
-            let sql = "INSERT INTO shares (tk, id, hash, sk, session_id, access, created_by, created_at, expires_at, revoked_at, view_id)
-                 SELECT $1, $2, $3, s.sk, s.id, $5, $6, $7, $8, $9, $10 FROM sessions s WHERE s.tk = $1 AND s.id = $4";
+            let sql = "INSERT INTO shares (tk, id, hash, sk, session_id, access, created_by, created_at, expires_at, revoked_at, view_id,
+                     user_id)
+                 SELECT $1, $2, $3, s.sk, s.id, $5, $6, $7, $8, $9, $10, $11 FROM sessions s WHERE s.tk = $1 AND s.id = $4";
             tx.execute(
                 sql,
                 &[
@@ -84,6 +85,7 @@ pub(super) async fn write(tx: &Tx, tk: i32, record: &Record, now: Timestamp) -> 
                     &share.expires_at.as_micros(),
                     &share.revoked_at.map(Timestamp::as_micros),
                     &share.view,
+                    &share.user.as_ref().map(UserId::as_str),
                 ],
             )
             .await?

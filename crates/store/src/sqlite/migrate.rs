@@ -23,6 +23,7 @@ pub(super) const THREADS: &[&str] = &[
     include_str!("migrations/V14__reply_pieces.sql"),
     include_str!("migrations/V15__roles.sql"),
     include_str!("migrations/V16__departures.sql"),
+    include_str!("migrations/V17__personal_links.sql"),
 ];
 pub(super) const SEARCH: &[&str] =
     &[include_str!("migrations/search/V1__words.sql"), include_str!("migrations/search/V2__bursts.sql")];

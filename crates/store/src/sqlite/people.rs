@@ -49,7 +49,7 @@ fn read_key(row: &Row<'_>) -> rusqlite::Result<Key> {
 }
 
 const SHARES: &str = "SELECT s.id, t.id, h.id, s.access, s.created_by, s.created_at, s.expires_at, s.revoked_at, \
-     t.suspended, s.view_id FROM shares s JOIN tenants t ON t.tk = s.tk JOIN session_heads h ON h.sk = s.sk";
+     t.suspended, s.view_id, s.user_id FROM shares s JOIN tenants t ON t.tk = s.tk JOIN session_heads h ON h.sk = s.sk";
 
 pub(super) fn share_by_hash(db: &Connection, hash: SecretHash) -> rusqlite::Result<Option<Share>> {
     db.prepare_cached(&format!("{SHARES} WHERE s.hash = ?1 AND t.id IS NOT NULL"))?
@@ -76,6 +76,7 @@ fn read_share(row: &Row<'_>) -> rusqlite::Result<Share> {
         revoked_at: instant(row, 7)?,
         tenant_suspended: row.get(8)?,
         view: row.get(9)?,
+        user: text(row, 10)?.map(UserId::stored),
     })
 }
 

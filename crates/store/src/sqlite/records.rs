@@ -146,8 +146,8 @@ fn write_one(db: &Connection, tk: i64, record: &Record, now: Timestamp) -> rusql
             .map(drop),
         Record::AddShare { share, hash } => db
             .prepare_cached(
-                "INSERT INTO shares (tk, id, sk, hash, access, created_by, created_at, expires_at, revoked_at, view_id) \
-                 SELECT ?1, ?2, sk, ?4, ?5, ?6, ?7, ?8, ?9, ?10 FROM session_heads WHERE tk = ?1 AND id = ?3",
+                "INSERT INTO shares (tk, id, sk, hash, access, created_by, created_at, expires_at, revoked_at, view_id, user_id) \
+                 SELECT ?1, ?2, sk, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11 FROM session_heads WHERE tk = ?1 AND id = ?3",
             )?
             .execute(params![
                 tk,
@@ -160,6 +160,7 @@ fn write_one(db: &Connection, tk: i64, record: &Record, now: Timestamp) -> rusql
                 share.expires_at.as_micros(),
                 share.revoked_at.map(Timestamp::as_micros),
                 share.view,
+                share.user.as_ref().map(UserId::as_str),
             ])
             .map(drop),
         Record::RevokeShare { id, .. } => db

@@ -60,6 +60,7 @@ pub fn a_share(store: &TestStore, name: &str, session: &str, expires_at: Timesta
         session: id(session),
         access: ShareAccess::Submit,
         view: Some("a view's 'name'".into()),
+        user: Some(sederunt_core::UserId::stored("ann")),
         created_by: Some(user("ann")),
         created_at: Timestamp::default(),
         expires_at,

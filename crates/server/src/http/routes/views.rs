@@ -1,10 +1,13 @@
 //! Views: define, publish, list, read, change; show them to whoever answers, and take the answers.
 
+use std::time::Duration;
+
 use axum::Json;
 use axum::extract::State;
 use axum::response::{Html, IntoResponse, Response};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use sederunt_core::engine::{Shown, Submission};
+use sederunt_core::ids::UserId;
 use sederunt_core::library::{self, read};
 use sederunt_core::view::{self, respondent::cookie_name};
 use sederunt_core::{Error, SessionId, limits};
@@ -16,6 +19,7 @@ use crate::http::path::At;
 use crate::http::query::Asked;
 use crate::http::routes::sessions::ShareAsked;
 use crate::http::wire::library::{DocsAsked, DocsQuery, NewView, PatchView, View, ViewList};
+use crate::http::wire::people::{PersonalLink, PersonalLinkRequest};
 use crate::http::wire::view::{
     Accepted, AnswerList, AnswersAsked, AnswersQuery, AskedView, KeptView, KeptViews, Lead, Submit, ViewView,
 };
@@ -45,6 +49,28 @@ pub async fn create(
         }
     };
     Ok((StatusCode::CREATED, Json(made)))
+}
+
+/// Make a personal link
+///
+/// The link opens this published form as this one member, who answers it in a browser without signing in. It opens
+/// nothing else, and it ends when it expires, when it is revoked (`DELETE /api/shares/{id}`), or when the user is
+/// suspended. Owners make it.
+#[utoipa::path(
+    post, path = "/api/views/{id}/share", operation_id = "share_view", tag = "library",
+    params(("id" = String, Path, description = "The view")), request_body = PersonalLinkRequest,
+    responses((status = 201, description = "The link", body = PersonalLink))
+)]
+pub async fn share(
+    State(app): State<App>,
+    caller: Caller,
+    At(id): At<String>,
+    input: Input<PersonalLinkRequest>,
+) -> Result<(StatusCode, Json<PersonalLink>)> {
+    let user = UserId::parse(&input.body.user_id)?;
+    let life = input.body.expires_in.map_or(limits::PERSONAL_LINK_LIFE, Duration::from_secs);
+    let made = app.engine.share_view(&caller.actor, &id, &user, life, input.key).await?;
+    Ok((StatusCode::CREATED, Json(PersonalLink::of(made, &app.about.base_url))))
 }
 
 /// The claim under which a view is published, and the rest of the body.

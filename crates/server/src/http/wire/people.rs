@@ -170,6 +170,20 @@ pub struct ShareRequest {
     pub expires_in: u64,
 }
 
+/// A personal link to be made.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"user_id": "ann", "expires_in": 86400}))]
+pub struct PersonalLinkRequest {
+    /// The member or owner as whom the link answers.
+    #[serde(alias = "userId")]
+    #[schema(min_length = 1, max_length = 200)]
+    pub user_id: String,
+    /// Seconds, at most a year; a week unless said otherwise.
+    #[schema(minimum = 1, maximum = 31_536_000)]
+    pub expires_in: Option<u64>,
+}
+
 /// A share link that was made.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Share {
@@ -190,6 +204,33 @@ impl Share {
         Self {
             id: made.share.id,
             access: made.share.access.into(),
+            token: made.token,
+            url,
+            expires_at: made.share.expires_at,
+        }
+    }
+}
+
+/// A personal link that was made.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct PersonalLink {
+    pub id: String,
+    pub user_id: String,
+    /// The secret. Shown once: a repeat of the call with the same idempotency key has null.
+    pub token: Option<String>,
+    /// The page on which this user answers the form.
+    pub url: Option<String>,
+    #[schema(value_type = String, format = DateTime)]
+    pub expires_at: Timestamp,
+}
+
+impl PersonalLink {
+    pub fn of(made: NewShare, base: &str) -> Self {
+        let view = path_segment(made.share.view.as_deref().unwrap_or_default());
+        let url = made.token.as_ref().map(|token| format!("{base}/views/{view}?share={token}"));
+        Self {
+            id: made.share.id,
+            user_id: made.share.user.map(|user| user.to_string()).unwrap_or_default(),
             token: made.token,
             url,
             expires_at: made.share.expires_at,

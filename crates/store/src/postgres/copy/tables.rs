@@ -244,6 +244,7 @@ pub(super) const TABLES: &[Table] = &[
             ("expires_at", "", Number),
             ("revoked_at", "", Number),
             ("view_id", "", Text),
+            ("user_id", "", Text),
         ],
         from: "shares s JOIN session_heads h ON h.sk = s.sk WHERE s.tk = ?1 ORDER BY hk",
     },

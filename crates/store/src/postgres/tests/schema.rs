@@ -93,9 +93,9 @@ async fn first_version_brought_forward(url: String) {
     let apart = schemas(&schema)[1..].join(", ");
     let back = format!(
         "DROP SCHEMA {apart} CASCADE; DROP TABLE docs, doc_facets, approvals, talks, installation, feedback_events, feedback_names, \
-             feedback_sessions, lessons, lesson_words, reply_pieces; \
+             feedback_sessions, lessons, lesson_words, reply_pieces, departures; \
          ALTER TABLE sessions DROP COLUMN id; ALTER TABLE session_heads ADD UNIQUE (tk, id); \
-         ALTER TABLE sessions DROP COLUMN run; ALTER TABLE shares DROP COLUMN view_id; \
+         ALTER TABLE sessions DROP COLUMN run; ALTER TABLE shares DROP COLUMN view_id, DROP COLUMN user_id; \
          ALTER TABLE search_docs DROP COLUMN upto; ALTER TABLE session_heads DROP COLUMN bytes; DELETE FROM schema_history WHERE version > 1"
     );
     client.batch_execute(&back).await.unwrap();

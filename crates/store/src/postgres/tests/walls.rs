@@ -346,6 +346,7 @@ async fn a_share_link_is_seen_by_its_maker_the_holder_owners_and_whoever_has_it(
             session: id("s"),
             access: ShareAccess::Read,
             view: None,
+            user: None,
             created_by: Some(sederunt_core::UserId::stored("o'bob")),
             created_at: Timestamp::from_micros(1),
             expires_at: Timestamp::from_micros(i64::MAX),

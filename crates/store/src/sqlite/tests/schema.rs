@@ -26,6 +26,7 @@ fn take_back(directory: &TempDir) {
          DROP TABLE talks; DROP TABLE talk_outbox; DROP TABLE installation; \
          DROP TABLE feedback_names; DROP TABLE feedback_sessions; DROP TABLE feedback_events; \
          DROP TABLE lesson_words; DROP TABLE lessons; ALTER TABLE shares DROP COLUMN view_id; \
+         DROP TABLE departures; ALTER TABLE shares DROP COLUMN user_id; \
          DROP INDEX idempotency_by_scope; ALTER TABLE idempotency DROP COLUMN filed; \
          CREATE INDEX idempotency_by_scope ON idempotency (scope_head); DROP INDEX running; \
          ALTER TABLE session_heads DROP COLUMN counted; \
