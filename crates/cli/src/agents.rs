@@ -171,17 +171,22 @@ impl Workers {
     }
 }
 
-/// Who holds conversations.
-pub fn talker(engine: &Engine, kit: Arc<Kit>, config: &Config) -> Result<Talker> {
-    let safety = match &config.safety_file {
+/// What the installation adds to the safety check.
+pub fn safety_settings(config: &Config) -> Result<sederunt_core::safety::Settings> {
+    match &config.safety_file {
         Some(path) => {
             let text = text_of(path)?;
             Figment::from(Toml::string(&text))
                 .extract()
-                .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?
+                .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
         }
-        None => sederunt_core::safety::Settings::default(),
-    };
+        None => Ok(sederunt_core::safety::Settings::default()),
+    }
+}
+
+/// Who holds conversations.
+pub fn talker(engine: &Engine, kit: Arc<Kit>, config: &Config) -> Result<Talker> {
+    let safety = safety_settings(config)?;
     let instructions = match &config.instructions_file {
         Some(path) => text_of(path)?,
         None => TOLD.to_owned(),

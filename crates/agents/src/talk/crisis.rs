@@ -3,6 +3,7 @@
 use sederunt_core::Error;
 use sederunt_core::engine::Begun;
 use sederunt_core::ids::UserId;
+use sederunt_core::safety::lexicon::language_of;
 use sederunt_core::safety::record::CrisisRecord;
 use sederunt_core::safety::{Classification, Crisis, response};
 use sederunt_core::session::MemoryMode;
@@ -16,9 +17,10 @@ pub(super) async fn answer(
     talker: &Talker,
     begun: &Begun,
     crisis: &Crisis,
-    region: Option<&str>,
+    said: &str,
 ) -> Result<(String, CrisisRecord), Error> {
-    let answer = response::respond(crisis.level, crisis.reason_code, region);
+    let region = talker.settings.safety.region.as_deref();
+    let answer = response::respond(crisis.level, crisis.reason_code, region, language_of(said));
     let user = begun.speaker.user.clone();
     let mut record = record(talker, begun.session.tenant.clone(), &begun.session, crisis, user).await?;
     record.response_node_completed = true;

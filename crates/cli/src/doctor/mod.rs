@@ -6,6 +6,8 @@ mod postgres;
 pub mod schema;
 
 use sederunt::Place;
+use sederunt_core::safety::codes::ResourceLookupStatus;
+use sederunt_core::safety::response::resources;
 use serde_json::{Value, json};
 
 use crate::commands::Scene;
@@ -61,19 +63,37 @@ const COLUMNS: &[Column] = &[
 pub async fn run(scene: &Scene) -> Result<()> {
     let config = &scene.config;
     let known = schema::known().await?;
-    let findings = match &config.store.0 {
+    let mut findings = match &config.store.0 {
         Place::Memory => {
             vec![Finding::warn("store", "in memory: gone at exit", "name a directory with --store")]
         }
         Place::Directory(path) => directory::look(path, known).await,
         Place::Postgres(url) => postgres::look(url, &config.postgres.schema, known).await,
     };
+    findings.push(region_finding(crate::agents::safety_settings(config)?.region.as_deref()));
     let rows: Vec<Value> = findings.iter().map(Finding::shown).collect();
     scene.out.list(&rows, COLUMNS)?;
     if findings.iter().any(|finding| finding.level == Level::Fail) {
         return Err(Failure::Said(Exit::Error));
     }
     Ok(())
+}
+
+/// Whether the crisis response knows where people are.
+fn region_finding(region: Option<&str>) -> Finding {
+    match region.map(|region| (region, resources(Some(region)).status)) {
+        Some((region, ResourceLookupStatus::Found)) => Finding::ok("crisis region", region),
+        Some((region, _)) => Finding::warn(
+            "crisis region",
+            format!("no help lines are known for `{region}`: the crisis response names a directory alone"),
+            "name a listed country in the file of `safety_file`",
+        ),
+        None => Finding::warn(
+            "crisis region",
+            "not set: the crisis response names no number to call",
+            "set `region` (two letters, such as \"DE\") in the file of `safety_file`",
+        ),
+    }
 }
 
 /// Compares the schema of a store with the one that this binary writes.

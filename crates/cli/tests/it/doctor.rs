@@ -25,6 +25,7 @@ fn a_sound_store_is_found_sound_with_and_without_its_server() {
         drop(server);
     }
     assert!(world.ok(&["doctor"]).contains("CHECK"));
+    assert_eq!(level(&world.json(&["doctor"]), "crisis region"), "warn", "no region is set");
 }
 
 #[test]

@@ -262,6 +262,44 @@ static LEXICON: LazyLock<Phrases<Entry>> = LazyLock::new(|| {
     }))
 });
 
+/// The languages of the lexicon.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Language {
+    #[default]
+    English,
+    German,
+    French,
+    Spanish,
+    Italian,
+    Portuguese,
+    Dutch,
+}
+
+/// The language in which a message says what the lexicon knows: that of the longest phrase. English where it knows none.
+pub fn language_of(text: &str) -> Language {
+    let spoken = Spoken::of(text);
+    let hits = LANGUAGES.find(&spoken);
+    // Of equally long phrases the first table has the word, so that a word of two languages is English.
+    let longest = hits.iter().max_by_key(|hit| (hit.end - hit.at, std::cmp::Reverse(*hit.what as u8)));
+    longest.map(|hit| *hit.what).unwrap_or_default()
+}
+
+static LANGUAGES: LazyLock<Phrases<Language>> = LazyLock::new(|| {
+    let tables = [
+        (ENGLISH, Language::English),
+        (GERMAN, Language::German),
+        (FRENCH, Language::French),
+        (SPANISH, Language::Spanish),
+        (ITALIAN, Language::Italian),
+        (PORTUGUESE, Language::Portuguese),
+        (DUTCH, Language::Dutch),
+    ];
+    Phrases::new(tables.into_iter().flat_map(|(table, language)| {
+        let texts = table.iter().flat_map(|(.., texts)| texts.iter());
+        texts.map(move |text| (text.trim_end_matches('$'), language))
+    }))
+});
+
 static IDIOM: LazyLock<Phrases<()>> = LazyLock::new(|| Phrases::new(IDIOMS.iter().map(|text| (*text, ()))));
 
 #[cfg(test)]
@@ -318,6 +356,23 @@ mod tests {
         ];
         for (expected, text) in table {
             assert_eq!(level(text), expected, "{text}: {:?}", weigh(text, &[], &[]));
+        }
+    }
+
+    #[test]
+    fn the_language_is_that_of_the_words_that_were_recognised() {
+        let table = [
+            (Language::English, "I want to kill myself"),
+            (Language::German, "Ich will nicht mehr leben"),
+            (Language::French, "je veux me tuer"),
+            (Language::Spanish, "quiero morir"),
+            (Language::Italian, "voglio uccidermi"),
+            (Language::Portuguese, "quero me matar"),
+            (Language::Dutch, "ik wil niet meer leven"),
+            (Language::English, "Guten Tag, wie geht es?"),
+        ];
+        for (language, text) in table {
+            assert_eq!(language_of(text), language, "{text}");
         }
     }
 

@@ -9,6 +9,7 @@ pub mod opaque;
 mod phrases;
 pub mod record;
 pub mod response;
+mod texts;
 
 use std::collections::BTreeMap;
 

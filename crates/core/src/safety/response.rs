@@ -1,8 +1,9 @@
 //! What is said when someone may be in danger: a short text that takes them seriously, and places
 //! that help where they live. Fixed words and well-known public lines; nothing is looked up.
 
-use super::Level;
 use super::codes::{ReasonCode, ResourceLookupStatus};
+use super::lexicon::Language;
+use super::{Level, texts};
 
 /// A place that helps, free or at a local rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,56 +93,33 @@ fn country(region: &str) -> String {
     region.trim().rsplit(['-', '_']).next().unwrap_or_default().to_ascii_uppercase()
 }
 
-/// What the crisis response says, at level 2 and 3.
-pub fn respond(level: Level, reason: ReasonCode, region: Option<&str>) -> Response {
+/// What the crisis response says, at level 2 and 3, in the language of the words that called for it.
+pub fn respond(level: Level, reason: ReasonCode, region: Option<&str>, language: Language) -> Response {
     let resources = resources(region);
+    let texts = texts::of(language);
     let opening = match reason {
-        ReasonCode::Overdose => {
-            "If you have taken something that may harm you, call your local emergency number now, even if you feel \
-             well. Tell them what you took and when."
-        }
-        ReasonCode::HarmToOthers => {
-            "It sounds as if things have gone very far. Before anything happens, please step away and talk to \
-             someone now."
-        }
-        ReasonCode::ThirdParty => {
-            "It sounds as if someone you care about is in danger. Please do not leave them alone, and get help \
-             together now."
-        }
-        ReasonCode::SelfHarm => {
-            "Thank you for telling me. It sounds as if you are in a lot of pain. You deserve help with that, and \
-             you do not have to carry it alone."
-        }
-        _ => {
-            "Thank you for telling me. What you say sounds very painful, and I take it seriously. You do not have \
-             to go through this alone."
-        }
+        ReasonCode::Overdose => texts.overdose,
+        ReasonCode::HarmToOthers => texts.harm_to_others,
+        ReasonCode::ThirdParty => texts.third_party,
+        ReasonCode::SelfHarm => texts.self_harm,
+        _ => texts.opening,
     };
-    let urge = if level == Level::Acute {
-        "If you are in immediate danger, call the emergency number now, or go to the nearest emergency room. If you \
-         can, be with someone you trust and keep away from anything you could hurt yourself with."
-    } else {
-        "Please talk to someone today: a person you trust, a doctor, or one of these."
-    };
+    let urge = if level == Level::Acute { texts.act_now } else { texts.act_today };
     let mut text = format!("{opening}\n\n{urge}\n");
     for place in &resources.places {
         text.push_str(&format!("\n- {}: {}", place.name, place.contact));
     }
-    text.push_str(
-        "\n\nI am a program and cannot call for help myself. I am here to listen while you reach out.",
-    );
+    text.push_str("\n\n");
+    text.push_str(texts.closing);
     Response { text, resources }
 }
 
 /// The sentence that is added to an ordinary reply at level 1.
-pub fn check_in(reason: ReasonCode) -> &'static str {
+pub fn check_in(reason: ReasonCode, language: Language) -> &'static str {
+    let texts = texts::of(language);
     match reason {
-        ReasonCode::ThirdParty => {
-            "That sounds worrying. Are they safe right now, and is someone with them? How are you holding up yourself?"
-        }
-        _ => {
-            "That sounds hard. May I ask: are you safe right now, or are you having thoughts of hurting yourself?"
-        }
+        ReasonCode::ThirdParty => texts.ask_about_others,
+        _ => texts.ask,
     }
 }
 
@@ -186,21 +164,38 @@ mod tests {
     fn a_response_names_every_place_that_it_counts() {
         for level in [Level::Serious, Level::Acute] {
             for reason in ReasonCode::ALL {
-                let response = respond(level, *reason, Some("DE"));
+                let response = respond(level, *reason, Some("DE"), Language::German);
                 for place in &response.resources.places {
                     assert!(response.text.contains(place.name) && response.text.contains(place.contact));
                 }
             }
         }
-        let acute = respond(Level::Acute, ReasonCode::ActiveIdeation, None).text;
+        let acute = respond(Level::Acute, ReasonCode::ActiveIdeation, None, Language::English).text;
         assert!(acute.contains("emergency number now"));
-        assert!(respond(Level::Acute, ReasonCode::Overdose, None).text.contains("what you took"));
+        assert!(
+            respond(Level::Acute, ReasonCode::Overdose, None, Language::English)
+                .text
+                .contains("what you took")
+        );
     }
 
     #[test]
     fn a_gentle_question_asks_and_gives_no_orders() {
         for reason in ReasonCode::ALL {
-            assert!(check_in(*reason).contains('?'));
+            for language in texts::ALL {
+                assert!(check_in(*reason, language).contains('?'));
+            }
         }
+    }
+
+    #[test]
+    fn every_language_has_words_of_its_own() {
+        let said = |language| respond(Level::Acute, ReasonCode::ActiveIdeation, None, language).text;
+        let mut all: Vec<String> = texts::ALL.into_iter().map(said).collect();
+        assert!(all.iter().all(|text| text.contains("findahelpline.com")));
+        all.sort();
+        all.dedup();
+        assert_eq!(all.len(), texts::ALL.len());
+        assert!(said(Language::German).contains("Notrufnummer"), "{}", said(Language::German));
     }
 }

@@ -14,6 +14,8 @@ mod minimal;
 mod rules;
 mod talk;
 
+pub use talk::from_memory;
+
 use futures_util::future::BoxFuture;
 use sederunt_core::json::Json;
 

@@ -42,7 +42,7 @@ pub const REFLECTIONS: &[(&str, &str)] = &[
 const GREETING: &[Rule] =
     &[("*", &["Hello. What is on your mind?", "Good to see you. Where shall we begin?"])];
 const FAMILY: &[Rule] = &[
-    ("* my *", &["Tell me more about your {2}.", "How do you get on with your {2}?"]),
+    ("* my *", &["Tell me more about your {noun 2}.", "How do you get on with your {noun 2}?"]),
     ("*", &["Tell me more about your family.", "Who else comes to mind when you think of family?"]),
 ];
 const MOOD: &[Rule] = &[
@@ -186,7 +186,11 @@ pub const KEYWORDS: &[Keyword] = &[
         &[
             (
                 "* my *",
-                &["Your {2}?", "What else does your {2} bring to mind?", "Why do you mention your {2}?"],
+                &[
+                    "Your {noun 2}?",
+                    "What else does your {noun 2} bring to mind?",
+                    "Why do you mention your {noun 2}?",
+                ],
             ),
             ("*", &["Whose is it?"]),
         ],

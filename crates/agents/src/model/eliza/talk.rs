@@ -1,5 +1,7 @@
 //! How an answer is found: the strongest keyword, the first pattern that fits, the pronouns turned round.
 
+use sederunt_core::memory::words as memory_words;
+
 use super::rules::{FALLBACKS, KEYWORDS, Keyword, REFLECTIONS};
 
 /// What to say to this, having spoken so often before.
@@ -23,6 +25,22 @@ pub fn reply(said: &str, spoken: usize) -> String {
             })
         })
         .unwrap_or_else(|| FALLBACKS[spoken % FALLBACKS.len()].to_owned())
+}
+
+/// The part of a question's words that a memory must hold to be its answer.
+const ANSWERED_MIN: f32 = 0.6;
+
+/// The answer to a question that something remembered answers: it holds nearly all that the question speaks of.
+pub fn from_memory(said: &str, remembered: &[String]) -> Option<String> {
+    let said = said.trim();
+    if !said.ends_with('?') {
+        return None;
+    }
+    let asked = memory_words::set(said);
+    let overlap = |text: &String| memory_words::overlap(&asked, &memory_words::set(text));
+    let best = remembered.iter().max_by(|a, b| overlap(a).total_cmp(&overlap(b)))?;
+    let answers = !asked.is_empty() && overlap(best) >= ANSWERED_MIN;
+    answers.then(|| format!("You told me: {}.", best.trim().trim_end_matches(['.', '!'])))
 }
 
 fn words(clause: &str) -> Vec<&str> {
@@ -54,10 +72,16 @@ fn fit<'a>(pattern: &[&str], clause: &[&'a str]) -> Option<Vec<Vec<&'a str>>> {
     })
 }
 
-/// An answer with its `{1}`, `{2}`… filled in.
+/// An answer with its `{1}`, `{2}`… filled in; `{noun 1}` takes only the thing that the part begins with.
 fn put_together(answer: &str, parts: &[Vec<&str>]) -> String {
     let mut text = answer.to_owned();
     for (number, part) in parts.iter().enumerate() {
+        let noun = format!("{{noun {}}}", number + 1);
+        if text.contains(&noun) {
+            let part = noun_phrase(part);
+            let part = if part.is_empty() { "that".to_owned() } else { turned_round(&part) };
+            text = text.replace(&noun, &part);
+        }
         let place = format!("{{{}}}", number + 1);
         if text.contains(&place) {
             let part = if part.is_empty() { "that".to_owned() } else { turned_round(part) };
@@ -65,6 +89,24 @@ fn put_together(answer: &str, parts: &[Vec<&str>]) -> String {
         }
     }
     text
+}
+
+/// Words that end the name of a thing: what comes after them is said of it.
+const VERBS: &[&str] = &[
+    "is", "are", "was", "were", "am", "be", "has", "have", "had", "does", "do", "did", "will", "would",
+    "can", "could", "should", "shall", "may", "might", "must", "isn't", "aren't", "wasn't", "won't",
+    "doesn't", "didn't", "hasn't", "said", "says", "told", "tells", "called", "named", "likes", "loves",
+    "hates", "wants", "needs", "thinks", "knows", "feels", "felt", "lives", "lived", "works", "worked",
+    "died", "left", "went", "goes", "came", "comes", "got", "gets", "makes", "made", "keeps", "kept",
+    "never", "always", "still", "just", "and", "but", "because", "so", "who", "that", "which", "when",
+    "where", "if",
+];
+
+/// The name of the thing that a part of a sentence begins with: "sister is called Mona" is about a sister.
+fn noun_phrase<'a>(words: &[&'a str]) -> Vec<&'a str> {
+    let is_verb = |word: &&str| VERBS.iter().any(|verb| word.eq_ignore_ascii_case(verb));
+    let end = words.iter().position(is_verb).unwrap_or(words.len());
+    words[..if end == 0 { words.len() } else { end }].to_vec()
 }
 
 /// What was said of oneself, said to the other: `I` becomes `you`.
@@ -138,6 +180,38 @@ mod tests {
     }
 
     #[test]
+    fn a_sentence_about_a_thing_is_answered_by_the_name_of_the_thing() {
+        for said in [
+            "My sister is called Mona", "my dog Rex is still ill", "My dog is called Rex",
+            "my boss never listens",
+        ] {
+            for spoken in 0..3 {
+                let answer = reply(said, spoken);
+                for left in [" is ", "called", " never ", "still"] {
+                    assert!(!answer.contains(left), "{said}: {answer}");
+                }
+            }
+        }
+        assert_eq!(reply("My dog Rex is still ill", 1), "What else does your dog Rex bring to mind?");
+        assert_eq!(reply("My sister is called Mona", 0), "Tell me more about your sister.");
+    }
+
+    #[test]
+    fn a_question_is_answered_with_the_memory_that_answers_it() {
+        let known = ["my sister is called Mona".to_owned(), "I keep bees in Graz".to_owned()];
+        let table = [
+            ("What is my sister called?", Some("You told me: my sister is called Mona.")),
+            ("Where do I keep bees?", Some("You told me: I keep bees in Graz.")),
+            ("How are you?", None),
+            ("My sister is called Mona", None),
+            ("What is my brother called?", None),
+        ];
+        for (said, expected) in table {
+            assert_eq!(from_memory(said, &known).as_deref(), expected, "{said}");
+        }
+    }
+
+    #[test]
     fn every_keyword_has_a_pattern_that_always_fits_and_answers_that_can_be_filled() {
         for keyword in KEYWORDS {
             let (last, _) = keyword.rules.last().unwrap();
@@ -148,6 +222,7 @@ mod tests {
                 for answer in *answers {
                     for number in stars + 1..9 {
                         assert!(!answer.contains(&format!("{{{number}}}")), "{pattern}: {answer}");
+                        assert!(!answer.contains(&format!("{{noun {number}}}")), "{pattern}: {answer}");
                     }
                 }
             }
