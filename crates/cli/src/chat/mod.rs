@@ -18,6 +18,7 @@ mod turn;
 
 use std::io::IsTerminal;
 
+use sederunt_core::UserId;
 use sederunt_server::client::Client;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -38,13 +39,33 @@ use crate::output::Out;
 pub async fn run(scene: &Scene, wish: Chat) -> Result<()> {
     let is_terminal =
         !scene.out.is_json() && std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+    if let Some(user) = &wish.user_id {
+        UserId::parse(user).map_err(|error| Failure::usage(format!("--user-id: {error}")))?;
+    }
     // What a program leaves open, its next call goes on with.
     let lasts = if is_terminal { Lasts::Here } else { Lasts::Beyond };
     let host = Host::find(scene, Wish { door: &wish.door, incognito: wish.incognito, lasts }).await?;
+    let gone = hung_up()?;
     let again = command_again(&scene.global, &wish);
-    let done = talk(host.client.clone(), scene.out, wish, again, is_terminal).await;
+    let done = tokio::select! {
+        done = talk(host.client.clone(), scene.out, wish, again, is_terminal) => done,
+        () = gone => Err(repl::interrupted()),
+    };
     host.close().await;
     done
+}
+
+/// Waits until the terminal is closed or somebody ends this process: the conversation is left as when the server that it
+/// speaks to shuts down.
+fn hung_up() -> Result<impl Future<Output = ()>> {
+    let listen = |kind| signal(kind).map_err(|error| Failure::io("cannot listen for signals", &error));
+    let (mut hang_up, mut terminate) = (listen(SignalKind::hangup())?, listen(SignalKind::terminate())?);
+    Ok(async move {
+        tokio::select! {
+            _ = hang_up.recv() => {}
+            _ = terminate.recv() => {}
+        }
+    })
 }
 
 /// Talks until somebody leaves.

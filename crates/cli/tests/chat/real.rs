@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
+use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::pipes::{piped, text};
@@ -71,6 +72,28 @@ fn a_sitting_that_ends_with_a_rating_leaves_one() {
     assert_eq!(asked(&home, "/status")["has_active_session"], false);
     let history = asked(&home, "/history 2");
     assert_eq!(history[0]["text"], "Hello, I dream of heliotropes");
+}
+
+#[test]
+fn a_terminal_that_is_closed_ends_the_sitting_in_order() {
+    for signal in [Signal::HUP, Signal::TERM] {
+        let home = Home::new();
+        let mut chat = sitting(&home, &["--thread-id", "sea"]);
+        chat.line("I dream of heliotropes again");
+        chat.expect(PROMPT);
+        chat.is_told(signal);
+        assert!(!home.path().join(".store/server.json").exists());
+        assert_eq!(asked(&home, "/status")["has_active_session"], false);
+        assert_eq!(asked(&home, "/memory status")["arcs"], 1);
+    }
+}
+
+#[test]
+fn a_user_that_cannot_be_is_refused_before_anything_is_made() {
+    let home = Home::new();
+    let ran = piped(&home, &["--thread-id", "sea", "--user-id", ""], "hello\n");
+    assert_eq!(ran.status.code(), Some(2), "{}", text(&ran.stderr));
+    assert!(!home.path().join(".store").exists());
 }
 
 #[test]
@@ -148,7 +171,7 @@ fn a_guest_leaves_no_byte() {
     chat.expect("facts");
     chat.expect(PROMPT);
     chat.line("/feedback down It asks back");
-    chat.expect("(incognito)");
+    chat.expect("nothing of this conversation is kept");
     chat.expect(PROMPT);
     chat.line("/end");
     chat.expect("[y/n/s, Enter for no answer] ");

@@ -4,10 +4,11 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::sync::{Arc, Condvar, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pty_process::Size;
 use pty_process::blocking::{Command, Pty, open};
+use rustix::process::{Pid, Signal};
 
 use crate::PATIENCE;
 
@@ -141,6 +142,17 @@ impl Terminal {
         let code = self.child.wait().unwrap();
         assert!(code.success(), "{code}: {rest}");
         rest
+    }
+
+    /// Sends the program a signal and waits for its end.
+    pub fn is_told(&mut self, signal: Signal) {
+        let pid = Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, signal).unwrap();
+        let deadline = Instant::now() + PATIENCE;
+        while self.child.try_wait().unwrap().is_none() {
+            assert!(Instant::now() < deadline, "it goes on after {signal:?}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 
     /// What was written to the terminal so far, with everything that steers it.
