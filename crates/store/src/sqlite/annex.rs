@@ -69,12 +69,16 @@ impl Annex {
         self.done_to.load(Ordering::Acquire)
     }
 
-    /// Carries over everything that was committed before this call.
+    /// Carries over everything that was committed before this call. Ratings and crises that cannot be written stay in
+    /// the outbox and are tried again: nobody's memory waits for them.
     pub(super) fn catch_up(&self, writer: &Writer) -> Result<()> {
         let wanted = self.left_to.load(Ordering::Acquire);
         let mut desk = self.desk.lock();
         while self.done_to() < wanted {
-            self.step(&mut desk, writer).map_err(report)?;
+            if let Some(error) = self.step(&mut desk, writer).map_err(report)? {
+                put_off(&error);
+                break;
+            }
         }
         Ok(())
     }
@@ -84,28 +88,33 @@ impl Annex {
         while self.is_behind()
             && let Some(mut desk) = self.desk.try_lock()
         {
-            if let Err(error) = self.step(&mut desk, writer) {
-                tracing::warn!(%error, "committed records could not be copied to their own file yet; they stay in the main file, and it is tried again");
-                return;
+            match self.step(&mut desk, writer) {
+                Ok(None) => {}
+                Ok(Some(error)) | Err(error) => return put_off(&error),
             }
         }
     }
 
-    fn step(&self, desk: &mut Option<Desk>, writer: &Writer) -> rusqlite::Result<()> {
+    /// Carries some errands over. Answers with why those for ratings or crises could not be, where that is so.
+    fn step(&self, desk: &mut Option<Desk>, writer: &Writer) -> rusqlite::Result<Option<rusqlite::Error>> {
         let mut open = match desk.take() {
             Some(open) => open,
             None => Desk::open(&self.files)?,
         };
-        let done = carry_over(&self.files, &open.threads, &mut open.sides, self.done_to())?;
         // After a failure they are opened anew.
-        *desk = Some(open);
-        let Some(last) = done else {
-            self.done_to.fetch_max(self.left_to.load(Ordering::Acquire), Ordering::AcqRel);
-            return Ok(());
+        let last = match carry_over(&self.files, &open.threads, &mut open.sides, self.done_to())? {
+            Carried::Stuck(error) => return Ok(Some(error)),
+            Carried::To(last) => last,
+            Carried::Nothing => {
+                *desk = Some(open);
+                self.done_to.fetch_max(self.left_to.load(Ordering::Acquire), Ordering::AcqRel);
+                return Ok(None);
+            }
         };
+        *desk = Some(open);
         self.done_to.fetch_max(last, Ordering::AcqRel);
         writer.tell(move |ledger| errands::remove_to(ledger.db, last));
-        Ok(())
+        Ok(None)
     }
 
     /// Deletes from a file and leaves no byte of it behind, in that file or on the way to it. What was carried over
@@ -169,22 +178,47 @@ impl Annex {
     }
 }
 
-/// Carries some errands over. Answers with the last of them; `None` if there was none.
+fn put_off(error: &rusqlite::Error) {
+    tracing::warn!(%error, "records for a file beside `threads` could not be written; they are kept and tried again");
+}
+
+/// How far errands were carried over.
+enum Carried {
+    Nothing,
+    /// All up to this one.
+    To(i64),
+    /// Those for memories were; those for ratings or crises could not be, and all of them stay to be done again.
+    Stuck(rusqlite::Error),
+}
+
+/// Carries some errands over.
 fn carry_over(
     files: &Files,
     threads: &Connection,
     sides: &mut [Connection; 3],
     after: i64,
-) -> rusqlite::Result<Option<i64>> {
+) -> rusqlite::Result<Carried> {
     let _turn = files.turn_to_write();
     let lines = errands::read(threads, after, STEP)?;
+    let mut stuck = None;
     for (side, db) in Side::ALL.into_iter().zip(sides) {
-        run(&lines, side, db)?;
+        match run(&lines, side, db) {
+            Ok(()) => {}
+            Err(error) if side == Side::Memory => return Err(error),
+            Err(error) => {
+                stuck = Some(error);
+                continue;
+            }
+        }
         if files.directory().is_some() && lines.iter().any(|line| line.errand.removes()) {
             checkpoint(db)?;
         }
     }
-    Ok(lines.last().map(|line| line.n))
+    Ok(match (stuck, lines.last()) {
+        (Some(error), _) => Carried::Stuck(error),
+        (None, Some(last)) => Carried::To(last.n),
+        (None, None) => Carried::Nothing,
+    })
 }
 
 fn run(lines: &[Line], side: Side, db: &mut Connection) -> rusqlite::Result<()> {
@@ -202,10 +236,13 @@ fn run(lines: &[Line], side: Side, db: &mut Connection) -> rusqlite::Result<()> 
 pub(super) fn settle(files: &Files) -> rusqlite::Result<()> {
     let mut desk = Desk::open(files)?;
     let mut done = 0;
-    while let Some(last) = carry_over(files, &desk.threads, &mut desk.sides, done)? {
-        done = last;
+    loop {
+        match carry_over(files, &desk.threads, &mut desk.sides, done)? {
+            Carried::To(last) => done = last,
+            Carried::Nothing => return Ok(()),
+            Carried::Stuck(error) => return Err(error),
+        }
     }
-    Ok(())
 }
 
 /// Empties the write-ahead log; answers whether somebody who reads was in the way.

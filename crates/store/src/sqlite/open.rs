@@ -226,8 +226,9 @@ impl Files {
             db.pragma_update(None, "journal_mode", "WAL")?;
             db.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
             // Not mapped: a connection that sees another's commit would unmap the whole file and map it again.
-        } else {
-            // Before the first table is made: pages of deleted sessions can be given back then.
+        } else if db.pragma_query_value(None, "page_count", |row| row.get::<_, i64>(0))? == 0 {
+            // Pages of deleted sessions can be given back later. Only the first connection asks for it, before there is
+            // a table: the pragma writes, so that a later one would lock those that are at work.
             db.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
         }
         db.pragma_update(None, "temp_store", "MEMORY")?;

@@ -98,6 +98,24 @@ fn files_with(directory: &TempDir, marker: &str) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn ratings_that_cannot_be_written_hold_no_memory_up_and_arrive_later() {
+    let directory = TempDir::new().unwrap();
+    let store = in_directory(&directory).unwrap();
+    let rename = |from: &str, to: &str| {
+        let file =
+            rusqlite::Connection::open(directory.path().join("store/session_feedback.sqlite3")).unwrap();
+        file.execute_batch(&format!("ALTER TABLE {from} RENAME TO {to}")).unwrap();
+    };
+    rename("session_feedback", "elsewhere");
+    let mut told = change([new_session("s")]);
+    told.records = records();
+    store.commit(told).await.unwrap();
+    assert_eq!(store.recalled(&[]).await, ["replaced"], "whoever reads memories does not wait for ratings");
+    rename("elsewhere", "session_feedback");
+    store.holds_the_records().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_crash_between_the_files_loses_and_doubles_nothing() {
     let directory = TempDir::new().unwrap();
     let store = in_directory(&directory).unwrap();
