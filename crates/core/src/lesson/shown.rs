@@ -13,7 +13,7 @@ use crate::time::Timestamp;
 /// For whom lessons are picked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whom<'a> {
-    /// An agent at work, by its name if it has one: also what was said of it lately, whatever it is about.
+    /// An agent at work. One that has a name is also given rules, and what was said of it lately, whatever it is about.
     Agent(Option<&'a str>),
     /// Somebody who asks about something.
     Asker,
@@ -35,9 +35,12 @@ pub fn pick(about: &str, found: Vec<Lesson>, whom: Whom<'_>, most: usize, now: T
             let is_rule = rule::of(&lesson, limits::RULE_OCCURRENCES, now).is_some();
             let fits = overlap >= OVERLAP_MIN;
             let given = match whom {
-                Whom::Agent(agent) => {
-                    lesson.is_for(agent) && (fits || is_rule || lesson.body.agent.as_deref() == agent)
+                Whom::Agent(Some(agent)) => {
+                    let is_its_own = lesson.body.agent.as_deref() == Some(agent);
+                    lesson.is_for(Some(agent)) && (fits || is_rule || is_its_own)
                 }
+                // Nobody's conversation is about everything that was ever learnt: only what its words touch.
+                Whom::Agent(None) => lesson.is_for(None) && fits,
                 Whom::Asker => fits,
             };
             given.then(|| (f64::from(overlap) + lesson.weight(now).min(WEIGHT_MAX) / 10.0, lesson))
@@ -150,7 +153,11 @@ mod tests {
             ids
         };
         assert_eq!(picked(Whom::Agent(Some("me")), NOW), sorted(&[&lock, &mine, &rule]));
-        assert_eq!(picked(Whom::Agent(None), NOW), sorted(&[&lock, &general, &rule]));
+        assert_eq!(picked(Whom::Agent(None), NOW), sorted(&[&lock]));
+        assert!(
+            pick("Hello", found.clone(), Whom::Agent(None), 5, NOW).is_empty(),
+            "nothing of it is about a greeting"
+        );
         assert_eq!(picked(Whom::Asker, NOW), sorted(&[&lock, &elses]));
         let later = NOW.plus(Duration::from_secs(120 * 24 * 3600));
         assert_eq!(picked(Whom::Agent(Some("me")), later), Vec::<String>::new());

@@ -451,7 +451,9 @@ async fn lessons_are_given_to_the_agent_that_they_are_about(world: &World) {
     };
     assert!(given(None).await.is_empty());
     world.taught(&owner, change("long", "Keep answers short")).await;
-    assert_eq!(given(None).await, ["Keep answers short (before: long)"], "known at once");
+    assert!(given(None).await.is_empty(), "nothing of it is about a report");
+    let fits = world.engine.lessons_for(&owner.tenant, None, "keep the answers short").await.unwrap();
+    assert_eq!(fits.len(), 1, "known at once");
     assert!(given(Some("writer")).await.is_empty(), "it has nothing to do with its task");
     let of_writer = OpenSession { agent_slug: Some("eliza".into()), ..wish("written", SessionType::Agent) };
     world.open(&owner, of_writer).await;
@@ -460,5 +462,5 @@ async fn lessons_are_given_to_the_agent_that_they_are_about(world: &World) {
     let lesson = world.taught(&owner, about).await;
     assert_eq!(lesson.body.agent.as_deref(), Some("eliza"));
     assert_eq!(given(Some("eliza")).await, ["Use fewer adjectives (before: long)"]);
-    assert_eq!(given(None).await, ["Keep answers short (before: long)"]);
+    assert!(given(None).await.is_empty());
 }
