@@ -57,7 +57,7 @@ fn invalid_sentence(field: &str, message: &str) -> String {
         "must", "is", "are", "was", "were", "needs", "names", "has", "have", "belongs", "belong", "goes",
         "contains", "carries", "cannot", "does", "lists", "matches", "nested", "says",
     ];
-    let first = message.split([' ', ':', ';', ',']).next().unwrap_or_default();
+    let first = message.split(|c: char| c.is_whitespace() || ":;,".contains(c)).next().unwrap_or_default();
     match (VERBS.contains(&first), field) {
         (false, _) => message.to_owned(),
         (true, "body") => format!("the body {message}"),

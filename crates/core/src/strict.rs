@@ -38,7 +38,7 @@ fn misfit<'de, T: Deserialize<'de>>(text: &str, path: &Path, sentence: &str) -> 
         && let Some((name, known)) = plain::unknown_name(message)
     {
         // The path ends in the unknown field itself, unless the object was read from a copy.
-        let ends = matches!(path.iter().last(), Some(Segment::Map { key }) if key == name);
+        let ends = matches!(path.iter().next_back(), Some(Segment::Map { key }) if key == name);
         let field = if ends { at.to_owned() } else { inside(name) };
         let advice = plain::alike(name, &known).map(|known| format!("; did you mean `{known}`?"));
         return Error::invalid(

@@ -340,7 +340,7 @@ impl<T: AsyncRead + Unpin> AsyncRead for Placed<T> {
         let read = Pin::new(&mut self.inner).poll_read(cx, buf);
         let state = &self.slot.connection.state;
         let waiting = state.load(Ordering::Relaxed);
-        if buf.filled().len() > before && waiting != BUSY && waiting != CLOSED && waiting % 2 == 0 {
+        if buf.filled().len() > before && waiting != BUSY && waiting != CLOSED && waiting.is_multiple_of(2) {
             let began = head(self.slot.connections.now.load(Ordering::Relaxed));
             let _ = state.compare_exchange(waiting, began, Ordering::AcqRel, Ordering::Relaxed);
         }

@@ -146,7 +146,8 @@ mod tests {
     #[test]
     fn the_caller_is_the_rightmost_address_that_is_no_trusted_proxy() {
         let proxies = TrustedProxies(vec!["10.0.0.0/8".parse().unwrap(), "::1".parse().unwrap()]);
-        let table: &[(&str, &[(&str, &str)], &str)] = &[
+        type Row<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a str);
+        let table: &[Row<'_>] = &[
             ("203.0.113.1", &[("x-forwarded-for", "198.51.100.1")], "203.0.113.1"),
             ("10.0.0.1", &[], "10.0.0.1"),
             ("10.0.0.1", &[("x-forwarded-for", "198.51.100.1")], "198.51.100.1"),

@@ -56,7 +56,7 @@ pub async fn run(scene: &Scene, command: Keys) -> Result<()> {
             scene.out.thing(&made, MADE)?;
             if made["user_exists"] == false {
                 let (user, tenant) = (plain(&made["user"]), plain(&made["tenant"]));
-                note(&format!(
+                note(format!(
                     "There is no user `{user}` in tenant `{tenant}`. The key works and acts under that name; if it is \
                      misspelt, revoke the key and make another."
                 ));

@@ -35,7 +35,7 @@ fn a_demo_leaves_a_real_store_alone() {
     let said = BufReader::new(server.child().stderr.take().unwrap())
         .lines()
         .map(|line| line.unwrap())
-        .find(|line| line.contains("no demo"));
+        .find(|line| line.contains("the demo was not started"));
     assert!(said.is_some());
     assert_eq!(world.json(&["sessions", "ls"])["items"].as_array().unwrap().len(), 1);
 }

@@ -124,7 +124,9 @@ fn what_cannot_be_done_does_not_look_like_success() {
             (&["lessons", "show", "lesson_nothing"], 3, "(not_found)"),
             (&["lessons", "accept", "lesson_nothing"], 3, "(not_found)"),
         ] {
-            let said = world.fails(&[args, &["--json"]].concat(), code);
+            let ran = world.run(&[args, &["--json"]].concat());
+            assert_eq!(ran.code, code, "{args:?}: {}{}", ran.stdout, ran.stderr);
+            let said = ran.stderr;
             assert!(said.starts_with("error: ") && said.contains(word), "{args:?}: {said}");
         }
         for args in [

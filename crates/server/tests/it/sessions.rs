@@ -299,6 +299,7 @@ async fn children_are_listed_under_their_parent(ground: Ground) {
 async fn camel_case_names_are_taken_where_they_come_from(ground: Ground) {
     let house = House::local(ground).await;
     let owner = house.anyone();
+    owner.post("/api/tasks", json!({"id": "t", "slug": "t", "name": "T"})).await.expect(201);
     let wish = json!({"sessionId": "s", "session_type": "agent", "taskId": "t", "entityId": "e"});
     let made = owner.post("/api/sessions", wish).await.expect(201).body;
     assert_eq!((&made["id"], &made["task_id"], &made["entity_id"]), (&json!("s"), &json!("t"), &json!("e")));

@@ -110,7 +110,7 @@ async fn a_task_that_could_not_run_is_refused_with_its_path(ground: Ground) {
         (json!({"steps": [{"key": "a"}]}), "steps"),
         (json!({"steps": [{"key": "a", "agent_slug": "eliza", "colour": "red"}]}), "steps[0].colour"),
         (json!({"output": {"type": "picture"}}), "output.type"),
-        (json!({"output": {"type": "entity", "schema": {"type": "nonsense"}}}), "output"),
+        (json!({"output": {"type": "entity", "schema": {"type": "nonsense"}}}), "output.schema"),
         (json!({"output": {"type": "relation-entity"}}), "output"),
         (json!({"approval": {"expires_in_s": 0}}), "approval.expires_in_s"),
         (json!({"priority": 1001}), "priority"),

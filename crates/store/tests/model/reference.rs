@@ -61,6 +61,12 @@ fn live(status: &str) -> bool {
     matches!(status, "pending" | "running" | "waiting_human" | "awaiting_tool")
 }
 
+/// What a caller who must hold a claim is told of a session that does not exist: a worker learns no more than of one that
+/// it does not hold.
+fn unclaimed(who: Who) -> &'static str {
+    if is_worker(who) { "fenced" } else { "not_found" }
+}
+
 fn is_worker(who: Who) -> bool {
     matches!(who, Who::WorkerOne | Who::WorkerTwo)
 }
@@ -139,7 +145,7 @@ impl Model {
                     return no("denied");
                 }
                 match self.rows.get_mut(&name(*id)) {
-                    None => no("not_found"),
+                    None => no(unclaimed(*who)),
                     Some(row) if row.holds_claim(*who, epoch, now) => {
                         row.claim = Some((*who, now + LEASE));
                         Answer { code: "ok", detail: vec![row.stop.to_string()] }
@@ -263,7 +269,9 @@ impl Model {
     ) -> Answer {
         let now = self.now;
         let epoch = self.epoch_of(id, epoch);
-        let Some(row) = self.rows.get_mut(id) else { return no("not_found") };
+        let Some(row) = self.rows.get_mut(id) else {
+            return no(if epoch.is_some() { unclaimed(who) } else { "not_found" });
+        };
         let types: Vec<&str> = types.iter().map(|n| TYPES[*n]).collect();
         let claim = row.holds_claim(who, epoch, now);
         let speaks = match who {
@@ -394,7 +402,7 @@ impl Model {
         if !is_worker(who) && who != Who::Owner {
             return no("denied");
         }
-        let Some(row) = self.rows.get_mut(id) else { return no("not_found") };
+        let Some(row) = self.rows.get_mut(id) else { return no(unclaimed(who)) };
         if !row.holds_claim(who, epoch, now) {
             return no("fenced");
         }
