@@ -329,7 +329,9 @@ async fn open_sittings(engine: &Engine, numbers: std::ops::Range<usize>) -> Resu
                 turns: 1,
                 owner: Owner::session(&id),
                 user: None,
+                opened_by: None,
                 crisis_max: 0,
+                crisis_turns: Vec::new(),
                 rated: false,
                 buffer: Buffer::default(),
             };

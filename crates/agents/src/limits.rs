@@ -72,6 +72,8 @@ pub const REPLY_WAIT_MAX: Duration = Duration::from_secs(600);
 pub const KEEP_ROWS_MAX: usize = 1_000;
 /// Messages of a sitting that its summary and what is kept of it are made from: the newest.
 pub const SITTING_MESSAGES_MAX: usize = 400;
+/// Earlier sittings whose unkept sentences are compared with what was said in this one: the newest.
+pub const EARLIER_ARCS_MAX: usize = 10;
 /// How often somebody who waits for a turn to end looks although nobody woke them.
 pub const ROW_LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// What a spoken conversation is told of its past, in characters.

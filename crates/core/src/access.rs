@@ -387,9 +387,7 @@ pub fn read_scope(actor: &Actor) -> ReadScope {
         | Right::HolderOrOpener
         | Right::HeldDirect
         | Right::Shared
-        | Right::SharedForSubmit => {
-            ReadScope::Nothing
-        }
+        | Right::SharedForSubmit => ReadScope::Nothing,
     }
 }
 

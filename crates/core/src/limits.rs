@@ -139,6 +139,8 @@ pub const ANSWERS_WAITING_MAX: usize = 1_000;
 /// An e-mail address, in bytes.
 pub const EMAIL_BYTES_MAX: usize = 254;
 /// How long the link of a view opens it, where the view says nothing.
+/// Until then a personal link opens its view, unless an owner says otherwise: it stands in somebody's mail.
+pub const PERSONAL_LINK_LIFE: Duration = Duration::from_secs(7 * 24 * 3600);
 pub const VIEW_LINK_LIFE: Duration = Duration::from_secs(30 * 24 * 3600);
 /// How long a respondent is known again by their cookie.
 pub const CLEARANCE_LIFE: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -244,6 +246,11 @@ pub const SITTING_IDLE_AFTER: Duration = Duration::from_secs(20 * 60);
 pub const TURN_DELTA_BYTES_MAX: usize = 12 * 1024;
 /// Messages that may wait for a turn; beyond it callers are told that the session is busy.
 pub const TURN_QUEUE_MAX: usize = 32;
+/// Sentences that an arc keeps as told and not yet kept: enough for a long sitting, few enough for a row.
+pub const MENTIONED_MAX: usize = 16;
+/// Messages of a sitting that are noted as having been met with a crisis: a sitting's row stays small, and its summary
+/// reads no more than this many messages anyway.
+pub const CRISIS_TURNS_NOTED_MAX: usize = 400;
 /// The newest messages that a turn reads: what came before is in the summary or forgotten.
 pub const TURN_HISTORY_MAX: usize = 40;
 /// How long a turn waits for somebody to agree to a tool call: whoever asked is still there, or is not any more.

@@ -3,10 +3,12 @@
 
 use std::sync::Arc;
 
-use sederunt_core::Error;
 use sederunt_core::access::Actor;
+use sederunt_core::event::Event;
 use sederunt_core::ids::SessionId;
 use sederunt_core::memory::{extract, summary};
+use sederunt_core::safety::{self, Level};
+use sederunt_core::{Error, Session};
 
 use super::Talker;
 use crate::limits;
@@ -23,34 +25,46 @@ impl Talker {
     /// Looks back over a conversation. Nothing new since the last time: nothing is done.
     pub async fn checkpoint(&self, actor: &Arc<Actor>, id: &SessionId) -> Result<Checkpoint, Error> {
         let (session, talk) = self.engine.sitting(actor, id).await?;
-        let said = self
-            .engine
-            .said_since(&session, Some(talk.looked_back_to + 1), limits::SITTING_MESSAGES_MAX)
-            .await?;
-        let Some(last) = said.last().map(|event| event.sequence) else { return Ok(Checkpoint::default()) };
-        let mut chars = 0;
-        let read: Vec<_> = said
+        let said =
+            self.engine.said_after(&session, talk.looked_back_to, limits::SITTING_MESSAGES_MAX).await?;
+        let read = oldest_within(&said, limits::LOOK_BACK_CHARS_MAX);
+        let Some(last) = read.last().map(|event| event.sequence) else { return Ok(Checkpoint::default()) };
+        let texts: Vec<(&Event, String)> =
+            read.iter().filter_map(|event| Some((event, event.text()?))).collect();
+        let calm = |text: &str| safety::check(text, &self.settings.safety, None).level == Level::Calm;
+        let lines: Vec<(bool, &str)> = texts
             .iter()
-            .rev()
-            .filter_map(|event| Some((event, event.text()?)))
-            .take_while(|(_, text)| {
-                chars += text.chars().count();
-                chars <= limits::LOOK_BACK_CHARS_MAX
-            })
-            .collect();
-        let lines: Vec<(bool, &str)> = read
-            .iter()
-            .rev()
             .map(|(event, text)| (event.kind.as_str() == "user.message", text.as_str()))
+            .filter(|(_, text)| calm(text))
             .collect();
-        let found = read
+        let found = texts
             .iter()
-            .rev()
-            .filter(|(event, _)| event.kind.as_str() == "user.message")
+            .filter(|(event, text)| event.kind.as_str() == "user.message" && calm(text))
+            .filter(|(event, _)| is_the_holders(&session, event))
             .flat_map(|(event, text)| extract::extract(text, event.sequence))
             .collect();
         let description = summary::summarise(&lines).map(|made| made.summary);
         let wrote = self.engine.look_back(actor, id, last, found, description).await?;
         Ok(Checkpoint { ran: true, events_read: read.len() as u64, wrote })
+    }
+}
+
+/// The oldest of these that together are no longer than so many characters; at least one, or nothing would ever be read
+/// behind a long one.
+fn oldest_within(said: &[Event], chars_max: usize) -> &[Event] {
+    let mut chars = 0;
+    let fits = |event: &Event| {
+        chars += event.text().map_or(0, |text| text.chars().count());
+        chars <= chars_max
+    };
+    let count = said.iter().map(fits).take_while(|fits| *fits).count();
+    &said[..count.max(1).min(said.len())]
+}
+
+/// Whether a message may become a memory of whoever holds the conversation: in a direct one only their own words do.
+fn is_the_holders(session: &Session, event: &Event) -> bool {
+    match (&event.author, &session.head.holder) {
+        (Some(author), Some(holder)) => session.head.is_group || **author == *holder.as_str(),
+        _ => true,
     }
 }

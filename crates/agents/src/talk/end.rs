@@ -10,6 +10,7 @@ use sederunt_core::event::Event;
 use sederunt_core::feedback::{Label, Modality, Rate, RatingSource};
 use sederunt_core::ids::{SessionId, TenantId};
 use sederunt_core::memory::summary::{self, Summary};
+use sederunt_core::safety::{self, Level};
 use sederunt_core::session::Session;
 use sederunt_core::session::decide::PatchSession;
 use sederunt_core::store::{Due, IdemKey};
@@ -155,13 +156,13 @@ impl Talker {
             }
             let mut farewell = Farewell { turn_count: open.turns, summary: None };
             if why == EndReason::Discarded {
-                if self.engine.close_sitting(&session, &talk, why, None, Vec::new()).await?.is_some() {
+                if self.engine.close_sitting(&session, &talk, why, None, None, Vec::new()).await?.is_some() {
                     return Ok(Ending::Ended(farewell));
                 }
                 continue;
             }
             let said = self.engine.said_since(&session, open.first, limits::SITTING_MESSAGES_MAX).await?;
-            let said = said_in(open, said);
+            let said = self.tellable(open, said_in(open, said));
             farewell.summary = match self.summarise(&said).await {
                 Ok(summary) => summary,
                 // Somebody else is about to hear this conversation: it does not wait for a model to come back.
@@ -174,12 +175,34 @@ impl Talker {
             let kept =
                 Memories::new(self, &session, open).harvest(open, &said, farewell.summary.as_ref()).await?;
             let arc = kept.arc.as_deref();
-            if self.engine.close_sitting(&session, &talk, why, arc, kept.records).await?.is_some() {
+            let told = farewell.summary.as_ref().filter(|_| !open.buffer.emptied);
+            if self.engine.close_sitting(&session, &talk, why, arc, told, kept.records).await?.is_some() {
                 self.make_vectors_soon();
                 return Ok(Ending::Ended(farewell));
             }
         }
         Err(Conflict::SessionBusy.into())
+    }
+
+    /// What may be told of a sitting: nothing that was met with a crisis, and nothing that was answered to it. What the
+    /// lexicon knows is looked for again, because spoken turns are written down without their place.
+    fn tellable(&self, open: &Sitting, said: Vec<Event>) -> Vec<Event> {
+        let is_grave = |event: &Event| {
+            let noted = open.crisis_turns.contains(&event.sequence);
+            noted
+                || event
+                    .text()
+                    .is_some_and(|text| safety::check(&text, &self.settings.safety, None).level > Level::Calm)
+        };
+        let grave: Vec<u64> = said
+            .iter()
+            .filter(|event| event.kind.as_str() == "user.message" && is_grave(event))
+            .map(|event| event.sequence)
+            .collect();
+        let is_of_one = |event: &Event| {
+            grave.contains(&event.sequence) || event.turn.is_some_and(|turn| grave.contains(&turn))
+        };
+        said.into_iter().filter(|event| !is_of_one(event)).collect()
     }
 
     /// A conversation in which nothing runs, waiting for that if need be.

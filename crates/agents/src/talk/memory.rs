@@ -6,12 +6,16 @@ use sederunt_core::event::Event;
 use sederunt_core::ids::{TenantId, UserId};
 use sederunt_core::lesson::{Lesson, shown};
 use sederunt_core::memory::candidate::Buffer;
-use sederunt_core::memory::control::{self, Command, Counts, Delete, Pending, Target, Which};
+use sederunt_core::memory::control::{self, Command, Counts, Delete, Pending, Reply, Target, Which};
 use sederunt_core::memory::owner::check_memory_act;
 use sederunt_core::memory::promote::{self, Promoted, Sitting as Evidence, Turn};
 use sederunt_core::memory::recall::{self, Occasion, Recalled as Picked};
 use sederunt_core::memory::summary::{Frame, Summary};
-use sederunt_core::memory::{Body, Kind, Memory, Owner, command, derived_id, profile_id, reconcile, words};
+use sederunt_core::memory::{
+    Body, Fact, Kind, Memory, Owner, command, derived_id, profile_id, reconcile, words,
+};
+use sederunt_core::safety::Level;
+use sederunt_core::session::MemoryMode;
 use sederunt_core::store::{MemoryQuery, Record};
 use sederunt_core::talk::Sitting;
 use sederunt_core::{Error, Session, Timestamp, limits as core_limits};
@@ -134,7 +138,10 @@ impl<'a> Memories<'a> {
         };
         let targets: Vec<Target> = matches.iter().filter_map(Target::of).collect();
         let outcome = control::decide(pending.as_ref(), Some(&command), &targets);
-        let Some(reply) = outcome.reply else { return Ok(None) };
+        let Some(mut reply) = outcome.reply else { return Ok(None) };
+        if reply == Reply::Remembered && self.session.details.memory_mode == MemoryMode::Incognito {
+            reply = Reply::RememberedUntilYouLeave;
+        }
         let now = self.engine.store().now().await?;
         let mut records = Vec::new();
         match &command {
@@ -251,6 +258,28 @@ impl<'a> Memories<'a> {
         if open.buffer.emptied {
             return Ok(kept);
         }
+        let turns: Vec<Turn<'_>> =
+            mine.iter().map(|(sequence, text)| Turn { sequence: *sequence, text }).collect();
+        let texts: Vec<String> =
+            open.buffer.candidates.iter().map(|candidate| candidate.what.text()).collect();
+        let known = self.known_like(&texts).await?;
+        let arcs = match texts.is_empty() {
+            true => Vec::new(),
+            false => self.find(Kind::Arc, Vec::new(), limits::EARLIER_ARCS_MAX).await?,
+        };
+        let earlier: Vec<&str> = arcs
+            .iter()
+            .filter_map(Memory::arc)
+            .flat_map(|arc| arc.mentioned.iter().map(String::as_str))
+            .collect();
+        let evidence = Evidence {
+            owner: &self.owner,
+            session: self.session.id.as_str(),
+            turns: &turns,
+            memories: &known,
+            earlier: &earlier,
+        };
+        let promoted = promote::promote(&open.buffer, &evidence);
         if let Some(summary) = summary {
             let number = open.number.to_string();
             let id = derived_id(&["arc", &self.session.head.incarnation.0.to_string(), &number]);
@@ -261,6 +290,7 @@ impl<'a> Memories<'a> {
                 turn_count: u32::try_from(open.turns).unwrap_or(u32::MAX),
                 approach: open.buffer.main_approach().map(str::to_owned),
                 crisis_level_max: open.crisis_max,
+                mentioned: promote::unkept(&open.buffer, &promoted),
                 sequences: mine.iter().map(|(sequence, _)| *sequence).collect(),
             };
             let arc = Memory {
@@ -274,22 +304,6 @@ impl<'a> Memories<'a> {
             kept.arc = Some(id);
             kept.records.push(Record::PutMemory(Box::new(arc)));
         }
-        if open.buffer.candidates.is_empty() {
-            return Ok(kept);
-        }
-        let turns: Vec<Turn<'_>> =
-            mine.iter().map(|(sequence, text)| Turn { sequence: *sequence, text }).collect();
-        let texts: Vec<String> =
-            open.buffer.candidates.iter().map(|candidate| candidate.what.text()).collect();
-        let known = self.known_like(&texts).await?;
-        let evidence = Evidence {
-            owner: &self.owner,
-            session: self.session.id.as_str(),
-            turns: &turns,
-            memories: &known,
-            earlier: &[],
-        };
-        let promoted = promote::promote(&open.buffer, &evidence);
         kept.records.extend(self.reconciled(promoted, now).await?);
         Ok(kept)
     }
@@ -365,6 +379,11 @@ impl Recalled {
         self.picked.memories().map(|memory| memory.id.as_str())
     }
 
+    /// The facts, each in the words in which it was told.
+    pub(super) fn facts_as_told(&self) -> Vec<String> {
+        self.picked.facts.iter().filter_map(Memory::fact).map(Fact::label).collect()
+    }
+
     /// What says of the last sitting that it took place, where a model cannot say it by itself. Whoever has switched
     /// recall off hears nothing of it unasked.
     pub(super) fn opening(&self) -> Option<String> {
@@ -372,7 +391,8 @@ impl Recalled {
             return None;
         }
         let arc = self.picked.catch_up.as_ref().and_then(Memory::arc)?;
-        if arc.themes.is_empty() {
+        // A sitting with a crisis is not small talk.
+        if arc.themes.is_empty() || arc.crisis_level_max >= Level::Serious.number() {
             return None;
         }
         Some(format!("Last time we talked about {}. ", arc.themes.join(", ")))

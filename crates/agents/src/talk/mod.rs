@@ -187,9 +187,11 @@ impl Talker {
             loop {
                 match stream.next().await? {
                     StreamItem::Frames(frames) => {
-                        let of_turn = frames.iter().filter(|frame| reply::is_of(&frame.event, turn));
-                        events.extend(of_turn.map(|frame| frame.event.clone()));
-                        if let Some(reply) = Reply::read(&events, turn) {
+                        let tells = frames.iter().filter(|frame| reply::tells_of_turns(&frame.event));
+                        events.extend(tells.map(|frame| frame.event.clone()));
+                        // A message that steered a turn is answered by that turn, and has none of its own.
+                        let answering = events.iter().find_map(|event| reply::turn_that_took(event, turn));
+                        if let Some(reply) = Reply::read(&events, answering.unwrap_or(turn)) {
                             return reply;
                         }
                     }

@@ -11,6 +11,7 @@ use sederunt_core::event::Event;
 use sederunt_core::json::Json;
 use sederunt_core::memory::candidate::{Buffer, Candidate};
 use sederunt_core::memory::extract;
+use sederunt_core::safety::lexicon::language_of;
 use sederunt_core::safety::{self, Crisis, Level, response};
 use sederunt_core::store::Record;
 use sederunt_core::talk::Fields;
@@ -247,8 +248,7 @@ impl Talker {
         let mut found = None;
         let mut said = match (control, &guidance) {
             _ if !calm => {
-                let (text, record) =
-                    crisis::answer(self, begun, &crisis, self.settings.safety.region.as_deref()).await?;
+                let (text, record) = crisis::answer(self, begun, &crisis, &text).await?;
                 records.push(Record::AddCrisis(Box::new(record)));
                 text
             }
@@ -288,7 +288,7 @@ impl Talker {
             }
         };
         if crisis.level == Level::Concern && !said.is_empty() {
-            let more = format!("\n\n{}", response::check_in(crisis.reason_code));
+            let more = format!("\n\n{}", response::check_in(crisis.reason_code, language_of(&text)));
             if listener.has_said() {
                 listener.say(&more);
             }
@@ -305,6 +305,8 @@ impl Talker {
             None if calm && route != Route::Memory => extract::extract(&text, message.sequence),
             None => Vec::new(),
         };
+        // What somebody says in distress is not a trait of theirs.
+        let found = if crisis.level == Level::Calm { found } else { Vec::new() };
         let held = found.len();
         buffer.hold(found);
         if let Some(approach) = &approach {
@@ -323,7 +325,7 @@ impl Talker {
             .with("response_style", route.style().into())
             .with("diagnostics", diagnostics);
         if crisis.level != Level::Calm {
-            change = change.with("crisis", crisis_field(&crisis));
+            change = change.with("crisis", crisis_field(&crisis)).with("crisis_audit", audit_field(&crisis));
         }
         if let Some(approach) = approach {
             change = change.with("therapeutic_approach", approach.into());
@@ -379,7 +381,7 @@ impl Talker {
         let said = match guidance {
             _ if !calm => {
                 let region = self.settings.safety.region.as_deref();
-                response::respond(crisis.level, crisis.reason_code, region).text
+                response::respond(crisis.level, crisis.reason_code, region, language_of(&text)).text
             }
             Some(guidance) => guidance.text.to_owned(),
             None => {
@@ -398,7 +400,9 @@ impl Talker {
             }
         };
         let said = match crisis.level {
-            Level::Concern => format!("{said}\n\n{}", response::check_in(crisis.reason_code)),
+            Level::Concern => {
+                format!("{said}\n\n{}", response::check_in(crisis.reason_code, language_of(&text)))
+            }
             _ => said,
         };
         timings.done("respond");
@@ -437,6 +441,11 @@ const FIND: &str = "List what the message in the block below says about its writ
 
 fn ongoing(state: &Fields) -> Option<Ongoing> {
     serde_json::from_value(state.get("exercise_state")?.clone()).ok()
+}
+
+/// How a crisis was found, in codes.
+pub(super) fn audit_field(crisis: &Crisis) -> Value {
+    json!({"classifier_path": crisis.classifier_path, "override_kind": crisis.override_kind})
 }
 
 pub(super) fn crisis_field(crisis: &Crisis) -> Value {

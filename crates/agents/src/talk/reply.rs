@@ -28,6 +28,24 @@ pub struct Reply {
     pub stopped: bool,
 }
 
+/// Whether an event belongs to the answer of any turn.
+pub fn tells_of_turns(event: &Event) -> bool {
+    matches!(
+        event.kind.as_str(),
+        "agent.message" | "session.waiting_approval" | "session.turn" | "session.error"
+    )
+}
+
+/// The turn that this event closes, where that turn has taken up this message beside its own.
+pub fn turn_that_took(event: &Event, message: u64) -> Option<u64> {
+    if event.kind.as_str() != "session.turn" {
+        return None;
+    }
+    let closed = metadata(event);
+    let took = closed["took"].as_array()?.iter().any(|taken| taken.as_u64() == Some(message));
+    closed["turn"].as_u64().filter(|_| took)
+}
+
 /// Whether an event belongs to the answer of a turn.
 pub fn is_of(event: &Event, turn: u64) -> bool {
     match event.kind.as_str() {

@@ -22,7 +22,7 @@ use super::turn::Listener;
 use crate::context::{self, Input, Turn};
 use crate::executor::kit::context_budget;
 use crate::limits;
-use crate::model::{self, Delta, Message, Model, Reply, Request, Usage};
+use crate::model::{self, Delta, Message, Model, Reply, Request, Usage, eliza};
 use crate::steps::past::{self, Open, Spent};
 
 /// Who answers, and what it is told before anything else.
@@ -92,6 +92,14 @@ impl Talker {
         let mut opening = (persona.model_name == "eliza").then(|| recalled.opening()).flatten();
         if let Some(opening) = &opening {
             listener.say(opening);
+        }
+        if bench.is_none() && persona.model_name == "eliza" {
+            let asked = message.text().unwrap_or_default();
+            if let Some(answer) = eliza::from_memory(&asked, &recalled.facts_as_told()) {
+                said.text = opening.unwrap_or_default() + &answer;
+                listener.say(&answer);
+                return Ok(Responded::Said(said));
+            }
         }
         if let Some(bench) = &bench {
             if let Some(asks) = bench.take_up(open, &mut messages).await? {

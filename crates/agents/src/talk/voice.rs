@@ -23,7 +23,7 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use super::memory::Memories;
-use super::pipeline::crisis_field;
+use super::pipeline::{audit_field, crisis_field};
 use super::{Talker, crisis};
 
 /// What a realtime model is told.
@@ -106,7 +106,8 @@ impl Talker {
                 .with("diagnostics", json!({"channel": "voice"}));
             let mut records = Vec::new();
             if found.level != Level::Calm {
-                change = change.with("crisis", crisis_field(&found));
+                change =
+                    change.with("crisis", crisis_field(&found)).with("crisis_audit", audit_field(&found));
             }
             if found.level.is_crisis() {
                 let user = TurnSpeaker::of(actor, said.user.as_deref())?.user;
@@ -115,7 +116,7 @@ impl Talker {
                 records.push(Record::AddCrisis(Box::new(record)));
             }
             let mut buffer = Buffer::default();
-            if !found.level.is_crisis() {
+            if found.level == Level::Calm {
                 buffer.hold(extract::extract(&said.user_text, session.head.last_sequence + 1));
             }
             let outcome = Outcome {

@@ -224,7 +224,10 @@ impl Engine {
             CountedRecords::None => None,
         };
         let kept = match counted {
-            Some(of) => self.store.records_kept(&actor.tenant, of).await?,
+            Some(of) => self.store.records_kept(&actor.tenant, of).await.unwrap_or_else(|error| {
+                tracing::warn!(target: "sederunt::memory", %error, "ratings and crises could not be counted");
+                RecordsKept::default()
+            }),
             None => RecordsKept::default(),
         };
         Ok(MemoryStatus {

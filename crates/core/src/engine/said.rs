@@ -89,6 +89,13 @@ impl Engine {
         Ok(said)
     }
 
+    /// The oldest messages after a sequence, in order.
+    pub async fn said_after(&self, session: &Session, after: u64, limit: usize) -> Result<Vec<Event>> {
+        let types = SHARED_TYPES.iter().map(|kind| (*kind).to_owned()).collect();
+        let query = EventQuery { after, types, limit, ..EventQuery::default() };
+        Ok(self.store.events(&session.tenant, &session.id, query).await?.events)
+    }
+
     /// How a conversation stands.
     pub async fn standing(&self, actor: &Actor, id: &SessionId) -> Result<Standing> {
         let (session, talk) = self.conversation(actor, Verb::Read, id).await?;

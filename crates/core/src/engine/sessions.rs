@@ -225,6 +225,23 @@ impl Engine {
         self.as_it_stands(actor, id, key, done).await
     }
 
+    /// Shows a session in lists again that was hidden.
+    pub async fn show_again(&self, actor: &Actor, id: &SessionId) -> Result<Session> {
+        let done = self
+            .settle_on(|| {
+                Box::pin(async {
+                    let session = self.load(actor, Verb::Talk, id).await?;
+                    self.carried_out(session, None, |session| {
+                        let shown = Update { inactive: Some(false), ..Update::default() };
+                        Ok(session.head.inactive.then(|| Step::of(shown)))
+                    })
+                    .await
+                })
+            })
+            .await;
+        self.as_it_stands(actor, id, None, done).await
+    }
+
     /// Moves a session as far as a caller may by name.
     pub async fn transition(
         &self,
@@ -415,25 +432,6 @@ impl Engine {
         }
         let query = SearchQuery { words, seen_by: eyes(actor)?, after, limit };
         self.store.search(&actor.tenant, query).await
-    }
-
-    async fn change(
-        &self,
-        actor: &Actor,
-        verb: Verb,
-        id: &SessionId,
-        key: Option<IdemKey>,
-        decide: impl Fn(&Session) -> Result<Option<Step>> + Sync,
-    ) -> Result<Session> {
-        let done = self
-            .settle_on(|| {
-                Box::pin(async {
-                    let session = self.load(actor, verb, id).await?;
-                    self.carried_out(session, key, &decide).await
-                })
-            })
-            .await;
-        self.as_it_stands(actor, id, key, done).await
     }
 
     /// The change that a decision on a session comes to, if it comes to any.

@@ -10,6 +10,7 @@ use crate::ids::{SessionId, UserId};
 use crate::json::Json;
 use crate::limits;
 use crate::memory::candidate::Candidate;
+use crate::memory::summary::Summary;
 use crate::safety::opaque::Opaque;
 use crate::session::decide::Step;
 use crate::session::{DescriptionSource, MemoryMode, Session};
@@ -17,6 +18,13 @@ use crate::store::{Due, Record, Refusal, Update};
 use crate::talk::Talk;
 use crate::talk::sitting::{self, EndReason};
 use crate::talk::turn::{self, Plan};
+
+/// What a rating takes from the sitting that it is about.
+struct RatedSitting {
+    turns: u64,
+    user: Option<String>,
+    opened_by: Option<String>,
+}
 
 impl Engine {
     /// Whether the open sitting of a conversation has been silent for too long.
@@ -32,10 +40,13 @@ impl Engine {
         talk: &Talk,
         why: EndReason,
         arc: Option<&str>,
+        summary: Option<&Summary>,
         records: Vec<Record>,
     ) -> Result<Option<Talk>> {
         let now = self.store.now().await?;
-        let Some(plan) = sitting::end(session, talk, why, arc, records, now)? else { return Ok(None) };
+        let Some(plan) = sitting::end(session, talk, why, arc, summary, records, now)? else {
+            return Ok(None);
+        };
         match self.store.commit(planned_change(session, &plan)).await {
             Ok(_) => Ok(Some(plan.talk)),
             Err(Refusal::Stale) => Ok(None),
@@ -46,7 +57,7 @@ impl Engine {
     /// A conversation whose open sitting the caller may end, discard or have looked back over.
     pub async fn sitting(&self, actor: &Actor, id: &SessionId) -> Result<(Session, Talk)> {
         let (session, talk) = self.conversation(actor, Verb::Read, id).await?;
-        let opened_by = talk.sitting.as_ref().and_then(|open| open.user.as_deref());
+        let opened_by = talk.sitting.as_ref().and_then(|open| open.opened_by.as_deref());
         access::check_sitting(actor, &session, opened_by)?;
         Ok((session, talk))
     }
@@ -55,7 +66,12 @@ impl Engine {
     pub async fn rate_open(&self, actor: &Actor, id: &SessionId, rate: Rate) -> Result<bool> {
         self.rate(actor, id, rate, |talk| {
             let open = talk.sitting.as_mut()?;
-            Some((&mut open.rated, open.turns, open.user.clone()))
+            let rated = RatedSitting {
+                turns: open.turns,
+                user: open.user.clone(),
+                opened_by: open.opened_by.clone(),
+            };
+            Some((&mut open.rated, rated))
         })
         .await
     }
@@ -64,7 +80,12 @@ impl Engine {
     pub async fn rate_ended(&self, actor: &Actor, id: &SessionId, rate: Rate) -> Result<bool> {
         self.rate(actor, id, rate, |talk| {
             let ended = talk.ended.as_mut().filter(|ended| !ended.discarded)?;
-            Some((&mut ended.rated, ended.turns, ended.user.clone()))
+            let rated = RatedSitting {
+                turns: ended.turns,
+                user: ended.user.clone(),
+                opened_by: ended.opened_by.clone(),
+            };
+            Some((&mut ended.rated, rated))
         })
         .await
     }
@@ -74,7 +95,7 @@ impl Engine {
         actor: &Actor,
         id: &SessionId,
         Rate { label, source, modality }: Rate,
-        of: impl Fn(&mut Talk) -> Option<(&mut bool, u64, Option<String>)> + Sync,
+        of: impl Fn(&mut Talk) -> Option<(&mut bool, RatedSitting)> + Sync,
     ) -> Result<bool> {
         let opaque = self.opaque().await?;
         let done = self
@@ -82,11 +103,11 @@ impl Engine {
                 Box::pin(async {
                     let (session, mut talk) = self.conversation(actor, Verb::Read, id).await?;
                     let now = self.store.now().await?;
-                    let Some((rated, turns, user)) = of(&mut talk) else {
+                    let Some((rated, RatedSitting { turns, user, opened_by })) = of(&mut talk) else {
                         access::check_sitting(actor, &session, None)?;
                         return Err(Conflict::NothingEnded.into());
                     };
-                    access::check_sitting(actor, &session, user.as_deref())?;
+                    access::check_sitting(actor, &session, opened_by.as_deref())?;
                     if std::mem::replace(rated, true) {
                         return Ok(Decided::Nothing(()));
                     }
@@ -164,19 +185,31 @@ fn look_back(
 ) -> Result<(Plan, Vec<&'static str>)> {
     let mut wrote = Vec::new();
     let mut after = talk.clone();
+    let last_ended = after.ended.as_ref().map_or(0, |ended| ended.last);
     if let Some(open) = &mut after.sitting {
         let held = |one: &&Candidate| {
-            !open
-                .buffer
-                .candidates
-                .iter()
-                .any(|known| (&known.what, known.sequence) == (&one.what, one.sequence))
+            open.first.is_none_or(|first| one.sequence >= first)
+                && !open
+                    .buffer
+                    .candidates
+                    .iter()
+                    .any(|known| (&known.what, known.sequence) == (&one.what, one.sequence))
         };
         let new: Vec<Candidate> = found.iter().filter(held).cloned().collect();
         if !new.is_empty() && !open.buffer.emptied {
             wrote.push("candidates");
             open.buffer.hold(new);
         }
+    } else {
+        // What an ended sitting said was decided on at its end.
+        let new = found.iter().filter(|one| one.sequence > last_ended).cloned();
+        let before = after.found_between.len();
+        after.found_between.extend(new);
+        if after.found_between.len() > before {
+            wrote.push("candidates");
+        }
+        let spare = after.found_between.len().saturating_sub(limits::CANDIDATES_MAX);
+        after.found_between.drain(..spare);
     }
     let mut update = Update::default();
     if let Some(text) = description

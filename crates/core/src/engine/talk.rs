@@ -153,7 +153,11 @@ impl Engine {
                         event: event.clone(),
                         on_busy: wish.on_busy,
                         tier: wish.tier,
-                        speaker: speaker.clone(),
+                        speaker: speaker.clone().in_sitting_of(
+                            actor,
+                            &session,
+                            talk.sitting.as_ref().map(|open| &open.owner),
+                        ),
                     };
                     let (plan, starts) =
                         match turn::begin(&session, &talk, message, hold, now, &self.settings.talk)? {
@@ -335,7 +339,11 @@ impl Engine {
                         event: event.clone(),
                         on_busy: OnBusy::Reject,
                         tier: Tier::Fast,
-                        speaker: speaker.clone(),
+                        speaker: speaker.clone().in_sitting_of(
+                            actor,
+                            &session,
+                            talk.sitting.as_ref().map(|open| &open.owner),
+                        ),
                     };
                     let settings = &self.settings.talk;
                     match turn::record(&session, &talk, asked, outcome.clone(), now, settings)? {
@@ -395,6 +403,7 @@ impl Engine {
                     self.store.talk(begun.tenant(), &begun.session.id).await?.ok_or(Error::NotFound)?;
                 talk.queue
                     .retain(|queued| !queued.sequence.is_some_and(|sequence| taken.contains(&sequence)));
+                talk.took.extend(taken);
                 let mut change = beside(&session, talk);
                 if let Some(part) = change.parts.first_mut() {
                     part.guard.fence =

@@ -101,6 +101,8 @@ pub struct Outcome {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
     Remembered,
+    /// In a session that leaves no trace.
+    RememberedUntilYouLeave,
     NothingToRemember,
     NotSaving,
     Known(Vec<String>),
@@ -228,6 +230,7 @@ impl Reply {
     pub fn text(&self) -> String {
         match self {
             Self::Remembered => "I will remember that.".into(),
+            Self::RememberedUntilYouLeave => "I will remember that until you leave.".into(),
             Self::NothingToRemember => "What shall I remember? Say “remember that …”.".into(),
             Self::NotSaving => "Nothing from this conversation will be remembered.".into(),
             Self::Known(labels) => {

@@ -314,6 +314,9 @@ pub struct StoryArc {
     /// Computed from the turns, never taken from a model.
     #[serde(default)]
     pub crisis_level_max: u8,
+    /// Sentences of the sitting that told something and were not kept as facts: said again in a later sitting, they are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mentioned: Vec<String>,
     pub sources: Vec<Source>,
 }
 
@@ -412,6 +415,7 @@ mod tests {
             resolved_threads: vec![],
             approach: None,
             crisis_level_max: 1,
+            mentioned: Vec::new(),
             sources: source(),
         };
         let profile = Profile { rules: vec![rule(1)], archived_rules: vec![], recall_enabled: true };

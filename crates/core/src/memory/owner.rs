@@ -47,6 +47,16 @@ impl TurnSpeaker {
         Ok(Self { caller, user, is_owner: actor.role == Role::Owner })
     }
 
+    /// The same speaker in a conversation with this open sitting. On a server without authentication all callers are one
+    /// person, so one who names no user goes on as the user whose memory the sitting uses.
+    #[must_use]
+    pub fn in_sitting_of(mut self, actor: &Actor, session: &Session, open: Option<&Owner>) -> Self {
+        if self.user.is_none() && actor.names_users() && session.head.holder.is_none() {
+            self.user = open.and_then(Owner::user_id);
+        }
+        self
+    }
+
     /// Whether the session is this speaker's. Sessions that nobody holds belong to the callers of a server without
     /// authentication.
     fn holds(&self, session: &Session) -> bool {
@@ -180,7 +190,8 @@ mod tests {
             (speaker(Role::Member, "alice"), speaker(Role::Guest, "gus"), speaker(Role::Owner, "boss"));
         let keyless = TurnSpeaker::of(&actor(Role::Owner, None), None).unwrap();
         let channel = TurnSpeaker::of(&actor(Role::Channel, Some("alice")), None).unwrap();
-        let table: [(&str, Option<&str>, &[&str], &TurnSpeaker, Option<&str>); 14] = [
+        type Row<'a> = (&'a str, Option<&'a str>, &'a [&'a str], &'a TurnSpeaker, Option<&'a str>);
+        let table: [Row<'_>; 14] = [
             ("the holder alone", Some("alice"), &["alice"], &alice, Some("alice")),
             ("the holder, nobody is listed", Some("alice"), &[], &alice, Some("alice")),
             ("the holder with a guest", Some("alice"), &["alice", "gus"], &alice, None),

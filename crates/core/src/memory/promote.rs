@@ -82,6 +82,20 @@ pub fn promote(buffer: &Buffer, sitting: &Sitting<'_>) -> Promoted {
     promoted
 }
 
+/// The sentences of a sitting that told something and became no fact: said again in a later sitting, they count as told
+/// before. The newest few, each once.
+pub fn unkept(buffer: &Buffer, promoted: &Promoted) -> Vec<String> {
+    let mut quotes: Vec<String> = Vec::new();
+    for candidate in buffer.candidates.iter().rev() {
+        let is_kept = promoted.facts.iter().any(|fact| fact.quote == candidate.quote);
+        let is_fact = matches!(candidate.what, What::Fact { .. }) && candidate.hold == Hold::AtEnd;
+        if is_fact && !is_kept && !quotes.contains(&candidate.quote) && quotes.len() < limits::MENTIONED_MAX {
+            quotes.push(candidate.quote.clone());
+        }
+    }
+    quotes
+}
+
 /// Makes memories of what a person asked to be remembered, at once: the facts and rules that it
 /// states, or else the words themselves.
 pub fn remember(text: &str, owner: &Owner, session: &str, sequence: u64) -> Promoted {

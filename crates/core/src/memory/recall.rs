@@ -272,6 +272,7 @@ mod tests {
                 resolved_threads: vec![],
                 approach: None,
                 crisis_level_max: 0,
+                mentioned: Vec::new(),
                 sources: vec![Source { session: "s".into(), sequences: vec![1] }],
             }),
         )

@@ -1,12 +1,12 @@
 //! What a sitting was about, told from its transcript by rules: the way that works without a model.
 //! A model's own telling is read here too, strictly, and cut to the same shape.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde::Deserialize;
 
 use super::phrase::Spoken;
-use super::themes::{MOODS, NEUTRAL, RELIEVED, RESOLVED, SOFTENED, THEMES, TO_DO};
+use super::themes::{ARTICLES, MOODS, NEUTRAL, RELIEVED, RESOLVED, SOFTENED, THEMES, TO_DO};
 use super::{Source, StoryArc, clip, words};
 use crate::limits;
 use crate::time::Timestamp;
@@ -34,6 +34,7 @@ pub struct Frame {
     pub turn_count: u32,
     pub approach: Option<String>,
     pub crisis_level_max: u8,
+    pub mentioned: Vec<String>,
     pub sequences: Vec<u64>,
 }
 
@@ -54,6 +55,7 @@ impl Summary {
             resolved_threads: self.resolved_threads,
             approach: frame.approach,
             crisis_level_max: frame.crisis_level_max,
+            mentioned: frame.mentioned,
             sources,
         }
     }
@@ -168,8 +170,10 @@ fn themes(said: &[&str]) -> Vec<String> {
     }
     let mut themes = most_frequent(counts, 1);
     let mut again: HashMap<String, (usize, usize)> = HashMap::new();
+    let named = things_named(said);
     for (place, word) in all.into_iter().enumerate() {
         let usable = (4..=limits::MOOD_CHARS_MAX).contains(&word.chars().count())
+            && named.contains(&word)
             && !THEMES.contains_key(word.as_str())
             && !MOODS.contains_key(word.as_str());
         if usable {
@@ -179,6 +183,26 @@ fn themes(said: &[&str]) -> Vec<String> {
     themes.extend(most_frequent(again, 2));
     themes.truncate(limits::THEMES_MAX);
     themes
+}
+
+/// The words that name things, as far as their place tells: behind an article or the like, or written as a name is. A verb
+/// such as "called" or "feel" stands in neither place.
+fn things_named(said: &[&str]) -> HashSet<String> {
+    let mut named = HashSet::new();
+    for text in said {
+        let spoken = Spoken::of(text);
+        for pair in spoken.words.windows(2) {
+            let [before, word] = pair else { continue };
+            if before.sentence != word.sentence {
+                continue;
+            }
+            let is_name = text[word.start..].chars().next().is_some_and(char::is_uppercase);
+            if is_name || ARTICLES.contains(&before.text.as_str()) {
+                named.extend(words::meaningful(&word.text));
+            }
+        }
+    }
+    named
 }
 
 /// By count, then by who came first.
@@ -323,6 +347,21 @@ mod tests {
         ];
         for (text, expected) in table {
             assert_eq!(mood(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn themes_are_things_and_not_what_is_said_of_them() {
+        for (said, themes) in [
+            (["My dog is called Rex", "He is called Rex by my aunt"], vec![]),
+            (["I feel so odd", "I feel it again"], vec![]),
+            (
+                ["We painted the kitchen", "Then the kitchen was blue, and we painted it again"],
+                vec!["kitchen"],
+            ),
+        ] {
+            let told = summarise(&[(true, said[0]), (true, said[1])]).unwrap();
+            assert_eq!(told.themes, themes, "{said:?}");
         }
     }
 

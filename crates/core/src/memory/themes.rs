@@ -12,6 +12,16 @@ pub(crate) const NEUTRAL: &str = "neutral";
 pub(crate) const RELIEVED: &str = "relieved";
 pub(crate) const SOFTENED: &[&str] = &["less", "weniger", "moins", "menos", "meno", "minder"];
 
+/// Words behind which a thing is named, folded.
+pub(crate) const ARTICLES: &[&str] = &[
+    "a", "an", "the", "my", "your", "his", "her", "its", "our", "their", "this", "these", "those", "some",
+    "every", "of", "der", "die", "das", "den", "dem", "des", "ein", "eine", "einen", "einem", "einer",
+    "mein", "meine", "meinen", "meinem", "meiner", "unser", "unsere", "le", "la", "les", "un", "une", "des",
+    "mon", "ma", "mes", "notre", "nos", "el", "los", "las", "una", "mi", "mis", "nuestro", "nuestra", "il",
+    "lo", "gli", "mio", "mia", "miei", "o", "os", "as", "um", "uma", "meu", "minha", "het", "een", "mijn",
+    "onze",
+];
+
 fn by_word(rows: &[(&'static str, &'static str)]) -> HashMap<&'static str, &'static str> {
     rows.iter().flat_map(|(name, words)| words.split_whitespace().map(move |word| (word, *name))).collect()
 }

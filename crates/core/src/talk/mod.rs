@@ -22,7 +22,7 @@ use crate::event::Appended;
 use crate::ids::UserId;
 use crate::limits;
 use crate::memory::Owner;
-use crate::memory::candidate::Buffer;
+use crate::memory::candidate::{Buffer, Candidate};
 use crate::memory::owner::TurnSpeaker;
 use crate::time::Timestamp;
 
@@ -52,6 +52,12 @@ pub struct Talk {
     /// Turns that have changed the state.
     #[serde(default)]
     pub turns: u64,
+    /// Messages that the running turn has taken up beside its own, because they steered it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub took: Vec<u64>,
+    /// What looking back has found while no sitting was open: the next one begins with it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub found_between: Vec<Candidate>,
     /// The last message that looking back has read.
     #[serde(default)]
     pub looked_back_to: u64,
@@ -72,9 +78,15 @@ pub struct Sitting {
     pub owner: Owner,
     /// The user that ratings name.
     pub user: Option<String>,
+    /// The user whose message opened it: they may end and rate it, whosever memory it uses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub opened_by: Option<String>,
     /// The highest level of crisis met in it.
     #[serde(default)]
     pub crisis_max: u8,
+    /// The messages that were met with any level of it: nothing is quoted from them and no theme is made of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub crisis_turns: Vec<u64>,
     #[serde(default)]
     pub rated: bool,
     #[serde(default)]
@@ -87,7 +99,12 @@ pub struct Ended {
     pub number: u64,
     pub turns: u64,
     pub user: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub opened_by: Option<String>,
     pub rated: bool,
+    /// The last sequence of the log when it ended.
+    #[serde(default)]
+    pub last: u64,
     /// Closed without a trace: nothing is made of it later, and it cannot be rated.
     pub discarded: bool,
 }

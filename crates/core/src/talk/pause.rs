@@ -179,9 +179,9 @@ pub fn give_up(session: &Session, talk: &Talk, why: GivenUp) -> Result<Option<Pl
     for (place, call) in paused.calls.iter().enumerate() {
         events.push(result_of(call, if place == 0 { why.result() } else { CANCELLED })?);
     }
-    events.push(turn::closing(Some(paused.turn), why.outcome(), None)?);
+    events.push(turn::closing(Some(paused.turn), &talk.took, why.outcome(), None)?);
     step.events.splice(0..0, events);
-    Ok(Some(Plan { step, talk: Talk { paused: None, ..talk.clone() } }))
+    Ok(Some(Plan { step, talk: Talk { paused: None, took: Vec::new(), ..talk.clone() } }))
 }
 
 /// The result of a call that has none of its own: an outcome, and what a model is told of it.

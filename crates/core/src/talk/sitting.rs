@@ -7,6 +7,7 @@ use super::{Ended, Fields, Settings, Talk};
 use crate::error::{Conflict, Result};
 use crate::event::{EventType, NewEvent};
 use crate::json::Json;
+use crate::memory::summary::Summary;
 use crate::session::Session;
 use crate::session::decide::Step;
 use crate::store::{Record, Update};
@@ -57,6 +58,7 @@ pub fn end(
     talk: &Talk,
     why: EndReason,
     arc: Option<&str>,
+    summary: Option<&Summary>,
     records: Vec<Record>,
     now: Timestamp,
 ) -> Result<Option<Plan>> {
@@ -65,14 +67,24 @@ pub fn end(
         return Err(Conflict::SessionBusy.into());
     }
     let discarded = why == EndReason::Discarded;
-    let change = forgotten_between_sittings();
+    let mut change = forgotten_between_sittings();
+    if let Some(told) = summary.filter(|_| !discarded) {
+        let left = json!({
+            "summary": told.summary,
+            "active_concerns": told.themes,
+            "open_loops": told.open_loops,
+        });
+        change = change.with("session_memory", left);
+    }
     let mut after = talk.clone();
     after.sitting = None;
     after.ended = Some(Ended {
         number: open.number,
         turns: open.turns,
         user: open.user.clone(),
+        opened_by: open.opened_by.clone(),
         rated: open.rated,
+        last: session.head.last_sequence,
         discarded,
     });
     after.state.touch(&change);

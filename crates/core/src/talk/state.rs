@@ -30,7 +30,6 @@ pub const FIELDS: &[(&str, Reducer)] = &[
     ("transcript", Reducer::Append),
     ("session_progress", Reducer::Merge),
     ("session_memory", Reducer::Merge),
-    ("procedural_profile", Reducer::Merge),
     ("exercise_state", Reducer::Merge),
     ("memory_control", Reducer::Merge),
     ("diagnostics", Reducer::Merge),

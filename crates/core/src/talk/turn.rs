@@ -216,7 +216,7 @@ pub fn begin(
         plan.step.events.splice(0..0, events);
         return Ok(Begin::Queued(Box::new(plan)));
     }
-    let opening = open_sitting(&mut after, &owner)?;
+    let opening = open_sitting(&mut after, &owner, &message.speaker)?;
     let mut step = start(session, hold)?;
     join(session, &message.speaker, &mut step.update);
     let moved = std::mem::take(&mut step.events);
@@ -244,7 +244,7 @@ pub fn next(
     let (events, mut after) = closed_if_dead(session, talk, now)?;
     let sequence = queued.sequence;
     after.queue.remove(0);
-    let opening = open_sitting(&mut after, &owner)?;
+    let opening = open_sitting(&mut after, &owner, &queued.speaker)?;
     let mut step = start(session, hold)?;
     join(session, &queued.speaker, &mut step.update);
     step.update.turn = sequence;
@@ -283,7 +283,7 @@ pub fn record(
         return Ok(Begin::EndFirst(first));
     }
     let (dead, mut after) = closed_if_dead(session, talk, now)?;
-    let opening = open_sitting(&mut after, &owner)?;
+    let opening = open_sitting(&mut after, &owner, &asked.speaker)?;
     if let Some(open) = &mut after.sitting {
         open.buffer.hold(outcome.buffer.candidates.iter().cloned());
     }
@@ -307,6 +307,11 @@ fn close(talk: &mut Talk, turn: Option<u64>, outcome: &Outcome) -> Result<NewEve
     if let Some(open) = &mut talk.sitting {
         open.turns += u64::from(outcome.kind == OutcomeKind::Answered);
         open.crisis_max = open.crisis_max.max(outcome.crisis);
+        if outcome.crisis > 0 {
+            let spare = (open.crisis_turns.len() + 1).saturating_sub(limits::CRISIS_TURNS_NOTED_MAX);
+            open.crisis_turns.drain(..spare);
+            open.crisis_turns.extend(turn);
+        }
         open.buffer.clone_from(&outcome.buffer);
     }
     let change = outcome.change.clone().with("session_progress", json!({"turn_count": talk.turns + 1}));
@@ -314,7 +319,7 @@ fn close(talk: &mut Talk, turn: Option<u64>, outcome: &Outcome) -> Result<NewEve
     talk.turns += 1;
     let whole = talk.turns.is_multiple_of(state::WHOLE_EVERY);
     let said = state::Said { state: if whole { talk.state.clone() } else { change }, whole };
-    closing(turn, outcome.kind.as_str(), Some(&said))
+    closing(turn, &std::mem::take(&mut talk.took), outcome.kind.as_str(), Some(&said))
 }
 
 fn check_talk(session: &Session) -> Result<()> {
@@ -335,8 +340,9 @@ const fn reason_of(kind: OutcomeKind) -> Option<&'static str> {
 /// A turn whose runner is gone is closed in the log; the conversation is free again.
 pub fn interrupted(session: &Session, talk: &Talk) -> Result<Plan> {
     let mut step = move_to(session, Status::Idle, Authority::Engine, Some("interrupted"))?;
-    step.events.insert(0, closing(session.head.turn.map(|turn| turn.sequence), "interrupted", None)?);
-    let mut talk = Talk { interrupted: true, ..talk.clone() };
+    let turn = session.head.turn.map(|turn| turn.sequence);
+    step.events.insert(0, closing(turn, &talk.took, "interrupted", None)?);
+    let mut talk = Talk { interrupted: true, took: Vec::new(), ..talk.clone() };
     // Whoever reads the log sees a turn that changed nothing, after which nothing describes the one before it.
     talk.state.apply(&Fields::default());
     Ok(Plan { step, talk })
@@ -406,7 +412,7 @@ fn next_of_all(session: &Session, mut plan: Plan, message: Message) -> Plan {
 }
 
 /// The first turn opens a sitting.
-fn open_sitting(talk: &mut Talk, owner: &Owner) -> Result<Option<NewEvent>> {
+fn open_sitting(talk: &mut Talk, owner: &Owner, speaker: &TurnSpeaker) -> Result<Option<NewEvent>> {
     if talk.sitting.is_some() {
         return Ok(None);
     }
@@ -419,19 +425,33 @@ fn open_sitting(talk: &mut Talk, owner: &Owner) -> Result<Option<NewEvent>> {
         turns: 0,
         owner: owner.clone(),
         user: owner.user_id().map(|user| user.to_string()),
+        opened_by: speaker.user.as_ref().map(ToString::to_string),
         crisis_max: 0,
+        crisis_turns: Vec::new(),
         rated: false,
         buffer: Buffer::default(),
     });
+    let between = std::mem::take(&mut talk.found_between);
+    if let Some(open) = &mut talk.sitting {
+        open.buffer.hold(between);
+    }
     let change = forgotten_between_sittings();
     talk.state.touch(&change);
     let metadata = Json::of(&json!({"sitting": talk.sittings, "state": change}))?;
     Ok(Some(NewEvent::engine(EventType::known("session.sitting_started"), Some(metadata))))
 }
 
-/// The event that closes a turn and says what it changed.
-pub(super) fn closing(turn: Option<u64>, outcome: &str, said: Option<&state::Said>) -> Result<NewEvent> {
+/// The event that closes a turn and says what it changed, and which messages it took up beside its own.
+pub(super) fn closing(
+    turn: Option<u64>,
+    took: &[u64],
+    outcome: &str,
+    said: Option<&state::Said>,
+) -> Result<NewEvent> {
     let mut metadata = json!({"turn": turn, "outcome": outcome});
+    if !took.is_empty() {
+        metadata["took"] = json!(took);
+    }
     if let Some(said) = said
         && let serde_json::Value::Object(said) = serde_json::to_value(said).map_err(Error::internal)?
         && let Some(metadata) = metadata.as_object_mut()

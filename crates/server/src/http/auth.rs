@@ -208,8 +208,7 @@ impl Authenticator {
             None => Ok(()),
             Some(proof) => {
                 let Proof { kind, secret, acts_for } = &**proof;
-                let now =
-                    self.believe(*kind, secret, acts_for.clone(), BELIEVED_BY_STREAMS, || None).await?;
+                let now = self.believe(*kind, secret, acts_for.clone(), BELIEVED_BY_STREAMS, || None).await?;
                 if now.actor.role != caller.actor.role {
                     return Err(Error::Unauthenticated("your role has changed; connect again"));
                 }

@@ -61,6 +61,7 @@ pub fn arc(id: &str, of: &str, summary: &str, on: &str) -> Memory {
         resolved_threads: Vec::new(),
         approach: None,
         crisis_level_max: 0,
+        mentioned: Vec::new(),
         sources: Vec::new(),
     };
     Memory { body: Body::Arc(body), created_at: at(on), last_referenced_at: at(on), ..fact(id, of, "") }
@@ -102,7 +103,9 @@ pub fn sitting() -> Sitting {
         turns: 0,
         owner: owner("ann"),
         user: None,
+        opened_by: None,
         crisis_max: 0,
+        crisis_turns: Vec::new(),
         rated: false,
         buffer: Default::default(),
     }

@@ -90,7 +90,7 @@ async fn an_open_sitting_of_a_merged_user_belongs_to_whom_they_became(world: &Wo
 
     // Whoever made something of it for the user that is gone looks again.
     let close = async |(session, talk): &(Session, Talk)| {
-        world.engine.close_sitting(session, talk, EndReason::Asked, None, Vec::new()).await.unwrap()
+        world.engine.close_sitting(session, talk, EndReason::Asked, None, None, Vec::new()).await.unwrap()
     };
     assert!(close(&before).await.is_none());
     assert!(close(&world.talk_of("for her").await).await.is_some());

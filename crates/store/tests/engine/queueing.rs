@@ -60,7 +60,7 @@ async fn a_retry_needs_the_right_to_start_the_task_now(world: &World) {
         world.engine.trigger(&ada, slug, None, None).await.unwrap();
         let failed = fail(world, &worker, &take(world, &worker).await).await;
         let again = world.engine.retry(&ada, &failed.id, None).await.unwrap();
-        assert_eq!(again.details.retry_of.is_some(), true, "{slug}");
+        assert!(again.details.retry_of.is_some(), "{slug}");
         let failed = fail(world, &worker, &take(world, &worker).await).await;
         let away = json(r#"{"assigned_to":null}"#);
         world.engine.redefine::<Task>(&owner, slug, &away, None).await.unwrap();

@@ -20,7 +20,7 @@ use sederunt_store::sqlite::{Place, SqliteOptions, SqliteStore};
 pub struct World {
     pub engine: Engine,
     pub clock: Arc<SystemClock>,
-    tenant: TenantId,
+    pub tenant: TenantId,
     /// Where the tables are, if other nodes can reach them.
     schema: Option<String>,
 }

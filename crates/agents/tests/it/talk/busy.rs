@@ -47,12 +47,14 @@ async fn a_message_that_steers_is_heard_in_the_same_turn() {
     let id = world.open("t").await;
     let first = world.post(&id, "one", OnBusy::Queue).await;
     gate.begins().await;
-    world.post(&id, "rather two", OnBusy::Steer).await;
+    let steering = world.post(&id, "rather two", OnBusy::Steer).await;
     gate.let_go();
     let request = gate.begins().await;
     assert_eq!(request.messages.last().unwrap().text(), "rather two");
     gate.let_go();
     assert_eq!(world.reply(first).await.unwrap().text, "I hear rather two");
+    let heard = world.reply(steering).await.unwrap();
+    assert_eq!(heard.text, "I hear rather two", "whoever steered waits for the turn that heard it");
     let turns = world.story("t").await.iter().filter(|said| said.starts_with("turn:")).count();
     assert_eq!(turns, 1);
     let standing = world.engine.standing(&world.me, &id).await.unwrap();

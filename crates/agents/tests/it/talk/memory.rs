@@ -1,5 +1,6 @@
 //! What is kept of talk: at once, at the end, for whom, and what is forgotten or never kept.
 
+use sederunt_agents::talk::end::Ending;
 use sederunt_core::engine::NewUser;
 use sederunt_core::memory::Kind;
 use sederunt_core::memory::owner::MemoryAct;
@@ -154,4 +155,84 @@ async fn an_incognito_conversation_works_and_is_in_no_list() {
     assert!(world.engine.sessions(&world.me, query).await.unwrap().items.is_empty());
     let other = world.talker.open(&world.me, "secret", Some(MemoryMode::Local)).await.unwrap_err();
     assert_eq!(other.code(), "type_mismatch");
+}
+
+#[tokio::test]
+async fn what_is_said_once_in_two_sittings_is_kept() {
+    let world = World::new();
+    for text in ["I have a dog called Rex", "The weather is fine", "Good evening"] {
+        world.say_as("one", text, Some("ada")).await.unwrap();
+    }
+    world.end("one", None).await;
+    assert_eq!(world.remembered("one", Some("ada"), Kind::Fact).await, [""; 0]);
+    for text in ["My dog is called Rex", "The weather is fine"] {
+        world.say_as("two", text, Some("ada")).await.unwrap();
+    }
+    world.end("two", None).await;
+    let kept = world.remembered("two", Some("ada"), Kind::Fact).await;
+    assert!(kept.iter().any(|fact| fact.contains("Rex")), "{kept:?}");
+}
+
+#[tokio::test]
+async fn nothing_of_a_crisis_comes_back_as_small_talk() {
+    let world = World::new();
+    for text in
+        ["Work is hard", "My friend wants to kill himself", "The work never ends", "I want to kill myself"]
+    {
+        world.say("t", text).await;
+    }
+    let Ending::Ended(farewell) = world.end("t", None).await else { panic!("it did not end") };
+    let told = farewell.summary.unwrap();
+    assert!(!told.summary.contains("kill") && !told.summary.contains("friend"), "{told:?}");
+    assert_eq!(told.themes, ["work"]);
+    let next = world.say("t", "Hello").await;
+    assert!(!next.text.contains("Last time"), "{}", next.text);
+}
+
+#[tokio::test]
+async fn looking_back_reads_the_oldest_first_and_goes_on_where_it_stopped() {
+    let world = World::new();
+    let id = world.open("t").await;
+    let long = "tell ".repeat(300);
+    for n in 0..20 {
+        world.say("t", &format!("{n} {long}")).await;
+    }
+    let (mut read, mut to) = (0, 0);
+    for _ in 0..20 {
+        let done = world.talker.checkpoint(&world.me, &id).await.unwrap();
+        if !done.ran {
+            break;
+        }
+        read += done.events_read;
+        let now = world.engine.standing(&world.me, &id).await.unwrap().talk.looked_back_to;
+        assert!(now > to, "the cursor moves");
+        to = now;
+    }
+    assert_eq!(read, 40, "every message and every reply was read once");
+}
+
+#[tokio::test]
+async fn an_offline_talker_answers_from_what_it_recalled() {
+    let world = World::new();
+    world.say("t", "Remember that my sister is called Mona").await;
+    assert_eq!(
+        world.say("t", "What is my sister called?").await.text,
+        "You told me: my sister is called Mona."
+    );
+}
+
+#[tokio::test]
+async fn a_crisis_is_answered_in_the_language_of_its_words() {
+    let world = World::new();
+    assert!(world.say("de", "Ich will nicht mehr leben").await.text.contains("Danke, dass du mir das sagst"));
+    assert!(world.say("fr", "je veux me tuer").await.text.contains("Merci de me le dire"));
+    assert!(world.say("es", "quiero morir").await.text.contains("Gracias por decírmelo"));
+}
+
+#[tokio::test]
+async fn an_incognito_conversation_remembers_until_one_leaves() {
+    let world = World::new();
+    world.talker.open(&world.me, "secret", Some(MemoryMode::Incognito)).await.unwrap();
+    let reply = world.say("secret", "Remember that I live in Graz").await;
+    assert_eq!(reply.text, "I will remember that until you leave.");
 }

@@ -204,7 +204,7 @@ fn nobody_is_asked_where_nobody_is() {
 fn a_sitting_does_not_end_under_a_turn_that_asks() {
     let (session, asked, _) = paused();
     let talk = Talk { paused: asked.paused, ..sat(60_000_000) };
-    let refused = sitting::end(&session, &talk, EndReason::Silence, None, Vec::new(), NOW).unwrap_err();
+    let refused = sitting::end(&session, &talk, EndReason::Silence, None, None, Vec::new(), NOW).unwrap_err();
     assert_eq!(refused.code(), "session_busy");
     assert_eq!(turn::liveness(&session, &talk, NOW, &SETTINGS), Liveness::Active);
 }

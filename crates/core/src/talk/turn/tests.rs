@@ -59,7 +59,7 @@ pub fn sat(active: i64) -> Talk {
 /// A sitting on this memory.
 fn sat_on(owner: &str, active: i64) -> Talk {
     let mut talk = Talk::default();
-    let _ = open_sitting(&mut talk, &Owner::stored(owner)).unwrap();
+    let _ = open_sitting(&mut talk, &Owner::stored(owner), &TurnSpeaker::default()).unwrap();
     if let Some(open) = &mut talk.sitting {
         open.active_at = Some(Timestamp::from_micros(NOW.as_micros() - active));
     }
@@ -320,7 +320,8 @@ fn a_conversation_stands_as_its_rows_say() {
 
 #[test]
 fn a_sitting_ends_once_and_not_under_a_running_turn() {
-    let end = |session: &Session, talk: &Talk, why| sitting::end(session, talk, why, None, Vec::new(), NOW);
+    let end =
+        |session: &Session, talk: &Talk, why| sitting::end(session, talk, why, None, None, Vec::new(), NOW);
     use sitting::EndReason::{Asked, Discarded, Silence};
     assert!(end(&talking(Status::Idle), &Talk::default(), Asked).unwrap().is_none());
     assert_eq!(end(&running(1), &sat(1), Silence).unwrap_err().code(), "session_busy");

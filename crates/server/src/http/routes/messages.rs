@@ -65,6 +65,9 @@ pub async fn post(
             DraftEvent { kind: "user.message".to_owned(), content: Some(content), ..DraftEvent::default() };
         let wish = Append { events: vec![draft], ..Append::default() };
         let appended = app.engine.append(&caller.actor, &id, wish, input.key).await?;
+        if app.engine.state(&caller.actor, &id).await.is_ok_and(|state| state.inactive) {
+            app.engine.show_again(&caller.actor, &id).await?;
+        }
         return Ok((StatusCode::OK, Json(done(appended.last_sequence, false))));
     }
     let wish = Post {
