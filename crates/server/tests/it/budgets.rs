@@ -1,6 +1,7 @@
 //! How many streams one caller may have open, and what they hold
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use sederunt_core::access::Role;
 use sederunt_core::limits;
@@ -29,6 +30,9 @@ async fn keyed(ground: Ground, caps: StreamCaps) -> (House, Arc<StreamBudget>) {
     let configure = move |config: &mut sederunt_server::ServerConfig| {
         config.auth = Auth::Keys;
         config.stream_budget = ours;
+        // Readers are slow here for as long as the test needs, however busy the machine is.
+        config.streams.stall_max = Duration::from_secs(600);
+        config.streams.drain_window = Duration::from_secs(600);
     };
     (House::open(ground, configure).await, budget)
 }

@@ -20,6 +20,7 @@ mod sweeping;
 mod tasks;
 mod teaching;
 mod views;
+mod walk;
 mod world;
 
 /// Makes a test of a story on each store.
