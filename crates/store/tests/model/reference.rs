@@ -157,7 +157,8 @@ impl Model {
             Command::Stop { who, id } => self.stop(*who, &name(*id)),
             Command::Retry { who, id } => match self.rows.get(&name(*id)) {
                 Some(row) if row.sees(*who) => {
-                    if is_worker(*who) || *who == Who::Guest {
+                    // Without a task, what no worker has had is an owner's to queue.
+                    if is_worker(*who) || *who == Who::Guest || (*who != Who::Owner && row.epoch == 0) {
                         no("denied")
                     } else if matches!(row.status, "failed" | "expired" | "abandoned") {
                         let mut again = row.clone();
