@@ -26,6 +26,8 @@ const CONNECTIONS: usize = 64;
 const PEER_CONNECTIONS: usize = 32;
 const BATCH: usize = 16;
 const WRITERS: usize = 16;
+/// A tail is noisier than a rate, so its median is taken of more rounds.
+const TAIL_ROUNDS: usize = 5;
 
 /// Single events over 64 connections, beside the bare driver, Redis and ADK.
 pub fn singles(bench: &Bench) -> Result<Vec<Row>> {
@@ -95,6 +97,46 @@ pub fn batches(bench: &Bench) -> Result<Vec<Row>> {
             redis.per_s,
             "events",
             "–",
+        ),
+    ])
+}
+
+/// How long the slowest appends of one, eight and sixty-four callers wait, beside the bare driver behind a bare route.
+pub fn tail(bench: &Bench) -> Result<Vec<Row>> {
+    let rounds = if bench.quick { 1 } else { TAIL_ROUNDS };
+    let beside = |connections: usize, count: u64| {
+        let count = bench.some(count);
+        interleave(
+            rounds,
+            [&mut || behind_a_route(bench, connections, 1, count), &mut || {
+                spread_out(bench, connections, 1, count)
+            }],
+        )
+    };
+    let [route_1, ours_1] = beside(1, 6_000)?;
+    let [route_8, ours_8] = beside(8, 30_000)?;
+    let [route_64, ours_64] = beside(64, 60_000)?;
+    Ok(vec![
+        Row::at_most_beyond(
+            "HTTP append, one caller, p99.9 / bare driver behind a bare HTTP route",
+            ours_1.p999_ms,
+            route_1.p999_ms,
+            "ms",
+            3.0,
+        ),
+        Row::at_most_times(
+            "HTTP append, 8 callers, p99 / bare driver behind a bare HTTP route",
+            ours_8.p99_ms,
+            route_8.p99_ms,
+            "ms",
+            3.0,
+        ),
+        Row::at_most_times(
+            "HTTP append, 64 callers, p99 / bare driver behind a bare HTTP route",
+            ours_64.p99_ms,
+            route_64.p99_ms,
+            "ms",
+            3.0,
         ),
     ])
 }

@@ -45,9 +45,10 @@ const RUN_MAX: Duration = Duration::from_secs(15 * 60);
 type Measure = fn(&Bench) -> Result<Vec<Row>>;
 
 /// In the order in which they run; the disk is asked again in the middle.
-const MEASURES: [(&str, Measure); 22] = [
+const MEASURES: [(&str, Measure); 23] = [
     ("appends", appends::singles),
     ("batches", appends::batches),
+    ("tail", appends::tail),
     ("embedded", appends::embedded),
     ("one-session", appends::one_session),
     ("postgres", postgres::appends),

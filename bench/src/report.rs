@@ -96,6 +96,18 @@ impl Row {
         }
     }
 
+    /// Our figure must exceed theirs by at most `bar`.
+    pub fn at_most_beyond(measure: impl Into<String>, ours: f64, theirs: f64, unit: &str, bar: f64) -> Self {
+        Self {
+            measure: measure.into(),
+            ours: figure(ours, unit),
+            theirs: figure(theirs, unit),
+            ratio: Some(ours / theirs),
+            bar: format!("≤ + {}", figure(bar, unit)),
+            verdict: Verdict::of(ours <= theirs + bar),
+        }
+    }
+
     /// Our figure must be at most `bar`; `beyond` is the disk's own share, which is taken off first.
     pub fn at_most(measure: impl Into<String>, ours: f64, beyond: f64, unit: &str, bar: f64) -> Self {
         let theirs =

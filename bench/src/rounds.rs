@@ -11,6 +11,7 @@ pub struct Sample {
     pub per_s: f64,
     pub p50_ms: f64,
     pub p99_ms: f64,
+    pub p999_ms: f64,
 }
 
 impl Sample {
@@ -19,6 +20,7 @@ impl Sample {
             per_s: done as f64 / took.as_secs_f64(),
             p50_ms: latencies.at(0.50),
             p99_ms: latencies.at(0.99),
+            p999_ms: latencies.at(0.999),
         }
     }
 
@@ -45,6 +47,7 @@ pub fn interleave<const N: usize>(
         per_s: median(samples.iter().map(|sample| sample.per_s)),
         p50_ms: median(samples.iter().map(|sample| sample.p50_ms)),
         p99_ms: median(samples.iter().map(|sample| sample.p99_ms)),
+        p999_ms: median(samples.iter().map(|sample| sample.p999_ms)),
     }))
 }
 

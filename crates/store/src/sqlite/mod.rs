@@ -7,6 +7,7 @@ mod annex;
 mod apply;
 mod approvals;
 mod backup;
+mod checkpointer;
 mod claims;
 mod crises;
 mod errands;

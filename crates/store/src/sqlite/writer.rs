@@ -25,6 +25,7 @@ use sederunt_core::{Error, Result, SessionId, TenantId, Timestamp, limits};
 use tokio::sync::oneshot;
 
 use super::annex::Annex;
+use super::checkpointer::Checkpointer;
 use super::errands::{self, Errand};
 use super::events;
 use super::fault::{Trouble, report};
@@ -79,11 +80,24 @@ impl Writer {
         let (queue, tasks) = bounded(limits::WRITE_QUEUE_MAX);
         let mut desk = Desk::new(around);
         desk.connect().map_err(report)?;
+        let (files, log_pages) = (desk.around.files.clone(), desk.log_pages.clone());
         let shared = Arc::new(Shared {
             desk: Mutex::new(Some(desk)),
             calm: AtomicBool::new(true),
             refused: AtomicBool::new(false),
         });
+        if files.directory().is_some() {
+            let held = shared.clone();
+            let hold_writer = move |work: &mut dyn FnMut()| {
+                if held.desk.lock().is_some() {
+                    work();
+                }
+            };
+            let checkpointer = Checkpointer::start(files, log_pages, hold_writer)?;
+            if let Some(desk) = shared.desk.lock().as_mut() {
+                desk.checkpointer = Some(checkpointer);
+            }
+        }
         let sits = shared.clone();
         std::thread::Builder::new()
             .name("sederunt-writer".into())
@@ -134,12 +148,6 @@ impl Writer {
         let mut group = vec![task];
         if !way.block(|| desk.settle(&mut group, None)) {
             self.shared.refused.store(true, Ordering::Relaxed);
-        }
-        let is_long = desk.log_is_long();
-        drop(sits);
-        if is_long {
-            // Moving the log into the database takes longer than a caller's thread may be kept.
-            let _ = self.queue.try_send(Queued::LongLog);
         }
         group.pop()
     }
@@ -225,8 +233,6 @@ where
 /// What stands in the queue.
 enum Queued {
     Task(Box<dyn Task>),
-    /// Somebody who wrote alone found the log to be long.
-    LongLog,
     Close(oneshot::Sender<()>),
 }
 
@@ -400,10 +406,6 @@ impl Shared {
             let Some(desk) = sits.as_mut() else { return };
             match queue.try_recv() {
                 Ok(Queued::Task(task)) => group.push(task),
-                Ok(Queued::LongLog) => {
-                    desk.shorten_log();
-                    continue;
-                }
                 Ok(Queued::Close(done)) => {
                     desk.closing = Some(done);
                     break;
@@ -416,7 +418,6 @@ impl Shared {
             if desk.closing.is_some() {
                 break;
             }
-            desk.shorten_log();
         }
         let desk = self.desk.lock().take();
         if let Some(desk) = desk {
@@ -439,6 +440,8 @@ struct Desk {
     db: Option<Connection>,
     /// Pages in the write-ahead log after the last commit.
     log_pages: Arc<AtomicI32>,
+    /// Moves that log into the database; none in memory, where there is no log.
+    checkpointer: Option<Checkpointer>,
     /// Commits of a single piece since the last of several.
     singles: u32,
     known: Known,
@@ -452,6 +455,7 @@ impl Desk {
             around,
             db: None,
             log_pages: Arc::default(),
+            checkpointer: None,
             singles: 0,
             known: Known::default(),
             notes: Notes::default(),
@@ -486,6 +490,9 @@ impl Desk {
             }
             Err(error) => fail(group, error),
         }
+        if let Some(checkpointer) = self.checkpointer.as_ref().filter(|_| self.log_is_long()) {
+            checkpointer.request();
+        }
         size
     }
 
@@ -494,15 +501,6 @@ impl Desk {
     fn log_is_long(&self) -> bool {
         let enough = if self.singles < QUIET_COMMITS { CHECKPOINT_PAGES } else { CHECKPOINT_PAGES_QUIET };
         self.log_pages.load(Ordering::Relaxed) >= enough.cast_signed()
-    }
-
-    /// Moves the log into the database when it has grown long. What readers still need of it stays, and is tried again.
-    fn shorten_log(&mut self) {
-        if let Some(db) = self.db.as_ref().filter(|_| self.log_is_long())
-            && let Err(error) = db.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
-        {
-            tracing::warn!(%error, "the write-ahead log could not be shortened; it is tried again");
-        }
     }
 
     fn try_alone(&mut self, task: Box<dyn Task>) {
@@ -541,8 +539,6 @@ impl Desk {
                 match queued {
                     // In the group before it runs: whatever happens, somebody answers for it.
                     Queued::Task(task) => group.push_mut(task).run(&mut ledger)?,
-                    // It is looked at after every commit.
-                    Queued::LongLog => {}
                     Queued::Close(done) => {
                         *closing = Some(done);
                         break;
@@ -616,6 +612,9 @@ impl Desk {
     }
 
     fn leave(self) {
+        if let Some(checkpointer) = self.checkpointer {
+            checkpointer.stop();
+        }
         if let Some(db) = self.db
             && self.around.files.directory().is_some()
             && let Err(error) = db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))

@@ -62,11 +62,11 @@ async fn a_quiet_log_is_written_over_instead_of_growing() {
     let store = in_directory(&directory).unwrap();
     store.made("s").await;
     let long = "word ".repeat(6_000);
-    for _ in 0..600 {
+    for _ in 0..800 {
         store.commit(appending("s", &[&long])).await.unwrap();
     }
     let log = std::fs::metadata(directory.path().join("store/threads.sqlite3-wal")).unwrap().len();
-    let written = 600 * long.len() as u64;
+    let written = 800 * long.len() as u64;
     assert!(log < written / 2, "{written} bytes of events have left a log of {log}");
     store.close().await;
 }
