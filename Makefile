@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint fmt bench clean-pg
+.PHONY: help setup run test lint planted fmt bench clean-pg
 
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
@@ -14,7 +14,8 @@ PG := scripts/with-postgres
 # The check of the served API against its description: a command, or empty for none.
 API_CHECK := $(PG) scripts/schemathesis
 
-# Further arguments: make test ARGS=approval (a filter of tests), make run ARGS=--help, make bench ARGS=--help
+# Further arguments: make test ARGS=approval (a filter of tests), make run ARGS=--help, make bench ARGS=--help,
+# make planted ARGS=NAME
 ARGS ?=
 
 help: ## List the targets
@@ -29,7 +30,8 @@ run: ## Build and start a demo server; it prints where it listens
 	cargo run --locked --release -p sederunt-cli --bin sederunt -- serve --demo $(ARGS)
 
 # Libraries last: the binary has the name of a library, and its page would replace that of the library.
-lint: setup ## Check the format, clippy and rustdoc; a warning is an error
+lint: setup ## Check the format, clippy, rustdoc and the planted bugs; a warning is an error
+	scripts/planted --check
 	$(OFFLINE) cargo fmt --all --check
 	$(OFFLINE) cargo clippy --locked --workspace --all-targets -- -D warnings
 	$(OFFLINE) RUSTDOCFLAGS='-D warnings' cargo doc --locked --workspace --no-deps --bins
@@ -39,6 +41,11 @@ test: lint ## Everything that must pass before a commit: setup, lint and all tes
 	$(OFFLINE) $(PG) cargo nextest run --locked --workspace $(ARGS)
 	$(OFFLINE) $(PG) cargo test --locked --workspace --doc
 	$(API_CHECK)
+
+# Every bug is a build. ARGS="--together NAME NAME" for some of them; see scripts/planted --help
+planted: ## See that the tests catch the bugs of tests/planted
+	@scripts/setup
+	$(OFFLINE) scripts/planted $(ARGS)
 
 # The binary as it is shipped, built before the cluster starts, so that nothing but the benchmark runs beside it.
 bench: ## Measure Sederunt beside its peers, on durable settings
