@@ -332,8 +332,8 @@ mod tests {
             assert_eq!(check(url, "secret:crm"), Ok(()), "{url}");
         }
         for url in [
-            "https://example.org/", "https://api.example.org.evil.net/", "https://api.example.org@evil.net/",
-            "https://evil.net/?api.example.org", "https://evil.net#api.example.org",
+            "https://example.org/", "https://notapi.example.org/", "https://api.example.org.evil.net/",
+            "https://api.example.org@evil.net/", "https://evil.net/?api.example.org", "https://evil.net#api.example.org",
         ] {
             assert_eq!(check(url, "secret:crm"), Err("invalid"), "{url}");
             assert_eq!(check(url, "Bearer ${crm}"), Err("invalid"), "{url}");
