@@ -385,9 +385,10 @@ mod tests {
             let mut asked = [0; 8];
             stream.read_exact(&mut asked).await.unwrap();
             stream.write_all(b"N").await.unwrap();
-            let mut more = Vec::new();
-            stream.read_to_end(&mut more).await.unwrap();
-            more
+            // The end, or what the driver goes on with.
+            let mut more = [0; 64];
+            let length = stream.read(&mut more).await.unwrap();
+            more[..length].to_vec()
         });
         // This machine by an address that does not say so.
         let url = format!("postgres://sederunt:hunter2@0.0.0.0:{port}/x");
