@@ -9,7 +9,7 @@ use std::sync::Arc;
 use sederunt_core::access::{Actor, ShareAccess};
 use sederunt_core::approval::decide::{Decide, Decision};
 use sederunt_core::approval::{ApprovalQuery, State};
-use sederunt_core::error::Result;
+use sederunt_core::error::{Error, Result};
 use sederunt_core::event::EventQuery;
 use sederunt_core::json::Json;
 use sederunt_core::library::{Entity, Task};
@@ -35,6 +35,11 @@ const ROOMS: [(&str, &str, &[&str]); 4] = [
     ("room-shared", "mallory", &["ada", "gus"]),
     ("room-owner", "owner", &[]),
 ];
+
+/// How many calls there are to choose from, and two of them.
+const WAYS: usize = 26;
+const CLAIM: usize = 19;
+const SETTLE: usize = 20;
 
 /// What ada is remembered by.
 const REMEMBERED: &str = "keeps bees";
@@ -75,12 +80,16 @@ struct Walk {
     dice: Dice,
     callers: Vec<Arc<Actor>>,
     claims: Vec<Claimed>,
+    /// Those of them that nobody has settled yet, as far as the walk knows.
+    unsettled: Vec<Claimed>,
     /// Sessions in which a room's word stands.
     carriers: BTreeMap<&'static str, BTreeSet<SessionId>>,
     /// What each run may write, as an owner had granted it when the run was started: ids, and the type `made`.
     granted: BTreeMap<SessionId, BTreeSet<String>>,
     /// What owners grant each task now.
     grants: BTreeMap<String, BTreeSet<String>>,
+    /// The task that somebody has defined last.
+    defined_last: Option<String>,
     story: String,
 }
 
@@ -90,8 +99,8 @@ struct Told {
     answer: String,
     /// The session that the call was about.
     on: Option<SessionId>,
-    /// The task that it started.
-    started: Option<String>,
+    /// The task that it started, and whether the input named `price`.
+    started: Option<(String, bool)>,
     made: Option<SessionId>,
 }
 
@@ -164,9 +173,11 @@ impl Walk {
             dice: Dice(seed),
             callers,
             claims: Vec::new(),
+            unsettled: Vec::new(),
             carriers,
             granted: BTreeMap::new(),
             grants,
+            defined_last: None,
             story: String::new(),
         }
     }
@@ -174,12 +185,8 @@ impl Walk {
     async fn go(mut self) {
         let mut before = self.look().await;
         for _ in 0..CALLS {
-            let actor = if self.dice.roll(12) == 0 {
-                self.world.owner()
-            } else {
-                self.dice.pick(&self.callers).clone()
-            };
-            let told = self.call(&actor).await;
+            let (actor, which) = self.who_and_what(&before);
+            let told = self.call(&actor, which).await;
             let _ = writeln!(self.story, "{:?} {} -> {:.60}", actor.role, told.call, told.answer);
             self.note(&actor, &told).await;
             let after = self.look().await;
@@ -205,23 +212,46 @@ impl Walk {
         }
     }
 
-    async fn any_session(&mut self) -> SessionId {
-        let all = self.sessions().await;
-        self.dice.pick(&all).id.clone()
+    /// Who calls next, and which of the calls. Work that was started is done more often than chance would have it:
+    /// what a run writes is written at its end.
+    fn who_and_what(&mut self, seen: &Seen) -> (Arc<Actor>, usize) {
+        if !self.unsettled.is_empty() && self.dice.roll(3) == 0 {
+            return (self.world.worker("w"), SETTLE);
+        }
+        if !seen.pending.is_empty() && self.dice.roll(4) == 0 {
+            return (self.world.worker("w"), CLAIM);
+        }
+        let actor =
+            if self.dice.roll(12) == 0 { self.world.owner() } else { self.dice.pick(&self.callers).clone() };
+        (actor, self.dice.roll(WAYS))
     }
 
+    /// Any session, and every other time one of those in which something has just happened.
+    async fn any_session(&mut self) -> SessionId {
+        let all = self.sessions().await;
+        let newest = &all[..all.len().min(4)];
+        let among = if self.dice.roll(2) == 0 { newest } else { &all[..] };
+        self.dice.pick(among).id.clone()
+    }
+
+    /// One of the tasks that owners have defined, the one that was defined last, or any.
     async fn any_task(&mut self) -> String {
         let page = self.world.engine.definitions::<Task>(&self.world.owner(), Vec::new(), None, 1000).await;
         let tasks: Vec<String> = page.unwrap().items.into_iter().map(|one| one.id.to_string()).collect();
-        self.dice.pick(&tasks).clone()
+        let owned: Vec<String> = self.grants.keys().cloned().collect();
+        match (self.dice.roll(3), &self.defined_last) {
+            (0, Some(last)) => last.clone(),
+            (1, _) => self.dice.pick(&owned).clone(),
+            _ => self.dice.pick(&tasks).clone(),
+        }
     }
 
-    async fn call(&mut self, actor: &Arc<Actor>) -> Told {
+    async fn call(&mut self, actor: &Arc<Actor>, which: usize) -> Told {
         let id = self.any_session().await;
         let engine = self.world.engine.clone();
         let on = Some(id.clone());
         let n = self.dice.roll(1_000_000);
-        match self.dice.roll(24) {
+        match which {
             0 => {
                 let opened = OpenSession {
                     status: [None, Some(Status::Pending)][self.dice.roll(2)],
@@ -276,23 +306,31 @@ impl Walk {
                 let answer = engine.fork(actor, &id, 1, None).await;
                 told("fork", on, made(answer))
             }
-            13..=14 => {
+            13..=14 | 24 => {
                 let task = self.any_task().await;
                 let input = Json::parse(br#"{"entity_ids":["price"]}"#).unwrap();
                 let input = [None, Some(input)][self.dice.roll(2)].clone();
+                let named = input.is_some();
                 let answer = engine.trigger(actor, &task, input, None).await;
-                Told { started: Some(task), ..told("trigger", None, made(answer)) }
+                let call = format!("trigger {task} {}", if named { "for price" } else { "" });
+                Told { started: Some((task, named)), ..told(&call, None, made(answer)) }
             }
-            15 => {
+            15 | 25 => {
                 let output = *self.dice.pick(&[
                     r#""output":{"type":"entity"},"entity_id":"price""#,
                     r#""output":{"type":"entities","entity_type":"made"}"#,
+                    r#""output":{"type":"entity"},"entity_id":"price","writes":{"ids":["price"]}"#,
+                    r#""agent_slug":"eliza","output":{"type":"entities","entity_type":"made"},
+                        "writes":{"types":["made"],"ids":["price"]}"#,
                     r#""agent_slug":"eliza""#,
                 ]);
                 let by = actor.user.as_ref().map_or("nobody", UserId::as_str);
                 let task = format!(r#"{{"slug":"s{n}","name":"T","assigned_to":"{by}",{output}}}"#);
                 let task: Task = strict::read(&task).unwrap();
                 let answer = engine.define(actor, None, task, None).await;
+                if let Ok(made) = &answer {
+                    self.defined_last = Some(made.id.to_string());
+                }
                 if let (Role::Owner, Ok(made)) = (actor.role, &answer) {
                     let granted = ["price", "made"].into_iter().filter(|name| output.contains(name));
                     self.grants.insert(made.id.to_string(), granted.map(str::to_owned).collect());
@@ -344,19 +382,22 @@ impl Walk {
                     text(engine.decide(actor, &asked.id, decide, None).await),
                 )
             }
-            19 => {
+            CLAIM => {
                 let claim = engine.claim(actor, ClaimRequest { limit: 1, ..request() }, None).await;
                 self.claims.extend(claim.as_ref().ok().into_iter().flatten().cloned());
+                self.unsettled.extend(claim.as_ref().ok().into_iter().flatten().cloned());
                 told("claim", None, text(claim))
             }
-            20 => {
+            SETTLE => {
                 if self.claims.is_empty() {
                     return told("nothing to settle", None, String::new().into());
                 }
-                let claim = self.dice.pick(&self.claims).clone();
+                // A claim that was settled or lost before is tried again now and then.
+                let newest = self.unsettled.last().filter(|_| self.dice.roll(4) > 0).cloned();
+                let claim = newest.unwrap_or_else(|| self.dice.pick(&self.claims).clone());
                 let results =
                     [r#"[{"id":"given","n":1}]"#, r#"[{"id":"price","n":1}]"#, r#"[{"n":1}]"#, r#"{"n":1}"#];
-                let result = Json::parse(self.dice.pick(&results).as_bytes()).unwrap();
+                let result = *self.dice.pick(&results);
                 let how = match self.dice.roll(3) {
                     0 => Settle::Fail {
                         error: "x".into(),
@@ -364,10 +405,17 @@ impl Walk {
                         reason: None,
                         usage: None,
                     },
-                    _ => Settle::Complete { result: Some(result), text: None, usage: None },
+                    _ => {
+                        let result = Json::parse(result.as_bytes()).unwrap();
+                        Settle::Complete { result: Some(result), text: None, usage: None }
+                    }
                 };
                 let answer = engine.settle(actor, &claim.session.id, claim.epoch, how, None).await;
-                told("settle", Some(claim.session.id), text(answer))
+                // A result that does not fit may be repaired once.
+                if !matches!(&answer, Err(Error::OutputInvalid { .. })) {
+                    self.unsettled.retain(|other| other.session.id != claim.session.id);
+                }
+                told(&format!("settle with {result}"), Some(claim.session.id), text(answer))
             }
             _ => {
                 let user = [None, Some("ada")][self.dice.roll(2)];
@@ -400,9 +448,9 @@ impl Walk {
                 }
             }
             let granted = match (&told.started, &former) {
-                (Some(task), _) => {
+                (Some((task, named)), _) => {
                     let mut granted = self.grants.get(task).cloned().unwrap_or_default();
-                    if actor.role == Role::Owner {
+                    if actor.role == Role::Owner && *named {
                         granted.insert("price".into());
                     }
                     granted
