@@ -118,8 +118,8 @@ pub const WRITTEN_ENTITIES_MAX: usize = 100;
 /// Types, and ids, that a task's grant to write entities names; also the entities that a trigger's input names. As many
 /// as one output may write.
 pub const WRITE_GRANT_NAMES_MAX: usize = WRITTEN_ENTITIES_MAX;
-/// Retries of one session, counting those of its retries: whoever needs more should start the task again, and nobody
-/// fills the queue by asking for the same thing over and over.
+/// Retries of one session, counting those of its retries: a caller who needs more starts the task again, and nobody fills
+/// the queue by asking for the same thing over and over. Also bounds the ids that a row names of its chain of retries.
 pub const RETRIES_PER_ORIGIN_MAX: u32 = 50;
 /// Complaints about an output that are told back to its worker.
 pub const COMPLAINTS_MAX: usize = 10;

@@ -17,6 +17,7 @@ mod pauses;
 mod people;
 mod queue;
 mod quotas;
+mod retries;
 mod said;
 mod sessions;
 mod sittings;
@@ -165,18 +166,22 @@ impl Engine {
         &self,
         load_and_decide: impl Fn() -> BoxFuture<'a, Result<Decided<T>>>,
     ) -> Result<Settled<T>> {
+        let mut refused: Error = Conflict::SessionBusy.into();
         for _ in 0..limits::DECIDE_ROUNDS_MAX {
             let change = match load_and_decide().await? {
                 Decided::Nothing(kept) => return Ok(Settled::Nothing(kept)),
                 Decided::Change(change) => change,
             };
+            let is_joint = change.parts.len() > 1;
             match self.carry_out(*change).await {
                 Ok(committed) => return Ok(Settled::Done(Box::new(committed))),
-                Err(Refusal::Stale) => {}
+                Err(Refusal::Stale) => refused = Conflict::SessionBusy.into(),
+                // It may be a session beside the one that was asked for that is gone by now.
+                Err(Refusal::Rejected(Error::NotFound)) if is_joint => refused = Error::NotFound,
                 Err(Refusal::Rejected(error)) => return Err(error),
             }
         }
-        Err(Conflict::SessionBusy.into())
+        Err(refused)
     }
 
     /// If a command now fails, its idempotency key is looked up: a repeat gets the first answer.

@@ -1,10 +1,9 @@
-//! Commands on sessions: open, change, move, retry, stop, fork, delete; and reading them.
+//! Commands on sessions: open, change, move, stop, fork, delete; and reading them.
 
 use smallvec::smallvec;
 use uuid::Uuid;
 
 use super::talk::planned_change;
-use super::tasks::starting;
 use super::{Decided, Engine, Settled, step_part};
 use crate::access::{self, Actor, Role, Verb};
 use crate::error::{Conflict, Error, Result};
@@ -20,7 +19,7 @@ use crate::session::{MemoryMode, Session, State, Status};
 use crate::store::{Change, Guard, Hit, IdemKey, NewSession, Note, On, Part, SearchQuery, Update, Write};
 use crate::talk::Talk;
 use crate::talk::pause::{self, GivenUp};
-use crate::work::{self, queueing};
+use crate::work;
 
 /// A session that was opened.
 #[derive(Clone, Debug)]
@@ -270,7 +269,11 @@ impl Engine {
 
     /// The task of a session that somebody wants to queue. Refuses a task that writes what the caller may not have
     /// written.
-    async fn startable_task_of(&self, actor: &Actor, session: &Session) -> Result<Option<Defined<Task>>> {
+    pub(super) async fn startable_task_of(
+        &self,
+        actor: &Actor,
+        session: &Session,
+    ) -> Result<Option<Defined<Task>>> {
         let task = self.task_of(session).await?;
         if let Some(task) = &task {
             self.right_to_write(actor, task, None).await?;
@@ -302,71 +305,6 @@ impl Engine {
             })
             .await;
         self.as_it_stands(actor, id, key, done).await
-    }
-
-    /// Makes a new session that does the work of a failing one again. Whoever asks needs the right to start that work
-    /// now, as if it were the first time.
-    pub async fn retry(&self, actor: &Actor, id: &SessionId, key: Option<IdemKey>) -> Result<Session> {
-        let made = parking_lot::Mutex::new(Uuid::nil());
-        let done = self
-            .settle_on(|| {
-                Box::pin(async {
-                    let (change, new) = self.retrying(actor, id).await?;
-                    let drawn = Uuid::parse_str(new.as_str()).map_err(Error::internal)?;
-                    *made.lock() = drawn;
-                    let key = key.map(|key| IdemKey { note: Some(Note(drawn)), ..key });
-                    Ok(Decided::<()>::Change(Box::new(change.keyed(key))))
-                })
-            })
-            .await;
-        let id = match self.or_replayed(actor, key, done).await? {
-            Settled::Done(done) => done.replay.and_then(|replay| replay.note).map(|note| note.0),
-            Settled::Nothing(()) => None,
-        };
-        let id = SessionId::stored(id.unwrap_or_else(|| *made.lock()).to_string());
-        self.store.session(&actor.tenant, &id).await?.ok_or(Error::NotFound)
-    }
-
-    /// The change that retries a session, and the id of the session that it makes. It counts the retry on the session
-    /// that was there first.
-    async fn retrying(&self, actor: &Actor, id: &SessionId) -> Result<(Change, SessionId)> {
-        let session = self.load(actor, Verb::Steer, id).await?;
-        let task = self.startable_task_of(actor, &session).await?;
-        queueing::check_may_queue(actor, queueing::cause_of_retry(&session, task.as_ref()))?;
-        let parent = match &session.details.parent_id {
-            Some(parent) => self.store.session(&actor.tenant, parent).await?,
-            None => Some(session.clone()),
-        };
-        let (mut change, new, retried) = match parent.filter(work::trigger::is_graph) {
-            Some(parent) => {
-                let children = self.children_of(&parent).await?;
-                let now = self.store.now().await?;
-                let starts = work::trigger::again(actor, &session, &parent, &children, now)?;
-                let (change, first) = starting(actor, starts)?;
-                (change, first.id, parent)
-            }
-            None => {
-                let new = decide::retry(actor, &session)?;
-                let id = new.id.clone();
-                (creation(actor, new, None)?, id, session)
-            }
-        };
-        let origin = self.origin_of(retried).await?;
-        let run = Some(queueing::count_retry(&origin)?.to_json()?);
-        change.parts.push(step_part(&origin, Step::of(Update { run, ..Update::default() })));
-        Ok((change, new))
-    }
-
-    /// The first session of a chain of retries, as far back as there are sessions.
-    async fn origin_of(&self, mut session: Session) -> Result<Session> {
-        for _ in 0..limits::RETRIES_PER_ORIGIN_MAX {
-            let Some(former) = &session.details.retry_of else { break };
-            match self.store.session(&session.tenant, former).await? {
-                Some(former) => session = former,
-                None => break,
-            }
-        }
-        Ok(session)
     }
 
     /// Makes a new session that shares this one's log up to a sequence.
@@ -408,6 +346,7 @@ impl Engine {
                     target: session.id.to_string(),
                 };
                 let mut change = Change::new(actor.tenant.clone()).part(part).audited(audit);
+                change.parts.extend(self.hand_retries_on(&session).await?);
                 change.records = self.views_to_drop(&session).await?;
                 Ok(Decided::<()>::Change(Box::new(change)))
             })
@@ -468,7 +407,7 @@ impl Engine {
     }
 }
 
-fn creation(actor: &Actor, new: NewSession, key: Option<IdemKey>) -> Result<Change> {
+pub(super) fn creation(actor: &Actor, new: NewSession, key: Option<IdemKey>) -> Result<Change> {
     let events = vec![decide::created_event(&new)?];
     let part = Part {
         on: On::New(Box::new(new)),

@@ -82,7 +82,9 @@ impl Engine {
                 guard: Guard { sequence: Some(session.head.last_sequence), ..Guard::seen(&session) },
                 writes: smallvec![Write::Delete],
             };
-            match self.carry_out(Change::new(due.tenant).part(part)).await {
+            let mut change = Change::new(due.tenant).part(part);
+            change.parts.extend(self.hand_retries_on(&session).await?);
+            match self.carry_out(change).await {
                 Ok(_) => expired += 1,
                 Err(Refusal::Stale) => {}
                 Err(Refusal::Rejected(crate::Error::Conflict(_) | crate::Error::NotFound)) => {}

@@ -7,6 +7,7 @@ pub mod milestone;
 pub mod output;
 pub mod queue;
 pub mod queueing;
+pub mod retry_chain;
 pub mod run;
 pub mod trigger;
 pub mod write_grant;
@@ -53,6 +54,11 @@ impl ClaimRequest {
         }
         self.agent_slugs.iter().try_for_each(|slug| check_name("agent_slugs", slug))
     }
+}
+
+/// Whether there is anything to tell a worker besides the session itself.
+pub fn needs_brief(session: &Session) -> bool {
+    session.details.agent_slug.is_some() || !run::Run::of(session).is_silent()
 }
 
 /// A lease is long enough to be renewed and short enough to free the work of the dead.

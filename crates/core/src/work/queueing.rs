@@ -2,9 +2,8 @@
 //! starting a draft, retrying, and going on after a decision, an answer or a finished step. Pure.
 
 use crate::access::{Actor, Right, Role, Verb, right};
-use crate::error::{Conflict, Error, Result};
+use crate::error::{Error, Result};
 use crate::library::{Defined, Task};
-use crate::limits;
 use crate::session::Session;
 use crate::work::run::Run;
 
@@ -63,16 +62,6 @@ fn is_own_or_assigned(actor: &Actor, task: &Defined<Task>) -> bool {
 /// Whether a worker has had the session, or a trigger made it.
 fn was_started(session: &Session) -> bool {
     session.head.epoch > 0 || Run::of(session).task_slug.is_some()
-}
-
-/// Counts one more retry on the session that was there first; refuses one too many.
-pub fn count_retry(origin: &Session) -> Result<Run> {
-    let mut run = Run::of(origin);
-    if run.retries >= limits::RETRIES_PER_ORIGIN_MAX {
-        return Err(Conflict::RetryLimit { limit: limits::RETRIES_PER_ORIGIN_MAX }.into());
-    }
-    run.retries += 1;
-    Ok(run)
 }
 
 #[cfg(test)]
@@ -158,16 +147,5 @@ mod tests {
         assert!(!may(&failed, None), "its task is gone");
         assert!(may(&failed, Some(&mine)));
         assert!(!may(&failed, Some(&task(Some("o"), None))), "its task was taken away");
-    }
-
-    #[test]
-    fn so_many_retries_of_one_origin_and_no_more() {
-        let mut origin = session_in(Status::Failed);
-        for n in 1..=limits::RETRIES_PER_ORIGIN_MAX {
-            let run = count_retry(&origin).unwrap();
-            assert_eq!(run.retries, n);
-            origin.details.run = Some(run.to_json().unwrap());
-        }
-        assert_eq!(count_retry(&origin).unwrap_err().code(), "retry_limit");
     }
 }

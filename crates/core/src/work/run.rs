@@ -5,6 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::output::Output;
+use super::retry_chain::RetryChain;
 use super::write_grant::WriteGrant;
 use crate::error::Result;
 use crate::json::Json;
@@ -45,9 +46,12 @@ pub struct Run {
     pub denials: Vec<Denial>,
     #[serde(default, skip_serializing_if = "is_zero")]
     pub repairs: u32,
-    /// How often this session and what came of it were retried, where this one was the first.
+    /// How often sessions of its chain were retried; zero unless this session counts for the chain.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub retries: u32,
+    /// The chain of retries that the session is in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_chain: Option<RetryChain>,
     /// Answers to views of this session that no run has read, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub answers: Vec<Waiting>,
@@ -116,6 +120,11 @@ impl Run {
         if mentions { Self::of(session).output?.schema } else { None }
     }
 
+    /// Whether it says nothing to whoever does the work: what there is of it only counts retries.
+    pub fn is_silent(&self) -> bool {
+        Self { retries: 0, retry_chain: None, ..self.clone() } == Self::default()
+    }
+
     pub fn to_json(&self) -> Result<Json> {
         Json::of(self)
     }
@@ -129,6 +138,7 @@ impl Run {
             denials: Vec::new(),
             repairs: 0,
             retries: 0,
+            retry_chain: None,
             answers: Vec::new(),
             ..self
         }

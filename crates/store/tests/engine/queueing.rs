@@ -17,6 +17,10 @@ on_both_stores!(
     a_retry_needs_the_right_to_start_the_task_now,
     a_draft_is_started_with_the_right_to_start_its_task,
     retries_of_one_origin_are_bounded,
+    deleting_what_was_retried_makes_no_room_for_more_retries,
+    the_retries_of_a_chain_are_counted_by_the_oldest_session_that_is_left,
+    a_deletion_and_a_retry_at_once_both_count,
+    a_session_that_takes_over_a_deleted_id_is_not_charged_with_its_retries,
     a_session_of_a_task_that_nobody_sees_is_not_found,
     a_persons_output_waits_for_an_owner,
 );
@@ -101,6 +105,85 @@ async fn retries_of_one_origin_are_bounded(world: &World) {
     }
     let repeat = world.engine.retry(&owner, &first.id, key("again", 0)).await.unwrap();
     assert_eq!(repeat.details.retry_of, Some(first.id), "a repeat is told of the first");
+}
+
+/// A session that failed, to be retried.
+async fn abandoned(world: &World, id: &str) -> Session {
+    let owner = world.owner();
+    let session = world.open(&owner, wish(id, SessionType::Agent)).await;
+    move_to(world, &owner, &session.id, Status::Abandoned).await.unwrap()
+}
+
+/// The session that a retry of another made, failed in turn.
+async fn retried(world: &World, of: &SessionId) -> Result<SessionId> {
+    let again = world.engine.retry(&world.owner(), of, None).await?;
+    move_to(world, &world.owner(), &again.id, Status::Abandoned).await.map(|session| session.id)
+}
+
+async fn deleting_what_was_retried_makes_no_room_for_more_retries(world: &World) {
+    let owner = world.owner();
+    let mut newest = abandoned(world, "first").await.id;
+    for _ in 0..limits::RETRIES_PER_ORIGIN_MAX {
+        let again = retried(world, &newest).await.unwrap();
+        world.engine.delete(&owner, &newest).await.unwrap();
+        newest = again;
+    }
+    assert_eq!(code(retried(world, &newest).await), "retry_limit");
+}
+
+async fn the_retries_of_a_chain_are_counted_by_the_oldest_session_that_is_left(world: &World) {
+    let owner = world.owner();
+    let first = abandoned(world, "first").await.id;
+    let second = retried(world, &first).await.unwrap();
+    let third = retried(world, &first).await.unwrap();
+    let fourth = retried(world, &second).await.unwrap();
+    world.engine.delete(&owner, &first).await.unwrap();
+    for n in 3..limits::RETRIES_PER_ORIGIN_MAX {
+        let of = [&second, &third, &fourth][n as usize % 3];
+        let spare = retried(world, of).await.unwrap();
+        // What came of it may go as well.
+        world.engine.delete(&owner, &spare).await.unwrap();
+    }
+    for of in [&second, &third, &fourth] {
+        assert_eq!(code(retried(world, of).await), "retry_limit");
+    }
+    for gone in [&third, &second] {
+        world.engine.delete(&owner, gone).await.unwrap();
+    }
+    assert_eq!(code(retried(world, &fourth).await), "retry_limit");
+}
+
+async fn a_deletion_and_a_retry_at_once_both_count(world: &World) {
+    let owner = world.owner();
+    let mut oldest = abandoned(world, "first").await.id;
+    let mut newest = retried(world, &oldest).await.unwrap();
+    let mut made = 1;
+    for _ in 0..8 {
+        let (deleted, again) =
+            tokio::join!(world.engine.delete(&owner, &oldest), world.engine.retry(&owner, &newest, None));
+        deleted.unwrap();
+        let again = again.unwrap().id;
+        move_to(world, &owner, &again, Status::Abandoned).await.unwrap();
+        (oldest, newest) = (newest, again);
+        made += 1;
+    }
+    while retried(world, &newest).await.is_ok() {
+        made += 1;
+    }
+    assert_eq!(made, limits::RETRIES_PER_ORIGIN_MAX);
+}
+
+async fn a_session_that_takes_over_a_deleted_id_is_not_charged_with_its_retries(world: &World) {
+    let owner = world.owner();
+    let first = abandoned(world, "first").await.id;
+    let second = retried(world, &first).await.unwrap();
+    world.engine.delete(&owner, &first).await.unwrap();
+    abandoned(world, "first").await;
+    for _ in 1..limits::RETRIES_PER_ORIGIN_MAX {
+        retried(world, &second).await.unwrap();
+    }
+    assert_eq!(code(retried(world, &second).await), "retry_limit");
+    assert_eq!(code(retried(world, &first).await), "ok");
 }
 
 async fn a_session_of_a_task_that_nobody_sees_is_not_found(world: &World) {

@@ -84,9 +84,8 @@ impl Claims {
     pub async fn briefed(engine: &Engine, claimed: Vec<core::Claimed>) -> Result<Self, Error> {
         let mut claims = Vec::with_capacity(claimed.len());
         for claimed in claimed {
-            let details = &claimed.session.details;
             let pending_answers;
-            let brief = if details.run.is_some() || details.agent_slug.is_some() {
+            let brief = if core::needs_brief(&claimed.session) {
                 let mut brief = engine.brief(&claimed, None).await?;
                 pending_answers = std::mem::take(&mut brief.answers);
                 Some(brief)

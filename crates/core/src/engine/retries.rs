@@ -1,0 +1,116 @@
+//! Doing the work of a failing session again, a bounded number of times (see [`retry_chain`]).
+
+use uuid::Uuid;
+
+use super::sessions::creation;
+use super::tasks::starting;
+use super::{Decided, Engine, Settled, step_part};
+use crate::access::{Actor, Verb};
+use crate::error::{Error, Result};
+use crate::ids::SessionId;
+use crate::session::Session;
+use crate::session::decide::{self, Step};
+use crate::store::{Change, IdemKey, Note, On, Part, Update};
+use crate::work::retry_chain::{self, CountedRetry, RetryChain};
+use crate::work::run::Run;
+use crate::work::{queueing, trigger};
+
+impl Engine {
+    /// Makes a new session that does the work of a failing one again. Whoever asks needs the right to start that work
+    /// now, as if it were the first time.
+    pub async fn retry(&self, actor: &Actor, id: &SessionId, key: Option<IdemKey>) -> Result<Session> {
+        let made = parking_lot::Mutex::new(Uuid::nil());
+        let done = self
+            .settle_on(|| {
+                Box::pin(async {
+                    let (change, new) = self.retrying(actor, id).await?;
+                    let drawn = Uuid::parse_str(new.as_str()).map_err(Error::internal)?;
+                    *made.lock() = drawn;
+                    let key = key.map(|key| IdemKey { note: Some(Note(drawn)), ..key });
+                    Ok(Decided::<()>::Change(Box::new(change.keyed(key))))
+                })
+            })
+            .await;
+        let id = match self.or_replayed(actor, key, done).await? {
+            Settled::Done(done) => done.replay.and_then(|replay| replay.note).map(|note| note.0),
+            Settled::Nothing(()) => None,
+        };
+        let id = SessionId::stored(id.unwrap_or_else(|| *made.lock()).to_string());
+        self.store.session(&actor.tenant, &id).await?.ok_or(Error::NotFound)
+    }
+
+    /// The change that retries a session, and the id of the session that it makes. It counts the retry, too.
+    async fn retrying(&self, actor: &Actor, id: &SessionId) -> Result<(Change, SessionId)> {
+        let session = self.load(actor, Verb::Steer, id).await?;
+        let task = self.startable_task_of(actor, &session).await?;
+        queueing::check_may_queue(actor, queueing::cause_of_retry(&session, task.as_ref()))?;
+        let parent = match &session.details.parent_id {
+            Some(parent) => self.store.session(&actor.tenant, parent).await?,
+            None => Some(session.clone()),
+        };
+        let (mut change, new, retried) = match parent.filter(trigger::is_graph) {
+            Some(parent) => {
+                let children = self.children_of(&parent).await?;
+                let now = self.store.now().await?;
+                let starts = trigger::again(actor, &session, &parent, &children, now)?;
+                let (change, first) = starting(actor, starts)?;
+                (change, first.id, parent)
+            }
+            None => {
+                let new = decide::retry(actor, &session)?;
+                let id = new.id.clone();
+                (creation(actor, new, None)?, id, session)
+            }
+        };
+        let counting = self.counting_retries(retried).await?;
+        let CountedRetry { run, chain } = retry_chain::count_retry(&counting, &new)?;
+        for part in &mut change.parts {
+            if let On::New(made) = &mut part.on
+                && made.id == new
+            {
+                chain.clone().put_into(made)?;
+            }
+        }
+        change.parts.push(run_part(&counting, &run)?);
+        Ok((change, new))
+    }
+
+    /// The session that counts the retries of a chain: the oldest that is left.
+    async fn counting_retries(&self, session: Session) -> Result<Session> {
+        let chain = RetryChain::of(&session);
+        let oldest = self.first_left(&session, &chain, chain.before(&session.id)).await?;
+        Ok(oldest.unwrap_or(session))
+    }
+
+    /// The part of a deletion that hands the count of retries on, if the deleted session counted and any session of its
+    /// chain is left.
+    pub(super) async fn hand_retries_on(&self, deleted: &Session) -> Result<Option<Part>> {
+        if Run::of(deleted).retries == 0 {
+            return Ok(None);
+        }
+        let chain = RetryChain::of(deleted);
+        let heir = self.first_left(deleted, &chain, chain.after(&deleted.id)).await?;
+        heir.map(|heir| run_part(&heir, &retry_chain::take_over_count(deleted, &heir))).transpose()
+    }
+
+    async fn first_left(
+        &self,
+        of: &Session,
+        chain: &RetryChain,
+        ids: impl Iterator<Item = SessionId>,
+    ) -> Result<Option<Session>> {
+        for id in ids {
+            let found = self.store.session(&of.tenant, &id).await?;
+            if let Some(found) = found.filter(|found| chain.holds(found)) {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// The part that writes a run into the row that it was decided on.
+fn run_part(session: &Session, run: &Run) -> Result<Part> {
+    let run = Some(run.to_json()?);
+    Ok(step_part(session, Step::of(Update { run, ..Update::default() })))
+}
