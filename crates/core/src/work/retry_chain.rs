@@ -139,6 +139,8 @@ mod tests {
         let second = with_run(&session("second"), &run);
         assert!(chains[1].holds(&first) && chains[1].holds(&second));
         assert!(!chains[1].holds(&session("first")), "another life of the same id");
+        assert!(!crate::work::needs_brief(&first), "a count is nothing to tell a worker");
+        assert!(crate::work::needs_brief(&second));
 
         let heir = take_over_count(&first, &second);
         assert_eq!((heir.retries, heir.task_slug.as_deref()), (2, Some("t")));
