@@ -212,6 +212,11 @@ pub const STREAM_HEARTBEAT: Duration = Duration::from_secs(15);
 pub const STREAM_STALL_MAX: Duration = Duration::from_secs(20);
 /// How often an open stream asks again whether its reader may still read.
 pub const STREAM_RECHECK: Duration = Duration::from_secs(3);
+/// Addresses whose refused credentials are told apart within a minute, and those of them, the loudest, that get a line of
+/// their own in the audit trail; one more line is for all others. A node writes no more about them, so nobody fills the
+/// trail, or hides in it, by guessing from many addresses.
+pub const REFUSED_ADDRESSES_COUNTED_MAX: usize = 1_024;
+pub const REFUSED_ADDRESSES_AUDITED_MAX: usize = 32;
 /// Bound on how long a revoked credential, share or membership keeps working, on any node.
 pub const REVOCATION_REACHES: Duration = Duration::from_secs(5);
 

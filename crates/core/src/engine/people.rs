@@ -11,7 +11,9 @@ use crate::error::{Error, Result};
 use crate::ids::{CredentialId, SessionId, TenantId, UserId, check_name, check_text, random_secret};
 use crate::limits;
 use crate::memory::{Memory, Owner, profile_id, reconcile};
-use crate::people::{Audit, Identity, KEY_PREFIX, Key, SecretHash, Share, Tenant, User, check_platform};
+use crate::people::{
+    Audit, Identity, KEY_PREFIX, Key, RefusedCredentials, SecretHash, Share, Tenant, User, check_platform,
+};
 use crate::session::SourceKind;
 use crate::session::query::Page;
 use crate::store::{AuditLine, Change, IdemKey, Note, Record};
@@ -370,16 +372,13 @@ impl Engine {
 
     /// Writes down that calls from an address were refused because their credential proved nothing. They belong to no
     /// tenant that could be believed, so they stand in the trail of the installation's own.
-    pub async fn note_refused_credentials(&self, address: &str, times: u64) -> Result<()> {
+    pub async fn note_refused_credentials(&self, address: &str, refused: RefusedCredentials) -> Result<()> {
         let own = TenantId::stored(INSTALLATION_TENANT);
         if self.store.tenant(&own).await?.is_none() {
             return Ok(());
         }
-        let audit = Audit {
-            actor: address.to_owned(),
-            action: "credential.refused",
-            target: format!("{times} within a minute"),
-        };
+        let audit =
+            Audit { actor: address.to_owned(), action: "credential.refused", target: refused.to_string() };
         self.commit(Change::new(own).audited(audit)).await.map(drop)
     }
 }

@@ -1,6 +1,9 @@
 //! The people room: tenants, users and their channel identities, keys, share links, the audit
 //! trail. Owns their shapes and checks; the engine's methods stand in [`crate::engine`].
 
+use std::fmt;
+use std::ops::AddAssign;
+
 use crate::access::{Role, ShareAccess, effective_role};
 use crate::error::{Error, Result};
 use crate::ids::{CredentialId, SessionId, TenantId, UserId};
@@ -138,4 +141,30 @@ pub struct Audit {
     pub actor: String,
     pub action: &'static str,
     pub target: String,
+}
+
+/// How often credentials from one address were refused within a minute.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RefusedCredentials {
+    /// All of them.
+    pub times: u64,
+    /// Those that were not looked up, because too many had been wrong before.
+    pub unchecked: u64,
+}
+
+impl AddAssign for RefusedCredentials {
+    fn add_assign(&mut self, more: Self) {
+        self.times += more.times;
+        self.unchecked += more.unchecked;
+    }
+}
+
+impl fmt::Display for RefusedCredentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} within a minute", self.times)?;
+        match self.unchecked {
+            0 => Ok(()),
+            unchecked => write!(f, ", {unchecked} of them unchecked after too many wrong ones"),
+        }
+    }
 }

@@ -128,7 +128,12 @@ async fn admit(app: &App, route: &str, head: &Parts) -> Result<Option<Caller>, R
             }
             return Err(error.into());
         }
-        Err(error) => return Err(error.into()),
+        Err(error) => {
+            if let (Error::RateLimited(_), Some(peer)) = (&error, peer) {
+                app.counters.unchecked(peer);
+            }
+            return Err(error.into());
+        }
     };
     app.counters.request(&caller)?;
     if caller.is_share() && !rights::opens_to_shares(&head.method, route) {
@@ -193,24 +198,30 @@ mod tests {
     use axum::middleware::from_fn_with_state;
     use axum::routing::get;
     use http_body_util::BodyExt;
-    use sederunt_core::engine::{Engine, Settings};
+    use sederunt_core::TenantId;
+    use sederunt_core::engine::{Engine, Operator, Settings};
     use sederunt_core::live::Hub;
+    use sederunt_core::session::SourceKind;
     use sederunt_store::sqlite::{Place, SqliteOptions, SqliteStore};
     use tokio::sync::watch;
     use tower::ServiceExt;
 
     use super::*;
-    use crate::config::ServerConfig;
-    use crate::http::Phase;
+    use crate::config::{Auth, Rate, Rates, ServerConfig};
+    use crate::http::{Phase, audit_refused};
 
-    #[tokio::test]
-    async fn a_panic_is_a_refusal_like_any_other() {
+    fn app(config: &ServerConfig) -> App {
         let hub = Arc::new(Hub::default());
         let options = SqliteOptions { place: Place::Memory, clock: Arc::default(), hub: hub.clone() };
         let engine = Engine::new(SqliteStore::open(options).unwrap(), hub, Settings::default());
         let listener = "127.0.0.1:7070".parse().unwrap();
         let (_phase, watched) = watch::channel(Phase::Serving);
-        let app = App::new(engine, &ServerConfig::default(), "store".into(), listener, watched).unwrap();
+        App::new(engine, config, "store".into(), listener, watched).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_a_refusal_like_any_other() {
+        let app = app(&ServerConfig::default());
         let router: Router = Router::new()
             .route("/healthz", get(async || -> &'static str { panic!("a secret in a panic") }))
             .layer(from_fn_with_state(app.clone(), gate));
@@ -222,5 +233,37 @@ mod tests {
         let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
         assert_eq!(body["error"]["code"], "internal");
         assert!(!body.to_string().contains("secret"));
+    }
+
+    #[tokio::test]
+    async fn guesses_that_are_refused_unchecked_stand_in_the_audit_trail_in_one_line() {
+        let rates = Rates { failures_per_peer: Rate::new(1, 2), ..Rates::default() };
+        let app = app(&ServerConfig { auth: Auth::Keys, rates, ..ServerConfig::default() });
+        let router: Router = Router::new()
+            .route("/api/sessions", get(async || "never reached"))
+            .layer(from_fn_with_state(app.clone(), gate));
+        let mut statuses = Vec::new();
+        for n in 0..40 {
+            let request = Request::get("/api/sessions")
+                .header("host", "sederunt.example")
+                .header("authorization", format!("Bearer sdr_guess_{n}"))
+                .extension(Peer("192.0.2.7".parse().unwrap()))
+                .body(Body::empty())
+                .unwrap();
+            statuses.push(router.clone().oneshot(request).await.unwrap().status().as_u16());
+        }
+        assert_eq!(statuses[..2], [401, 401]);
+        let limited = statuses.iter().filter(|status| **status == 429).count();
+        assert!(limited > 30, "{statuses:?}");
+        audit_refused(&app).await;
+        audit_refused(&app).await;
+        let owner = Operator::owner_of(TenantId::stored("default"), SourceKind::Api);
+        let lines = app.engine.audit(&owner, None, 100).await.unwrap().items;
+        let refused: Vec<_> = lines.iter().filter(|line| line.action == "credential.refused").collect();
+        let [line] = refused[..] else { panic!("{lines:?}") };
+        assert_eq!(line.actor, "192.0.2.7");
+        let times: Vec<usize> = line.target.split(' ').filter_map(|word| word.parse().ok()).collect();
+        assert_eq!(times[0], 40, "{}", line.target);
+        assert!(times[1] >= 30 && line.target.contains("unchecked"), "{}", line.target);
     }
 }

@@ -15,6 +15,7 @@ mod page;
 mod path;
 pub mod query;
 mod rate;
+mod refused_credentials;
 pub mod request_id;
 pub mod rights;
 mod router;
@@ -39,6 +40,7 @@ use tokio::sync::watch;
 
 pub use gate::{Peer, overloaded, tells_health};
 pub use rate::FORGET_EVERY;
+pub use refused_credentials::audit_refused;
 pub use router::router;
 pub use spec::openapi;
 pub use stall::{DrainRule, Patient};

@@ -1,19 +1,18 @@
 //! How much each caller may ask. Counted by credential, so that one caller's eagerness is not
 //! another's refusal; strangers are counted by their address, and only for their failures.
 
-use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
 use dashmap::DashMap;
 use governor::clock::{Clock, DefaultClock};
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
-use parking_lot::Mutex;
 use sederunt_core::{Actor, Error};
 
 use super::auth::Caller;
+use super::refused_credentials::RefusedCounts;
 use crate::config::{Rate, Rates};
 
 /// The counters of one server.
@@ -24,15 +23,12 @@ pub struct Counters {
     forms: Option<Counter>,
     leads: Option<Counter>,
     failures: Option<Counter>,
-    refused: Mutex<HashMap<IpAddr, u64>>,
+    /// How often credentials were refused: for the audit trail.
+    pub refused: RefusedCounts,
     /// Blocks of addresses that are over their limit of failures, and until when.
     guessing: DashMap<u64, Instant>,
     hasher: RandomState,
 }
-
-/// Addresses whose refused credentials are counted within a minute; what comes from more of them is counted together,
-/// under the address that stands for none.
-const REFUSED_ADDRESSES_MAX: usize = 1_024;
 
 #[derive(Debug)]
 struct Counter {
@@ -66,7 +62,7 @@ impl Counters {
             forms: rates.forms_per_peer.map(Counter::new),
             leads: rates.leads_per_link.map(|(per_hour, burst)| Counter::hourly(per_hour, burst)),
             failures: rates.failures_per_peer.map(Counter::new),
-            refused: Mutex::default(),
+            refused: RefusedCounts::default(),
             guessing: DashMap::new(),
             hasher: RandomState::new(),
         }
@@ -93,7 +89,7 @@ impl Counters {
 
     /// Counts a failure to prove who one is.
     pub fn failure(&self, peer: IpAddr) -> Result<(), Error> {
-        self.note_refused(block(peer));
+        self.refused.note_wrong(block(peer));
         match &self.failures {
             None => Ok(()),
             Some(counter) => {
@@ -107,16 +103,9 @@ impl Counters {
         }
     }
 
-    fn note_refused(&self, address: IpAddr) {
-        let mut refused = self.refused.lock();
-        let is_full = refused.len() >= REFUSED_ADDRESSES_MAX && !refused.contains_key(&address);
-        let address = if is_full { IpAddr::V4(Ipv4Addr::UNSPECIFIED) } else { address };
-        *refused.entry(address).or_default() += 1;
-    }
-
-    /// How many credentials were refused since this was asked last, by address: for the audit trail.
-    pub fn take_refused(&self) -> Vec<(IpAddr, u64)> {
-        self.refused.lock().drain().collect()
+    /// Notes a credential that was not looked up, because its address must wait.
+    pub fn unchecked(&self, peer: IpAddr) {
+        self.refused.note_unchecked(block(peer));
     }
 
     /// How long an address that is over its limit of failures must wait before it may try another credential.
@@ -178,21 +167,6 @@ mod tests {
         assert!(counters.failure(peer("192.0.2.2")).is_ok());
         assert_eq!(block(peer("2001:db8::1")), block(peer("2001:db8::2:3:4:5")));
         assert_eq!(block(peer("::ffff:192.0.2.1")), peer("192.0.2.1"));
-    }
-
-    #[test]
-    fn refused_credentials_are_counted_for_a_bounded_number_of_addresses() {
-        let counters = Counters::new(Rates { failures_per_peer: None, ..Rates::default() });
-        let address = |n: usize| IpAddr::from([10, 0, (n / 256) as u8, (n % 256) as u8]);
-        for n in 0..REFUSED_ADDRESSES_MAX + 5 {
-            counters.failure(address(n)).unwrap();
-        }
-        counters.failure(address(0)).unwrap();
-        let refused: HashMap<IpAddr, u64> = counters.take_refused().into_iter().collect();
-        assert_eq!(refused.len(), REFUSED_ADDRESSES_MAX + 1);
-        assert_eq!(refused[&address(0)], 2);
-        assert_eq!(refused[&IpAddr::V4(Ipv4Addr::UNSPECIFIED)], 5);
-        assert!(counters.take_refused().is_empty());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use sederunt_core::engine::Engine;
 use tokio::time::interval;
 
-use crate::http::{App, FORGET_EVERY};
+use crate::http::{App, FORGET_EVERY, audit_refused};
 
 /// Idempotency keys are kept for a day; an hour more does no harm.
 const FORGET_KEYS_EVERY: Duration = Duration::from_secs(3600);
@@ -44,22 +44,12 @@ pub async fn forget_quiet_callers(app: App) {
     }
 }
 
-/// Writes into the audit trail how often credentials were refused, a line for each address and minute.
+/// Tells the audit trail each minute of refused credentials.
 pub async fn audit_refused_credentials(app: App) {
     let mut ticks = interval(FORGET_EVERY);
     loop {
         ticks.tick().await;
-        for (address, times) in app.counters.take_refused() {
-            if let Err(error) = app.engine.note_refused_credentials(&address.to_string(), times).await {
-                tracing::warn!(
-                    target: "sederunt::upkeep",
-                    code = error.code(),
-                    %error,
-                    times,
-                    "refused credentials could not be written into the audit trail; this minute's count is dropped"
-                );
-            }
-        }
+        audit_refused(&app).await;
     }
 }
 

@@ -1,6 +1,7 @@
 //! /api/audit
 
 use sederunt_core::access::Role;
+use sederunt_core::people::RefusedCredentials;
 use serde_json::{Value, json};
 
 use crate::house::{Ground, Guest, House, on_every_store};
@@ -90,7 +91,8 @@ async fn refused_credentials_and_deleted_tenants_stand_in_the_trail_of_the_insta
     let operator = house.operator();
     operator.post("/api/tenants", json!({"id": "acme"})).await.expect(201);
     operator.delete("/api/tenants/acme").await.expect(204);
-    house.engine.note_refused_credentials("192.0.2.1", 40).await.unwrap();
+    let refused = RefusedCredentials { times: 40, unchecked: 0 };
+    house.engine.note_refused_credentials("192.0.2.1", refused).await.unwrap();
     let page = owner.get("/api/audit?limit=2").await.expect(200).body;
     let lines: Vec<[&str; 3]> = page["items"]
         .as_array()

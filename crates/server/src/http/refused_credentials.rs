@@ -1,0 +1,113 @@
+//! How often credentials were refused, by the address that presented them: for the audit trail. What is kept in memory and
+//! what is written of it are bounded, however many addresses somebody guesses from.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use parking_lot::Mutex;
+use sederunt_core::limits;
+use sederunt_core::people::RefusedCredentials;
+
+use super::App;
+
+/// The counts since they were last taken.
+#[derive(Debug, Default)]
+pub struct RefusedCounts(Mutex<Counts>);
+
+#[derive(Debug, Default)]
+struct Counts {
+    by_address: HashMap<IpAddr, RefusedCredentials>,
+    /// Of addresses that came when there were too many to be told apart.
+    of_others: RefusedCredentials,
+}
+
+impl RefusedCounts {
+    /// Counts a credential that proved nothing.
+    pub fn note_wrong(&self, address: IpAddr) {
+        self.note(address, RefusedCredentials { times: 1, unchecked: 0 });
+    }
+
+    /// Counts a credential that was not even looked up, after too many wrong ones.
+    pub fn note_unchecked(&self, address: IpAddr) {
+        self.note(address, RefusedCredentials { times: 1, unchecked: 1 });
+    }
+
+    fn note(&self, address: IpAddr, refused: RefusedCredentials) {
+        let mut counts = self.0.lock();
+        let is_full = counts.by_address.len() >= limits::REFUSED_ADDRESSES_COUNTED_MAX
+            && !counts.by_address.contains_key(&address);
+        let count =
+            if is_full { &mut counts.of_others } else { counts.by_address.entry(address).or_default() };
+        *count += refused;
+    }
+
+    /// The counts by address, the highest first, and those of all other addresses together (`None`). Counting begins anew.
+    pub fn take(&self) -> Vec<(Option<IpAddr>, RefusedCredentials)> {
+        let Counts { by_address, mut of_others } = std::mem::take(&mut *self.0.lock());
+        let mut counts: Vec<_> =
+            by_address.into_iter().map(|(address, count)| (Some(address), count)).collect();
+        counts.sort_unstable_by_key(|(address, count)| (std::cmp::Reverse(count.times), *address));
+        for (_, count) in counts.drain(limits::REFUSED_ADDRESSES_AUDITED_MAX.min(counts.len())..) {
+            of_others += count;
+        }
+        if of_others.times > 0 {
+            counts.push((None, of_others));
+        }
+        counts
+    }
+}
+
+/// Writes into the audit trail how often credentials were refused since this was done last.
+pub async fn audit_refused(app: &App) {
+    for (address, refused) in app.counters.refused.take() {
+        let address = address.map_or_else(|| "other addresses".to_owned(), |address| address.to_string());
+        if let Err(error) = app.engine.note_refused_credentials(&address, refused).await {
+            tracing::warn!(
+                target: "sederunt::upkeep",
+                code = error.code(),
+                %error,
+                times = refused.times,
+                "refused credentials could not be written into the audit trail; this minute's count is dropped"
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(n: usize) -> IpAddr {
+        IpAddr::from([10, 0, (n / 256) as u8, (n % 256) as u8])
+    }
+
+    #[test]
+    fn as_many_addresses_are_named_as_the_trail_takes_the_loudest_first() {
+        let counts = RefusedCounts::default();
+        let last = limits::REFUSED_ADDRESSES_AUDITED_MAX;
+        for n in 0..=last {
+            counts.note_wrong(address(n));
+        }
+        counts.note_unchecked(address(last));
+        let taken = counts.take();
+        assert_eq!(taken.len(), limits::REFUSED_ADDRESSES_AUDITED_MAX + 1);
+        assert_eq!(taken[0], (Some(address(last)), RefusedCredentials { times: 2, unchecked: 1 }));
+        assert_eq!(taken[1].0, Some(address(0)));
+        assert_eq!(taken[last], (None, RefusedCredentials { times: 1, unchecked: 0 }));
+        assert!(counts.take().is_empty());
+    }
+
+    #[test]
+    fn beyond_the_addresses_that_are_told_apart_nothing_goes_uncounted() {
+        let counts = RefusedCounts::default();
+        for n in 0..limits::REFUSED_ADDRESSES_COUNTED_MAX + 5 {
+            counts.note_wrong(address(n));
+        }
+        counts.note_wrong(address(0));
+        assert_eq!(counts.0.lock().by_address.len(), limits::REFUSED_ADDRESSES_COUNTED_MAX);
+        let taken = counts.take();
+        assert_eq!(taken[0], (Some(address(0)), RefusedCredentials { times: 2, unchecked: 0 }));
+        let times: u64 = taken.iter().map(|(_, count)| count.times).sum();
+        assert_eq!(times as usize, limits::REFUSED_ADDRESSES_COUNTED_MAX + 6);
+    }
+}
