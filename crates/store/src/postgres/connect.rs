@@ -5,7 +5,6 @@
 //! what differs from one transaction to the next is set inside the transaction alone.
 
 use std::future::poll_fn;
-use std::io::ErrorKind;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -13,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Pool, QueueMode, RecyclingMethod, Runtime};
+use rustls::CertificateError;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use sederunt_core::Error;
@@ -94,6 +94,16 @@ impl std::fmt::Debug for Address {
 
 impl Address {
     pub(super) fn parse(url: &str, schema: &str) -> Result<Self, Error> {
+        let named = std::env::var_os("SSL_CERT_FILE").filter(|path| !path.is_empty());
+        Self::parse_trusting(url, schema, named.map(PathBuf::from))
+    }
+
+    /// An address that trusts the authorities in this file, unless it names a file itself.
+    pub(super) fn parse_trusting(
+        url: &str,
+        schema: &str,
+        trusted_by_default: Option<PathBuf>,
+    ) -> Result<Self, Error> {
         let wrong = |error: tokio_postgres::Error| {
             Error::invalid("store", format!("is no PostgreSQL address: {error}"))
         };
@@ -118,7 +128,7 @@ impl Address {
         let tls = if with_tls {
             // Left at `prefer`, the driver would go on in plain with whoever answers that there is no TLS.
             config.ssl_mode(SslMode::Require);
-            Some(rustls(roots_file.or_else(|| std::env::var_os("SSL_CERT_FILE").map(PathBuf::from)))?)
+            Some(rustls(roots_file.or(trusted_by_default))?)
         } else {
             None
         };
@@ -286,22 +296,44 @@ fn tls_refusal(error: tokio_postgres::Error) -> Fault {
     if text.contains("does not support TLS") {
         return Error::invalid(
             "store",
-            "offers no TLS, and the database is not on this machine: turn TLS on there, or add `sslmode=disable` to the \
+            "the database offers no TLS and is not on this machine: turn TLS on there, or add `sslmode=disable` to the \
              address if everybody on the network in between may read and change what is sent",
         )
         .into();
     }
-    // rustls reports what it does not accept in this way; anything else may pass by itself.
-    let unaccepted =
-        cause.downcast_ref::<std::io::Error>().is_some_and(|io| io.kind() == ErrorKind::InvalidData);
-    if unaccepted {
-        let says = format!(
-            "has a TLS certificate that is not accepted ({text}): name the file of the authority that signed it with \
-             `sslrootcert=PATH` in the address, or in SSL_CERT_FILE"
-        );
-        return Error::invalid("store", says).into();
+    match cause.downcast_ref::<std::io::Error>().and_then(|io| io.get_ref()?.downcast_ref()) {
+        Some(refused) => Error::invalid("store", handshake_fault(refused)).into(),
+        // The connection broke: it may pass by itself.
+        None => error.into(),
     }
-    error.into()
+}
+
+/// What stands in the way of a handshake, and what to do about it.
+fn handshake_fault(refused: &rustls::Error) -> &'static str {
+    let rustls::Error::InvalidCertificate(reason) = refused else {
+        return "the database and this program could not agree on TLS: the database must offer TLS 1.2 or 1.3 with a cipher that is still \
+                safe, and ask for no certificate of its clients";
+    };
+    match reason {
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => {
+            "the database has a TLS certificate of an authority that is not trusted here: name the file of the authority that signed \
+             it (PEM) with `sslrootcert=PATH` in the address, or in SSL_CERT_FILE"
+        }
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            "the database has a TLS certificate for another host name: connect by a name that stands in the certificate as a subject \
+             alternative name, or give the database a certificate for the name in the address"
+        }
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            "the database has a TLS certificate that has expired: renew it on the database's machine"
+        }
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            "the database has a TLS certificate that is not valid yet: compare the clocks of the two machines"
+        }
+        _ => {
+            "the database has a TLS certificate that cannot serve: make a certificate of version 3 for the database, with its host name as \
+             a subject alternative name, that is not its own authority, and have an authority sign it"
+        }
+    }
 }
 
 /// Trusts the authorities in a file, or those of the web where there is none.
@@ -311,14 +343,15 @@ fn rustls(roots_file: Option<PathBuf>) -> Result<MakeRustlsConnect, Error> {
         None => roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned()),
         Some(path) => {
             let unusable =
-                |says: String| Error::invalid("store", format!("cannot trust `{}`: {says}", path.display()));
-            let pem = std::fs::read(&path).map_err(|error| unusable(error.to_string()))?;
+                |says: &str| Error::invalid("store", format!("cannot trust `{}`: {says}", path.display()));
+            let pem = std::fs::read(&path).map_err(|error| unusable(&error.to_string()))?;
+            let broken = || unusable("it holds a certificate that is damaged, or is none");
             for certificate in CertificateDer::pem_slice_iter(&pem) {
-                let certificate = certificate.map_err(|error| unusable(error.to_string()))?;
-                roots.add(certificate).map_err(|error| unusable(error.to_string()))?;
+                let certificate = certificate.map_err(|_| broken())?;
+                roots.add(certificate).map_err(|_| broken())?;
             }
             if roots.is_empty() {
-                return Err(unusable("it holds no certificate in PEM".to_owned()));
+                return Err(unusable("it holds no certificate in PEM"));
             }
         }
     }
@@ -372,8 +405,30 @@ mod tests {
             let refused = Address::parse(&url, "sederunt").unwrap_err().to_string();
             assert!(refused.contains(says), "{refused}");
         }
+        let damaged = directory.path().join("damaged.pem");
+        let pem = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n";
+        std::fs::write(&damaged, pem).unwrap();
+        let url = format!("postgres://db.example/x?sslrootcert={}", damaged.display());
+        let refused = Address::parse(&url, "sederunt").unwrap_err().to_string();
+        assert!(refused.contains("damaged.pem`: it holds a certificate that is damaged"), "{refused}");
         let broken = Address::parse("postgres://db.example/x?sslrootcert=%2", "sederunt").unwrap_err();
         assert_eq!(broken.code(), "invalid");
+    }
+
+    #[test]
+    fn a_handshake_that_fails_says_what_to_do_about_it() {
+        use rustls::Error::InvalidCertificate;
+        for (refused, says) in [
+            (InvalidCertificate(CertificateError::UnknownIssuer), "sslrootcert=PATH"),
+            (InvalidCertificate(CertificateError::NotValidForName), "connect by a name"),
+            (InvalidCertificate(CertificateError::Expired), "renew it"),
+            (InvalidCertificate(CertificateError::NotValidYet), "clocks"),
+            (InvalidCertificate(CertificateError::BadEncoding), "have an authority sign it"),
+            (rustls::Error::HandshakeNotComplete, "TLS 1.2 or 1.3"),
+        ] {
+            let told = Error::invalid("store", handshake_fault(&refused)).to_string();
+            assert!(told.starts_with("the database ") && told.contains(says), "{told}");
+        }
     }
 
     #[tokio::test]

@@ -10,6 +10,7 @@ mod losses;
 mod nodes;
 mod plans;
 mod schema;
+mod tls;
 mod walls;
 
 use std::ops::Deref;
