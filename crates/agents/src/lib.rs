@@ -18,6 +18,7 @@ pub mod executor;
 pub mod limits;
 pub mod model;
 pub mod outbound;
+mod pulse;
 mod steps;
 pub mod talk;
 pub mod teacher;

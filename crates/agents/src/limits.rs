@@ -48,8 +48,8 @@ pub const BAD_ARGUMENTS_MAX: u32 = 3;
 pub const TEXT_EVENT_BYTES_MAX: usize = sederunt_core::limits::EVENT_BYTES_MAX - 8 * 1024;
 /// What the texts and arguments of one reply take of a batch; the rest is for the events around them.
 pub const REPLY_LOGGED_BYTES_MAX: usize = sederunt_core::limits::BATCH_BYTES_MAX - 512 * 1024;
-/// When a run that goes on is first looked at for a stop that came between its claim and its start. Shorter runs are not
-/// looked at, and cost no read.
+/// When a run or a turn that goes on is first looked at for a stop that came between its claim and its start. Shorter ones
+/// are not looked at, and cost no read.
 pub const STOP_LOOK_AFTER: Duration = Duration::from_millis(50);
 /// Replies of a model in one turn of talk, whatever its agent says: somebody waits for the last of them.
 pub const TURN_STEPS_MAX: u64 = 50;

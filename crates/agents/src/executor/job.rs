@@ -31,10 +31,10 @@ use self::people::builtin;
 use self::talk::json_in;
 use super::kit::Kit;
 use super::place::Place;
-use super::pulse::{self, End};
 use super::{Settings, Taken};
 use crate::limits;
 use crate::model::{Message, Model, Reply, Stop, ToolSpec};
+use crate::pulse::{Beat, End, Pulse};
 use crate::steps::calls::{Answer as Unfinished, Calls};
 use crate::steps::past::{self, Open, Past};
 use crate::steps::words::{within, words};
@@ -138,9 +138,9 @@ impl Job {
 
     /// Works and settles. An error means that the session is not ours to settle, or cannot be now.
     pub(super) async fn run(&self) -> Result<(), Error> {
-        let pulse = pulse::beat(&self.hand.engine, &self.hand.actor, &self.claimed, self.lease);
+        let pulse = Pulse::new(self.hand.engine.hub(), self.hand.life, self.lease);
         let halt = tokio::select! {
-            end = pulse => match end {
+            end = self.watch(pulse) => match end {
                 End::Lost => return Ok(()),
                 End::Stopped => Halt::CutShort(stopped()),
             },
@@ -162,6 +162,23 @@ impl Job {
                     self.settle(self.with_tally(how)).await
                 }
             },
+        }
+    }
+
+    /// Renews the lease until the run has to end.
+    async fn watch(&self, mut pulse: Pulse) -> End {
+        let Hand { engine, actor, session, epoch, .. } = &self.hand;
+        loop {
+            let stop_requested = match pulse.beat().await {
+                Beat::Look => engine.look_at_claim(&self.claimed).await,
+                Beat::Renew => {
+                    let beat = engine.heartbeat(actor, session, *epoch, Some(self.lease)).await;
+                    beat.map(|beat| beat.stop_requested)
+                }
+            };
+            if let Some(end) = End::of(stop_requested) {
+                return end;
+            }
         }
     }
 

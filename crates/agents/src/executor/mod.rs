@@ -8,7 +8,6 @@
 mod job;
 pub mod kit;
 mod place;
-mod pulse;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -21,14 +21,8 @@ use super::pipeline::{Answer, Asks, Came, Failure};
 use super::{Progress, Reply, Talker};
 use crate::limits;
 use crate::model::Usage;
+use crate::pulse::{Beat, End, Pulse};
 use crate::steps::words::within;
-
-/// Why a turn ends before it has an answer.
-enum Cut {
-    Stopped,
-    /// It is not ours any more: nothing that we write would be taken.
-    Lost,
-}
 
 /// What is known of a turn from outside its pipeline.
 pub(super) struct Listener<'a> {
@@ -111,11 +105,12 @@ impl Talker {
         let row = Mutex::new(self.engine.hub().watch_row(begun.incarnation()));
         let (said, called, kept, used) = Default::default();
         let listener = Listener { talker: self, begun, heard, said, row, called, kept, used };
+        let pulse = Pulse::new(self.engine.hub(), begun.incarnation(), self.hold.lease);
         let came = tokio::select! {
             came = self.answer(&listener, message) => came,
-            cut = self.watch(&listener) => match cut {
-                Cut::Stopped => Err(Failure::Stopped),
-                Cut::Lost => return Err(Conflict::Fenced.into()),
+            end = self.watch(begun, pulse) => match end {
+                End::Stopped => Err(Failure::Stopped),
+                End::Lost => return Err(Conflict::Fenced.into()),
             },
         };
         let left = Left {
@@ -153,22 +148,15 @@ impl Talker {
         self.engine.finish_turn(begun, outcome).await
     }
 
-    /// Renews the lease and looks up when the row changes. A store that cannot be reached is asked again: the lease
-    /// itself decides.
-    async fn watch(&self, listener: &Listener<'_>) -> Cut {
-        let begun = listener.begun;
-        let mut row = self.engine.hub().watch_row(begun.incarnation());
-        let mut beat = tokio::time::interval(self.hold.lease / 3);
-        beat.tick().await;
+    /// Renews the lease until the turn has to end.
+    async fn watch(&self, begun: &Begun, mut pulse: Pulse) -> End {
         loop {
-            let looked = tokio::select! {
-                () = row.changed() => self.engine.look_at_turn(begun).await.map(|(stop, _)| stop),
-                _ = beat.tick() => self.engine.renew_turn(begun).await,
+            let stop_requested = match pulse.beat().await {
+                Beat::Look => self.engine.look_at_turn(begun).await.map(|(stop, _)| stop),
+                Beat::Renew => self.engine.renew_turn(begun).await,
             };
-            match looked {
-                Ok(true) => return Cut::Stopped,
-                Ok(false) | Err(Error::Unavailable(_) | Error::RateLimited(_)) => {}
-                Err(_) => return Cut::Lost,
+            if let Some(end) = End::of(stop_requested) {
+                return end;
             }
         }
     }

@@ -10,6 +10,10 @@ use tokio::sync::mpsc;
 /// Patience of a test for something that is about to happen.
 pub const SOON: Duration = Duration::from_secs(30);
 
+/// How long after a stop was asked for the work has ended, on a machine that does other things too. It takes a few
+/// milliseconds; whatever waited for a heartbeat would take ten seconds.
+pub const STOP_HEARD: Duration = Duration::from_secs(1);
+
 /// How one connection is answered.
 #[derive(Clone, Debug)]
 pub enum Answer {

@@ -35,6 +35,7 @@ mod search;
 mod sessions;
 mod shares;
 mod shutdown;
+mod stops;
 mod stream;
 mod talk;
 mod talk_tools;

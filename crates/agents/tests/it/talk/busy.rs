@@ -1,8 +1,11 @@
 //! Messages while a turn runs: they wait, interrupt, steer or are refused, and a turn may be stopped.
 
+use std::time::Instant;
+
 use sederunt_core::talk::turn::OnBusy;
 
 use super::world::{World, post};
+use crate::wire::STOP_HEARD;
 
 #[tokio::test]
 async fn a_message_while_a_turn_runs_waits_for_its_own() {
@@ -67,10 +70,34 @@ async fn somebody_may_stop_a_turn_and_talk_goes_on() {
     let id = world.open("t").await;
     let taken = world.post(&id, "one", OnBusy::Queue).await;
     gate.begins().await;
+    let asked = Instant::now();
     world.engine.stop(&world.me, &id, None).await.unwrap();
     assert!(world.reply(taken).await.unwrap().stopped);
+    let took = asked.elapsed();
+    println!("the turn ended {took:?} after the stop was asked for");
+    assert!(took < STOP_HEARD, "{took:?}");
     let taken = world.post(&id, "two", OnBusy::Reject).await;
     gate.begins().await;
     gate.let_go();
     assert_eq!(world.reply(taken).await.unwrap().text, "I hear two");
+}
+
+#[tokio::test]
+async fn a_stop_that_comes_before_the_turn_watches_its_row_is_heard_without_a_heartbeat() {
+    let (world, mut gate) = World::gated(false);
+    let id = world.open("t").await;
+    let taken = world.post(&id, "one", OnBusy::Queue).await;
+    let asked = Instant::now();
+    let (engine, me) = (world.engine.clone(), world.me.clone());
+    let stop = move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(engine.stop(&me, &id, None)).unwrap();
+    };
+    // The turn is claimed, and runs on this thread, which waits here: it begins after the stop.
+    std::thread::spawn(stop).join().unwrap();
+    gate.begins().await;
+    assert!(world.reply(taken).await.unwrap().stopped);
+    let took = asked.elapsed();
+    println!("the turn ended {took:?} after the stop was asked for");
+    assert!(took < STOP_HEARD, "{took:?}");
 }
