@@ -196,6 +196,8 @@ pub enum Verb {
     Steer,
     /// Human-complete, elicitation-reply.
     Answer,
+    /// Delete a session with its log. A group's session is another matter: see
+    /// [`crate::session::decide::check_deletable`].
     Delete,
     /// Give feedback, and add to it.
     Feedback,
@@ -216,8 +218,6 @@ pub enum Right {
     All,
     Participant,
     Holder,
-    /// Direct sessions that the caller holds.
-    HeldDirect,
     /// Sessions whose claim the credential holds.
     Claimed,
     /// Sessions under the credential's prefix.
@@ -237,8 +237,8 @@ pub enum Right {
 /// The rights table: owner, member, guest, worker, channel, share link. An unlisted verb is denied.
 pub const RIGHTS: &[(Verb, [Right; 6])] = {
     use Right::{
-        All, Assignee, Claimed, HeldDirect, Holder, HolderOrOpener, No, OwnOrAssigned, Participant, Prefix,
-        Shared, SharedForSubmit,
+        All, Assignee, Claimed, Holder, HolderOrOpener, No, OwnOrAssigned, Participant, Prefix, Shared,
+        SharedForSubmit,
     };
     &[
         (Verb::Read, [All, Participant, Participant, Claimed, Prefix, Shared]),
@@ -256,7 +256,7 @@ pub const RIGHTS: &[(Verb, [Right; 6])] = {
         (Verb::Share, [All, Holder, No, No, No, No]),
         (Verb::Steer, [All, Participant, No, No, No, No]),
         (Verb::Answer, [All, Assignee, No, No, No, No]),
-        (Verb::Delete, [All, HeldDirect, No, No, No, No]),
+        (Verb::Delete, [All, Holder, No, No, No, No]),
         (Verb::Feedback, [All, OwnOrAssigned, OwnOrAssigned, All, No, No]),
         (Verb::Learn, [All, OwnOrAssigned, OwnOrAssigned, All, No, No]),
         (Verb::Teach, [All, OwnOrAssigned, No, No, No, No]),
@@ -326,7 +326,7 @@ fn denied(verb: Verb) -> Error {
         Verb::Share => "only the holder of the session or an owner may do this",
         Verb::Steer => "your role may not stop or retry sessions",
         Verb::Answer => "only the assignee or an owner answers this",
-        Verb::Delete => "only an owner, or the holder of a direct session, deletes it",
+        Verb::Delete => "only the holder of the session or an owner deletes it",
         Verb::Feedback => "your role gives no feedback",
         Verb::Learn => "your role is told no lessons",
         Verb::Teach => "only members and owners change lessons",
@@ -346,7 +346,6 @@ fn reaches(right: Right, actor: &Actor, session: &Session) -> bool {
         Right::Participant => takes_part(),
         // Who opened a sitting is not known here.
         Right::Holder | Right::HolderOrOpener => holds,
-        Right::HeldDirect => holds && !head.is_group,
         Right::Claimed => head.claim.as_ref().is_some_and(|claim| claim.credential == actor.credential),
         Right::Prefix => within_prefix(actor, &session.id),
         Right::Shared => shared().is_some_and(|(id, _)| *id == session.id),
@@ -382,12 +381,9 @@ pub fn read_scope(actor: &Actor) -> ReadScope {
             Some(prefix) if !prefix.is_empty() => ReadScope::Prefix(prefix.clone()),
             _ => ReadScope::Nothing,
         },
-        Right::No
-        | Right::Holder
-        | Right::HolderOrOpener
-        | Right::HeldDirect
-        | Right::Shared
-        | Right::SharedForSubmit => ReadScope::Nothing,
+        Right::No | Right::Holder | Right::HolderOrOpener | Right::Shared | Right::SharedForSubmit => {
+            ReadScope::Nothing
+        }
     }
 }
 

@@ -64,12 +64,7 @@ impl Who {
             Right::Shared => true,
             Right::SharedForSubmit => self == Self::ShareSubmit,
             // Alice holds it and opened its sitting, nobody has claimed it, and no channel has its name.
-            Right::No
-            | Right::Holder
-            | Right::HeldDirect
-            | Right::HolderOrOpener
-            | Right::Claimed
-            | Right::Prefix => false,
+            Right::No | Right::Holder | Right::HolderOrOpener | Right::Claimed | Right::Prefix => false,
         }
     }
 

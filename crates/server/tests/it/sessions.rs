@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use sederunt_core::access::Role;
+use sederunt_server::Auth;
 use serde_json::json;
 
 use crate::house::{Ground, House, on_every_store};
@@ -10,6 +11,7 @@ use crate::house::{Ground, House, on_every_store};
 on_every_store!(
     a_session_is_opened_and_opened_again,
     a_session_is_read_changed_and_deleted,
+    a_groups_session_is_deleted_by_an_owner_who_says_so,
     lists_are_filtered_and_go_on_from_their_cursor,
     the_state_follows_a_turn_and_a_run,
     the_state_says_why_a_run_failed,
@@ -71,6 +73,21 @@ async fn a_session_is_read_changed_and_deleted(ground: Ground) {
     assert_eq!(owner.delete(&path).await.expect(204).text, "");
     owner.get(&path).await.refused(404, "not_found");
     owner.delete(&path).await.refused(404, "not_found");
+}
+
+async fn a_groups_session_is_deleted_by_an_owner_who_says_so(ground: Ground) {
+    let house = House::open(ground, |config| config.auth = Auth::Keys).await;
+    let (owner, ann) = (house.key(Role::Owner, "root").await, house.key(Role::Member, "ann").await);
+    let id = ann.session(json!({"session_type": "mixed", "source": {"type": "group"}})).await;
+    let path = format!("/api/sessions/{id}");
+    let forced = format!("{path}?force=true");
+    ann.delete(&path).await.refused(409, "group_session");
+    ann.delete(&forced).await.refused(403, "denied");
+    owner.delete(&path).await.refused(409, "group_session");
+    owner.delete(&forced).await.expect(204);
+    let trail = owner.get("/api/audit?limit=1").await.expect(200).body;
+    assert_eq!(trail["items"][0]["action"], "session.delete_group");
+    assert_eq!(trail["items"][0]["target"], id);
 }
 
 async fn lists_are_filtered_and_go_on_from_their_cursor(ground: Ground) {

@@ -94,7 +94,8 @@ async fn an_owner_deletes_what_a_group_filled_by_force_and_the_audit_trail_says_
     let group = OpenSession { source, ..wish("g", SessionType::Mixed) };
     world.engine.open(&ann, group, None).await.unwrap();
     let id = SessionId::stored("g");
-    for (actor, code) in [(&ann, "denied"), (&owner, "group_session")] {
+    let eve = world.actor(Role::Member, "eve");
+    for (actor, code) in [(&ann, "group_session"), (&owner, "group_session"), (&eve, "not_found")] {
         assert_eq!(world.engine.delete(actor, &id).await.unwrap_err().code(), code);
     }
     assert_eq!(world.engine.delete_by_force(&ann, &id).await.unwrap_err().code(), "denied");

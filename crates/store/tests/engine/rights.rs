@@ -35,7 +35,7 @@ fn reaches(right: Right, stands: Stands, tied: bool) -> bool {
         Right::No => false,
         Right::All => true,
         Right::Participant | Right::OwnOrAssigned | Right::Assignee => stands != Stands::Stranger,
-        Right::Holder | Right::HeldDirect | Right::HolderOrOpener => stands == Stands::Holder,
+        Right::Holder | Right::HolderOrOpener => stands == Stands::Holder,
         Right::Claimed | Right::Prefix | Right::Shared => tied,
         Right::SharedForSubmit => false,
     }

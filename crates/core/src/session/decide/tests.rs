@@ -195,6 +195,7 @@ fn running_waiting_and_group_sessions_are_kept() {
     group.head.is_group = true;
     for (actor, how, code) in [
         (&owner, Deletion::Ordinary, Some("group_session")),
+        (&member, Deletion::Ordinary, Some("group_session")),
         (&owner, Deletion::Forced, None),
         (&member, Deletion::Forced, Some("denied")),
     ] {
