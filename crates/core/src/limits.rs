@@ -230,10 +230,16 @@ pub const WRITE_QUEUE_MAX: usize = 8_192;
 pub const QUOTA_TENANT_SESSIONS: u64 = 10_000_000;
 pub const QUOTA_TENANT_RUNS: u64 = 1_000_000;
 pub const QUOTA_TENANT_BYTES: u64 = 1 << 40;
+/// Streams that a tenant may have open on one node: half of all that a node serves, so that one tenant alone never
+/// takes the streams of every other.
+pub const QUOTA_TENANT_STREAMS: u64 = STREAMS_MAX as u64 / 2;
 /// The same for each user, by the sessions that they hold.
 pub const QUOTA_USER_SESSIONS: u64 = 5_000_000;
 pub const QUOTA_USER_RUNS: u64 = 500_000;
 pub const QUOTA_USER_BYTES: u64 = 1 << 39;
+/// When a caller whose sessions, runs or incognito memory are used up may try again. Streams end sooner:
+/// [`STREAM_RETRY_AFTER`].
+pub const QUOTA_RETRY_AFTER: Duration = Duration::from_secs(60);
 /// How often the store is asked what a tenant uses while it writes, and how soon again before it is refused something.
 pub const QUOTA_LOOK_AGAIN: Duration = Duration::from_secs(30);
 pub const QUOTA_LOOK_AGAIN_MIN: Duration = Duration::from_secs(1);

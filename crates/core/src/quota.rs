@@ -2,9 +2,10 @@
 //!
 //! What is used is counted in memory on each node and brought in line with the store again and again
 //! ([`crate::engine`], room `quotas`); incognito sessions have budgets of their own, which are exact, because they live
-//! in one process.
+//! in one process. Streams are counted in the process that serves them ([`crate::live::budget`]).
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use crate::ids::{TenantId, UserId};
 use crate::limits;
@@ -18,6 +19,8 @@ pub enum Quota {
     TenantRuns,
     /// Bytes of the logs that a tenant keeps.
     TenantBytes,
+    /// Streams of a tenant that are open on this node.
+    TenantStreams,
     /// The same of the sessions that one user holds.
     UserSessions,
     UserRuns,
@@ -48,6 +51,7 @@ impl Quota {
             Self::TenantSessions => "quotas.tenant_sessions",
             Self::TenantRuns => "quotas.tenant_runs",
             Self::TenantBytes => "quotas.tenant_bytes",
+            Self::TenantStreams => "quotas.tenant_streams",
             Self::UserSessions => "quotas.user_sessions",
             Self::UserRuns => "quotas.user_runs",
             Self::UserBytes => "quotas.user_bytes",
@@ -62,8 +66,21 @@ impl Quota {
             Self::TenantBytes | Self::UserBytes | Self::IncognitoSessionBytes | Self::IncognitoUserBytes => {
                 Remedy::Shrink
             }
-            Self::TenantSessions | Self::TenantRuns | Self::UserSessions | Self::UserRuns => Remedy::Reduce,
+            Self::TenantSessions
+            | Self::TenantRuns
+            | Self::TenantStreams
+            | Self::UserSessions
+            | Self::UserRuns => Remedy::Reduce,
             Self::IncognitoTotalBytes => Remedy::Wait,
+        }
+    }
+
+    /// When trying again may help; never for what is too large.
+    pub const fn retry_after(self) -> Option<Duration> {
+        match (self, self.remedy()) {
+            (Self::TenantStreams, _) => Some(limits::STREAM_RETRY_AFTER),
+            (_, Remedy::Reduce | Remedy::Wait) => Some(limits::QUOTA_RETRY_AFTER),
+            (_, Remedy::Shrink) => None,
         }
     }
 
@@ -73,6 +90,7 @@ impl Quota {
             Self::TenantSessions | Self::TenantBytes => {
                 "an owner can delete sessions, or the operator can raise the quota"
             }
+            Self::TenantStreams => "close streams that nobody reads, or the operator can raise the quota",
             Self::TenantRuns | Self::UserRuns => "wait until some of the work has ended, or cancel some",
             Self::UserSessions | Self::UserBytes => "delete sessions that you no longer need",
             Self::IncognitoSessionBytes => "end this incognito session and open another",
@@ -99,6 +117,8 @@ pub type UseByHolder = Vec<(Option<UserId>, Amount)>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QuotaLimits {
     pub tenant: Amount,
+    /// Streams that the tenant may have open on one node.
+    pub tenant_streams: u64,
     pub user: Amount,
 }
 
@@ -110,6 +130,7 @@ impl Default for QuotaLimits {
                 runs: limits::QUOTA_TENANT_RUNS,
                 bytes: limits::QUOTA_TENANT_BYTES,
             },
+            tenant_streams: limits::QUOTA_TENANT_STREAMS,
             user: Amount {
                 sessions: limits::QUOTA_USER_SESSIONS,
                 runs: limits::QUOTA_USER_RUNS,
@@ -158,7 +179,8 @@ mod tests {
     #[test]
     fn one_past_each_quota_is_named_and_what_adds_nothing_is_not_refused() {
         let amount = |sessions, runs, bytes| Amount { sessions, runs, bytes };
-        let limits = QuotaLimits { tenant: amount(20, 10, 200), user: amount(10, 5, 100) };
+        let limits =
+            QuotaLimits { tenant: amount(20, 10, 200), user: amount(10, 5, 100), ..QuotaLimits::default() };
         let none = Amount::default();
         let table = [
             (amount(19, 0, 0), none, amount(1, 0, 0), None),

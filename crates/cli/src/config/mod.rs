@@ -112,6 +112,7 @@ pub const SETTINGS: &[Setting] = &[
         "work of a tenant that may be pending, running or waiting at once",
     ),
     setting("quotas.tenant_bytes", "1099511627776", "bytes of logs that a tenant may keep"),
+    setting("quotas.tenant_streams", "16384", "streams that a tenant may have open on one node"),
     setting("quotas.user_sessions", "5000000", "sessions that one user may hold"),
     setting("quotas.user_runs", "500000", "work of one user that may be pending, running or waiting at once"),
     setting("quotas.user_bytes", "549755813888", "bytes of the logs of sessions that one user holds"),
@@ -281,6 +282,7 @@ pub struct Quotas {
     pub tenant_sessions: u64,
     pub tenant_runs: u64,
     pub tenant_bytes: u64,
+    pub tenant_streams: u64,
     pub user_sessions: u64,
     pub user_runs: u64,
     pub user_bytes: u64,
@@ -300,6 +302,7 @@ struct TenantQuotas {
     tenant_sessions: Option<u64>,
     tenant_runs: Option<u64>,
     tenant_bytes: Option<u64>,
+    tenant_streams: Option<u64>,
     user_sessions: Option<u64>,
     user_runs: Option<u64>,
     user_bytes: Option<u64>,
@@ -313,6 +316,7 @@ impl Quotas {
                 runs: self.tenant_runs,
                 bytes: self.tenant_bytes,
             },
+            tenant_streams: self.tenant_streams,
             user: Amount { sessions: self.user_sessions, runs: self.user_runs, bytes: self.user_bytes },
         }
     }
@@ -322,6 +326,7 @@ impl Quotas {
             tenant_sessions: own.tenant_sessions.unwrap_or(self.tenant_sessions),
             tenant_runs: own.tenant_runs.unwrap_or(self.tenant_runs),
             tenant_bytes: own.tenant_bytes.unwrap_or(self.tenant_bytes),
+            tenant_streams: own.tenant_streams.unwrap_or(self.tenant_streams),
             user_sessions: own.user_sessions.unwrap_or(self.user_sessions),
             user_runs: own.user_runs.unwrap_or(self.user_runs),
             user_bytes: own.user_bytes.unwrap_or(self.user_bytes),
@@ -513,12 +518,12 @@ mod tests {
     fn a_tenant_has_quotas_of_its_own_where_the_file_says_so() {
         let directory = tempfile::TempDir::new().unwrap();
         let path = directory.path().join("quotas.toml");
-        std::fs::write(&path, "[tenants.acme]\nuser_sessions = 7\n").unwrap();
+        std::fs::write(&path, "[tenants.acme]\nuser_sessions = 7\ntenant_streams = 5\n").unwrap();
         let (config, _) = Layers::new(None, Vec::new(), Vec::new()).unwrap().read().unwrap();
         let config = Config { quotas_file: Some(path.clone()), ..config };
         let settings = config.quota_settings().unwrap();
         let own = settings.of(&TenantId::stored("acme"));
-        assert_eq!(own.user.sessions, 7);
+        assert_eq!((own.user.sessions, own.tenant_streams), (7, 5));
         assert_eq!(own.tenant, QuotaLimits::default().tenant);
         assert_eq!(settings.of(&TenantId::stored("beta")), QuotaLimits::default());
         std::fs::write(&path, "[tenants.acme]\nuser_seasons = 7\n").unwrap();

@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::event::Appended;
 use crate::ids::{TenantId, UserId};
 use crate::limits;
-use crate::quota::{Amount, QuotaSettings};
+use crate::quota::{Amount, QuotaLimits, QuotaSettings};
 use crate::session::{MemoryMode, Status};
 use crate::store::{Change, Committed, On, Store, Write};
 
@@ -144,6 +144,11 @@ impl QuotaBook {
 }
 
 impl Engine {
+    /// What a tenant may use, and each of its users.
+    pub fn quotas_of(&self, tenant: &TenantId) -> QuotaLimits {
+        self.quotas.settings.of(tenant)
+    }
+
     /// Refuses an append of somebody who uses up a quota of bytes already. Costs two look-ups where there is room.
     pub(super) async fn check_byte_quota(&self, actor: &Actor) -> Result<()> {
         self.check_quota(&actor.tenant, actor.user.as_ref(), Amount { bytes: 1, ..Amount::default() }).await

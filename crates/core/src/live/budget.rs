@@ -1,7 +1,8 @@
 //! How many streams may be open, and how many bytes they may hold that their readers have not taken.
 //!
 //! Every stream is counted in each account that it belongs to: all of them, its credential or share link, its
-//! address. A stream beyond a cap is refused. The bytes of a page are held from before it is read until it has
+//! address, its tenant. A stream beyond a cap is refused; where the tenant's quota is what is used up, the refusal
+//! names it. The bytes of a page are held from before it is read until it has
 //! been written; when an account has no room for a page, its streams wait for each other, and no new one opens.
 //! The budget is asked when a stream opens, reads a page, or closes; never by what writes a log.
 
@@ -15,6 +16,7 @@ use tokio::sync::Notify;
 use crate::error::{Error, Result};
 use crate::ids::{CredentialId, TenantId};
 use crate::limits;
+use crate::quota::{Quota, QuotaLimits};
 
 /// How much one account may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,19 +59,42 @@ pub enum StreamAccount {
     Credential(TenantId, CredentialId),
     Link(TenantId, CredentialId),
     LinkAndAddress(TenantId, CredentialId, IpAddr),
+    Tenant(TenantId),
 }
 
 impl StreamAccount {
-    fn cap(&self, caps: &StreamCaps) -> StreamCap {
+    fn cap(&self, caps: &StreamCaps, quotas: &QuotaLimits) -> StreamCap {
         match self {
             Self::InAll => caps.in_all,
             Self::Address(_) => caps.per_address,
             Self::Credential(..) => caps.per_credential,
             Self::Link(..) => caps.per_link,
             Self::LinkAndAddress(..) => caps.per_link_and_address,
+            // A tenant's callers have bounds of their own on what they hold.
+            Self::Tenant(_) => StreamCap {
+                streams: usize::try_from(quotas.tenant_streams).unwrap_or(usize::MAX),
+                bytes: caps.in_all.bytes,
+            },
+        }
+    }
+
+    /// Why a stream beyond the cap of this account is refused.
+    fn refusal(&self, quotas: &QuotaLimits) -> Error {
+        match self {
+            Self::Tenant(_) => {
+                Error::QuotaExceeded { quota: Quota::TenantStreams, limit: quotas.tenant_streams }
+            }
+            Self::InAll
+            | Self::Address(_)
+            | Self::Credential(..)
+            | Self::Link(..)
+            | Self::LinkAndAddress(..) => Error::RateLimited(limits::STREAM_RETRY_AFTER),
         }
     }
 }
+
+/// An account with what it may have.
+type Capped = (StreamAccount, StreamCap);
 
 /// What an account has now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -91,17 +116,24 @@ impl StreamBudget {
         Self { caps, ..Self::default() }
     }
 
-    /// Counts one more stream in all of these accounts, or in none of them.
-    pub fn open(self: &Arc<Self>, accounts: Vec<StreamAccount>) -> Result<StreamLease> {
+    /// Counts one more stream in all of these accounts, or in none of them; `quotas` are those of its tenant.
+    pub fn open(self: &Arc<Self>, accounts: Vec<StreamAccount>, quotas: &QuotaLimits) -> Result<StreamLease> {
         let mut used = self.accounts.lock();
-        let has_room = |account: &StreamAccount| {
-            let (cap, used) = (account.cap(&self.caps), used.get(account).copied().unwrap_or_default());
-            used.streams < cap.streams && used.bytes < cap.bytes
+        let is_full = |(account, cap): &Capped| {
+            let used = used.get(account).copied().unwrap_or_default();
+            used.streams >= cap.streams || used.bytes >= cap.bytes
         };
-        if !accounts.iter().all(has_room) {
-            return Err(Error::RateLimited(limits::STREAM_RETRY_AFTER));
+        let accounts: Vec<_> = accounts
+            .into_iter()
+            .map(|account| {
+                let cap = account.cap(&self.caps, quotas);
+                (account, cap)
+            })
+            .collect();
+        if let Some((full, _)) = accounts.iter().find(|account| is_full(account)) {
+            return Err(full.refusal(quotas));
         }
-        for account in &accounts {
+        for (account, _) in &accounts {
             used.entry(account.clone()).or_default().streams += 1;
         }
         drop(used);
@@ -114,11 +146,11 @@ impl StreamBudget {
 
     /// Charges bytes if every account has room for them. An account that holds nothing has room for anything:
     /// one page at a time always gets through.
-    fn try_charge(&self, accounts: &[StreamAccount], bytes: usize) -> bool {
+    fn try_charge(&self, accounts: &[Capped], bytes: usize) -> bool {
         let mut used = self.accounts.lock();
-        let has_room = |account: &StreamAccount| {
+        let has_room = |(account, cap): &Capped| {
             let held = used.get(account).map_or(0, |used| used.bytes);
-            held == 0 || held + bytes <= account.cap(&self.caps).bytes
+            held == 0 || held + bytes <= cap.bytes
         };
         let fits = accounts.iter().all(has_room);
         if fits {
@@ -127,12 +159,12 @@ impl StreamBudget {
         fits
     }
 
-    fn give_back(&self, accounts: &[StreamAccount], bytes: usize) {
+    fn give_back(&self, accounts: &[Capped], bytes: usize) {
         if bytes == 0 {
             return;
         }
         let mut used = self.accounts.lock();
-        for account in accounts {
+        for (account, _) in accounts {
             if let Some(used) = used.get_mut(account) {
                 used.bytes = used.bytes.saturating_sub(bytes);
             }
@@ -142,8 +174,8 @@ impl StreamBudget {
     }
 }
 
-fn charge(used: &mut HashMap<StreamAccount, StreamUse>, accounts: &[StreamAccount], bytes: usize) {
-    for account in accounts {
+fn charge(used: &mut HashMap<StreamAccount, StreamUse>, accounts: &[Capped], bytes: usize) {
+    for (account, _) in accounts {
         used.entry(account.clone()).or_default().bytes += bytes;
     }
 }
@@ -151,13 +183,13 @@ fn charge(used: &mut HashMap<StreamAccount, StreamUse>, accounts: &[StreamAccoun
 #[derive(Debug)]
 struct Counted {
     budget: Arc<StreamBudget>,
-    accounts: Vec<StreamAccount>,
+    accounts: Vec<Capped>,
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
         let mut used = self.budget.accounts.lock();
-        for account in &self.accounts {
+        for (account, _) in &self.accounts {
             if let Some(left) = used.get_mut(account) {
                 left.streams -= 1;
                 if left.streams == 0 {
@@ -225,6 +257,10 @@ mod tests {
         StreamCap { streams, bytes }
     }
 
+    fn open(budget: &Arc<StreamBudget>, accounts: Vec<StreamAccount>) -> Result<StreamLease> {
+        budget.open(accounts, &QuotaLimits::default())
+    }
+
     fn link(address: u8) -> Vec<StreamAccount> {
         let (tenant, link) = (TenantId::stored("t"), CredentialId::stored("link"));
         let address = IpAddr::from([192, 0, 2, address]);
@@ -255,28 +291,49 @@ mod tests {
         for (caps, addresses) in table {
             let budget = Arc::new(StreamBudget::new(caps));
             let mut leases: Vec<_> =
-                addresses[..2].iter().map(|address| budget.open(link(*address)).unwrap()).collect();
-            match budget.open(link(addresses[2])) {
+                addresses[..2].iter().map(|address| open(&budget, link(*address)).unwrap()).collect();
+            match open(&budget, link(addresses[2])) {
                 Err(Error::RateLimited(wait)) => assert_eq!(wait, limits::STREAM_RETRY_AFTER),
                 other => panic!("{caps:?}: {other:?}"),
             }
             assert_eq!(budget.used(&StreamAccount::InAll).streams, 2);
             leases.pop();
-            leases.push(budget.open(link(addresses[2])).unwrap());
+            leases.push(open(&budget, link(addresses[2])).unwrap());
             leases.clear();
             assert!(budget.accounts.lock().is_empty(), "what is not used is not remembered");
         }
         let budget = Arc::new(StreamBudget::new(StreamCaps { per_credential: cap(1, 100), ..all }));
         let credential = || vec![StreamAccount::Credential(TenantId::stored("t"), CredentialId::stored("c"))];
-        let _lease = budget.open(credential()).unwrap();
-        assert!(budget.open(credential()).is_err());
+        let _lease = open(&budget, credential()).unwrap();
+        assert!(open(&budget, credential()).is_err());
+    }
+
+    #[test]
+    fn one_stream_past_the_quota_of_its_tenant_is_refused_by_name_until_one_ends() {
+        let budget = Arc::new(StreamBudget::default());
+        let quotas = QuotaLimits { tenant_streams: 2, ..QuotaLimits::default() };
+        let of = |tenant, credential| {
+            let tenant = TenantId::stored(tenant);
+            let credential = StreamAccount::Credential(tenant.clone(), CredentialId::stored(credential));
+            vec![StreamAccount::InAll, credential, StreamAccount::Tenant(tenant)]
+        };
+        let first = budget.open(of("acme", "ann"), &quotas).unwrap();
+        let _second = budget.open(of("acme", "bob"), &quotas).unwrap();
+        match budget.open(of("acme", "eve"), &quotas) {
+            Err(Error::QuotaExceeded { quota: Quota::TenantStreams, limit: 2 }) => {}
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(budget.used(&StreamAccount::InAll).streams, 2, "what is refused is counted nowhere");
+        let _other_tenant = budget.open(of("beta", "eve"), &quotas).unwrap();
+        drop(first);
+        let _third = budget.open(of("acme", "eve"), &quotas).unwrap();
     }
 
     #[tokio::test]
     async fn pages_of_one_link_wait_for_each_other_and_hold_no_more_than_its_cap() {
         let caps = StreamCaps { per_link: cap(100, 250), ..StreamCaps::default() };
         let budget = Arc::new(StreamBudget::new(caps));
-        let leases: Vec<_> = (1..=4).map(|address| budget.open(link(address)).unwrap()).collect();
+        let leases: Vec<_> = (1..=4).map(|address| open(&budget, link(address)).unwrap()).collect();
         let first = leases[0].hold(100).now_or_never().unwrap();
         let mut second = leases[1].hold(100).now_or_never().unwrap();
         let mut third = Box::pin(leases[2].hold(100));
@@ -287,17 +344,17 @@ mod tests {
         assert_eq!(budget.used(&link(1)[2]).bytes, 240);
         let live = leases[3].hold_now(50);
         assert_eq!(budget.used(&link(1)[2]).bytes, 290, "what is in memory already is counted");
-        assert!(budget.open(link(5)).is_err(), "and no stream opens beyond the bytes");
+        assert!(open(&budget, link(5)).is_err(), "and no stream opens beyond the bytes");
         drop((first, second, third, live));
         assert_eq!(budget.used(&StreamAccount::InAll), StreamUse { streams: 4, bytes: 0 });
-        assert!(budget.open(link(5)).is_ok());
+        assert!(open(&budget, link(5)).is_ok());
     }
 
     #[tokio::test]
     async fn a_page_larger_than_its_cap_is_read_alone() {
         let caps = StreamCaps { per_link: cap(100, 10), ..StreamCaps::default() };
         let budget = Arc::new(StreamBudget::new(caps));
-        let (one, two) = (budget.open(link(1)).unwrap(), budget.open(link(2)).unwrap());
+        let (one, two) = (open(&budget, link(1)).unwrap(), open(&budget, link(2)).unwrap());
         let held = one.hold(100).now_or_never().unwrap();
         assert!(two.hold(1).now_or_never().is_none());
         drop(held);

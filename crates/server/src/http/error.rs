@@ -198,8 +198,10 @@ impl Refused {
                 let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
                 headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds.max(1)));
             }
-            Self::Core(Error::QuotaExceeded { quota, .. }) if quota.remedy() != Remedy::Shrink => {
-                headers.insert(header::RETRY_AFTER, HeaderValue::from_static("60"));
+            Self::Core(Error::QuotaExceeded { quota, .. }) => {
+                if let Some(wait) = quota.retry_after() {
+                    headers.insert(header::RETRY_AFTER, HeaderValue::from(wait.as_secs()));
+                }
             }
             Self::Core(Error::Unavailable(_)) => {
                 headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
@@ -261,6 +263,7 @@ mod tests {
                 "quota_exceeded",
             ),
             (Error::QuotaExceeded { quota: Quota::UserSessions, limit: 1 }.into(), 429, "quota_exceeded"),
+            (Error::QuotaExceeded { quota: Quota::TenantStreams, limit: 1 }.into(), 429, "quota_exceeded"),
             (
                 Error::QuotaExceeded { quota: Quota::IncognitoTotalBytes, limit: 1 }.into(),
                 503,

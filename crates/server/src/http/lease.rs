@@ -18,7 +18,8 @@ impl FromRequestParts<App> for Leased {
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refused> {
         let caller = Caller::from_request_parts(parts, app).await?;
         let peer = parts.extensions.get::<Peer>().copied();
-        Ok(Self(app.stream_budget.open(accounts(&caller, peer))?))
+        let quotas = app.engine.quotas_of(&caller.actor.tenant);
+        Ok(Self(app.stream_budget.open(accounts(&caller, peer), &quotas)?))
     }
 }
 
@@ -34,9 +35,10 @@ fn accounts(caller: &Caller, peer: Option<Peer>) -> Vec<StreamAccount> {
     if caller.is_share() {
         let here = address.map(|at| StreamAccount::LinkAndAddress(tenant.clone(), credential.clone(), at));
         accounts.extend(here);
-        accounts.push(StreamAccount::Link(tenant, credential));
+        accounts.push(StreamAccount::Link(tenant.clone(), credential));
     } else {
-        accounts.push(StreamAccount::Credential(tenant, credential));
+        accounts.push(StreamAccount::Credential(tenant.clone(), credential));
     }
+    accounts.push(StreamAccount::Tenant(tenant));
     accounts
 }

@@ -4,9 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sederunt_core::access::Role;
+use sederunt_core::engine::Engine;
+use sederunt_core::ids::TenantId;
 use sederunt_core::limits;
 use sederunt_core::live::budget::{StreamAccount, StreamBudget, StreamCap, StreamCaps};
-use sederunt_server::Auth;
+use sederunt_core::quota::{QuotaLimits, QuotaSettings};
+use sederunt_server::{Auth, ServerConfig};
 use serde_json::json;
 
 use crate::house::{Ground, Guest, House, on_store, until, within};
@@ -16,9 +19,14 @@ on_store!(
     in_memory, Memory:
     slow_readers_of_a_link_hold_no_more_than_its_budget,
     a_stream_that_waits_for_its_budget_ends_with_its_link,
-    every_kind_of_stream_counts_for_its_credential
+    every_kind_of_stream_counts_for_its_credential,
+    a_tenant_has_only_so_many_streams_and_each_that_ends_makes_room
 );
-on_store!(on_postgres, Postgres: slow_readers_of_a_link_hold_no_more_than_its_budget);
+on_store!(
+    on_postgres, Postgres:
+    slow_readers_of_a_link_hold_no_more_than_its_budget,
+    a_tenant_has_only_so_many_streams_and_each_that_ends_makes_room
+);
 
 fn cap(streams: usize, bytes: usize) -> StreamCap {
     StreamCap { streams, bytes }
@@ -27,7 +35,7 @@ fn cap(streams: usize, bytes: usize) -> StreamCap {
 async fn keyed(ground: Ground, caps: StreamCaps) -> (House, Arc<StreamBudget>) {
     let budget = Arc::new(StreamBudget::new(caps));
     let ours = budget.clone();
-    let configure = move |config: &mut sederunt_server::ServerConfig| {
+    let configure = move |config: &mut ServerConfig| {
         config.auth = Auth::Keys;
         config.stream_budget = ours;
         // Readers are slow here for as long as the test needs, however busy the machine is.
@@ -125,4 +133,37 @@ async fn every_kind_of_stream_counts_for_its_credential(ground: Ground) {
         drop((stream, other));
         until("both are gone", || budget.used(&StreamAccount::InAll).streams == 0).await;
     }
+}
+
+async fn a_tenant_has_only_so_many_streams_and_each_that_ends_makes_room(ground: Ground) {
+    let standard = QuotaLimits { tenant_streams: 2, ..QuotaLimits::default() };
+    let quotas = QuotaSettings { standard, ..QuotaSettings::default() };
+    let budget = Arc::new(StreamBudget::default());
+    let ours = budget.clone();
+    let configure = move |_: &Engine, config: &mut ServerConfig| {
+        config.auth = Auth::Keys;
+        config.stream_budget = ours;
+    };
+    let house = House::open_with(ground, quotas, configure).await;
+    let (owner, bob) = (house.key(Role::Owner, "ann").await, house.key(Role::Member, "bob").await);
+    let id = owner.session(json!({"session_type": "mixed"})).await;
+    let link =
+        owner.post(&format!("/api/sessions/{id}/share"), json!({"access": "read", "expires_in": 600})).await;
+    let token = link.expect(201).body["token"].as_str().unwrap().to_owned();
+    let shared = format!("/api/sessions/{id}/stream?share={token}");
+    let mut first = bob.follow("/api/stream").await;
+    first.expect("ready").await;
+    let mut second = house.anyone().follow(&shared).await;
+    assert!(second.next().await.is_some());
+    let refused = owner.get("/api/stream").await.refused(429, "quota_exceeded");
+    assert_eq!(refused.body["error"]["details"], json!({"quota": "quotas.tenant_streams", "limit": 2}));
+    let sentence = refused.body["error"]["message"].as_str().unwrap();
+    assert!(sentence.contains("close streams"), "{sentence}");
+    assert_eq!(refused.headers["retry-after"], limits::STREAM_RETRY_AFTER.as_secs().to_string().as_str());
+    house.anyone().get(&shared).await.refused(429, "quota_exceeded");
+    drop(second);
+    until("one is open", || budget.used(&StreamAccount::Tenant(TenantId::stored("default"))).streams == 1)
+        .await;
+    let mut third = owner.follow("/api/stream").await;
+    third.expect("ready").await;
 }

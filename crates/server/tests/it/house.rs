@@ -10,6 +10,7 @@ use sederunt_core::clock::SystemClock;
 use sederunt_core::engine::{Engine, NewKey, Settings};
 use sederunt_core::live::Hub;
 use sederunt_core::people::SecretHash;
+use sederunt_core::quota::QuotaSettings;
 use sederunt_core::session::SourceKind;
 use sederunt_core::store::Store;
 use sederunt_server::client::{Client, EventStream, Message};
@@ -101,6 +102,15 @@ impl House {
 
     /// A server whose configuration needs to know its engine.
     pub async fn open_over(ground: Ground, configure: impl FnOnce(&Engine, &mut ServerConfig)) -> Self {
+        Self::open_with(ground, QuotaSettings::default(), configure).await
+    }
+
+    /// A server whose tenants have these quotas.
+    pub async fn open_with(
+        ground: Ground,
+        quotas: QuotaSettings,
+        configure: impl FnOnce(&Engine, &mut ServerConfig),
+    ) -> Self {
         let clock = Arc::new(SystemClock::default());
         let hub = Arc::new(Hub::default());
         let (store, keeps): (Arc<dyn Store>, _) = match ground {
@@ -114,7 +124,7 @@ impl House {
         };
         let (time, heard) = (clock.clone(), hub.clone());
         let private = move || Ok(sqlite(Place::Memory, &time, &heard));
-        let engine = Engine::new(store, hub, Settings::default()).with_private(private);
+        let engine = Engine::new(store, hub, Settings::default()).with_private(private).with_quotas(quotas);
         let mut config = ServerConfig {
             listen: "127.0.0.1:0".parse().unwrap(),
             operator_key_hash: Some(SecretHash::of(OPERATOR)),

@@ -22,7 +22,7 @@ on_both_stores!(
 const PLENTY: Amount = Amount { sessions: 1_000, runs: 1_000, bytes: 1 << 30 };
 
 fn limited(world: &World, tenant: Amount, user: Amount) -> Engine {
-    let own = QuotaLimits { tenant, user };
+    let own = QuotaLimits { tenant, user, ..QuotaLimits::default() };
     let tenants = HashMap::from([(TenantId::stored("acme"), own)]);
     world.engine.clone().with_quotas(QuotaSettings { tenants, ..QuotaSettings::default() })
 }
