@@ -5,6 +5,7 @@
 
 pub mod decide;
 pub mod gate;
+mod store;
 
 use serde::{Deserialize, Deserializer, Serialize};
 use sha2::Digest as _;
@@ -13,6 +14,8 @@ use crate::ids::{SessionId, UserId};
 use crate::json::Json;
 use crate::library::task::OnExpiry;
 use crate::time::Timestamp;
+
+pub use store::{ApprovalListStore, ApprovalStore};
 
 /// Something that waits for a person, or did.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,6 +6,7 @@
 pub mod kind;
 pub mod log;
 pub mod payload;
+mod store;
 
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ use crate::time::Timestamp;
 
 pub use kind::{EventRole, EventType, Kinds, Writer, is_human_event_type, is_valid_event_type};
 pub use log::{Cold, advance};
+pub use store::{EventStore, SearchStore};
 
 /// One immutable line of a session's log.
 #[derive(Clone, Debug, PartialEq)]

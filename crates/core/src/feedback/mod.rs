@@ -11,6 +11,7 @@ pub mod failure;
 pub mod secret;
 pub mod session;
 pub mod stats;
+mod store;
 
 use std::time::Duration;
 
@@ -20,6 +21,8 @@ use crate::ids::UserId;
 use crate::safety::codes::codes;
 use crate::safety::opaque::OpaqueId;
 use crate::time::Timestamp;
+
+pub use store::{FeedbackStore, RatingStore};
 
 /// The form of [`Rating`] as it is exported.
 pub const RATING_SCHEMA_VERSION: u32 = 1;

@@ -8,6 +8,7 @@ pub mod infer;
 pub mod merge;
 pub mod rule;
 pub mod shown;
+mod store;
 
 use std::time::Duration;
 
@@ -19,6 +20,8 @@ use crate::ids::{SessionId, TenantId, UserId};
 use crate::memory::words::{self, Set};
 use crate::safety::codes::codes;
 use crate::time::Timestamp;
+
+pub use store::LessonStore;
 
 codes!(
     /// Whether to avoid it or to repeat it.

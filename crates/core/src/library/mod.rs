@@ -8,6 +8,7 @@ pub mod bundle;
 pub mod criteria;
 pub mod entity;
 mod read;
+mod store;
 pub mod task;
 
 use serde::Serialize;
@@ -18,6 +19,7 @@ pub use bundle::Bundle;
 pub use criteria::CriteriaSet;
 pub use entity::Entity;
 pub use read::read;
+pub use store::DocStore;
 pub use task::Task;
 
 pub use crate::view::View;

@@ -9,6 +9,7 @@ pub mod budget;
 pub mod hints;
 pub mod reply;
 pub mod ring;
+mod store;
 
 use std::sync::{Arc, OnceLock};
 
@@ -18,6 +19,7 @@ use tokio::sync::watch;
 pub use hints::{Hint, HintReader, ScopedHintReader};
 pub use reply::{Delta, ends_reply};
 pub use ring::{Frame, Next, Reader};
+pub use store::DeltaStore;
 
 use crate::access::ReadScope;
 use crate::ids::{Incarnation, SessionId, TenantId};

@@ -23,6 +23,7 @@ mod profile;
 pub mod promote;
 pub mod recall;
 pub mod reconcile;
+mod store;
 pub mod summary;
 mod themes;
 pub mod vector;
@@ -41,6 +42,7 @@ use crate::limits;
 use crate::time::Timestamp;
 
 pub use profile::{Profile, Rule, profile_id};
+pub use store::{MemoryStore, VectorStore};
 
 /// Whose memory it is: a person's, or that of a session nobody is known in. The tag keeps a user
 /// and a session of the same name apart.

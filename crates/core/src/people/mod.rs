@@ -1,6 +1,8 @@
 //! The people room: tenants, users and their channel identities, keys, share links, the audit
 //! trail. Owns their shapes and checks; the engine's methods stand in [`crate::engine`].
 
+mod store;
+
 use std::fmt;
 use std::ops::AddAssign;
 
@@ -8,6 +10,8 @@ use crate::access::{Role, ShareAccess, effective_role};
 use crate::error::{Error, Result};
 use crate::ids::{CredentialId, SessionId, TenantId, UserId};
 use crate::time::Timestamp;
+
+pub use store::{AuditStore, KeyStore, ShareStore, TenantRowStore, UserStore};
 
 /// The wall around everything of one customer.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,6 +9,7 @@ pub mod opaque;
 mod phrases;
 pub mod record;
 pub mod response;
+mod store;
 mod texts;
 
 use std::collections::BTreeMap;
@@ -19,6 +20,7 @@ use crate::memory::phrase::{Phrases, Spoken};
 use crate::memory::unfenced;
 
 pub use codes::{ClassifierPath, Flag, OverrideKind, ReasonCode};
+pub use store::CrisisStore;
 
 /// How grave it is: 1 is asked about gently, from 2 on the crisis response speaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

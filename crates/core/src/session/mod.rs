@@ -15,11 +15,13 @@ pub mod row;
 pub mod source;
 pub mod state;
 pub mod status;
+mod store;
 
 pub use row::{Claim, Details, Head, Session};
 pub use source::{Source, SourceKind};
 pub use state::State;
 pub use status::{Status, StatusSet};
+pub use store::{SessionListStore, SessionRowStore};
 
 use crate::error::{Error, Result};
 

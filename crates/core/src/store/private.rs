@@ -11,9 +11,12 @@ use parking_lot::Mutex;
 
 use super::private_budget::{PrivateUse, charges};
 use super::{
-    AuditLine, Change, Committed, Due, FailureQuery, FeedbackDue, FeedbackQuery, Hit, IdemKey, MemoryQuery,
-    On, PrivateLimits, Record, RecordsKept, RecordsOf, Refusal, Replay, SearchQuery, Store, VectorQuery,
-    Vectors, Vitals, Write,
+    ApprovalListStore, ApprovalStore, AuditLine, AuditStore, Change, ClaimStore, CommitStore, Committed,
+    CrisisStore, DeltaStore, DocStore, Due, EventStore, FailureQuery, FeedbackDue, FeedbackQuery,
+    FeedbackStore, Hit, IdemKey, KeyStore, LessonStore, MemoryQuery, MemoryStore, On, PrivateLimits,
+    RatingStore, Record, RecordsKept, RecordsOf, Refusal, Replay, SearchQuery, SearchStore, SessionListStore,
+    SessionRowStore, ShareStore, Store, StoreFuture, SweepStore, TalkStore, TenantRowStore, UpkeepStore,
+    UserStore, VectorQuery, VectorStore, Vectors, Vitals, WorkQueueStore, Write,
 };
 use crate::access::ActingUser;
 use crate::approval::{Approval, ApprovalQuery};
@@ -243,11 +246,7 @@ async fn sum(first: BoxFuture<'_, Result<u64>>, second: BoxFuture<'_, Result<u64
     Ok(first.await? + second.await?)
 }
 
-impl Store for Apart {
-    fn now(&self) -> BoxFuture<'_, Result<Timestamp>> {
-        self.durable.now()
-    }
-
+impl CommitStore for Apart {
     fn commit(&self, change: Change) -> BoxFuture<'_, Result<Committed, Refusal>> {
         // What is private is rare: nothing is asked while there is none.
         let opens = change
@@ -266,39 +265,31 @@ impl Store for Apart {
         })
     }
 
-    fn recall<'a>(&'a self, tenant: &'a TenantId, key: IdemKey) -> BoxFuture<'a, Result<Option<Replay>>> {
+    fn recall<'a>(&'a self, tenant: &'a TenantId, key: IdemKey) -> StoreFuture<'a, Option<Replay>> {
         match self.private_of(tenant) {
             None => self.durable.recall(tenant, key),
             Some(private) => Box::pin(either(self.durable.recall(tenant, key), private.recall(tenant, key))),
         }
     }
+}
 
-    fn claim(&self, order: ClaimOrder) -> BoxFuture<'_, Result<Vec<Claimed>>> {
-        self.durable.claim(order)
-    }
-
-    fn session<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        id: &'a SessionId,
-    ) -> BoxFuture<'a, Result<Option<Session>>> {
+impl SessionRowStore for Apart {
+    fn session<'a>(&'a self, tenant: &'a TenantId, id: &'a SessionId) -> StoreFuture<'a, Option<Session>> {
         self.of(tenant, id).session(tenant, id)
     }
 
-    fn sessions<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        query: SessionQuery,
-    ) -> BoxFuture<'a, Result<Page<Session>>> {
-        self.durable.sessions(tenant, query)
+    fn departed<'a>(&'a self, tenant: &'a TenantId, id: &'a SessionId) -> StoreFuture<'a, Vec<UserId>> {
+        self.of(tenant, id).departed(tenant, id)
     }
+}
 
+impl EventStore for Apart {
     fn events<'a>(
         &'a self,
         tenant: &'a TenantId,
         id: &'a SessionId,
         query: EventQuery,
-    ) -> BoxFuture<'a, Result<EventPage>> {
+    ) -> StoreFuture<'a, EventPage> {
         self.of(tenant, id).events(tenant, id, query)
     }
 
@@ -307,32 +298,13 @@ impl Store for Apart {
         tenant: &'a TenantId,
         id: &'a SessionId,
         external_id: &'a str,
-    ) -> BoxFuture<'a, Result<Option<u64>>> {
+    ) -> StoreFuture<'a, Option<u64>> {
         self.of(tenant, id).sequence_of(tenant, id, external_id)
     }
+}
 
-    fn search<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        query: SearchQuery,
-    ) -> BoxFuture<'a, Result<Page<Hit, i64>>> {
-        self.durable.search(tenant, query)
-    }
-
-    fn doc<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        kind: library::Kind,
-        name: &'a str,
-    ) -> BoxFuture<'a, Result<Option<Doc>>> {
-        self.durable.doc(tenant, kind, name)
-    }
-
-    fn docs<'a>(&'a self, tenant: &'a TenantId, query: DocQuery) -> BoxFuture<'a, Result<Page<Doc, i64>>> {
-        self.durable.docs(tenant, query)
-    }
-
-    fn approval<'a>(&'a self, tenant: &'a TenantId, id: &'a str) -> BoxFuture<'a, Result<Option<Approval>>> {
+impl ApprovalStore for Apart {
+    fn approval<'a>(&'a self, tenant: &'a TenantId, id: &'a str) -> StoreFuture<'a, Option<Approval>> {
         match self.private_of(tenant) {
             None => self.durable.approval(tenant, id),
             Some(private) => {
@@ -340,24 +312,18 @@ impl Store for Apart {
             }
         }
     }
+}
 
-    fn approvals<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        query: ApprovalQuery,
-    ) -> BoxFuture<'a, Result<Page<Approval, i64>>> {
-        self.durable.approvals(tenant, query)
-    }
-
+impl TalkStore for Apart {
     fn talk<'a>(
         &'a self,
         tenant: &'a TenantId,
         id: &'a SessionId,
-    ) -> BoxFuture<'a, Result<Option<(Session, Talk)>>> {
+    ) -> StoreFuture<'a, Option<(Session, Talk)>> {
         self.of(tenant, id).talk(tenant, id)
     }
 
-    fn silent_sittings(&self, active_before: Timestamp, limit: usize) -> BoxFuture<'_, Result<Vec<Due>>> {
+    fn silent_sittings(&self, active_before: Timestamp, limit: usize) -> StoreFuture<'_, Vec<Due>> {
         let durable = self.durable.silent_sittings(active_before, limit);
         match self.private.get() {
             None => durable,
@@ -365,33 +331,31 @@ impl Store for Apart {
         }
     }
 
-    fn waiting_turns(&self, limit: usize) -> BoxFuture<'_, Result<Vec<Due>>> {
+    fn waiting_turns(&self, limit: usize) -> StoreFuture<'_, Vec<Due>> {
         match self.private.get() {
             None => self.durable.waiting_turns(limit),
             Some(private) => Box::pin(both(self.durable.waiting_turns(limit), private.waiting_turns(limit))),
         }
     }
+}
 
+impl MemoryStore for Apart {
     fn memories<'a>(
         &'a self,
         tenant: &'a TenantId,
         query: MemoryQuery,
-    ) -> BoxFuture<'a, Result<Page<Memory, i64>>> {
+    ) -> StoreFuture<'a, Page<Memory, i64>> {
         self.of_owner(tenant, &query.owner).memories(tenant, query)
     }
 
-    fn memory<'a>(&'a self, tenant: &'a TenantId, id: &'a str) -> BoxFuture<'a, Result<Option<Memory>>> {
+    fn memory<'a>(&'a self, tenant: &'a TenantId, id: &'a str) -> StoreFuture<'a, Option<Memory>> {
         match self.private_of(tenant) {
             None => self.durable.memory(tenant, id),
             Some(private) => Box::pin(either(self.durable.memory(tenant, id), private.memory(tenant, id))),
         }
     }
 
-    fn memories_at<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        ids: &'a [String],
-    ) -> BoxFuture<'a, Result<Vec<Memory>>> {
+    fn memories_at<'a>(&'a self, tenant: &'a TenantId, ids: &'a [String]) -> StoreFuture<'a, Vec<Memory>> {
         match self.private_of(tenant) {
             None => self.durable.memories_at(tenant, ids),
             Some(private) => {
@@ -405,11 +369,13 @@ impl Store for Apart {
         tenant: &'a TenantId,
         owner: &'a Owner,
         kind: memory::Kind,
-    ) -> BoxFuture<'a, Result<u64>> {
+    ) -> StoreFuture<'a, u64> {
         self.of_owner(tenant, owner).count_memories(tenant, owner, kind)
     }
+}
 
-    fn vectors<'a>(&'a self, tenant: &'a TenantId, query: VectorQuery) -> BoxFuture<'a, Result<Vectors>> {
+impl VectorStore for Apart {
+    fn vectors<'a>(&'a self, tenant: &'a TenantId, query: VectorQuery) -> StoreFuture<'a, Vectors> {
         self.of_owner(tenant, &query.owner).vectors(tenant, query)
     }
 
@@ -418,7 +384,7 @@ impl Store for Apart {
         tenant: &'a TenantId,
         model: &'a str,
         made: Vec<(Memory, Option<Vector>)>,
-    ) -> BoxFuture<'a, Result<()>> {
+    ) -> StoreFuture<'a, ()> {
         let (private, durable): (Vec<_>, Vec<_>) = made.into_iter().partition(|(memory, _)| {
             memory.owner.session_id().is_some_and(|id| self.is_of_private(tenant, &id))
         });
@@ -433,11 +399,7 @@ impl Store for Apart {
         })
     }
 
-    fn unembedded<'a>(
-        &'a self,
-        model: &'a str,
-        limit: usize,
-    ) -> BoxFuture<'a, Result<Vec<(TenantId, Memory)>>> {
+    fn unembedded<'a>(&'a self, model: &'a str, limit: usize) -> StoreFuture<'a, Vec<(TenantId, Memory)>> {
         match self.private.get() {
             None => self.durable.unembedded(model, limit),
             Some(private) => {
@@ -445,8 +407,33 @@ impl Store for Apart {
             }
         }
     }
+}
 
-    fn records_kept<'a>(&'a self, tenant: &'a TenantId, of: RecordsOf) -> BoxFuture<'a, Result<RecordsKept>> {
+impl ShareStore for Apart {
+    fn share_by_hash(&self, hash: SecretHash) -> StoreFuture<'_, Option<Share>> {
+        match self.private.get() {
+            None => self.durable.share_by_hash(hash),
+            Some(private) => Box::pin(either(self.durable.share_by_hash(hash), private.share_by_hash(hash))),
+        }
+    }
+
+    fn share<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: &'a str,
+        by: &'a ActingUser,
+    ) -> StoreFuture<'a, Option<Share>> {
+        match self.private_of(tenant) {
+            None => self.durable.share(tenant, id, by),
+            Some(private) => {
+                Box::pin(either(self.durable.share(tenant, id, by), private.share(tenant, id, by)))
+            }
+        }
+    }
+}
+
+impl RatingStore for Apart {
+    fn records_kept<'a>(&'a self, tenant: &'a TenantId, of: RecordsOf) -> StoreFuture<'a, RecordsKept> {
         let Some(private) = self.private_of(tenant) else { return self.durable.records_kept(tenant, of) };
         Box::pin(async move {
             let (a, b) = (
@@ -457,11 +444,7 @@ impl Store for Apart {
         })
     }
 
-    fn rating_counts<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        of: RecordsOf,
-    ) -> BoxFuture<'a, Result<RatingCounts>> {
+    fn rating_counts<'a>(&'a self, tenant: &'a TenantId, of: RecordsOf) -> StoreFuture<'a, RatingCounts> {
         let Some(private) = self.private_of(tenant) else { return self.durable.rating_counts(tenant, of) };
         Box::pin(async move {
             let kept = self.durable.rating_counts(tenant, of.clone()).await?;
@@ -469,7 +452,7 @@ impl Store for Apart {
         })
     }
 
-    fn ratings<'a>(&'a self, tenant: &'a TenantId, opaque: &'a str) -> BoxFuture<'a, Result<Vec<Rating>>> {
+    fn ratings<'a>(&'a self, tenant: &'a TenantId, opaque: &'a str) -> StoreFuture<'a, Vec<Rating>> {
         match self.private_of(tenant) {
             None => self.durable.ratings(tenant, opaque),
             Some(private) => {
@@ -477,91 +460,32 @@ impl Store for Apart {
             }
         }
     }
+}
 
-    fn feedback<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        id: &'a str,
-    ) -> BoxFuture<'a, Result<Option<FeedbackEvent>>> {
-        self.durable.feedback(tenant, id)
+impl SweepStore for Apart {
+    fn due(&self, silent_since: Timestamp, limit: usize) -> StoreFuture<'_, Vec<Due>> {
+        let durable = self.durable.due(silent_since, limit);
+        match self.private.get() {
+            None => durable,
+            Some(private) => Box::pin(both(durable, private.due(silent_since, limit))),
+        }
     }
 
-    fn newest_feedback<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        author: Option<&'a UserId>,
-        limit: usize,
-    ) -> BoxFuture<'a, Result<Vec<FeedbackEvent>>> {
-        self.durable.newest_feedback(tenant, author, limit)
+    fn purge_keys(&self, before: Timestamp) -> StoreFuture<'_, u64> {
+        match self.private.get() {
+            None => self.durable.purge_keys(before),
+            Some(private) => Box::pin(sum(self.durable.purge_keys(before), private.purge_keys(before))),
+        }
     }
 
-    fn feedback_tally<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        author: Option<&'a UserId>,
-        now: Timestamp,
-    ) -> BoxFuture<'a, Result<Tally>> {
-        self.durable.feedback_tally(tenant, author, now)
-    }
-
-    fn failures<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        query: FailureQuery,
-    ) -> BoxFuture<'a, Result<Page<FeedbackEvent, i64>>> {
-        self.durable.failures(tenant, query)
-    }
-
-    fn feedback_session<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        id: &'a str,
-    ) -> BoxFuture<'a, Result<Option<FeedbackSession>>> {
-        self.durable.feedback_session(tenant, id)
-    }
-
-    fn feedback_sessions<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        query: FeedbackQuery,
-    ) -> BoxFuture<'a, Result<Page<FeedbackSession, i64>>> {
-        self.durable.feedback_sessions(tenant, query)
-    }
-
-    fn silent_feedback(&self, now: Timestamp, limit: usize) -> BoxFuture<'_, Result<Vec<FeedbackDue>>> {
-        self.durable.silent_feedback(now, limit)
-    }
-
-    fn lesson<'a>(&'a self, tenant: &'a TenantId, id: &'a str) -> BoxFuture<'a, Result<Option<Lesson>>> {
-        self.durable.lesson(tenant, id)
-    }
-
-    fn lessons<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        query: LessonQuery,
-    ) -> BoxFuture<'a, Result<Page<Lesson, i64>>> {
-        self.durable.lessons(tenant, query)
-    }
-
-    fn crises<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        from: Timestamp,
-        to: Timestamp,
-        limit: usize,
-    ) -> BoxFuture<'a, Result<Vec<CrisisRecord>>> {
-        self.durable.crises(tenant, from, to, limit)
-    }
-
-    fn purge_ratings(&self, before: Timestamp) -> BoxFuture<'_, Result<u64>> {
+    fn purge_ratings(&self, before: Timestamp) -> StoreFuture<'_, u64> {
         match self.private.get() {
             None => self.durable.purge_ratings(before),
             Some(private) => Box::pin(sum(self.durable.purge_ratings(before), private.purge_ratings(before))),
         }
     }
 
-    fn purge_crises(&self, before: Timestamp, now: Timestamp) -> BoxFuture<'_, Result<u64>> {
+    fn purge_crises(&self, before: Timestamp, now: Timestamp) -> StoreFuture<'_, u64> {
         let durable = self.durable.purge_crises(before, now);
         match self.private.get() {
             None => durable,
@@ -574,7 +498,7 @@ impl Store for Apart {
         ratings_before: Timestamp,
         crises_before: Timestamp,
         now: Timestamp,
-    ) -> BoxFuture<'_, Result<RecordsKept>> {
+    ) -> StoreFuture<'_, RecordsKept> {
         let durable = self.durable.purgeable(ratings_before, crises_before, now);
         let Some(private) = self.private.get() else { return durable };
         Box::pin(async move {
@@ -582,12 +506,135 @@ impl Store for Apart {
             Ok(RecordsKept { ratings: a.ratings + b.ratings, crises: a.crises + b.crises })
         })
     }
+}
 
-    fn installation_key(&self) -> BoxFuture<'_, Result<[u8; 32]>> {
-        self.durable.installation_key()
+impl DeltaStore for Apart {
+    fn spread_delta(&self, tenant: &TenantId, delta: live::Delta) {
+        if self.incarnations.is_empty() || !self.incarnations.contains(&delta.incarnation) {
+            self.durable.spread_delta(tenant, delta);
+        }
+    }
+}
+
+impl SessionListStore for Apart {
+    fn sessions<'a>(&'a self, tenant: &'a TenantId, query: SessionQuery) -> StoreFuture<'a, Page<Session>> {
+        self.durable.sessions(tenant, query)
+    }
+}
+
+impl SearchStore for Apart {
+    fn search<'a>(&'a self, tenant: &'a TenantId, query: SearchQuery) -> StoreFuture<'a, Page<Hit, i64>> {
+        self.durable.search(tenant, query)
+    }
+}
+
+impl DocStore for Apart {
+    fn doc<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        kind: library::Kind,
+        name: &'a str,
+    ) -> StoreFuture<'a, Option<Doc>> {
+        self.durable.doc(tenant, kind, name)
     }
 
-    fn queue_counts<'a>(&'a self, tenant: &'a TenantId, of: QueueOf) -> BoxFuture<'a, Result<QueueCounts>> {
+    fn docs<'a>(&'a self, tenant: &'a TenantId, query: DocQuery) -> StoreFuture<'a, Page<Doc, i64>> {
+        self.durable.docs(tenant, query)
+    }
+}
+
+impl ApprovalListStore for Apart {
+    fn approvals<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        query: ApprovalQuery,
+    ) -> StoreFuture<'a, Page<Approval, i64>> {
+        self.durable.approvals(tenant, query)
+    }
+}
+
+impl CrisisStore for Apart {
+    fn crises<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        from: Timestamp,
+        to: Timestamp,
+        limit: usize,
+    ) -> StoreFuture<'a, Vec<CrisisRecord>> {
+        self.durable.crises(tenant, from, to, limit)
+    }
+}
+
+impl FeedbackStore for Apart {
+    fn feedback<'a>(&'a self, tenant: &'a TenantId, id: &'a str) -> StoreFuture<'a, Option<FeedbackEvent>> {
+        self.durable.feedback(tenant, id)
+    }
+
+    fn newest_feedback<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        author: Option<&'a UserId>,
+        limit: usize,
+    ) -> StoreFuture<'a, Vec<FeedbackEvent>> {
+        self.durable.newest_feedback(tenant, author, limit)
+    }
+
+    fn feedback_tally<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        author: Option<&'a UserId>,
+        now: Timestamp,
+    ) -> StoreFuture<'a, Tally> {
+        self.durable.feedback_tally(tenant, author, now)
+    }
+
+    fn failures<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        query: FailureQuery,
+    ) -> StoreFuture<'a, Page<FeedbackEvent, i64>> {
+        self.durable.failures(tenant, query)
+    }
+
+    fn feedback_session<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: &'a str,
+    ) -> StoreFuture<'a, Option<FeedbackSession>> {
+        self.durable.feedback_session(tenant, id)
+    }
+
+    fn feedback_sessions<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        query: FeedbackQuery,
+    ) -> StoreFuture<'a, Page<FeedbackSession, i64>> {
+        self.durable.feedback_sessions(tenant, query)
+    }
+
+    fn silent_feedback(&self, now: Timestamp, limit: usize) -> StoreFuture<'_, Vec<FeedbackDue>> {
+        self.durable.silent_feedback(now, limit)
+    }
+}
+
+impl LessonStore for Apart {
+    fn lesson<'a>(&'a self, tenant: &'a TenantId, id: &'a str) -> StoreFuture<'a, Option<Lesson>> {
+        self.durable.lesson(tenant, id)
+    }
+
+    fn lessons<'a>(&'a self, tenant: &'a TenantId, query: LessonQuery) -> StoreFuture<'a, Page<Lesson, i64>> {
+        self.durable.lessons(tenant, query)
+    }
+}
+
+impl ClaimStore for Apart {
+    fn claim(&self, order: ClaimOrder) -> StoreFuture<'_, Vec<Claimed>> {
+        self.durable.claim(order)
+    }
+}
+
+impl WorkQueueStore for Apart {
+    fn queue_counts<'a>(&'a self, tenant: &'a TenantId, of: QueueOf) -> StoreFuture<'a, QueueCounts> {
         self.durable.queue_counts(tenant, of)
     }
 
@@ -598,44 +645,23 @@ impl Store for Apart {
         bucket: Bucket,
         after: Option<i64>,
         limit: usize,
-    ) -> BoxFuture<'a, Result<Page<QueueItem, i64>>> {
+    ) -> StoreFuture<'a, Page<QueueItem, i64>> {
         self.durable.queue(tenant, of, bucket, after, limit)
     }
+}
 
-    fn departed<'a>(&'a self, tenant: &'a TenantId, id: &'a SessionId) -> BoxFuture<'a, Result<Vec<UserId>>> {
-        self.of(tenant, id).departed(tenant, id)
-    }
-
-    fn key_by_hash(&self, hash: SecretHash) -> BoxFuture<'_, Result<Option<FoundKey>>> {
+impl KeyStore for Apart {
+    fn key_by_hash(&self, hash: SecretHash) -> StoreFuture<'_, Option<FoundKey>> {
         self.durable.key_by_hash(hash)
     }
 
-    fn keys<'a>(&'a self, tenant: &'a TenantId) -> BoxFuture<'a, Result<Vec<Key>>> {
+    fn keys<'a>(&'a self, tenant: &'a TenantId) -> StoreFuture<'a, Vec<Key>> {
         self.durable.keys(tenant)
     }
+}
 
-    fn share_by_hash(&self, hash: SecretHash) -> BoxFuture<'_, Result<Option<Share>>> {
-        match self.private.get() {
-            None => self.durable.share_by_hash(hash),
-            Some(private) => Box::pin(either(self.durable.share_by_hash(hash), private.share_by_hash(hash))),
-        }
-    }
-
-    fn share<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        id: &'a str,
-        by: &'a ActingUser,
-    ) -> BoxFuture<'a, Result<Option<Share>>> {
-        match self.private_of(tenant) {
-            None => self.durable.share(tenant, id, by),
-            Some(private) => {
-                Box::pin(either(self.durable.share(tenant, id, by), private.share(tenant, id, by)))
-            }
-        }
-    }
-
-    fn user<'a>(&'a self, tenant: &'a TenantId, id: &'a UserId) -> BoxFuture<'a, Result<Option<User>>> {
+impl UserStore for Apart {
+    fn user<'a>(&'a self, tenant: &'a TenantId, id: &'a UserId) -> StoreFuture<'a, Option<User>> {
         self.durable.user(tenant, id)
     }
 
@@ -643,7 +669,7 @@ impl Store for Apart {
         &'a self,
         tenant: &'a TenantId,
         identity: &'a Identity,
-    ) -> BoxFuture<'a, Result<Option<User>>> {
+    ) -> StoreFuture<'a, Option<User>> {
         self.durable.user_by_identity(tenant, identity)
     }
 
@@ -652,19 +678,21 @@ impl Store for Apart {
         tenant: &'a TenantId,
         after: Option<&'a str>,
         limit: usize,
-    ) -> BoxFuture<'a, Result<Vec<User>>> {
+    ) -> StoreFuture<'a, Vec<User>> {
         self.durable.users(tenant, after, limit)
     }
+}
 
-    fn tenant<'a>(&'a self, id: &'a TenantId) -> BoxFuture<'a, Result<Option<Tenant>>> {
+impl TenantRowStore for Apart {
+    fn tenant<'a>(&'a self, id: &'a TenantId) -> StoreFuture<'a, Option<Tenant>> {
         self.durable.tenant(id)
     }
 
-    fn tenants(&self) -> BoxFuture<'_, Result<Vec<Tenant>>> {
+    fn tenants(&self) -> StoreFuture<'_, Vec<Tenant>> {
         self.durable.tenants()
     }
 
-    fn create_tenant<'a>(&'a self, id: &'a TenantId, audit: Audit) -> BoxFuture<'a, Result<Tenant>> {
+    fn create_tenant<'a>(&'a self, id: &'a TenantId, audit: Audit) -> StoreFuture<'a, Tenant> {
         self.durable.create_tenant(id, audit)
     }
 
@@ -673,11 +701,11 @@ impl Store for Apart {
         id: &'a TenantId,
         suspended: bool,
         audit: Audit,
-    ) -> BoxFuture<'a, Result<Tenant>> {
+    ) -> StoreFuture<'a, Tenant> {
         self.durable.suspend_tenant(id, suspended, audit)
     }
 
-    fn delete_tenant<'a>(&'a self, id: &'a TenantId) -> BoxFuture<'a, Result<()>> {
+    fn delete_tenant<'a>(&'a self, id: &'a TenantId) -> StoreFuture<'a, ()> {
         Box::pin(async move {
             if let Some(private) = self.private_of(id) {
                 self.tenants.remove(id);
@@ -689,49 +717,40 @@ impl Store for Apart {
         })
     }
 
-    fn usage<'a>(&'a self, tenant: &'a TenantId) -> BoxFuture<'a, Result<UseByHolder>> {
+    fn usage<'a>(&'a self, tenant: &'a TenantId) -> StoreFuture<'a, UseByHolder> {
         self.durable.usage(tenant)
     }
+}
 
+impl AuditStore for Apart {
     fn audit<'a>(
         &'a self,
         tenant: &'a TenantId,
         after: Option<i64>,
         limit: usize,
-    ) -> BoxFuture<'a, Result<Page<AuditLine, i64>>> {
+    ) -> StoreFuture<'a, Page<AuditLine, i64>> {
         self.durable.audit(tenant, after, limit)
     }
+}
 
-    fn due(&self, silent_since: Timestamp, limit: usize) -> BoxFuture<'_, Result<Vec<Due>>> {
-        let durable = self.durable.due(silent_since, limit);
-        match self.private.get() {
-            None => durable,
-            Some(private) => Box::pin(both(durable, private.due(silent_since, limit))),
-        }
+impl UpkeepStore for Apart {
+    fn now(&self) -> StoreFuture<'_, Timestamp> {
+        self.durable.now()
     }
 
-    fn purge_keys(&self, before: Timestamp) -> BoxFuture<'_, Result<u64>> {
-        match self.private.get() {
-            None => self.durable.purge_keys(before),
-            Some(private) => Box::pin(sum(self.durable.purge_keys(before), private.purge_keys(before))),
-        }
+    fn installation_key(&self) -> StoreFuture<'_, [u8; 32]> {
+        self.durable.installation_key()
     }
 
-    fn spread_delta(&self, tenant: &TenantId, delta: live::Delta) {
-        if self.incarnations.is_empty() || !self.incarnations.contains(&delta.incarnation) {
-            self.durable.spread_delta(tenant, delta);
-        }
-    }
-
-    fn ready(&self) -> BoxFuture<'_, Result<()>> {
+    fn ready(&self) -> StoreFuture<'_, ()> {
         self.durable.ready()
     }
 
-    fn vitals(&self) -> BoxFuture<'_, Result<Vitals>> {
+    fn vitals(&self) -> StoreFuture<'_, Vitals> {
         self.durable.vitals()
     }
 
-    fn index_now(&self) -> BoxFuture<'_, Result<()>> {
+    fn index_now(&self) -> StoreFuture<'_, ()> {
         self.durable.index_now()
     }
 

@@ -11,6 +11,7 @@ pub mod exercise;
 pub mod pause;
 pub mod sitting;
 pub mod state;
+mod store;
 pub mod turn;
 
 use std::time::Duration;
@@ -27,6 +28,7 @@ use crate::memory::owner::TurnSpeaker;
 use crate::time::Timestamp;
 
 pub use state::Fields;
+pub use store::TalkStore;
 
 /// What a talk session has beside its row: bounded, so a turn costs the same however many came before it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

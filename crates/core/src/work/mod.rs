@@ -9,6 +9,7 @@ pub mod queue;
 pub mod queueing;
 pub mod retry_chain;
 pub mod run;
+mod store;
 pub mod trigger;
 pub mod write_grant;
 
@@ -21,6 +22,8 @@ use crate::limits;
 use crate::session::{Session, SessionType};
 use crate::time::Timestamp;
 use crate::view::Answer;
+
+pub use store::{ClaimStore, WorkQueueStore};
 
 /// A worker asking for sessions to run.
 #[derive(Clone, Debug)]

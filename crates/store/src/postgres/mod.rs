@@ -78,8 +78,12 @@ use sederunt_core::safety::record::CrisisRecord;
 use sederunt_core::session::Session;
 use sederunt_core::session::query::{Page, SessionQuery};
 use sederunt_core::store::{
-    AuditLine, Change, Committed, Due, FailureQuery, FeedbackDue, FeedbackQuery, Hit, IdemKey, MemoryQuery,
-    RecordsKept, RecordsOf, Refusal, Replay, SearchQuery, Store, VectorQuery, Vectors, Vitals, Write,
+    ApprovalListStore, ApprovalStore, AuditLine, AuditStore, Change, ClaimStore, CommitStore, Committed,
+    CrisisStore, DeltaStore, DocStore, Due, EventStore, FailureQuery, FeedbackDue, FeedbackQuery,
+    FeedbackStore, Hit, IdemKey, KeyStore, LessonStore, MemoryQuery, MemoryStore, RatingStore, RecordsKept,
+    RecordsOf, Refusal, Replay, SearchQuery, SearchStore, SessionListStore, SessionRowStore, ShareStore,
+    StoreFuture, SweepStore, TalkStore, TenantRowStore, UpkeepStore, UserStore, VectorQuery, VectorStore,
+    Vectors, Vitals, WorkQueueStore, Write,
 };
 use sederunt_core::talk::Talk;
 use sederunt_core::time::Timestamp;
@@ -263,11 +267,7 @@ fn read<'a, T: 'a>(work: impl Future<Output = Result<T, Fault>> + Send + 'a) -> 
     work.map(|outcome| outcome.map_err(Error::from)).boxed()
 }
 
-impl Store for PostgresStore {
-    fn now(&self) -> BoxFuture<'_, Result<Timestamp>> {
-        self.looks.now().boxed()
-    }
-
+impl CommitStore for PostgresStore {
     fn commit(&self, change: Change) -> BoxFuture<'_, Result<Committed, Refusal>> {
         async move {
             let tk = self.base.tk(&change.tenant).await.map_err(Error::from)?;
@@ -283,36 +283,28 @@ impl Store for PostgresStore {
         .boxed()
     }
 
-    fn recall<'a>(&'a self, tenant: &'a TenantId, key: IdemKey) -> BoxFuture<'a, Result<Option<Replay>>> {
+    fn recall<'a>(&'a self, tenant: &'a TenantId, key: IdemKey) -> StoreFuture<'a, Option<Replay>> {
         read(keys::recall(&self.base, tenant, key))
     }
+}
 
-    fn claim(&self, order: ClaimOrder) -> BoxFuture<'_, Result<Vec<Claimed>>> {
-        self.takers.claim(&self.base, order).boxed()
-    }
-
-    fn session<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        id: &'a SessionId,
-    ) -> BoxFuture<'a, Result<Option<Session>>> {
+impl SessionRowStore for PostgresStore {
+    fn session<'a>(&'a self, tenant: &'a TenantId, id: &'a SessionId) -> StoreFuture<'a, Option<Session>> {
         self.looks.session(tenant, id).boxed()
     }
 
-    fn sessions<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        query: SessionQuery,
-    ) -> BoxFuture<'a, Result<Page<Session>>> {
-        read(list::sessions(&self.base, tenant, query))
+    fn departed<'a>(&'a self, tenant: &'a TenantId, id: &'a SessionId) -> StoreFuture<'a, Vec<UserId>> {
+        read(sessions::departed(&self.base, tenant, id))
     }
+}
 
+impl EventStore for PostgresStore {
     fn events<'a>(
         &'a self,
         tenant: &'a TenantId,
         id: &'a SessionId,
         query: EventQuery,
-    ) -> BoxFuture<'a, Result<EventPage>> {
+    ) -> StoreFuture<'a, EventPage> {
         read(events::events(&self.base, tenant, id, query))
     }
 
@@ -321,76 +313,49 @@ impl Store for PostgresStore {
         tenant: &'a TenantId,
         id: &'a SessionId,
         external_id: &'a str,
-    ) -> BoxFuture<'a, Result<Option<u64>>> {
+    ) -> StoreFuture<'a, Option<u64>> {
         read(events::sequence_named(&self.base, tenant, id, external_id))
     }
+}
 
-    fn search<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        query: SearchQuery,
-    ) -> BoxFuture<'a, Result<Page<Hit, i64>>> {
-        read(search::search(&self.base, tenant, query))
-    }
-
-    fn doc<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        kind: Kind,
-        name: &'a str,
-    ) -> BoxFuture<'a, Result<Option<Doc>>> {
-        self.looks.doc(tenant, kind, name).boxed()
-    }
-
-    fn docs<'a>(&'a self, tenant: &'a TenantId, query: DocQuery) -> BoxFuture<'a, Result<Page<Doc, i64>>> {
-        read(library::docs(&self.base, tenant, query))
-    }
-
-    fn approval<'a>(&'a self, tenant: &'a TenantId, id: &'a str) -> BoxFuture<'a, Result<Option<Approval>>> {
+impl ApprovalStore for PostgresStore {
+    fn approval<'a>(&'a self, tenant: &'a TenantId, id: &'a str) -> StoreFuture<'a, Option<Approval>> {
         read(approvals::approval(&self.base, tenant, id))
     }
+}
 
-    fn approvals<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        query: ApprovalQuery,
-    ) -> BoxFuture<'a, Result<Page<Approval, i64>>> {
-        read(approvals::approvals(&self.base, tenant, query))
-    }
-
+impl TalkStore for PostgresStore {
     fn talk<'a>(
         &'a self,
         tenant: &'a TenantId,
         id: &'a SessionId,
-    ) -> BoxFuture<'a, Result<Option<(Session, Talk)>>> {
+    ) -> StoreFuture<'a, Option<(Session, Talk)>> {
         read(talk::talk(&self.base, tenant, id))
     }
 
-    fn silent_sittings(&self, active_before: Timestamp, limit: usize) -> BoxFuture<'_, Result<Vec<Due>>> {
+    fn silent_sittings(&self, active_before: Timestamp, limit: usize) -> StoreFuture<'_, Vec<Due>> {
         read(talk::silent(&self.base, active_before, limit))
     }
 
-    fn waiting_turns(&self, limit: usize) -> BoxFuture<'_, Result<Vec<Due>>> {
+    fn waiting_turns(&self, limit: usize) -> StoreFuture<'_, Vec<Due>> {
         read(talk::waiting(&self.base, limit))
     }
+}
 
+impl MemoryStore for PostgresStore {
     fn memories<'a>(
         &'a self,
         tenant: &'a TenantId,
         query: MemoryQuery,
-    ) -> BoxFuture<'a, Result<Page<Memory, i64>>> {
+    ) -> StoreFuture<'a, Page<Memory, i64>> {
         read(memories::memories(&self.base, tenant, query))
     }
 
-    fn memory<'a>(&'a self, tenant: &'a TenantId, id: &'a str) -> BoxFuture<'a, Result<Option<Memory>>> {
+    fn memory<'a>(&'a self, tenant: &'a TenantId, id: &'a str) -> StoreFuture<'a, Option<Memory>> {
         read(memories::memory(&self.base, tenant, id))
     }
 
-    fn memories_at<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        ids: &'a [String],
-    ) -> BoxFuture<'a, Result<Vec<Memory>>> {
+    fn memories_at<'a>(&'a self, tenant: &'a TenantId, ids: &'a [String]) -> StoreFuture<'a, Vec<Memory>> {
         read(memories::at(&self.base, tenant, ids))
     }
 
@@ -399,11 +364,13 @@ impl Store for PostgresStore {
         tenant: &'a TenantId,
         owner: &'a Owner,
         kind: memory::Kind,
-    ) -> BoxFuture<'a, Result<u64>> {
+    ) -> StoreFuture<'a, u64> {
         read(memories::count(&self.base, tenant, owner, kind))
     }
+}
 
-    fn vectors<'a>(&'a self, tenant: &'a TenantId, query: VectorQuery) -> BoxFuture<'a, Result<Vectors>> {
+impl VectorStore for PostgresStore {
+    fn vectors<'a>(&'a self, tenant: &'a TenantId, query: VectorQuery) -> StoreFuture<'a, Vectors> {
         read(vectors::vectors(&self.base, tenant, query))
     }
 
@@ -412,115 +379,58 @@ impl Store for PostgresStore {
         tenant: &'a TenantId,
         model: &'a str,
         made: Vec<(Memory, Option<Vector>)>,
-    ) -> BoxFuture<'a, Result<()>> {
+    ) -> StoreFuture<'a, ()> {
         read(vectors::keep(&self.base, tenant, model, made))
     }
 
-    fn unembedded<'a>(
-        &'a self,
-        model: &'a str,
-        limit: usize,
-    ) -> BoxFuture<'a, Result<Vec<(TenantId, Memory)>>> {
+    fn unembedded<'a>(&'a self, model: &'a str, limit: usize) -> StoreFuture<'a, Vec<(TenantId, Memory)>> {
         read(vectors::missing(&self.base, model, limit))
     }
+}
 
-    fn records_kept<'a>(&'a self, tenant: &'a TenantId, of: RecordsOf) -> BoxFuture<'a, Result<RecordsKept>> {
+impl ShareStore for PostgresStore {
+    fn share_by_hash(&self, hash: SecretHash) -> StoreFuture<'_, Option<Share>> {
+        read(people::share_by_hash(&self.base, hash))
+    }
+
+    fn share<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: &'a str,
+        by: &'a ActingUser,
+    ) -> StoreFuture<'a, Option<Share>> {
+        read(people::share(&self.base, tenant, id, by))
+    }
+}
+
+impl RatingStore for PostgresStore {
+    fn records_kept<'a>(&'a self, tenant: &'a TenantId, of: RecordsOf) -> StoreFuture<'a, RecordsKept> {
         read(ratings::kept(&self.base, tenant, of))
     }
 
-    fn rating_counts<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        of: RecordsOf,
-    ) -> BoxFuture<'a, Result<RatingCounts>> {
+    fn rating_counts<'a>(&'a self, tenant: &'a TenantId, of: RecordsOf) -> StoreFuture<'a, RatingCounts> {
         read(ratings::counts(&self.base, tenant, of))
     }
 
-    fn ratings<'a>(&'a self, tenant: &'a TenantId, opaque: &'a str) -> BoxFuture<'a, Result<Vec<Rating>>> {
+    fn ratings<'a>(&'a self, tenant: &'a TenantId, opaque: &'a str) -> StoreFuture<'a, Vec<Rating>> {
         read(ratings::ratings(&self.base, tenant, opaque))
     }
+}
 
-    fn feedback<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        id: &'a str,
-    ) -> BoxFuture<'a, Result<Option<FeedbackEvent>>> {
-        read(feedback::event(&self.base, tenant, id))
+impl SweepStore for PostgresStore {
+    fn due(&self, silent_since: Timestamp, limit: usize) -> StoreFuture<'_, Vec<Due>> {
+        read(sweep::due(&self.base, silent_since, limit))
     }
 
-    fn newest_feedback<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        author: Option<&'a UserId>,
-        limit: usize,
-    ) -> BoxFuture<'a, Result<Vec<FeedbackEvent>>> {
-        read(feedback::newest(&self.base, tenant, author, limit))
+    fn purge_keys(&self, before: Timestamp) -> StoreFuture<'_, u64> {
+        read(sweep::purge_keys(&self.base, before))
     }
 
-    fn feedback_tally<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        author: Option<&'a UserId>,
-        now: Timestamp,
-    ) -> BoxFuture<'a, Result<Tally>> {
-        read(feedback::tally(&self.base, tenant, author, now))
-    }
-
-    fn feedback_session<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        id: &'a str,
-    ) -> BoxFuture<'a, Result<Option<FeedbackSession>>> {
-        read(feedback::session(&self.base, tenant, id))
-    }
-
-    fn failures<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        query: FailureQuery,
-    ) -> BoxFuture<'a, Result<Page<FeedbackEvent, i64>>> {
-        read(feedback::failures(&self.base, tenant, query))
-    }
-
-    fn feedback_sessions<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        query: FeedbackQuery,
-    ) -> BoxFuture<'a, Result<Page<FeedbackSession, i64>>> {
-        read(feedback::sessions(&self.base, tenant, query))
-    }
-
-    fn silent_feedback(&self, now: Timestamp, limit: usize) -> BoxFuture<'_, Result<Vec<FeedbackDue>>> {
-        read(feedback::silent(&self.base, now, limit))
-    }
-
-    fn lesson<'a>(&'a self, tenant: &'a TenantId, id: &'a str) -> BoxFuture<'a, Result<Option<Lesson>>> {
-        read(lessons::lesson(&self.base, tenant, id))
-    }
-
-    fn lessons<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        query: LessonQuery,
-    ) -> BoxFuture<'a, Result<Page<Lesson, i64>>> {
-        read(lessons::lessons(&self.base, tenant, query))
-    }
-
-    fn crises<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        from: Timestamp,
-        to: Timestamp,
-        limit: usize,
-    ) -> BoxFuture<'a, Result<Vec<CrisisRecord>>> {
-        read(crises::crises(&self.base, tenant, from, to, limit))
-    }
-
-    fn purge_ratings(&self, before: Timestamp) -> BoxFuture<'_, Result<u64>> {
+    fn purge_ratings(&self, before: Timestamp) -> StoreFuture<'_, u64> {
         read(ratings::purge(&self.base, before))
     }
 
-    fn purge_crises(&self, before: Timestamp, now: Timestamp) -> BoxFuture<'_, Result<u64>> {
+    fn purge_crises(&self, before: Timestamp, now: Timestamp) -> StoreFuture<'_, u64> {
         read(crises::purge(&self.base, before, now))
     }
 
@@ -529,19 +439,135 @@ impl Store for PostgresStore {
         ratings_before: Timestamp,
         crises_before: Timestamp,
         now: Timestamp,
-    ) -> BoxFuture<'_, Result<RecordsKept>> {
+    ) -> StoreFuture<'_, RecordsKept> {
         read(async move {
             let ratings = ratings::purgeable(&self.base, ratings_before).await?;
             let crises = crises::purgeable(&self.base, crises_before, now).await?;
             Ok(RecordsKept { ratings, crises })
         })
     }
+}
 
-    fn installation_key(&self) -> BoxFuture<'_, Result<[u8; 32]>> {
-        read(talk::installation_key(&self.base))
+impl DeltaStore for PostgresStore {
+    fn spread_delta(&self, tenant: &TenantId, delta: Delta) {
+        self.base.outbox.put_delta(tenant, delta);
+    }
+}
+
+impl SessionListStore for PostgresStore {
+    fn sessions<'a>(&'a self, tenant: &'a TenantId, query: SessionQuery) -> StoreFuture<'a, Page<Session>> {
+        read(list::sessions(&self.base, tenant, query))
+    }
+}
+
+impl SearchStore for PostgresStore {
+    fn search<'a>(&'a self, tenant: &'a TenantId, query: SearchQuery) -> StoreFuture<'a, Page<Hit, i64>> {
+        read(search::search(&self.base, tenant, query))
+    }
+}
+
+impl DocStore for PostgresStore {
+    fn doc<'a>(&'a self, tenant: &'a TenantId, kind: Kind, name: &'a str) -> StoreFuture<'a, Option<Doc>> {
+        self.looks.doc(tenant, kind, name).boxed()
     }
 
-    fn queue_counts<'a>(&'a self, tenant: &'a TenantId, of: QueueOf) -> BoxFuture<'a, Result<QueueCounts>> {
+    fn docs<'a>(&'a self, tenant: &'a TenantId, query: DocQuery) -> StoreFuture<'a, Page<Doc, i64>> {
+        read(library::docs(&self.base, tenant, query))
+    }
+}
+
+impl ApprovalListStore for PostgresStore {
+    fn approvals<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        query: ApprovalQuery,
+    ) -> StoreFuture<'a, Page<Approval, i64>> {
+        read(approvals::approvals(&self.base, tenant, query))
+    }
+}
+
+impl CrisisStore for PostgresStore {
+    fn crises<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        from: Timestamp,
+        to: Timestamp,
+        limit: usize,
+    ) -> StoreFuture<'a, Vec<CrisisRecord>> {
+        read(crises::crises(&self.base, tenant, from, to, limit))
+    }
+}
+
+impl FeedbackStore for PostgresStore {
+    fn feedback<'a>(&'a self, tenant: &'a TenantId, id: &'a str) -> StoreFuture<'a, Option<FeedbackEvent>> {
+        read(feedback::event(&self.base, tenant, id))
+    }
+
+    fn newest_feedback<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        author: Option<&'a UserId>,
+        limit: usize,
+    ) -> StoreFuture<'a, Vec<FeedbackEvent>> {
+        read(feedback::newest(&self.base, tenant, author, limit))
+    }
+
+    fn feedback_tally<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        author: Option<&'a UserId>,
+        now: Timestamp,
+    ) -> StoreFuture<'a, Tally> {
+        read(feedback::tally(&self.base, tenant, author, now))
+    }
+
+    fn failures<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        query: FailureQuery,
+    ) -> StoreFuture<'a, Page<FeedbackEvent, i64>> {
+        read(feedback::failures(&self.base, tenant, query))
+    }
+
+    fn feedback_session<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: &'a str,
+    ) -> StoreFuture<'a, Option<FeedbackSession>> {
+        read(feedback::session(&self.base, tenant, id))
+    }
+
+    fn feedback_sessions<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        query: FeedbackQuery,
+    ) -> StoreFuture<'a, Page<FeedbackSession, i64>> {
+        read(feedback::sessions(&self.base, tenant, query))
+    }
+
+    fn silent_feedback(&self, now: Timestamp, limit: usize) -> StoreFuture<'_, Vec<FeedbackDue>> {
+        read(feedback::silent(&self.base, now, limit))
+    }
+}
+
+impl LessonStore for PostgresStore {
+    fn lesson<'a>(&'a self, tenant: &'a TenantId, id: &'a str) -> StoreFuture<'a, Option<Lesson>> {
+        read(lessons::lesson(&self.base, tenant, id))
+    }
+
+    fn lessons<'a>(&'a self, tenant: &'a TenantId, query: LessonQuery) -> StoreFuture<'a, Page<Lesson, i64>> {
+        read(lessons::lessons(&self.base, tenant, query))
+    }
+}
+
+impl ClaimStore for PostgresStore {
+    fn claim(&self, order: ClaimOrder) -> StoreFuture<'_, Vec<Claimed>> {
+        self.takers.claim(&self.base, order).boxed()
+    }
+}
+
+impl WorkQueueStore for PostgresStore {
+    fn queue_counts<'a>(&'a self, tenant: &'a TenantId, of: QueueOf) -> StoreFuture<'a, QueueCounts> {
         read(async move { queue::counts(&self.base, tenant, &of).await })
     }
 
@@ -552,36 +578,23 @@ impl Store for PostgresStore {
         bucket: Bucket,
         after: Option<i64>,
         limit: usize,
-    ) -> BoxFuture<'a, Result<Page<QueueItem, i64>>> {
+    ) -> StoreFuture<'a, Page<QueueItem, i64>> {
         read(async move { queue::page(&self.base, tenant, &of, bucket, after, limit).await })
     }
+}
 
-    fn departed<'a>(&'a self, tenant: &'a TenantId, id: &'a SessionId) -> BoxFuture<'a, Result<Vec<UserId>>> {
-        read(sessions::departed(&self.base, tenant, id))
-    }
-
-    fn key_by_hash(&self, hash: SecretHash) -> BoxFuture<'_, Result<Option<FoundKey>>> {
+impl KeyStore for PostgresStore {
+    fn key_by_hash(&self, hash: SecretHash) -> StoreFuture<'_, Option<FoundKey>> {
         read(people::key_by_hash(&self.base, hash))
     }
 
-    fn keys<'a>(&'a self, tenant: &'a TenantId) -> BoxFuture<'a, Result<Vec<Key>>> {
+    fn keys<'a>(&'a self, tenant: &'a TenantId) -> StoreFuture<'a, Vec<Key>> {
         read(people::keys(&self.base, tenant))
     }
+}
 
-    fn share_by_hash(&self, hash: SecretHash) -> BoxFuture<'_, Result<Option<Share>>> {
-        read(people::share_by_hash(&self.base, hash))
-    }
-
-    fn share<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        id: &'a str,
-        by: &'a ActingUser,
-    ) -> BoxFuture<'a, Result<Option<Share>>> {
-        read(people::share(&self.base, tenant, id, by))
-    }
-
-    fn user<'a>(&'a self, tenant: &'a TenantId, id: &'a UserId) -> BoxFuture<'a, Result<Option<User>>> {
+impl UserStore for PostgresStore {
+    fn user<'a>(&'a self, tenant: &'a TenantId, id: &'a UserId) -> StoreFuture<'a, Option<User>> {
         read(people::user(&self.base, tenant, id))
     }
 
@@ -589,7 +602,7 @@ impl Store for PostgresStore {
         &'a self,
         tenant: &'a TenantId,
         identity: &'a Identity,
-    ) -> BoxFuture<'a, Result<Option<User>>> {
+    ) -> StoreFuture<'a, Option<User>> {
         read(people::user_by_identity(&self.base, tenant, identity))
     }
 
@@ -598,19 +611,21 @@ impl Store for PostgresStore {
         tenant: &'a TenantId,
         after: Option<&'a str>,
         limit: usize,
-    ) -> BoxFuture<'a, Result<Vec<User>>> {
+    ) -> StoreFuture<'a, Vec<User>> {
         read(people::users(&self.base, tenant, after, limit))
     }
+}
 
-    fn tenant<'a>(&'a self, id: &'a TenantId) -> BoxFuture<'a, Result<Option<Tenant>>> {
+impl TenantRowStore for PostgresStore {
+    fn tenant<'a>(&'a self, id: &'a TenantId) -> StoreFuture<'a, Option<Tenant>> {
         read(tenants::tenant(&self.base, id))
     }
 
-    fn tenants(&self) -> BoxFuture<'_, Result<Vec<Tenant>>> {
+    fn tenants(&self) -> StoreFuture<'_, Vec<Tenant>> {
         read(tenants::tenants(&self.base))
     }
 
-    fn create_tenant<'a>(&'a self, id: &'a TenantId, audit: Audit) -> BoxFuture<'a, Result<Tenant>> {
+    fn create_tenant<'a>(&'a self, id: &'a TenantId, audit: Audit) -> StoreFuture<'a, Tenant> {
         read(tenants::create(&self.base, id, audit))
     }
 
@@ -619,48 +634,48 @@ impl Store for PostgresStore {
         id: &'a TenantId,
         suspended: bool,
         audit: Audit,
-    ) -> BoxFuture<'a, Result<Tenant>> {
+    ) -> StoreFuture<'a, Tenant> {
         read(tenants::suspend(&self.base, id, suspended, audit))
     }
 
-    fn delete_tenant<'a>(&'a self, id: &'a TenantId) -> BoxFuture<'a, Result<()>> {
+    fn delete_tenant<'a>(&'a self, id: &'a TenantId) -> StoreFuture<'a, ()> {
         read(tenants::delete(&self.base, id))
     }
 
-    fn usage<'a>(&'a self, tenant: &'a TenantId) -> BoxFuture<'a, Result<UseByHolder>> {
+    fn usage<'a>(&'a self, tenant: &'a TenantId) -> StoreFuture<'a, UseByHolder> {
         read(sessions::usage(&self.base, tenant))
     }
+}
 
+impl AuditStore for PostgresStore {
     fn audit<'a>(
         &'a self,
         tenant: &'a TenantId,
         after: Option<i64>,
         limit: usize,
-    ) -> BoxFuture<'a, Result<Page<AuditLine, i64>>> {
+    ) -> StoreFuture<'a, Page<AuditLine, i64>> {
         read(people::audit(&self.base, tenant, after, limit))
     }
+}
 
-    fn due(&self, silent_since: Timestamp, limit: usize) -> BoxFuture<'_, Result<Vec<Due>>> {
-        read(sweep::due(&self.base, silent_since, limit))
+impl UpkeepStore for PostgresStore {
+    fn now(&self) -> StoreFuture<'_, Timestamp> {
+        self.looks.now().boxed()
     }
 
-    fn purge_keys(&self, before: Timestamp) -> BoxFuture<'_, Result<u64>> {
-        read(sweep::purge_keys(&self.base, before))
+    fn installation_key(&self) -> StoreFuture<'_, [u8; 32]> {
+        read(talk::installation_key(&self.base))
     }
 
-    fn spread_delta(&self, tenant: &TenantId, delta: Delta) {
-        self.base.outbox.put_delta(tenant, delta);
-    }
-
-    fn ready(&self) -> BoxFuture<'_, Result<()>> {
+    fn ready(&self) -> StoreFuture<'_, ()> {
         read(sweep::ready(&self.base))
     }
 
-    fn vitals(&self) -> BoxFuture<'_, Result<Vitals>> {
+    fn vitals(&self) -> StoreFuture<'_, Vitals> {
         read(sweep::vitals(&self.base))
     }
 
-    fn index_now(&self) -> BoxFuture<'_, Result<()>> {
+    fn index_now(&self) -> StoreFuture<'_, ()> {
         read(index::catch_up(&self.base))
     }
 

@@ -69,8 +69,12 @@ use sederunt_core::quota::UseByHolder;
 use sederunt_core::safety::record::CrisisRecord;
 use sederunt_core::session::query::{Page, SessionQuery};
 use sederunt_core::store::{
-    AuditLine, Change, Committed, Due, FailureQuery, FeedbackDue, FeedbackQuery, Hit, IdemKey, MemoryQuery,
-    RecordsKept, RecordsOf, Refusal, Replay, SearchQuery, Store, VectorQuery, Vectors, Vitals,
+    ApprovalListStore, ApprovalStore, AuditLine, AuditStore, Change, ClaimStore, CommitStore, Committed,
+    CrisisStore, DeltaStore, DocStore, Due, EventStore, FailureQuery, FeedbackDue, FeedbackQuery,
+    FeedbackStore, Hit, IdemKey, KeyStore, LessonStore, MemoryQuery, MemoryStore, RatingStore, RecordsKept,
+    RecordsOf, Refusal, Replay, SearchQuery, SearchStore, SessionListStore, SessionRowStore, ShareStore,
+    StoreFuture, SweepStore, TalkStore, TenantRowStore, UpkeepStore, UserStore, VectorQuery, VectorStore,
+    Vectors, Vitals, WorkQueueStore,
 };
 use sederunt_core::talk::Talk;
 use sederunt_core::work::queue::{Bucket, QueueCounts, QueueItem, QueueOf};
@@ -109,11 +113,7 @@ impl Drop for SqliteStore {
     }
 }
 
-impl Store for SqliteStore {
-    fn now(&self) -> BoxFuture<'_, Result<Timestamp>> {
-        async { Ok(self.clock.now()) }.boxed()
-    }
-
+impl CommitStore for SqliteStore {
     fn commit(&self, change: Change) -> BoxFuture<'_, Result<Committed, Refusal>> {
         let leaves_errands = change.records.iter().any(Errand::comes_of);
         if !leaves_errands {
@@ -129,7 +129,7 @@ impl Store for SqliteStore {
         .boxed()
     }
 
-    fn recall<'a>(&'a self, tenant: &'a TenantId, key: IdemKey) -> BoxFuture<'a, Result<Option<Replay>>> {
+    fn recall<'a>(&'a self, tenant: &'a TenantId, key: IdemKey) -> StoreFuture<'a, Option<Replay>> {
         self.readers
             .near(move |db| {
                 let Some(tk) = tenants::key_of(db, tenant).map_err(report)? else { return Ok(None) };
@@ -141,47 +141,25 @@ impl Store for SqliteStore {
             })
             .boxed()
     }
+}
 
-    fn claim(&self, order: ClaimOrder) -> BoxFuture<'_, Result<Vec<Claimed>>> {
-        async move {
-            let order = Arc::new(order);
-            let asked = order.clone();
-            let out: Result<_> = self.writer.ask(move |ledger| claims::claim(ledger, &asked)).await;
-            let (out, now) = (out?, self.clock.now());
-            self.near(|db| claims::handed(db, &order, &out, now)).await
-        }
-        .boxed()
-    }
-
-    fn session<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        id: &'a SessionId,
-    ) -> BoxFuture<'a, Result<Option<Session>>> {
+impl SessionRowStore for SqliteStore {
+    fn session<'a>(&'a self, tenant: &'a TenantId, id: &'a SessionId) -> StoreFuture<'a, Option<Session>> {
         self.at_hand(|db| sessions::by_id(db, tenant, id)).boxed()
     }
 
-    fn sessions<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        query: SessionQuery,
-    ) -> BoxFuture<'a, Result<Page<Session>>> {
-        let tenant = tenant.clone();
-        self.readers
-            .far(move |db| {
-                let page = db.unchecked_transaction().map_err(report)?;
-                let Some(tk) = tenants::key_of(&page, &tenant).map_err(report)? else { return Ok(no_page()) };
-                list::page(&page, &tenant, tk, &query).map_err(report)
-            })
-            .boxed()
+    fn departed<'a>(&'a self, tenant: &'a TenantId, id: &'a SessionId) -> StoreFuture<'a, Vec<UserId>> {
+        self.near(move |db| sessions::departed(db, tenant, id)).boxed()
     }
+}
 
+impl EventStore for SqliteStore {
     fn events<'a>(
         &'a self,
         tenant: &'a TenantId,
         id: &'a SessionId,
         query: EventQuery,
-    ) -> BoxFuture<'a, Result<EventPage>> {
+    ) -> StoreFuture<'a, EventPage> {
         let read = |db: &rusqlite::Connection, tenant: &TenantId, id: &SessionId, query: &EventQuery| {
             let page = in_one_look(db, |db| match tenants::key_of(db, tenant)? {
                 Some(tk) => events::page(db, tk, id, query),
@@ -201,88 +179,44 @@ impl Store for SqliteStore {
         tenant: &'a TenantId,
         id: &'a SessionId,
         external_id: &'a str,
-    ) -> BoxFuture<'a, Result<Option<u64>>> {
+    ) -> StoreFuture<'a, Option<u64>> {
         async move {
             self.readers.near(|db| events::sequence_named(db, tenant, id, external_id).map_err(report)).await
         }
         .boxed()
     }
+}
 
-    fn search<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        query: SearchQuery,
-    ) -> BoxFuture<'a, Result<Page<Hit, i64>>> {
-        let tenant = tenant.clone();
-        self.readers
-            .far(move |db| {
-                let page = db.unchecked_transaction().map_err(report)?;
-                let Some(tk) = tenants::key_of(&page, &tenant).map_err(report)? else { return Ok(no_page()) };
-                search::find(&page, tk, &query).map_err(report)
-            })
-            .boxed()
-    }
-
-    fn doc<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        kind: Kind,
-        name: &'a str,
-    ) -> BoxFuture<'a, Result<Option<Doc>>> {
-        self.near(move |db| library::doc(db, tenant, kind, name)).boxed()
-    }
-
-    fn docs<'a>(&'a self, tenant: &'a TenantId, query: DocQuery) -> BoxFuture<'a, Result<Page<Doc, i64>>> {
-        let tenant = tenant.clone();
-        self.readers
-            .far(move |db| {
-                let page = db.unchecked_transaction().map_err(report)?;
-                let Some(tk) = tenants::key_of(&page, &tenant).map_err(report)? else { return Ok(no_page()) };
-                library::docs(&page, tk, &query).map_err(report)
-            })
-            .boxed()
-    }
-
-    fn approval<'a>(&'a self, tenant: &'a TenantId, id: &'a str) -> BoxFuture<'a, Result<Option<Approval>>> {
+impl ApprovalStore for SqliteStore {
+    fn approval<'a>(&'a self, tenant: &'a TenantId, id: &'a str) -> StoreFuture<'a, Option<Approval>> {
         self.near(move |db| approvals::approval(db, tenant, id)).boxed()
     }
+}
 
-    fn approvals<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        query: ApprovalQuery,
-    ) -> BoxFuture<'a, Result<Page<Approval, i64>>> {
-        let tenant = tenant.clone();
-        self.readers
-            .far(move |db| {
-                let page = db.unchecked_transaction().map_err(report)?;
-                let Some(tk) = tenants::key_of(&page, &tenant).map_err(report)? else { return Ok(no_page()) };
-                approvals::approvals(&page, tk, &query).map_err(report)
-            })
-            .boxed()
-    }
-
+impl TalkStore for SqliteStore {
     fn talk<'a>(
         &'a self,
         tenant: &'a TenantId,
         id: &'a SessionId,
-    ) -> BoxFuture<'a, Result<Option<(Session, Talk)>>> {
+    ) -> StoreFuture<'a, Option<(Session, Talk)>> {
         self.at_hand(move |db| in_one_look(db, |db| talk::by_id(db, tenant, id))).boxed()
     }
 
-    fn silent_sittings(&self, active_before: Timestamp, limit: usize) -> BoxFuture<'_, Result<Vec<Due>>> {
+    fn silent_sittings(&self, active_before: Timestamp, limit: usize) -> StoreFuture<'_, Vec<Due>> {
         self.readers.far(move |db| talk::silent(db, active_before, limit).map_err(report)).boxed()
     }
 
-    fn waiting_turns(&self, limit: usize) -> BoxFuture<'_, Result<Vec<Due>>> {
+    fn waiting_turns(&self, limit: usize) -> StoreFuture<'_, Vec<Due>> {
         self.readers.far(move |db| talk::waiting(db, limit).map_err(report)).boxed()
     }
+}
 
+impl MemoryStore for SqliteStore {
     fn memories<'a>(
         &'a self,
         tenant: &'a TenantId,
         query: MemoryQuery,
-    ) -> BoxFuture<'a, Result<Page<Memory, i64>>> {
+    ) -> StoreFuture<'a, Page<Memory, i64>> {
         async move {
             let page =
                 self.beside(tenant, move |db, tk| memories::memories(db, tk, &query).map(Some)).await?;
@@ -291,7 +225,7 @@ impl Store for SqliteStore {
         .boxed()
     }
 
-    fn memory<'a>(&'a self, tenant: &'a TenantId, id: &'a str) -> BoxFuture<'a, Result<Option<Memory>>> {
+    fn memory<'a>(&'a self, tenant: &'a TenantId, id: &'a str) -> StoreFuture<'a, Option<Memory>> {
         async move {
             self.carried_over().await?;
             self.near(move |db| memories::memory(db, tenant, id)).await
@@ -299,11 +233,7 @@ impl Store for SqliteStore {
         .boxed()
     }
 
-    fn memories_at<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        ids: &'a [String],
-    ) -> BoxFuture<'a, Result<Vec<Memory>>> {
+    fn memories_at<'a>(&'a self, tenant: &'a TenantId, ids: &'a [String]) -> StoreFuture<'a, Vec<Memory>> {
         async move {
             self.carried_over().await?;
             self.near(move |db| memories::at(db, tenant, ids)).await
@@ -316,12 +246,14 @@ impl Store for SqliteStore {
         tenant: &'a TenantId,
         owner: &'a Owner,
         kind: memory::Kind,
-    ) -> BoxFuture<'a, Result<u64>> {
+    ) -> StoreFuture<'a, u64> {
         let owner = owner.clone();
         self.beside(tenant, move |db, tk| memories::count(db, tk, &owner, kind)).boxed()
     }
+}
 
-    fn vectors<'a>(&'a self, tenant: &'a TenantId, query: VectorQuery) -> BoxFuture<'a, Result<Vectors>> {
+impl VectorStore for SqliteStore {
+    fn vectors<'a>(&'a self, tenant: &'a TenantId, query: VectorQuery) -> StoreFuture<'a, Vectors> {
         self.beside(tenant, move |db, tk| vectors::vectors(db, tk, &query)).boxed()
     }
 
@@ -330,7 +262,7 @@ impl Store for SqliteStore {
         tenant: &'a TenantId,
         model: &'a str,
         made: Vec<(Memory, Option<Vector>)>,
-    ) -> BoxFuture<'a, Result<()>> {
+    ) -> StoreFuture<'a, ()> {
         async move {
             self.carried_over().await?;
             let Some(tk) = self.near(|db| tenants::key_of(db, tenant)).await? else { return Ok(()) };
@@ -342,11 +274,7 @@ impl Store for SqliteStore {
         .boxed()
     }
 
-    fn unembedded<'a>(
-        &'a self,
-        model: &'a str,
-        limit: usize,
-    ) -> BoxFuture<'a, Result<Vec<(TenantId, Memory)>>> {
+    fn unembedded<'a>(&'a self, model: &'a str, limit: usize) -> StoreFuture<'a, Vec<(TenantId, Memory)>> {
         let model = model.to_owned();
         async move {
             self.carried_over().await?;
@@ -354,124 +282,67 @@ impl Store for SqliteStore {
         }
         .boxed()
     }
+}
 
-    fn records_kept<'a>(&'a self, tenant: &'a TenantId, of: RecordsOf) -> BoxFuture<'a, Result<RecordsKept>> {
+impl ShareStore for SqliteStore {
+    fn share_by_hash(&self, hash: SecretHash) -> StoreFuture<'_, Option<Share>> {
+        self.near(move |db| people::share_by_hash(db, hash)).boxed()
+    }
+
+    fn share<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: &'a str,
+        _: &'a ActingUser,
+    ) -> StoreFuture<'a, Option<Share>> {
+        self.near(move |db| people::share(db, tenant, id)).boxed()
+    }
+}
+
+impl RatingStore for SqliteStore {
+    fn records_kept<'a>(&'a self, tenant: &'a TenantId, of: RecordsOf) -> StoreFuture<'a, RecordsKept> {
         self.beside(tenant, move |db, tk| {
             Ok(RecordsKept { ratings: ratings::count(db, tk, &of)?, crises: crises::count(db, tk, &of)? })
         })
         .boxed()
     }
 
-    fn rating_counts<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        of: RecordsOf,
-    ) -> BoxFuture<'a, Result<RatingCounts>> {
+    fn rating_counts<'a>(&'a self, tenant: &'a TenantId, of: RecordsOf) -> StoreFuture<'a, RatingCounts> {
         self.beside(tenant, move |db, tk| ratings::counts(db, tk, &of)).boxed()
     }
 
-    fn ratings<'a>(&'a self, tenant: &'a TenantId, opaque: &'a str) -> BoxFuture<'a, Result<Vec<Rating>>> {
+    fn ratings<'a>(&'a self, tenant: &'a TenantId, opaque: &'a str) -> StoreFuture<'a, Vec<Rating>> {
         let opaque = opaque.to_owned();
         self.beside(tenant, move |db, tk| ratings::ratings(db, tk, &opaque)).boxed()
     }
+}
 
-    fn feedback<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        id: &'a str,
-    ) -> BoxFuture<'a, Result<Option<FeedbackEvent>>> {
-        self.near(move |db| feedback::event(db, tenant, id)).boxed()
+impl SweepStore for SqliteStore {
+    fn due(&self, silent_since: Timestamp, limit: usize) -> StoreFuture<'_, Vec<Due>> {
+        let now = self.clock.now();
+        self.readers.far(move |db| sweep::due(db, now, silent_since, limit).map_err(report)).boxed()
     }
 
-    fn newest_feedback<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        author: Option<&'a UserId>,
-        limit: usize,
-    ) -> BoxFuture<'a, Result<Vec<FeedbackEvent>>> {
-        let author = author.cloned();
-        self.within(tenant, move |db, tk| feedback::newest(db, tk, author.as_ref(), limit)).boxed()
-    }
-
-    fn feedback_tally<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        author: Option<&'a UserId>,
-        now: Timestamp,
-    ) -> BoxFuture<'a, Result<Tally>> {
-        let author = author.cloned();
-        self.within(tenant, move |db, tk| feedback::tally(db, tk, author.as_ref(), now)).boxed()
-    }
-
-    fn feedback_session<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        id: &'a str,
-    ) -> BoxFuture<'a, Result<Option<FeedbackSession>>> {
-        self.near(move |db| feedback::session(db, tenant, id)).boxed()
-    }
-
-    fn failures<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        query: FailureQuery,
-    ) -> BoxFuture<'a, Result<Page<FeedbackEvent, i64>>> {
+    fn purge_keys(&self, before: Timestamp) -> StoreFuture<'_, u64> {
         async move {
-            let page =
-                self.within(tenant, move |db, tk| feedback::failures(db, tk, &query).map(Some)).await?;
-            Ok(page.unwrap_or(no_page()))
+            let mut gone = 0;
+            loop {
+                let some: Result<u64> =
+                    self.writer.ask(move |ledger| Ok(idempotency::purge_some(ledger.db, before)?)).await;
+                match some? {
+                    0 => return Ok(gone),
+                    some => gone += some,
+                }
+            }
         }
         .boxed()
     }
 
-    fn feedback_sessions<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        query: FeedbackQuery,
-    ) -> BoxFuture<'a, Result<Page<FeedbackSession, i64>>> {
-        async move {
-            let page =
-                self.within(tenant, move |db, tk| feedback::sessions(db, tk, &query).map(Some)).await?;
-            Ok(page.unwrap_or(no_page()))
-        }
-        .boxed()
-    }
-
-    fn silent_feedback(&self, now: Timestamp, limit: usize) -> BoxFuture<'_, Result<Vec<FeedbackDue>>> {
-        self.near(move |db| feedback::silent(db, now, limit)).boxed()
-    }
-
-    fn lesson<'a>(&'a self, tenant: &'a TenantId, id: &'a str) -> BoxFuture<'a, Result<Option<Lesson>>> {
-        self.near(move |db| lessons::lesson(db, tenant, id)).boxed()
-    }
-
-    fn lessons<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        query: LessonQuery,
-    ) -> BoxFuture<'a, Result<Page<Lesson, i64>>> {
-        async move {
-            let page = self.within(tenant, move |db, tk| lessons::lessons(db, tk, &query).map(Some)).await?;
-            Ok(page.unwrap_or(no_page()))
-        }
-        .boxed()
-    }
-
-    fn crises<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        from: Timestamp,
-        to: Timestamp,
-        limit: usize,
-    ) -> BoxFuture<'a, Result<Vec<CrisisRecord>>> {
-        self.beside(tenant, move |db, tk| crises::crises(db, tk, from, to, limit)).boxed()
-    }
-
-    fn purge_ratings(&self, before: Timestamp) -> BoxFuture<'_, Result<u64>> {
+    fn purge_ratings(&self, before: Timestamp) -> StoreFuture<'_, u64> {
         self.purge(Side::Feedback, move |db| ratings::purge(db, before)).boxed()
     }
 
-    fn purge_crises(&self, before: Timestamp, now: Timestamp) -> BoxFuture<'_, Result<u64>> {
+    fn purge_crises(&self, before: Timestamp, now: Timestamp) -> StoreFuture<'_, u64> {
         self.purge(Side::Crisis, move |db| crises::purge(db, before, now)).boxed()
     }
 
@@ -480,7 +351,7 @@ impl Store for SqliteStore {
         ratings_before: Timestamp,
         crises_before: Timestamp,
         now: Timestamp,
-    ) -> BoxFuture<'_, Result<RecordsKept>> {
+    ) -> StoreFuture<'_, RecordsKept> {
         async move {
             self.carried_over().await?;
             self.near(|db| {
@@ -493,12 +364,178 @@ impl Store for SqliteStore {
         }
         .boxed()
     }
+}
 
-    fn installation_key(&self) -> BoxFuture<'_, Result<[u8; 32]>> {
-        self.near(talk::installation_key).boxed()
+impl DeltaStore for SqliteStore {
+    /// One process, one hub: there is nobody else to tell.
+    fn spread_delta(&self, _: &TenantId, _: Delta) {}
+}
+
+impl SessionListStore for SqliteStore {
+    fn sessions<'a>(&'a self, tenant: &'a TenantId, query: SessionQuery) -> StoreFuture<'a, Page<Session>> {
+        let tenant = tenant.clone();
+        self.readers
+            .far(move |db| {
+                let page = db.unchecked_transaction().map_err(report)?;
+                let Some(tk) = tenants::key_of(&page, &tenant).map_err(report)? else { return Ok(no_page()) };
+                list::page(&page, &tenant, tk, &query).map_err(report)
+            })
+            .boxed()
+    }
+}
+
+impl SearchStore for SqliteStore {
+    fn search<'a>(&'a self, tenant: &'a TenantId, query: SearchQuery) -> StoreFuture<'a, Page<Hit, i64>> {
+        let tenant = tenant.clone();
+        self.readers
+            .far(move |db| {
+                let page = db.unchecked_transaction().map_err(report)?;
+                let Some(tk) = tenants::key_of(&page, &tenant).map_err(report)? else { return Ok(no_page()) };
+                search::find(&page, tk, &query).map_err(report)
+            })
+            .boxed()
+    }
+}
+
+impl DocStore for SqliteStore {
+    fn doc<'a>(&'a self, tenant: &'a TenantId, kind: Kind, name: &'a str) -> StoreFuture<'a, Option<Doc>> {
+        self.near(move |db| library::doc(db, tenant, kind, name)).boxed()
     }
 
-    fn queue_counts<'a>(&'a self, tenant: &'a TenantId, of: QueueOf) -> BoxFuture<'a, Result<QueueCounts>> {
+    fn docs<'a>(&'a self, tenant: &'a TenantId, query: DocQuery) -> StoreFuture<'a, Page<Doc, i64>> {
+        let tenant = tenant.clone();
+        self.readers
+            .far(move |db| {
+                let page = db.unchecked_transaction().map_err(report)?;
+                let Some(tk) = tenants::key_of(&page, &tenant).map_err(report)? else { return Ok(no_page()) };
+                library::docs(&page, tk, &query).map_err(report)
+            })
+            .boxed()
+    }
+}
+
+impl ApprovalListStore for SqliteStore {
+    fn approvals<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        query: ApprovalQuery,
+    ) -> StoreFuture<'a, Page<Approval, i64>> {
+        let tenant = tenant.clone();
+        self.readers
+            .far(move |db| {
+                let page = db.unchecked_transaction().map_err(report)?;
+                let Some(tk) = tenants::key_of(&page, &tenant).map_err(report)? else { return Ok(no_page()) };
+                approvals::approvals(&page, tk, &query).map_err(report)
+            })
+            .boxed()
+    }
+}
+
+impl CrisisStore for SqliteStore {
+    fn crises<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        from: Timestamp,
+        to: Timestamp,
+        limit: usize,
+    ) -> StoreFuture<'a, Vec<CrisisRecord>> {
+        self.beside(tenant, move |db, tk| crises::crises(db, tk, from, to, limit)).boxed()
+    }
+}
+
+impl FeedbackStore for SqliteStore {
+    fn feedback<'a>(&'a self, tenant: &'a TenantId, id: &'a str) -> StoreFuture<'a, Option<FeedbackEvent>> {
+        self.near(move |db| feedback::event(db, tenant, id)).boxed()
+    }
+
+    fn newest_feedback<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        author: Option<&'a UserId>,
+        limit: usize,
+    ) -> StoreFuture<'a, Vec<FeedbackEvent>> {
+        let author = author.cloned();
+        self.within(tenant, move |db, tk| feedback::newest(db, tk, author.as_ref(), limit)).boxed()
+    }
+
+    fn feedback_tally<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        author: Option<&'a UserId>,
+        now: Timestamp,
+    ) -> StoreFuture<'a, Tally> {
+        let author = author.cloned();
+        self.within(tenant, move |db, tk| feedback::tally(db, tk, author.as_ref(), now)).boxed()
+    }
+
+    fn failures<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        query: FailureQuery,
+    ) -> StoreFuture<'a, Page<FeedbackEvent, i64>> {
+        async move {
+            let page =
+                self.within(tenant, move |db, tk| feedback::failures(db, tk, &query).map(Some)).await?;
+            Ok(page.unwrap_or(no_page()))
+        }
+        .boxed()
+    }
+
+    fn feedback_session<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: &'a str,
+    ) -> StoreFuture<'a, Option<FeedbackSession>> {
+        self.near(move |db| feedback::session(db, tenant, id)).boxed()
+    }
+
+    fn feedback_sessions<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        query: FeedbackQuery,
+    ) -> StoreFuture<'a, Page<FeedbackSession, i64>> {
+        async move {
+            let page =
+                self.within(tenant, move |db, tk| feedback::sessions(db, tk, &query).map(Some)).await?;
+            Ok(page.unwrap_or(no_page()))
+        }
+        .boxed()
+    }
+
+    fn silent_feedback(&self, now: Timestamp, limit: usize) -> StoreFuture<'_, Vec<FeedbackDue>> {
+        self.near(move |db| feedback::silent(db, now, limit)).boxed()
+    }
+}
+
+impl LessonStore for SqliteStore {
+    fn lesson<'a>(&'a self, tenant: &'a TenantId, id: &'a str) -> StoreFuture<'a, Option<Lesson>> {
+        self.near(move |db| lessons::lesson(db, tenant, id)).boxed()
+    }
+
+    fn lessons<'a>(&'a self, tenant: &'a TenantId, query: LessonQuery) -> StoreFuture<'a, Page<Lesson, i64>> {
+        async move {
+            let page = self.within(tenant, move |db, tk| lessons::lessons(db, tk, &query).map(Some)).await?;
+            Ok(page.unwrap_or(no_page()))
+        }
+        .boxed()
+    }
+}
+
+impl ClaimStore for SqliteStore {
+    fn claim(&self, order: ClaimOrder) -> StoreFuture<'_, Vec<Claimed>> {
+        async move {
+            let order = Arc::new(order);
+            let asked = order.clone();
+            let out: Result<_> = self.writer.ask(move |ledger| claims::claim(ledger, &asked)).await;
+            let (out, now) = (out?, self.clock.now());
+            self.near(|db| claims::handed(db, &order, &out, now)).await
+        }
+        .boxed()
+    }
+}
+
+impl WorkQueueStore for SqliteStore {
+    fn queue_counts<'a>(&'a self, tenant: &'a TenantId, of: QueueOf) -> StoreFuture<'a, QueueCounts> {
         let tenant = tenant.clone();
         self.readers
             .far(move |db| {
@@ -518,7 +555,7 @@ impl Store for SqliteStore {
         bucket: Bucket,
         after: Option<i64>,
         limit: usize,
-    ) -> BoxFuture<'a, Result<Page<QueueItem, i64>>> {
+    ) -> StoreFuture<'a, Page<QueueItem, i64>> {
         let tenant = tenant.clone();
         self.readers
             .far(move |db| {
@@ -528,34 +565,21 @@ impl Store for SqliteStore {
             })
             .boxed()
     }
+}
 
-    fn departed<'a>(&'a self, tenant: &'a TenantId, id: &'a SessionId) -> BoxFuture<'a, Result<Vec<UserId>>> {
-        self.near(move |db| sessions::departed(db, tenant, id)).boxed()
-    }
-
-    fn key_by_hash(&self, hash: SecretHash) -> BoxFuture<'_, Result<Option<FoundKey>>> {
+impl KeyStore for SqliteStore {
+    fn key_by_hash(&self, hash: SecretHash) -> StoreFuture<'_, Option<FoundKey>> {
         self.near(move |db| people::key_by_hash(db, hash)).boxed()
     }
 
-    fn keys<'a>(&'a self, tenant: &'a TenantId) -> BoxFuture<'a, Result<Vec<Key>>> {
+    fn keys<'a>(&'a self, tenant: &'a TenantId) -> StoreFuture<'a, Vec<Key>> {
         let tenant = tenant.clone();
         self.readers.far(move |db| people::keys(db, &tenant).map_err(report)).boxed()
     }
+}
 
-    fn share_by_hash(&self, hash: SecretHash) -> BoxFuture<'_, Result<Option<Share>>> {
-        self.near(move |db| people::share_by_hash(db, hash)).boxed()
-    }
-
-    fn share<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        id: &'a str,
-        _: &'a ActingUser,
-    ) -> BoxFuture<'a, Result<Option<Share>>> {
-        self.near(move |db| people::share(db, tenant, id)).boxed()
-    }
-
-    fn user<'a>(&'a self, tenant: &'a TenantId, id: &'a UserId) -> BoxFuture<'a, Result<Option<User>>> {
+impl UserStore for SqliteStore {
+    fn user<'a>(&'a self, tenant: &'a TenantId, id: &'a UserId) -> StoreFuture<'a, Option<User>> {
         self.near(move |db| people::user(db, tenant, id)).boxed()
     }
 
@@ -563,7 +587,7 @@ impl Store for SqliteStore {
         &'a self,
         tenant: &'a TenantId,
         identity: &'a Identity,
-    ) -> BoxFuture<'a, Result<Option<User>>> {
+    ) -> StoreFuture<'a, Option<User>> {
         self.near(move |db| people::user_by_identity(db, tenant, identity)).boxed()
     }
 
@@ -572,22 +596,24 @@ impl Store for SqliteStore {
         tenant: &'a TenantId,
         after: Option<&'a str>,
         limit: usize,
-    ) -> BoxFuture<'a, Result<Vec<User>>> {
+    ) -> StoreFuture<'a, Vec<User>> {
         let (tenant, after) = (tenant.clone(), after.map(str::to_owned));
         self.readers
             .far(move |db| people::users(db, &tenant, after.as_deref(), limit).map_err(report))
             .boxed()
     }
+}
 
-    fn tenant<'a>(&'a self, id: &'a TenantId) -> BoxFuture<'a, Result<Option<Tenant>>> {
+impl TenantRowStore for SqliteStore {
+    fn tenant<'a>(&'a self, id: &'a TenantId) -> StoreFuture<'a, Option<Tenant>> {
         self.near(move |db| tenants::find(db, id)).boxed()
     }
 
-    fn tenants(&self) -> BoxFuture<'_, Result<Vec<Tenant>>> {
+    fn tenants(&self) -> StoreFuture<'_, Vec<Tenant>> {
         self.readers.far(|db| tenants::all(db).map_err(report)).boxed()
     }
 
-    fn create_tenant<'a>(&'a self, id: &'a TenantId, audit: Audit) -> BoxFuture<'a, Result<Tenant>> {
+    fn create_tenant<'a>(&'a self, id: &'a TenantId, audit: Audit) -> StoreFuture<'a, Tenant> {
         let id = id.clone();
         self.writer.ask(move |ledger| tenants::create(ledger, &id, &audit)).boxed()
     }
@@ -597,12 +623,12 @@ impl Store for SqliteStore {
         id: &'a TenantId,
         suspended: bool,
         audit: Audit,
-    ) -> BoxFuture<'a, Result<Tenant>> {
+    ) -> StoreFuture<'a, Tenant> {
         let id = id.clone();
         self.writer.ask(move |ledger| tenants::suspend(ledger, &id, suspended, &audit)).boxed()
     }
 
-    fn delete_tenant<'a>(&'a self, id: &'a TenantId) -> BoxFuture<'a, Result<()>> {
+    fn delete_tenant<'a>(&'a self, id: &'a TenantId) -> StoreFuture<'a, ()> {
         async move {
             let named = id.clone();
             let tk = self.writer.ask(move |ledger| tenants::unname(ledger, &named)).await?;
@@ -616,53 +642,42 @@ impl Store for SqliteStore {
         .boxed()
     }
 
-    fn usage<'a>(&'a self, tenant: &'a TenantId) -> BoxFuture<'a, Result<UseByHolder>> {
+    fn usage<'a>(&'a self, tenant: &'a TenantId) -> StoreFuture<'a, UseByHolder> {
         let tenant = tenant.clone();
         self.readers.far(move |db| sessions::usage(db, &tenant).map_err(report)).boxed()
     }
+}
 
+impl AuditStore for SqliteStore {
     fn audit<'a>(
         &'a self,
         tenant: &'a TenantId,
         after: Option<i64>,
         limit: usize,
-    ) -> BoxFuture<'a, Result<Page<AuditLine, i64>>> {
+    ) -> StoreFuture<'a, Page<AuditLine, i64>> {
         let tenant = tenant.clone();
         self.readers.far(move |db| people::audit(db, &tenant, after, limit).map_err(report)).boxed()
     }
+}
 
-    fn due(&self, silent_since: Timestamp, limit: usize) -> BoxFuture<'_, Result<Vec<Due>>> {
-        let now = self.clock.now();
-        self.readers.far(move |db| sweep::due(db, now, silent_since, limit).map_err(report)).boxed()
+impl UpkeepStore for SqliteStore {
+    fn now(&self) -> StoreFuture<'_, Timestamp> {
+        async { Ok(self.clock.now()) }.boxed()
     }
 
-    fn purge_keys(&self, before: Timestamp) -> BoxFuture<'_, Result<u64>> {
-        async move {
-            let mut gone = 0;
-            loop {
-                let some: Result<u64> =
-                    self.writer.ask(move |ledger| Ok(idempotency::purge_some(ledger.db, before)?)).await;
-                match some? {
-                    0 => return Ok(gone),
-                    some => gone += some,
-                }
-            }
-        }
-        .boxed()
+    fn installation_key(&self) -> StoreFuture<'_, [u8; 32]> {
+        self.near(talk::installation_key).boxed()
     }
 
-    /// One process, one hub: there is nobody else to tell.
-    fn spread_delta(&self, _: &TenantId, _: Delta) {}
-
-    fn ready(&self) -> BoxFuture<'_, Result<()>> {
+    fn ready(&self) -> StoreFuture<'_, ()> {
         self.near(|db| db.prepare_cached("SELECT 1 FROM tenants LIMIT 1")?.exists([]).map(drop)).boxed()
     }
 
-    fn vitals(&self) -> BoxFuture<'_, Result<Vitals>> {
+    fn vitals(&self) -> StoreFuture<'_, Vitals> {
         self.readers.far(|db| sweep::vitals(db).map_err(report)).boxed()
     }
 
-    fn index_now(&self) -> BoxFuture<'_, Result<()>> {
+    fn index_now(&self) -> StoreFuture<'_, ()> {
         self.dirty.drained().boxed()
     }
 

@@ -23,7 +23,7 @@ impl Batch {
     }
 
     async fn run(self, scene: &Scene) -> Vec<Answer> {
-        batch::run(&scene.base, &self.jobs).await
+        batch::run(&scene.store.base, &self.jobs).await
     }
 }
 
@@ -143,7 +143,7 @@ async fn appends_of_a_session_keep_their_order_while_the_lanes_change() {
         }
         let Batch { jobs, answers } = batch;
         for (n, job) in jobs.into_iter().enumerate() {
-            scene.lanes.put(job).unwrap();
+            scene.store.lanes.put(job).unwrap();
             if n % 97 == 0 {
                 tokio::task::yield_now().await;
             }

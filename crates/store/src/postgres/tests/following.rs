@@ -13,7 +13,7 @@ async fn only_new_words_leave_the_search_index_behind() {
         scene.tenant_named("ours").await;
         let admin = scene.admin().await;
         // Without the tasks in the background, which would catch up by themselves.
-        scene.closing.send_replace(true);
+        scene.store.closing.send_replace(true);
         let sql = format!("SELECT count(*) {BEHIND}");
         let behind = async || count(&admin, &sql).await;
         let mut new = session("s");
@@ -56,7 +56,7 @@ async fn what_this_node_has_said_is_not_read_back_for_the_index() {
     with_store(async |scene| {
         scene.tenant_named("ours").await;
         let admin = scene.admin().await;
-        scene.closing.send_replace(true);
+        scene.store.closing.send_replace(true);
         for name in ["a", "b"] {
             scene.open("ours", name).await;
             scene.say("ours", name, "brave new words").await;
@@ -83,7 +83,7 @@ async fn what_another_node_has_said_in_between_is_read_for_the_index() {
         here.tenant_named("ours").await;
         here.open("ours", "s").await;
         for scene in [here, there] {
-            scene.closing.send_replace(true);
+            scene.store.closing.send_replace(true);
         }
         for (node, text) in [(here, "alpha"), (there, "beta"), (here, "gamma"), (there, "delta")] {
             node.say("ours", "s", text).await;

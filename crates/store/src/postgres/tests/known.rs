@@ -9,14 +9,14 @@ use crate::postgres::known::{KEPT_MIN, Known, KnownHeads, Xid};
 /// What this node knows of a session.
 fn known(scene: &Scene, name: &str) -> Option<Known> {
     let at = (tenant("ours"), id(name));
-    let known = scene.base.known.take([&at]).remove(0);
-    scene.base.known.put(known.clone().map(|known| (at, known)));
+    let known = scene.store.base.known.take([&at]).remove(0);
+    scene.store.base.known.put(known.clone().map(|known| (at, known)));
     known
 }
 
 /// Lets the node believe what was so before.
 fn believe(scene: &Scene, name: &str, known: Known) {
-    scene.base.known.put([((tenant("ours"), id(name)), known)]);
+    scene.store.base.known.put([((tenant("ours"), id(name)), known)]);
 }
 
 /// Sessions of which something was said here.
@@ -79,7 +79,7 @@ async fn tenants_whose_sessions_are_known_share_a_statement_and_nothing_else() {
         let theirs = scene.tenant_named("theirs").await;
         scene.open("theirs", "s").await;
         scene.say("theirs", "s", "first").await;
-        let ours = scene.base.tk(&tenant("ours")).await.unwrap().unwrap();
+        let ours = scene.store.base.tk(&tenant("ours")).await.unwrap().unwrap();
         let revoked = scene.with_roles("REVOKE SELECT (holder) ON session_heads FROM sederunt_append");
         scene.admin().await.batch_execute(&revoked).await.unwrap();
         let silent = NewEvent { content: None, kind: EventType::known("external.event"), ..message("") };
@@ -88,7 +88,7 @@ async fn tenants_whose_sessions_are_known_share_a_statement_and_nothing_else() {
             let (tenant, session, (done, _)) = (tenant(of), id("s"), tokio::sync::oneshot::channel());
             Job { tk, tenant, session, guard: Guard::default(), events: vec![event], key: None, done }
         });
-        let answers = batch::run(&scene.base, &jobs).await;
+        let answers = batch::run(&scene.store.base, &jobs).await;
         assert_eq!(answers.iter().map(verdict).collect::<Vec<_>>(), ["ok", "ok"]);
         assert_eq!(scene.texts("ours", "s").await, ["first", "ours"]);
         assert_eq!(scene.texts("theirs", "s").await, ["first", ""]);
@@ -142,7 +142,7 @@ async fn a_refusal_beside_what_is_written_stands_only_where_the_row_was_the_know
         let unclaimed = known(scene, "s").unwrap();
         scene.admin().await.batch_execute(CLAIMED).await.unwrap();
         believe(scene, "s", unclaimed);
-        let tk = scene.base.tk(&tenant("ours")).await.unwrap().unwrap();
+        let tk = scene.store.base.tk(&tenant("ours")).await.unwrap().unwrap();
         let job = |change: Change| {
             let Part { guard, mut writes, .. } = change.parts.into_iter().next().unwrap();
             let Some(Write::Append(events)) = writes.pop() else { panic!() };
@@ -150,7 +150,7 @@ async fn a_refusal_beside_what_is_written_stands_only_where_the_row_was_the_know
             Job { tk, tenant, session, guard, events, key: None, done }
         };
         let jobs = [job(append("ours", "s", vec![message("talk")])), job(worked_on(1))];
-        let answers = batch::run(&scene.base, &jobs).await;
+        let answers = batch::run(&scene.store.base, &jobs).await;
         assert_eq!(answers.iter().map(verdict).collect::<Vec<_>>(), ["ok", "ok"]);
         assert_eq!(scene.texts("ours", "s").await, ["first", "talk", "work"]);
     })

@@ -76,10 +76,10 @@ struct Scene {
 }
 
 impl Deref for Scene {
-    type Target = PostgresStore;
+    type Target = dyn Store;
 
-    fn deref(&self) -> &PostgresStore {
-        &self.store
+    fn deref(&self) -> &(dyn Store + 'static) {
+        &*self.store
     }
 }
 
@@ -275,7 +275,7 @@ impl Scene {
     async fn tenant_named(&self, name: &str) -> i32 {
         let audit = Audit { actor: "operator".into(), action: "tenant.create", target: name.into() };
         self.create_tenant(&tenant(name), audit).await.unwrap();
-        self.base.tk(&tenant(name)).await.unwrap().unwrap()
+        self.store.base.tk(&tenant(name)).await.unwrap().unwrap()
     }
 
     async fn open(&self, of: &str, name: &str) -> Committed {

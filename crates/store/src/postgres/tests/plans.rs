@@ -56,7 +56,7 @@ async fn no_command_looks_through_a_whole_tenant() {
             scene.tenant_named("ours").await;
             let admin = scene.admin().await;
             // Without the tasks in the background, whose work would be counted too.
-            scene.closing.send_replace(true);
+            scene.store.closing.send_replace(true);
             for n in 0..SESSIONS {
                 let mut new = session(&format!("s{n}"));
                 new.head.status = if n % 2 == 0 { Status::Pending } else { Status::Idle };
@@ -166,7 +166,7 @@ async fn no_list_of_documents_or_approvals_looks_through_a_whole_tenant() {
     with_store(async |scene| {
         scene.tenant_named("ours").await;
         let admin = scene.admin().await;
-        scene.closing.send_replace(true);
+        scene.store.closing.send_replace(true);
         let mut change = Change::new(tenant("ours"));
         for n in 0..DOCS {
             let (agent, maker, to) =
@@ -270,7 +270,7 @@ async fn no_turn_recall_or_sweep_looks_through_a_whole_tenant() {
     with_store(async |scene| {
         scene.tenant_named("ours").await;
         let admin = scene.admin().await;
-        scene.closing.send_replace(true);
+        scene.store.closing.send_replace(true);
         let mut beside = Change::new(tenant("ours"));
         for n in 0..SESSIONS {
             let name = format!("s{n}");
@@ -338,7 +338,7 @@ async fn every_recall(scene: &Scene, n: usize) {
 async fn what_is_handed_out_is_locked_by_its_key_when_next_to_nothing_waits() {
     with_store(async |scene| {
         let tk = scene.tenant_named("ours").await;
-        scene.closing.send_replace(true);
+        scene.store.closing.send_replace(true);
         for n in 0..300 {
             let mut new = session(&format!("s{n}"));
             new.head.status = if n == 7 { Status::Pending } else { Status::Completed };
@@ -347,7 +347,7 @@ async fn what_is_handed_out_is_locked_by_its_key_when_next_to_nothing_waits() {
             scene.commit(Change::new(tenant("ours")).part(part)).await.unwrap();
         }
         take_stock(&scene.admin().await, &scene.schema).await;
-        let tx = scene.base.begin(Scope::Tenant(tk)).await.unwrap();
+        let tx = scene.store.base.begin(Scope::Tenant(tk)).await.unwrap();
         let sql = lock_from(2, 2, false);
         let prepared = format!("PREPARE taking (integer, bigint, text, text, text, text) AS {sql}");
         tx.client().unwrap().batch_execute(&prepared).await.unwrap();
@@ -384,10 +384,11 @@ async fn how_common_a_value_was_says_how_to_look_and_not_what_is_found() {
         assert_eq!(names().await, ["s"]);
         scene.open("ours", "t").await;
         assert_eq!(names().await, ["t", "s"]);
-        let at = (scene.base.tk(&tenant("ours")).await.unwrap().unwrap(), "a".to_owned(), "1".to_owned());
-        assert_eq!(scene.base.common.get(&at), Some(1), "as it was at first");
+        let at =
+            (scene.store.base.tk(&tenant("ours")).await.unwrap().unwrap(), "a".to_owned(), "1".to_owned());
+        assert_eq!(scene.store.base.common.get(&at), Some(1), "as it was at first");
         for many in [5_000, 50_000] {
-            scene.base.common.insert(at.clone(), many);
+            scene.store.base.common.insert(at.clone(), many);
             assert_eq!(names().await, ["t", "s"], "as if {many} had it");
         }
     })

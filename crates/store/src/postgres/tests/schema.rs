@@ -1,6 +1,6 @@
 //! The schema: made once however many start, refused when it is newer, looked at without being touched.
 
-use sederunt_core::store::SearchQuery;
+use sederunt_core::store::{SearchQuery, TenantRowStore as _, UpkeepStore as _};
 
 use super::*;
 

@@ -1,0 +1,13 @@
+//! What definitions ask of a database.
+
+use crate::ids::TenantId;
+use crate::library::{Doc, DocQuery, Kind};
+use crate::session::query::Page;
+use crate::store::StoreFuture;
+
+/// What people define: documents by their name and in lists.
+pub trait DocStore {
+    /// A document by its id, or else by its slug.
+    fn doc<'a>(&'a self, tenant: &'a TenantId, kind: Kind, name: &'a str) -> StoreFuture<'a, Option<Doc>>;
+    fn docs<'a>(&'a self, tenant: &'a TenantId, query: DocQuery) -> StoreFuture<'a, Page<Doc, i64>>;
+}

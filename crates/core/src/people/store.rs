@@ -1,0 +1,74 @@
+//! What people and tenants ask of a database.
+
+use crate::access::ActingUser;
+use crate::ids::{TenantId, UserId};
+use crate::people::{Audit, FoundKey, Identity, Key, SecretHash, Share, Tenant, User};
+use crate::quota::UseByHolder;
+use crate::session::query::Page;
+use crate::store::{AuditLine, StoreFuture};
+
+/// Share links, which lie where their session lies.
+pub trait ShareStore {
+    /// Finds a share link by the hash of its token, in any tenant.
+    fn share_by_hash(&self, hash: SecretHash) -> StoreFuture<'_, Option<Share>>;
+    /// A share link by its id. A store that keeps users apart by itself shows it to whoever made it, to the session's holder
+    /// and to owners; whether the caller may know of it is for the engine to say.
+    fn share<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: &'a str,
+        by: &'a ActingUser,
+    ) -> StoreFuture<'a, Option<Share>>;
+}
+
+/// API keys.
+pub trait KeyStore {
+    /// Finds a key by the hash of its secret, in any tenant.
+    fn key_by_hash(&self, hash: SecretHash) -> StoreFuture<'_, Option<FoundKey>>;
+    fn keys<'a>(&'a self, tenant: &'a TenantId) -> StoreFuture<'a, Vec<Key>>;
+}
+
+/// Users and their channel identities.
+pub trait UserStore {
+    fn user<'a>(&'a self, tenant: &'a TenantId, id: &'a UserId) -> StoreFuture<'a, Option<User>>;
+    fn user_by_identity<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        identity: &'a Identity,
+    ) -> StoreFuture<'a, Option<User>>;
+    /// Users in the order of their ids, after `after`.
+    fn users<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        after: Option<&'a str>,
+        limit: usize,
+    ) -> StoreFuture<'a, Vec<User>>;
+}
+
+/// Tenants themselves, and what they use.
+pub trait TenantRowStore {
+    fn tenant<'a>(&'a self, id: &'a TenantId) -> StoreFuture<'a, Option<Tenant>>;
+    fn tenants(&self) -> StoreFuture<'_, Vec<Tenant>>;
+    fn create_tenant<'a>(&'a self, id: &'a TenantId, audit: Audit) -> StoreFuture<'a, Tenant>;
+    fn suspend_tenant<'a>(
+        &'a self,
+        id: &'a TenantId,
+        suspended: bool,
+        audit: Audit,
+    ) -> StoreFuture<'a, Tenant>;
+    /// Removes a tenant with everything in it.
+    fn delete_tenant<'a>(&'a self, id: &'a TenantId) -> StoreFuture<'a, ()>;
+    /// What a tenant uses of its quotas, by the holders of its sessions.
+    fn usage<'a>(&'a self, tenant: &'a TenantId) -> StoreFuture<'a, UseByHolder>;
+}
+
+/// The audit trail.
+pub trait AuditStore {
+    /// A page of the audit trail of a tenant, newest first.
+    fn audit<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        after: Option<i64>,
+        limit: usize,
+    ) -> StoreFuture<'a, Page<AuditLine, i64>>;
+}
