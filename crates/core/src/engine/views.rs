@@ -425,7 +425,7 @@ impl Engine {
         let view: Defined<View> = self.definition(actor, id).await?;
         if view.value.session_id.is_none() {
             // Nobody could answer it yet.
-            return Ok(Page { items: Vec::new(), next: None });
+            return Ok(Page::default());
         }
         let session = self.session_of(&actor.tenant, &view).await?;
         access::check(actor, Verb::Read, &session)?;

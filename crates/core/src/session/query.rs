@@ -112,6 +112,12 @@ pub struct Page<T, C = ListCursor> {
     pub next: Option<C>,
 }
 
+impl<T, C> Default for Page<T, C> {
+    fn default() -> Self {
+        Self { items: Vec::new(), next: None }
+    }
+}
+
 impl<T> Page<T, i64> {
     /// A page of numbered rows, of which one more than fits was looked for.
     pub fn cut(mut rows: Vec<(i64, T)>, limit: usize) -> Self {

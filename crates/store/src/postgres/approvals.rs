@@ -56,7 +56,7 @@ pub(super) async fn approvals(
     tenant: &TenantId,
     query: ApprovalQuery,
 ) -> Result<Page<Approval, i64>> {
-    let Some(tk) = base.tk(tenant).await? else { return Ok(Page { items: Vec::new(), next: None }) };
+    let Some(tk) = base.tk(tenant).await? else { return Ok(Page::default()) };
     let list = Narrowed::approvals(&query, "sessions");
     let read = |numbers: &str| {
         format!(

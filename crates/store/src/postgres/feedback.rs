@@ -135,7 +135,7 @@ pub(super) async fn failures(
     tenant: &TenantId,
     query: FailureQuery,
 ) -> Result<Page<FeedbackEvent, i64>> {
-    let Some(tk) = base.tk(tenant).await? else { return Ok(Page { items: Vec::new(), next: None }) };
+    let Some(tk) = base.tk(tenant).await? else { return Ok(Page::default()) };
     let which = match (&query.task_id, &query.session) {
         (None, None) => "$2::text IS NULL AND $3::text IS NULL",
         (Some(_), None) => "e.task_id = $2 AND $3::text IS NULL",
@@ -181,7 +181,7 @@ pub(super) async fn sessions(
     tenant: &TenantId,
     query: FeedbackQuery,
 ) -> Result<Page<FeedbackSession, i64>> {
-    let Some(tk) = base.tk(tenant).await? else { return Ok(Page { items: Vec::new(), next: None }) };
+    let Some(tk) = base.tk(tenant).await? else { return Ok(Page::default()) };
     let which = match (&query.author, query.state) {
         (None, Some(_)) => "f.tk = $1 AND $2::text IS NULL AND f.state = $3",
         (None, None) => "f.tk = $1 AND $2::text IS NULL AND $3::text IS NULL",

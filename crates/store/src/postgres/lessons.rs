@@ -51,7 +51,7 @@ pub(super) async fn lesson(base: &Base, tenant: &TenantId, id: &str) -> Result<O
 }
 
 pub(super) async fn lessons(base: &Base, tenant: &TenantId, query: LessonQuery) -> Result<Page<Lesson, i64>> {
-    let Some(tk) = base.tk(tenant).await? else { return Ok(Page { items: Vec::new(), next: None }) };
+    let Some(tk) = base.tk(tenant).await? else { return Ok(Page::default()) };
     if query.words.is_empty() { newest(base, tk, &query).await } else { matching(base, tk, &query).await }
 }
 

@@ -50,7 +50,7 @@ pub(super) fn named() -> String {
 }
 
 pub(super) async fn docs(base: &Base, tenant: &TenantId, query: DocQuery) -> Result<Page<Doc, i64>> {
-    let Some(tk) = base.tk(tenant).await? else { return Ok(Page { items: Vec::new(), next: None }) };
+    let Some(tk) = base.tk(tenant).await? else { return Ok(Page::default()) };
     let list = Narrowed::docs(&query);
     let read = |numbers: &str| {
         format!(

@@ -98,7 +98,7 @@ impl AsText for &str {
 }
 
 pub(super) async fn sessions(base: &Base, tenant: &TenantId, query: SessionQuery) -> Result<Page<Session>> {
-    let empty = Page { items: Vec::new(), next: None };
+    let empty = Page::default();
     let Some(tk) = base.tk(tenant).await? else { return Ok(empty) };
     let with_words = match &query.text {
         Some(text) => match search::sessions_with(base, tk, text).await? {

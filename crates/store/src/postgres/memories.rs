@@ -59,7 +59,7 @@ pub(super) async fn memories(
     tenant: &TenantId,
     query: MemoryQuery,
 ) -> Result<Page<Memory, i64>> {
-    let Some(tk) = base.tk(tenant).await? else { return Ok(Page { items: Vec::new(), next: None }) };
+    let Some(tk) = base.tk(tenant).await? else { return Ok(Page::default()) };
     if query.words.is_empty() { newest(base, tk, &query).await } else { matching(base, tk, &query).await }
 }
 

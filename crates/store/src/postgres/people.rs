@@ -176,7 +176,7 @@ pub(super) async fn audit(
     after: Option<i64>,
     limit: usize,
 ) -> Result<Page<AuditLine, i64>> {
-    let Some(tk) = base.tk(tenant).await? else { return Ok(Page { items: Vec::new(), next: None }) };
+    let Some(tk) = base.tk(tenant).await? else { return Ok(Page::default()) };
     let sql =
         "SELECT n, at, actor, action, target FROM audit WHERE tk = $1 AND n < $2 ORDER BY n DESC LIMIT $3";
     let (before, one_more) = (after.unwrap_or(i64::MAX), int(limit as u64).saturating_add(1));

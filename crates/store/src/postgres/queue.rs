@@ -34,7 +34,7 @@ pub(super) async fn page(
     after: Option<i64>,
     limit: usize,
 ) -> Result<Page<QueueItem, i64>> {
-    let Some(tk) = base.tk(tenant).await? else { return Ok(Page { items: Vec::new(), next: None }) };
+    let Some(tk) = base.tk(tenant).await? else { return Ok(Page::default()) };
     let rows = read(base, tk, of, &queue::page(of, bucket, &TABLES, after, limit)).await?;
     let lines = rows
         .iter()

@@ -43,7 +43,7 @@ pub(super) async fn sessions_with(base: &Base, tk: i32, text: &str) -> Result<Op
 pub(super) async fn search(base: &Base, tenant: &TenantId, query: SearchQuery) -> Result<Page<Hit, i64>> {
     let sought = Sought::of(&query.words);
     let (Some(tk), Some(sought)) = (base.tk(tenant).await?, sought) else {
-        return Ok(Page { items: Vec::new(), next: None });
+        return Ok(Page::default());
     };
     let seen = Seen::of(query.seen_by.as_ref());
     let words = query_of(tk, &sought);

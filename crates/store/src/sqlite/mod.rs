@@ -88,7 +88,6 @@ use idempotency::{Finding, Unfiled};
 use indexer::Dirty;
 pub use open::Place;
 use open::{Files, Side};
-use reach::no_page;
 use readers::{Readers, in_one_look};
 pub use start::SqliteOptions;
 pub(crate) use start::settle;
@@ -180,10 +179,7 @@ impl EventStore for SqliteStore {
         id: &'a SessionId,
         external_id: &'a str,
     ) -> StoreFuture<'a, Option<u64>> {
-        async move {
-            self.readers.near(|db| events::sequence_named(db, tenant, id, external_id).map_err(report)).await
-        }
-        .boxed()
+        self.near(move |db| events::sequence_named(db, tenant, id, external_id)).boxed()
     }
 }
 
@@ -203,11 +199,11 @@ impl TalkStore for SqliteStore {
     }
 
     fn silent_sittings(&self, active_before: Timestamp, limit: usize) -> StoreFuture<'_, Vec<Due>> {
-        self.readers.far(move |db| talk::silent(db, active_before, limit).map_err(report)).boxed()
+        self.far(move |db| talk::silent(db, active_before, limit)).boxed()
     }
 
     fn waiting_turns(&self, limit: usize) -> StoreFuture<'_, Vec<Due>> {
-        self.readers.far(move |db| talk::waiting(db, limit).map_err(report)).boxed()
+        self.far(move |db| talk::waiting(db, limit)).boxed()
     }
 }
 
@@ -217,12 +213,7 @@ impl MemoryStore for SqliteStore {
         tenant: &'a TenantId,
         query: MemoryQuery,
     ) -> StoreFuture<'a, Page<Memory, i64>> {
-        async move {
-            let page =
-                self.beside(tenant, move |db, tk| memories::memories(db, tk, &query).map(Some)).await?;
-            Ok(page.unwrap_or(no_page()))
-        }
-        .boxed()
+        self.beside(tenant, move |db, tk| memories::memories(db, tk, &query)).boxed()
     }
 
     fn memory<'a>(&'a self, tenant: &'a TenantId, id: &'a str) -> StoreFuture<'a, Option<Memory>> {
@@ -278,7 +269,7 @@ impl VectorStore for SqliteStore {
         let model = model.to_owned();
         async move {
             self.carried_over().await?;
-            self.readers.far(move |db| vectors::missing(db, &model, limit).map_err(report)).await
+            self.far(move |db| vectors::missing(db, &model, limit)).await
         }
         .boxed()
     }
@@ -320,7 +311,7 @@ impl RatingStore for SqliteStore {
 impl SweepStore for SqliteStore {
     fn due(&self, silent_since: Timestamp, limit: usize) -> StoreFuture<'_, Vec<Due>> {
         let now = self.clock.now();
-        self.readers.far(move |db| sweep::due(db, now, silent_since, limit).map_err(report)).boxed()
+        self.far(move |db| sweep::due(db, now, silent_since, limit)).boxed()
     }
 
     fn purge_keys(&self, before: Timestamp) -> StoreFuture<'_, u64> {
@@ -373,27 +364,14 @@ impl DeltaStore for SqliteStore {
 
 impl SessionListStore for SqliteStore {
     fn sessions<'a>(&'a self, tenant: &'a TenantId, query: SessionQuery) -> StoreFuture<'a, Page<Session>> {
-        let tenant = tenant.clone();
-        self.readers
-            .far(move |db| {
-                let page = db.unchecked_transaction().map_err(report)?;
-                let Some(tk) = tenants::key_of(&page, &tenant).map_err(report)? else { return Ok(no_page()) };
-                list::page(&page, &tenant, tk, &query).map_err(report)
-            })
-            .boxed()
+        let named = tenant.clone();
+        self.within(tenant, move |db, tk| list::page(db, &named, tk, &query)).boxed()
     }
 }
 
 impl SearchStore for SqliteStore {
     fn search<'a>(&'a self, tenant: &'a TenantId, query: SearchQuery) -> StoreFuture<'a, Page<Hit, i64>> {
-        let tenant = tenant.clone();
-        self.readers
-            .far(move |db| {
-                let page = db.unchecked_transaction().map_err(report)?;
-                let Some(tk) = tenants::key_of(&page, &tenant).map_err(report)? else { return Ok(no_page()) };
-                search::find(&page, tk, &query).map_err(report)
-            })
-            .boxed()
+        self.within(tenant, move |db, tk| search::find(db, tk, &query)).boxed()
     }
 }
 
@@ -403,14 +381,7 @@ impl DocStore for SqliteStore {
     }
 
     fn docs<'a>(&'a self, tenant: &'a TenantId, query: DocQuery) -> StoreFuture<'a, Page<Doc, i64>> {
-        let tenant = tenant.clone();
-        self.readers
-            .far(move |db| {
-                let page = db.unchecked_transaction().map_err(report)?;
-                let Some(tk) = tenants::key_of(&page, &tenant).map_err(report)? else { return Ok(no_page()) };
-                library::docs(&page, tk, &query).map_err(report)
-            })
-            .boxed()
+        self.within(tenant, move |db, tk| library::docs(db, tk, &query)).boxed()
     }
 }
 
@@ -420,14 +391,7 @@ impl ApprovalListStore for SqliteStore {
         tenant: &'a TenantId,
         query: ApprovalQuery,
     ) -> StoreFuture<'a, Page<Approval, i64>> {
-        let tenant = tenant.clone();
-        self.readers
-            .far(move |db| {
-                let page = db.unchecked_transaction().map_err(report)?;
-                let Some(tk) = tenants::key_of(&page, &tenant).map_err(report)? else { return Ok(no_page()) };
-                approvals::approvals(&page, tk, &query).map_err(report)
-            })
-            .boxed()
+        self.within(tenant, move |db, tk| approvals::approvals(db, tk, &query)).boxed()
     }
 }
 
@@ -473,12 +437,7 @@ impl FeedbackStore for SqliteStore {
         tenant: &'a TenantId,
         query: FailureQuery,
     ) -> StoreFuture<'a, Page<FeedbackEvent, i64>> {
-        async move {
-            let page =
-                self.within(tenant, move |db, tk| feedback::failures(db, tk, &query).map(Some)).await?;
-            Ok(page.unwrap_or(no_page()))
-        }
-        .boxed()
+        self.within(tenant, move |db, tk| feedback::failures(db, tk, &query)).boxed()
     }
 
     fn feedback_session<'a>(
@@ -494,12 +453,7 @@ impl FeedbackStore for SqliteStore {
         tenant: &'a TenantId,
         query: FeedbackQuery,
     ) -> StoreFuture<'a, Page<FeedbackSession, i64>> {
-        async move {
-            let page =
-                self.within(tenant, move |db, tk| feedback::sessions(db, tk, &query).map(Some)).await?;
-            Ok(page.unwrap_or(no_page()))
-        }
-        .boxed()
+        self.within(tenant, move |db, tk| feedback::sessions(db, tk, &query)).boxed()
     }
 
     fn silent_feedback(&self, now: Timestamp, limit: usize) -> StoreFuture<'_, Vec<FeedbackDue>> {
@@ -513,11 +467,7 @@ impl LessonStore for SqliteStore {
     }
 
     fn lessons<'a>(&'a self, tenant: &'a TenantId, query: LessonQuery) -> StoreFuture<'a, Page<Lesson, i64>> {
-        async move {
-            let page = self.within(tenant, move |db, tk| lessons::lessons(db, tk, &query).map(Some)).await?;
-            Ok(page.unwrap_or(no_page()))
-        }
-        .boxed()
+        self.within(tenant, move |db, tk| lessons::lessons(db, tk, &query)).boxed()
     }
 }
 
@@ -536,16 +486,7 @@ impl ClaimStore for SqliteStore {
 
 impl WorkQueueStore for SqliteStore {
     fn queue_counts<'a>(&'a self, tenant: &'a TenantId, of: QueueOf) -> StoreFuture<'a, QueueCounts> {
-        let tenant = tenant.clone();
-        self.readers
-            .far(move |db| {
-                let page = db.unchecked_transaction().map_err(report)?;
-                let Some(tk) = tenants::key_of(&page, &tenant).map_err(report)? else {
-                    return Ok(QueueCounts::default());
-                };
-                queue::counts(&page, tk, &of).map_err(report)
-            })
-            .boxed()
+        self.within(tenant, move |db, tk| queue::counts(db, tk, &of)).boxed()
     }
 
     fn queue<'a>(
@@ -556,14 +497,7 @@ impl WorkQueueStore for SqliteStore {
         after: Option<i64>,
         limit: usize,
     ) -> StoreFuture<'a, Page<QueueItem, i64>> {
-        let tenant = tenant.clone();
-        self.readers
-            .far(move |db| {
-                let page = db.unchecked_transaction().map_err(report)?;
-                let Some(tk) = tenants::key_of(&page, &tenant).map_err(report)? else { return Ok(no_page()) };
-                queue::page(&page, tk, &of, bucket, after, limit).map_err(report)
-            })
-            .boxed()
+        self.within(tenant, move |db, tk| queue::page(db, tk, &of, bucket, after, limit)).boxed()
     }
 }
 
@@ -574,7 +508,7 @@ impl KeyStore for SqliteStore {
 
     fn keys<'a>(&'a self, tenant: &'a TenantId) -> StoreFuture<'a, Vec<Key>> {
         let tenant = tenant.clone();
-        self.readers.far(move |db| people::keys(db, &tenant).map_err(report)).boxed()
+        self.far(move |db| people::keys(db, &tenant)).boxed()
     }
 }
 
@@ -598,9 +532,7 @@ impl UserStore for SqliteStore {
         limit: usize,
     ) -> StoreFuture<'a, Vec<User>> {
         let (tenant, after) = (tenant.clone(), after.map(str::to_owned));
-        self.readers
-            .far(move |db| people::users(db, &tenant, after.as_deref(), limit).map_err(report))
-            .boxed()
+        self.far(move |db| people::users(db, &tenant, after.as_deref(), limit)).boxed()
     }
 }
 
@@ -610,7 +542,7 @@ impl TenantRowStore for SqliteStore {
     }
 
     fn tenants(&self) -> StoreFuture<'_, Vec<Tenant>> {
-        self.readers.far(|db| tenants::all(db).map_err(report)).boxed()
+        self.far(tenants::all).boxed()
     }
 
     fn create_tenant<'a>(&'a self, id: &'a TenantId, audit: Audit) -> StoreFuture<'a, Tenant> {
@@ -644,7 +576,7 @@ impl TenantRowStore for SqliteStore {
 
     fn usage<'a>(&'a self, tenant: &'a TenantId) -> StoreFuture<'a, UseByHolder> {
         let tenant = tenant.clone();
-        self.readers.far(move |db| sessions::usage(db, &tenant).map_err(report)).boxed()
+        self.far(move |db| sessions::usage(db, &tenant)).boxed()
     }
 }
 
@@ -656,7 +588,7 @@ impl AuditStore for SqliteStore {
         limit: usize,
     ) -> StoreFuture<'a, Page<AuditLine, i64>> {
         let tenant = tenant.clone();
-        self.readers.far(move |db| people::audit(db, &tenant, after, limit).map_err(report)).boxed()
+        self.far(move |db| people::audit(db, &tenant, after, limit)).boxed()
     }
 }
 
@@ -674,7 +606,7 @@ impl UpkeepStore for SqliteStore {
     }
 
     fn vitals(&self) -> StoreFuture<'_, Vitals> {
-        self.readers.far(|db| sweep::vitals(db).map_err(report)).boxed()
+        self.far(sweep::vitals).boxed()
     }
 
     fn index_now(&self) -> StoreFuture<'_, ()> {

@@ -1,7 +1,6 @@
 //! Read helpers: point reads on the caller's thread, page reads after the side files have caught up, and retention
 //! purges.
 
-use sederunt_core::session::query::Page;
 use sederunt_core::store::{Change, Record, Refusal};
 use sederunt_core::{Error, Result, TenantId};
 
@@ -85,7 +84,15 @@ impl SqliteStore {
         self.readers.near(|db| read(db).map_err(report)).await
     }
 
-    /// The same for what is about to be changed: its pages are at hand where it was written last.
+    /// Reads something that may take a while, off the threads that serve everyone else.
+    pub(super) async fn far<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&rusqlite::Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T> {
+        self.readers.far(move |db| read(db).map_err(report)).await
+    }
+
+    /// Reads one thing that is about to be changed: its pages are at hand where it was written last.
     pub(super) async fn at_hand<T>(
         &self,
         read: impl FnOnce(&rusqlite::Connection) -> rusqlite::Result<T>,
@@ -96,9 +103,4 @@ impl SqliteStore {
         }
         self.near(read).await
     }
-}
-
-/// What there is to list in a tenant that is not there.
-pub(super) const fn no_page<T, C>() -> Page<T, C> {
-    Page { items: Vec::new(), next: None }
 }

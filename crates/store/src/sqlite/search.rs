@@ -89,7 +89,7 @@ pub(super) fn within_tenant(tk: i64, matching: &str) -> String {
 /// A page of hits, newest first. It ends at the limit, or after so many documents that the caller may not see that going
 /// on is the next call's work.
 pub(super) fn find(db: &Connection, tk: i64, query: &SearchQuery) -> rusqlite::Result<Page<Hit, i64>> {
-    let Some(sought) = Sought::of(&query.words) else { return Ok(Page { items: Vec::new(), next: None }) };
+    let Some(sought) = Sought::of(&query.words) else { return Ok(Page::default()) };
     let mut page = HitPage::new(&sought, query);
     let mut statement = db.prepare_cached(
         "SELECT w.rowid, d.sk, d.seq, d.cuts, d.text, h.id, h.holder, h.claim_credential \
