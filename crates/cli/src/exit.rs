@@ -166,17 +166,6 @@ impl Failure {
         }
         line
     }
-
-    /// Names the thing that is missing, where the sentence could not.
-    #[must_use]
-    pub fn naming(mut self, noun: &str, name: &str) -> Self {
-        if let Self::Because { exit: Exit::NotFound, sentence, .. } = &mut self
-            && *sentence == Error::NotFound.to_string()
-        {
-            *sentence = Error::missing(noun, name);
-        }
-        self
-    }
 }
 
 /// The line for people: it says what happened and what to do about it.

@@ -9,12 +9,12 @@ use sederunt_server::client::Client;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use crate::api::beside::{self, Holder};
+use crate::api::connect;
 use crate::args::Door;
 use crate::commands::Scene;
 use crate::config::{AuthKind, StorePlace};
 use crate::exit::{Exit, Failure, Result};
-use crate::reach::beside::{self, Holder};
-use crate::reach::connect;
 use crate::serve::{House, server_config};
 
 /// What a command wants of its server.

@@ -2,6 +2,7 @@
 //! stands in `sederunt-core`; this crate reads what people write and writes what people read.
 
 mod agents;
+mod api;
 mod args;
 mod caps;
 mod chat;
@@ -13,7 +14,6 @@ mod exit;
 mod host;
 mod mcp;
 mod output;
-mod reach;
 mod serve;
 
 use std::process::ExitCode;

@@ -191,7 +191,7 @@ impl Pipe {
 
 /// Opens a line to a server.
 async fn dial(client: &Client) -> Result<Line> {
-    let (http, url, headers) = client.way_to("/mcp");
+    let (http, url, headers) = client.way_to("/mcp")?;
     let mut config = StreamableHttpClientTransportConfig::with_uri(url);
     config.custom_headers = headers.into_iter().filter_map(|(name, value)| Some((name?, value))).collect();
     // A line that broke is told at once; we open the next one.

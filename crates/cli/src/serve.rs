@@ -15,13 +15,13 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 use crate::agents::{self, Workers};
+use crate::api::beside::{self, Holder, Running};
 use crate::caps;
 use crate::commands::Scene;
 use crate::config::{AuthKind, Config, Jwt, LogFormat};
 use crate::demo;
 use crate::exit::{Exit, Failure, Result};
 use crate::output::note;
-use crate::reach::beside::{self, Holder, Running};
 
 pub async fn run(scene: &Scene, demo: bool) -> Result<()> {
     let config = &scene.config;

@@ -1,27 +1,31 @@
-//! A small client of a running server, for the command line: JSON in and out, refusals as typed
-//! errors, streams line by line, and WebSockets over the same way.
+//! A small client of the server's routes, for the command line: JSON in and out, refusals as typed
+//! errors, streams line by line, and WebSockets over the same way. The routes are those of a running server, or of
+//! this process.
 
 mod socket;
+mod transport;
 
-use std::time::Duration;
+use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use sederunt_agents::executor::Kit;
+use sederunt_agents::talk::{self, Talker};
+use sederunt_core::engine::Engine;
+use sederunt_core::people::SecretHash;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 pub use self::socket::{Frame, Socket};
+use self::transport::{Answer, Headers, HttpTransport, Transport};
+use crate::config::{Auth, ConfigError, ServerConfig};
 use crate::http::auth::X_SEDERUNT_TENANT;
 use crate::http::wire::error::{Envelope, Refusal};
 
-/// How long to wait for a server to take a connection.
-const CONNECT_MAX: Duration = Duration::from_secs(5);
-
-/// A server, and how to call it.
+/// The routes of a server, and who calls them.
 #[derive(Clone, Debug)]
 pub struct Client {
-    http: reqwest::Client,
-    base: String,
+    transport: Transport,
     key: Option<Key>,
     tenant: Option<String>,
 }
@@ -49,6 +53,11 @@ pub enum Error {
     BrokenOff(#[source] reqwest::Error),
     #[error("the conversation broke off: {0}")]
     SocketBroke(#[source] Box<tokio_tungstenite::tungstenite::Error>),
+    #[error("this needs a server that listens")]
+    NoListener,
+    /// A request or an answer that failed inside this process.
+    #[error(transparent)]
+    InProcess(#[from] sederunt_core::Error),
 }
 
 impl Error {
@@ -64,13 +73,23 @@ impl Error {
 impl Client {
     /// A client of the server at this base URL, such as `http://127.0.0.1:7070`.
     pub fn new(base: &str, key: Option<String>) -> Result<Self, Error> {
-        let http = reqwest::Client::builder()
-            .connect_timeout(CONNECT_MAX)
-            .user_agent(concat!("sederunt/", env!("CARGO_PKG_VERSION")));
-        // A key for a server on this machine must not leave it by way of a proxy.
-        let http = if is_near(base) { http.no_proxy() } else { http };
-        let http = http.build().map_err(Error::Unreachable)?;
-        Ok(Self { http, base: base.trim_end_matches('/').to_owned(), key: key.map(Key), tenant: None })
+        let transport = Transport::Http(HttpTransport::new(base)?);
+        Ok(Self { transport, key: key.map(Key), tenant: None })
+    }
+
+    /// The operator, as a client of the routes over this engine in this process: no port is opened, and nothing runs
+    /// beside the requests. Links in answers start with `base_url`. Lessons are drawn where there is a kit for that.
+    pub fn in_process(engine: Engine, base_url: String, kit: Option<Arc<Kit>>) -> Result<Self, ConfigError> {
+        let key = sederunt_core::ids::random_secret();
+        let talker = kit.map(|kit| Talker::new(engine.clone(), kit, talk::Settings::default()));
+        let config = ServerConfig {
+            auth: Auth::Keys,
+            operator_key_hash: Some(SecretHash::of(&key)),
+            public_url: Some(base_url),
+            talker,
+            ..ServerConfig::default()
+        };
+        Ok(Self { transport: Transport::in_process(engine, &config)?, key: Some(Key(key)), tenant: None })
     }
 
     /// The same client inside this tenant: for the operator, whose key belongs to none.
@@ -80,7 +99,8 @@ impl Client {
     }
 
     /// For a protocol that makes its own requests: by which client, to which address, with which headers.
-    pub fn way_to(&self, path: &str) -> (reqwest::Client, String, HeaderMap) {
+    pub fn way_to(&self, path: &str) -> Result<(reqwest::Client, String, HeaderMap), Error> {
+        let (http, url) = self.transport.over_http()?.way_to(path);
         let mut headers = HeaderMap::new();
         for (name, value) in self.headers() {
             // What no header can hold no server takes; it says so.
@@ -89,76 +109,94 @@ impl Client {
                 headers.insert(name, value);
             }
         }
-        (self.http.clone(), format!("{}{path}", self.base), headers)
+        Ok((http, url, headers))
     }
 
     /// What every request says about who makes it.
-    fn headers(&self) -> impl Iterator<Item = (HeaderName, String)> {
+    fn headers(&self) -> Headers {
         let tenant = self.tenant.clone().map(|tenant| (HeaderName::from_static(X_SEDERUNT_TENANT), tenant));
         let key = self.key.as_ref().map(|Key(key)| (AUTHORIZATION, format!("Bearer {key}")));
-        tenant.into_iter().chain(key)
+        tenant.into_iter().chain(key).collect()
     }
 
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Error> {
-        self.json(self.request(Method::GET, path)).await
+        self.request(Method::GET, path, None).await
     }
 
     pub async fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, Error> {
-        self.json(self.with_body(Method::POST, path, body)).await
+        self.request(Method::POST, path, Some(text(body))).await
     }
 
     pub async fn patch<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, Error> {
-        self.json(self.with_body(Method::PATCH, path, body)).await
+        self.request(Method::PATCH, path, Some(text(body))).await
     }
 
     pub async fn delete(&self, path: &str) -> Result<(), Error> {
-        self.send(self.request(Method::DELETE, path)).await.map(drop)
+        self.request(Method::DELETE, path, None).await
+    }
+
+    /// Any request, with JSON for a body. An answer without a body reads as `null`.
+    pub async fn request<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<String>,
+    ) -> Result<T, Error> {
+        let mut headers = self.headers();
+        if body.is_some() {
+            headers.push((CONTENT_TYPE, "application/json".to_owned()));
+        }
+        let answer = self.send(method, path, headers, body.unwrap_or_default()).await?;
+        let status = answer.status();
+        let body = answer.bytes().await?;
+        let body = if status == StatusCode::NO_CONTENT { b"null" } else { &body[..] };
+        serde_json::from_slice(body).map_err(|_| Error::Strange(status))
     }
 
     /// The body of an answer piece by piece, such as an export.
     pub async fn pieces(&self, path: &str) -> Result<Pieces, Error> {
-        Ok(Pieces(self.send(self.request(Method::GET, path)).await?))
+        Ok(Pieces(self.send(Method::GET, path, self.headers(), String::new()).await?))
     }
 
     /// Follows a stream of server-sent events.
     pub async fn stream(&self, path: &str, last_event_id: Option<&str>) -> Result<EventStream, Error> {
-        let mut request = self.request(Method::GET, path).header(ACCEPT, "text/event-stream");
-        if let Some(id) = last_event_id {
-            request = request.header("Last-Event-ID", id);
-        }
-        Ok(EventStream { response: self.send(request).await?, parser: Parser::default() })
+        let mut headers = self.headers();
+        headers.push((ACCEPT, "text/event-stream".to_owned()));
+        headers.extend(last_event_id.map(|id| (HeaderName::from_static("last-event-id"), id.to_owned())));
+        let answer = self.send(Method::GET, path, headers, String::new()).await?;
+        Ok(EventStream { answer, parser: Parser::default() })
     }
 
-    fn request(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
-        let request = self.http.request(method, format!("{}{path}", self.base));
-        self.headers().fold(request, |request, (name, value)| request.header(name, value))
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        headers: Headers,
+        body: String,
+    ) -> Result<Answer, Error> {
+        granted(self.transport.send(method, path, headers, body).await?).await
     }
+}
 
-    fn with_body(&self, method: Method, path: &str, body: &impl Serialize) -> reqwest::RequestBuilder {
-        // Request bodies are plain data: they always serialise.
-        let text = serde_json::to_vec(body).unwrap_or_default();
-        self.request(method, path).header(CONTENT_TYPE, "application/json").body(text)
+/// An answer that is no refusal.
+async fn granted(answer: Answer) -> Result<Answer, Error> {
+    let status = answer.status();
+    if status.is_success() || status == StatusCode::SWITCHING_PROTOCOLS {
+        return Ok(answer);
     }
+    let causes = answer.causes();
+    let Ok(Envelope { error: mut refusal }) = serde_json::from_slice(&answer.bytes().await?) else {
+        return Err(Error::Strange(status));
+    };
+    if let Some(causes) = causes {
+        refusal.message = format!("{}: {causes}", refusal.message);
+    }
+    Err(Error::Refused { status, refusal: Box::new(refusal) })
+}
 
-    async fn send(&self, request: reqwest::RequestBuilder) -> Result<reqwest::Response, Error> {
-        let response = request.send().await.map_err(Error::Unreachable)?;
-        let status = response.status();
-        if status.is_success() || status == StatusCode::SWITCHING_PROTOCOLS {
-            return Ok(response);
-        }
-        let body = response.bytes().await.map_err(Error::BrokenOff)?;
-        match serde_json::from_slice::<Envelope>(&body) {
-            Ok(envelope) => Err(Error::Refused { status, refusal: Box::new(envelope.error) }),
-            Err(_) => Err(Error::Strange(status)),
-        }
-    }
-
-    async fn json<T: DeserializeOwned>(&self, request: reqwest::RequestBuilder) -> Result<T, Error> {
-        let response = self.send(request).await?;
-        let status = response.status();
-        let body = response.bytes().await.map_err(Error::BrokenOff)?;
-        serde_json::from_slice(&body).map_err(|_| Error::Strange(status))
-    }
+/// Request bodies are plain data: they always serialise.
+fn text(body: &impl Serialize) -> String {
+    serde_json::to_string(body).unwrap_or_default()
 }
 
 /// Whether an address is on this machine.
@@ -172,12 +210,12 @@ pub(crate) fn is_near(base: &str) -> bool {
 
 /// An answer that is being read.
 #[derive(Debug)]
-pub struct Pieces(reqwest::Response);
+pub struct Pieces(Answer);
 
 impl Pieces {
     /// The next piece; `None` at the end.
     pub async fn next(&mut self) -> Result<Option<bytes::Bytes>, Error> {
-        self.0.chunk().await.map_err(Error::BrokenOff)
+        self.0.chunk().await
     }
 }
 
@@ -193,7 +231,7 @@ pub struct Message {
 /// A stream that is being read.
 #[derive(Debug)]
 pub struct EventStream {
-    response: reqwest::Response,
+    answer: Answer,
     parser: Parser,
 }
 
@@ -204,7 +242,7 @@ impl EventStream {
             if let Some(message) = self.parser.next() {
                 return Ok(Some(message));
             }
-            match self.response.chunk().await.map_err(Error::BrokenOff)? {
+            match self.answer.chunk().await? {
                 Some(chunk) => self.parser.feed(&chunk),
                 None => return Ok(None),
             }

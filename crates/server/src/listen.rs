@@ -11,6 +11,7 @@ use hyper::header;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use sederunt_agents::talk::Talker;
 use sederunt_core::engine::Engine;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{mpsc, watch};
@@ -40,13 +41,14 @@ pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
     app: App,
+    talker: Talker,
     config: ServerConfig,
     phase: watch::Sender<Phase>,
 }
 
 impl Server {
     /// Checks the configuration and opens the port. Nothing is served before [`Server::run`].
-    pub async fn bind(engine: Engine, config: ServerConfig) -> Result<Self, ConfigError> {
+    pub async fn bind(engine: Engine, mut config: ServerConfig) -> Result<Self, ConfigError> {
         config.check()?;
         for doubt in config.doubts() {
             tracing::warn!(target: "sederunt", "{doubt}");
@@ -63,8 +65,10 @@ impl Server {
             Err(_) => "not reachable".to_owned(),
         };
         let (phase, watched) = watch::channel(Phase::Serving);
+        let talker = config.talker.take().map_or_else(|| http::plain_talker(&engine), Ok)?;
+        config.talker = Some(talker.clone());
         let app = App::new(engine, &config, store, address, watched)?;
-        Ok(Self { listener, address, app, config, phase })
+        Ok(Self { listener, address, app, talker, config, phase })
     }
 
     pub fn local_addr(&self) -> SocketAddr {
@@ -74,14 +78,13 @@ impl Server {
     /// Serves until `shutdown` is there; then takes nothing new, ends streams, lets open requests
     /// finish for a while, and returns.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
-        let Self { listener, app, config, phase, .. } = self;
+        let Self { listener, app, talker, config, phase, .. } = self;
         let drain = DrainRule {
             stall_max: config.streams.stall_max,
             window: config.streams.drain_window,
             bytes_per_second_min: config.streams.drain_bytes_per_second_min,
         };
-        let workers = workers::start(&app, &config);
-        let talker = app.talker.clone();
+        let workers = workers::start(&app, &talker, &config);
         let router = http::router(app);
         let per_address = config.connections.per_address.filter(|_| !matches!(config.auth, Auth::Local));
         let caps = ConnectionCaps { per_address, ..config.connections };

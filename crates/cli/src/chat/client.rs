@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::commands::{Kind, Signal, Tier};
 use super::endings::Label;
-use crate::reach::path;
+use crate::api::path;
 
 /// Rows that one page has at most, by what they are.
 const PAGE: usize = 1000;

@@ -1,10 +1,10 @@
 //! `audit`: the audit trail of a tenant, newest first.
 
 use super::Scene;
+use crate::api::{Missing, Request};
 use crate::args::Audit;
 use crate::exit::Result;
 use crate::output::{Column, column, plain, time};
-use crate::reach::{Ask, Missing};
 
 const COLUMNS: &[Column] = &[
     column("AT", |line| time(&line["at"])),
@@ -14,6 +14,6 @@ const COLUMNS: &[Column] = &[
 ];
 
 pub async fn run(scene: &Scene, Audit { limit, cursor }: Audit) -> Result<()> {
-    let page = scene.ask(Missing::Refuse, Ask::Audit { limit, cursor }).await?;
+    let page = scene.send(Missing::Refuse, Request::get(&["audit"]).page(limit, cursor)).await?;
     scene.page(&page, COLUMNS)
 }

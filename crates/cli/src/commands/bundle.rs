@@ -1,14 +1,14 @@
 //! `bundle export|import`.
 
 use super::{Scene, json_in};
+use crate::api::{Missing, Request};
 use crate::args::Bundle;
 use crate::exit::{Failure, Result};
-use crate::reach::{Ask, Missing};
 
 pub async fn run(scene: &Scene, command: Bundle) -> Result<()> {
     match command {
         Bundle::Export { file } => {
-            let bundle = scene.ask(Missing::Refuse, Ask::ExportBundle).await?;
+            let bundle = scene.send(Missing::Refuse, Request::get(&["bundle"])).await?;
             let text = format!("{bundle:#}\n");
             if file == "-" {
                 return scene.out.raw(text.as_bytes());
@@ -16,7 +16,7 @@ pub async fn run(scene: &Scene, command: Bundle) -> Result<()> {
             std::fs::write(&file, text).map_err(|error| Failure::io(format!("cannot write {file}"), &error))
         }
         Bundle::Import { file } => {
-            let done = scene.ask(Missing::Make, Ask::ImportBundle { bundle: json_in(&file)? }).await?;
+            let done = scene.send(Missing::Make, Request::post(&["bundle"], &json_in(&file)?)).await?;
             if scene.out.is_json() {
                 return scene.out.value(&done);
             }

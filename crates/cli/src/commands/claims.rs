@@ -1,12 +1,13 @@
 //! `claims ls|take`.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::Scene;
+use crate::api::{ApiClient, Missing, Request};
 use crate::args::Claims;
+use crate::config::Span;
 use crate::exit::Result;
 use crate::output::{Column, column, plain, time};
-use crate::reach::{Ask, Missing, Reach, SessionFilter};
 
 const COLUMNS: &[Column] = &[
     column("SESSION", |session| plain(&session["id"])),
@@ -31,39 +32,44 @@ const TAKEN: &[Column] = &[
 pub async fn run(scene: &Scene, command: Claims) -> Result<()> {
     match command {
         Claims::Ls => {
-            let reach = Reach::find(&scene.config, &scene.global, Missing::Refuse).await?;
-            let claimed = claimed(&reach).await;
-            reach.close().await;
+            let api = scene.api(Missing::Refuse).await?;
+            let claimed = claimed(&api).await;
+            api.close().await;
             scene.out.list(&claimed?, COLUMNS)
         }
         Claims::Take(wish) => {
-            let ask = Ask::Claim {
-                worker: wish.worker,
-                session_types: wish.session_types,
-                agent_slugs: wish.agent_slugs,
-                limit: wish.limit,
-                lease: wish.lease.map(|span| span.0),
-                wait: wish.wait.0,
-            };
-            let taken = scene.ask(Missing::Refuse, ask).await?;
+            let mut body = json!({
+                "worker": wish.worker,
+                "session_types": wish.session_types,
+                "agent_slugs": wish.agent_slugs,
+                "limit": wish.limit,
+                "wait_ms": millis(wish.wait),
+            });
+            if let Some(lease) = wish.lease {
+                body["lease_ms"] = millis(lease).into();
+            }
+            let taken = scene.send(Missing::Refuse, Request::post(&["claims"], body)).await?;
             scene.out.list(taken["claims"].as_array().map_or(&[], Vec::as_slice), TAKEN)
         }
     }
 }
 
 /// Every session that somebody holds: only running ones can be held.
-async fn claimed(reach: &Reach) -> Result<Vec<Value>> {
-    let mut filter =
-        SessionFilter { status: Some("running".into()), all: true, limit: 1000, ..SessionFilter::default() };
-    let mut found = Vec::new();
+async fn claimed(api: &ApiClient) -> Result<Vec<Value>> {
+    let running = Request::get(&["sessions"]).with("status", Some("running")).with("inactive", Some(false));
+    let (mut found, mut after) = (Vec::new(), None);
     loop {
-        let mut page = reach.ask(Ask::Sessions(filter.clone())).await?;
+        let mut page = api.send(running.clone().page(1000, after)).await?;
         if let Some(items) = page["items"].as_array_mut() {
             found.extend(items.drain(..).filter(|session| !session["claim"].is_null()));
         }
         match page["next_cursor"].as_str() {
-            Some(cursor) => filter.cursor = Some(cursor.to_owned()),
+            Some(cursor) => after = Some(cursor.to_owned()),
             None => return Ok(found),
         }
     }
+}
+
+fn millis(Span(span): Span) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }

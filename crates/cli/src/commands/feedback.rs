@@ -6,10 +6,10 @@
 use serde_json::{Map, Value, json};
 
 use super::{Scene, lessons};
+use crate::api::{Missing, Request};
 use crate::args::{Feedback, GiveFeedback};
 use crate::exit::{Exit, Failure, Result};
 use crate::output::{Column, column, note, plain, time, visible};
-use crate::reach::{Ask, FeedbackAsk, Missing};
 
 const COLUMNS: &[Column] = &[
     column("SESSION", |session| plain(&session["session_id"])),
@@ -79,12 +79,13 @@ pub async fn run(scene: &Scene, command: Feedback) -> Result<()> {
                 ("signal", json!(signal)),
                 ("initial_context", json!(context)),
             ]);
-            let opened = ask(scene, FeedbackAsk::Open { body }).await?;
+            let opened = ask(scene, Request::post(&["feedback", "sessions"], body)).await?;
             answered(scene, &opened, |opened| opened_as(scene, opened))
         }
         Feedback::Add { session, message, role } => {
             let body = json!({ "message": message, "role": role });
-            let added = ask(scene, FeedbackAsk::Add { session, body }).await?;
+            let added =
+                ask(scene, Request::post(&["feedback", "sessions", &session, "append"], body)).await?;
             answered(scene, &added, |added| {
                 let cut = if added["truncated"] == true { ", its end cut off" } else { "" };
                 let until = time(&added["expires_at"]);
@@ -92,23 +93,25 @@ pub async fn run(scene: &Scene, command: Feedback) -> Result<()> {
             })
         }
         Feedback::Finalize { session } => {
-            let done = ask(scene, FeedbackAsk::Finalize { session }).await?;
+            let done =
+                ask(scene, Request::post(&["feedback", "sessions", &session, "finalize"], json!({}))).await?;
             answered(scene, &done, |done| finalized(scene, done))
         }
         Feedback::Show { session } => {
-            let session = ask(scene, FeedbackAsk::Show { session }).await?;
+            let session = ask(scene, Request::get(&["feedback", "sessions", &session])).await?;
             answered(scene, &session, |session| show(scene, session))
         }
         Feedback::Ls { open, page } => {
-            let wish = FeedbackAsk::List { is_open: open, limit: page.limit, cursor: page.cursor };
-            scene.page(&ask(scene, wish).await?, COLUMNS)
+            let request = Request::get(&["feedback", "sessions"]).with("state", open.then_some("open"));
+            scene.page(&ask(scene, request.page(page.limit, page.cursor)).await?, COLUMNS)
         }
         Feedback::Failures { task, session, page } => {
-            let wish = FeedbackAsk::Failures { task, session, limit: page.limit, cursor: page.cursor };
-            scene.page(&ask(scene, wish).await?, FAILURES)
+            let request =
+                Request::get(&["feedback", "failures"]).with("task_id", task).with("session_id", session);
+            scene.page(&ask(scene, request.page(page.limit, page.cursor)).await?, FAILURES)
         }
         Feedback::Stats => {
-            let stats = ask(scene, FeedbackAsk::Stats).await?;
+            let stats = ask(scene, Request::get(&["feedback", "stats"])).await?;
             scene.out.thing(&stats, STATS)?;
             if scene.out.is_json() {
                 return Ok(());
@@ -117,7 +120,7 @@ pub async fn run(scene: &Scene, command: Feedback) -> Result<()> {
             advice.map(|one| plain(&one["advice"])).try_for_each(|line| scene.out.line(visible(&line)))
         }
         Feedback::Ratings { thread } => {
-            let page = ask(scene, FeedbackAsk::Ratings { thread }).await?;
+            let page = ask(scene, Request::get(&["threads", &thread, "ratings"])).await?;
             if scene.out.is_json() {
                 return scene.out.value(&page);
             }
@@ -125,7 +128,8 @@ pub async fn run(scene: &Scene, command: Feedback) -> Result<()> {
             scene.out.line(rated(&page["counts"]))
         }
         Feedback::Summary { recent } => {
-            let page = ask(scene, FeedbackAsk::Summary { recent }).await?;
+            let page =
+                ask(scene, Request::get(&["feedback", "summary"]).with("recent", Some(recent))).await?;
             if scene.out.is_json() {
                 return scene.out.value(&page);
             }
@@ -140,8 +144,8 @@ fn rated(counts: &Value) -> String {
     format!("{} positive, {} negative, {} skipped", of("positive"), of("negative"), of("skip"))
 }
 
-async fn ask(scene: &Scene, ask: FeedbackAsk) -> Result<Value> {
-    scene.ask(Missing::Refuse, Ask::Feedback(ask)).await
+async fn ask(scene: &Scene, request: Request) -> Result<Value> {
+    scene.send(Missing::Refuse, request).await
 }
 
 async fn give(scene: &Scene, wish: GiveFeedback) -> Result<()> {
@@ -157,7 +161,7 @@ async fn give(scene: &Scene, wish: GiveFeedback) -> Result<()> {
         ("session_id", json!(wish.session)),
         ("sequences", json!(wish.sequences)),
     ]);
-    let given = scene.ask(Missing::Make, Ask::Feedback(FeedbackAsk::Give { body })).await?;
+    let given = scene.send(Missing::Make, Request::post(&["feedback"], body)).await?;
     answered(scene, &given, |given| {
         let event = plain(&given["feedback_event_id"]);
         scene.out.line(format!("kept as {event}"))?;

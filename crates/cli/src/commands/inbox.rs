@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use sederunt::Timestamp;
-use serde_json::Value;
+use sederunt::{Json, Timestamp};
+use serde_json::{Value, json};
 
-use super::{Scene, json_of};
+use super::{Scene, json_of, object};
+use crate::api::{ApiClient, Missing, Request};
 use crate::args::{Approve, Deny, Inbox, InboxOne};
 use crate::exit::Result;
 use crate::output::{Column, column, plain, time, visible};
-use crate::reach::{Ask, Decision, Missing, Noun, Reach};
 
 const COLUMNS: &[Column] = &[
     column("ID", |approval| plain(&approval["id"])),
@@ -42,20 +42,19 @@ const FIELDS: &[Column] = &[
 
 pub async fn run(scene: &Scene, wish: Inbox) -> Result<()> {
     if let Some(InboxOne::Show { id }) = wish.one {
-        let approval = scene.ask(Missing::Refuse, Ask::Approval { id }).await?;
+        let approval = scene.send(Missing::Refuse, Request::get(&["approvals", &id])).await?;
         return show(scene, &approval);
     }
-    let state = (!wish.all).then_some("pending");
-    let ask = Ask::Approvals { state, limit: wish.page.limit, cursor: wish.page.cursor };
-    let reach = Reach::find(&scene.config, &scene.global, Missing::Refuse).await?;
-    let page = with_slugs(scene, &reach, ask).await;
-    reach.close().await;
+    let request = Request::get(&["approvals"]).with("state", (!wish.all).then_some("pending"));
+    let api = scene.api(Missing::Refuse).await?;
+    let page = with_slugs(scene, &api, request.page(wish.page.limit, wish.page.cursor)).await;
+    api.close().await;
     scene.page(&page?, COLUMNS)
 }
 
 /// Asks for approvals, and puts the slug of its task beside the id of each for people to read.
-async fn with_slugs(scene: &Scene, reach: &Reach, ask: Ask) -> Result<Value> {
-    let mut page = reach.ask(ask).await?;
+async fn with_slugs(scene: &Scene, api: &ApiClient, request: Request) -> Result<Value> {
+    let mut page = api.send(request).await?;
     if scene.out.is_json() {
         return Ok(page);
     }
@@ -64,7 +63,7 @@ async fn with_slugs(scene: &Scene, reach: &Reach, ask: Ask) -> Result<Value> {
         let Some(id) = approval["task_id"].as_str().map(str::to_owned) else { continue };
         if !slugs.contains_key(&id) {
             // Whoever may not see the task, or comes too late, reads its id.
-            let found = reach.ask(Ask::Definition { noun: Noun::Task, name: id.clone() }).await;
+            let found = api.send(Request::get(&["tasks", &id])).await;
             slugs.insert(id.clone(), found.map_or_else(|_| id.clone(), |task| plain(&task["slug"])));
         }
         approval["task_slug"] = slugs[&id].as_str().into();
@@ -79,29 +78,23 @@ fn task(approval: &Value) -> String {
 }
 
 pub async fn approve(scene: &Scene, wish: Approve) -> Result<()> {
-    let decision = Decision {
-        approve: true,
-        modified_args: wish.args.map(|text| json_of("--args", &text)).transpose()?,
-        modified_output: wish.output.map(|text| json_of("--output", &text)).transpose()?,
-        reason: wish.reason,
-        digest: wish.digest,
-    };
-    decide(scene, wish.id, decision).await
+    let body = object([
+        ("decision", Some(Json::of(&"approve")?)),
+        ("modified_args", wish.args.map(|text| json_of("--args", &text)).transpose()?),
+        ("modified_output", wish.output.map(|text| json_of("--output", &text)).transpose()?),
+        ("reason", wish.reason.map(|text| Json::of(&text)).transpose()?),
+        ("digest", wish.digest.map(|text| Json::of(&text)).transpose()?),
+    ]);
+    decide(scene, &wish.id, &body).await
 }
 
 pub async fn deny(scene: &Scene, wish: Deny) -> Result<()> {
-    let decision = Decision {
-        approve: false,
-        modified_args: None,
-        modified_output: None,
-        reason: wish.reason,
-        digest: wish.digest,
-    };
-    decide(scene, wish.id, decision).await
+    let body = Json::of(&json!({ "decision": "deny", "reason": wish.reason, "digest": wish.digest }))?;
+    decide(scene, &wish.id, &body).await
 }
 
-async fn decide(scene: &Scene, id: String, decision: Decision) -> Result<()> {
-    let approval = scene.ask(Missing::Refuse, Ask::Decide { id, decision }).await?;
+async fn decide(scene: &Scene, id: &str, body: &Json) -> Result<()> {
+    let approval = scene.send(Missing::Refuse, Request::post(&["approvals", id, "decide"], body)).await?;
     show(scene, &approval)
 }
 
@@ -155,8 +148,6 @@ fn since(span: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]

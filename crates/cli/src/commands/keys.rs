@@ -1,10 +1,12 @@
 //! `keys create|ls|revoke`.
 
+use serde_json::json;
+
 use super::Scene;
+use crate::api::{Missing, Request};
 use crate::args::Keys;
-use crate::exit::Result;
+use crate::exit::{Exit, Result};
 use crate::output::{Column, column, note, plain, time};
-use crate::reach::{Ask, Missing};
 
 const COLUMNS: &[Column] = &[
     column("ID", |key| plain(&key["id"])),
@@ -29,30 +31,24 @@ const MADE: &[Column] = &[
 
 /// Whether somebody is known by this name. A key for a name that nobody has yet is made all the same.
 async fn is_known(scene: &Scene, user: &str) -> Result<bool> {
-    let mut after = None;
-    loop {
-        let page = scene.ask(Missing::Refuse, Ask::Users { after }).await?;
-        if page["items"].as_array().into_iter().flatten().any(|known| known["id"] == user) {
-            return Ok(true);
-        }
-        match page["next_cursor"].as_str() {
-            Some(next) => after = Some(next.to_owned()),
-            None => return Ok(false),
-        }
+    match scene.send(Missing::Refuse, Request::get(&["users", user])).await {
+        Ok(_) => Ok(true),
+        Err(failure) if failure.exit() == Exit::NotFound => Ok(false),
+        Err(failure) => Err(failure),
     }
 }
 
 pub async fn run(scene: &Scene, command: Keys) -> Result<()> {
     match command {
         Keys::Create(wish) => {
-            let ask = Ask::CreateKey {
-                user: wish.user,
-                role: wish.role,
-                prefix: wish.prefix,
-                act_as: wish.act_as,
-                expires_in: wish.expires.map(|span| span.0),
-            };
-            let made = scene.ask(Missing::Make, ask).await?;
+            let body = json!({
+                "user": wish.user,
+                "role": wish.role,
+                "prefix": wish.prefix,
+                "act_as": wish.act_as,
+                "expires_in": wish.expires.map(|span| span.0.as_secs()),
+            });
+            let made = scene.send(Missing::Make, Request::post(&["keys"], body)).await?;
             scene.out.thing(&made, MADE)?;
             if made["user_exists"] == false {
                 let (user, tenant) = (plain(&made["user"]), plain(&made["tenant"]));
@@ -74,11 +70,11 @@ pub async fn run(scene: &Scene, command: Keys) -> Result<()> {
             Ok(())
         }
         Keys::Ls => {
-            let list = scene.ask(Missing::Refuse, Ask::Keys).await?;
+            let list = scene.send(Missing::Refuse, Request::get(&["keys"])).await?;
             scene.out.list(list["items"].as_array().map_or(&[], Vec::as_slice), COLUMNS)
         }
         Keys::Revoke { id } => {
-            scene.ask(Missing::Refuse, Ask::RevokeKey { id: id.clone() }).await?;
+            scene.send(Missing::Refuse, Request::delete(&["keys", &id])).await?;
             scene.done(&id, "revoked")
         }
     }

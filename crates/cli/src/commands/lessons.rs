@@ -4,10 +4,10 @@ use serde_json::{Value, json};
 
 use super::Scene;
 use super::feedback::fields;
+use crate::api::{Missing, Request};
 use crate::args::{LessonFilter, Lessons};
 use crate::exit::Result;
 use crate::output::{Column, column, plain, time, visible};
-use crate::reach::{Ask, LessonAsk, Missing};
 
 const COLUMNS: &[Column] = &[
     column("LESSON", |lesson| plain(&lesson["id"])),
@@ -53,8 +53,8 @@ const RULES: &[Column] = &[
 ];
 
 pub async fn run(scene: &Scene, command: Lessons) -> Result<()> {
-    let changed = |id: String, body: Value| LessonAsk::Change { id, body };
-    let ask = match command {
+    let changed = |id: &str, body: Value| Request::patch(&["lessons", id], body);
+    let request = match command {
         Lessons::Ls { filter, page } => {
             return list(scene, None, filter, page.limit, page.cursor).await;
         }
@@ -62,7 +62,9 @@ pub async fn run(scene: &Scene, command: Lessons) -> Result<()> {
             return list(scene, Some(words.join(" ")), filter, limit, None).await;
         }
         Lessons::Rules { min } => {
-            let rules = ask(scene, LessonAsk::Rules { occurrences_min: min }).await?;
+            let rules = scene
+                .send(Missing::Refuse, Request::get(&["lessons", "rules"]).with("min_occurrences", Some(min)))
+                .await?;
             if !scene.out.is_json() && rules["items"].as_array().is_some_and(Vec::is_empty) {
                 let times = match min {
                     1 => "once".to_owned(),
@@ -73,22 +75,18 @@ pub async fn run(scene: &Scene, command: Lessons) -> Result<()> {
             }
             return scene.page(&rules, RULES);
         }
-        Lessons::Show { id } => LessonAsk::Show { id },
-        Lessons::Accept { id } => changed(id, json!({ "state": "active" })),
-        Lessons::Retire { id } => changed(id, json!({ "state": "retired" })),
+        Lessons::Show { id } => Request::get(&["lessons", &id]),
+        Lessons::Accept { id } => changed(&id, json!({ "state": "active" })),
+        Lessons::Retire { id } => changed(&id, json!({ "state": "retired" })),
         Lessons::Edit { id, text, tags } => {
-            changed(id, fields([("text", json!(text)), ("tags", json!(tags))]))
+            changed(&id, fields([("text", json!(text)), ("tags", json!(tags))]))
         }
     };
-    let lesson = self::ask(scene, ask).await?;
+    let lesson = scene.send(Missing::Refuse, request).await?;
     if !scene.out.is_json() {
         scene.out.line(visible(&line(&lesson)))?;
     }
     scene.out.thing(&lesson, FIELDS)
-}
-
-async fn ask(scene: &Scene, ask: LessonAsk) -> Result<Value> {
-    scene.ask(Missing::Refuse, Ask::Lessons(ask)).await
 }
 
 async fn list(
@@ -98,8 +96,13 @@ async fn list(
     limit: u32,
     cursor: Option<String>,
 ) -> Result<()> {
-    let wish = LessonAsk::List { words, states: filter.states, tags: filter.tags, limit, cursor };
-    scene.page(&ask(scene, wish).await?, COLUMNS)
+    let list = |words: Vec<String>| (!words.is_empty()).then(|| words.join(","));
+    let request = Request::get(&["lessons"])
+        .with("q", words)
+        .with("state", list(filter.states))
+        .with("tags", list(filter.tags))
+        .page(limit, cursor);
+    scene.page(&scene.send(Missing::Refuse, request).await?, COLUMNS)
 }
 
 /// A lesson in one line.

@@ -3,10 +3,10 @@
 use serde_json::Value;
 
 use super::{Scene, json_in, tasks};
+use crate::api::{Missing, Request};
 use crate::args::{Agents, Criteria, Entities, PageOf, Views};
 use crate::exit::Result;
 use crate::output::{Column, column, plain, time};
-use crate::reach::{Ask, Missing, Noun};
 
 const AGENTS: &[Column] = &[
     column("SLUG", |agent| plain(&agent["slug"])),
@@ -97,76 +97,63 @@ const ANSWERS: &[Column] = &[
 ];
 
 pub async fn agents(scene: &Scene, command: Agents) -> Result<()> {
-    const NOUN: Noun = Noun::Agent;
     match command {
-        Agents::Ls(page) => list(scene, NOUN, Vec::new(), page, AGENTS).await,
-        Agents::Show { slug } => show(scene, NOUN, slug, AGENT).await,
-        Agents::Create { file } => create(scene, NOUN, &file, AGENT).await,
-        Agents::Edit { slug, file } => edit(scene, NOUN, slug, &file, AGENT).await,
+        Agents::Ls(page) => list(scene, Request::get(&["agents"]), page, AGENTS).await,
+        Agents::Show { slug } => show(scene, &["agents", &slug], AGENT).await,
+        Agents::Create { file } => create(scene, "agents", &file, AGENT).await,
+        Agents::Edit { slug, file } => edit(scene, &["agents", &slug], &file, AGENT).await,
     }
 }
 
 pub async fn entities(scene: &Scene, command: Entities) -> Result<()> {
-    const NOUN: Noun = Noun::Entity;
     match command {
         Entities::Ls { type_slug, page } => {
-            let filters = type_slug.map(|slug| ("type_slug", slug)).into_iter().collect();
-            list(scene, NOUN, filters, page, ENTITIES).await
+            list(scene, Request::get(&["entities"]).with("type_slug", type_slug), page, ENTITIES).await
         }
-        Entities::Show { id } => show(scene, NOUN, id, ENTITY).await,
-        Entities::Create { file } => create(scene, NOUN, &file, ENTITY).await,
-        Entities::Edit { id, file } => edit(scene, NOUN, id, &file, ENTITY).await,
+        Entities::Show { id } => show(scene, &["entities", &id], ENTITY).await,
+        Entities::Create { file } => create(scene, "entities", &file, ENTITY).await,
+        Entities::Edit { id, file } => edit(scene, &["entities", &id], &file, ENTITY).await,
     }
 }
 
 pub async fn criteria(scene: &Scene, command: Criteria) -> Result<()> {
-    const NOUN: Noun = Noun::CriteriaSet;
     match command {
-        Criteria::Ls(page) => list(scene, NOUN, Vec::new(), page, SETS).await,
-        Criteria::Show { id } => show(scene, NOUN, id, SET).await,
-        Criteria::Create { file } => create(scene, NOUN, &file, SET).await,
-        Criteria::Edit { id, file } => edit(scene, NOUN, id, &file, SET).await,
+        Criteria::Ls(page) => list(scene, Request::get(&["criteria-sets"]), page, SETS).await,
+        Criteria::Show { id } => show(scene, &["criteria-sets", &id], SET).await,
+        Criteria::Create { file } => create(scene, "criteria-sets", &file, SET).await,
+        Criteria::Edit { id, file } => edit(scene, &["criteria-sets", &id], &file, SET).await,
     }
 }
 
 pub async fn views(scene: &Scene, command: Views) -> Result<()> {
-    const NOUN: Noun = Noun::View;
     match command {
-        Views::Ls(page) => list(scene, NOUN, Vec::new(), page, VIEWS).await,
-        Views::Show { id } => show(scene, NOUN, id, VIEW).await,
-        Views::Create { file } => create(scene, NOUN, &file, VIEW).await,
-        Views::Edit { id, file } => edit(scene, NOUN, id, &file, VIEW).await,
+        Views::Ls(page) => list(scene, Request::get(&["views"]), page, VIEWS).await,
+        Views::Show { id } => show(scene, &["views", &id], VIEW).await,
+        Views::Create { file } => create(scene, "views", &file, VIEW).await,
+        Views::Edit { id, file } => edit(scene, &["views", &id], &file, VIEW).await,
         Views::Answers { id, page } => {
-            let ask = Ask::Answers { view: id, limit: page.limit, cursor: page.cursor };
-            scene.page(&scene.ask(Missing::Refuse, ask).await?, ANSWERS)
+            list(scene, Request::get(&["views", &id, "answers"]), page, ANSWERS).await
         }
     }
 }
 
-async fn list(
-    scene: &Scene,
-    noun: Noun,
-    filters: Vec<(&'static str, String)>,
-    page: PageOf,
-    columns: &[Column],
-) -> Result<()> {
-    let ask = Ask::Definitions { noun, filters, limit: page.limit, cursor: page.cursor };
-    scene.page(&scene.ask(Missing::Refuse, ask).await?, columns)
+async fn list(scene: &Scene, request: Request, page: PageOf, columns: &[Column]) -> Result<()> {
+    let request = request.page(page.limit, page.cursor);
+    scene.page(&scene.send(Missing::Refuse, request).await?, columns)
 }
 
-async fn show(scene: &Scene, noun: Noun, name: String, fields: &[Column]) -> Result<()> {
-    let found = scene.ask(Missing::Refuse, Ask::Definition { noun, name }).await?;
-    scene.out.thing(&found, fields)
+async fn show(scene: &Scene, names: &[&str], fields: &[Column]) -> Result<()> {
+    scene.out.thing(&scene.send(Missing::Refuse, Request::get(names)).await?, fields)
 }
 
-async fn create(scene: &Scene, noun: Noun, file: &str, fields: &[Column]) -> Result<()> {
-    let made = scene.ask(Missing::Make, Ask::Define { noun, body: json_in(file)? }).await?;
-    scene.out.thing(&made, fields)
+async fn create(scene: &Scene, noun: &str, file: &str, fields: &[Column]) -> Result<()> {
+    let request = Request::post(&[noun], &json_in(file)?);
+    scene.out.thing(&scene.send(Missing::Make, request).await?, fields)
 }
 
-async fn edit(scene: &Scene, noun: Noun, name: String, file: &str, fields: &[Column]) -> Result<()> {
-    let changed = scene.ask(Missing::Refuse, Ask::Redefine { noun, name, patch: json_in(file)? }).await?;
-    scene.out.thing(&changed, fields)
+async fn edit(scene: &Scene, names: &[&str], file: &str, fields: &[Column]) -> Result<()> {
+    let request = Request::patch(names, &json_in(file)?);
+    scene.out.thing(&scene.send(Missing::Refuse, request).await?, fields)
 }
 
 fn tools(agent: &Value) -> String {

@@ -24,11 +24,11 @@ use clap::CommandFactory;
 use sederunt::Json;
 use serde_json::{Value, json};
 
+use crate::api::{ApiClient, Missing, Request};
 use crate::args::{Cli, Command, Global};
 use crate::config::{Config, Layers, Shown};
 use crate::exit::{Failure, Result};
 use crate::output::{Column, Out, note};
-use crate::reach::{Ask, Missing, Reach};
 use crate::{chat, doctor, mcp, serve};
 
 /// What every command is given.
@@ -41,11 +41,16 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// Asks one thing, by whichever way there is.
-    async fn ask(&self, missing: Missing, ask: Ask) -> Result<Value> {
-        let reach = Reach::find(&self.config, &self.global, missing).await?;
-        let answer = reach.ask(ask).await;
-        reach.close().await;
+    /// The way to whoever answers.
+    async fn api(&self, missing: Missing) -> Result<ApiClient> {
+        ApiClient::find(&self.config, &self.global, missing).await
+    }
+
+    /// Sends one request.
+    async fn send(&self, missing: Missing, request: Request) -> Result<Value> {
+        let api = self.api(missing).await?;
+        let answer = api.send(request).await;
+        api.close().await;
         answer
     }
 
@@ -68,6 +73,11 @@ impl Scene {
         }
         self.out.line(format!("{what} {id}"))
     }
+}
+
+/// A body of the fields that are given, each as it stands.
+fn object<const N: usize>(fields: [(&str, Option<Json>); N]) -> Json {
+    Json::object(fields.iter().filter_map(|(name, value)| Some((*name, value.as_ref()?))))
 }
 
 /// JSON that was given on the command line.

@@ -1,17 +1,16 @@
 //! `purge`: the operator's own. Ratings and crisis records go by whole days; the server does the same once a day.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::Scene;
+use crate::api::{Missing, Request};
 use crate::args::Purge;
 use crate::exit::Result;
 use crate::output::note;
-use crate::reach::{Ask, Missing};
 
 pub async fn run(scene: &Scene, wish: Purge) -> Result<()> {
-    let ask =
-        Ask::Purge { ratings_days: Some(wish.ratings), crisis_days: Some(wish.crisis), preview: !wish.yes };
-    let counted: Value = scene.ask(Missing::Refuse, ask).await?;
+    let body = json!({ "ratings_days": wish.ratings, "crisis_days": wish.crisis, "preview": !wish.yes });
+    let counted = scene.send(Missing::Refuse, Request::post(&["purge"], body)).await?;
     if scene.out.is_json() {
         return scene.out.value(&counted);
     }
@@ -40,8 +39,6 @@ fn days(n: u32) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]

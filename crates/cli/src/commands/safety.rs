@@ -1,16 +1,16 @@
 //! `safety hold`: crises that somebody has still to look at outlive the purge.
 
-use serde_json::Value;
+use serde_json::json;
 
 use super::Scene;
+use crate::api::{Missing, Request};
 use crate::args::Safety;
 use crate::exit::Result;
-use crate::reach::{Ask, Missing};
 
 pub async fn run(scene: &Scene, command: Safety) -> Result<()> {
     let Safety::Hold { until, thread, reason } = command;
-    let ask = Ask::HoldCrises { until: until.clone(), thread, reason: Some(reason) };
-    let done: Value = scene.ask(Missing::Refuse, ask).await?;
+    let body = json!({ "until": until, "thread_id": thread, "reason": reason });
+    let done = scene.send(Missing::Refuse, Request::post(&["crises", "hold"], body)).await?;
     if scene.out.is_json() {
         return scene.out.value(&done);
     }

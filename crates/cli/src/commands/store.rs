@@ -9,10 +9,10 @@ use sederunt_store::sqlite::SqliteStore;
 use serde_json::{Value, json};
 
 use super::Scene;
+use crate::api::beside::{self, Holder};
 use crate::args;
 use crate::doctor::schema;
 use crate::exit::{Exit, Failure, Result};
-use crate::reach::beside::{self, Holder};
 
 pub async fn migrate(scene: &Scene) -> Result<()> {
     let config = &scene.config;

@@ -3,11 +3,11 @@
 use serde_json::Value;
 use serde_json::json;
 
-use super::{Scene, json_in, json_of, sessions};
+use super::{Scene, json_in, json_of, object, sessions};
+use crate::api::{Missing, Request};
 use crate::args::{ListTasks, Tasks};
 use crate::exit::Result;
 use crate::output::{Column, column, plain, time};
-use crate::reach::{Ask, Missing, Noun};
 
 const COLUMNS: &[Column] = &[
     column("SLUG", |task| plain(&task["slug"])),
@@ -64,47 +64,37 @@ const STANDING: &[Column] = &[
 ];
 
 pub async fn run(scene: &Scene, command: Tasks) -> Result<()> {
-    let change = |task: String, status: &str| -> Result<Ask> {
-        let patch = json_of("status", &json!({ "status": status }).to_string())?;
-        Ok(Ask::Redefine { noun: Noun::Task, name: task, patch })
-    };
-    let (missing, ask) = match command {
+    let change = |task: &str, status: &str| Request::patch(&["tasks", task], json!({ "status": status }));
+    let (missing, request) = match command {
         Tasks::Ls(wish) => return list(scene, wish).await,
         Tasks::Trigger { task, input } => {
             let input = input.map(|text| json_of("--input", &text)).transpose()?;
-            let session = scene.ask(Missing::Refuse, Ask::Trigger { task, input }).await?;
+            let request = Request::post(&["tasks", &task, "trigger"], &object([("input", input)]));
+            let session = scene.send(Missing::Refuse, request).await?;
             return scene.out.thing(&session, sessions::FIELDS);
         }
         Tasks::Status { task } => {
-            let standing = scene.ask(Missing::Refuse, Ask::TaskStatus { task }).await?;
+            let standing = scene.send(Missing::Refuse, Request::get(&["tasks", &task, "status"])).await?;
             return scene.out.thing(&standing, STANDING);
         }
-        Tasks::Show { task } => (Missing::Refuse, Ask::Definition { noun: Noun::Task, name: task }),
-        Tasks::Create { file } => (Missing::Make, Ask::Define { noun: Noun::Task, body: json_in(&file)? }),
-        Tasks::Edit { task, file } => {
-            (Missing::Refuse, Ask::Redefine { noun: Noun::Task, name: task, patch: json_in(&file)? })
-        }
-        Tasks::Pause { task } => (Missing::Refuse, change(task, "paused")?),
-        Tasks::Resume { task } => (Missing::Refuse, change(task, "active")?),
+        Tasks::Show { task } => (Missing::Refuse, Request::get(&["tasks", &task])),
+        Tasks::Create { file } => (Missing::Make, Request::post(&["tasks"], &json_in(&file)?)),
+        Tasks::Edit { task, file } => (Missing::Refuse, Request::patch(&["tasks", &task], &json_in(&file)?)),
+        Tasks::Pause { task } => (Missing::Refuse, change(&task, "paused")),
+        Tasks::Resume { task } => (Missing::Refuse, change(&task, "active")),
     };
-    let task = scene.ask(missing, ask).await?;
+    let task = scene.send(missing, request).await?;
     scene.out.thing(&task, FIELDS)
 }
 
 async fn list(scene: &Scene, wish: ListTasks) -> Result<()> {
-    let filters = [
-        ("status", wish.status),
-        ("agent_slug", wish.agent),
-        ("assigned_to", wish.assigned_to),
-        ("entity_id", wish.entity),
-    ];
-    let ask = Ask::Definitions {
-        noun: Noun::Task,
-        filters: filters.into_iter().filter_map(|(name, value)| Some((name, value?))).collect(),
-        limit: wish.page.limit,
-        cursor: wish.page.cursor,
-    };
-    scene.page(&scene.ask(Missing::Refuse, ask).await?, COLUMNS)
+    let request = Request::get(&["tasks"])
+        .with("status", wish.status)
+        .with("agent_slug", wish.agent)
+        .with("assigned_to", wish.assigned_to)
+        .with("entity_id", wish.entity)
+        .page(wish.page.limit, wish.page.cursor);
+    scene.page(&scene.send(Missing::Refuse, request).await?, COLUMNS)
 }
 
 fn steps(task: &Value) -> String {

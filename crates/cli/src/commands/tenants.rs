@@ -1,10 +1,12 @@
 //! `tenants ls|create|suspend|resume|delete`: the operator's own.
 
+use serde_json::json;
+
 use super::Scene;
+use crate::api::{Missing, Request};
 use crate::args::Tenants;
 use crate::exit::{Failure, Result};
 use crate::output::{Column, column, plain, time};
-use crate::reach::{Ask, Missing};
 
 const COLUMNS: &[Column] = &[
     column("ID", |tenant| plain(&tenant["id"])),
@@ -13,24 +15,26 @@ const COLUMNS: &[Column] = &[
 ];
 
 pub async fn run(scene: &Scene, command: Tenants) -> Result<()> {
-    let ask = match command {
+    let suspended = |id: &str, suspended: bool| {
+        (Missing::Refuse, Request::patch(&["tenants", id], json!({ "suspended": suspended })))
+    };
+    let (missing, request) = match command {
         Tenants::Ls => {
-            let list = scene.ask(Missing::Refuse, Ask::Tenants).await?;
+            let list = scene.send(Missing::Refuse, Request::get(&["tenants"])).await?;
             return scene.out.list(list["items"].as_array().map_or(&[], Vec::as_slice), COLUMNS);
         }
-        Tenants::Create { id } => Ask::CreateTenant { id },
-        Tenants::Suspend { id } => Ask::SuspendTenant { id, suspended: true },
-        Tenants::Resume { id } => Ask::SuspendTenant { id, suspended: false },
+        Tenants::Create { id } => (Missing::Make, Request::post(&["tenants"], json!({ "id": id }))),
+        Tenants::Suspend { id } => suspended(&id, true),
+        Tenants::Resume { id } => suspended(&id, false),
         Tenants::Delete { id, yes } => {
             if !yes {
                 return Err(Failure::usage(format!("this deletes tenant `{id}` with everything in it"))
                     .hint("add --yes if that is what you want"));
             }
-            scene.ask(Missing::Refuse, Ask::DeleteTenant { id: id.clone() }).await?;
+            scene.send(Missing::Refuse, Request::delete(&["tenants", &id])).await?;
             return scene.done(&id, "deleted");
         }
     };
-    let missing = if matches!(ask, Ask::CreateTenant { .. }) { Missing::Make } else { Missing::Refuse };
-    let tenant = scene.ask(missing, ask).await?;
+    let tenant = scene.send(missing, request).await?;
     scene.out.thing(&tenant, COLUMNS)
 }

@@ -1,12 +1,12 @@
 //! `users ls|create|role|link|merge`.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::Scene;
+use crate::api::{ApiClient, Missing, Request};
 use crate::args::Users;
 use crate::exit::Result;
 use crate::output::{Column, column, plain, time};
-use crate::reach::{Ask, Missing, Reach};
 
 const COLUMNS: &[Column] = &[
     column("ID", |user| plain(&user["id"])),
@@ -18,30 +18,38 @@ const COLUMNS: &[Column] = &[
 ];
 
 pub async fn run(scene: &Scene, command: Users) -> Result<()> {
-    let (missing, ask) = match command {
+    let (missing, request) = match command {
         Users::Ls => return list(scene).await,
-        Users::Create { id, name, role } => (Missing::Make, Ask::CreateUser { id, name, role }),
-        Users::Role { id, role } => (Missing::Refuse, Ask::SetRole { id, role }),
-        Users::Link { id, platform, external_id } => {
-            (Missing::Refuse, Ask::Link { id, platform, external_id })
+        Users::Create { id, name, role } => {
+            let body = json!({ "id": id, "name": name, "role": role });
+            (Missing::Make, Request::post(&["users"], body))
         }
-        Users::Merge { from, into } => (Missing::Refuse, Ask::Merge { from, into }),
+        Users::Role { id, role } => {
+            (Missing::Refuse, Request::patch(&["users", &id], json!({ "role": role })))
+        }
+        Users::Link { id, platform, external_id } => {
+            let body = json!({ "platform": platform, "external_id": external_id });
+            (Missing::Refuse, Request::post(&["users", &id, "identities"], body))
+        }
+        Users::Merge { from, into } => {
+            (Missing::Refuse, Request::post(&["users", &from, "merge"], json!({ "into": into })))
+        }
     };
-    let user = scene.ask(missing, ask).await?;
+    let user = scene.send(missing, request).await?;
     scene.out.thing(&user, COLUMNS)
 }
 
 async fn list(scene: &Scene) -> Result<()> {
-    let reach = Reach::find(&scene.config, &scene.global, Missing::Refuse).await?;
-    let users = all(&reach).await;
-    reach.close().await;
+    let api = scene.api(Missing::Refuse).await?;
+    let users = all(&api).await;
+    api.close().await;
     scene.out.list(&users?, COLUMNS)
 }
 
-async fn all(reach: &Reach) -> Result<Vec<Value>> {
+async fn all(api: &ApiClient) -> Result<Vec<Value>> {
     let (mut users, mut after) = (Vec::new(), None);
     loop {
-        let mut page = reach.ask(Ask::Users { after }).await?;
+        let mut page = api.send(Request::get(&["users"]).with("cursor", after)).await?;
         if let Some(items) = page["items"].as_array_mut() {
             users.append(items);
         }

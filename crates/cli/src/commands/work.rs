@@ -3,10 +3,10 @@
 use serde_json::Value;
 
 use super::{Scene, inbox};
+use crate::api::{Missing, Request};
 use crate::args::Work;
 use crate::exit::Result;
 use crate::output::{Column, column, plain, time};
-use crate::reach::{Ask, Missing};
 
 const COUNTS: &[Column] = &[
     column("needs me", |counts| plain(&counts["needs_me"])),
@@ -35,12 +35,14 @@ const COLUMNS: &[Column] = &[
 pub async fn run(scene: &Scene, command: Option<Work>) -> Result<()> {
     match command.unwrap_or(Work::Counts { tz: None }) {
         Work::Counts { tz } => {
-            let counts = scene.ask(Missing::Refuse, Ask::QueueCounts { zone: tz }).await?;
+            let counts = scene
+                .send(Missing::Refuse, Request::get(&["today", "work-queue-counts"]).with("tz", tz))
+                .await?;
             scene.out.thing(&counts, COUNTS)
         }
         Work::Ls { bucket, tz, page } => {
-            let ask = Ask::Queue { bucket, zone: tz, limit: page.limit, cursor: page.cursor };
-            scene.page(&scene.ask(Missing::Refuse, ask).await?, COLUMNS)
+            let request = Request::get(&["today", &bucket]).with("tz", tz).page(page.limit, page.cursor);
+            scene.page(&scene.send(Missing::Refuse, request).await?, COLUMNS)
         }
     }
 }

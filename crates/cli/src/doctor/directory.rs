@@ -9,8 +9,8 @@ use sederunt::Timestamp;
 use sederunt_core::clock::{Clock, SystemClock};
 
 use super::{Finding, schema, schema_finding};
+use crate::api::beside::{self, Holder};
 use crate::exit::Failure;
-use crate::reach::beside::{self, Holder};
 
 /// Below this much room a commit may fail soon.
 const ROOM_FAIL_BYTES: u64 = 100 * 1024 * 1024;

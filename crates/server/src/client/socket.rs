@@ -7,7 +7,7 @@ use tokio_tungstenite::tungstenite::handshake::{client::generate_key, derive_acc
 use tokio_tungstenite::tungstenite::protocol::Role;
 use tokio_tungstenite::tungstenite::{self, Message};
 
-use super::{Client, Error};
+use super::{Answer, Client, Error, granted};
 
 /// What came through a socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,14 +28,18 @@ impl Client {
     /// Opens a WebSocket. A server that refuses does so as for every other call.
     pub async fn socket(&self, path: &str) -> Result<Socket, Error> {
         let key = generate_key();
-        let request = self
-            .request(Method::GET, path)
+        let http = self.transport.over_http()?;
+        let request = http
+            .request(Method::GET, path, self.headers())
             .version(Version::HTTP_11)
             .header(header::CONNECTION, "Upgrade")
             .header(header::UPGRADE, "websocket")
             .header(header::SEC_WEBSOCKET_VERSION, "13")
             .header(header::SEC_WEBSOCKET_KEY, &key);
-        let response = self.send(request).await?;
+        let response = request.send().await.map_err(Error::Unreachable)?;
+        let Answer::Http(response) = granted(Answer::Http(response)).await? else {
+            return Err(Error::NoListener);
+        };
         let accepted = response.headers().get(header::SEC_WEBSOCKET_ACCEPT);
         let is_ours = accepted
             .is_some_and(|accepted| accepted.as_bytes() == derive_accept_key(key.as_bytes()).as_bytes());

@@ -211,13 +211,9 @@ impl Refused {
         response
     }
 
-    /// Logs what is ours to repair, once, with everything that lies under it.
-    pub fn log(&self, request_id: &str, route: &str) {
-        let (cause, ours) = match self {
-            Self::Core(Error::Internal(cause)) => (cause, true),
-            Self::Core(Error::Unavailable(cause)) => (cause, false),
-            _ => return,
-        };
+    /// Everything that lies under what is ours to repair.
+    pub fn causes(&self) -> Option<Causes> {
+        let Self::Core(Error::Internal(cause) | Error::Unavailable(cause)) = self else { return None };
         let mut chain = cause.to_string();
         let mut source = cause.source();
         while let Some(under) = source {
@@ -225,13 +221,24 @@ impl Refused {
             chain.push_str(&under.to_string());
             source = under.source();
         }
-        if ours {
-            tracing::error!(target: "sederunt::http", request_id, route, cause = %chain, "a request failed by a fault of this server");
+        Some(Causes(chain))
+    }
+
+    /// Logs what is ours to repair, once.
+    pub fn log(&self, request_id: &str, route: &str) {
+        let Some(Causes(cause)) = self.causes() else { return };
+        if matches!(self, Self::Core(Error::Internal(_))) {
+            tracing::error!(target: "sederunt::http", request_id, route, %cause, "a request failed by a fault of this server");
         } else {
-            tracing::warn!(target: "sederunt::http", request_id, route, cause = %chain, "a request could not be answered now; its caller was told to try again");
+            tracing::warn!(target: "sederunt::http", request_id, route, %cause, "a request could not be answered now; its caller was told to try again");
         }
     }
 }
+
+/// What lies under a refusal. It leaves with the answer as an extension: the log and a caller in this process see it,
+/// callers over HTTP do not.
+#[derive(Clone, Debug)]
+pub struct Causes(pub String);
 
 #[cfg(test)]
 mod tests {

@@ -73,6 +73,9 @@ pub async fn gate(State(app): State<App>, request: Request, next: Next) -> Respo
         if route == VIEW_PAGE {
             response = as_page(&refused, has_link(&uri), response);
         }
+        if let Some(causes) = refused.causes() {
+            response.extensions_mut().insert(causes);
+        }
     }
     let status = response.status();
     let took = began.elapsed();

@@ -36,6 +36,7 @@ use sederunt_agents::outbound::{Allow, Outbound};
 use sederunt_agents::talk::Talker;
 use sederunt_core::engine::Engine;
 use sederunt_core::live::budget::StreamBudget;
+use sederunt_core::{Error, SessionId, TenantId};
 use tokio::sync::watch;
 
 pub use gate::{Peer, overloaded, tells_health};
@@ -58,7 +59,7 @@ pub struct App(Arc<Shared>);
 #[derive(Debug)]
 pub struct Shared {
     pub engine: Engine,
-    pub talker: Talker,
+    talker: Option<Talker>,
     pub auth: auth::Authenticator,
     pub counters: rate::Counters,
     pub stream_budget: Arc<StreamBudget>,
@@ -101,7 +102,7 @@ impl std::ops::Deref for App {
 }
 
 /// Conversations with the built-in talker: what a server has that was told of no model.
-fn plain_talker(engine: &Engine) -> Result<Talker, ConfigError> {
+pub fn plain_talker(engine: &Engine) -> Result<Talker, ConfigError> {
     let outbound =
         Outbound::new(Allow::default()).map_err(|error| ConfigError::Outbound(error.to_string()))?;
     let kit = Arc::new(Kit::plain(outbound));
@@ -109,6 +110,7 @@ fn plain_talker(engine: &Engine) -> Result<Talker, ConfigError> {
 }
 
 impl App {
+    /// Of the configuration the talker alone may be missing: then no conversations are held here.
     pub fn new(
         engine: Engine,
         config: &ServerConfig,
@@ -124,7 +126,7 @@ impl App {
         engine.hub().on_milestone(crate::metrics::milestone);
         Ok(Self(Arc::new(Shared {
             auth: auth::Authenticator::new(engine.clone(), config)?,
-            talker: config.talker.clone().map_or_else(|| plain_talker(&engine), Ok)?,
+            talker: config.talker.clone(),
             engine,
             counters: rate::Counters::new(config.rates),
             stream_budget: config.stream_budget.clone(),
@@ -135,5 +137,19 @@ impl App {
             metrics: config.metrics.clone(),
             phase,
         })))
+    }
+
+    /// Who holds conversations and draws lessons.
+    pub fn talker(&self) -> Result<&Talker, Error> {
+        let missing = || Error::unavailable(std::io::Error::other("this process holds no conversations"));
+        self.talker.as_ref().ok_or_else(missing)
+    }
+
+    /// Goes on with what waited in a conversation for what was just decided. A process that ends with its answer
+    /// leaves that to the next server.
+    pub fn go_on(&self, tenant: &TenantId, id: &SessionId) {
+        if let Some(talker) = &self.talker {
+            talker.go_on(tenant, id);
+        }
     }
 }

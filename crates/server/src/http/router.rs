@@ -2,10 +2,12 @@
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
-use axum::routing::{get, post};
+use axum::routing::{get, on, post};
 use sederunt_core::Error;
+use utoipa::Path as _;
+use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
+use utoipa_axum::{PathItemExt as _, paste, routes};
 
 use super::error::Refused;
 use super::routes::{
@@ -16,116 +18,144 @@ use super::routes::{
 use super::{App, gate, spec};
 use crate::mcp::{self, Mcp};
 
-/// The routes and what is documented of them.
-pub fn documented() -> OpenApiRouter<App> {
-    OpenApiRouter::with_openapi(spec::head())
-        .routes(routes!(sessions::open, sessions::list))
-        .routes(routes!(sessions::get, sessions::patch, sessions::delete))
-        .routes(routes!(sessions::state))
-        .routes(routes!(sessions::transition))
-        .routes(routes!(sessions::retry))
-        .routes(routes!(sessions::stop))
-        .routes(routes!(sessions::fork))
-        .routes(routes!(sessions::children))
-        .routes(routes!(sessions::export))
-        .routes(routes!(participants::leave, participants::come_back))
-        .routes(routes!(shares::create))
-        .routes(routes!(shares::revoke))
-        .routes(routes!(events::append, events::read))
-        .routes(routes!(streams::session))
-        .routes(routes!(streams::hints))
-        .routes(routes!(search::search))
-        .routes(routes!(work::claim))
-        .routes(routes!(work::heartbeat))
-        .routes(routes!(work::complete))
-        .routes(routes!(work::fail))
-        .routes(routes!(work::pause))
-        .routes(routes!(work::delta))
-        .routes(routes!(tasks::create, tasks::list))
-        .routes(routes!(tasks::get, tasks::patch))
-        .routes(routes!(tasks::trigger))
-        .routes(routes!(tasks::status))
-        .routes(routes!(agents::create, agents::list))
-        .routes(routes!(agents::get, agents::patch))
-        .routes(routes!(entities::create, entities::list))
-        .routes(routes!(entities::get, entities::patch))
-        .routes(routes!(entities::sessions))
-        .routes(routes!(criteria::create, criteria::list))
-        .routes(routes!(criteria::get, criteria::patch))
-        .routes(routes!(views::create, views::list))
-        .routes(routes!(views::get, views::patch))
-        .routes(routes!(views::answers))
-        .routes(routes!(views::share))
-        .routes(routes!(views::lead))
-        .routes(routes!(views::submit))
-        .routes(routes!(views::page))
-        .routes(routes!(views::script))
-        .routes(routes!(views::style))
-        .routes(routes!(bundle::export, bundle::import))
-        .routes(routes!(approvals::list))
-        .routes(routes!(approvals::get))
-        .routes(routes!(approvals::decide))
-        .routes(routes!(approvals::decide_by_action))
-        .routes(routes!(approvals::human_complete))
-        .routes(routes!(approvals::elicitation_reply))
-        .routes(routes!(today::counts))
-        .routes(routes!(today::bucket))
-        .routes(routes!(messages::post))
-        .routes(routes!(messages::checkpoint))
-        .routes(routes!(messages::replay))
-        .routes(routes!(chat::turn))
-        .routes(routes!(chat::chat))
-        .routes(routes!(chat::stream))
-        .routes(routes!(threads::list))
-        .routes(routes!(threads::history))
-        .routes(routes!(threads::state))
-        .routes(routes!(threads::status))
-        .routes(routes!(threads::end))
-        .routes(routes!(threads::rate))
-        .routes(routes!(threads::ratings))
-        .routes(routes!(memory::status))
-        .routes(routes!(memory::facts))
-        .routes(routes!(memory::forget_fact))
-        .routes(routes!(memory::arcs))
-        .routes(routes!(memory::forget_arc))
-        .routes(routes!(memory::rules))
-        .routes(routes!(memory::forget_rule))
-        .routes(routes!(memory::recall))
-        .routes(routes!(crises::hold))
-        .routes(routes!(feedback::capture))
-        .routes(routes!(feedback::stats))
-        .routes(routes!(feedback::summary))
-        .routes(routes!(feedback::failures))
-        .routes(routes!(feedback::open, feedback::list))
-        .routes(routes!(feedback::get))
-        .routes(routes!(feedback::append))
-        .routes(routes!(feedback::finalize))
-        .routes(routes!(lessons::list))
-        .routes(routes!(lessons::retrieve))
-        .routes(routes!(lessons::recall))
-        .routes(routes!(lessons::rules))
-        .routes(routes!(lessons::get, lessons::patch))
-        .routes(routes!(voice::session))
-        .routes(routes!(voice::turn))
-        .routes(routes!(voice::tools))
-        .routes(routes!(voice::end))
-        .routes(routes!(keys::create, keys::list))
-        .routes(routes!(keys::revoke))
-        .routes(routes!(users::create, users::list))
-        .routes(routes!(users::get, users::patch))
-        .routes(routes!(users::link))
-        .routes(routes!(users::merge))
-        .routes(routes!(audit::list))
-        .routes(routes!(tenants::list, tenants::create))
-        .routes(routes!(tenants::patch, tenants::delete))
-        .routes(routes!(tenants::create_key, tenants::keys))
-        .routes(routes!(tenants::revoke_key))
-        .routes(routes!(tenants::purge))
-        .routes(routes!(meta::health))
-        .routes(routes!(meta::ready))
-        .routes(routes!(meta::figures))
-        .routes(routes!(meta::document))
-        .routes(routes!(meta::home))
+/// Every documented route: the handlers of one path in a row. Handed to a macro, which makes of it what it needs.
+macro_rules! every_route {
+    ($make:ident) => {
+        $make! {
+            [sessions::open, sessions::list]
+            [sessions::get, sessions::patch, sessions::delete]
+            [sessions::state]
+            [sessions::transition]
+            [sessions::retry]
+            [sessions::stop]
+            [sessions::fork]
+            [sessions::children]
+            [sessions::export]
+            [participants::leave, participants::come_back]
+            [shares::create]
+            [shares::revoke]
+            [events::append, events::read]
+            [streams::session]
+            [streams::hints]
+            [search::search]
+            [work::claim]
+            [work::heartbeat]
+            [work::complete]
+            [work::fail]
+            [work::pause]
+            [work::delta]
+            [tasks::create, tasks::list]
+            [tasks::get, tasks::patch]
+            [tasks::trigger]
+            [tasks::status]
+            [agents::create, agents::list]
+            [agents::get, agents::patch]
+            [entities::create, entities::list]
+            [entities::get, entities::patch]
+            [entities::sessions]
+            [criteria::create, criteria::list]
+            [criteria::get, criteria::patch]
+            [views::create, views::list]
+            [views::get, views::patch]
+            [views::answers]
+            [views::share]
+            [views::lead]
+            [views::submit]
+            [views::page]
+            [views::script]
+            [views::style]
+            [bundle::export, bundle::import]
+            [approvals::list]
+            [approvals::get]
+            [approvals::decide]
+            [approvals::decide_by_action]
+            [approvals::human_complete]
+            [approvals::elicitation_reply]
+            [today::counts]
+            [today::bucket]
+            [messages::post]
+            [messages::checkpoint]
+            [messages::replay]
+            [chat::turn]
+            [chat::chat]
+            [chat::stream]
+            [threads::list]
+            [threads::history]
+            [threads::state]
+            [threads::status]
+            [threads::end]
+            [threads::rate]
+            [threads::ratings]
+            [memory::status]
+            [memory::facts]
+            [memory::forget_fact]
+            [memory::arcs]
+            [memory::forget_arc]
+            [memory::rules]
+            [memory::forget_rule]
+            [memory::recall]
+            [crises::hold]
+            [feedback::capture]
+            [feedback::stats]
+            [feedback::summary]
+            [feedback::failures]
+            [feedback::open, feedback::list]
+            [feedback::get]
+            [feedback::append]
+            [feedback::finalize]
+            [lessons::list]
+            [lessons::retrieve]
+            [lessons::recall]
+            [lessons::rules]
+            [lessons::get, lessons::patch]
+            [voice::session]
+            [voice::turn]
+            [voice::tools]
+            [voice::end]
+            [keys::create, keys::list]
+            [keys::revoke]
+            [users::create, users::list]
+            [users::get, users::patch]
+            [users::link]
+            [users::merge]
+            [audit::list]
+            [tenants::list, tenants::create]
+            [tenants::patch, tenants::delete]
+            [tenants::create_key, tenants::keys]
+            [tenants::revoke_key]
+            [tenants::purge]
+            [meta::health]
+            [meta::ready]
+            [meta::figures]
+            [meta::document]
+            [meta::home]
+        }
+    };
+}
+
+/// What is documented of the routes.
+pub fn documented() -> OpenApi {
+    macro_rules! documented {
+        ($([$($module:ident :: $handler:ident),+])+) => {
+            OpenApiRouter::<App>::with_openapi(spec::head())
+                $(.routes(routes!($($module::$handler),+)))+
+                .into_openapi()
+        };
+    }
+    every_route!(documented)
+}
+
+/// The routes alone: making the document takes longer than answering most requests.
+fn served() -> Router<App> {
+    macro_rules! served {
+        ($([$($module:ident :: $handler:ident),+])+) => {
+            Router::new()$($(.route(
+                &paste!($module::[<__path_ $handler>]::path()),
+                on(paste!($module::[<__path_ $handler>]::methods())[0].to_method_filter(), $module::$handler),
+            ))+)+
+        };
+    }
+    every_route!(served)
 }
 
 /// The routes of tasks under their other name.
@@ -150,8 +180,7 @@ fn mcp(app: App) -> Router<App> {
 
 /// The routes behind their gate.
 pub fn router(app: App) -> Router {
-    let (routes, _) = documented().split_for_parts();
-    routes
+    served()
         .merge(actions())
         .merge(older_names())
         .merge(mcp(app.clone()))

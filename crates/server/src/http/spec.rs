@@ -24,7 +24,7 @@ pub fn openapi() -> String {
 /// The document, made once.
 pub fn document() -> &'static str {
     static DOCUMENT: LazyLock<String> = LazyLock::new(|| {
-        let mut document = documented().into_openapi();
+        let mut document = documented();
         complete(&mut document);
         // A document of plain maps and strings always prints.
         document.to_pretty_json().unwrap_or_default() + "\n"

@@ -5,6 +5,7 @@ mod sweeper;
 mod teacher;
 mod upkeep;
 
+use sederunt_agents::talk::Talker;
 use tokio::task::JoinHandle;
 
 use crate::config::ServerConfig;
@@ -15,11 +16,11 @@ use crate::http::App;
 pub struct Workers(Vec<JoinHandle<()>>);
 
 /// Starts them all.
-pub fn start(app: &App, config: &ServerConfig) -> Workers {
+pub fn start(app: &App, talker: &Talker, config: &ServerConfig) -> Workers {
     Workers(vec![
-        tokio::spawn(sweeper::run(app.talker.clone(), config.sweep_every)),
-        tokio::spawn(keeper::run(app.talker.clone(), config.keep_every)),
-        tokio::spawn(teacher::run(app.talker.teacher(), config.sweep_every)),
+        tokio::spawn(sweeper::run(talker.clone(), config.sweep_every)),
+        tokio::spawn(keeper::run(talker.clone(), config.keep_every)),
+        tokio::spawn(teacher::run(talker.teacher(), config.sweep_every)),
         tokio::spawn(upkeep::forget_records(app.engine.clone())),
         tokio::spawn(upkeep::forget_keys(app.engine.clone())),
         tokio::spawn(upkeep::forget_quiet_callers(app.clone())),

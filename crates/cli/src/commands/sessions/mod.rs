@@ -4,13 +4,13 @@ mod export;
 mod tail;
 
 use sederunt::Json;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::{Scene, json_of};
+use super::{Scene, json_of, object};
+use crate::api::{ApiClient, Missing, Request};
 use crate::args::{ListSessions, Sessions};
 use crate::exit::Result;
 use crate::output::{Column, column, plain, time};
-use crate::reach::{Ask, Missing, Reach, SessionFilter};
 
 const COLUMNS: &[Column] = &[
     column("ID", |session| plain(&session["id"])),
@@ -57,62 +57,57 @@ pub(super) const FIELDS: &[Column] = &[
 pub async fn run(scene: &Scene, command: Sessions) -> Result<()> {
     match command {
         Sessions::Ls(wish) => list(scene, wish).await,
-        Sessions::Show { id } => {
-            let session = scene.ask(Missing::Refuse, Ask::Session { id }).await?;
-            scene.out.thing(&session, FIELDS)
-        }
-        Sessions::Tail { id, after, no_follow } => tail::run(scene, id, after, !no_follow).await,
+        Sessions::Show { id } => shown(scene, Request::get(&["sessions", &id])).await,
+        Sessions::Tail { id, after, no_follow } => tail::run(scene, &id, after, !no_follow).await,
         Sessions::Export { id, format, all, output } => {
-            export::run(scene, id, format, all, output.as_deref()).await
+            export::run(scene, &id, format, all, output.as_deref()).await
         }
-        Sessions::Stop { id } => {
-            let session = scene.ask(Missing::Refuse, Ask::Stop { id }).await?;
-            scene.out.thing(&session, FIELDS)
-        }
-        Sessions::Retry { id } => {
-            let session = scene.ask(Missing::Refuse, Ask::Retry { id }).await?;
-            scene.out.thing(&session, FIELDS)
-        }
+        Sessions::Stop { id } => shown(scene, Request::post(&["sessions", &id, "stop"], json!({}))).await,
+        Sessions::Retry { id } => shown(scene, Request::post(&["sessions", &id, "retry"], json!({}))).await,
         Sessions::Answer { id, text, value } => {
             let reply = match (value, text) {
                 (Some(value), _) => json_of("--value", &value)?,
                 (None, text) => Json::of(&text.unwrap_or_default())?,
             };
-            let session = scene.ask(Missing::Refuse, Ask::Reply { id, reply }).await?;
-            scene.out.thing(&session, FIELDS)
+            let body = object([("reply", Some(reply))]);
+            shown(scene, Request::post(&["sessions", &id, "elicitation-reply"], &body)).await
         }
         Sessions::Done { id, result, text } => {
             let result = result.map(|text| json_of("--result", &text)).transpose()?;
-            let session = scene.ask(Missing::Refuse, Ask::HumanComplete { id, result, text }).await?;
-            scene.out.thing(&session, FIELDS)
+            let body = object([("result", result), ("text", text.map(|text| Json::of(&text)).transpose()?)]);
+            shown(scene, Request::post(&["sessions", &id, "human-complete"], &body)).await
         }
         Sessions::Rm { ids, force } => remove(scene, &ids, force).await,
     }
 }
 
+/// Sends a request that answers with a session, and shows it.
+async fn shown(scene: &Scene, request: Request) -> Result<()> {
+    scene.out.thing(&scene.send(Missing::Refuse, request).await?, FIELDS)
+}
+
 async fn list(scene: &Scene, wish: ListSessions) -> Result<()> {
-    let filter = SessionFilter {
-        session_type: wish.session_type,
-        status: wish.status,
-        group: wish.group,
-        task_id: wish.task,
-        agent_slug: wish.agent,
-        entity_id: wish.entity,
-        user_id: wish.user,
-        metadata: wish.metadata,
-        text: wish.search,
-        all: wish.all,
-        parents_only: wish.parents_only,
-        limit: wish.limit,
-        cursor: wish.cursor,
-    };
-    let page = scene.ask(Missing::Refuse, Ask::Sessions(filter)).await?;
-    scene.page(&page, COLUMNS)
+    let request = Request::get(&["sessions"])
+        .with("session_type", wish.session_type)
+        .with("status", wish.status)
+        .with("group", wish.group)
+        .with("task_id", wish.task)
+        .with("agent_slug", wish.agent)
+        .with("entity_id", wish.entity)
+        .with("user_id", wish.user)
+        .with("q", wish.search)
+        .with("inactive", wish.all.then_some(false))
+        .with("parents_only", wish.parents_only.then_some(true))
+        .page(wish.limit, wish.cursor);
+    let metadata = wish.metadata.into_iter();
+    let request =
+        metadata.fold(request, |request, (key, value)| request.with(format!("metadata.{key}"), Some(value)));
+    scene.page(&scene.send(Missing::Refuse, request).await?, COLUMNS)
 }
 
 /// The whole id of a session that may be named by the beginning of it, and whether it is closed.
-async fn named(reach: &Reach, id: String) -> Result<(String, bool)> {
-    let session = reach.ask(Ask::Session { id }).await?;
+async fn named(api: &ApiClient, id: &str) -> Result<(String, bool)> {
+    let session = api.send(Request::get(&["sessions", id])).await?;
     let is_closed = session["status"].as_str().is_some_and(is_terminal);
     Ok((plain(&session["id"]), is_closed))
 }
@@ -123,21 +118,17 @@ fn is_terminal(status: &str) -> bool {
 
 /// Deletes one after the other; the first refusal ends it.
 async fn remove(scene: &Scene, ids: &[String], force: bool) -> Result<()> {
-    let reach = Reach::find(&scene.config, &scene.global, Missing::Refuse).await?;
-    let mut done = Ok(());
-    for id in ids {
-        done = match named(&reach, id.clone()).await {
-            Ok((id, _)) => {
-                let deleted = reach.ask(Ask::Delete { id: id.clone(), force }).await.map(drop);
-                deleted.and_then(|()| scene.done(&id, "deleted"))
-            }
-            Err(failure) => Err(failure),
-        };
-        if done.is_err() {
-            break;
+    let api = scene.api(Missing::Refuse).await?;
+    let removed = async {
+        for id in ids {
+            let (id, _) = named(&api, id).await?;
+            api.send(Request::delete(&["sessions", &id]).with("force", force.then_some(true))).await?;
+            scene.done(&id, "deleted")?;
         }
-    }
-    reach.close().await;
+        Ok(())
+    };
+    let done = removed.await;
+    api.close().await;
     done
 }
 
@@ -186,8 +177,6 @@ fn line_of(event: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]

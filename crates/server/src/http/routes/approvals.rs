@@ -63,7 +63,7 @@ pub async fn decide(
     input: Input<Decide>,
 ) -> Result<Json<Approval>> {
     let decided = app.engine.decide(&caller.actor, &id, input.body.into(), input.key).await?;
-    app.talker.go_on(&caller.actor.tenant, &decided.session);
+    app.go_on(&caller.actor.tenant, &decided.session);
     Ok(Json(decided.into()))
 }
 
@@ -83,7 +83,7 @@ pub async fn decide_by_action(
     input: Input<Decide>,
 ) -> Result<Json<Approval>> {
     let decided = app.engine.decide_for(&caller.actor, &id, input.body.into(), input.key).await?;
-    app.talker.go_on(&caller.actor.tenant, &decided.session);
+    app.go_on(&caller.actor.tenant, &decided.session);
     Ok(Json(decided.into()))
 }
 

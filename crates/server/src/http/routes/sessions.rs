@@ -131,7 +131,7 @@ pub async fn patch(
     At(id): At<SessionId>,
     input: Input<PatchSession>,
 ) -> Result<Json<Session>> {
-    Ok(Json(app.talker.patch(&caller.actor, &id, input.body.into(), input.key).await?.into()))
+    Ok(Json(app.talker()?.patch(&caller.actor, &id, input.body.into(), input.key).await?.into()))
 }
 
 /// Delete a session
@@ -226,7 +226,7 @@ pub async fn stop(
     input: Input<Nothing>,
 ) -> Result<Json<Session>> {
     let session = app.engine.stop(&caller.actor, &id, input.key).await?;
-    app.talker.go_on(&caller.actor.tenant, &id);
+    app.go_on(&caller.actor.tenant, &id);
     Ok(Json(session.into()))
 }
 
