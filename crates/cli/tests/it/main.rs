@@ -12,6 +12,7 @@ mod feedback;
 mod guides;
 mod keys;
 mod mcp;
+mod modes;
 mod people;
 mod print;
 mod serve;
