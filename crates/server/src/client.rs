@@ -99,7 +99,7 @@ impl Client {
     }
 
     /// For a protocol that makes its own requests: by which client, to which address, with which headers.
-    pub fn way_to(&self, path: &str) -> Result<(reqwest::Client, String, HeaderMap), Error> {
+    pub(crate) fn way_to(&self, path: &str) -> Result<(reqwest::Client, String, HeaderMap), Error> {
         let (http, url) = self.transport.over_http()?.way_to(path);
         let mut headers = HeaderMap::new();
         for (name, value) in self.headers() {
