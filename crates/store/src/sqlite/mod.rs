@@ -18,6 +18,7 @@ mod heads;
 mod here;
 mod idempotency;
 mod indexer;
+pub mod inspect;
 mod lessons;
 mod library;
 mod list;

@@ -3,6 +3,7 @@
 
 mod annex;
 mod desk;
+mod inspect;
 mod keys;
 mod lists;
 mod plans;
