@@ -131,8 +131,10 @@ impl Client {
         self.request(Method::PATCH, path, Some(text(body))).await
     }
 
+    /// Deletes, and leaves what the answer says besides unread: some routes answer with what they deleted.
     pub async fn delete(&self, path: &str) -> Result<(), Error> {
-        self.request(Method::DELETE, path, None).await
+        let _: serde::de::IgnoredAny = self.request(Method::DELETE, path, None).await?;
+        Ok(())
     }
 
     /// Any request, with JSON for a body. An answer without a body reads as `null`.
