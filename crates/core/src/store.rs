@@ -6,7 +6,7 @@
 
 mod change;
 mod guard;
-pub mod private;
+pub mod incognito;
 mod private_budget;
 mod query;
 mod record;

@@ -124,7 +124,7 @@ impl Sederunt {
 
     /// Finishes what is queued and lets go of files and connections.
     pub async fn close(self) {
-        self.engine.store().close().await;
+        self.engine.close().await;
     }
 }
 

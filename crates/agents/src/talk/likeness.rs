@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::Mutex;
 use sederunt_core::memory::vector::{Shelf, Vector};
 use sederunt_core::memory::{Memory, Owner};
-use sederunt_core::store::{Store, VectorQuery};
+use sederunt_core::store::{SessionStore, VectorQuery};
 use sederunt_core::{Error, TenantId, limits as core_limits};
 
 use super::Talker;
@@ -57,7 +57,7 @@ impl Likeness {
     /// The ids of an owner's memories that are like a text, the likest first. `None`: that cannot be said now.
     pub(super) async fn like(
         &self,
-        store: &dyn Store,
+        store: &dyn SessionStore,
         tenant: &TenantId,
         owner: &Owner,
         text: &str,
@@ -82,7 +82,12 @@ impl Likeness {
 
     /// An owner's vectors as the store has them now: what is new since the last time is added, and where anything
     /// went they are read anew.
-    async fn shelf(&self, store: &dyn Store, tenant: &TenantId, owner: &Owner) -> Result<Arc<Shelf>, Error> {
+    async fn shelf(
+        &self,
+        store: &dyn SessionStore,
+        tenant: &TenantId,
+        owner: &Owner,
+    ) -> Result<Arc<Shelf>, Error> {
         let key = (tenant.clone(), owner.clone());
         let known = self.shelves.lock().asked(&key);
         let read = async |after| {
@@ -115,7 +120,7 @@ impl Likeness {
 
     /// Makes vectors of memories that have none of this model, until none is missing or it does not answer. Says how
     /// many were made.
-    async fn make_missing(&self, store: &dyn Store) -> Result<usize, Error> {
+    async fn make_missing(&self, store: &dyn SessionStore) -> Result<usize, Error> {
         let mut made = 0;
         loop {
             let missing = store.unembedded(self.embedder.model(), limits::EMBED_TEXTS_MAX).await?;
@@ -200,7 +205,7 @@ impl Talker {
         if likeness.busy.swap(true, Ordering::AcqRel) {
             return Ok(0);
         }
-        let made = likeness.make_missing(&**self.engine.store()).await;
+        let made = likeness.make_missing(&**self.engine.session_store()).await;
         likeness.busy.store(false, Ordering::Release);
         made
     }

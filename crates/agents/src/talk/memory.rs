@@ -76,7 +76,7 @@ impl<'a> Memories<'a> {
     }
 
     async fn profile(&self) -> Result<Option<Memory>, Error> {
-        self.engine.store().memory(self.tenant, &profile_id(&self.owner)).await
+        self.engine.session_store().memory(self.tenant, &profile_id(&self.owner)).await
     }
 
     async fn find(&self, kind: Kind, words: Vec<String>, limit: usize) -> Result<Vec<Memory>, Error> {
@@ -89,7 +89,7 @@ impl<'a> Memories<'a> {
             after: None,
             limit,
         };
-        Ok(self.engine.store().memories(self.tenant, query).await?.items)
+        Ok(self.engine.session_store().memories(self.tenant, query).await?.items)
     }
 
     /// Facts and arcs as they are listed: by words where there are any, newest first otherwise.
@@ -142,7 +142,7 @@ impl<'a> Memories<'a> {
         if reply == Reply::Remembered && self.session.details.memory_mode == MemoryMode::Incognito {
             reply = Reply::RememberedUntilYouLeave;
         }
-        let now = self.engine.store().now().await?;
+        let now = self.engine.tenant_store().now().await?;
         let mut records = Vec::new();
         match &command {
             Command::RememberThis { text: Some(text) } => {
@@ -161,7 +161,7 @@ impl<'a> Memories<'a> {
         match outcome.delete {
             // The turn that asked may be long ago: it must still be this owner's.
             Some(Delete::One(id)) => {
-                let found = self.engine.store().memory(self.tenant, &id).await?;
+                let found = self.engine.session_store().memory(self.tenant, &id).await?;
                 if found.is_some_and(|memory| memory.owner == self.owner) {
                     records.push(Record::DropMemory { id: id.into() });
                 }
@@ -177,7 +177,7 @@ impl<'a> Memories<'a> {
 
     /// How much there is to forget.
     async fn counts(&self, buffer: &Buffer) -> Result<Counts, Error> {
-        let store = self.engine.store();
+        let store = self.engine.session_store();
         let profile = self.profile().await?;
         Ok(Counts {
             facts: store.count_memories(self.tenant, &self.owner, Kind::Fact).await?,
@@ -203,7 +203,7 @@ impl<'a> Memories<'a> {
         let known = |id: &String| memories.iter().any(|memory| memory.id == *id);
         let unread: Vec<String> = like.iter().flatten().filter(|id| !known(id)).cloned().collect();
         if !unread.is_empty() {
-            let found = self.engine.store().memories_at(self.tenant, &unread).await?;
+            let found = self.engine.session_store().memories_at(self.tenant, &unread).await?;
             memories.extend(found.into_iter().filter(|memory| memory.owner == self.owner));
         }
         let has_profile = memories.iter().any(|memory| memory.profile().is_some());
@@ -235,7 +235,9 @@ impl<'a> Memories<'a> {
     /// What is like a message in meaning, the likest first. `None`: nobody can say.
     async fn like(&self, text: &str) -> Result<Option<Vec<String>>, Error> {
         match self.likeness {
-            Some(likeness) => likeness.like(&**self.engine.store(), self.tenant, &self.owner, text).await,
+            Some(likeness) => {
+                likeness.like(&**self.engine.session_store(), self.tenant, &self.owner, text).await
+            }
             None => Ok(None),
         }
     }
@@ -248,7 +250,7 @@ impl<'a> Memories<'a> {
         said: &[Event],
         summary: Option<&Summary>,
     ) -> Result<Kept, Error> {
-        let now = self.engine.store().now().await?;
+        let now = self.engine.tenant_store().now().await?;
         let mine: Vec<(u64, String)> = said
             .iter()
             .filter(|event| event.kind.as_str() == "user.message")

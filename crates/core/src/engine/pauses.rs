@@ -12,7 +12,7 @@ impl Engine {
     /// Parks a turn until somebody has decided on a call of it. Fenced when it was too slow to live. `None`: somebody
     /// wants it to stop, so nobody is asked.
     pub async fn pause_turn(&self, begun: &Begun, asking: Asking) -> Result<Option<Finished>> {
-        let now = self.store.now().await?;
+        let now = self.tenant.now().await?;
         self.let_go(begun, |session, talk| {
             if session.head.stop_requested {
                 return Ok(None);

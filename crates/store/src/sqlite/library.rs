@@ -24,11 +24,12 @@ impl DocStore for SqliteStore {
         self.near(move |db| {
             for column in ["id", "slug"] {
                 let found = db
-                .prepare_cached(&format!(
-                    "{DOCS} JOIN tenants t ON t.tk = d.tk WHERE t.id = ?1 AND d.kind = ?2 AND d.{column} = ?3"
-                ))?
-                .query_row([tenant.as_str(), kind.as_str(), name], read)
-                .optional()?;
+                    .prepare_cached(&format!(
+                        "{DOCS} JOIN tenants t ON t.tk = d.tk \
+                         WHERE t.id = ?1 AND d.kind = ?2 AND d.{column} = ?3"
+                    ))?
+                    .query_row([tenant.as_str(), kind.as_str(), name], read)
+                    .optional()?;
                 if let Some(found) = found {
                     return with_facets(db, found).map(|(_, doc)| Some(doc));
                 }
