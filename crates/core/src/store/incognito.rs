@@ -19,10 +19,10 @@ use parking_lot::Mutex;
 
 use super::private_budget::{PrivateUse, charges};
 use super::{
-    ApprovalStore, Change, CommitStore, Committed, DeltaStore, Due, EventStore, IdemKey, MemoryQuery,
-    MemoryStore, On, PrivateLimits, RatingStore, Record, RecordsKept, RecordsOf, Refusal, Replay,
-    SessionRowStore, SessionStore, ShareStore, Store, StoreFuture, SweepStore, TalkStore, VectorQuery,
-    VectorStore, Vectors, Write,
+    ApprovalStore, Change, CommitStore, Committed, DeltaStore, Due, EventStore, Home, IdemKey, MemoryQuery,
+    MemoryStore, On, PrivateLimits, RatingStore, RecordsKept, RecordsOf, Refusal, Replay, SessionRowStore,
+    SessionStore, ShareStore, Store, StoreFuture, SweepStore, TalkStore, VectorQuery, VectorStore, Vectors,
+    Write,
 };
 use crate::access::ActingUser;
 use crate::approval::Approval;
@@ -157,23 +157,23 @@ impl IncognitoRouter {
             return Ok(false);
         };
         for record in &change.records {
-            let is_private = match record {
-                Record::PutMemory(memory) => {
-                    memory.owner.session_id().is_some_and(|id| self.is_of_private(&change.tenant, &id))
-                }
-                Record::DropMemories { owner } => {
-                    owner.session_id().is_some_and(|id| self.is_of_private(&change.tenant, &id))
-                }
-                Record::DropMemory { id } => private.memory(&change.tenant, id).await?.is_some(),
-                Record::AddShare { share, .. } => self.is_of_private(&change.tenant, &share.session),
-                Record::RevokeShare { id, by } => private.share(&change.tenant, id, by).await?.is_some(),
-                _ => false,
-            };
-            if is_private {
+            if self.holds(private, &change.tenant, record.home()).await? {
                 return Ok(true);
             }
         }
         Ok(false)
+    }
+
+    /// Whether what lies there lies in the private store.
+    async fn holds(&self, private: &Arc<dyn Store>, tenant: &TenantId, home: Home<'_>) -> Result<bool> {
+        Ok(match home {
+            Home::Session(id) => self.is_of_private(tenant, id),
+            Home::Owner(owner) => owner.session_id().is_some_and(|id| self.is_of_private(tenant, &id)),
+            Home::Approval(id) => private.approval(tenant, id).await?.is_some(),
+            Home::Memory(id) => private.memory(tenant, id).await?.is_some(),
+            Home::Share(id, by) => private.share(tenant, id, by).await?.is_some(),
+            Home::Tenant => false,
+        })
     }
 
     /// The private store knows a tenant as soon as something of it is kept there.

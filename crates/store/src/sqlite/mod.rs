@@ -60,7 +60,6 @@ use sederunt_core::store::{
 use sederunt_core::{Error, Result, TenantId, Timestamp};
 
 use annex::Annex;
-use errands::Errand;
 use fault::report;
 use idempotency::{Finding, Unfiled};
 use indexer::Dirty;
@@ -92,8 +91,7 @@ impl Drop for SqliteStore {
 
 impl CommitStore for SqliteStore {
     fn commit(&self, change: Change) -> BoxFuture<'_, Result<Committed, Refusal>> {
-        let leaves_errands = change.records.iter().any(Errand::comes_of);
-        if !leaves_errands {
+        if change.records.iter().all(|record| record.side().is_none()) {
             return self.writer.ask(move |ledger| apply::commit(ledger, &change)).boxed();
         }
         async move {
