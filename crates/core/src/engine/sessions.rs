@@ -288,8 +288,9 @@ impl Engine {
             .settle_on(|| {
                 Box::pin(async {
                     let (session, talk) = self.conversation(actor, Verb::Steer, id).await?;
-                    if session.head.status.is_terminal() {
-                        return Err(Conflict::SessionClosed.into());
+                    let status = session.head.status;
+                    if status.is_terminal() {
+                        return Err(Conflict::NothingToStop { status }.into());
                     }
                     if let Some(plan) = pause::give_up(&session, &talk, GivenUp::Stopped)? {
                         return Ok(Decided::Change(Box::new(planned_change(&session, &plan).keyed(key))));
