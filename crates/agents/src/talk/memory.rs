@@ -10,7 +10,7 @@ use sederunt_core::memory::control::{self, Command, Counts, Delete, Pending, Rep
 use sederunt_core::memory::owner::check_memory_act;
 use sederunt_core::memory::promote::{self, Promoted, Sitting as Evidence, Turn};
 use sederunt_core::memory::recall::{self, Occasion, Recalled as Picked};
-use sederunt_core::memory::summary::{Frame, Summary};
+use sederunt_core::memory::summary::{self, Frame, Summary};
 use sederunt_core::memory::{
     Body, Fact, Kind, Memory, Owner, command, derived_id, profile_id, reconcile, words,
 };
@@ -397,7 +397,7 @@ impl Recalled {
         if arc.themes.is_empty() || arc.crisis_level_max >= Level::Serious.number() {
             return None;
         }
-        Some(format!("Last time we talked about {}. ", arc.themes.join(", ")))
+        Some(format!("Last time we talked about {}. ", summary::listed(&arc.themes)))
     }
 
     /// How it was found.
