@@ -76,9 +76,12 @@ impl std::fmt::Debug for Measures {
     }
 }
 
+/// What stands for the route of a path that this server does not have.
+pub const NO_ROUTE: &str = "none";
+
 /// The template of a route, or a word for what is none: a path may hold anything.
 pub fn route_name(route: Option<&MatchedPath>) -> &str {
-    route.map_or("none", MatchedPath::as_str)
+    route.map_or(NO_ROUTE, MatchedPath::as_str)
 }
 
 impl Measures {
