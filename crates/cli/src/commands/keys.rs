@@ -5,7 +5,7 @@ use serde_json::json;
 use super::Scene;
 use crate::api::{Missing, Request};
 use crate::args::Keys;
-use crate::exit::{Exit, Result};
+use crate::exit::Result;
 use crate::output::{Column, column, note, plain, time};
 
 const COLUMNS: &[Column] = &[
