@@ -200,7 +200,9 @@ mod tests {
         let refused = client.get::<Value>("/api/sessions/s").await.unwrap_err();
         assert_eq!(refused.to_string(), "there is no session `s`, or it is not yours to see");
         assert!(matches!(client.socket("/api/chat/stream").await, Err(Error::NoListener)));
-        assert!(client.in_tenant("acme").request::<()>(Method::DELETE, "/api/sessions/s", None).await.is_ok());
+        assert!(
+            client.in_tenant("acme").request::<()>(Method::DELETE, "/api/sessions/s", None).await.is_ok()
+        );
     }
 
     #[tokio::test(flavor = "multi_thread")]
@@ -226,7 +228,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn what_lies_under_a_refusal_is_told_in_process_alone() {
+    async fn what_lies_under_a_refusal_is_told_in_process() {
         let engine = engine();
         let client = client(&engine);
         let path = "/api/feedback/sessions/f/finalize";
