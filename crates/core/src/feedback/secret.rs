@@ -212,8 +212,8 @@ fn plain_word(word: &str) -> &str {
 /// Digits of a payment card.
 const CARD_DIGITS: std::ops::RangeInclusive<usize> = 13..=19;
 
-/// A number of a payment card, in one piece or in groups: as many digits as cards have, a first one that issuers use, and
-/// the check digit fits. Digits that letters touch are part of something else, such as an id.
+/// A number of a payment card, in one piece or in groups: as many digits as cards have, a first one that issuers use,
+/// and a check digit that fits. Digits that letters touch are part of something else, such as an id.
 fn has_card_number(text: &str) -> bool {
     let mut digits: Vec<u32> = Vec::new();
     let (mut before, mut gap, mut touched) = (' ', 0, false);
