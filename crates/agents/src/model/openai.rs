@@ -66,7 +66,7 @@ impl OpenAi {
         let mut stop = None;
         loop {
             let frame = match frames.next().await {
-                // A server that said why it stopped has said everything.
+                // A server that gave a stop reason has sent everything.
                 Err(Error::CutShort) if stop.is_some() => break,
                 frame => frame?,
             };
@@ -119,7 +119,7 @@ fn message(message: &Message) -> Value {
             json!({"role": "assistant", "content": content, "tool_calls": calls})
         }
         Message::ToolResult { call_id, content, is_error, .. } => {
-            // The format has no mark for a failed call.
+            // The format cannot mark a failed call.
             let content = if *is_error { format!("Error: {content}") } else { content.clone() };
             json!({"role": "tool", "tool_call_id": call_id, "content": content})
         }
@@ -162,7 +162,7 @@ struct Function {
 }
 
 impl Choice {
-    /// Hands on what it holds, and says why the model stopped, if it did.
+    /// Passes on the chunk's content; returns the stop reason, if it has one.
     fn take(self, assembly: &mut Assembly<'_>) -> Result<Option<Stop>, Error> {
         let mut stop = self.finish_reason.as_deref().map(|reason| match reason {
             "tool_calls" | "function_call" => Stop::Calls,
