@@ -1,4 +1,4 @@
-//! What callers are told: results, refusals as results of a tool, and errors of the protocol.
+//! Answers to callers: results, refusals as results of a tool, and errors of the protocol.
 
 use axum::body::Body;
 use axum::response::Response;
@@ -11,14 +11,14 @@ use super::tool::Given;
 use crate::http::error::Refused;
 use crate::http::request_id::RequestId;
 
-/// What a tool found or did.
+/// The result of a tool.
 pub fn given(Given { value, text }: Given) -> CallToolResult {
     let mut result = CallToolResult::success(vec![ContentBlock::text(text)]);
     result.structured_content = Some(value);
     result
 }
 
-/// What a tool was refused: for programs the envelope of HTTP, for the model the sentence.
+/// A tool's refusal: for programs the envelope of HTTP, for the model the sentence.
 pub fn refused(error: Error, request_id: &RequestId) -> CallToolResult {
     let refused = Refused::from(error);
     refused.log(request_id.as_str(), super::PATH);
@@ -27,7 +27,7 @@ pub fn refused(error: Error, request_id: &RequestId) -> CallToolResult {
     result
 }
 
-/// What a resource was refused. Resources have no results of their own for that.
+/// A resource's refusal. Resources have no results of their own for that.
 pub fn refusal(error: Error, request_id: &RequestId) -> ErrorData {
     let refused = Refused::from(error);
     refused.log(request_id.as_str(), super::PATH);
