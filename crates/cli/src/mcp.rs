@@ -1,8 +1,8 @@
-//! `mcp`: the tools and resources of a server on stdin and stdout. A pipe, and nothing else: what there is stands in
-//! the server, and this hands requests to its `/mcp` over one line that is kept open.
+//! `mcp`: the tools and resources of a server on stdin and stdout. Only a pipe: it passes requests to the server's
+//! `/mcp` over one connection that is kept open.
 //!
-//! The server may belong to another process that ends before this one. Then the next request finds or starts
-//! another; a call that was cut short is made once more under the same key, so that it has one effect.
+//! The server may belong to another process that ends before this one. Then the next request finds or starts another;
+//! a call that was cut short is made once more under the same key, so that it has one effect.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -44,7 +44,7 @@ pub async fn run(scene: Scene, door: Door) -> Result<()> {
                 let _ = serving.waiting().await;
                 Ok(())
             }
-            // Whoever started us changed its mind.
+            // The client closed its side before it began.
             Err(ServerInitializeError::ConnectionClosed(_)) => Ok(()),
             Err(error) => Err(Failure::usage(format!("what came in is not MCP: {error}"))),
         }
@@ -57,7 +57,7 @@ pub async fn run(scene: Scene, door: Door) -> Result<()> {
     done
 }
 
-/// The way to a server, which may change.
+/// The connection to a server, which may change.
 struct Pipe {
     scene: Scene,
     door: Door,
@@ -66,7 +66,7 @@ struct Pipe {
     way: Mutex<Option<Way>>,
 }
 
-/// A server, and the line to it.
+/// A server, and the connection to it.
 struct Way {
     host: Host,
     line: Arc<Line>,
@@ -76,9 +76,9 @@ type Line = RunningService<RoleClient, ClientConfig>;
 
 /// Why a request has no answer.
 enum Broke {
-    /// The server said so.
+    /// The server answered with an error.
     Said(ErrorData),
-    /// There is no server that answers.
+    /// No server answers.
     Lost(Failure),
 }
 
@@ -118,14 +118,14 @@ impl Pipe {
         Ok(Self { scene, door, info, way: Mutex::new(Some(way)) })
     }
 
-    /// Finds a server and opens a line to it. One that is just leaving is passed over.
+    /// Finds a server and connects to it. A server that is shutting down is skipped.
     async fn find(scene: &Scene, door: &Door) -> Result<Way> {
-        // Another server may come in the place of one that leaves, unless this one was named.
+        // Another server may replace one that shuts down, unless this one was named.
         let patience = if scene.global.server.is_some() { Duration::ZERO } else { PATIENCE };
         let since = Instant::now();
         loop {
             let host = match Host::find(scene, Wish { door, incognito: false, lasts: Lasts::Beyond }).await {
-                // Somebody who begins at the same moment has the store and does not serve yet.
+                // Another process may have opened the store and not serve yet.
                 Err(failure) if failure.exit() != Exit::Usage && since.elapsed() < patience => {
                     tokio::time::sleep(LOOK_EVERY).await;
                     continue;
@@ -145,7 +145,7 @@ impl Pipe {
         }
     }
 
-    /// The line that is open. Whoever saw one break names it, and gets another.
+    /// The open connection. A caller whose connection broke names it, and gets a new one.
     async fn line(&self, broken: Option<&Arc<Line>>) -> Result<Arc<Line>> {
         let mut way = self.way.lock().await;
         if let Some(Way { line, .. }) = &*way
@@ -154,7 +154,7 @@ impl Pipe {
             return Ok(line.clone());
         }
         let found = match way.take() {
-            // A server of our own has not gone: only the line to it has.
+            // Our own server has not ended: only the connection to it has.
             Some(ours) if ours.host.is_ours() => {
                 let ours = way.insert(ours);
                 ours.line = Arc::new(dial(&ours.host.client).await?);
@@ -167,7 +167,7 @@ impl Pipe {
         Ok(line)
     }
 
-    /// Hands on one request; once more if the line broke.
+    /// Passes on one request; once more if the connection broke.
     async fn hand_on<T, F>(&self, ask: impl Fn(Arc<Line>) -> F + Send) -> Result<T, Broke>
     where
         F: Future<Output = Result<T, ServiceError>> + Send,
@@ -189,18 +189,18 @@ impl Pipe {
     }
 }
 
-/// Opens a line to a server.
+/// Connects to a server.
 async fn dial(client: &Client) -> Result<Line> {
     let (http, url, headers) = client.way_to("/mcp")?;
     let mut config = StreamableHttpClientTransportConfig::with_uri(url);
     config.custom_headers = headers.into_iter().filter_map(|(name, value)| Some((name?, value))).collect();
-    // A line that broke is told at once; we open the next one.
+    // A broken connection is reported at once; this pipe opens the next one.
     config.retry_config = Arc::new(NeverRetry::default());
     let us = Implementation::new("sederunt", env!("CARGO_PKG_VERSION"));
     let us = ClientConfig::new(ClientCapabilities::default(), us);
     match serve_client(us, StreamableHttpClientTransport::with_client(http, config)).await {
         Ok(line) => Ok(line),
-        // Asked plainly, a server says better why.
+        // A plain request gets a clearer error.
         Err(error) => Err(match client.post::<Value>("/mcp", &json!({})).await {
             Err(refused) if !matches!(refused, sederunt_server::client::Error::Strange(_)) => refused.into(),
             _ => Failure::unavailable(format!("the server does not speak MCP: {error}")),
@@ -276,7 +276,7 @@ impl ServerHandler for Pipe {
     }
 }
 
-/// A page as it was asked for, without what the asker said of itself.
+/// The pagination of a request, without the client's metadata.
 fn plain(page: Option<PaginatedRequestParams>) -> Option<PaginatedRequestParams> {
     page.map(|page| PaginatedRequestParams::default().with_cursor(page.cursor))
 }

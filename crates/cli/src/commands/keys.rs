@@ -29,7 +29,7 @@ const MADE: &[Column] = &[
     column("expires", |key| time(&key["expires_at"])),
 ];
 
-/// Whether somebody is known by this name. A key for a name that nobody has yet is made all the same.
+/// Whether a user of this name exists. A key for an unknown user is made all the same.
 async fn is_known(scene: &Scene, user: &str) -> Result<bool> {
     match scene.send(Missing::Refuse, Request::get(&["users", user])).await {
         Ok(_) => Ok(true),

@@ -1,4 +1,4 @@
-//! The schema of a store, looked at without changing it.
+//! Reads the schema version of a store without changing it.
 
 use std::path::Path;
 
@@ -39,7 +39,7 @@ fn in_directory(directory: &Path) -> sederunt::Result<u32> {
     look(&path)?.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(Error::internal)
 }
 
-/// A connection that changes nothing. It may read beside the writer.
+/// A connection that changes nothing. It can read beside the writer.
 pub fn look(path: &Path) -> sederunt::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let db = Connection::open_with_flags(path, flags).map_err(Error::unavailable)?;
