@@ -52,7 +52,7 @@ fn deliveries(bench: &Bench, writer: &Target, reader: &Target, count: u64) -> Re
                 anyhow::Ok(heard.context("an event was not delivered")??.0)
             };
             let ((), at) = tokio::try_join!(append, deliver)?;
-            // A heartbeat may come instead of the event: then the event is the next thing to come.
+            // A heartbeat may come before the event: then the event is next.
             let at = if reader.last() < nth + 2 { reader.take().await?.0 } else { at };
             times.add(at - sent);
             let pause = rand::rng().random_range(1..30);
