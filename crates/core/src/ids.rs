@@ -92,8 +92,8 @@ impl ProcessWorker {
 }
 
 impl CredentialId {
-    /// A new credential for a worker inside this process. A claim that it holds ends with the process, whatever its
-    /// lease says; a claim that was made by HTTP belongs to a process of its own.
+    /// A new credential for a worker inside this process. Its claims end with the process, even if their leases last
+    /// longer; a claim that was made over HTTP belongs to another process.
     pub fn of_process(worker: ProcessWorker) -> Self {
         Self::stored(format!("{}{}", worker.credential_prefix(), random_hex::<8>()))
     }

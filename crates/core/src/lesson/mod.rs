@@ -240,7 +240,7 @@ impl Lesson {
     }
 }
 
-/// The id of a lesson, the same for the same words about the same agent: two nodes that learn the same thing at once make
+/// The id of a lesson, derived from its words and its agent, so that two nodes that learn the same thing at once make
 /// one lesson.
 pub fn id_of(tenant: &TenantId, polarity: Polarity, agent: Option<&str>, text: &str) -> String {
     let mut hash = Sha256::new();

@@ -190,7 +190,7 @@ impl Recalled {
         lines
     }
 
-    /// The same as one text of at most so many characters, cut after a whole line.
+    /// The same as one text of at most `chars_max` characters, cut after a whole line.
     pub fn text(&self, chars_max: usize) -> String {
         let mut text = String::new();
         let mut chars = 0;
