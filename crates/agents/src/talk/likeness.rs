@@ -74,7 +74,7 @@ impl Likeness {
                 Ok(vectors.first().map(|vector| shelf.nearest(vector, self.min, limits::RECALL_CANDIDATES)))
             }
             Ok(Err(error)) => {
-                tracing::debug!(target: "sederunt::talk", %error, "a message has no vector");
+                tracing::debug!(target: "sederunt::talk", %error, "a message could not be embedded; its turn recalls by words");
                 Ok(None)
             }
             Err(_) => Ok(None),

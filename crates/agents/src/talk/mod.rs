@@ -272,6 +272,6 @@ impl Drop for Counted {
 
 fn report(session: &SessionId, error: &Error) {
     if error.code() != "fenced" {
-        tracing::warn!(target: "sederunt::talk", %session, code = error.code(), "a turn failed; what was said to it stays in the log");
+        tracing::warn!(target: "sederunt::talk", %session, code = error.code(), "a turn failed; its message stays in the log");
     }
 }

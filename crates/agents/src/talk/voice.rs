@@ -78,7 +78,7 @@ impl Talker {
         let given = self.settings.realtime.as_ref()?.client_secret(instructions).await;
         given
             .inspect_err(|error| {
-                tracing::warn!(target: "sederunt::talk", %session, %error, "the voice provider gave no secret; the spoken conversation was not opened");
+                tracing::warn!(target: "sederunt::talk", %session, %error, "the voice provider gave no secret; the spoken conversation starts without sound");
             })
             .ok()
     }

@@ -51,7 +51,7 @@ pub async fn run(engine: Engine) {
     let mut worker = Worker { engine, me, pace: PACE, runs: 0, finished: VecDeque::new() };
     loop {
         if let Err(error) = worker.round().await {
-            tracing::debug!(target: "sederunt::demo", code = error.code(), %error, "a run was lost");
+            tracing::debug!(target: "sederunt::demo", code = error.code(), %error, "a run of the demo failed; the next one begins after a pause");
             tokio::time::sleep(RECOVER).await;
         }
     }

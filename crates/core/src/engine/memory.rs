@@ -225,7 +225,7 @@ impl Engine {
         };
         let kept = match counted {
             Some(of) => self.store.records_kept(&actor.tenant, of).await.unwrap_or_else(|error| {
-                tracing::warn!(target: "sederunt::memory", %error, "ratings and crises could not be counted");
+                tracing::warn!(target: "sederunt::memory", %error, "the store could not count ratings and crisis records; the answer shows none");
                 RecordsKept::default()
             }),
             None => RecordsKept::default(),

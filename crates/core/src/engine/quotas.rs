@@ -213,7 +213,7 @@ impl Engine {
                     tracing::warn!(
                         target: "sederunt::quotas",
                         code = error.code(),
-                        "what a tenant uses could not be counted; it is tried again with its next change"
+                        "the store could not count what a tenant uses; the next change of the tenant tries again"
                     );
                 }
                 used.looking.store(false, Ordering::Release);
