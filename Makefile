@@ -33,6 +33,7 @@ run: ## Build and start a demo server; it prints where it listens
 lint: setup ## Check the format, clippy, rustdoc and the planted bugs; a warning is an error
 	scripts/planted --check
 	$(OFFLINE) cargo fmt --all --check
+	scripts/unused-dependencies
 	$(OFFLINE) cargo clippy --locked --workspace --all-targets -- -D warnings
 	$(OFFLINE) RUSTDOCFLAGS='-D warnings' cargo doc --locked --workspace --no-deps --bins
 	$(OFFLINE) RUSTDOCFLAGS='-D warnings' cargo doc --locked --workspace --no-deps --lib

@@ -97,7 +97,7 @@ pub fn run(probe: Probe, url: &str, session: &str, count: u64) -> Result<()> {
         for nth in 0..WARM_UP + count {
             operate(&engine, probe, &payloads, &id, last, nth).await?;
         }
-        engine.store().close().await;
+        engine.close().await;
         Ok(())
     })
 }

@@ -114,7 +114,7 @@ fn lesson(n: usize, now: sederunt_core::Timestamp) -> Lesson {
 }
 
 async fn teach(engine: &Engine, lessons: usize) -> Result<()> {
-    let now = engine.store().now().await?;
+    let now = engine.tenant_store().now().await?;
     fill(engine, lessons, |n| Record::PutLesson { lesson: Box::new(lesson(n, now)), expects: None }).await
 }
 
@@ -124,7 +124,7 @@ async fn fill(engine: &Engine, count: usize, record: impl Fn(usize) -> Record) -
         for n in first..(first + FILLED).min(count) {
             change = change.record(record(n));
         }
-        engine.store().commit(change).await.map_err(|refusal| anyhow::anyhow!("{refusal:?}"))?;
+        engine.session_store().commit(change).await.map_err(|refusal| anyhow::anyhow!("{refusal:?}"))?;
     }
     Ok(())
 }
@@ -150,7 +150,7 @@ async fn ask(engine: &Engine, lessons: usize) -> Result<(Latencies, Latencies)> 
 /// Seconds that one sweep takes to close silent feedback.
 async fn sweep(engine: &Engine, silent: usize) -> Result<f64> {
     let owner = subject::owner();
-    let now = engine.store().now().await?;
+    let now = engine.tenant_store().now().await?;
     let words = |n: usize| format!("You forgot {}", title(n));
     let thumb = |n: usize| {
         let wish = sederunt_core::feedback::capture::Capture {

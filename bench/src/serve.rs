@@ -21,7 +21,7 @@ pub fn serve(listen: SocketAddr, store: &str) -> Result<()> {
                 terminated.recv().await;
             })
             .await;
-        engine.store().close().await;
+        engine.close().await;
         Ok(())
     })
 }

@@ -66,6 +66,18 @@ impl Subscriber {
     pub fn last(&self) -> u64 {
         self.lines.last
     }
+
+    /// How much of the unfinished reply was received, in bytes.
+    pub fn reply_bytes(&self) -> usize {
+        self.lines.reply_bytes
+    }
+}
+
+/// A piece of an unfinished reply.
+#[derive(serde::Deserialize)]
+struct Delta {
+    text: String,
+    offset: usize,
 }
 
 /// Strips the head of the answer and the chunk sizes from a body.
@@ -118,16 +130,19 @@ impl Chunks {
     }
 }
 
-/// Reads the lines of an event stream: sequences must be dense, `ready` is noted, all else is skipped.
+/// Reads the lines of an event stream: sequences must be dense, and so must the pieces of a reply; `ready` is noted,
+/// all else is skipped.
 struct Lines {
     last: u64,
     ready: bool,
+    in_delta: bool,
+    reply_bytes: usize,
     kept: Vec<u8>,
 }
 
 impl Lines {
     fn after(last: u64) -> Self {
-        Self { last, ready: false, kept: Vec::new() }
+        Self { last, ready: false, in_delta: false, reply_bytes: 0, kept: Vec::new() }
     }
 
     fn push(&mut self, data: &[u8]) -> Result<()> {
@@ -158,7 +173,15 @@ impl Lines {
         } else if let Some(event) = line.strip_prefix(b"event:") {
             let event = event.trim_ascii();
             self.ready |= event == b"ready";
+            self.in_delta = event == b"delta";
             ensure!(event != b"gap", "the stream reported a gap after {}", self.last);
+        } else if let Some(data) = line.strip_prefix(b"data:")
+            && std::mem::take(&mut self.in_delta)
+        {
+            let Delta { text, offset } = serde_json::from_slice(data)?;
+            let known = self.reply_bytes;
+            ensure!(offset == 0 || offset == known, "after {known} bytes of a reply came those at {offset}");
+            self.reply_bytes = offset + text.len();
         }
         Ok(())
     }
@@ -185,6 +208,18 @@ mod tests {
             let lines = feed(&[&STREAM[..cut], &STREAM[cut..]], 7).unwrap();
             assert!(lines.ready && lines.last == 10, "{cut}");
         }
+    }
+
+    #[test]
+    fn pieces_of_a_reply_are_added_up_and_a_hole_is_noticed() {
+        let piece =
+            |offset: usize| format!("event: delta\ndata: {{\"text\":\"Rain\",\"offset\":{offset}}}\n\n");
+        let mut lines = Lines::after(0);
+        for offset in [0, 4, 8] {
+            lines.push(piece(offset).as_bytes()).unwrap();
+        }
+        assert_eq!(lines.reply_bytes, 12);
+        assert!(lines.push(piece(16).as_bytes()).is_err());
     }
 
     #[test]

@@ -49,7 +49,7 @@ impl Opened {
     }
 
     pub fn close(self) {
-        self.runtime.block_on(self.engine.store().close());
+        self.runtime.block_on(self.engine.close());
     }
 }
 
@@ -72,7 +72,7 @@ impl Subject {
             let engine = open(&url).await?;
             let wish = NewKey { role: Some(Role::Owner), user: Some("bench".into()), ..NewKey::default() };
             let made = engine.create_key(&owner(), wish, None).await?;
-            engine.store().close().await;
+            engine.close().await;
             made.secret.context("a key without a secret")
         })?;
         Ok(Self { url, key, log: bench.log(), home })
@@ -229,7 +229,7 @@ pub async fn make_sessions(engine: &Engine, count: usize, wish: impl Fn(usize) -
                 writes: [Write::Append(events)].into_iter().collect(),
             });
         }
-        match engine.store().commit(change).await {
+        match engine.session_store().commit(change).await {
             Ok(_) => {}
             Err(Refusal::Stale) => anyhow::bail!("the sessions exist already"),
             Err(Refusal::Rejected(error)) => return Err(error.into()),

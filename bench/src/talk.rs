@@ -242,7 +242,7 @@ fn asked_about() -> Owner {
 }
 
 async fn remember(engine: &Engine, facts: usize) -> Result<()> {
-    let (tenant, now) = (subject::owner().tenant, engine.store().now().await?);
+    let (tenant, now) = (subject::owner().tenant, engine.tenant_store().now().await?);
     for first in (0..facts).step_by(200) {
         let mut change = Change::new(tenant.clone());
         for n in first..(first + 200).min(facts) {
@@ -268,7 +268,7 @@ async fn remember(engine: &Engine, facts: usize) -> Result<()> {
             };
             change = change.record(Record::PutMemory(Box::new(memory)));
         }
-        engine.store().commit(change).await.map_err(|refusal| anyhow::anyhow!("{refusal:?}"))?;
+        engine.session_store().commit(change).await.map_err(|refusal| anyhow::anyhow!("{refusal:?}"))?;
     }
     Ok(())
 }
@@ -289,7 +289,7 @@ async fn ask(engine: &Engine, facts: usize) -> Result<Latencies> {
             limit: 20,
         };
         let start = Instant::now();
-        let found = engine.store().memories(&tenant, query).await?;
+        let found = engine.session_store().memories(&tenant, query).await?;
         times.add(start.elapsed());
         ensure!(!found.items.is_empty(), "nothing was recalled of {text:?}");
     }
@@ -298,12 +298,12 @@ async fn ask(engine: &Engine, facts: usize) -> Result<Latencies> {
 
 async fn sweep(engine: &Engine, sittings: usize) -> Result<f64> {
     open_sittings(engine, 0..EXPIRED).await?;
-    let then = engine.store().now().await?;
+    let then = engine.tenant_store().now().await?;
     open_sittings(engine, EXPIRED..sittings).await?;
     let mut times = Latencies::default();
     for _ in 0..20 {
         let start = Instant::now();
-        let due = engine.store().silent_sittings(then, 1_000).await?;
+        let due = engine.session_store().silent_sittings(then, 1_000).await?;
         times.add(start.elapsed());
         ensure!(due.len() == EXPIRED, "{} of {EXPIRED} were found", due.len());
     }
@@ -342,7 +342,7 @@ async fn open_sittings(engine: &Engine, numbers: std::ops::Range<usize>) -> Resu
                 writes: [Write::Append(events), Write::Talk(Box::new(talk))].into_iter().collect(),
             });
         }
-        engine.store().commit(change).await.map_err(|refusal| anyhow::anyhow!("{refusal:?}"))?;
+        engine.session_store().commit(change).await.map_err(|refusal| anyhow::anyhow!("{refusal:?}"))?;
     }
     Ok(())
 }

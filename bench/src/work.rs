@@ -220,20 +220,29 @@ fn done(node: &Node) -> Result<u64> {
 }
 
 /// A caller of one node, one request after the other.
-struct Caller {
+pub struct Caller {
     target: Target,
     connection: Connection,
 }
 
 impl Caller {
-    async fn to(target: &Target) -> Result<Self> {
+    pub async fn to(target: &Target) -> Result<Self> {
         Ok(Self { target: target.clone(), connection: target.connect().await? })
     }
 
-    async fn post(&mut self, path: &str, body: &Value, status: u16) -> Result<Value> {
+    pub async fn post(&mut self, path: &str, body: &Value, status: u16) -> Result<Value> {
         let mut request = Vec::new();
         self.target.post(path, body.to_string().as_bytes(), &mut request);
         self.connection.ask(&request).await?.json(status)
+    }
+
+    /// Posts what is answered without a word.
+    pub async fn tell(&mut self, path: &str, body: &Value) -> Result<()> {
+        let mut request = Vec::new();
+        self.target.post(path, body.to_string().as_bytes(), &mut request);
+        let answer = self.connection.ask(&request).await?;
+        ensure!(answer.status == 204, "status {}: {}", answer.status, answer.text());
+        Ok(())
     }
 
     async fn get(&mut self, path: &str) -> Result<Value> {

@@ -5,8 +5,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use figment::Figment;
-use figment::providers::{Format, Toml};
 use sederunt_agents::executor::kit::{Kit, Means};
 use sederunt_agents::executor::{Executor, Settings};
 use sederunt_agents::model;
@@ -25,7 +23,7 @@ use serde::Deserialize;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::config::Config;
+use crate::config::{Config, toml_file};
 use crate::exit::{Failure, Result};
 
 /// The file that `agents_file` names.
@@ -176,9 +174,7 @@ pub fn safety_settings(config: &Config) -> Result<sederunt_core::safety::Setting
     match &config.safety_file {
         Some(path) => {
             let text = text_of(path)?;
-            Figment::from(Toml::string(&text))
-                .extract()
-                .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
+            toml_file::read_as(&text, &path.display().to_string())
         }
         None => Ok(sederunt_core::safety::Settings::default()),
     }
@@ -290,10 +286,7 @@ fn file_of(config: &Config) -> Result<(AgentsFile, &Path)> {
 }
 
 fn read(path: &Path) -> Result<AgentsFile> {
-    if !path.is_file() {
-        return Err(Failure::usage(format!("the file {} cannot be read", path.display())));
-    }
-    Figment::from(Toml::file_exact(path)).extract().map_err(wrong)
+    toml_file::read_as(&text_of(path)?, &path.display().to_string())
 }
 
 fn secret(path: &Path) -> Result<secrecy::SecretString> {

@@ -30,8 +30,9 @@ pub struct Cli {
 
 /// What every command takes.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Options of every command")]
 pub struct Global {
-    /// The store: a directory, `memory:` or `postgres://…`
+    /// The store: a directory, `memory:` or `postgres://…` [default: ./.store]
     #[arg(long, global = true, value_name = "PLACE")]
     pub store: Option<String>,
     /// The tenant to work in
@@ -83,7 +84,7 @@ pub enum Command {
     /// Define views: forms that people answer
     #[command(subcommand, visible_alias = "view")]
     Views(Views),
-    /// Carry all definitions from one place to another
+    /// Export and import all definitions of a tenant
     #[command(subcommand)]
     Bundle(Bundle),
     /// See what waits for a decision or an answer
@@ -121,17 +122,17 @@ pub enum Command {
     ///
     /// Without --yes it counts what would be deleted, and deletes nothing. --tenant has no effect.
     Purge(Purge),
-    /// Look after the crisis log
+    /// Keep crisis records from being purged
     #[command(subcommand)]
     Safety(Safety),
-    /// Bring the store to the schema of this version
+    /// Bring the store to the schema of this version; the server does it by itself where its login may
     Migrate(Migrate),
     /// Copy an SQLite store into a new directory, also while it is in use
     Backup {
         /// The new directory
         to: PathBuf,
     },
-    /// Make an SQLite store from a backup; the store must not exist yet
+    /// Make the SQLite store that --store names from a backup; it must not exist yet
     Restore {
         /// The directory of the backup
         from: PathBuf,
@@ -187,7 +188,7 @@ pub struct Serve {
     /// The address and port to serve on [default: 127.0.0.1:7070]
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Option<String>,
-    /// Who may call: whoever is on this machine, or whoever has a key or token [default: local]
+    /// Who may call: everybody on this machine (local), or those with a key (keys) or a token (jwt) [default: local]
     #[arg(long, value_name = "MODE", value_parser = ["local", "keys", "jwt"])]
     pub auth: Option<String>,
     /// The address by which others reach this server
@@ -281,7 +282,7 @@ pub enum Sessions {
         /// The session: its id, or at least four characters of its beginning
         id: String,
     },
-    /// Ask a session to stop; what nobody works on ends at once
+    /// Stop a session; one that no worker holds ends at once, another when its worker is told
     Stop {
         /// The session: its id, or at least four characters of its beginning
         id: String,
@@ -297,7 +298,7 @@ pub enum Sessions {
         #[arg(long, value_name = "JSON")]
         value: Option<String>,
     },
-    /// Complete a step that was a person's to do
+    /// Complete a step that is a person's to do
     Done {
         /// The session: its id, or at least four characters of its beginning
         id: String,
@@ -321,13 +322,13 @@ pub enum Sessions {
 
 #[derive(Debug, Default, Args)]
 pub struct ListSessions {
-    /// agent, response, tool or mixed
+    /// Only sessions of this type: agent, response, tool or mixed
     #[arg(long = "type", value_name = "TYPE")]
     pub session_type: Option<String>,
     /// draft, pending, running, waiting_human, awaiting_tool, idle, completed, failed, expired or abandoned
     #[arg(long)]
     pub status: Option<String>,
-    /// active, live, failing or terminal
+    /// Only sessions of this group: active, live, failing or terminal
     #[arg(long)]
     pub group: Option<String>,
     /// Only runs of this task
@@ -339,13 +340,13 @@ pub struct ListSessions {
     /// Only sessions about this entity
     #[arg(long, value_name = "ID")]
     pub entity: Option<String>,
-    /// Whose sessions
+    /// Only sessions of this user
     #[arg(long, value_name = "ID")]
     pub user: Option<String>,
-    /// A scalar of the metadata; may be given more than once
+    /// Only sessions whose metadata holds this value; may be given more than once
     #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
     pub metadata: Vec<(String, String)>,
-    /// Words in title, description or messages
+    /// Only sessions with these words in title, description or messages
     #[arg(long, value_name = "WORDS")]
     pub search: Option<String>,
     /// Hidden sessions too
@@ -389,7 +390,7 @@ pub enum Claims {
 
 #[derive(Debug, Args)]
 pub struct TakeClaims {
-    /// A name for people to recognise
+    /// A name by which people recognise this worker
     #[arg(long, value_name = "NAME")]
     pub worker: String,
     /// Only sessions of this type; may be given more than once
@@ -447,7 +448,7 @@ pub enum Users {
     Ls,
     /// Make a user
     Create {
-        /// Without it an id is drawn
+        /// The user's id; without it one is made up
         id: Option<String>,
         /// What people call them
         #[arg(long)]
@@ -506,7 +507,7 @@ pub enum Tenants {
     Delete {
         /// The tenant
         id: String,
-        /// Yes, really
+        /// Delete; without this nothing is deleted
         #[arg(long)]
         yes: bool,
     },

@@ -136,7 +136,11 @@ impl Failure {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        let mut sentence = error.to_string();
+        // Such a command has opened the store itself: only the store can be unavailable.
+        let (mut sentence, advice) = match &error {
+            Error::Unavailable(_) => ("the store does not answer".to_owned(), Some("try again")),
+            error => (error.to_string(), None),
+        };
         // The person at the terminal is the operator, and may see the causes of an error.
         let mut under = std::error::Error::source(&error);
         while let Some(cause) = under {
@@ -144,7 +148,11 @@ impl From<Error> for Failure {
             sentence.push_str(&cause.to_string());
             under = cause.source();
         }
-        Self::new(Exit::of(&error), error.code(), sentence)
+        let failure = Self::new(Exit::of(&error), error.code(), sentence);
+        match advice {
+            Some(advice) => failure.hint(advice),
+            None => failure,
+        }
     }
 }
 
@@ -213,6 +221,6 @@ mod tests {
         assert_eq!(failure.to_string(), "error: `store` is empty; name a directory");
         assert_eq!(failure.coded(), "error: `store` is empty (invalid); name a directory");
         let under = Failure::from(Error::unavailable(std::io::Error::other("disk on fire")));
-        assert!(under.to_string().contains("disk on fire"), "{under}");
+        assert_eq!(under.to_string(), "error: the store does not answer: disk on fire; try again");
     }
 }

@@ -314,12 +314,12 @@ fn denied(verb: Verb) -> Error {
             "only its holder, an owner, or a member who takes part changes a session; guests do not"
         }
         Verb::Sit => {
-            "only the holder of the session, an owner, or whoever opened this sitting ends or rates it"
+            "only the holder of the session, an owner, or the person who opened this sitting ends or rates it"
         }
         Verb::Leave => "only people who take part in a session leave it",
         Verb::Turn => "only members and owners ask the model without a conversation",
         Verb::ChooseModel => "only an owner names another model than the configured one; leave `model` out",
-        Verb::Trigger => "starting work needs the trigger right: ask an owner",
+        Verb::Trigger => "you may not start this work; ask an owner to start it",
         Verb::Decide => "only the assignee or an owner decides this",
         Verb::Configure => "only an owner may change this",
         Verb::Work => "claims are for workers and owners",

@@ -30,7 +30,7 @@ pub enum Error {
     #[error("the {what} is too large: at most {}", size(*.limit))]
     TooLarge { what: &'static str, limit: usize },
     /// A quota is used up.
-    #[error("the quota `{}` of {limit} is used up: {}", .quota.name(), .quota.advice())]
+    #[error("the quota `{}` of {} is used up: {}", .quota.name(), amount(*.quota, *.limit), .quota.advice())]
     QuotaExceeded { quota: Quota, limit: u64 },
     /// A worker's result does not keep its contract.
     #[error("the result does not fit its contract: {}", .complaints.join("; "))]
@@ -52,9 +52,9 @@ pub enum Error {
 /// The sentence about an invalid field. A message that begins with a verb ("must be text") follows the field's
 /// name; any other message is a sentence by itself.
 fn invalid_sentence(field: &str, message: &str) -> String {
-    const VERBS: [&str; 20] = [
+    const VERBS: [&str; 21] = [
         "must", "is", "are", "was", "were", "needs", "names", "has", "have", "belongs", "belong", "goes",
-        "contains", "carries", "cannot", "does", "lists", "matches", "nested", "says",
+        "contains", "carries", "cannot", "does", "lists", "matches", "nested", "says", "contradicts",
     ];
     let first = message.split(|c: char| c.is_whitespace() || ":;,".contains(c)).next().unwrap_or_default();
     match (VERBS.contains(&first), field) {
@@ -82,7 +82,7 @@ pub enum Conflict {
     SequenceMismatch { last_sequence: u64 },
     #[error("the claim is no longer yours; stop working on this session and claim again")]
     Fenced,
-    #[error("send the `epoch` of your claim: agent and tool events are for whoever holds the claim")]
+    #[error("send the `epoch` of your claim: agent and tool events are for the holder of the claim")]
     EpochMissing,
     #[error("the session is busy; try again")]
     SessionBusy,
@@ -90,6 +90,8 @@ pub enum Conflict {
     SessionRunning,
     #[error("the session is closed; only `external.event` may still be appended")]
     SessionClosed,
+    #[error("there is nothing to stop: the session {}", standing(*.status))]
+    NothingToStop { status: Status },
     #[error("this is a group's session; only an owner deletes it, with `force=true`")]
     GroupSession,
     #[error("the session exists with another `{field}`")]
@@ -108,11 +110,11 @@ pub enum Conflict {
     RetryLimit { limit: u32 },
     #[error("several decisions wait; name one of them by its id")]
     SeveralPending,
-    #[error("the view takes no answers any more")]
+    #[error("this form takes no more answers")]
     ViewClosed,
-    #[error("as many answers as can be kept wait to be read; try again later")]
+    #[error("this form has as many unread answers as it can keep; try again later")]
     ViewFull,
-    #[error("you have answered this view before, and otherwise")]
+    #[error("you have already answered this form; the first answer stands")]
     AlreadyAnswered,
     #[error("a sitting is open that uses one person's memory; end it before others are added")]
     SittingOpen,
@@ -124,6 +126,7 @@ pub enum Conflict {
 fn standing(status: Status) -> String {
     match status {
         Status::Completed | Status::Failed | Status::Expired => status.to_string(),
+        Status::Abandoned => "was abandoned".to_owned(),
         other => format!("is `{other}`"),
     }
 }
@@ -138,12 +141,22 @@ fn decided_sentence(decision: &str, decided_by: &str) -> String {
     }
 }
 
+/// How much of a quota there is, with its unit where that is bytes.
+fn amount(quota: Quota, limit: u64) -> String {
+    match usize::try_from(limit) {
+        Ok(bytes) if quota.counts_bytes() => size(bytes),
+        _ => limit.to_string(),
+    }
+}
+
 /// A number of bytes in the unit that divides it.
 fn size(bytes: usize) -> String {
     const KIB: usize = 1024;
     const MIB: usize = 1024 * KIB;
+    const GIB: usize = 1024 * MIB;
     match bytes {
         0..KIB => bytes.to_string(),
+        _ if bytes.is_multiple_of(GIB) => format!("{} GiB", bytes / GIB),
         _ if bytes.is_multiple_of(MIB) => format!("{} MiB", bytes / MIB),
         _ if bytes.is_multiple_of(KIB) => format!("{} KiB", bytes / KIB),
         _ => format!("{bytes} bytes"),
@@ -161,7 +174,7 @@ impl Conflict {
             Self::Fenced | Self::EpochMissing => "fenced",
             Self::SessionBusy => "session_busy",
             Self::SessionRunning => "session_running",
-            Self::SessionClosed => "session_closed",
+            Self::SessionClosed | Self::NothingToStop { .. } => "session_closed",
             Self::GroupSession => "group_session",
             Self::TypeMismatch { .. } => "type_mismatch",
             Self::StaleBase => "stale_base",
@@ -245,6 +258,28 @@ mod tests {
             (Error::TooLarge { what: "event", limit: 262_144 }, "the event is too large: at most 256 KiB"),
             (Error::TooLarge { what: "body", limit: 4_194_304 }, "the body is too large: at most 4 MiB"),
             (Error::TooLarge { what: "body", limit: 1_500 }, "the body is too large: at most 1500 bytes"),
+            (
+                Error::QuotaExceeded { quota: Quota::IncognitoUserBytes, limit: 32 << 20 },
+                "the quota `incognito.user_bytes` of 32 MiB is used up: delete an incognito session that you no longer \
+                 need",
+            ),
+            (
+                Error::QuotaExceeded { quota: Quota::TenantBytes, limit: 1 << 40 },
+                "the quota `quotas.tenant_bytes` of 1024 GiB is used up: an owner can delete sessions, or the operator \
+                 can raise the quota",
+            ),
+            (
+                Error::QuotaExceeded { quota: Quota::UserRuns, limit: 2_048 },
+                "the quota `quotas.user_runs` of 2048 is used up: wait until some of the work has ended, or cancel some",
+            ),
+            (
+                Error::invalid("include_children", "contradicts `parents_only`"),
+                "`include_children` contradicts `parents_only`",
+            ),
+            (
+                Conflict::NothingToStop { status: Status::Failed }.into(),
+                "there is nothing to stop: the session failed",
+            ),
             (
                 Conflict::InvalidTransition { from: Status::Pending, to: Status::Completed }.into(),
                 "the session is `pending`: it cannot be made `completed` this way",

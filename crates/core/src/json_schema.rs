@@ -8,7 +8,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
-use jsonschema::{PatternOptions, Validator};
+use jsonschema::error::ValidationErrorKind;
+use jsonschema::{PatternOptions, ValidationError, Validator};
 use moka::sync::Cache;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -54,15 +55,8 @@ impl JsonSchema {
             return (vec![sentence.to_owned()], 0);
         }
         let mut errors = self.validator.iter_errors(value);
-        let sentences = errors
-            .by_ref()
-            .take(most)
-            .map(|error| {
-                let place = error.instance_path().to_string();
-                let sentence: String = error.masked().to_string().chars().take(300).collect();
-                if place.is_empty() { sentence } else { format!("{place}: {sentence}") }
-            })
-            .collect();
+        let sentences =
+            errors.by_ref().take(most).map(|error| placed(&error, &error.masked().to_string())).collect();
         (sentences, errors.count())
     }
 
@@ -78,6 +72,13 @@ impl JsonSchema {
             .and_then(|per_leaf| per_leaf.checked_mul(values))
             .is_some_and(|steps| steps <= limits::SCHEMA_STEPS_MAX)
     }
+}
+
+/// A sentence about a value, behind the place of the value.
+fn placed(error: &ValidationError<'_>, sentence: &str) -> String {
+    let place = error.instance_path().to_string();
+    let sentence: String = sentence.chars().take(300).collect();
+    if place.is_empty() { sentence } else { format!("{place}: {sentence}") }
 }
 
 /// Refuses a schema that cannot be used; the refusal names the field.
@@ -139,8 +140,13 @@ fn build(schema: &Json) -> Compiled {
         let validator =
             jsonschema::options().offline().with_pattern_options(patterns).build(&value).map_err(
                 |error| {
-                    let sentence: String = error.masked().to_string().chars().take(300).collect();
-                    SchemaFault::Unusable(sentence.into())
+                    let sentence = match error.kind() {
+                        ValidationErrorKind::AnyOf { .. } => {
+                            "it has none of the forms that are allowed there".into()
+                        }
+                        _ => error.masked().to_string(),
+                    };
+                    SchemaFault::Unusable(placed(&error, &sentence).into())
                 },
             )?;
         Ok(Arc::new(JsonSchema { validator, self_applications }))
@@ -473,6 +479,13 @@ mod tests {
         let long = Json::of(&json!({"title": "x".repeat(limits::SCHEMA_BYTES_MAX)})).unwrap();
         assert!(matches!(JsonSchema::compile(&long), Err(SchemaFault::TooLarge { .. })));
         assert_eq!(check("output.schema", &long).unwrap_err().code(), "too_large");
+    }
+
+    #[test]
+    fn a_schema_that_is_none_is_told_where() {
+        let refused = schema(&json!({"properties": {"a": {"type": "nonsense"}}})).unwrap_err().to_string();
+        let said = "is no JSON Schema: /properties/a/type: it has none of the forms that are allowed there";
+        assert_eq!(refused, said);
     }
 
     #[test]

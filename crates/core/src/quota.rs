@@ -61,6 +61,18 @@ impl Quota {
         }
     }
 
+    /// Whether its limit is a number of bytes.
+    pub const fn counts_bytes(self) -> bool {
+        match self {
+            Self::TenantBytes
+            | Self::UserBytes
+            | Self::IncognitoSessionBytes
+            | Self::IncognitoUserBytes
+            | Self::IncognitoTotalBytes => true,
+            Self::TenantSessions | Self::TenantRuns | Self::UserSessions | Self::UserRuns => false,
+        }
+    }
+
     pub const fn remedy(self) -> Remedy {
         match self {
             Self::TenantBytes | Self::UserBytes | Self::IncognitoSessionBytes | Self::IncognitoUserBytes => {
@@ -93,7 +105,7 @@ impl Quota {
             Self::TenantStreams => "close streams that nobody reads, or the operator can raise the quota",
             Self::TenantRuns | Self::UserRuns => "wait until some of the work has ended, or cancel some",
             Self::UserSessions | Self::UserBytes => "delete sessions that you no longer need",
-            Self::IncognitoSessionBytes => "end this incognito session and open another",
+            Self::IncognitoSessionBytes => "delete this incognito session and open another",
             Self::IncognitoUserBytes => "delete an incognito session that you no longer need",
             Self::IncognitoTotalBytes => {
                 "incognito sessions of this server take all the memory that they may; try again later"

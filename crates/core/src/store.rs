@@ -6,7 +6,7 @@
 
 mod change;
 mod guard;
-pub mod private;
+pub mod incognito;
 mod private_budget;
 mod query;
 mod record;
@@ -36,7 +36,7 @@ pub use query::{
     AuditLine, Due, FailureQuery, FeedbackDue, FeedbackQuery, Hit, MemoryQuery, NumberedVector, RecordsKept,
     RecordsOf, SearchQuery, VectorQuery, Vectors, Vitals,
 };
-pub use record::Record;
+pub use record::{Home, Record, SideRecord};
 pub use upkeep::{SweepStore, UpkeepStore};
 
 use crate::error::Result;

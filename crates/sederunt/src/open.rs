@@ -124,7 +124,7 @@ impl Sederunt {
 
     /// Finishes queued writes and releases files and connections.
     pub async fn close(self) {
-        self.engine.store().close().await;
+        self.engine.close().await;
     }
 }
 

@@ -99,7 +99,7 @@ impl Client {
     }
 
     /// The client, address and headers for a protocol that makes its own requests.
-    pub fn way_to(&self, path: &str) -> Result<(reqwest::Client, String, HeaderMap), Error> {
+    pub(crate) fn way_to(&self, path: &str) -> Result<(reqwest::Client, String, HeaderMap), Error> {
         let (http, url) = self.transport.over_http()?.way_to(path);
         let mut headers = HeaderMap::new();
         for (name, value) in self.headers() {
@@ -131,8 +131,10 @@ impl Client {
         self.request(Method::PATCH, path, Some(text(body))).await
     }
 
+    /// Deletes, and leaves what the answer says besides unread: some routes answer with what they deleted.
     pub async fn delete(&self, path: &str) -> Result<(), Error> {
-        self.request(Method::DELETE, path, None).await
+        let _: serde::de::IgnoredAny = self.request(Method::DELETE, path, None).await?;
+        Ok(())
     }
 
     /// Any request, with JSON for a body. An answer without a body reads as `null`.

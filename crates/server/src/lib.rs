@@ -18,5 +18,6 @@ pub use config::{Auth, ConfigError, JwtConfig, JwtKeys, Rate, Rates, ServerConfi
 pub use connections::ConnectionCaps;
 pub use http::{openapi, rights, wire};
 pub use listen::Server;
+pub use mcp::bridge;
 pub use metrics::recorder;
 pub use proxies::{AddressBlock, TrustedProxies};

@@ -76,9 +76,12 @@ impl std::fmt::Debug for Measures {
     }
 }
 
-/// The template of a route, or a fixed word without one: a path may hold anything.
+/// The label of a path without a route.
+pub const NO_ROUTE: &str = "none";
+
+/// The template of a route, or [`NO_ROUTE`]: a path may hold anything.
 pub fn route_name(route: Option<&MatchedPath>) -> &str {
-    route.map_or("none", MatchedPath::as_str)
+    route.map_or(NO_ROUTE, MatchedPath::as_str)
 }
 
 impl Measures {

@@ -222,13 +222,14 @@ impl Job {
     /// Works until the run is settled.
     async fn work(&self) -> Step<()> {
         let mut work = self.begin().await?;
-        let wall = work.limits.wall_ms.map(Duration::from_millis);
+        let limits = work.limits;
+        let wall = limits.wall_ms.map(Duration::from_millis);
         let steps = self.steps(&mut work);
         match wall {
             None => steps.await,
             Some(wall) => match tokio::time::timeout(wall, steps).await {
                 Ok(done) => done,
-                Err(_) => Err(Halt::CutShort(over("wall_ms"))),
+                Err(_) => Err(Halt::CutShort(over("wall_ms", &limits))),
             },
         }
     }
@@ -321,7 +322,7 @@ impl Job {
     async fn steps(&self, work: &mut Work) -> Step<()> {
         loop {
             if let Some(limit) = work.tally.now.reached(&work.limits, limits::STEPS_MAX) {
-                return Err(Halt::Settle(with_usage(over(limit), work)));
+                return Err(Halt::Settle(with_usage(over(limit, &work.limits), work)));
             }
             let reply = self.ask(work).await?;
             work.tally.now.add(reply.usage);

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::assembly::{Assembly, CallPiece};
 use super::http::{BadSettings, Endpoint, Failure, KeyHeader};
-use super::{Error, Heard, Message, Model, Reply, Request, Settings, Stop, Usage};
+use super::{Error, Heard, Message, Model, Reply, Request, Settings, Stop, Usage, schema_instruction};
 use crate::limits;
 
 const VERSION: (&str, &str) = ("anthropic-version", "2023-06-01");
@@ -36,11 +36,7 @@ impl Anthropic {
             system.push(json!({"type": "text", "text": request.instructions, "cache_control": cached}));
         }
         if let Some(schema) = &request.output_schema {
-            let text = format!(
-                "Answer with one JSON value that satisfies this JSON Schema, and with nothing else:\n{}",
-                schema.as_str()
-            );
-            system.push(json!({"type": "text", "text": text}));
+            system.push(json!({"type": "text", "text": schema_instruction(schema)}));
         }
         let mut body = json!({
             "model": self.model,

@@ -133,7 +133,8 @@ fn read_args(text: &str) -> Result<Json, String> {
         text => match Json::parse(text.as_bytes()) {
             Ok(args) if args.is_object() => return Ok(args),
             Ok(_) => "are JSON, but no object".to_owned(),
-            Err(error) => format!("cannot be read as JSON ({error})"),
+            Err(sederunt_core::Error::BadJson(why)) => format!("cannot be read as JSON: {why}"),
+            Err(error) => format!("cannot be read as JSON: {error}"),
         },
     };
     let start: String = text.chars().take(START_CHARS).collect();
@@ -229,7 +230,7 @@ mod tests {
         let huge = format!(r#"{{"x":"{}"}}"#, "x".repeat(limits::ARGUMENT_BYTES_MAX));
         for (args, said) in [
             ("[1,2,3]", Some("are JSON, but no object")),
-            (r#"{"n":"#, Some("cannot be read as JSON")),
+            (r#"{"n":"#, Some("cannot be read as JSON: unexpected end at byte 5.")),
             ("nonsense", Some("They begin with: nonsense")),
             (&*huge, Some("are larger than")),
             (r#"{"n":1}"#, None),

@@ -62,6 +62,14 @@ impl Request {
     }
 }
 
+/// What a model is told of a schema that its provider does not enforce.
+fn schema_instruction(schema: &Json) -> String {
+    format!(
+        "Answer with one JSON value that satisfies this JSON Schema, and with nothing else:\n{}",
+        schema.as_str()
+    )
+}
+
 /// One message of a transcript.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {

@@ -10,29 +10,33 @@ use serde_json::{Value, json};
 
 use super::assembly::{Assembly, CallPiece};
 use super::http::{BadSettings, Endpoint, Failure, KeyHeader};
-use super::{Error, Heard, Message, Model, Reply, Request, Settings, Stop, Usage};
+use super::{Error, Heard, Message, Model, Reply, Request, Settings, Stop, Usage, schema_instruction};
 
 /// A model behind an OpenAI-compatible address.
 #[derive(Debug)]
 pub struct OpenAi {
     endpoint: Endpoint,
     model: String,
-    /// The name of the token limit: OpenAI's newer models refuse the old one, and others know only that.
-    limit: &'static str,
+    /// OpenAI itself serves it, and not one of the many that speak alike.
+    is_openai: bool,
 }
 
 impl OpenAi {
     pub fn new(settings: &Settings) -> Result<Self, BadSettings> {
         let endpoint = Endpoint::new(settings, "/chat/completions", KeyHeader::Bearer)?;
         let is_openai = endpoint.url().host_str() == Some("api.openai.com");
-        let limit = if is_openai { "max_completion_tokens" } else { "max_tokens" };
-        Ok(Self { endpoint, model: settings.model.clone(), limit })
+        Ok(Self { endpoint, model: settings.model.clone(), is_openai })
     }
 
     fn body(&self, request: &Request) -> Value {
         let mut messages = Vec::with_capacity(request.messages.len() + 1);
-        if !request.instructions.is_empty() {
-            messages.push(json!({"role": "system", "content": request.instructions}));
+        // Some servers that speak alike ignore `response_format`: there the model is told the schema as well.
+        let told = request.output_schema.as_ref().filter(|_| !self.is_openai).map(schema_instruction);
+        let instructions = [Some(request.instructions.as_str()), told.as_deref()];
+        let instructions: Vec<&str> =
+            instructions.into_iter().flatten().filter(|text| !text.is_empty()).collect();
+        if !instructions.is_empty() {
+            messages.push(json!({"role": "system", "content": instructions.join("\n\n")}));
         }
         messages.extend(request.messages.iter().map(message));
         let mut body = json!({
@@ -54,7 +58,9 @@ impl OpenAi {
                 json!({"type": "json_schema", "json_schema": {"name": "output", "schema": schema}});
         }
         if let Some(tokens) = request.max_tokens {
-            body[self.limit] = tokens.into();
+            // OpenAI's newer models refuse the old name, and others know only that.
+            let limit = if self.is_openai { "max_completion_tokens" } else { "max_tokens" };
+            body[limit] = tokens.into();
         }
         body
     }
@@ -261,7 +267,8 @@ mod tests {
         let expected = json!({
             "model": "m",
             "messages": [
-                {"role": "system", "content": "Be brief."},
+                {"role": "system", "content": "Be brief.\n\nAnswer with one JSON value that satisfies this JSON Schema, and \
+                    with nothing else:\n{\"type\":\"string\"}"},
                 {"role": "user", "content": "Hi"},
                 {"role": "assistant", "content": null, "tool_calls": [
                     {"id": "c1", "type": "function", "function": {"name": "add", "arguments": "{\"n\":1.50}"}}]},
@@ -279,9 +286,13 @@ mod tests {
     }
 
     #[test]
-    fn openai_itself_gets_the_newer_name_of_the_limit() {
+    fn openai_itself_gets_the_newer_name_of_the_limit_and_the_schema_once() {
         let model = OpenAi::new(&Settings::new("https://api.openai.com/v1", None, "m")).unwrap();
-        let body = model.body(&Request { max_tokens: Some(9), ..Request::default() });
+        let schema = Json::parse(br#"{"type":"string"}"#).unwrap();
+        let request = Request { max_tokens: Some(9), output_schema: Some(schema), ..Request::default() };
+        let body = model.body(&request);
         assert_eq!(body["max_completion_tokens"], 9);
+        assert_eq!(body["response_format"]["json_schema"]["schema"], json!({"type": "string"}));
+        assert_eq!(body["messages"], json!([]));
     }
 }

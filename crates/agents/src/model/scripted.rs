@@ -34,6 +34,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use sederunt_core::json::Json;
+use sederunt_core::strict;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -53,9 +54,11 @@ pub enum Error {
 pub enum BadFixture {
     #[error("the script {} cannot be read: {reason}", .path.display())]
     Unreadable { path: PathBuf, reason: std::io::Error },
-    #[error("the script is not as it should be: {0}")]
-    Form(serde_json::Error),
-    #[error("the script has no steps")]
+    #[error("the script {} cannot be used: {reason}", .path.display())]
+    Unusable { path: PathBuf, reason: Box<Self> },
+    #[error("{0}")]
+    Form(String),
+    #[error("it has no steps")]
     Empty,
     #[error("step {step}: {what}")]
     Step { step: usize, what: &'static str },
@@ -156,14 +159,22 @@ struct Step {
     fail: Option<Fail>,
 }
 
+/// What is wrong with a fixture, in the words for the body of a request, which it is not.
+fn misfit(error: sederunt_core::Error) -> BadFixture {
+    BadFixture::Form(error.to_string().replace("the body is", "it is").replace(" of this request", ""))
+}
+
 impl Scripted {
     pub fn open(path: &Path) -> Result<Self, BadFixture> {
         let unreadable = |reason| BadFixture::Unreadable { path: path.to_owned(), reason };
-        Self::parse(&std::fs::read_to_string(path).map_err(unreadable)?)
+        let text = std::fs::read_to_string(path).map_err(unreadable)?;
+        let unusable = |reason| BadFixture::Unusable { path: path.to_owned(), reason: Box::new(reason) };
+        Self::parse(&text).map_err(unusable)
     }
 
     pub fn parse(text: &str) -> Result<Self, BadFixture> {
-        let fixture: Fixture = serde_json::from_str(text).map_err(BadFixture::Form)?;
+        let json = Json::parse(text.as_bytes()).map_err(misfit)?;
+        let fixture: Fixture = strict::read(json.as_str()).map_err(misfit)?;
         if fixture.steps.is_empty() {
             return Err(BadFixture::Empty);
         }
@@ -357,17 +368,17 @@ mod tests {
     #[test]
     fn a_bad_fixture_says_what_is_wrong_with_it() {
         let cases = [
-            ("", "not as it should be"),
-            ("{}", "missing field `steps`"),
+            ("", "it is not valid JSON"),
+            ("{}", "`steps` is required"),
             (r#"{"steps":[]}"#, "no steps"),
             (r#"{"steps":[{}]}"#, "step 0: it says, thinks, calls and fails nothing"),
-            (r#"{"steps":[{"say":"a"},{"shout":"b"}]}"#, "unknown field `shout`"),
+            (r#"{"steps":[{"say":"a"},{"shout":"b"}]}"#, "`steps[1].shout` is not a field"),
             (
                 r#"{"steps":[{"call":{"name":"a","args":[]}}]}"#,
                 "step 0: the arguments of a call are an object",
             ),
             (r#"{"steps":[{"call":"a"}]}"#, "step 0: a call is"),
-            (r#"{"steps":[{"fail":{"kind":"sulk"}}]}"#, "unknown variant `sulk`"),
+            (r#"{"steps":[{"fail":{"kind":"sulk"}}]}"#, "`steps[0].fail.kind` must be unreachable, "),
         ];
         for (text, expected) in cases {
             let error = Scripted::parse(text).unwrap_err().to_string();
@@ -375,5 +386,10 @@ mod tests {
         }
         let missing = Scripted::open(Path::new("/does/not/exist.json")).unwrap_err();
         assert!(matches!(missing, BadFixture::Unreadable { .. }), "{missing}");
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), r#"{"steps":[{"shout":"b"}]}"#).unwrap();
+        let said = Scripted::open(file.path()).unwrap_err().to_string();
+        let name = file.path().display();
+        assert_eq!(said, format!("the script {name} cannot be used: `steps[0].shout` is not a field"));
     }
 }

@@ -39,7 +39,7 @@ pub(super) async fn record(
 ) -> Result<CrisisRecord, Error> {
     let opaque = talker.engine.opaque().await?.of(&tenant, session.id.as_str());
     let user = user.filter(|_| session.details.memory_mode != MemoryMode::Incognito);
-    let now = talker.engine.store().now().await?;
+    let now = talker.engine.tenant_store().now().await?;
     Ok(CrisisRecord::begin(uuid::Uuid::now_v7(), opaque, user, now, crisis))
 }
 

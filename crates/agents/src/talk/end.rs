@@ -225,7 +225,7 @@ impl Talker {
                         Err(error) => return Err(error),
                     }
                 }
-                if !turn::runs(&session, self.engine.store().now().await?) {
+                if !turn::runs(&session, self.engine.tenant_store().now().await?) {
                     return Ok((session, talk));
                 }
                 let _ = tokio::time::timeout(limits::ROW_LOOK_AGAIN, row.changed()).await;

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::Mutex;
 use sederunt_core::memory::vector::{Shelf, Vector};
 use sederunt_core::memory::{Memory, Owner};
-use sederunt_core::store::{Store, VectorQuery};
+use sederunt_core::store::{SessionStore, VectorQuery};
 use sederunt_core::{Error, TenantId, limits as core_limits};
 
 use super::Talker;
@@ -58,7 +58,7 @@ impl Likeness {
     /// came in time.
     pub(super) async fn like(
         &self,
-        store: &dyn Store,
+        store: &dyn SessionStore,
         tenant: &TenantId,
         owner: &Owner,
         text: &str,
@@ -83,7 +83,12 @@ impl Likeness {
 
     /// An owner's vectors as the store has them now: new ones are added to the cache; if any were removed, all are
     /// read again.
-    async fn shelf(&self, store: &dyn Store, tenant: &TenantId, owner: &Owner) -> Result<Arc<Shelf>, Error> {
+    async fn shelf(
+        &self,
+        store: &dyn SessionStore,
+        tenant: &TenantId,
+        owner: &Owner,
+    ) -> Result<Arc<Shelf>, Error> {
         let key = (tenant.clone(), owner.clone());
         let known = self.shelves.lock().asked(&key);
         let read = async |after| {
@@ -116,7 +121,7 @@ impl Likeness {
 
     /// Makes the missing vectors of memories for this model, until none is missing or the provider does not answer.
     /// Returns how many were made.
-    async fn make_missing(&self, store: &dyn Store) -> Result<usize, Error> {
+    async fn make_missing(&self, store: &dyn SessionStore) -> Result<usize, Error> {
         let mut made = 0;
         loop {
             let missing = store.unembedded(self.embedder.model(), limits::EMBED_TEXTS_MAX).await?;
@@ -201,7 +206,7 @@ impl Talker {
         if likeness.busy.swap(true, Ordering::AcqRel) {
             return Ok(0);
         }
-        let made = likeness.make_missing(&**self.engine.store()).await;
+        let made = likeness.make_missing(&**self.engine.session_store()).await;
         likeness.busy.store(false, Ordering::Release);
         made
     }

@@ -10,7 +10,7 @@ use sederunt_core::memory::control::{self, Command, Counts, Delete, Pending, Rep
 use sederunt_core::memory::owner::check_memory_act;
 use sederunt_core::memory::promote::{self, Promoted, Sitting as Evidence, Turn};
 use sederunt_core::memory::recall::{self, Occasion, Recalled as Picked};
-use sederunt_core::memory::summary::{Frame, Summary};
+use sederunt_core::memory::summary::{self, Frame, Summary};
 use sederunt_core::memory::{
     Body, Fact, Kind, Memory, Owner, command, derived_id, profile_id, reconcile, words,
 };
@@ -76,7 +76,7 @@ impl<'a> Memories<'a> {
     }
 
     async fn profile(&self) -> Result<Option<Memory>, Error> {
-        self.engine.store().memory(self.tenant, &profile_id(&self.owner)).await
+        self.engine.session_store().memory(self.tenant, &profile_id(&self.owner)).await
     }
 
     async fn find(&self, kind: Kind, words: Vec<String>, limit: usize) -> Result<Vec<Memory>, Error> {
@@ -89,7 +89,7 @@ impl<'a> Memories<'a> {
             after: None,
             limit,
         };
-        Ok(self.engine.store().memories(self.tenant, query).await?.items)
+        Ok(self.engine.session_store().memories(self.tenant, query).await?.items)
     }
 
     /// Facts and arcs for a list: by words where there are any, newest first otherwise.
@@ -142,7 +142,7 @@ impl<'a> Memories<'a> {
         if reply == Reply::Remembered && self.session.details.memory_mode == MemoryMode::Incognito {
             reply = Reply::RememberedUntilYouLeave;
         }
-        let now = self.engine.store().now().await?;
+        let now = self.engine.tenant_store().now().await?;
         let mut records = Vec::new();
         match &command {
             Command::RememberThis { text: Some(text) } => {
@@ -161,7 +161,7 @@ impl<'a> Memories<'a> {
         match outcome.delete {
             // The question may be old: check that the memory still belongs to this owner.
             Some(Delete::One(id)) => {
-                let found = self.engine.store().memory(self.tenant, &id).await?;
+                let found = self.engine.session_store().memory(self.tenant, &id).await?;
                 if found.is_some_and(|memory| memory.owner == self.owner) {
                     records.push(Record::DropMemory { id: id.into() });
                 }
@@ -177,7 +177,7 @@ impl<'a> Memories<'a> {
 
     /// How many memories there are to forget.
     async fn counts(&self, buffer: &Buffer) -> Result<Counts, Error> {
-        let store = self.engine.store();
+        let store = self.engine.session_store();
         let profile = self.profile().await?;
         Ok(Counts {
             facts: store.count_memories(self.tenant, &self.owner, Kind::Fact).await?,
@@ -203,7 +203,7 @@ impl<'a> Memories<'a> {
         let known = |id: &String| memories.iter().any(|memory| memory.id == *id);
         let unread: Vec<String> = like.iter().flatten().filter(|id| !known(id)).cloned().collect();
         if !unread.is_empty() {
-            let found = self.engine.store().memories_at(self.tenant, &unread).await?;
+            let found = self.engine.session_store().memories_at(self.tenant, &unread).await?;
             memories.extend(found.into_iter().filter(|memory| memory.owner == self.owner));
         }
         let has_profile = memories.iter().any(|memory| memory.profile().is_some());
@@ -235,7 +235,9 @@ impl<'a> Memories<'a> {
     /// Memories similar to a message, most similar first. `None`: no embedding is available.
     async fn like(&self, text: &str) -> Result<Option<Vec<String>>, Error> {
         match self.likeness {
-            Some(likeness) => likeness.like(&**self.engine.store(), self.tenant, &self.owner, text).await,
+            Some(likeness) => {
+                likeness.like(&**self.engine.session_store(), self.tenant, &self.owner, text).await
+            }
             None => Ok(None),
         }
     }
@@ -248,7 +250,7 @@ impl<'a> Memories<'a> {
         said: &[Event],
         summary: Option<&Summary>,
     ) -> Result<Kept, Error> {
-        let now = self.engine.store().now().await?;
+        let now = self.engine.tenant_store().now().await?;
         let mine: Vec<(u64, String)> = said
             .iter()
             .filter(|event| event.kind.as_str() == "user.message")
@@ -396,7 +398,7 @@ impl Recalled {
         if arc.themes.is_empty() || arc.crisis_level_max >= Level::Serious.number() {
             return None;
         }
-        Some(format!("Last time we talked about {}. ", arc.themes.join(", ")))
+        Some(format!("Last time we talked about {}. ", summary::listed(&arc.themes)))
     }
 
     /// How the memories were found.

@@ -162,7 +162,7 @@ impl Talker {
     async fn persona(&self, session: &Session, tier: Tier) -> Result<Persona, Failure> {
         let agent: Option<Agent> = match &session.details.agent_slug {
             Some(slug) => {
-                let doc = self.engine.store().doc(&session.tenant, Kind::Agent, slug).await?;
+                let doc = self.engine.tenant_store().doc(&session.tenant, Kind::Agent, slug).await?;
                 doc.as_ref().map(Defined::of).transpose()?.map(|agent| agent.value)
             }
             None => None,

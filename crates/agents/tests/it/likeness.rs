@@ -181,7 +181,7 @@ async fn embedded(world: &World) {
 }
 
 async fn unembedded(world: &World, model: &str) -> bool {
-    !world.engine.store().unembedded(model, 10).await.unwrap().is_empty()
+    !world.engine.session_store().unembedded(model, 10).await.unwrap().is_empty()
 }
 
 #[tokio::test]
@@ -223,7 +223,7 @@ async fn an_incognito_conversation_has_its_vectors_in_its_own_store() {
         let query = VectorQuery { owner: owner.clone(), model: "toy".into(), after: 0, limit: 10 };
         let tenant: TenantId = world.me.tenant.clone();
         assert!(owner.session_id().as_ref() == Some(id));
-        world.engine.store().vectors(&tenant, query).await.unwrap().kept
+        world.engine.session_store().vectors(&tenant, query).await.unwrap().kept
     };
     assert_eq!(kept(&world, &id).await, 1);
     world.engine.delete(&world.me, &id).await.unwrap();

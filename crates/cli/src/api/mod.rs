@@ -80,7 +80,7 @@ impl ApiClient {
             // We hold the store, so no server does: what one left behind is stale.
             beside::forget(directory);
         }
-        let found = store.store().tenant(&tenant).await?;
+        let found = store.tenant_store().tenant(&tenant).await?;
         if found.is_none() {
             store.close().await;
             let sentence = format!("there is no tenant `{tenant}`");
@@ -137,7 +137,7 @@ impl ApiClient {
             Self::Store(open) => match request.waits_for() {
                 None => self.client().await?,
                 Some(Worker::Indexer) => {
-                    open.store.store().index_now().await?;
+                    open.store.tenant_store().index_now().await?;
                     self.client().await?
                 }
                 Some(Worker::Teacher) => &open.client_that_teaches().await?,

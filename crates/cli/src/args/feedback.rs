@@ -15,17 +15,17 @@ pub enum Feedback {
     Give(GiveFeedback),
     /// Open a feedback session on feedback that was given before
     Open {
-        /// Its id: fb_…
+        /// The feedback: its id, fb_…
         event: String,
-        /// That of the feedback
+        /// The thumb that was given
         #[arg(value_parser = SIGNALS)]
         signal: String,
-        /// What to begin with
+        /// The first words of the session
         context: Option<String>,
     },
     /// Add a message to an open feedback session
     Add {
-        /// Its id: fbs_…
+        /// The feedback session: its id, fbs_…
         session: String,
         /// What to add
         message: String,
@@ -35,23 +35,23 @@ pub enum Feedback {
     },
     /// Close a feedback session, and see what it teaches
     Finalize {
-        /// Its id: fbs_…
+        /// The feedback session: its id, fbs_…
         session: String,
     },
     /// Show a feedback session
     Show {
-        /// Its id: fbs_…
+        /// The feedback session: its id, fbs_…
         session: String,
     },
     /// List feedback sessions, newest first
     Ls {
-        /// Only those that take more
+        /// Only those that are still open
         #[arg(long)]
         open: bool,
         #[command(flatten)]
         page: PageOf,
     },
-    /// List what failed runs of tasks have left, newest first
+    /// List failed runs of tasks with their reasons, newest first
     Failures {
         /// Only those of this task, by its slug or id
         #[arg(long, value_name = "TASK")]
@@ -71,7 +71,7 @@ pub enum Feedback {
     },
     /// Read the figures and the newest thumbs as a page of Markdown
     Summary {
-        /// So many of the newest
+        /// How many of the newest thumbs
         #[arg(long, value_name = "N", default_value_t = 20)]
         recent: u32,
     },
@@ -96,7 +96,7 @@ pub struct GiveFeedback {
     /// A word to find it by; may be given more than once
     #[arg(long = "tag", value_name = "TAG", value_delimiter = ',')]
     pub tags: Vec<String>,
-    /// What the agent was using
+    /// The skill that the agent used
     #[arg(long, value_name = "NAME")]
     pub skill: Option<String>,
     /// The session that it is about
@@ -129,34 +129,34 @@ pub enum Lessons {
     },
     /// Show one lesson: what it says, where it came up, what it has done
     Show {
-        /// Its id: lesson_…
+        /// The lesson: its id, lesson_…
         id: String,
     },
     /// Accept a lesson: agents are given it, and it does not fade
     Accept {
-        /// Its id: lesson_…
+        /// The lesson: its id, lesson_…
         id: String,
     },
     /// Reword a lesson, or tag it anew
     #[command(group = clap::ArgGroup::new("change").required(true).multiple(true))]
     Edit {
-        /// Its id: lesson_…
+        /// The lesson: its id, lesson_…
         id: String,
         /// What it says from now on
         #[arg(long, group = "change")]
         text: Option<String>,
-        /// Instead of the tags that it has; may be given more than once
+        /// A tag, instead of those that it has; may be given more than once
         #[arg(long = "tag", value_name = "TAG", value_delimiter = ',', group = "change")]
         tags: Vec<String>,
     },
     /// Take a lesson out of use; it does not come back by itself
     Retire {
-        /// Its id: lesson_…
+        /// The lesson: its id, lesson_…
         id: String,
     },
-    /// List what came up so often that it is to be kept from happening
+    /// List prevention rules: what came up so often that it must not happen again
     Rules {
-        /// In so many feedbacks
+        /// How often it must have come up
         #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
         min: u64,
     },

@@ -11,7 +11,7 @@ pub enum Tasks {
     Ls(ListTasks),
     /// Show one task
     Show {
-        /// Its id or slug
+        /// The task: its id or slug
         task: String,
     },
     /// Define a task
@@ -21,39 +21,39 @@ pub enum Tasks {
     },
     /// Change a task: given fields replace, null clears
     Edit {
-        /// Its id or slug
+        /// The task: its id or slug
         task: String,
         /// A file with JSON in it, or `-` for stdin
         file: JsonFile,
     },
     /// Start a task
     Trigger {
-        /// Its id or slug
+        /// The task: its id or slug
         task: String,
-        /// Laid over the task's own input
+        /// Input of this run, laid over the task's own
         #[arg(long, value_name = "JSON")]
         input: Option<String>,
     },
     /// Show where a task's newest run stands
     Status {
-        /// Its id or slug
+        /// The task: its id or slug
         task: String,
     },
-    /// Let a task not be started for now
+    /// Pause a task: it is not started, and what waits for it is not handed out
     Pause {
-        /// Its id or slug
+        /// The task: its id or slug
         task: String,
     },
-    /// Let a paused task be started again
+    /// Let a paused task go on
     Resume {
-        /// Its id or slug
+        /// The task: its id or slug
         task: String,
     },
 }
 
 #[derive(Debug, Args)]
 pub struct ListTasks {
-    /// active, paused, done or archived
+    /// Only tasks that are active, paused, done or archived
     #[arg(long)]
     pub status: Option<String>,
     /// Only tasks of this agent
@@ -75,7 +75,7 @@ pub enum Agents {
     Ls(PageOf),
     /// Show one agent
     Show {
-        /// Its slug
+        /// The agent: its slug
         slug: String,
     },
     /// Define an agent
@@ -85,7 +85,7 @@ pub enum Agents {
     },
     /// Change an agent: given fields replace, null clears
     Edit {
-        /// Its slug
+        /// The agent: its slug
         slug: String,
         /// A file with JSON in it, or `-` for stdin
         file: JsonFile,
@@ -104,7 +104,7 @@ pub enum Entities {
     },
     /// Show one entity
     Show {
-        /// Its id
+        /// The entity: its id
         id: String,
     },
     /// Define an entity
@@ -114,7 +114,7 @@ pub enum Entities {
     },
     /// Change an entity: given fields replace, null clears
     Edit {
-        /// Its id
+        /// The entity: its id
         id: String,
         /// A file with JSON in it, or `-` for stdin
         file: JsonFile,
@@ -127,7 +127,7 @@ pub enum Criteria {
     Ls(PageOf),
     /// Show one criteria set
     Show {
-        /// Its id
+        /// The criteria set: its id
         id: String,
     },
     /// Define a criteria set
@@ -137,7 +137,7 @@ pub enum Criteria {
     },
     /// Change a criteria set: given fields replace, null clears
     Edit {
-        /// Its id
+        /// The criteria set: its id
         id: String,
         /// A file with JSON in it, or `-` for stdin
         file: JsonFile,
@@ -150,7 +150,7 @@ pub enum Views {
     Ls(PageOf),
     /// Show one view
     Show {
-        /// Its id
+        /// The view: its id
         id: String,
     },
     /// Define a view
@@ -160,7 +160,7 @@ pub enum Views {
     },
     /// Change a view: given fields replace, null clears
     Edit {
-        /// Its id
+        /// The view: its id
         id: String,
         /// A file with JSON in it, or `-` for stdin
         file: JsonFile,
@@ -182,7 +182,7 @@ pub enum Bundle {
         #[arg(default_value = "-")]
         file: String,
     },
-    /// Take definitions in, whole or not at all
+    /// Take definitions in: all of them or none; one with the same id is replaced
     Import {
         /// A file with JSON in it, or `-` for stdin
         file: JsonFile,
@@ -192,7 +192,7 @@ pub enum Bundle {
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct Inbox {
-    /// What was decided too
+    /// Also what was decided
     #[arg(long)]
     pub all: bool,
     #[command(flatten)]
@@ -214,16 +214,16 @@ pub enum InboxOne {
 pub struct Approve {
     /// The approval: its id, or at least four characters of its beginning
     pub id: String,
-    /// Arguments to use instead, of a tool call
+    /// Arguments of the tool call to use instead; those left out stay
     #[arg(long, value_name = "JSON", conflicts_with = "output")]
     pub args: Option<String>,
-    /// Values to write instead, of an output
+    /// Values of the output to write instead; those left out stay
     #[arg(long, value_name = "JSON")]
     pub output: Option<String>,
-    /// Why
+    /// Why, for the record
     #[arg(long, value_name = "TEXT")]
     pub reason: Option<String>,
-    /// Of what you saw: deciding on anything else is refused
+    /// The digest of what you saw; the decision is refused if something else is staged by now
     #[arg(long, value_name = "HEX")]
     pub digest: Option<String>,
 }
@@ -232,10 +232,10 @@ pub struct Approve {
 pub struct Deny {
     /// The approval: its id, or at least four characters of its beginning
     pub id: String,
-    /// Why; a run that goes on is told
+    /// Why; the agent is told, and tries again by it
     #[arg(long, value_name = "TEXT")]
     pub reason: Option<String>,
-    /// Of what you saw: deciding on anything else is refused
+    /// The digest of what you saw; the decision is refused if something else is staged by now
     #[arg(long, value_name = "HEX")]
     pub digest: Option<String>,
 }
@@ -244,15 +244,15 @@ pub struct Deny {
 pub enum Work {
     /// Count each bucket of the queue
     Counts {
-        /// Whose midnight: Europe/London
+        /// The time zone whose midnight begins today, such as Europe/London
         #[arg(long, value_name = "ZONE")]
         tz: Option<String>,
     },
     /// List one bucket, newest first
     Ls {
-        /// needs_me, running, delegatable, failed or done_today
+        /// needs_me, running, delegatable (tasks of an agent without a run under way), failed or done_today
         bucket: String,
-        /// Whose midnight: Europe/London
+        /// The time zone whose midnight begins today, such as Europe/London
         #[arg(long, value_name = "ZONE")]
         tz: Option<String>,
         #[command(flatten)]

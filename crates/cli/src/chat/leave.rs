@@ -43,9 +43,11 @@ impl Repl {
         if self.talk.is_incognito() {
             return self.aside("Goodbye. Nothing of this was kept.");
         }
+        let user = self.talk.user().map(|user| format!(" --user-id {}", shell_word(user)));
         self.aside(&format!(
-            "Goodbye. To go on from here: {} --thread-id {}",
-            self.again,
+            "Goodbye. To go on from here: sederunt chat{}{} --thread-id {}",
+            self.flags,
+            user.unwrap_or_default(),
             shell_word(&self.thread)
         ))
     }
@@ -83,9 +85,11 @@ impl Repl {
         let ended = patiently(&mut self.interrupts, self.talk.end(&self.thread, end)).await;
         drop(waiting);
         match ended {
+            // The farewell says that nothing was kept.
+            Ok(_) if self.talk.is_incognito() => Ok(()),
             Ok(_) if matches!(end, End::Discard { .. }) => {
                 self.aside("No summary was kept. The conversation stays; delete it with:")?;
-                self.aside(&format!("  sederunt sessions rm {}", self.thread))
+                self.aside(&format!("  sederunt sessions rm{} {}", self.flags, shell_word(&self.thread)))
             }
             Ok(answer) if self.out.is_json() => self.out.value(&answer),
             Ok(answer) => self.show_end(&answer),

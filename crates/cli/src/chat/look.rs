@@ -35,7 +35,7 @@ const THREADS: &[Column] = &[
 
 /// The title of a conversation, or its description or last message.
 fn title(thread: &Value) -> String {
-    let named = ["title", "description", "last_message_preview"].iter().map(|field| plain(&thread[field]));
+    let named = ["title", "description", "preview"].iter().map(|field| plain(&thread[field]));
     named.into_iter().find(|text| !text.is_empty()).unwrap_or_default()
 }
 

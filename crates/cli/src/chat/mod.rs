@@ -32,7 +32,7 @@ use self::render::Paint;
 use self::repl::{Front, Repl};
 use crate::args::{Chat, Global};
 use crate::commands::Scene;
-use crate::exit::{Failure, Result};
+use crate::exit::{Exit, Failure, Result};
 use crate::host::{Host, Lasts, Wish};
 use crate::output::Out;
 
@@ -40,16 +40,18 @@ pub async fn run(scene: &Scene, wish: Chat) -> Result<()> {
     let is_terminal =
         !scene.out.is_json() && std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
     if let Some(user) = &wish.user_id {
-        UserId::parse(user).map_err(|error| Failure::usage(format!("--user-id: {error}")))?;
+        UserId::parse(user)
+            .map_err(|error| Failure::usage(error.to_string().replace("`user_id`", "`--user-id`")))?;
     }
     // A program's next call goes on with the sitting that this one leaves open.
     let lasts = if is_terminal { Lasts::Here } else { Lasts::Beyond };
     let host = Host::find(scene, Wish { door: &wish.door, incognito: wish.incognito, lasts }).await?;
     let gone = hung_up()?;
-    let again = command_again(&scene.global, &wish);
+    let flags = flags_again(&scene.global);
+    let kept = if wish.incognito { "" } else { "; the conversation is kept" };
     let done = tokio::select! {
-        done = talk(host.client.clone(), scene.out, wish, again, is_terminal) => done,
-        () = gone => Err(repl::interrupted()),
+        done = talk(host.client.clone(), scene.out, wish, flags, is_terminal) => done,
+        () = gone => Err(Failure::new(Exit::Error, "interrupted", format!("a signal ended this chat{kept}"))),
     };
     host.close().await;
     done
@@ -69,7 +71,7 @@ fn hung_up() -> Result<impl Future<Output = ()>> {
 }
 
 /// Talks until the person leaves.
-async fn talk(client: Client, out: Out, wish: Chat, again: String, is_terminal: bool) -> Result<()> {
+async fn talk(client: Client, out: Out, wish: Chat, flags: String, is_terminal: bool) -> Result<()> {
     let interrupts = signal(SignalKind::interrupt());
     let interrupts = interrupts.map_err(|error| Failure::io("cannot listen for Ctrl-C", &error))?;
     let threads = Threads::default();
@@ -94,30 +96,26 @@ async fn talk(client: Client, out: Out, wish: Chat, again: String, is_terminal: 
         threads,
         shown: Lists::default(),
         feedback: None,
-        again,
+        flags,
     };
     repl.run().await
 }
 
-/// The command that continues here: with the flags for the server and the user.
-fn command_again(global: &Global, wish: &Chat) -> String {
-    let mut line = "sederunt chat".to_owned();
+/// The flags that lead another command to the same store or server, and tenant.
+fn flags_again(global: &Global) -> String {
     let key_file = global.key_file.as_ref().map(|file| file.display().to_string());
     let config = global.config.as_ref().map(|file| file.display().to_string());
     let tenant = (global.tenant != "default").then(|| global.tenant.clone());
-    for (flag, value) in [
+    [
         ("--store", &global.store),
         ("--server", &global.server),
         ("--key-file", &key_file),
         ("--config", &config),
         ("--tenant", &tenant),
-        ("--user-id", &wish.user_id),
-    ] {
-        if let Some(value) = value {
-            line.push_str(&format!(" {flag} {}", shell_word(value)));
-        }
-    }
-    line
+    ]
+    .into_iter()
+    .filter_map(|(flag, value)| value.as_ref().map(|value| format!(" {flag} {}", shell_word(value))))
+    .collect()
 }
 
 /// A random name for a new conversation.

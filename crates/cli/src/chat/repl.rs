@@ -48,8 +48,8 @@ pub struct Repl {
     pub shown: Lists,
     /// The open feedback session on this conversation.
     pub feedback: Option<String>,
-    /// The command that continues here, without the conversation's name.
-    pub again: String,
+    /// The flags that lead another command to the same store or server, and tenant.
+    pub flags: String,
 }
 
 const PROMPT: &str = "› ";
@@ -124,7 +124,10 @@ impl Repl {
                 });
             }
             Said::Misread(Misread::Usage(entry)) => {
-                return Err(Failure::usage(format!("usage: {}", entry.usage)));
+                if !self.is_terminal() {
+                    return Err(Failure::usage(format!("usage: {}", entry.usage)));
+                }
+                note(format!("Usage: {}", entry.usage));
             }
         }
         Ok(Next::Stay)
@@ -154,7 +157,7 @@ impl Repl {
                 self.aside(match self.tier {
                     Tier::Fast => "The fast model answers.",
                     Tier::Quality => {
-                        "The quality model answers; where the server has no second model, the same one."
+                        "The quality model answers; a server without one answers with the model that it has."
                     }
                 })?;
             }

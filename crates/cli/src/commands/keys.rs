@@ -5,7 +5,7 @@ use serde_json::json;
 use super::Scene;
 use crate::api::{Missing, Request};
 use crate::args::Keys;
-use crate::exit::{Exit, Result};
+use crate::exit::Result;
 use crate::output::{Column, column, note, plain, time};
 
 const COLUMNS: &[Column] = &[
@@ -29,15 +29,6 @@ const MADE: &[Column] = &[
     column("expires", |key| time(&key["expires_at"])),
 ];
 
-/// Whether a user of this name exists. A key for an unknown user is made all the same.
-async fn is_known(scene: &Scene, user: &str) -> Result<bool> {
-    match scene.send(Missing::Refuse, Request::get(&["users", user])).await {
-        Ok(_) => Ok(true),
-        Err(failure) if failure.exit() == Exit::NotFound => Ok(false),
-        Err(failure) => Err(failure),
-    }
-}
-
 pub async fn run(scene: &Scene, command: Keys) -> Result<()> {
     match command {
         Keys::Create(wish) => {
@@ -50,22 +41,16 @@ pub async fn run(scene: &Scene, command: Keys) -> Result<()> {
             });
             let made = scene.send(Missing::Make, Request::post(&["keys"], body)).await?;
             scene.out.thing(&made, MADE)?;
+            if !scene.out.is_json() {
+                note("Keep the key now: it is not shown again.");
+            }
             if made["user_exists"] == false {
                 let (user, tenant) = (plain(&made["user"]), plain(&made["tenant"]));
                 note(format!(
-                    "There is no user `{user}` in tenant `{tenant}`. The key works and acts under that name; if it is \
-                     misspelt, revoke the key and make another."
+                    "There is no user `{user}` in tenant `{tenant}` yet; the key acts under that name. If it is misspelt, \
+                     revoke the key: sederunt keys revoke {}",
+                    plain(&made["id"])
                 ));
-            }
-            if !scene.out.is_json() {
-                note("Keep the key now: it is not shown again.");
-                if let Some(user) = made["user"].as_str()
-                    && !is_known(scene, user).await.unwrap_or(true)
-                {
-                    note(format!(
-                        "There is no user `{user}` yet. If that is a slip, revoke the key; otherwise: sederunt users create {user}"
-                    ));
-                }
             }
             Ok(())
         }

@@ -6,6 +6,7 @@ use figment::providers::{Format, Toml};
 use figment::value::{Dict, Map, Value};
 use figment::{Figment, Metadata, Profile, Provider};
 
+use super::toml_file::misfit;
 use super::{Config, SETTINGS};
 use crate::exit::{Failure, Result};
 
@@ -106,8 +107,7 @@ fn read_file(path: &Path) -> Result<Layer> {
     let place = path.display().to_string();
     let text = std::fs::read_to_string(path)
         .map_err(|error| Failure::usage(format!("the configuration file {place} cannot be read: {error}")))?;
-    let mut data =
-        Toml::string(&text).data().map_err(|error| Failure::usage(format!("{place} is no TOML: {error}")))?;
+    let mut data = Toml::string(&text).data().map_err(|error| misfit(error, &place))?;
     let dict = data.remove(&Profile::Default).unwrap_or_default();
     check_names(&dict, "", &place)?;
     Ok(Layer { dict, place })
@@ -131,12 +131,8 @@ fn unknown(name: &str, place: &str) -> Failure {
 }
 
 fn refused(errors: figment::Error) -> Failure {
-    let Some(error) = errors.into_iter().next() else {
-        return Failure::usage("the configuration is unusable");
-    };
-    let name = error.path.join(".");
-    let place = error.metadata.as_ref().map_or("the configuration", |metadata| &metadata.name);
-    Failure::usage(format!("`{name}` in {place}: {}", error.kind))
+    let place = errors.metadata.as_ref().map(|metadata| metadata.name.clone().into_owned());
+    misfit(errors, place.as_deref().unwrap_or("the configuration"))
 }
 
 /// The values from one place.
@@ -243,6 +239,10 @@ mod tests {
             let refused = layers.read().unwrap_err().to_string();
             assert!(refused.contains(name), "{refused}");
         }
+        let workers = vec![Flag { setting: "workers", flag: "--workers", value: "x".into() }];
+        let refused = Layers::new(None, Vec::new(), workers).unwrap().read().unwrap_err();
+        let said = "`workers` in --workers must be a whole number, 0 or more, not `x`";
+        assert_eq!(refused.sentence(), said);
         let file = file("[work]\nlease = 30\n");
         let refused = Layers::new(Some(file.path()), Vec::new(), Vec::new()).unwrap().read().unwrap_err();
         assert!(refused.to_string().contains("`work.lease`"), "{refused}");

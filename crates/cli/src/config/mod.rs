@@ -5,12 +5,11 @@
 
 mod layers;
 mod span;
+pub mod toml_file;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use figment::Figment;
-use figment::providers::{Format, Toml};
 use sederunt::{Amount, Place, PrivateLimits, QuotaLimits, QuotaSettings, Settings, TenantId};
 use serde::Deserialize;
 
@@ -135,8 +134,8 @@ pub const SETTINGS: &[Setting] = &[
         "people who say who they are through one link; 0 does not count them",
     ),
     setting("rates.leads_burst", "1000", "people who say who they are through one link at once"),
-    setting("rates.failures_per_second", "5", "failed proofs from one address; 0 does not count them"),
-    setting("rates.failures_burst", "50", "failed proofs from one address at once"),
+    setting("rates.failures_per_second", "5", "wrong credentials from one address; 0 does not count them"),
+    setting("rates.failures_burst", "50", "wrong credentials from one address at once"),
     optional(
         "trusted_proxies",
         "proxies that are believed when they say whose request they pass on: addresses and blocks such as 10.0.0.0/8, \
@@ -455,11 +454,10 @@ impl Config {
     fn quota_settings(&self) -> Result<QuotaSettings> {
         let mut settings = QuotaSettings { standard: self.quotas.limits(), ..QuotaSettings::default() };
         let Some(path) = &self.quotas_file else { return Ok(settings) };
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| Failure::usage(format!("`quotas_file` {}: {error}", path.display())))?;
-        let file: QuotasFile = Figment::from(Toml::string(&text))
-            .extract()
-            .map_err(|error| Failure::usage(format!("`quotas_file` {}: {error}", path.display())))?;
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            Failure::usage(format!("the file {} cannot be read: {error}", path.display()))
+        })?;
+        let file: QuotasFile = toml_file::read_as(&text, &path.display().to_string())?;
         for (tenant, own) in file.tenants {
             settings.tenants.insert(TenantId::parse(&tenant)?, self.quotas.but(own).limits());
         }

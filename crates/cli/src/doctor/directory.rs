@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use sederunt::Timestamp;
 use sederunt_core::clock::{Clock, SystemClock};
+use sederunt_store::sqlite::inspect::{self, Inspection, SIDE_FILES, SideFile};
 
-use super::{Finding, schema, schema_finding};
+use super::{Finding, schema_finding};
 use crate::api::beside::{self, Holder};
 use crate::exit::Failure;
 
@@ -25,8 +26,7 @@ const SQLITE_MIN: i32 = 3_051_003;
 const AHEAD_MAX: Duration = Duration::from_secs(2);
 
 pub async fn look(directory: &Path, known: u32) -> Vec<Finding> {
-    let threads = directory.join("threads.sqlite3");
-    if !threads.exists() {
+    if !directory.join("threads.sqlite3").exists() {
         let says = format!("there is none in {}", directory.display());
         return vec![Finding::fail(
             "store",
@@ -37,7 +37,7 @@ pub async fn look(directory: &Path, known: u32) -> Vec<Finding> {
     let mut findings = vec![sqlite_version(), server(directory).await];
     findings.push(rights("directory", directory));
     let names = ["threads.sqlite3", "search.sqlite3", "operator.key"];
-    for name in names.into_iter().chain(BESIDE.iter().map(|beside| beside.file)) {
+    for name in names.into_iter().chain(SIDE_FILES.map(|file| file.name)) {
         let path = directory.join(name);
         if path.exists() {
             findings.push(rights(name, &path));
@@ -45,51 +45,25 @@ pub async fn look(directory: &Path, known: u32) -> Vec<Finding> {
     }
     findings.push(room(directory));
     findings.push(write_ahead_log(directory));
-    findings.extend(inside(&threads, known));
-    findings.extend(BESIDE.iter().filter_map(|beside| beside.look(directory)));
+    findings.extend(inside(directory, known));
+    findings.extend(SIDE_FILES.into_iter().filter_map(|file| side_file(file, directory)));
     findings
 }
 
-/// A database beside `threads` that can be lost on its own.
-struct Beside {
-    file: &'static str,
-    what: &'static str,
-    count: &'static str,
-}
-
-const BESIDE: [Beside; 3] = [
-    Beside { file: "memory.sqlite3", what: "memories", count: "SELECT count(*) FROM memories" },
-    Beside { file: "crisis.sqlite3", what: "crises", count: "SELECT count(*) FROM crisis_log" },
-    Beside {
-        file: "session_feedback.sqlite3",
-        what: "ratings",
-        count: "SELECT count(*) FROM session_feedback",
-    },
-];
-
-impl Beside {
-    /// `None` if it does not exist yet: the next start creates it.
-    fn look(&self, directory: &Path) -> Option<Finding> {
-        let path = directory.join(self.file);
-        if !path.exists() {
-            return None;
+/// `None` if it does not exist yet.
+fn side_file(file: SideFile, directory: &Path) -> Option<Finding> {
+    match file.records(directory) {
+        Ok(records) => records.map(|records| Finding::ok(file.holds, records.to_string())),
+        Err(error) => {
+            let says = format!("{}: {}", file.name, Failure::from(error).sentence());
+            Some(Finding::fail(file.holds, says, "restore it from a backup if it is damaged"))
         }
-        let counted = schema::look(&path).and_then(|db| {
-            db.query_row(self.count, [], |row| row.get::<_, i64>(0)).map_err(sederunt::Error::unavailable)
-        });
-        Some(match counted {
-            Ok(count) => Finding::ok(self.what, count.to_string()),
-            Err(error) => {
-                let says = format!("{}: {}", self.file, Failure::from(error).sentence());
-                Finding::fail(self.what, says, "restore it from a backup if it is damaged")
-            }
-        })
     }
 }
 
 fn sqlite_version() -> Finding {
-    let says = rusqlite::version();
-    if rusqlite::version_number() < SQLITE_MIN {
+    let (says, number) = inspect::sqlite_version();
+    if number < SQLITE_MIN {
         return Finding::fail("sqlite", says, "use a build with SQLite 3.51.3 or newer");
     }
     Finding::ok("sqlite", says)
@@ -165,26 +139,22 @@ fn write_ahead_log(directory: &Path) -> Finding {
 }
 
 /// The findings inside the database.
-fn inside(path: &Path, known: u32) -> Vec<Finding> {
-    let looked = schema::look(path).and_then(|db| {
-        let number = |sql: &str| {
-            db.query_row(sql, [], |row| row.get::<_, i64>(0)).map_err(sederunt::Error::unavailable)
-        };
-        let version = number("PRAGMA user_version")?;
-        let found = u32::try_from(version).unwrap_or(u32::MAX);
-        let mut findings = vec![schema_finding(found, known)];
-        if found == known {
-            findings.push(Finding::ok("sessions", number("SELECT count(*) FROM session_heads")?.to_string()));
-            findings.push(outbox(number("SELECT count(*) FROM talk_outbox")?));
-            let newest = number("SELECT coalesce(max(last_at), 0) FROM session_tails")?;
-            findings.push(clock(Timestamp::from_micros(newest), SystemClock::default().now()));
+fn inside(directory: &Path, known: u32) -> Vec<Finding> {
+    match inspect::inspect(directory) {
+        Ok(Inspection { schema_version, contents }) => {
+            let mut findings = vec![schema_finding(schema_version, known)];
+            if let Some(contents) = contents {
+                findings.push(Finding::ok("sessions", contents.sessions.to_string()));
+                findings.push(outbox(contents.outbox));
+                findings.push(clock(contents.newest, SystemClock::default().now()));
+            }
+            findings
         }
-        Ok(findings)
-    });
-    looked.unwrap_or_else(|error| {
-        let says = Failure::from(error).sentence().to_owned();
-        vec![Finding::fail("store", says, "restore it from a backup if it is damaged")]
-    })
+        Err(error) => {
+            let says = Failure::from(error).sentence().to_owned();
+            vec![Finding::fail("store", says, "restore it from a backup if it is damaged")]
+        }
+    }
 }
 
 /// Records that were committed for other files and are not in them yet. They move within moments, or when the store

@@ -86,7 +86,10 @@ fn commands_say_what_they_found() {
         ("/search memory oslo", "user · lives in · Oslo"),
         ("/memory recall off", "Recall is off"),
         ("/mode", "persistent"),
-        ("/tier quality", "The quality model answers; where the server has no second model, the same one."),
+        (
+            "/tier quality",
+            "The quality model answers; a server without one answers with the model that it has.",
+        ),
         ("/trace on", "Replies are traced."),
         ("hello", "safety 0.1 ms"),
         ("/context", "carries nothing along yet"),
@@ -94,7 +97,7 @@ fn commands_say_what_they_found() {
         ("/new lake", "This is conversation lake."),
         ("/resume nowhere", "not yours to see"),
         ("/hlep", "did you mean /help?"),
-        ("/tier slow", "usage: /tier [fast|quality]"),
+        ("/tier slow", "\nUsage: /tier [fast|quality]"),
     ] {
         chat.line(line);
         chat.expect(expected);

@@ -43,7 +43,7 @@ fn feedback_is_given_on_this_conversation_and_added_to() {
     chat.line("/new lake");
     chat.expect(PROMPT);
     chat.line("/feedback more");
-    chat.expect("usage: /feedback up|down [WORDS] | more WORDS");
+    chat.expect("Usage: /feedback up|down [WORDS] | more WORDS");
     chat.expect(PROMPT);
     chat.line("/feedback more of it");
     chat.expect("there is no feedback to add to");

@@ -82,6 +82,7 @@ fn a_terminal_that_is_closed_ends_the_sitting_in_order() {
         chat.line("I dream of heliotropes again");
         chat.expect(PROMPT);
         chat.is_told(signal);
+        assert!(chat.raw().contains("a signal ended this chat; the conversation is kept"), "{}", chat.raw());
         assert!(!home.path().join(".store/server.json").exists());
         assert_eq!(asked(&home, "/status")["has_active_session"], false);
         assert_eq!(asked(&home, "/memory status")["arcs"], 1);
@@ -93,6 +94,7 @@ fn a_user_that_cannot_be_is_refused_before_anything_is_made() {
     let home = Home::new();
     let ran = piped(&home, &["--thread-id", "sea", "--user-id", ""], "hello\n");
     assert_eq!(ran.status.code(), Some(2), "{}", text(&ran.stderr));
+    assert_eq!(text(&ran.stderr), "error: `--user-id` must not be empty\n");
     assert!(!home.path().join(".store").exists());
 }
 
@@ -112,6 +114,23 @@ fn a_sitting_that_is_discarded_leaves_no_summary_and_no_rating() {
     let status = asked(&home, "/memory status");
     assert_eq!((&status["session_feedback_count"], &status["arcs"]), (&0.into(), &0.into()));
     assert_eq!(asked(&home, "/status")["has_active_session"], false);
+}
+
+#[test]
+fn a_person_who_leaves_is_told_commands_that_lead_to_the_same_place() {
+    let home = Home::new();
+    let mut chat = sitting(&home, &["--store", "./other", "--user-id", "al", "--thread-id", "the sea"]);
+    chat.line("/threads");
+    chat.expect("TITLE");
+    chat.expect("Hello, I dream of heliotropes");
+    chat.expect(PROMPT);
+    chat.line("/exit");
+    chat.expect("[Y/n] ");
+    chat.line("n");
+    chat.expect("delete it with:");
+    chat.expect("  sederunt sessions rm --store ./other 'the sea'");
+    chat.expect("sederunt chat --store ./other --user-id al --thread-id 'the sea'");
+    chat.ended();
 }
 
 #[test]
@@ -179,6 +198,16 @@ fn a_guest_leaves_no_byte() {
     chat.expect("Nothing of this was kept.");
     chat.ended();
     assert_eq!(home.files(), [] as [std::path::PathBuf; 0]);
+}
+
+#[test]
+fn a_guest_who_leaves_is_not_told_that_anything_stays() {
+    let home = Home::new();
+    let mut chat = sitting(&home, &["--incognito", "--thread-id", "sea"]);
+    chat.line("/exit");
+    let rest = chat.ended();
+    assert!(rest.contains("Goodbye. Nothing of this was kept."), "{rest}");
+    assert!(!rest.contains("stays") && !rest.contains("sessions rm"), "{rest}");
 }
 
 #[test]

@@ -7,7 +7,11 @@ use crate::world::{Ran, World, ran};
 
 /// The commands of a guide, in their order.
 fn commands(guide: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guides").join(guide);
+    commands_of(&format!("docs/guides/{guide}"))
+}
+
+fn commands_of(page: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(page);
     let text = std::fs::read_to_string(path).unwrap();
     let blocks = text.split("```sh\n").skip(1).map(|rest| rest.split("```").next().unwrap());
     blocks.collect::<Vec<_>>().join("\n")
@@ -33,6 +37,33 @@ fn run(world: &World, guide: &str) -> Ran {
 }
 
 #[test]
+fn the_first_sixty_seconds_run_beside_the_demo_as_the_readme_says() {
+    let world = World::new();
+    let server = world.serve(&["--demo"]);
+    let readme = commands_of("README.md");
+    assert!(readme.contains("make run") && readme.contains("/stream?after=0"), "{readme}");
+    let commands: Vec<&str> = readme.lines().filter(|line| !line.starts_with("make run")).collect();
+    let commands = commands
+        .join("\n")
+        .replace("localhost:7070", &server.url)
+        // A reader ends the stream by hand.
+        .replace("curl -sN ", "timeout 2 curl -sN ")
+        .replace("/stream?after=0\"", "/stream?after=0\" || test $? = 124");
+    let ran = run(&world, &commands);
+    for part in [
+        "Is anybody sitting?", "event: ready", "I will remember that.",
+        "You told me: my sister is called Mona.",
+    ] {
+        assert!(ran.stdout.contains(part), "{part}: {}", ran.stdout);
+    }
+    let last = ran.stdout.trim().lines().last().unwrap_or_default();
+    let done: serde_json::Value = serde_json::from_str(last).unwrap_or_else(|_| panic!("{}", ran.stdout));
+    assert_eq!(done["input"], serde_json::json!({"city": "Oban"}), "the worker is handed its own work");
+    assert_eq!((&done["status"], &done["result"]), (&"completed".into(), &serde_json::json!({"rain": true})));
+    assert_eq!(server.stop("-TERM"), 0);
+}
+
+#[test]
 fn the_first_task_runs_as_the_guide_says() {
     let world = World::new();
     let server = world.serve(&[]);
@@ -52,12 +83,11 @@ fn people_are_asked_as_the_guide_says() {
     assert!(guide.contains("post views") && guide.contains("submit-interaction"), "{guide}");
     let ran = run(&world, &guide);
     assert!(ran.stdout.contains("values.place"), "{}", ran.stdout);
-    let last = ran.stdout.trim().lines().last().unwrap_or_default();
-    let claims: serde_json::Value = serde_json::from_str(last).unwrap_or_else(|_| panic!("{}", ran.stdout));
-    let claim = &claims["claims"][0];
-    assert_eq!(claim["resume"]["reply"]["values"], serde_json::json!({"place": "Oban", "why": "The ferry."}));
-    assert_eq!(claim["pending_answers"][0]["values"], serde_json::json!({"place": "Mull"}));
-    let view = claim["resume"]["view_id"].as_str().unwrap();
+    let lines: Vec<&str> = ran.stdout.trim().lines().collect();
+    let said = [r#""values":{"place":"Oban","why":"The ferry."}"#, r#""values":{"place":"Mull"}"#];
+    assert_eq!(lines[lines.len() - 2..], said, "the answer that was waited for, then the others");
+    let views = world.json(&["views", "ls"]);
+    let view = views["items"][0]["id"].as_str().unwrap();
     let table = world.ok(&["views", "answers", view]);
     assert!(table.lines().count() == 3 && table.contains("cookie") && table.contains("Mull"), "{table}");
     assert!(world.json(&["views", "show", view])["url"].as_str().unwrap().contains("?share="));

@@ -1,4 +1,4 @@
-use crate::world::World;
+use crate::world::{World, ran};
 
 #[test]
 fn a_key_is_made_listed_and_revoked() {
@@ -18,6 +18,19 @@ fn a_key_is_made_listed_and_revoked() {
     assert_eq!(world.ok(&["keys", "revoke", id]), format!("revoked {id}\n"));
     assert!(world.json(&["keys", "ls"])[0]["revoked_at"].is_string());
     world.fails(&["keys", "revoke", "nothing"], 3);
+}
+
+#[test]
+fn a_key_for_a_user_who_does_not_exist_is_made_and_said_once() {
+    let world = World::new();
+    world.ok(&["users", "create", "ada"]);
+    for (user, said) in [("adda", 1), ("ada", 0)] {
+        let made =
+            ran(world.command(&["keys", "create", "--user", user, "--role", "member"]).output().unwrap());
+        assert_eq!(made.code, 0, "{}", made.stderr);
+        assert_eq!(made.stderr.matches("There is no user").count(), said, "{}", made.stderr);
+        assert_eq!(made.stderr.matches("sederunt keys revoke ").count(), said, "{}", made.stderr);
+    }
 }
 
 #[test]

@@ -367,7 +367,8 @@ fn decide_tool(
     if let (Some(edited), Some(schema)) = (&edited, &approval.body.input_schema) {
         let complaints = output::misfits(schema, edited);
         if !complaints.is_empty() {
-            return Err(Error::invalid("modified_args", complaints.join("; ")));
+            let sentence = format!("must fit the tool's schema: {}", complaints.join("; "));
+            return Err(Error::invalid("modified_args", sentence));
         }
     }
     let changed = edited.as_ref().map(|edited| changed_values(&args, edited));

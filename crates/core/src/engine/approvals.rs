@@ -33,7 +33,7 @@ impl Engine {
 
     /// The same approval as stored, which its digest is computed from.
     async fn kept_approval(&self, actor: &Actor, id: &str) -> Result<Approval> {
-        let approval = self.store.approval(&actor.tenant, id).await?.ok_or(Error::NotFound)?;
+        let approval = self.sessions.approval(&actor.tenant, id).await?.ok_or(Error::NotFound)?;
         check_may_decide(actor, &approval)?;
         Ok(approval)
     }
@@ -53,7 +53,7 @@ impl Engine {
             (Role::Member, Some(user)) => Some(Assigned::To(user)),
             _ => return Err(Error::denied("only an assignee or an owner decides")),
         };
-        let mut page = self.store.approvals(&actor.tenant, query).await?;
+        let mut page = self.tenant.approvals(&actor.tenant, query).await?;
         for approval in &mut page.items {
             *approval = self.with_link(&actor.tenant, approval.clone()).await?;
         }
@@ -91,7 +91,7 @@ impl Engine {
         key: Option<IdemKey>,
     ) -> Result<Approval> {
         let before = match key {
-            Some(key) => self.store.recall(&actor.tenant, key).await?.and_then(|replay| replay.note),
+            Some(key) => self.sessions.recall(&actor.tenant, key).await?.and_then(|replay| replay.note),
             None => None,
         };
         match before {
@@ -117,7 +117,7 @@ impl Engine {
             .settle_on(|| {
                 Box::pin(async {
                     let (approval, session, talk) = self.approval_and_asking(actor, id).await?;
-                    let now = self.store.now().await?;
+                    let now = self.tenant.now().await?;
                     json_schema::prepare(&Run::contract_schema(&session)).await;
                     match decisions::decide(actor, &session, &approval, &wish, now)? {
                         Outcome::Stands => Ok(Decided::Nothing(approval)),
@@ -181,7 +181,7 @@ impl Engine {
                     let staged = pending.body.staged.as_ref().map(Json::fields).unwrap_or_default();
                     let asked = staged.iter().filter(|(key, _)| key == "schema").map(|(_, schema)| schema);
                     json_schema::prepare(Run::contract_schema(&session).iter().chain(asked)).await;
-                    let settled = decide(&session, &pending, self.store.now().await?)?;
+                    let settled = decide(&session, &pending, self.tenant.now().await?)?;
                     Ok(Decided::<()>::Change(Box::new(self.settled(&session, settled).await?.keyed(key))))
                 })
             })
@@ -195,14 +195,14 @@ impl Engine {
     /// The approval that a session waits for, if any.
     pub(super) async fn pending_of(&self, session: &Session) -> Result<Option<Approval>> {
         let Some(id) = Run::of(session).approval_id else { return Ok(None) };
-        self.store.approval(&session.tenant, &id).await
+        self.sessions.approval(&session.tenant, &id).await
     }
 
     /// An approval and the session that asks. A decision may be committed between the two reads: a session that no
     /// longer waits for what was pending tells so, and the approval is read again.
     async fn approval_and_asking(&self, actor: &Actor, id: &str) -> Result<(Approval, Session, Talk)> {
         let mut approval = self.kept_approval(actor, id).await?;
-        let found = self.store.talk(&actor.tenant, &approval.session).await?;
+        let found = self.sessions.talk(&actor.tenant, &approval.session).await?;
         let (session, talk) = found.ok_or(Error::NotFound)?;
         if approval.state == State::Pending && Run::of(&session).approval_id.as_deref() != Some(&*approval.id)
         {
@@ -275,7 +275,7 @@ impl Engine {
                 let mut records = Vec::new();
                 if let (Some(about), Some(relation), Record::PutDoc { doc, .. }) =
                     (about, &output.relation, &made)
-                    && let Some(source) = self.store.doc(&session.tenant, Kind::Entity, about).await?
+                    && let Some(source) = self.tenant.doc(&session.tenant, Kind::Entity, about).await?
                 {
                     writer.check(EntityWrite::Change { id: &source.id })?;
                     let mut source: Defined<Entity> = Defined::of(&source)?;
@@ -311,7 +311,7 @@ impl Engine {
         fields: &[(String, Json)],
     ) -> Result<Record> {
         if let Some(id) = id
-            && let Some(doc) = self.store.doc(&writer.session.tenant, Kind::Entity, id).await?
+            && let Some(doc) = self.tenant.doc(&writer.session.tenant, Kind::Entity, id).await?
         {
             writer.check(EntityWrite::Change { id })?;
             let mut entity: Defined<Entity> = Defined::of(&doc)?;

@@ -56,7 +56,7 @@ impl Engine {
     /// The actor that a caller with `act_as` becomes: the user's id, and the lower of both roles.
     pub async fn act_as(&self, lender: Actor, user: &UserId) -> Result<Actor> {
         let user = self
-            .store
+            .tenant
             .user(&lender.tenant, user)
             .await?
             .filter(User::is_active)
@@ -73,8 +73,8 @@ impl Engine {
         if !secret.starts_with(KEY_PREFIX) {
             return Err(refused());
         }
-        let found = self.store.key_by_hash(SecretHash::of(secret)).await?.ok_or_else(refused)?;
-        if !found.is_valid(self.store.now().await?) {
+        let found = self.tenant.key_by_hash(SecretHash::of(secret)).await?.ok_or_else(refused)?;
+        if !found.is_valid(self.tenant.now().await?) {
             return Err(refused());
         }
         let role = found.role();
@@ -94,12 +94,12 @@ impl Engine {
 
     async fn bearer_of_share(&self, token: &str) -> Result<Actor> {
         let refused = || Error::Unauthenticated("the share link is unknown, expired or revoked");
-        let share = self.store.share_by_hash(SecretHash::of(token)).await?.ok_or_else(refused)?;
-        if !share.is_valid(self.store.now().await?) {
+        let share = self.sessions.share_by_hash(SecretHash::of(token)).await?.ok_or_else(refused)?;
+        if !share.is_valid(self.tenant.now().await?) {
             return Err(refused());
         }
         if let Some(user) = &share.user {
-            let found = self.store.user(&share.tenant, user).await?;
+            let found = self.tenant.user(&share.tenant, user).await?;
             found.filter(|found| found.is_active() && found.role != Role::Guest).ok_or_else(refused)?;
         }
         Ok(Actor {
@@ -122,10 +122,10 @@ impl Engine {
         let role = Role::parse(claims.role).ok().filter(|role| *role != Role::Channel).ok_or_else(refused)?;
         let tenant = TenantId::parse(claims.tenant).map_err(|_| refused())?;
         let user = UserId::parse(claims.user).map_err(|_| refused())?;
-        if self.store.tenant(&tenant).await?.is_none_or(|tenant| tenant.suspended) {
+        if self.tenant.tenant(&tenant).await?.is_none_or(|tenant| tenant.suspended) {
             return Err(refused());
         }
-        let row = self.store.user(&tenant, &user).await?;
+        let row = self.tenant.user(&tenant, &user).await?;
         if row.as_ref().is_some_and(|row| !row.is_active()) {
             return Err(refused());
         }

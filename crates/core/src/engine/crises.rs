@@ -27,7 +27,7 @@ impl Engine {
     /// Holds the crisis records of a tenant, or of one conversation, from being purged. Returns how many there are.
     pub async fn hold_crises(&self, actor: &Actor, hold: &Hold) -> Result<u64> {
         access::check_general(actor, Verb::Administer)?;
-        let now = self.store.now().await?;
+        let now = self.tenant.now().await?;
         let until = held_until(&hold.until, now)?;
         let opaque = match &hold.thread {
             Some(id) => Some(self.opaque().await?.of(&actor.tenant, id.as_str())),
@@ -38,7 +38,7 @@ impl Engine {
         loop {
             let limit = limits::PAGE_ROWS_MAX;
             let page =
-                self.store.crises(&actor.tenant, from, Timestamp::from_micros(i64::MAX), limit).await?;
+                self.tenant.crises(&actor.tenant, from, Timestamp::from_micros(i64::MAX), limit).await?;
             let full = page.len() == limit;
             let new: Vec<_> = page.into_iter().filter(|crisis| seen.insert(crisis.id)).collect();
             let Some(last) = new.last().map(|crisis| crisis.detected_at) else { return Ok(held) };

@@ -50,7 +50,7 @@ impl Engine {
         to: Status,
         result: Option<Json>,
     ) -> Result<()> {
-        let Some(parent) = self.store.session(&child.tenant, parent).await? else { return Ok(()) };
+        let Some(parent) = self.sessions.session(&child.tenant, parent).await? else { return Ok(()) };
         let Some(policy) = Run::of(&parent).on_child_failure else { return Ok(()) };
         if parent.head.status != Status::Running || Run::of(child).step.is_none() {
             return Ok(());
@@ -73,7 +73,7 @@ impl Engine {
             })
             .collect();
         let follows = graph::follows(&places, policy);
-        let now = self.store.now().await?;
+        let now = self.tenant.now().await?;
         for n in follows.start {
             let step = started(&family[n], runs[n].clone(), now)?;
             add(change, &family[n], step)?;
@@ -98,7 +98,7 @@ impl Engine {
             inactive: Some(false),
             ..SessionQuery::of(Types::All, limits::PAGE_ROWS_MAX)
         };
-        let mut children = self.store.sessions(&parent.tenant, query).await?.items;
+        let mut children = self.tenant.sessions(&parent.tenant, query).await?.items;
         children.sort_by(|a, b| a.id.cmp(&b.id));
         Ok(children)
     }

@@ -93,7 +93,7 @@ impl Engine {
             Judged::Accepted(body) => (body, None),
             Judged::Vague(body, asked) => (body, Some(asked)),
         };
-        let now = self.store.now().await?;
+        let now = self.tenant.now().await?;
         let drawn = Uuid::new_v4();
         let event = FeedbackEvent {
             id: event_id(drawn),
@@ -183,7 +183,7 @@ impl Engine {
         }
         let drawn = Uuid::new_v4();
         let context = initial_context.filter(|context| !context.trim().is_empty());
-        let session = self.fresh(actor, &event, context, drawn, self.store.now().await?);
+        let session = self.fresh(actor, &event, context, drawn, self.tenant.now().await?);
         let change = Change::new(actor.tenant.clone())
             .record(Record::PutFeedbackSession { session: Box::new(session), expects: None })
             .keyed(key.map(|key| IdemKey { note: Some(Note(drawn)), ..key }));
@@ -226,14 +226,14 @@ impl Engine {
         access::check_general(actor, Verb::Feedback)?;
         for _ in 0..ADD_ROUNDS_MAX {
             let Some(found) = self.feedback_session_of(actor, id).await? else { return Ok(Added::NotFound) };
-            let now = self.store.now().await?;
+            let now = self.tenant.now().await?;
             let added = session::add(&found, role, message, now, self.settings.feedback_silence);
             let Added::Appended { session, truncated } = &added else {
                 return self.or_added(actor, &found, added, key).await;
             };
             let record =
                 Record::PutFeedbackSession { session: session.clone(), expects: Some(found.version) };
-            match self.store.commit(Change::new(actor.tenant.clone()).record(record).keyed(key)).await {
+            match self.sessions.commit(Change::new(actor.tenant.clone()).record(record).keyed(key)).await {
                 Ok(done) if done.replay.is_some() => {
                     return Ok(Added::Appended { session: Box::new(found), truncated: *truncated });
                 }
@@ -254,7 +254,7 @@ impl Engine {
         key: Option<IdemKey>,
     ) -> Result<Added> {
         let (Some(key), Added::Closed { .. } | Added::Full) = (key, &refused) else { return Ok(refused) };
-        Ok(match self.store.recall(&actor.tenant, key).await? {
+        Ok(match self.sessions.recall(&actor.tenant, key).await? {
             Some(_) => Added::Appended { session: Box::new(found.clone()), truncated: false },
             None => refused,
         })
@@ -277,16 +277,16 @@ impl Engine {
         access::check_general(actor, Verb::Feedback)?;
         check_limit(limit)?;
         let query = FeedbackQuery { state, author: own(actor)?, after, limit };
-        self.store.feedback_sessions(&actor.tenant, query).await
+        self.tenant.feedback_sessions(&actor.tenant, query).await
     }
 
     async fn feedback_session_of(&self, actor: &Actor, id: &str) -> Result<Option<FeedbackSession>> {
-        let found = self.store.feedback_session(&actor.tenant, id).await?;
+        let found = self.tenant.feedback_session(&actor.tenant, id).await?;
         Ok(found.filter(|session| is_own(actor, session.author.as_ref())))
     }
 
     async fn feedback_of(&self, actor: &Actor, id: &str) -> Result<Option<FeedbackEvent>> {
-        let found = self.store.feedback(&actor.tenant, id).await?;
+        let found = self.tenant.feedback(&actor.tenant, id).await?;
         // Failure records are the tenant's own: a worker, whose feedback has no author either, does not own them.
         let tenants = |event: &FeedbackEvent| event.body.failure.is_some() && actor.role != Role::Owner;
         Ok(found.filter(|event| is_own(actor, event.author.as_ref()) && !tenants(event)))
@@ -316,7 +316,7 @@ impl Engine {
             return Err(Error::denied("name a session or a task: only owners are told of all failures"));
         }
         let query = FailureQuery { task_id: task, session, after, limit };
-        let mut page = self.store.failures(&actor.tenant, query).await?;
+        let mut page = self.tenant.failures(&actor.tenant, query).await?;
         if !all {
             let mut readable = HashMap::new();
             let mut kept = Vec::with_capacity(page.items.len());
@@ -342,7 +342,7 @@ impl Engine {
     pub async fn rating_counts(&self, actor: &Actor) -> Result<RatingCounts> {
         access::check_general(actor, Verb::Feedback)?;
         let of = own(actor)?.map_or(RecordsOf::Tenant, RecordsOf::User);
-        self.store.rating_counts(&actor.tenant, of).await
+        self.sessions.rating_counts(&actor.tenant, of).await
     }
 
     /// The ratings of a conversation's sittings, oldest first, for those who may read it.
@@ -352,7 +352,7 @@ impl Engine {
             return Err(Error::denied("a share link shows no ratings"));
         }
         let opaque = self.opaque().await?.of(&actor.tenant, session.id.as_str());
-        self.store.ratings(&actor.tenant, opaque.as_str()).await
+        self.sessions.ratings(&actor.tenant, opaque.as_str()).await
     }
 
     /// The statistics with the newest thumbs, as a page of Markdown.
@@ -365,26 +365,28 @@ impl Engine {
     async fn figures(&self, actor: &Actor, newest: usize) -> Result<(Stats, Vec<FeedbackEvent>)> {
         access::check_general(actor, Verb::Feedback)?;
         let author = own(actor)?;
-        let now = self.store.now().await?;
-        let tally = self.store.feedback_tally(&actor.tenant, author.as_ref(), now).await?;
-        let newest = self.store.newest_feedback(&actor.tenant, author.as_ref(), newest).await?;
+        let now = self.tenant.now().await?;
+        let tally = self.tenant.feedback_tally(&actor.tenant, author.as_ref(), now).await?;
+        let newest = self.tenant.newest_feedback(&actor.tenant, author.as_ref(), newest).await?;
         let ratings = self.rating_counts(actor).await?;
         Ok((stats::stats(tally, ratings, &newest), newest))
     }
 
     /// Feedback sessions of all tenants that silence has closed.
     pub async fn silent_feedback(&self) -> Result<Vec<FeedbackDue>> {
-        let now = self.store.now().await?;
-        self.store.silent_feedback(now, limits::FEEDBACK_ROWS_MAX).await
+        let now = self.tenant.now().await?;
+        self.tenant.silent_feedback(now, limits::FEEDBACK_ROWS_MAX).await
     }
 
     /// What the lesson of an open feedback session is drawn from. `None`: the session does not exist or is closed.
     pub async fn feedback_matter(&self, due: &FeedbackDue) -> Result<Option<Matter>> {
-        let Some(session) = self.store.feedback_session(&due.tenant, &due.id).await? else { return Ok(None) };
+        let Some(session) = self.tenant.feedback_session(&due.tenant, &due.id).await? else {
+            return Ok(None);
+        };
         if !session.is_open() {
             return Ok(None);
         }
-        let event = self.store.feedback(&due.tenant, &session.event).await?;
+        let event = self.tenant.feedback(&due.tenant, &session.event).await?;
         let event = event.ok_or_else(|| Error::internal("a feedback session without its feedback"))?;
         let prior = self.said_before_feedback(&due.tenant, &event).await?;
         Ok(Some(Matter { event, session, prior }))
@@ -393,7 +395,7 @@ impl Engine {
     /// The messages before the feedback: from the session's log, or those that were sent with it.
     async fn said_before_feedback(&self, tenant: &TenantId, event: &FeedbackEvent) -> Result<Vec<Prior>> {
         let session = match &event.session {
-            Some(id) => self.store.session(tenant, id).await?,
+            Some(id) => self.sessions.session(tenant, id).await?,
             None => None,
         };
         let Some(session) = session else {
@@ -423,7 +425,7 @@ impl Engine {
         draft: Option<Draft>,
         reason: Reason,
     ) -> Result<Option<(FeedbackSession, Option<Merged>)>> {
-        let now = self.store.now().await?;
+        let now = self.tenant.now().await?;
         if reason == Reason::Silence && matter.session.expires_at > now {
             return Ok(None);
         }
@@ -463,7 +465,7 @@ impl Engine {
         if !touched.is_empty() {
             change = change.record(Record::CountLessons { ids: touched, count });
         }
-        match self.store.commit(change).await {
+        match self.sessions.commit(change).await {
             Ok(_) => {
                 self.untaught.forget(tenant);
                 Ok(Some((session, merged)))
@@ -481,10 +483,10 @@ impl Engine {
             limit: limits::LESSON_RIVALS_MAX,
             ..LessonQuery::default()
         };
-        let mut known = self.store.lessons(tenant, query).await?.items;
+        let mut known = self.tenant.lessons(tenant, query).await?.items;
         let id = lesson::id_of(tenant, draft.polarity, draft.body.agent.as_deref(), &draft.body.text);
         if known.iter().all(|lesson| lesson.id != id) {
-            known.extend(self.store.lesson(tenant, &id).await?);
+            known.extend(self.tenant.lesson(tenant, &id).await?);
         }
         Ok(known)
     }
@@ -505,7 +507,7 @@ impl Engine {
             return Ok(ids);
         }
         if let Some(id) = &matter.event.session
-            && self.store.session(tenant, id).await?.is_some()
+            && self.sessions.session(tenant, id).await?.is_some()
         {
             let query = EventQuery {
                 types: vec![lesson::shown::INJECTION.to_owned()],
@@ -513,7 +515,7 @@ impl Engine {
                 limit: INJECTIONS_READ_MAX,
                 ..EventQuery::default()
             };
-            for event in self.store.events(tenant, id, query).await?.events {
+            for event in self.sessions.events(tenant, id, query).await?.events {
                 ids.extend(lesson::shown::ids_in(&event));
             }
         }

@@ -85,14 +85,14 @@ impl Engine {
             limit: search.limit,
             ..LessonQuery::default()
         };
-        let found = self.store.lessons(&actor.tenant, query).await?;
+        let found = self.tenant.lessons(&actor.tenant, query).await?;
         Ok(Page { items: self.seen_by(actor, found.items).await?, next: found.next })
     }
 
     /// One lesson, if the caller may see it.
     pub async fn lesson(&self, actor: &Actor, id: &str) -> Result<Lesson> {
         access::check_general(actor, Verb::Learn)?;
-        let found = self.store.lesson(&actor.tenant, id).await?;
+        let found = self.tenant.lesson(&actor.tenant, id).await?;
         self.seen_by(actor, found.into_iter().collect()).await?.pop().ok_or(Error::NotFound)
     }
 
@@ -107,9 +107,9 @@ impl Engine {
             limit: CANDIDATES_MAX.max(most),
             ..LessonQuery::default()
         };
-        let found = self.store.lessons(&actor.tenant, query).await?.items;
+        let found = self.tenant.lessons(&actor.tenant, query).await?.items;
         let found = self.seen_by(actor, found).await?;
-        let picked = shown::pick(about, found, Whom::Asker, most, self.store.now().await?);
+        let picked = shown::pick(about, found, Whom::Asker, most, self.tenant.now().await?);
         self.count_shown(&actor.tenant, &picked).await?;
         Ok(picked)
     }
@@ -131,8 +131,8 @@ impl Engine {
             limit: limits::PAGE_ROWS_MAX,
             ..LessonQuery::default()
         };
-        let now = self.store.now().await?;
-        let found = self.seen_by(actor, self.store.lessons(&actor.tenant, query).await?.items).await?;
+        let now = self.tenant.now().await?;
+        let found = self.seen_by(actor, self.tenant.lessons(&actor.tenant, query).await?.items).await?;
         let mut rules: Vec<Rule> =
             found.iter().filter_map(|lesson| rule::of(lesson, occurrences_min, now)).collect();
         rules.sort_by(|a, b| b.weight.total_cmp(&a.weight).then_with(|| a.lesson.id.cmp(&b.lesson.id)));
@@ -145,18 +145,18 @@ impl Engine {
         access::check_general(actor, Verb::Learn)?;
         let (text, tags) = checked(&patch)?;
         for _ in 0..limits::DECIDE_ROUNDS_MAX {
-            let found = self.store.lesson(&actor.tenant, id).await?.ok_or(Error::NotFound)?;
+            let found = self.tenant.lesson(&actor.tenant, id).await?.ok_or(Error::NotFound)?;
             if self.seen_by(actor, vec![found.clone()]).await?.is_empty() {
                 return Err(Error::NotFound);
             }
             access::check_general(actor, Verb::Teach)?;
             let by = actor.user.as_ref().map(ToString::to_string);
-            let touch = Touch { by, at: self.store.now().await? };
+            let touch = Touch { by, at: self.tenant.now().await? };
             let changed = changed(found.clone(), patch.state, text.as_deref(), tags.as_deref(), &touch);
             let change = Change::new(actor.tenant.clone())
                 .record(Record::PutLesson { lesson: Box::new(changed), expects: Some(found.version) })
                 .audited(audit(actor, "lesson.change", id));
-            match self.store.commit(change).await {
+            match self.sessions.commit(change).await {
                 Ok(_) => {
                     self.untaught.forget(&actor.tenant);
                     return self.lesson(actor, id).await;
@@ -184,7 +184,7 @@ impl Engine {
             limit: NEWEST_MAX,
             ..LessonQuery::default()
         };
-        let mut found = self.store.lessons(tenant, query.clone()).await?.items;
+        let mut found = self.tenant.lessons(tenant, query.clone()).await?.items;
         if found.is_empty() {
             self.untaught.note(tenant);
             return Ok(found);
@@ -192,11 +192,11 @@ impl Engine {
         if found.len() == NEWEST_MAX && !words::set(about).is_empty() {
             let about: String = about.chars().take(limits::EXTRACT_CHARS_MAX).collect();
             let more = LessonQuery { words: vec![about], limit: CANDIDATES_MAX, ..query };
-            let more = self.store.lessons(tenant, more).await?.items;
+            let more = self.tenant.lessons(tenant, more).await?.items;
             found.retain(|lesson| more.iter().all(|other| other.id != lesson.id));
             found.extend(more);
         }
-        let now = self.store.now().await?;
+        let now = self.tenant.now().await?;
         Ok(shown::pick(about, found, Whom::Agent(agent), limits::LESSONS_SHOWN_MAX, now))
     }
 
@@ -241,9 +241,9 @@ impl Engine {
             limit: CANDIDATES_MAX,
             ..LessonQuery::default()
         };
-        let found = self.store.lessons(&actor.tenant, query).await?.items;
+        let found = self.tenant.lessons(&actor.tenant, query).await?.items;
         let found = self.seen_by(actor, found).await?;
-        Ok(shown::pick(&about, found, Whom::Asker, most, self.store.now().await?))
+        Ok(shown::pick(&about, found, Whom::Asker, most, self.tenant.now().await?))
     }
 
     /// The lessons that the caller may see, with the provenance that it may see.

@@ -59,7 +59,7 @@ impl Engine {
         json_schema::prepare(made.value.schemas()).await;
         let doc = made.to_doc()?;
         self.check_references(actor, &doc).await?;
-        if self.store.doc(&actor.tenant, T::KIND, &made.id).await?.is_some() && key.is_none() {
+        if self.tenant.doc(&actor.tenant, T::KIND, &made.id).await?.is_some() && key.is_none() {
             return Err(crate::Conflict::AlreadyExists.into());
         }
         let key = key.map(|key| IdemKey { note: Some(Note(drawn)), ..key });
@@ -67,7 +67,7 @@ impl Engine {
             .record(Record::PutDoc { doc: Box::new(doc), expects: None })
             .audited(audit(actor, T::KIND.audit_actions().created, &made.id))
             .keyed(key);
-        let replay = match self.store.commit(change).await {
+        let replay = match self.sessions.commit(change).await {
             Ok(done) => done.replay,
             Err(crate::store::Refusal::Stale) => return Err(crate::Conflict::AlreadyExists.into()),
             Err(crate::store::Refusal::Rejected(error)) => return Err(error),
@@ -88,7 +88,7 @@ impl Engine {
 
     async fn document(&self, actor: &Actor, kind: Kind, name: &str) -> Result<Doc> {
         let reader = reader(actor, kind)?;
-        let doc = self.store.doc(&actor.tenant, kind, name).await?.ok_or(Error::NotFound)?;
+        let doc = self.tenant.doc(&actor.tenant, kind, name).await?.ok_or(Error::NotFound)?;
         if shows(&doc, reader.as_ref()) { Ok(doc) } else { Err(Error::NotFound) }
     }
 
@@ -102,7 +102,7 @@ impl Engine {
     ) -> Result<Page<Defined<T>, i64>> {
         check_limit(limit)?;
         let query = DocQuery { kind: T::KIND, facets, of_user: reader(actor, T::KIND)?, after, limit };
-        let page = self.store.docs(&actor.tenant, query).await?;
+        let page = self.tenant.docs(&actor.tenant, query).await?;
         let items = page.items.iter().map(Defined::of).collect::<Result<_>>()?;
         Ok(Page { items, next: page.next })
     }
@@ -212,7 +212,7 @@ impl Engine {
     }
 
     async fn take_in(&self, actor: &Actor, mut doc: Doc, change: &mut Change) -> Result<()> {
-        let before = self.store.doc(&actor.tenant, doc.kind, &doc.id).await?.filter(|old| old.id == doc.id);
+        let before = self.tenant.doc(&actor.tenant, doc.kind, &doc.id).await?.filter(|old| old.id == doc.id);
         if let Some(before) = &before {
             if before.facets.iter().any(|(key, _)| *key == SESSION_FACET) {
                 return Err(Error::invalid(
@@ -259,7 +259,7 @@ impl Engine {
     }
 
     async fn named_by(&self, field: &'static str, actor: &Actor, kind: Kind, name: &str) -> Result<()> {
-        match self.store.doc(&actor.tenant, kind, name).await? {
+        match self.tenant.doc(&actor.tenant, kind, name).await? {
             Some(_) => Ok(()),
             None => Err(Error::invalid(field, format!("there is no {} `{name}`", kind.as_str()))),
         }

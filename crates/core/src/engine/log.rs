@@ -111,7 +111,7 @@ impl Engine {
                     limit: limits::BATCH_EVENTS_MAX.min(sequences.len()),
                     ..EventQuery::default()
                 };
-                let read = self.store.events(&actor.tenant, id, query).await?;
+                let read = self.sessions.events(&actor.tenant, id, query).await?;
                 page = read.events.into_iter().map(Arc::new).collect();
             }
             let found = page.iter().find(|event| event.sequence == sequence).ok_or(Error::NotFound)?;
@@ -141,7 +141,7 @@ impl Engine {
                 return Err(Error::denied("a share link shows messages alone"));
             }
         }
-        self.store.events(&actor.tenant, id, query).await
+        self.sessions.events(&actor.tenant, id, query).await
     }
 }
 

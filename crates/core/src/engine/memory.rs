@@ -64,7 +64,7 @@ impl Engine {
         }
         let speaker = TurnSpeaker::of(actor, user)?;
         let session = match thread {
-            Some(id) => self.store.session(&actor.tenant, id).await?,
+            Some(id) => self.sessions.session(&actor.tenant, id).await?,
             None => None,
         };
         let session = session.filter(|session| crate::access::check(actor, Verb::Read, session).is_ok());
@@ -111,7 +111,7 @@ impl Engine {
             after,
             limit,
         };
-        self.store.memories(&actor.tenant, query).await
+        self.sessions.memories(&actor.tenant, query).await
     }
 
     /// Memories of the caller that match some words, best first; a caller without a user has none.
@@ -129,7 +129,7 @@ impl Engine {
                 after: None,
                 limit: limits::FOUND_MEMORIES_MAX,
             };
-            let hits = self.store.memories(&actor.tenant, query).await?.items;
+            let hits = self.sessions.memories(&actor.tenant, query).await?.items;
             found.extend(recall::rank(text, &hits).into_iter().cloned());
         }
         Ok(found)
@@ -137,13 +137,13 @@ impl Engine {
 
     /// The standing rules of an owner.
     pub async fn profile(&self, actor: &Actor, owner: &Owner) -> Result<Profile> {
-        let found = self.store.memory(&actor.tenant, &profile_id(owner)).await?;
+        let found = self.sessions.memory(&actor.tenant, &profile_id(owner)).await?;
         Ok(found.and_then(|memory| memory.profile().cloned()).unwrap_or_default())
     }
 
     /// Forgets a fact or an arc by its id.
     pub async fn forget(&self, actor: &Actor, owner: &Owner, kind: Kind, id: &str) -> Result<()> {
-        let found = self.store.memory(&actor.tenant, id).await?;
+        let found = self.sessions.memory(&actor.tenant, id).await?;
         if !found.is_some_and(|memory| memory.owner == *owner && memory.kind() == kind) {
             return Err(Error::NotFound);
         }
@@ -170,8 +170,8 @@ impl Engine {
         owner: &Owner,
         change: impl FnOnce(&mut Profile),
     ) -> Result<()> {
-        let now = self.store.now().await?;
-        let found = self.store.memory(&actor.tenant, &profile_id(owner)).await?;
+        let now = self.tenant.now().await?;
+        let found = self.sessions.memory(&actor.tenant, &profile_id(owner)).await?;
         let mut memory = found.unwrap_or_else(|| Memory {
             id: profile_id(owner),
             owner: owner.clone(),
@@ -190,11 +190,11 @@ impl Engine {
     /// Removes ratings and crisis records of all tenants that are older than these spans, by default their retention.
     /// A held crisis record stays.
     pub async fn purge_records(&self, ratings: Option<Duration>, crises: Option<Duration>) -> Result<Purged> {
-        let now = self.store.now().await?;
+        let now = self.tenant.now().await?;
         let cut = |kept: Option<Duration>, default| retention_cutoff(now, kept.unwrap_or(default));
         Ok(Purged {
-            ratings: self.store.purge_ratings(cut(ratings, limits::RATINGS_KEPT)).await?,
-            crises: self.store.purge_crises(cut(crises, limits::CRISIS_KEPT), now).await?,
+            ratings: self.sessions.purge_ratings(cut(ratings, limits::RATINGS_KEPT)).await?,
+            crises: self.sessions.purge_crises(cut(crises, limits::CRISIS_KEPT), now).await?,
         })
     }
 
@@ -204,16 +204,16 @@ impl Engine {
         ratings: Option<Duration>,
         crises: Option<Duration>,
     ) -> Result<Purged> {
-        let now = self.store.now().await?;
+        let now = self.tenant.now().await?;
         let cut = |kept: Option<Duration>, default| retention_cutoff(now, kept.unwrap_or(default));
         let (ratings, crises) = (cut(ratings, limits::RATINGS_KEPT), cut(crises, limits::CRISIS_KEPT));
-        let found = self.store.purgeable(ratings, crises, now).await?;
+        let found = self.sessions.purgeable(ratings, crises, now).await?;
         Ok(Purged { ratings: found.ratings, crises: found.crises })
     }
 
     /// How many memories there are, and how many records beside them.
     pub async fn memory_status(&self, actor: &Actor, scope: &MemoryScope) -> Result<MemoryStatus> {
-        let count = async |kind| self.store.count_memories(&actor.tenant, &scope.owner, kind).await;
+        let count = async |kind| self.sessions.count_memories(&actor.tenant, &scope.owner, kind).await;
         let profile = self.profile(actor, &scope.owner).await?;
         let counted = match &scope.records {
             CountedRecords::Session(id) => {
@@ -224,7 +224,7 @@ impl Engine {
             CountedRecords::None => None,
         };
         let kept = match counted {
-            Some(of) => self.store.records_kept(&actor.tenant, of).await.unwrap_or_else(|error| {
+            Some(of) => self.sessions.records_kept(&actor.tenant, of).await.unwrap_or_else(|error| {
                 tracing::warn!(target: "sederunt::memory", %error, "the store could not count ratings and crisis records; the answer shows none");
                 RecordsKept::default()
             }),

@@ -60,8 +60,11 @@ use crate::live::Hub;
 use crate::quota::QuotaSettings;
 use crate::session::Session;
 use crate::session::decide::Step;
-use crate::store::private::Apart;
-use crate::store::{Change, Committed, Guard, IdemKey, On, Part, PrivateLimits, Refusal, Store, Write};
+use crate::store::incognito::IncognitoRouter;
+use crate::store::{
+    Change, Committed, Guard, IdemKey, On, Part, PrivateLimits, Refusal, SessionStore, Store, TenantStore,
+    Write,
+};
 
 /// Times and counts that an operator may set.
 #[derive(Clone, Copy, Debug)]
@@ -94,11 +97,14 @@ impl Default for Settings {
 /// The product. Cheap to clone; all clones share one state.
 #[derive(Clone, Debug)]
 pub struct Engine {
-    store: Arc<dyn Store>,
+    /// What belongs to one session, wherever that lives.
+    sessions: Arc<dyn SessionStore>,
+    /// What belongs to a tenant or to the installation.
+    tenant: Arc<dyn TenantStore>,
     hub: Arc<Hub>,
     settings: Settings,
     /// The store of incognito sessions; without it, none may be opened.
-    private: Option<Arc<Apart>>,
+    incognito: Option<Arc<IncognitoRouter>>,
     untaught: Arc<lessons::Untaught>,
     quotas: Arc<quotas::QuotaBook>,
     /// The hosts to which the operator's tool secrets may be sent.
@@ -109,10 +115,11 @@ impl Engine {
     /// Builds the engine over a store. The hub must be the one that the store publishes into.
     pub fn new(store: Arc<dyn Store>, hub: Arc<Hub>, settings: Settings) -> Self {
         Self {
-            store,
+            sessions: store.clone(),
+            tenant: store,
             hub,
             settings,
-            private: None,
+            incognito: None,
             untaught: Arc::default(),
             quotas: Arc::default(),
             secret_hosts: Arc::default(),
@@ -123,8 +130,8 @@ impl Engine {
     /// the same hub.
     #[must_use]
     pub fn with_private(self, open: impl Fn() -> Result<Arc<dyn Store>> + Send + Sync + 'static) -> Self {
-        let apart = Arc::new(Apart::new(self.store, Box::new(open), self.settings.incognito));
-        Self { store: apart.clone(), private: Some(apart), ..self }
+        let router = Arc::new(IncognitoRouter::new(self.sessions, Box::new(open), self.settings.incognito));
+        Self { sessions: router.clone(), incognito: Some(router), ..self }
     }
 
     /// Sets the quotas of tenants and users.
@@ -139,8 +146,20 @@ impl Engine {
         self.secret_hosts.get_or_init(|| hosts);
     }
 
-    pub fn store(&self) -> &Arc<dyn Store> {
-        &self.store
+    pub fn session_store(&self) -> &Arc<dyn SessionStore> {
+        &self.sessions
+    }
+
+    pub fn tenant_store(&self) -> &Arc<dyn TenantStore> {
+        &self.tenant
+    }
+
+    /// Finishes what is queued and lets go of files and connections.
+    pub async fn close(&self) {
+        if let Some(incognito) = &self.incognito {
+            incognito.close().await;
+        }
+        self.tenant.close().await;
     }
 
     pub fn hub(&self) -> &Arc<Hub> {
@@ -153,7 +172,7 @@ impl Engine {
 
     /// The session, if the caller may do this with it.
     async fn load(&self, actor: &Actor, verb: Verb, id: &SessionId) -> Result<Session> {
-        let session = self.store.session(&actor.tenant, id).await?.ok_or(Error::NotFound)?;
+        let session = self.sessions.session(&actor.tenant, id).await?.ok_or(Error::NotFound)?;
         access::check(actor, verb, &session)?;
         Ok(session)
     }
@@ -193,9 +212,9 @@ impl Engine {
     ) -> Result<Settled<T>> {
         match (done, key) {
             (Err(error @ (Error::Conflict(_) | Error::Denied(_))), Some(key)) => {
-                match self.store.recall(&actor.tenant, key).await? {
+                match self.sessions.recall(&actor.tenant, key).await? {
                     Some(replay) => Ok(Settled::Done(Box::new(Committed {
-                        at: self.store.now().await?,
+                        at: self.tenant.now().await?,
                         parts: smallvec::SmallVec::new(),
                         replay: Some(replay),
                     }))),
@@ -209,7 +228,7 @@ impl Engine {
     /// The session that a command made or changed, as it is now. Every answer to a repeated request that holds a
     /// session comes through here: what the first request did is shown only to a caller who may read it now.
     async fn session_after(&self, actor: &Actor, id: &SessionId, done: &Committed) -> Result<Session> {
-        let session = self.store.session(&actor.tenant, id).await?.ok_or(Error::NotFound)?;
+        let session = self.sessions.session(&actor.tenant, id).await?.ok_or(Error::NotFound)?;
         if done.replay.is_some() {
             access::check_replay(actor, &session)?;
         }
@@ -224,7 +243,7 @@ impl Engine {
             self.check_session_quota(&change).await?;
         }
         let tenant = change.tenant.clone();
-        let done = self.store.commit(change).await?;
+        let done = self.sessions.commit(change).await?;
         if done.replay.is_none() {
             self.count_use(&tenant, &made, freed, &done);
             for milestone in &milestones {

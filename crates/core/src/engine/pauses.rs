@@ -12,7 +12,7 @@ impl Engine {
     /// Parks a turn until a person decides on its call. Fenced if the turn lost its lease. `None`: the turn was asked
     /// to stop, so no person is asked.
     pub async fn pause_turn(&self, begun: &Begun, asking: Asking) -> Result<Option<Finished>> {
-        let now = self.store.now().await?;
+        let now = self.tenant.now().await?;
         self.let_go(begun, |session, talk| {
             if session.head.stop_requested {
                 return Ok(None);

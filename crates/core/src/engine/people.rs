@@ -102,10 +102,10 @@ impl Engine {
             return Err(Error::invalid("act_as", "only a person's key acts for others"));
         }
         let user_exists = match &user {
-            Some(user) => Some(self.store.user(&actor.tenant, user).await?.is_some()),
+            Some(user) => Some(self.tenant.user(&actor.tenant, user).await?.is_some()),
             None => None,
         };
-        let now = self.store.now().await?;
+        let now = self.tenant.now().await?;
         let drawn = Uuid::now_v7();
         let made = Key {
             id: CredentialId::stored(drawn.to_string()),
@@ -129,7 +129,7 @@ impl Engine {
             None => Ok(CreatedKey { key: made, secret: Some(secret), user_exists }),
             Some(replay) => {
                 let id = replay.note.map(|note| note.0.to_string()).unwrap_or_default();
-                let keys = self.store.keys(&actor.tenant).await?;
+                let keys = self.tenant.keys(&actor.tenant).await?;
                 let first = keys.into_iter().find(|key| key.id.as_str() == id).ok_or(Error::NotFound)?;
                 Ok(CreatedKey { key: first, secret: None, user_exists })
             }
@@ -138,13 +138,13 @@ impl Engine {
 
     pub async fn keys(&self, actor: &Actor) -> Result<Vec<Key>> {
         access::check_general(actor, Verb::Administer)?;
-        self.store.keys(&actor.tenant).await
+        self.tenant.keys(&actor.tenant).await
     }
 
     /// Revokes a key; every node refuses it within five seconds.
     pub async fn revoke_key(&self, actor: &Actor, id: &CredentialId) -> Result<()> {
         access::check_general(actor, Verb::Administer)?;
-        if !self.store.keys(&actor.tenant).await?.iter().any(|key| key.id == *id) {
+        if !self.tenant.keys(&actor.tenant).await?.iter().any(|key| key.id == *id) {
             return Err(Error::NotFound);
         }
         let change = Change::new(actor.tenant.clone())
@@ -169,7 +169,7 @@ impl Engine {
             role: person(wish.role.unwrap_or(Role::Member))?,
             suspended: false,
             merged_into: None,
-            created_at: self.store.now().await?,
+            created_at: self.tenant.now().await?,
             identities: Vec::new(),
         };
         let change = Change::new(actor.tenant.clone())
@@ -189,7 +189,7 @@ impl Engine {
     pub async fn users(&self, actor: &Actor, after: Option<&str>, limit: usize) -> Result<Vec<User>> {
         access::check_general(actor, Verb::Administer)?;
         check_limit(limit)?;
-        self.store.users(&actor.tenant, after, limit).await
+        self.tenant.users(&actor.tenant, after, limit).await
     }
 
     pub async fn user(&self, actor: &Actor, id: &UserId) -> Result<User> {
@@ -260,13 +260,13 @@ impl Engine {
             return self.found_user(actor, into).await;
         }
         let (theirs, mine) = (Owner::user(from), Owner::user(into));
-        let given_up = self.store.memory(&actor.tenant, &profile_id(&theirs)).await?;
+        let given_up = self.sessions.memory(&actor.tenant, &profile_id(&theirs)).await?;
         let mut change = Change::new(actor.tenant.clone())
             .record(Record::MergeUser { from: from.clone(), into: into.clone() })
             .record(Record::MoveMemories { from: theirs, into: mine.clone() });
         if let Some(profile) = given_up.as_ref().and_then(Memory::profile) {
-            let kept = self.store.memory(&actor.tenant, &profile_id(&mine)).await?;
-            let now = self.store.now().await?;
+            let kept = self.sessions.memory(&actor.tenant, &profile_id(&mine)).await?;
+            let now = self.tenant.now().await?;
             let merged = reconcile::with_profile(&mine, kept.as_ref(), profile, now);
             change.records.extend(merged.map(|memory| Record::PutMemory(Box::new(memory))));
         }
@@ -279,7 +279,7 @@ impl Engine {
     }
 
     async fn found_user(&self, actor: &Actor, id: &UserId) -> Result<User> {
-        self.store.user(&actor.tenant, id).await?.ok_or(Error::NotFound)
+        self.tenant.user(&actor.tenant, id).await?.ok_or(Error::NotFound)
     }
 
     /// Makes a link that opens one session to anyone who has it, until it expires or is revoked.
@@ -293,7 +293,7 @@ impl Engine {
     ) -> Result<NewShare> {
         let session = self.load(actor, Verb::Share, id).await?;
         check_share_life(expires_in)?;
-        let now = self.store.now().await?;
+        let now = self.tenant.now().await?;
         let drawn = Uuid::now_v7();
         let share = Share {
             id: drawn.to_string(),
@@ -333,7 +333,7 @@ impl Engine {
             Some(replay) => {
                 let first = replay.note.map(|note| note.0.to_string()).unwrap_or_default();
                 let share = self
-                    .store
+                    .sessions
                     .share(&actor.tenant, &first, &ActingUser::of(actor))
                     .await?
                     .ok_or(Error::NotFound)?;
@@ -345,7 +345,7 @@ impl Engine {
     /// Revokes a share link; open streams through it end within five seconds.
     pub async fn revoke_share(&self, actor: &Actor, id: &str) -> Result<()> {
         let by = ActingUser::of(actor);
-        let share = self.store.share(&actor.tenant, id, &by).await?.ok_or(Error::NotFound)?;
+        let share = self.sessions.share(&actor.tenant, id, &by).await?.ok_or(Error::NotFound)?;
         self.load(actor, Verb::Share, &share.session).await?;
         let change = Change::new(actor.tenant.clone())
             .record(Record::RevokeShare { id: id.to_owned(), by })
@@ -362,7 +362,7 @@ impl Engine {
     ) -> Result<Page<AuditLine, i64>> {
         access::check_general(actor, Verb::Administer)?;
         check_limit(limit)?;
-        self.store.audit(&actor.tenant, after, limit).await
+        self.tenant.audit(&actor.tenant, after, limit).await
     }
 
     /// Writes an audit line about an action that changed nothing itself.
@@ -374,7 +374,7 @@ impl Engine {
     /// tenant that can be trusted, so they are recorded in the trail of the installation's own tenant.
     pub async fn note_refused_credentials(&self, address: &str, refused: RefusedCredentials) -> Result<()> {
         let own = TenantId::stored(INSTALLATION_TENANT);
-        if self.store.tenant(&own).await?.is_none() {
+        if self.tenant.tenant(&own).await?.is_none() {
             return Ok(());
         }
         let audit =
@@ -402,17 +402,17 @@ impl Operator<'_> {
     }
 
     pub async fn tenants(&self) -> Result<Vec<Tenant>> {
-        self.0.store.tenants().await
+        self.0.tenant.tenants().await
     }
 
     pub async fn create_tenant(&self, id: &TenantId) -> Result<Tenant> {
-        self.0.store.create_tenant(id, operator_audit("tenant.create", id)).await
+        self.0.tenant.create_tenant(id, operator_audit("tenant.create", id)).await
     }
 
     /// Suspends or resumes a tenant; its credentials follow within five seconds.
     pub async fn suspend_tenant(&self, id: &TenantId, suspended: bool) -> Result<Tenant> {
         let action = if suspended { "tenant.suspend" } else { "tenant.resume" };
-        self.0.store.suspend_tenant(id, suspended, operator_audit(action, id)).await
+        self.0.tenant.suspend_tenant(id, suspended, operator_audit(action, id)).await
     }
 
     /// Removes a tenant with everything in it.
@@ -420,11 +420,14 @@ impl Operator<'_> {
         if id.as_str() == INSTALLATION_TENANT {
             return Err(Error::denied("the default tenant stays: local mode serves it"));
         }
-        self.0.store.tenant(id).await?.ok_or(Error::NotFound)?;
-        self.0.store.delete_tenant(id).await?;
+        self.0.tenant.tenant(id).await?.ok_or(Error::NotFound)?;
+        if let Some(incognito) = &self.0.incognito {
+            incognito.forget_tenant(id).await?;
+        }
+        self.0.tenant.delete_tenant(id).await?;
         // The tenant's own trail is deleted with it.
         let own = TenantId::stored(INSTALLATION_TENANT);
-        if self.0.store.tenant(&own).await?.is_some() {
+        if self.0.tenant.tenant(&own).await?.is_some() {
             self.0.commit(Change::new(own).audited(operator_audit("tenant.delete", id))).await?;
         }
         Ok(())

@@ -27,7 +27,7 @@ impl Engine {
     /// How many items each of the caller's buckets has.
     pub async fn queue_counts(&self, actor: &Actor, zone: Option<&str>) -> Result<QueueCounts> {
         let of = self.queue_of(actor, zone).await?;
-        self.store.queue_counts(&actor.tenant, of).await
+        self.tenant.queue_counts(&actor.tenant, of).await
     }
 
     /// A page of one bucket, newest first.
@@ -41,7 +41,7 @@ impl Engine {
     ) -> Result<Page<Waiting, i64>> {
         check_limit(limit)?;
         let of = self.queue_of(actor, zone).await?;
-        let page = self.store.queue(&actor.tenant, of, bucket, after, limit).await?;
+        let page = self.tenant.queue(&actor.tenant, of, bucket, after, limit).await?;
         let mut items = Vec::with_capacity(page.items.len());
         for item in page.items {
             // Items that were deleted meanwhile are left out.
@@ -51,10 +51,10 @@ impl Engine {
     }
 
     async fn waiting(&self, actor: &Actor, item: QueueItem) -> Result<Option<Waiting>> {
-        let session = async |id| self.store.session(&actor.tenant, id).await;
+        let session = async |id| self.sessions.session(&actor.tenant, id).await;
         Ok(match item {
             QueueItem::Approval { id, session: on } => {
-                let approval = match self.store.approval(&actor.tenant, &id).await? {
+                let approval = match self.sessions.approval(&actor.tenant, &id).await? {
                     Some(approval) => Some(self.with_link(&actor.tenant, approval).await?),
                     None => None,
                 };
@@ -64,7 +64,7 @@ impl Engine {
                     .map(|(approval, session)| Waiting::Approval(Box::new(approval), Box::new(session)))
             }
             QueueItem::Session(id) => session(&id).await?.map(|session| Waiting::Session(Box::new(session))),
-            QueueItem::Task(id) => match self.store.doc(&actor.tenant, Kind::Task, &id).await? {
+            QueueItem::Task(id) => match self.tenant.doc(&actor.tenant, Kind::Task, &id).await? {
                 Some(doc) => Some(Waiting::Task(Box::new(Defined::of(&doc)?))),
                 None => None,
             },
@@ -77,7 +77,7 @@ impl Engine {
             (Role::Member, Some(user)) => Some(user),
             _ => return Err(Error::denied("a work queue is a person's")),
         };
-        let now = self.store.now().await?;
+        let now = self.tenant.now().await?;
         Ok(QueueOf { user, day_start: midnight(now, zone)?, failed_since: now.minus(FAILED_SHOWN) })
     }
 }

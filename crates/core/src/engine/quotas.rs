@@ -20,7 +20,7 @@ use crate::ids::{TenantId, UserId};
 use crate::limits;
 use crate::quota::{Amount, QuotaLimits, QuotaSettings};
 use crate::session::{MemoryMode, Status};
-use crate::store::{Change, Committed, On, Store, Write};
+use crate::store::{Change, Committed, On, TenantStore, Write};
 
 /// The use of every tenant that has written on this node.
 #[derive(Debug, Default)]
@@ -93,7 +93,7 @@ impl TenantUse {
         }
     }
 
-    async fn look(&self, store: &dyn Store, tenant: &TenantId) -> Result<()> {
+    async fn look(&self, store: &dyn TenantStore, tenant: &TenantId) -> Result<()> {
         let began = Instant::now();
         self.freed.store(false, Ordering::Relaxed);
         let used = store.usage(tenant).await?;
@@ -163,7 +163,7 @@ impl Engine {
             }
             let used = self.quotas.of(&change.tenant);
             if used.looked_at.lock().is_none() {
-                used.look(&*self.store, &change.tenant).await?;
+                used.look(&*self.tenant, &change.tenant).await?;
             }
             let runs = u64::from(new.head.status == Status::Pending);
             let more = Amount { sessions: 1, runs, bytes: 0 };
@@ -180,7 +180,7 @@ impl Engine {
             return Ok(());
         }
         if used.may_have_moved() {
-            used.look(&*self.store, tenant).await?;
+            used.look(&*self.tenant, tenant).await?;
         }
         exceeded().map_or(Ok(()), |(quota, limit)| Err(Error::QuotaExceeded { quota, limit }))
     }
@@ -207,7 +207,7 @@ impl Engine {
             used.freed.store(true, Ordering::Relaxed);
         }
         if used.is_old() && !used.looking.swap(true, Ordering::AcqRel) {
-            let (store, tenant) = (self.store.clone(), tenant.clone());
+            let (store, tenant) = (self.tenant.clone(), tenant.clone());
             tokio::spawn(async move {
                 if let Err(error) = used.look(&*store, &tenant).await {
                     tracing::warn!(

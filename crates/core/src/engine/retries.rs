@@ -36,7 +36,7 @@ impl Engine {
             Settled::Nothing(()) => None,
         };
         let id = SessionId::stored(id.unwrap_or_else(|| *made.lock()).to_string());
-        self.store.session(&actor.tenant, &id).await?.ok_or(Error::NotFound)
+        self.sessions.session(&actor.tenant, &id).await?.ok_or(Error::NotFound)
     }
 
     /// The change that retries a session and counts the retry, and the id of the new session.
@@ -45,13 +45,13 @@ impl Engine {
         let task = self.startable_task_of(actor, &session).await?;
         queueing::check_may_queue(actor, queueing::cause_of_retry(&session, task.as_ref()))?;
         let parent = match &session.details.parent_id {
-            Some(parent) => self.store.session(&actor.tenant, parent).await?,
+            Some(parent) => self.sessions.session(&actor.tenant, parent).await?,
             None => Some(session.clone()),
         };
         let (mut change, new, retried) = match parent.filter(trigger::is_graph) {
             Some(parent) => {
                 let children = self.children_of(&parent).await?;
-                let now = self.store.now().await?;
+                let now = self.tenant.now().await?;
                 let starts = trigger::again(actor, &session, &parent, &children, now)?;
                 let (change, first) = starting(actor, starts)?;
                 (change, first.id, parent)
@@ -100,7 +100,7 @@ impl Engine {
         ids: impl Iterator<Item = SessionId>,
     ) -> Result<Option<Session>> {
         for id in ids {
-            let found = self.store.session(&of.tenant, &id).await?;
+            let found = self.sessions.session(&of.tenant, &id).await?;
             if let Some(found) = found.filter(|found| chain.holds(found)) {
                 return Ok(Some(found));
             }

@@ -61,7 +61,7 @@ impl Engine {
             limit,
             ..EventQuery::default()
         };
-        let mut events = self.store.events(&session.tenant, &session.id, query).await?.events;
+        let mut events = self.sessions.events(&session.tenant, &session.id, query).await?.events;
         events.reverse();
         Ok(events)
     }
@@ -74,7 +74,7 @@ impl Engine {
     /// One message of a conversation.
     pub async fn message_at(&self, session: &Session, sequence: u64) -> Result<Event> {
         let query = EventQuery { after: sequence - 1, limit: 1, ..EventQuery::default() };
-        let page = self.store.events(&session.tenant, &session.id, query).await?;
+        let page = self.sessions.events(&session.tenant, &session.id, query).await?;
         page.events.into_iter().find(|event| event.sequence == sequence).ok_or(Error::NotFound)
     }
 
@@ -94,13 +94,13 @@ impl Engine {
     pub async fn said_after(&self, session: &Session, after: u64, limit: usize) -> Result<Vec<Event>> {
         let types = SHARED_TYPES.iter().map(|kind| (*kind).to_owned()).collect();
         let query = EventQuery { after, types, limit, ..EventQuery::default() };
-        Ok(self.store.events(&session.tenant, &session.id, query).await?.events)
+        Ok(self.sessions.events(&session.tenant, &session.id, query).await?.events)
     }
 
     /// The current state of a conversation.
     pub async fn standing(&self, actor: &Actor, id: &SessionId) -> Result<Standing> {
         let (session, talk) = self.conversation(actor, Verb::Read, id).await?;
-        let liveness = turn::liveness(&session, &talk, self.store.now().await?, &self.settings.talk);
+        let liveness = turn::liveness(&session, &talk, self.tenant.now().await?, &self.settings.talk);
         Ok(Standing { session, talk, liveness })
     }
 
@@ -117,7 +117,7 @@ impl Engine {
                 limit: limits::PAGE_ROWS_DEFAULT,
                 ..EventQuery::default()
             };
-            let page = self.store.events(&session.tenant, &session.id, query).await?;
+            let page = self.sessions.events(&session.tenant, &session.id, query).await?;
             before = Some(page.next_after);
             let whole = page.events.iter().position(state::is_whole);
             let end = whole.map_or(page.events.len(), |place| place + 1);
@@ -135,14 +135,14 @@ impl Engine {
 
     /// A session with its talk row, if the caller may do this with it.
     pub async fn conversation(&self, actor: &Actor, verb: Verb, id: &SessionId) -> Result<(Session, Talk)> {
-        let (session, talk) = self.store.talk(&actor.tenant, id).await?.ok_or(Error::NotFound)?;
+        let (session, talk) = self.sessions.talk(&actor.tenant, id).await?.ok_or(Error::NotFound)?;
         access::check(actor, verb, &session)?;
         Ok((session, talk))
     }
 
     /// The same, for background work without a caller.
     pub async fn conversation_of(&self, due: &Due) -> Result<Option<(Session, Talk)>> {
-        self.store.talk(&due.tenant, &due.session).await
+        self.sessions.talk(&due.tenant, &due.session).await
     }
 
     pub(super) async fn message_among(

@@ -35,7 +35,7 @@ impl Engine {
         if actor.role == Role::Channel && wish.id.is_none() {
             return Err(Error::invalid("id", "a channel key names the session under its own prefix"));
         }
-        if wish.memory_mode == Some(MemoryMode::Incognito) && self.private.is_none() {
+        if wish.memory_mode == Some(MemoryMode::Incognito) && self.incognito.is_none() {
             return Err(Error::invalid(
                 "memory_mode",
                 "this server writes everything that it is given to disk; it opens no incognito sessions",
@@ -50,7 +50,7 @@ impl Engine {
         let done = self
             .settle_on(|| {
                 Box::pin(async {
-                    if let Some(session) = self.store.session(&actor.tenant, &id).await? {
+                    if let Some(session) = self.sessions.session(&actor.tenant, &id).await? {
                         access::check(actor, Verb::Read, &session)?;
                         let Some(step) = decide::reopen(actor, &session, &wish)? else {
                             return Ok(Decided::Nothing(session));
@@ -92,7 +92,7 @@ impl Engine {
         if slug == EXTERNAL_AGENT {
             return Ok(true);
         }
-        let doc = self.store.doc(tenant, Kind::Agent, slug).await?;
+        let doc = self.tenant.doc(tenant, Kind::Agent, slug).await?;
         let agent: Option<Defined<Agent>> = doc.as_ref().map(Defined::of).transpose()?;
         Ok(agent.is_some_and(|agent| agent.value.model.as_deref() == Some(EXTERNAL_AGENT)))
     }
@@ -135,7 +135,7 @@ impl Engine {
         if let Some(text) = &query.text {
             check_text("q", text, limits::QUERY_CHARS_MAX)?;
         }
-        self.store.sessions(&actor.tenant, query).await
+        self.tenant.sessions(&actor.tenant, query).await
     }
 
     /// The sessions that a session brought forth.
@@ -172,7 +172,7 @@ impl Engine {
                     let (session, talk, departed) = match &wish.participants {
                         Some(_) => {
                             let (session, talk) = self.conversation(actor, Verb::Edit, id).await?;
-                            (session, talk, self.store.departed(&actor.tenant, id).await?)
+                            (session, talk, self.sessions.departed(&actor.tenant, id).await?)
                         }
                         None => (self.load(actor, Verb::Edit, id).await?, Talk::default(), Vec::new()),
                     };
@@ -210,8 +210,9 @@ impl Engine {
         let done = self
             .settle_on(|| {
                 Box::pin(async {
-                    let (session, talk) = self.store.talk(&actor.tenant, id).await?.ok_or(Error::NotFound)?;
-                    let departed = self.store.departed(&actor.tenant, id).await?;
+                    let (session, talk) =
+                        self.sessions.talk(&actor.tenant, id).await?.ok_or(Error::NotFound)?;
+                    let departed = self.sessions.departed(&actor.tenant, id).await?;
                     self.carried_out(session, key, |session| {
                         let step = decide::come_back(actor, session, &departed)?;
                         let added = step.as_ref().and_then(|step| step.update.add_participant.as_ref());
@@ -288,8 +289,9 @@ impl Engine {
             .settle_on(|| {
                 Box::pin(async {
                     let (session, talk) = self.conversation(actor, Verb::Steer, id).await?;
-                    if session.head.status.is_terminal() {
-                        return Err(Conflict::SessionClosed.into());
+                    let status = session.head.status;
+                    if status.is_terminal() {
+                        return Err(Conflict::NothingToStop { status }.into());
                     }
                     if let Some(plan) = pause::give_up(&session, &talk, GivenUp::Stopped)? {
                         return Ok(Decided::Change(Box::new(planned_change(&session, &plan).keyed(key))));
@@ -371,7 +373,7 @@ impl Engine {
             return Err(Error::invalid("q", "must contain a word to look for"));
         }
         let query = SearchQuery { words, seen_by: eyes(actor)?, after, limit };
-        self.store.search(&actor.tenant, query).await
+        self.tenant.search(&actor.tenant, query).await
     }
 
     /// The change that a decision on a session leads to, if any.

@@ -29,7 +29,7 @@ struct RatedSitting {
 impl Engine {
     /// Whether the open sitting of a conversation has been silent for too long.
     pub async fn is_silent(&self, session: &Session, talk: &Talk) -> Result<bool> {
-        let now = self.store.now().await?;
+        let now = self.tenant.now().await?;
         Ok(sitting::has_expired(talk, now, &self.settings.talk) && !turn::is_open(session, talk, now))
     }
 
@@ -43,11 +43,11 @@ impl Engine {
         summary: Option<&Summary>,
         records: Vec<Record>,
     ) -> Result<Option<Talk>> {
-        let now = self.store.now().await?;
+        let now = self.tenant.now().await?;
         let Some(plan) = sitting::end(session, talk, why, arc, summary, records, now)? else {
             return Ok(None);
         };
-        match self.store.commit(planned_change(session, &plan)).await {
+        match self.sessions.commit(planned_change(session, &plan)).await {
             Ok(_) => Ok(Some(plan.talk)),
             Err(Refusal::Stale) => Ok(None),
             Err(Refusal::Rejected(error)) => Err(error),
@@ -102,7 +102,7 @@ impl Engine {
             .settle_on(|| {
                 Box::pin(async {
                     let (session, mut talk) = self.conversation(actor, Verb::Read, id).await?;
-                    let now = self.store.now().await?;
+                    let now = self.tenant.now().await?;
                     let Some((rated, RatedSitting { turns, user, opened_by })) = of(&mut talk) else {
                         access::check_sitting(actor, &session, None)?;
                         return Err(Conflict::NothingEnded.into());
@@ -144,7 +144,7 @@ impl Engine {
         self.settle_on(|| {
             Box::pin(async {
                 let (session, talk) = self.sitting(actor, id).await?;
-                let now = self.store.now().await?;
+                let now = self.tenant.now().await?;
                 if turn::runs(&session, now) {
                     return Err(Conflict::SessionBusy.into());
                 }
@@ -164,14 +164,14 @@ impl Engine {
     pub async fn opaque(&self) -> Result<Opaque> {
         match self.settings.plain_opaque_ids {
             true => Ok(Opaque::Sha256),
-            false => self.store.installation_key().await.map(Opaque::Keyed),
+            false => self.tenant.installation_key().await.map(Opaque::Keyed),
         }
     }
 
     /// Sittings of all tenants that have been silent for too long.
     pub async fn silent_sittings(&self, limit: usize) -> Result<Vec<Due>> {
-        let now = self.store.now().await?;
-        self.store.silent_sittings(now.minus(self.settings.talk.idle_after), limit).await
+        let now = self.tenant.now().await?;
+        self.sessions.silent_sittings(now.minus(self.settings.talk.idle_after), limit).await
     }
 }
 

@@ -86,7 +86,7 @@ impl Engine {
                 let (reader, router) = self.hub.scoped_hints(&actor.tenant, scope, cursor);
                 if let Some(router) = router {
                     // Held weakly: a hint listener must not keep a store open.
-                    let (store, tenant) = (Arc::downgrade(&self.store), actor.tenant.clone());
+                    let (store, tenant) = (Arc::downgrade(&self.sessions), actor.tenant.clone());
                     runtime.spawn(router.run(async move |id: &SessionId| match store.upgrade() {
                         Some(store) => Ok(store.session(&tenant, id).await?.as_ref().map(Audience::of)),
                         None => Ok(None),
@@ -105,16 +105,16 @@ impl Engine {
         if text.len() > limits::DELTA_TEXT_BYTES_MAX {
             return Err(Error::TooLarge { what: "text", limit: limits::DELTA_TEXT_BYTES_MAX });
         }
-        let found = self.store.session(&actor.tenant, id).await?;
+        let found = self.sessions.session(&actor.tenant, id).await?;
         let session = found.ok_or_else(|| without_a_claim(actor, Error::NotFound))?;
-        if !session.head.holds(&actor.credential, epoch, self.store.now().await?) {
+        if !session.head.holds(&actor.credential, epoch, self.tenant.now().await?) {
             return Err(Conflict::Fenced.into());
         }
         let incarnation = session.head.incarnation;
         let offset = self.hub.reply_len(incarnation, epoch);
         let delta = Delta { incarnation, epoch, offset, text: text.into() };
         self.hub.delta(&delta);
-        self.store.spread_delta(&actor.tenant, delta);
+        self.sessions.spread_delta(&actor.tenant, delta);
         Ok(())
     }
 }
@@ -183,7 +183,7 @@ impl LogStream {
             None => None,
             Some(lease) => Some(lease.hold(limits::STREAM_PAGE_BYTES_MAX).await),
         };
-        let page = match self.engine.store.events(&self.actor.tenant, &self.id, query).await {
+        let page = match self.engine.sessions.events(&self.actor.tenant, &self.id, query).await {
             Err(Error::NotFound) => {
                 self.queued.push_back(StreamItem::Ended);
                 return Ok(());

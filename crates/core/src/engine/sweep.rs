@@ -39,9 +39,9 @@ impl Engine {
     pub async fn sweep(&self) -> Result<Swept> {
         let mut swept = Swept { expired: self.expire_incognito().await?, ..Swept::default() };
         loop {
-            let now = self.store.now().await?;
+            let now = self.tenant.now().await?;
             let silent_since = now.minus(limits::INACTIVE_AFTER);
-            let due = self.store.due(silent_since, limits::SWEEP_ROWS_MAX).await?;
+            let due = self.sessions.due(silent_since, limits::SWEEP_ROWS_MAX).await?;
             let full = due.len() == limits::SWEEP_ROWS_MAX;
             let before = swept;
             for due in due {
@@ -63,16 +63,16 @@ impl Engine {
 
     /// Removes idempotency keys after their retention.
     pub async fn purge_idempotency_keys(&self) -> Result<u64> {
-        let now = self.store.now().await?;
-        self.store.purge_keys(now.minus(limits::IDEMPOTENCY_KEPT)).await
+        let now = self.tenant.now().await?;
+        self.sessions.purge_keys(now.minus(limits::IDEMPOTENCY_KEPT)).await
     }
 
     /// Deletes silent incognito sessions. One that runs or waits for a decision is left for the next sweep.
     async fn expire_incognito(&self) -> Result<usize> {
-        let Some(private) = &self.private else { return Ok(0) };
+        let Some(incognito) = &self.incognito else { return Ok(0) };
         let mut expired = 0;
-        for due in private.idle().await? {
-            let Some(session) = self.store.session(&due.tenant, &due.session).await? else { continue };
+        for due in incognito.idle().await? {
+            let Some(session) = self.sessions.session(&due.tenant, &due.session).await? else { continue };
             if check_at_rest(&session).is_err() {
                 continue;
             }
@@ -94,7 +94,7 @@ impl Engine {
     }
 
     async fn sweep_one(&self, due: &Due, now: Timestamp, silent_since: Timestamp) -> Result<Option<Reason>> {
-        let Some((session, talk)) = self.store.talk(&due.tenant, &due.session).await? else {
+        let Some((session, talk)) = self.sessions.talk(&due.tenant, &due.session).await? else {
             return Ok(None);
         };
         let Some((reason, step)) = decide(&session, now, silent_since, self.settings.attempts_max)? else {

@@ -148,7 +148,7 @@ impl Engine {
             .settle_on(|| {
                 Box::pin(async {
                     let (session, talk) = self.conversation(actor, Verb::Talk, id).await?;
-                    let now = self.store.now().await?;
+                    let now = self.tenant.now().await?;
                     let message = Message {
                         event: event.clone(),
                         on_busy: wish.on_busy,
@@ -222,10 +222,10 @@ impl Engine {
         let done = self
             .settle_on(|| {
                 Box::pin(async {
-                    let Some((session, talk)) = self.store.talk(tenant, id).await? else {
+                    let Some((session, talk)) = self.sessions.talk(tenant, id).await? else {
                         return Ok(Decided::Nothing(None));
                     };
-                    let now = self.store.now().await?;
+                    let now = self.tenant.now().await?;
                     let plan = match turn::next(&session, &talk, hold, now, &self.settings.talk)? {
                         None => return Ok(Decided::Nothing(None)),
                         Some(Begin::EndFirst(first)) => return Ok(Decided::Nothing(Some(first))),
@@ -285,7 +285,7 @@ impl Engine {
         for round in 0..limits::DECIDE_ROUNDS_MAX {
             if round > 0 {
                 let found =
-                    self.store.talk(begun.tenant(), &begun.session.id).await?.ok_or(Error::NotFound)?;
+                    self.sessions.talk(begun.tenant(), &begun.session.id).await?.ok_or(Error::NotFound)?;
                 if found.0.head.incarnation != begun.incarnation() || found.0.head.epoch != begun.epoch {
                     return Err(Conflict::Fenced.into());
                 }
@@ -298,7 +298,7 @@ impl Engine {
                 part.guard.fence =
                     Some(Fence { credential: begun.hold.credential.clone(), epoch: begun.epoch });
             }
-            match self.store.commit(change).await {
+            match self.sessions.commit(change).await {
                 Ok(done) => {
                     let (session, talk, appended) = landed(seen.0, plan.talk, done)?;
                     let events = appended.into_iter().filter_map(new_event).collect();
@@ -334,7 +334,7 @@ impl Engine {
             .settle_on(|| {
                 Box::pin(async {
                     let (session, talk) = self.conversation(actor, Verb::Talk, id).await?;
-                    let now = self.store.now().await?;
+                    let now = self.tenant.now().await?;
                     let asked = Message {
                         event: event.clone(),
                         on_busy: OnBusy::Reject,
@@ -386,7 +386,7 @@ impl Engine {
     /// Whether the turn was asked to stop, and which messages steer it.
     pub async fn look_at_turn(&self, begun: &Begun) -> Result<(bool, Vec<u64>)> {
         let (session, talk) =
-            self.store.talk(begun.tenant(), &begun.session.id).await?.ok_or(Error::NotFound)?;
+            self.sessions.talk(begun.tenant(), &begun.session.id).await?.ok_or(Error::NotFound)?;
         if session.head.epoch != begun.epoch || session.head.incarnation != begun.incarnation() {
             return Err(Conflict::Fenced.into());
         }
@@ -400,7 +400,7 @@ impl Engine {
         self.settle_on(|| {
             Box::pin(async {
                 let (session, mut talk) =
-                    self.store.talk(begun.tenant(), &begun.session.id).await?.ok_or(Error::NotFound)?;
+                    self.sessions.talk(begun.tenant(), &begun.session.id).await?.ok_or(Error::NotFound)?;
                 talk.queue
                     .retain(|queued| !queued.sequence.is_some_and(|sequence| taken.contains(&sequence)));
                 talk.took.extend(taken);
@@ -422,12 +422,12 @@ impl Engine {
         let offset = self.hub.reply_len(incarnation, begun.epoch);
         let delta = Delta { incarnation, epoch: begun.epoch, offset, text: text.into() };
         self.hub.delta(&delta);
-        self.store.spread_delta(begun.tenant(), delta);
+        self.sessions.spread_delta(begun.tenant(), delta);
     }
 
     /// Conversations of all tenants with a queued message or a decided turn, and no running turn.
     pub async fn waiting_turns(&self, limit: usize) -> Result<Vec<Due>> {
-        self.store.waiting_turns(limit).await
+        self.sessions.waiting_turns(limit).await
     }
 }
 

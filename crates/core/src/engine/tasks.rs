@@ -53,7 +53,7 @@ impl Engine {
         input: Option<Json>,
         key: Option<IdemKey>,
     ) -> Result<Session> {
-        let (task, now) = try_join(self.definition::<Task>(actor, name), self.store.now()).await?;
+        let (task, now) = try_join(self.definition::<Task>(actor, name), self.tenant.now()).await?;
         check_may_queue(actor, QueueCause::Task(&task))?;
         if input.as_ref().is_some_and(|input| input.len() > limits::EVENT_BYTES_MAX) {
             return Err(Error::TooLarge { what: "input", limit: limits::EVENT_BYTES_MAX });
@@ -88,10 +88,10 @@ impl Engine {
     /// row, or of its keys without a row.
     pub(super) async fn is_made_by_owner(&self, tenant: &TenantId, task: &Defined<Task>) -> Result<bool> {
         let Some(maker) = &task.created_by else { return Ok(true) };
-        if let Some(user) = self.store.user(tenant, maker).await? {
+        if let Some(user) = self.tenant.user(tenant, maker).await? {
             return Ok(user.role == Role::Owner && !user.suspended && user.merged_into.is_none());
         }
-        let (keys, now) = try_join(self.store.keys(tenant), self.store.now()).await?;
+        let (keys, now) = try_join(self.tenant.keys(tenant), self.tenant.now()).await?;
         Ok(keys.iter().any(|key| {
             key.user.as_ref() == Some(maker)
                 && key.role == Role::Owner
@@ -103,7 +103,7 @@ impl Engine {
     /// The task that a session runs, as the task is now, if it still exists.
     pub(super) async fn task_of(&self, session: &Session) -> Result<Option<Defined<Task>>> {
         let Some(id) = &session.details.task_id else { return Ok(None) };
-        let doc = self.store.doc(&session.tenant, Kind::Task, id).await?;
+        let doc = self.tenant.doc(&session.tenant, Kind::Task, id).await?;
         doc.filter(|doc| doc.id == *id).as_ref().map(Defined::of).transpose()
     }
 
@@ -138,7 +138,7 @@ impl Engine {
     async fn criteria_of(&self, actor: &Actor, task: &Task) -> Result<Vec<Dimension>> {
         let Some(id) = task.criteria_set_ids.first() else { return Ok(Vec::new()) };
         let doc =
-            self.store.doc(&actor.tenant, Kind::CriteriaSet, id).await?.ok_or_else(|| {
+            self.tenant.doc(&actor.tenant, Kind::CriteriaSet, id).await?.ok_or_else(|| {
                 Error::invalid("criteria_set_ids", format!("there is no criteria set `{id}`"))
             })?;
         Ok(Defined::<CriteriaSet>::of(&doc)?.value.dimensions)
@@ -157,9 +157,9 @@ impl Engine {
         let (mut events, mut duration_ms) = (Vec::new(), None);
         if let Some(session) = &session {
             let newest = EventQuery { newest_first: true, limit: RECENT_EVENTS, ..EventQuery::default() };
-            events = self.store.events(&actor.tenant, &session.id, newest).await?.events;
+            events = self.sessions.events(&actor.tenant, &session.id, newest).await?.events;
             events.reverse();
-            duration_ms = duration_of(session, self.store.now().await?);
+            duration_ms = duration_of(session, self.tenant.now().await?);
         }
         Ok(TaskStanding { task, session, duration_ms, events })
     }
@@ -183,7 +183,7 @@ impl Engine {
             ..SessionQuery::of(Types::All, limit)
         };
         let page = self.sessions(actor, query).await?;
-        let now = self.store.now().await?;
+        let now = self.tenant.now().await?;
         let mut tasks: Vec<Defined<Task>> = Vec::new();
         let mut items = Vec::with_capacity(page.items.len());
         for session in page.items {
@@ -191,7 +191,7 @@ impl Engine {
             if let Some(id) = &session.details.task_id {
                 task = tasks.iter().find(|task| task.id == *id).cloned();
                 if task.is_none()
-                    && let Some(doc) = self.store.doc(&actor.tenant, Kind::Task, id).await?
+                    && let Some(doc) = self.tenant.doc(&actor.tenant, Kind::Task, id).await?
                 {
                     task = Some(Defined::of(&doc)?);
                     tasks.extend(task.clone());

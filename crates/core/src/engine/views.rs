@@ -127,12 +127,12 @@ impl Engine {
             (None, None) => Uuid::now_v7().to_string().into(),
         };
         let view = View { session_id: Some(session.to_string()), ..wish };
-        let secret = self.store.installation_key().await?;
+        let secret = self.tenant.installation_key().await?;
         self.settle_on(|| {
             let (id, view) = (id.clone(), view.clone());
             Box::pin(async move {
                 if key.is_none()
-                    && let Some(doc) = self.store.doc(&actor.tenant, Kind::View, &id).await?
+                    && let Some(doc) = self.tenant.doc(&actor.tenant, Kind::View, &id).await?
                 {
                     let before: Defined<View> = Defined::of(&doc)?;
                     return if before.value == view {
@@ -141,14 +141,14 @@ impl Engine {
                         Err(Conflict::AlreadyExists.into())
                     };
                 }
-                let found = self.store.session(&actor.tenant, session).await?;
+                let found = self.sessions.session(&actor.tenant, session).await?;
                 let session = found.ok_or_else(|| without_a_claim(actor, Error::NotFound))?;
                 let change = self.publication(actor, &session, epoch, &id, view, &secret).await?;
                 Ok(Decided::Change(Box::new(change.keyed(key))))
             })
         })
         .await?;
-        let doc = self.store.doc(&actor.tenant, Kind::View, &id).await?.ok_or(Error::NotFound)?;
+        let doc = self.tenant.doc(&actor.tenant, Kind::View, &id).await?.ok_or(Error::NotFound)?;
         let token = respondent::link_token(&secret, &actor.tenant, &id);
         Ok(Published { view: Defined::of(&doc)?, token })
     }
@@ -162,7 +162,7 @@ impl Engine {
         view: View,
         secret: &[u8; 32],
     ) -> Result<Change> {
-        let now = self.store.now().await?;
+        let now = self.tenant.now().await?;
         if !session.head.holds(&actor.credential, epoch, now) {
             return Err(Conflict::Fenced.into());
         }
@@ -224,11 +224,11 @@ impl Engine {
         let session = view.value.session_id.clone().ok_or_else(|| {
             Error::invalid("id", "this view is not published: nobody could answer it through a link")
         })?;
-        let found = self.store.user(&actor.tenant, user).await?;
+        let found = self.tenant.user(&actor.tenant, user).await?;
         if !found.is_some_and(|found| found.is_active() && found.role != Role::Guest) {
             return Err(Error::invalid("user_id", "must be an active owner or member of this tenant"));
         }
-        let now = self.store.now().await?;
+        let now = self.tenant.now().await?;
         let drawn = Uuid::now_v7();
         let share = Share {
             id: drawn.to_string(),
@@ -249,7 +249,7 @@ impl Engine {
     /// A view: whole to its maker, owners and workers, its questions to respondents. `cookie` is the respondent's.
     pub async fn view(&self, actor: &Actor, id: &str, cookie: Option<&str>) -> Result<Shown> {
         let view = self.found_view(actor, id).await?;
-        let secret = self.store.installation_key().await?;
+        let secret = self.tenant.installation_key().await?;
         let keeps = match actor.role {
             Role::Owner | Role::Worker => true,
             Role::Member => actor.user.is_some() && view.created_by == actor.user,
@@ -277,7 +277,7 @@ impl Engine {
         secret: &[u8; 32],
         cookie: Option<&str>,
     ) -> Result<Opened> {
-        let now = self.store.now().await?;
+        let now = self.tenant.now().await?;
         let cleared = known(secret, actor, &view, cookie, now);
         let has_answered = cleared.as_ref().is_some_and(|cleared| cleared.has_answered);
         let admitted = admit(&view, actor, cleared.map(|cleared| cleared.who))?;
@@ -312,12 +312,12 @@ impl Engine {
 
     /// Registers a person who wants to answer a view, as an entity (a lead). The returned cookie proves it.
     pub async fn clear_lead(&self, actor: &Actor, id: &str, lead: &Lead) -> Result<String> {
-        let secret = self.store.installation_key().await?;
+        let secret = self.tenant.installation_key().await?;
         let view = self.found_view(actor, id).await?;
         if !matches!(admit(&view, actor, None)?, Admitted::AsLead) {
             return Err(Error::invalid("lead", "this view does not ask who you are"));
         }
-        let now = self.store.now().await?;
+        let now = self.tenant.now().await?;
         decide::check_open(&view.value, &self.session_of(&actor.tenant, &view).await?, now)?;
         let entity = self.lead_id(&actor.tenant, &secret, lead).await?;
         self.settle_on(|| {
@@ -342,7 +342,7 @@ impl Engine {
         wish: &Submission,
         key: Option<IdemKey>,
     ) -> Result<Submitted> {
-        let secret = self.store.installation_key().await?;
+        let secret = self.tenant.installation_key().await?;
         // A stranger without a cookie gets a name once, before the first round. Under an idempotency key the name
         // follows from the key and from what is answered, so a repeat of the request finds its own answer.
         let stranger = key.map_or_else(crate::ids::random_hex::<16>, |key| respondent::stranger_name(&key));
@@ -352,7 +352,7 @@ impl Engine {
             .settle_on(|| {
                 Box::pin(async {
                     let view = self.found_view(actor, id).await?;
-                    let now = self.store.now().await?;
+                    let now = self.tenant.now().await?;
                     let cleared = known(&secret, actor, &view, cookie, now);
                     let admitted = admit(&view, actor, cleared.map(|cleared| cleared.who))?;
                     let is_stranger = admitted == Admitted::Anyone;
@@ -430,7 +430,7 @@ impl Engine {
         access::check(actor, Verb::Read, &session)?;
         let types = vec![answer::SUBMIT.to_owned()];
         let query = EventQuery { after, types, limit, ..EventQuery::default() };
-        let page = self.store.events(&actor.tenant, &session.id, query).await?;
+        let page = self.sessions.events(&actor.tenant, &session.id, query).await?;
         let given = page.events.iter().filter_map(Answer::of).filter(|answer| *answer.view_id == *view.id);
         Ok(Page { items: given.collect(), next: page.has_more.then_some(page.next_after) })
     }
@@ -470,7 +470,7 @@ impl Engine {
         let Some(id) = asked_by(&question) else {
             return Ok(Settle::Yield { pause: Pause::Human { question: Some(question) }, usage });
         };
-        let doc = self.store.doc(&session.tenant, Kind::View, &id).await?;
+        let doc = self.tenant.doc(&session.tenant, Kind::View, &id).await?;
         let view: Option<Defined<View>> = doc.as_ref().map(Defined::of).transpose()?;
         let published = view.filter(|view| view.value.session_id.as_deref() == Some(session.id.as_str()));
         let Some(view) = published else {
@@ -481,7 +481,7 @@ impl Engine {
             fields.insert(0, ("text".to_owned(), Json::of(&view.value.title)?));
         }
         let question = Json::object(fields.iter().map(|(key, value)| (key.as_str(), value)));
-        let secret = self.store.installation_key().await?;
+        let secret = self.tenant.installation_key().await?;
         let token = respondent::link_token(&secret, &session.tenant, &view.id);
         let question = Json::stored(respondent::without_token(question.as_str(), &token));
         let run = Run::of(session);
@@ -496,13 +496,13 @@ impl Engine {
     /// address; here the address becomes the link that opens it.
     pub(super) async fn with_link(&self, tenant: &TenantId, mut approval: Approval) -> Result<Approval> {
         let Some(id) = approval.view_id() else { return Ok(approval) };
-        let Some(doc) = self.store.doc(tenant, Kind::View, &id).await? else { return Ok(approval) };
+        let Some(doc) = self.tenant.doc(tenant, Kind::View, &id).await? else { return Ok(approval) };
         let view: Defined<View> = Defined::of(&doc)?;
         let Some(staged) = &approval.body.staged else { return Ok(approval) };
         if view.value.publish_config.gate == Gate::Member {
             return Ok(approval);
         }
-        let secret = self.store.installation_key().await?;
+        let secret = self.tenant.installation_key().await?;
         let token = respondent::link_token(&secret, tenant, &id);
         let mut fields = staged.fields();
         for (key, value) in &mut fields {
@@ -525,19 +525,19 @@ impl Engine {
             after: None,
             limit: limits::PAGE_ROWS_MAX,
         };
-        let views = self.store.docs(&session.tenant, query).await?.items;
+        let views = self.tenant.docs(&session.tenant, query).await?.items;
         Ok(views.into_iter().map(|view| Record::DropDoc { kind: Kind::View, id: view.id }).collect())
     }
 
     async fn found_view(&self, actor: &Actor, id: &str) -> Result<Defined<View>> {
-        let doc = self.store.doc(&actor.tenant, Kind::View, id).await?.ok_or(Error::NotFound)?;
+        let doc = self.tenant.doc(&actor.tenant, Kind::View, id).await?.ok_or(Error::NotFound)?;
         Defined::of(&doc)
     }
 
     /// The session that takes the answers of a view. An unpublished view has none.
     async fn session_of(&self, tenant: &TenantId, view: &Defined<View>) -> Result<Session> {
         let id = view.value.session_id.as_deref().ok_or(Conflict::ViewClosed)?;
-        self.store.session(tenant, &SessionId::stored(id)).await?.ok_or(Error::NotFound)
+        self.sessions.session(tenant, &SessionId::stored(id)).await?.ok_or(Error::NotFound)
     }
 
     async fn answer_of(
@@ -551,11 +551,11 @@ impl Engine {
     }
 
     async fn answer_named(&self, session: &Session, name: &str) -> Result<Option<Answer>> {
-        let Some(sequence) = self.store.sequence_of(&session.tenant, &session.id, name).await? else {
+        let Some(sequence) = self.sessions.sequence_of(&session.tenant, &session.id, name).await? else {
             return Ok(None);
         };
         let query = EventQuery { after: sequence - 1, limit: 1, ..EventQuery::default() };
-        let page = self.store.events(&session.tenant, &session.id, query).await?;
+        let page = self.sessions.events(&session.tenant, &session.id, query).await?;
         Ok(page.events.first().and_then(Answer::of))
     }
 
@@ -563,13 +563,13 @@ impl Engine {
     async fn lead_id(&self, tenant: &TenantId, secret: &[u8; 32], lead: &Lead) -> Result<String> {
         let facets = vec![("type_slug", LEAD.to_owned()), (EMAIL, lead.email.clone())];
         let query = DocQuery { kind: Kind::Entity, facets, of_user: None, after: None, limit: 1 };
-        let known = self.store.docs(tenant, query).await?.items.pop();
+        let known = self.tenant.docs(tenant, query).await?.items.pop();
         Ok(known.map_or_else(|| lead.entity_id(secret, tenant), |known| known.id.into()))
     }
 
     /// The record that makes a lead; `None` if it exists. A stranger cannot change what is known of a person.
     async fn new_lead(&self, tenant: &TenantId, id: &str, lead: &Lead) -> Result<Option<Record>> {
-        if self.store.doc(tenant, Kind::Entity, id).await?.is_some() {
+        if self.tenant.doc(tenant, Kind::Entity, id).await?.is_some() {
             return Ok(None);
         }
         let (name, email) = (Json::of(&lead.name)?, Json::of(&lead.email)?);

@@ -46,17 +46,17 @@ impl Engine {
         let Session { tenant, details, .. } = &claimed.session;
         let mut brief = Brief { run: Run::of(&claimed.session), agent, ..Brief::default() };
         if let (Some(slug), None) = (&details.agent_slug, &brief.agent) {
-            let doc = self.store.doc(tenant, Kind::Agent, slug).await?;
+            let doc = self.tenant.doc(tenant, Kind::Agent, slug).await?;
             brief.agent = doc.as_ref().map(Defined::of).transpose()?;
         }
         brief.answers = self.handed(&claimed.session, claimed.epoch, &brief.run).await?;
         if let Some(id) = &details.entity_id {
-            let doc = self.store.doc(tenant, Kind::Entity, id).await?;
+            let doc = self.tenant.doc(tenant, Kind::Entity, id).await?;
             brief.entity = doc.as_ref().map(Defined::of).transpose()?;
         }
         let needed = brief.run.step.as_ref().map_or(&[][..], |step| &step.depends_on[..]);
         if let (Some(parent), false) = (&details.parent_id, needed.is_empty())
-            && let Some(parent) = self.store.session(tenant, parent).await?
+            && let Some(parent) = self.sessions.session(tenant, parent).await?
         {
             for sibling in self.children_of(&parent).await? {
                 if let Some(step) = Run::of(&sibling).step
@@ -72,7 +72,7 @@ impl Engine {
 
     /// A page of the log of a claimed session: the claim is the right to read it.
     pub async fn log_of(&self, claimed: &Claimed, query: EventQuery) -> Result<EventPage> {
-        self.store.events(&claimed.session.tenant, &claimed.session.id, query).await
+        self.sessions.events(&claimed.session.tenant, &claimed.session.id, query).await
     }
 
     /// Takes up to `limit` pending sessions, waiting for one if asked to.
@@ -102,7 +102,7 @@ impl Engine {
         let mut woken = self.hub.work(&actor.tenant);
         loop {
             woken.borrow_and_update();
-            let claims = self.store.claim(order.clone()).await?;
+            let claims = self.tenant.claim(order.clone()).await?;
             for claimed in &claims {
                 if let Some(started) = Milestone::taken(claimed) {
                     self.hub.tell(&started, claimed.session.head.last_at);
@@ -146,7 +146,7 @@ impl Engine {
     /// Whether a claimed run was asked to stop. Renews nothing.
     pub async fn look_at_claim(&self, claimed: &Claimed) -> Result<bool> {
         let Session { tenant, id, head: before, .. } = &claimed.session;
-        let head = self.store.session(tenant, id).await?.ok_or(Error::NotFound)?.head;
+        let head = self.sessions.session(tenant, id).await?.ok_or(Error::NotFound)?.head;
         if head.epoch != claimed.epoch || head.incarnation != before.incarnation {
             return Err(Conflict::Fenced.into());
         }
@@ -163,7 +163,7 @@ impl Engine {
         key: Option<IdemKey>,
     ) -> Result<Session> {
         self.end_run(actor, id, epoch, how, None, key).await?;
-        self.store.session(&actor.tenant, id).await?.ok_or(Error::NotFound)
+        self.sessions.session(&actor.tenant, id).await?.ok_or(Error::NotFound)
     }
 
     /// Ends a run with its last events, in one commit: no worker that takes over finds a run with a final reply that
@@ -204,10 +204,10 @@ impl Engine {
                 Box::pin(async {
                     let known = seen.lock().take();
                     let holds = |session: &Session, now| session.head.holds(&actor.credential, epoch, now);
-                    let read = || self.store.session(&actor.tenant, id);
+                    let read = || self.sessions.session(&actor.tenant, id);
                     let (session, now) = match known {
-                        Some(session) => (Some(session), self.store.now().await?),
-                        None => try_join(read(), self.store.now()).await?,
+                        Some(session) => (Some(session), self.tenant.now().await?),
+                        None => try_join(read(), self.tenant.now()).await?,
                     };
                     // The lease may have been renewed since the row was read.
                     let session = match session {

@@ -125,7 +125,8 @@ pub enum Writer {
 /// The writers that a batch of events needs, folded so that a guard is checked once per batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Kinds {
-    pub engine: bool,
+    /// The first of those that only Sederunt itself writes.
+    pub engine: Option<&'static str>,
     pub worker: bool,
     pub bridge: bool,
     pub participant: bool,
@@ -138,7 +139,12 @@ impl Kinds {
         let mut kinds = Self::default();
         for kind in types {
             match kind.writer() {
-                Writer::Engine => kinds.engine = true,
+                Writer::Engine => {
+                    kinds.engine.get_or_insert(match kind {
+                        EventType::Known(name) => name,
+                        EventType::Custom(_) => "session.*",
+                    });
+                }
                 Writer::Worker => kinds.worker = true,
                 Writer::BridgeHolder => kinds.bridge = true,
                 Writer::Participant => kinds.participant = true,
@@ -216,7 +222,7 @@ mod tests {
         let types: Vec<EventType> =
             ["external.event", "agent.message"].iter().map(|t| EventType::parse(t).unwrap()).collect();
         let kinds = Kinds::of(&types);
-        assert!(kinds.worker && kinds.open_only && !kinds.participant && !kinds.engine);
+        assert!(kinds.worker && kinds.open_only && !kinds.participant && kinds.engine.is_none());
         assert!(!Kinds::of(&types[..1]).open_only);
     }
 }

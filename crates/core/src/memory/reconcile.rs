@@ -127,10 +127,12 @@ pub fn with_profile(
     }
 }
 
-/// The owner's profile with recall switched, if that changes it.
+/// The owner's profile with recall switched, if that changes it. Where there is no profile yet, switching it off is a
+/// change too: a person who has said nothing about it is still told of the last sitting.
 pub fn with_recall(owner: &Owner, current: Option<&Memory>, enabled: bool, now: Timestamp) -> Option<Memory> {
-    let before = current.and_then(Memory::profile).cloned().unwrap_or_default();
-    let changed = before.recall_enabled != enabled;
+    let known = current.and_then(Memory::profile);
+    let changed = known.is_none_or(|profile| profile.recall_enabled != enabled);
+    let before = known.cloned().unwrap_or_default();
     changed.then(|| profile_memory(owner, current, Profile { recall_enabled: enabled, ..before }, now))
 }
 
@@ -325,7 +327,9 @@ mod tests {
         let on = with_recall(&owner(), None, true, NOW).unwrap();
         assert!(on.profile().unwrap().recall_enabled);
         assert_eq!(with_recall(&owner(), Some(&on), true, LATER), None);
-        assert_eq!(with_recall(&owner(), None, false, NOW), None);
+        let refused = with_recall(&owner(), None, false, NOW).expect("a person who says no is heard");
+        assert!(!refused.profile().unwrap().recall_enabled);
+        assert_eq!(with_recall(&owner(), Some(&refused), false, LATER), None);
         let off = with_recall(&owner(), Some(&on), false, LATER).unwrap();
         assert_eq!((off.created_at, off.profile().unwrap().recall_enabled), (NOW, false));
     }

@@ -290,7 +290,8 @@ fn telling_sentence<'a>(said: &[&'a str], themes: &[String]) -> Option<&'a str> 
     best.reduce(|best, one| if one.0 > best.0 { one } else { best }).map(|(_, sentence)| sentence)
 }
 
-fn listed(words: &[String]) -> String {
+/// "a", "a and b", "a, b and c".
+pub fn listed(words: &[String]) -> String {
     match words {
         [] => String::new(),
         [one] => one.clone(),

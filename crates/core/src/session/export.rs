@@ -8,6 +8,7 @@ use serde_json::json;
 use super::Session;
 use crate::error::{Error, Result};
 use crate::event::{Event, EventRole};
+use crate::time::Timestamp;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
@@ -61,13 +62,13 @@ impl Paper {
     }
 
     pub fn begin(&self, session: &Session) -> String {
-        let title = session.details.title.as_deref().unwrap_or(session.id.as_str());
+        let named = [session.details.title.as_deref(), session.details.description.as_deref()];
+        let title = named.into_iter().flatten().next().unwrap_or(session.id.as_str());
         let status = session.head.status;
+        let begun = to_the_second(session.details.created_at);
         match self.format {
-            Format::Markdown => {
-                format!("# {title}\n\n`{}` · {status} · {}\n", session.id, session.details.created_at)
-            }
-            Format::Text => format!("{title}\n{} {status} {}\n", session.id, session.details.created_at),
+            Format::Markdown => format!("# {title}\n\n`{}` · {status} · {begun} UTC\n", session.id),
+            Format::Text => format!("{title}\n{} · {status} · {begun} UTC\n", session.id),
             Format::Json => {
                 let row = json!({
                     "id": session.id,
@@ -118,23 +119,29 @@ impl Paper {
             (role, _) => role.as_str(),
         };
         let text = event.text();
+        let at = to_the_second(event.at);
         let said = text.as_deref().filter(|_| event.kind.is_message());
         let _ = match (self.format, said) {
             (Format::Markdown, Some(text)) => {
-                write!(out, "\n**{who}** · {} · {}\n\n{text}\n", event.sequence, event.at)
+                write!(out, "\n**{who}** · {} · {at}\n\n{text}\n", event.sequence)
             }
-            (_, Some(text)) => write!(out, "\n[{}] {} {who}: {text}\n", event.sequence, event.at),
+            (_, Some(text)) => write!(out, "\n[{}] {at} {who}: {text}\n", event.sequence),
             (Format::Markdown, None) if self.extent == Extent::Messages => {
                 tool_answer(event).map_or(Ok(()), |answer| write!(out, "\n> {answer}\n"))
             }
             (_, None) if self.extent == Extent::Messages => Ok(()),
             (Format::Markdown, None) => {
                 let detail = event.metadata.as_ref().map_or("", |metadata| metadata.as_str());
-                write!(out, "\n- {} · {} `{}` {detail}\n", event.sequence, event.at, event.kind.as_str())
+                write!(out, "\n- {} · {at} `{}` {detail}\n", event.sequence, event.kind.as_str())
             }
-            (_, None) => writeln!(out, "[{}] {} {}", event.sequence, event.at, event.kind.as_str()),
+            (_, None) => writeln!(out, "[{}] {at} {}", event.sequence, event.kind.as_str()),
         };
     }
+}
+
+/// A time to the second, for people. Exports in JSON hold the whole of it.
+fn to_the_second(at: Timestamp) -> String {
+    at.to_string().chars().take(19).map(|c| if c == 'T' { ' ' } else { c }).collect()
 }
 
 /// A tool's result, in one short line.
@@ -207,6 +214,7 @@ mod tests {
                 + &paper.events(&events[1..]);
             let text = text + paper.end();
             assert!(text.contains("hello") && text.contains("session.created"), "{text}");
+            assert_eq!(text.contains(".000000Z"), format == Format::Json, "people read seconds: {text}");
             if format == Format::Json {
                 let value: serde_json::Value = serde_json::from_str(&text).unwrap();
                 assert_eq!(value["events"].as_array().unwrap().len(), 2);

@@ -125,8 +125,8 @@ impl AppendRule {
                 _ => Error::NotFound.into(),
             });
         }
-        if self.kinds.engine {
-            return Err(Error::denied("events of this type are written by Sederunt alone").into());
+        if let Some(kind) = self.kinds.engine {
+            return Err(Error::denied(format!("`{kind}` is written by Sederunt alone")).into());
         }
         // An old epoch has one answer, whether the session is closed or somebody else's by now.
         if self.epoch.is_some() && !has_claim {

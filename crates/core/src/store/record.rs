@@ -5,7 +5,7 @@ use crate::approval::{self, Approval};
 use crate::feedback::Rating;
 use crate::feedback::capture::FeedbackEvent;
 use crate::feedback::session::FeedbackSession;
-use crate::ids::{CredentialId, UserId};
+use crate::ids::{CredentialId, SessionId, UserId};
 use crate::lesson::{self, Lesson};
 use crate::library::{self, Doc};
 use crate::memory::{Memory, Owner};
@@ -113,4 +113,95 @@ pub enum Record {
         from: UserId,
         into: UserId,
     },
+}
+
+/// Where a record lies, if its change names no session; the records of a change that does lie where that session lies.
+/// It decides whether something of an incognito session stays in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Home<'r> {
+    Session(&'r SessionId),
+    /// Where the memories of this owner lie.
+    Owner(&'r Owner),
+    /// Where the approval of this id lies.
+    Approval(&'r str),
+    /// Where the memory of this id lies.
+    Memory(&'r str),
+    /// Where the share link of this id lies, as this user sees it.
+    Share(&'r str, &'r ActingUser),
+    /// In the durable store.
+    Tenant,
+}
+
+/// A record that is kept apart from the log, with a retention of its own: in SQLite, in a file beside it.
+#[derive(Clone, Copy, Debug)]
+pub enum SideRecord<'r> {
+    PutMemory(&'r Memory),
+    DropMemory(&'r str),
+    DropMemories(&'r Owner),
+    MoveMemories(&'r Owner, &'r Owner),
+    AddRating(&'r Rating),
+    AddCrisis(&'r CrisisRecord),
+    HoldCrisis { id: &'r str, until: Timestamp, reason: HoldReason },
+}
+
+impl Record {
+    pub fn home(&self) -> Home<'_> {
+        match self {
+            Self::AddApproval(approval) => Home::Session(&approval.session),
+            Self::AddShare { share, .. } => Home::Session(&share.session),
+            Self::CloseApproval { id, .. } => Home::Approval(id),
+            Self::PutMemory(memory) => Home::Owner(&memory.owner),
+            Self::DropMemories { owner } => Home::Owner(owner),
+            Self::MoveMemories { from, .. } => Home::Owner(from),
+            Self::DropMemory { id } => Home::Memory(id),
+            Self::RevokeShare { id, by } => Home::Share(id, by),
+            // Ratings and crises name their session by an opaque id, which leads nowhere.
+            Self::AddRating(_)
+            | Self::AddCrisis(_)
+            | Self::HoldCrisis { .. }
+            | Self::PutDoc { .. }
+            | Self::DropDoc { .. }
+            | Self::AddFeedback(_)
+            | Self::PutFeedbackSession { .. }
+            | Self::PutLesson { .. }
+            | Self::CountLessons { .. }
+            | Self::AddKey { .. }
+            | Self::RevokeKey { .. }
+            | Self::AddUser(_)
+            | Self::UpdateUser { .. }
+            | Self::AddIdentity { .. }
+            | Self::MergeUser { .. } => Home::Tenant,
+        }
+    }
+
+    /// The record as it is kept apart from the log; `None` if it lies with it.
+    pub fn side(&self) -> Option<SideRecord<'_>> {
+        match self {
+            Self::PutMemory(memory) => Some(SideRecord::PutMemory(memory)),
+            Self::DropMemory { id } => Some(SideRecord::DropMemory(id)),
+            Self::DropMemories { owner } => Some(SideRecord::DropMemories(owner)),
+            Self::MoveMemories { from, into } => Some(SideRecord::MoveMemories(from, into)),
+            Self::AddRating(rating) => Some(SideRecord::AddRating(rating)),
+            Self::AddCrisis(crisis) => Some(SideRecord::AddCrisis(crisis)),
+            Self::HoldCrisis { id, until, reason } => {
+                Some(SideRecord::HoldCrisis { id, until: *until, reason: *reason })
+            }
+            Self::PutDoc { .. }
+            | Self::DropDoc { .. }
+            | Self::AddApproval(_)
+            | Self::CloseApproval { .. }
+            | Self::AddFeedback(_)
+            | Self::PutFeedbackSession { .. }
+            | Self::PutLesson { .. }
+            | Self::CountLessons { .. }
+            | Self::AddKey { .. }
+            | Self::RevokeKey { .. }
+            | Self::AddShare { .. }
+            | Self::RevokeShare { .. }
+            | Self::AddUser(_)
+            | Self::UpdateUser { .. }
+            | Self::AddIdentity { .. }
+            | Self::MergeUser { .. } => None,
+        }
+    }
 }

@@ -27,11 +27,11 @@ pub fn check_may_queue(actor: &Actor, cause: QueueCause<'_>) -> Result<()> {
             Right::OwnOrAssigned if is_own_or_assigned(actor, task) => Ok(()),
             _ => Err(Error::denied(match actor.role {
                 Role::Member => "you may start your own tasks and those assigned to you",
-                _ => "starting work needs the trigger right: ask an owner",
+                _ => "you may not start this work; ask an owner to start it",
             })),
         },
         QueueCause::NoTask if reach == Right::All => Ok(()),
-        QueueCause::NoTask => Err(Error::denied("starting work needs the trigger right: ask an owner")),
+        QueueCause::NoTask => Err(Error::denied("you may not start this work; ask an owner to start it")),
         QueueCause::Continues(session) => check_continues(session),
     }
 }
@@ -41,7 +41,7 @@ pub fn check_continues(session: &Session) -> Result<()> {
     if was_started(session) {
         return Ok(());
     }
-    Err(Error::denied("this session was never started: starting work needs the trigger right"))
+    Err(Error::denied("this session was never started; ask an owner to start it"))
 }
 
 /// Why a retry is queued: for its task where it has one, else to continue the run.

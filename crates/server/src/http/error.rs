@@ -143,6 +143,7 @@ impl Refused {
                 | Conflict::SessionBusy
                 | Conflict::SessionRunning
                 | Conflict::SessionClosed
+                | Conflict::NothingToStop { .. }
                 | Conflict::GroupSession
                 | Conflict::StaleBase
                 | Conflict::SeveralPending

@@ -23,7 +23,7 @@ use super::form;
 use super::missing;
 use super::request_id::{self, RequestId};
 use super::rights;
-use crate::metrics::route_name;
+use crate::metrics::{NO_ROUTE, route_name};
 
 /// The address that a request came from.
 #[derive(Clone, Copy, Debug)]
@@ -86,7 +86,7 @@ pub async fn gate(State(app): State<App>, request: Request, next: Next) -> Respo
                 method = method.as_str(),
                 route,
                 status = status.as_u16(),
-                ms = took.as_secs_f64() * 1000.0,
+                ms = (took.as_secs_f64() * 100_000.0).round() / 100.0,
                 request_id = id_text,
                 tenant = caller.as_ref().map(|caller| caller.actor.tenant.as_str()),
             )
@@ -117,7 +117,7 @@ async fn admit(app: &App, route: &str, head: &Parts) -> Result<Option<Caller>, R
         names.check(&head.method, &head.uri, &head.headers)?;
     }
     // A path without a route reveals nothing, so no credential is needed.
-    if route == "none" || rights::needs_nothing(route) {
+    if route == NO_ROUTE || rights::needs_nothing(route) {
         return Ok(None);
     }
     let peer = head.extensions.get::<Peer>().map(|peer| peer.0);

@@ -4,6 +4,7 @@
 use sederunt_core::Error;
 
 use super::query::unescaped;
+use crate::metrics::NO_ROUTE;
 
 /// The noun for each segment of a path.
 const NOUNS: [(&str, &str); 18] = [
@@ -30,6 +31,9 @@ const NOUNS: [(&str, &str); 18] = [
 /// The sentence for the last name in a path, by the template of its route. `None`: the route names nothing with a
 /// noun.
 pub fn sentence(route: &str, path: &str) -> Option<String> {
+    if route == NO_ROUTE {
+        return Some("this server has no such path; /openapi.json lists those that it has".to_owned());
+    }
     let segments: Vec<&str> = route.split('/').collect();
     let at = segments.iter().rposition(|segment| segment.starts_with('{'))?;
     let before = segments.get(at.checked_sub(1)?)?;
@@ -53,12 +57,12 @@ mod tests {
             ("/api/tenants/{id}/keys/{key_id}", "/api/tenants/t/keys/k", Some(("key", "k"))),
             ("/api/today/{bucket}", "/api/today/never", None),
             ("/api/sessions", "/api/sessions", None),
-            ("none", "/nowhere", None),
             ("/api/sessions/{id}", "/api/sessions/%zz", None),
         ];
         for (route, path, named) in table {
             let said = named.map(|(noun, name)| Error::missing(noun, name));
             assert_eq!(sentence(route, path), said, "{route}");
         }
+        assert!(sentence(NO_ROUTE, "/api/sesions").unwrap().contains("no such path"));
     }
 }

@@ -8,9 +8,7 @@ pub fn home(about: &About) -> String {
     let docs = env!("CARGO_PKG_REPOSITORY");
     let (store, auth, base) = (escape(&about.store), about.auth, escape(&about.base_url));
     let who = match auth {
-        "local" => {
-            "no authentication: whoever is on this machine is the owner of tenant <code>default</code>"
-        }
+        "local" => "no authentication: everybody on this machine is the owner of tenant <code>default</code>",
         "jwt" => "API keys and JSON Web Tokens",
         _ => "API keys",
     };

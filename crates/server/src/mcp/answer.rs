@@ -3,7 +3,7 @@
 use axum::body::Body;
 use axum::response::Response;
 use http::{StatusCode, header};
-use rmcp::model::{CallToolResult, ContentBlock, ErrorData, JsonRpcError};
+use rmcp::model::{CallToolResult, ContentBlock, ErrorData, JsonObject, JsonRpcError};
 use sederunt_core::Error;
 use serde_json::json;
 
@@ -18,9 +18,24 @@ pub fn given(Given { value, text }: Given) -> CallToolResult {
     result
 }
 
+/// Arguments that name a thing, and what the thing is.
+const NAMED: [(&str, &str); 3] =
+    [("taskId", "task"), ("sessionId", "session"), ("feedbackEventId", "feedback")];
+
+/// The sentence of a 404 for the thing that a call names.
+pub fn missing(arguments: Option<&JsonObject>) -> Option<String> {
+    NAMED.iter().find_map(|(argument, noun)| {
+        let name = arguments?.get(*argument)?.as_str()?;
+        Some(Error::missing(noun, name))
+    })
+}
+
 /// A tool's refusal: for programs the envelope of HTTP, for the model the sentence.
-pub fn refused(error: Error, request_id: &RequestId) -> CallToolResult {
-    let refused = Refused::from(error);
+pub fn refused(error: Error, missing: Option<String>, request_id: &RequestId) -> CallToolResult {
+    let refused = match (error, missing) {
+        (Error::NotFound, Some(sentence)) => Refused::Missing(sentence),
+        (error, _) => Refused::from(error),
+    };
     refused.log(request_id.as_str(), super::PATH);
     let mut result = CallToolResult::error(vec![ContentBlock::text(refused.message())]);
     result.structured_content = Some(json!(refused.body(request_id.as_str())));
@@ -68,6 +83,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_is_missing_is_named_as_the_caller_named_it() {
+        let request_id = RequestId(HeaderValue::from_static("r1"));
+        let table = [
+            (json!({"taskId": "nope"}), "there is no task `nope`, or it is not yours to see"),
+            (json!({"sessionId": "s"}), "there is no session `s`, or it is not yours to see"),
+            (json!({}), "there is no such thing, or it is not yours to see"),
+        ];
+        for (arguments, said) in table {
+            let result = refused(Error::NotFound, missing(arguments.as_object()), &request_id);
+            assert_eq!(result.content[0].as_text().unwrap().text, said);
+            assert_eq!(result.structured_content.unwrap()["error"]["code"], "not_found");
+        }
+    }
+
+    #[test]
     fn every_refusal_is_said_and_nothing_that_lies_under_it() {
         let request_id = RequestId(HeaderValue::from_static("r1"));
         let cause = || std::io::Error::other("the disk is on fire");
@@ -81,7 +111,7 @@ mod tests {
             (|cause| Error::internal(cause), "internal", ErrorCode::INTERNAL_ERROR),
         ];
         for (error, code, protocol) in table {
-            let result = refused(error(cause()), &request_id);
+            let result = refused(error(cause()), None, &request_id);
             let text = &result.content[0].as_text().unwrap().text;
             let told = &result.structured_content.as_ref().unwrap()["error"];
             assert_eq!((result.is_error, told["code"].as_str()), (Some(true), Some(code)));

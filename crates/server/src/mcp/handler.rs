@@ -81,6 +81,7 @@ impl ServerHandler for Handler {
         let Some(tool) = tool::find(&request.name) else {
             return Err(ErrorData::invalid_params(format!("there is no tool `{}`", request.name), None));
         };
+        let missing = answer::missing(request.arguments.as_ref());
         let called = async {
             // Canonical already, because the body was.
             let text =
@@ -101,7 +102,7 @@ impl ServerHandler for Handler {
         };
         Ok(match called {
             Ok(given) => answer::given(given),
-            Err(error) => answer::refused(error, request_id),
+            Err(error) => answer::refused(error, missing, request_id),
         }
         .into())
     }

@@ -9,6 +9,7 @@
 //! Tools are listed in [`tool`], one file for each group of them.
 
 mod answer;
+pub mod bridge;
 mod feedback;
 mod handler;
 mod lessons;

@@ -137,5 +137,5 @@ async fn a_refused_move_says_what_is_wrong() {
     );
     let event = json!({"events": [{"type": "session.error"}]});
     let said = me.post(&format!("/api/sessions/{id}/events"), event).await.refused(403, "denied");
-    assert_eq!(said.body["error"]["message"], "events of this type are written by Sederunt alone");
+    assert_eq!(said.body["error"]["message"], "`session.error` is written by Sederunt alone");
 }

@@ -4,13 +4,14 @@ use sederunt_core::approval::{Approval, ApprovalQuery, Body, State};
 use sederunt_core::error::Error;
 use sederunt_core::ids::{SessionId, TenantId, UserId};
 use sederunt_core::session::query::Page;
+use sederunt_core::store::{ApprovalListStore, ApprovalStore, StoreFuture};
 use sederunt_core::time::Timestamp;
 use tokio_postgres::Row;
 
 use super::fault::Result;
-use super::library;
 use super::rows::Columns;
-use super::tx::{Base, Scope, Tx};
+use super::tx::{Scope, Tx};
+use super::{PostgresStore, library, read};
 use crate::narrow::Narrowed;
 
 const APPROVAL: &str = "a.n, a.id, a.kind, h.id, a.task_id, a.state, a.assigned_to, a.expires_at, a.created_at, \
@@ -41,31 +42,39 @@ fn approval_of(row: &Row) -> Result<(i64, Approval)> {
     Ok((n, approval))
 }
 
-pub(super) async fn approval(base: &Base, tenant: &TenantId, id: &str) -> Result<Option<Approval>> {
-    let Some(tk) = base.tk(tenant).await? else { return Ok(None) };
-    let sql = format!(
-        "SELECT {APPROVAL} FROM approvals a JOIN session_heads h ON h.tk = a.tk AND h.sk = a.sk
-         WHERE a.tk = $1 AND a.id = $2"
-    );
-    let rows = base.read(Scope::Tenant(tk), &sql, &[&tk, &id]).await?;
-    rows.first().map(|row| approval_of(row).map(|(_, approval)| approval)).transpose()
+impl ApprovalStore for PostgresStore {
+    fn approval<'a>(&'a self, tenant: &'a TenantId, id: &'a str) -> StoreFuture<'a, Option<Approval>> {
+        read(async move {
+            let Some(tk) = self.base.tk(tenant).await? else { return Ok(None) };
+            let sql = format!(
+                "SELECT {APPROVAL} FROM approvals a JOIN session_heads h ON h.tk = a.tk AND h.sk = a.sk
+             WHERE a.tk = $1 AND a.id = $2"
+            );
+            let rows = self.base.read(Scope::Tenant(tk), &sql, &[&tk, &id]).await?;
+            rows.first().map(|row| approval_of(row).map(|(_, approval)| approval)).transpose()
+        })
+    }
 }
 
-pub(super) async fn approvals(
-    base: &Base,
-    tenant: &TenantId,
-    query: ApprovalQuery,
-) -> Result<Page<Approval, i64>> {
-    let Some(tk) = base.tk(tenant).await? else { return Ok(Page::default()) };
-    let list = Narrowed::approvals(&query, "sessions");
-    let read = |numbers: &str| {
-        format!(
-            "SELECT {APPROVAL} FROM ({numbers}) p CROSS JOIN approvals a CROSS JOIN session_heads h
-             WHERE a.tk = $1 AND a.n = p.n AND h.tk = $1 AND h.sk = a.sk ORDER BY p.n DESC"
-        )
-    };
-    let rows = library::rows(base, tk, &list, read).await?;
-    Ok(list.page(rows.iter().map(approval_of).collect::<Result<_>>()?))
+impl ApprovalListStore for PostgresStore {
+    fn approvals<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        query: ApprovalQuery,
+    ) -> StoreFuture<'a, Page<Approval, i64>> {
+        read(async move {
+            let Some(tk) = self.base.tk(tenant).await? else { return Ok(Page::default()) };
+            let list = Narrowed::approvals(&query, "sessions");
+            let read = |numbers: &str| {
+                format!(
+                    "SELECT {APPROVAL} FROM ({numbers}) p CROSS JOIN approvals a CROSS JOIN session_heads h
+                 WHERE a.tk = $1 AND a.n = p.n AND h.tk = $1 AND h.sk = a.sk ORDER BY p.n DESC"
+                )
+            };
+            let rows = library::rows(&self.base, tk, &list, read).await?;
+            Ok(list.page(rows.iter().map(approval_of).collect::<Result<_>>()?))
+        })
+    }
 }
 
 /// Adds an approval to a session that cannot go meanwhile. Answers how many sessions of that name there are.

@@ -4,10 +4,12 @@ use sederunt_core::error::Error;
 use sederunt_core::ids::TenantId;
 use sederunt_core::safety::codes::HoldReason;
 use sederunt_core::safety::record::CrisisRecord;
+use sederunt_core::store::{CrisisStore, StoreFuture};
 use sederunt_core::time::Timestamp;
 
 use super::fault::Result;
 use super::tx::{Base, Scope, Tx, int};
+use super::{PostgresStore, read};
 use crate::day_start;
 
 pub(super) async fn add(tx: &Tx, tk: i32, crisis: &CrisisRecord) -> Result<()> {
@@ -44,19 +46,28 @@ pub(super) async fn hold(tx: &Tx, tk: i32, id: &str, until: Timestamp, reason: H
     tx.execute(sql, &[&tk, &id, &held, &value]).await
 }
 
-pub(super) async fn crises(
-    base: &Base,
-    tenant: &TenantId,
-    from: Timestamp,
-    to: Timestamp,
-    limit: usize,
-) -> Result<Vec<CrisisRecord>> {
-    let Some(tk) = base.tk(tenant).await? else { return Ok(Vec::new()) };
-    let sql = "SELECT value FROM crisis_log WHERE tk = $1 AND detected_at >= $2 AND detected_at < $3
-         ORDER BY detected_at, insertion_order LIMIT $4";
-    let limit = int(limit as u64);
-    let rows = base.read(Scope::Tenant(tk), sql, &[&tk, &from.as_micros(), &to.as_micros(), &limit]).await?;
-    rows.iter().map(|row| Ok(serde_json::from_str(row.try_get(0)?).map_err(Error::internal)?)).collect()
+impl CrisisStore for PostgresStore {
+    fn crises<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        from: Timestamp,
+        to: Timestamp,
+        limit: usize,
+    ) -> StoreFuture<'a, Vec<CrisisRecord>> {
+        read(async move {
+            let Some(tk) = self.base.tk(tenant).await? else { return Ok(Vec::new()) };
+            let sql = "SELECT value FROM crisis_log WHERE tk = $1 AND detected_at >= $2 AND detected_at < $3
+             ORDER BY detected_at, insertion_order LIMIT $4";
+            let limit = int(limit as u64);
+            let rows = self
+                .base
+                .read(Scope::Tenant(tk), sql, &[&tk, &from.as_micros(), &to.as_micros(), &limit])
+                .await?;
+            rows.iter()
+                .map(|row| Ok(serde_json::from_str(row.try_get(0)?).map_err(Error::internal)?))
+                .collect()
+        })
+    }
 }
 
 /// How much a purge with the same bounds would delete.

@@ -5,11 +5,13 @@ use sederunt_core::error::Error;
 use sederunt_core::event::{Event, EventPage, EventQuery};
 use sederunt_core::ids::{SessionId, TenantId};
 use sederunt_core::limits;
+use sederunt_core::store::{EventStore, StoreFuture};
 
 use super::batch::EXTERNAL;
 use super::fault::{Fault, Result};
 use super::rows::Columns;
 use super::tx::{Base, Param, Scope, count, int};
+use super::{PostgresStore, read};
 
 /// The pieces of the session's log, the rows of each within the span that is looked at, and of these as many as
 /// the page holds. The running sum keeps the server from sending more than one row that there is no room for.
@@ -50,6 +52,31 @@ macro_rules! page_sql {
 
 const OLDEST_FIRST: &str = page_sql!("ASC", "$3", "least(h.high, $3 + $5 - 1)");
 const NEWEST_FIRST: &str = page_sql!("DESC", "greatest($3, h.high - $5 + 1)", "h.high");
+
+impl EventStore for PostgresStore {
+    fn events<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: &'a SessionId,
+        query: EventQuery,
+    ) -> StoreFuture<'a, EventPage> {
+        read(events(&self.base, tenant, id, query))
+    }
+
+    fn sequence_of<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: &'a SessionId,
+        external_id: &'a str,
+    ) -> StoreFuture<'a, Option<u64>> {
+        read(async move {
+            let Some(tk) = self.base.tk(tenant).await? else { return Ok(None) };
+            let params: [Param<'_>; 3] = [&vec![tk], &vec![id.as_str()], &vec![external_id]];
+            let rows = self.base.read(Scope::Tenant(tk), EXTERNAL, &params).await?;
+            rows.first().map(|row| Ok(count(row.try_get(2)?))).transpose()
+        })
+    }
+}
 
 pub(super) async fn events(
     base: &Base,
@@ -92,19 +119,6 @@ pub(super) async fn events(
         (low, high.min(low.saturating_add(scan - 1)))
     };
     Ok(reading.end(&query, (low, high), looked_at, count(last)))
-}
-
-/// The sequence under which a session's log has this external id.
-pub(super) async fn sequence_named(
-    base: &Base,
-    tenant: &TenantId,
-    id: &SessionId,
-    external_id: &str,
-) -> Result<Option<u64>> {
-    let Some(tk) = base.tk(tenant).await? else { return Ok(None) };
-    let params: [Param<'_>; 3] = [&vec![tk], &vec![id.as_str()], &vec![external_id]];
-    let rows = base.read(Scope::Tenant(tk), EXTERNAL, &params).await?;
-    rows.first().map(|row| Ok(count(row.try_get(2)?))).transpose()
 }
 
 struct Reading {

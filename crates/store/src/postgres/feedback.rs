@@ -8,13 +8,14 @@ use sederunt_core::feedback::stats::{Counts, Failures, Tally};
 use sederunt_core::ids::{SessionId, TenantId, UserId};
 use sederunt_core::limits;
 use sederunt_core::session::query::Page;
-use sederunt_core::store::{FailureQuery, FeedbackDue, FeedbackQuery};
+use sederunt_core::store::{FailureQuery, FeedbackDue, FeedbackQuery, FeedbackStore, StoreFuture};
 use sederunt_core::time::Timestamp;
 use tokio_postgres::Row;
 
 use super::fault::Result;
 use super::rows::Columns;
 use super::tx::{Base, Scope, Tx, count, int};
+use super::{PostgresStore, read};
 
 const EVENT: &str = "e.id, e.at, e.signal, e.author, e.session_id, e.body, e.n";
 const SESSION: &str =
@@ -49,13 +50,97 @@ fn session_of(row: &Row) -> Result<(i64, FeedbackSession)> {
     Ok((n, session))
 }
 
-pub(super) async fn event(base: &Base, tenant: &TenantId, id: &str) -> Result<Option<FeedbackEvent>> {
-    let Some(tk) = base.tk(tenant).await? else { return Ok(None) };
-    let sql = format!("SELECT {EVENT} FROM feedback_events e WHERE e.tk = $1 AND e.id = $2");
-    base.read(Scope::Tenant(tk), &sql, &[&tk, &id]).await?.first().map(event_of).transpose()
+impl FeedbackStore for PostgresStore {
+    fn feedback<'a>(&'a self, tenant: &'a TenantId, id: &'a str) -> StoreFuture<'a, Option<FeedbackEvent>> {
+        read(async move {
+            let Some(tk) = self.base.tk(tenant).await? else { return Ok(None) };
+            let sql = format!("SELECT {EVENT} FROM feedback_events e WHERE e.tk = $1 AND e.id = $2");
+            self.base.read(Scope::Tenant(tk), &sql, &[&tk, &id]).await?.first().map(event_of).transpose()
+        })
+    }
+
+    fn newest_feedback<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        author: Option<&'a UserId>,
+        limit: usize,
+    ) -> StoreFuture<'a, Vec<FeedbackEvent>> {
+        read(newest(&self.base, tenant, author, limit))
+    }
+
+    fn feedback_tally<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        author: Option<&'a UserId>,
+        now: Timestamp,
+    ) -> StoreFuture<'a, Tally> {
+        read(tally(&self.base, tenant, author, now))
+    }
+
+    fn failures<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        query: FailureQuery,
+    ) -> StoreFuture<'a, Page<FeedbackEvent, i64>> {
+        read(failures(&self.base, tenant, query))
+    }
+
+    fn feedback_session<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: &'a str,
+    ) -> StoreFuture<'a, Option<FeedbackSession>> {
+        read(session(&self.base, tenant, id))
+    }
+
+    fn feedback_sessions<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        query: FeedbackQuery,
+    ) -> StoreFuture<'a, Page<FeedbackSession, i64>> {
+        read(async move {
+            let Some(tk) = self.base.tk(tenant).await? else { return Ok(Page::default()) };
+            let which = match (&query.author, query.state) {
+                (None, Some(_)) => "f.tk = $1 AND $2::text IS NULL AND f.state = $3",
+                (None, None) => "f.tk = $1 AND $2::text IS NULL AND $3::text IS NULL",
+                (Some(_), _) => "f.tk = $1 AND f.author = $2 AND ($3::text IS NULL OR f.state = $3)",
+            };
+            let sql = format!(
+                "SELECT {SESSION} FROM feedback_sessions f WHERE {which} AND f.n < $4 ORDER BY f.n DESC LIMIT $5"
+            );
+            let (author, state) = (query.author.as_ref().map(UserId::as_str), query.state.map(State::as_str));
+            let (before, one_more) =
+                (query.after.unwrap_or(i64::MAX), int(query.limit as u64).saturating_add(1));
+            let rows =
+                self.base.read(Scope::Tenant(tk), &sql, &[&tk, &author, &state, &before, &one_more]).await?;
+            let found: Vec<(i64, FeedbackSession)> = rows.iter().map(session_of).collect::<Result<_>>()?;
+            Ok(Page::cut(found, query.limit))
+        })
+    }
+
+    fn silent_feedback(&self, now: Timestamp, limit: usize) -> StoreFuture<'_, Vec<FeedbackDue>> {
+        read(async move {
+            // The limit in the text: the planner takes an unknown one for a tenth of everything.
+            let sql = format!(
+                "SELECT t.id, f.id FROM (SELECT tk, id, expires_at FROM feedback_sessions
+                 WHERE state = 'open' AND expires_at <= $1 ORDER BY expires_at LIMIT {}) f
+             JOIN tenants t ON t.tk = f.tk WHERE t.id IS NOT NULL ORDER BY f.expires_at",
+                int(limit as u64)
+            );
+            let rows = self.base.read(Scope::All, &sql, &[&now.as_micros()]).await?;
+            rows.iter()
+                .map(|row| {
+                    Ok(FeedbackDue {
+                        tenant: TenantId::stored(row.try_get::<_, &str>(0)?),
+                        id: row.try_get(1)?,
+                    })
+                })
+                .collect()
+        })
+    }
 }
 
-pub(super) async fn newest(
+async fn newest(
     base: &Base,
     tenant: &TenantId,
     author: Option<&UserId>,
@@ -81,12 +166,7 @@ pub(super) async fn newest(
     rows.iter().map(event_of).collect()
 }
 
-pub(super) async fn tally(
-    base: &Base,
-    tenant: &TenantId,
-    author: Option<&UserId>,
-    now: Timestamp,
-) -> Result<Tally> {
+async fn tally(base: &Base, tenant: &TenantId, author: Option<&UserId>, now: Timestamp) -> Result<Tally> {
     let Some(tk) = base.tk(tenant).await? else { return Ok(Tally::default()) };
     let author = author.map(UserId::as_str);
     let since = |days: u64| now.minus(std::time::Duration::from_secs(days * 24 * 3600)).as_micros();
@@ -130,11 +210,7 @@ async fn failed(base: &Base, tk: i32, days_30: i64, days_7: i64) -> Result<Failu
 }
 
 /// What failed runs have left, newest first.
-pub(super) async fn failures(
-    base: &Base,
-    tenant: &TenantId,
-    query: FailureQuery,
-) -> Result<Page<FeedbackEvent, i64>> {
+async fn failures(base: &Base, tenant: &TenantId, query: FailureQuery) -> Result<Page<FeedbackEvent, i64>> {
     let Some(tk) = base.tk(tenant).await? else { return Ok(Page::default()) };
     let which = match (&query.task_id, &query.session) {
         (None, None) => "$2::text IS NULL AND $3::text IS NULL",
@@ -174,44 +250,6 @@ pub(super) async fn session(base: &Base, tenant: &TenantId, id: &str) -> Result<
     let sql = format!("SELECT {SESSION} FROM feedback_sessions f WHERE f.tk = $1 AND f.id = $2");
     let rows = base.read(Scope::Tenant(tk), &sql, &[&tk, &id]).await?;
     rows.first().map(|row| session_of(row).map(|(_, session)| session)).transpose()
-}
-
-pub(super) async fn sessions(
-    base: &Base,
-    tenant: &TenantId,
-    query: FeedbackQuery,
-) -> Result<Page<FeedbackSession, i64>> {
-    let Some(tk) = base.tk(tenant).await? else { return Ok(Page::default()) };
-    let which = match (&query.author, query.state) {
-        (None, Some(_)) => "f.tk = $1 AND $2::text IS NULL AND f.state = $3",
-        (None, None) => "f.tk = $1 AND $2::text IS NULL AND $3::text IS NULL",
-        (Some(_), _) => "f.tk = $1 AND f.author = $2 AND ($3::text IS NULL OR f.state = $3)",
-    };
-    let sql = format!(
-        "SELECT {SESSION} FROM feedback_sessions f WHERE {which} AND f.n < $4 ORDER BY f.n DESC LIMIT $5"
-    );
-    let (author, state) = (query.author.as_ref().map(UserId::as_str), query.state.map(State::as_str));
-    let (before, one_more) = (query.after.unwrap_or(i64::MAX), int(query.limit as u64).saturating_add(1));
-    let rows = base.read(Scope::Tenant(tk), &sql, &[&tk, &author, &state, &before, &one_more]).await?;
-    let found: Vec<(i64, FeedbackSession)> = rows.iter().map(session_of).collect::<Result<_>>()?;
-    Ok(Page::cut(found, query.limit))
-}
-
-/// Open ones of all tenants whose time is over, the longest silent first.
-pub(super) async fn silent(base: &Base, now: Timestamp, limit: usize) -> Result<Vec<FeedbackDue>> {
-    // The limit in the text: the planner takes an unknown one for a tenth of everything.
-    let sql = format!(
-        "SELECT t.id, f.id FROM (SELECT tk, id, expires_at FROM feedback_sessions
-             WHERE state = 'open' AND expires_at <= $1 ORDER BY expires_at LIMIT {}) f
-         JOIN tenants t ON t.tk = f.tk WHERE t.id IS NOT NULL ORDER BY f.expires_at",
-        int(limit as u64)
-    );
-    let rows = base.read(Scope::All, &sql, &[&now.as_micros()]).await?;
-    rows.iter()
-        .map(|row| {
-            Ok(FeedbackDue { tenant: TenantId::stored(row.try_get::<_, &str>(0)?), id: row.try_get(1)? })
-        })
-        .collect()
 }
 
 pub(super) async fn add(tx: &Tx, tk: i32, event: &FeedbackEvent) -> Result<()> {

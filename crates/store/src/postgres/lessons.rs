@@ -5,14 +5,15 @@ use sederunt_core::ids::{TenantId, UserId};
 use sederunt_core::lesson::{Body, Count, Effect, Lesson, LessonQuery, Polarity, State};
 use sederunt_core::limits;
 use sederunt_core::session::query::Page;
+use sederunt_core::store::{LessonStore, StoreFuture};
 use sederunt_core::time::Timestamp;
 use tokio_postgres::Row;
 
 use super::fault::Result;
-use super::memories;
 use super::rows::Columns;
 use super::tx::{Base, Scope, Tx, int};
 use super::writes::{Writes, cells};
+use super::{PostgresStore, memories, read};
 use crate::recall::{self, Filing};
 
 const LESSON: &str = "l.n, l.id, l.polarity, l.state, l.occurrences, l.created_at, l.updated_at, l.version, l.shown, \
@@ -43,16 +44,26 @@ fn lesson_of(row: &Row) -> Result<(i64, Lesson)> {
     Ok((n, lesson))
 }
 
-pub(super) async fn lesson(base: &Base, tenant: &TenantId, id: &str) -> Result<Option<Lesson>> {
-    let Some(tk) = base.tk(tenant).await? else { return Ok(None) };
-    let sql = format!("SELECT {LESSON} FROM lessons l WHERE l.tk = $1 AND l.id = $2");
-    let rows = base.read(Scope::Tenant(tk), &sql, &[&tk, &id]).await?;
-    rows.first().map(|row| lesson_of(row).map(|(_, lesson)| lesson)).transpose()
-}
+impl LessonStore for PostgresStore {
+    fn lesson<'a>(&'a self, tenant: &'a TenantId, id: &'a str) -> StoreFuture<'a, Option<Lesson>> {
+        read(async move {
+            let Some(tk) = self.base.tk(tenant).await? else { return Ok(None) };
+            let sql = format!("SELECT {LESSON} FROM lessons l WHERE l.tk = $1 AND l.id = $2");
+            let rows = self.base.read(Scope::Tenant(tk), &sql, &[&tk, &id]).await?;
+            rows.first().map(|row| lesson_of(row).map(|(_, lesson)| lesson)).transpose()
+        })
+    }
 
-pub(super) async fn lessons(base: &Base, tenant: &TenantId, query: LessonQuery) -> Result<Page<Lesson, i64>> {
-    let Some(tk) = base.tk(tenant).await? else { return Ok(Page::default()) };
-    if query.words.is_empty() { newest(base, tk, &query).await } else { matching(base, tk, &query).await }
+    fn lessons<'a>(&'a self, tenant: &'a TenantId, query: LessonQuery) -> StoreFuture<'a, Page<Lesson, i64>> {
+        read(async move {
+            let Some(tk) = self.base.tk(tenant).await? else { return Ok(Page::default()) };
+            if query.words.is_empty() {
+                newest(&self.base, tk, &query).await
+            } else {
+                matching(&self.base, tk, &query).await
+            }
+        })
+    }
 }
 
 /// A page, newest first. Each state has its own order in the index, so they are merged; rows that do not fit are passed

@@ -1,16 +1,19 @@
 //! Documents and their facets: what people have defined.
 
+use futures_util::FutureExt as _;
 use postgres_types::Type;
 use sederunt_core::ids::{TenantId, UserId};
 use sederunt_core::json::Json;
 use sederunt_core::library::{self, Doc, DocQuery, Kind};
 use sederunt_core::session::query::Page;
+use sederunt_core::store::{DocStore, StoreFuture};
 use sederunt_core::time::Timestamp;
 use tokio_postgres::Row;
 
 use super::fault::Result;
 use super::rows::Columns;
 use super::tx::{Base, Param, Scope, Tx, int};
+use super::{PostgresStore, read};
 use crate::narrow::{Narrowed, facets_of_people};
 
 const DOC: &str = "d.n, d.kind, d.id, d.slug, d.body, d.version, d.created_by, d.created_at, d.updated_at,
@@ -49,16 +52,24 @@ pub(super) fn named() -> String {
     )
 }
 
-pub(super) async fn docs(base: &Base, tenant: &TenantId, query: DocQuery) -> Result<Page<Doc, i64>> {
-    let Some(tk) = base.tk(tenant).await? else { return Ok(Page::default()) };
-    let list = Narrowed::docs(&query);
-    let read = |numbers: &str| {
-        format!(
-            "SELECT {DOC} FROM ({numbers}) p CROSS JOIN docs d WHERE d.tk = $1 AND d.n = p.n ORDER BY p.n DESC"
-        )
-    };
-    let rows = rows(base, tk, &list, read).await?;
-    Ok(list.page(rows.iter().map(doc_of).collect::<Result<_>>()?))
+impl DocStore for PostgresStore {
+    fn doc<'a>(&'a self, tenant: &'a TenantId, kind: Kind, name: &'a str) -> StoreFuture<'a, Option<Doc>> {
+        self.looks.doc(tenant, kind, name).boxed()
+    }
+
+    fn docs<'a>(&'a self, tenant: &'a TenantId, query: DocQuery) -> StoreFuture<'a, Page<Doc, i64>> {
+        read(async move {
+            let Some(tk) = self.base.tk(tenant).await? else { return Ok(Page::default()) };
+            let list = Narrowed::docs(&query);
+            let read = |numbers: &str| {
+                format!(
+                    "SELECT {DOC} FROM ({numbers}) p CROSS JOIN docs d WHERE d.tk = $1 AND d.n = p.n ORDER BY p.n DESC"
+                )
+            };
+            let rows = rows(&self.base, tk, &list, read).await?;
+            Ok(list.page(rows.iter().map(doc_of).collect::<Result<_>>()?))
+        })
+    }
 }
 
 /// The rows of a page, walked the narrowest way. `read` is given what asks for their numbers.

@@ -6,12 +6,13 @@ use sederunt_core::ids::TenantId;
 use sederunt_core::limits;
 use sederunt_core::session::query::{Eyes, ListCursor, Page, SessionQuery};
 use sederunt_core::session::{Session, SessionType, Status};
+use sederunt_core::store::{SessionListStore, StoreFuture};
 
 use super::fault::Result;
 use super::rows::{Columns, DETAILS, HEAD, Keyed};
-use super::search;
 use super::sessions::whole;
 use super::tx::{Base, Param, Scope, int};
+use super::{PostgresStore, read, search};
 use crate::narrow::FEW;
 
 /// Up to so many sessions are kept in mind while walking down the activity: to look each up again costs more.
@@ -94,6 +95,12 @@ impl AsText for String {
 impl AsText for &str {
     fn as_param(&self) -> Param<'_> {
         self
+    }
+}
+
+impl SessionListStore for PostgresStore {
+    fn sessions<'a>(&'a self, tenant: &'a TenantId, query: SessionQuery) -> StoreFuture<'a, Page<Session>> {
+        read(sessions(&self.base, tenant, query))
     }
 }
 

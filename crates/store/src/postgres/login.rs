@@ -86,8 +86,8 @@ pub(super) async fn check(address: &Address) -> Result<()> {
         tracing::warn!(
             login = login.name,
             excess = excess.join(", "),
-            "one login both owns the store and serves: whoever gets a statement of theirs into it could lift row-level \
-             security and read every tenant; OPERATING.md says how to serve with a login of its own"
+            "one login both owns the store and serves: an attacker who gets a statement into it could lift row-level security \
+             and read every tenant; OPERATING.md says how to serve with a login of its own"
         );
     }
     Ok(())

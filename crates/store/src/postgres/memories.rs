@@ -4,7 +4,7 @@ use sederunt_core::error::Error;
 use sederunt_core::ids::TenantId;
 use sederunt_core::memory::{Body, Kind, Memory, Owner};
 use sederunt_core::session::query::Page;
-use sederunt_core::store::MemoryQuery;
+use sederunt_core::store::{MemoryQuery, MemoryStore, StoreFuture};
 use sederunt_core::time::Timestamp;
 use tokio_postgres::Row;
 
@@ -12,6 +12,7 @@ use super::fault::Result;
 use super::rows::Columns;
 use super::tx::{self, Base, Scope, Tx, int};
 use super::writes::{Writes, cells};
+use super::{PostgresStore, read};
 use crate::recall::{self, Filing, HITS_MAX, Hit};
 
 const MEMORY: &str = "m.n, m.id, m.owner, m.created_at, m.last_referenced_at, m.dormant_at, m.body";
@@ -30,11 +31,43 @@ fn memory_of(row: &Row) -> Result<(i64, Memory)> {
     Ok((n, memory))
 }
 
-pub(super) async fn memory(base: &Base, tenant: &TenantId, id: &str) -> Result<Option<Memory>> {
-    let Some(tk) = base.tk(tenant).await? else { return Ok(None) };
-    let sql = format!("SELECT {MEMORY} FROM memories m WHERE m.tk = $1 AND m.id = $2");
-    let rows = base.read(Scope::Tenant(tk), &sql, &[&tk, &id]).await?;
-    rows.first().map(|row| memory_of(row).map(|(_, memory)| memory)).transpose()
+impl MemoryStore for PostgresStore {
+    fn memories<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        query: MemoryQuery,
+    ) -> StoreFuture<'a, Page<Memory, i64>> {
+        read(async move {
+            let Some(tk) = self.base.tk(tenant).await? else { return Ok(Page::default()) };
+            if query.words.is_empty() {
+                newest(&self.base, tk, &query).await
+            } else {
+                matching(&self.base, tk, &query).await
+            }
+        })
+    }
+
+    fn memory<'a>(&'a self, tenant: &'a TenantId, id: &'a str) -> StoreFuture<'a, Option<Memory>> {
+        read(async move {
+            let Some(tk) = self.base.tk(tenant).await? else { return Ok(None) };
+            let sql = format!("SELECT {MEMORY} FROM memories m WHERE m.tk = $1 AND m.id = $2");
+            let rows = self.base.read(Scope::Tenant(tk), &sql, &[&tk, &id]).await?;
+            rows.first().map(|row| memory_of(row).map(|(_, memory)| memory)).transpose()
+        })
+    }
+
+    fn memories_at<'a>(&'a self, tenant: &'a TenantId, ids: &'a [String]) -> StoreFuture<'a, Vec<Memory>> {
+        read(at(&self.base, tenant, ids))
+    }
+
+    fn count_memories<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        owner: &'a Owner,
+        kind: Kind,
+    ) -> StoreFuture<'a, u64> {
+        read(count(&self.base, tenant, owner, kind))
+    }
 }
 
 /// Those of these that are there.
@@ -52,15 +85,6 @@ pub(super) async fn count(base: &Base, tenant: &TenantId, owner: &Owner, kind: K
         "SELECT count(*) FROM memories WHERE tk = $1 AND owner = $2 AND kind = $3 AND dormant_at IS NULL";
     let rows = base.read(Scope::Tenant(tk), sql, &[&tk, &owner.as_str(), &kind.as_str()]).await?;
     Ok(tx::count(rows.first().map_or(Ok(0), |row| row.try_get(0))?))
-}
-
-pub(super) async fn memories(
-    base: &Base,
-    tenant: &TenantId,
-    query: MemoryQuery,
-) -> Result<Page<Memory, i64>> {
-    let Some(tk) = base.tk(tenant).await? else { return Ok(Page::default()) };
-    if query.words.is_empty() { newest(base, tk, &query).await } else { matching(base, tk, &query).await }
 }
 
 /// A page, newest first. Each kind has its own order in the index, so they are merged.

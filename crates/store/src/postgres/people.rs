@@ -4,12 +4,13 @@ use sederunt_core::access::{ActingUser, Role, ShareAccess};
 use sederunt_core::ids::{CredentialId, SessionId, TenantId, UserId};
 use sederunt_core::people::{FoundKey, Identity, Key, SecretHash, Share, User};
 use sederunt_core::session::query::Page;
-use sederunt_core::store::AuditLine;
+use sederunt_core::store::{AuditLine, AuditStore, KeyStore, ShareStore, StoreFuture, UserStore};
 use tokio_postgres::Row;
 
 use super::fault::Result;
 use super::rows::Columns;
 use super::tx::{Base, Scope, int, within};
+use super::{PostgresStore, read};
 
 const KEY: &str = "k.id, k.user_id, k.role, k.prefix, k.act_as, k.created_at, k.expires_at, k.revoked_at";
 const SHARE: &str = "s.id, s.session_id, s.access, s.created_by, s.created_at, s.expires_at, s.revoked_at, t.suspended, s.view_id, s.user_id";
@@ -44,19 +45,125 @@ async fn by_hash(base: &Base, table: &str, hash: SecretHash, sql: &str) -> Resul
     .await
 }
 
-pub(super) async fn key_by_hash(base: &Base, hash: SecretHash) -> Result<Option<FoundKey>> {
-    let sql = format!(
-        "SELECT t.id, t.suspended, coalesce(u.suspended OR u.merged_into IS NOT NULL, false), u.role, {KEY}
-         FROM api_keys k JOIN tenants t ON t.tk = k.tk
-         LEFT JOIN users u ON u.tk = k.tk AND u.id = k.user_id WHERE k.hash = $1 AND t.id IS NOT NULL"
-    );
-    let Some(row) = by_hash(base, "api_keys", hash, &sql).await? else { return Ok(None) };
-    let mut columns = Columns::of(&row);
-    let tenant = TenantId::stored(columns.take::<&str>()?);
-    let (tenant_suspended, user_refused) = (columns.take()?, columns.take()?);
-    let user_role = columns.take::<Option<&str>>()?.map(Role::parse).transpose()?;
-    let key = key_of(&mut columns, &tenant)?;
-    Ok(Some(FoundKey { key, tenant_suspended, user_refused, user_role }))
+impl ShareStore for PostgresStore {
+    fn share_by_hash(&self, hash: SecretHash) -> StoreFuture<'_, Option<Share>> {
+        read(async move {
+            let sql = format!(
+                "SELECT t.id, {SHARE} FROM shares s JOIN tenants t ON t.tk = s.tk WHERE s.hash = $1 AND t.id IS NOT NULL"
+            );
+            let Some(row) = by_hash(&self.base, "shares", hash, &sql).await? else { return Ok(None) };
+            let mut columns = Columns::of(&row);
+            let tenant = TenantId::stored(columns.take::<&str>()?);
+            share_of(&mut columns, &tenant).map(Some)
+        })
+    }
+
+    fn share<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: &'a str,
+        by: &'a ActingUser,
+    ) -> StoreFuture<'a, Option<Share>> {
+        read(async move {
+            let Some(tk) = self.base.tk(tenant).await? else { return Ok(None) };
+            let sql = format!(
+                "SELECT {SHARE} FROM shares s JOIN tenants t ON t.tk = s.tk WHERE s.tk = $1 AND s.id = $2"
+            );
+            let rows = self.base.read(Scope::TenantAs(tk, by), &sql, &[&tk, &id]).await?;
+            rows.first().map(|row| share_of(&mut Columns::of(row), tenant)).transpose()
+        })
+    }
+}
+
+impl KeyStore for PostgresStore {
+    fn key_by_hash(&self, hash: SecretHash) -> StoreFuture<'_, Option<FoundKey>> {
+        read(async move {
+            let sql = format!(
+            "SELECT t.id, t.suspended, coalesce(u.suspended OR u.merged_into IS NOT NULL, false), u.role, {KEY}
+             FROM api_keys k JOIN tenants t ON t.tk = k.tk
+             LEFT JOIN users u ON u.tk = k.tk AND u.id = k.user_id WHERE k.hash = $1 AND t.id IS NOT NULL"
+        );
+            let Some(row) = by_hash(&self.base, "api_keys", hash, &sql).await? else { return Ok(None) };
+            let mut columns = Columns::of(&row);
+            let tenant = TenantId::stored(columns.take::<&str>()?);
+            let (tenant_suspended, user_refused) = (columns.take()?, columns.take()?);
+            let user_role = columns.take::<Option<&str>>()?.map(Role::parse).transpose()?;
+            let key = key_of(&mut columns, &tenant)?;
+            Ok(Some(FoundKey { key, tenant_suspended, user_refused, user_role }))
+        })
+    }
+
+    fn keys<'a>(&'a self, tenant: &'a TenantId) -> StoreFuture<'a, Vec<Key>> {
+        read(async move {
+            let Some(tk) = self.base.tk(tenant).await? else { return Ok(Vec::new()) };
+            let sql = format!("SELECT {KEY} FROM api_keys k WHERE k.tk = $1 ORDER BY k.created_at, k.id");
+            let rows = self.base.read(Scope::Tenant(tk), &sql, &[&tk]).await?;
+            rows.iter().map(|row| key_of(&mut Columns::of(row), tenant)).collect()
+        })
+    }
+}
+
+impl UserStore for PostgresStore {
+    fn user<'a>(&'a self, tenant: &'a TenantId, id: &'a UserId) -> StoreFuture<'a, Option<User>> {
+        read(async move {
+            let Some(tk) = self.base.tk(tenant).await? else { return Ok(None) };
+            let sql = format!("SELECT {USER} FROM users u WHERE u.tk = $1 AND u.id = $2");
+            self.base
+                .read(Scope::Tenant(tk), &sql, &[&tk, &id.as_str()])
+                .await?
+                .first()
+                .map(user_of)
+                .transpose()
+        })
+    }
+
+    fn user_by_identity<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        identity: &'a Identity,
+    ) -> StoreFuture<'a, Option<User>> {
+        read(async move {
+            let Some(tk) = self.base.tk(tenant).await? else { return Ok(None) };
+            let sql = format!(
+                "SELECT {USER} FROM identities n JOIN users u ON u.tk = n.tk AND u.id = n.user_id
+             WHERE n.tk = $1 AND n.platform = $2 AND n.external_id = $3"
+            );
+            let rows = self
+                .base
+                .read(Scope::Tenant(tk), &sql, &[&tk, &identity.platform, &identity.external_id])
+                .await?;
+            rows.first().map(user_of).transpose()
+        })
+    }
+
+    fn users<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        after: Option<&'a str>,
+        limit: usize,
+    ) -> StoreFuture<'a, Vec<User>> {
+        read(async move {
+            let Some(tk) = self.base.tk(tenant).await? else { return Ok(Vec::new()) };
+            let sql =
+                format!("SELECT {USER} FROM users u WHERE u.tk = $1 AND u.id > $2 ORDER BY u.id LIMIT $3");
+            let rows = self
+                .base
+                .read(Scope::Tenant(tk), &sql, &[&tk, &after.unwrap_or_default(), &int(limit as u64)])
+                .await?;
+            rows.iter().map(user_of).collect()
+        })
+    }
+}
+
+impl AuditStore for PostgresStore {
+    fn audit<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        after: Option<i64>,
+        limit: usize,
+    ) -> StoreFuture<'a, Page<AuditLine, i64>> {
+        read(audit(&self.base, tenant, after, limit))
+    }
 }
 
 fn key_of(columns: &mut Columns<'_>, tenant: &TenantId) -> Result<Key> {
@@ -73,23 +180,6 @@ fn key_of(columns: &mut Columns<'_>, tenant: &TenantId) -> Result<Key> {
     })
 }
 
-pub(super) async fn keys(base: &Base, tenant: &TenantId) -> Result<Vec<Key>> {
-    let Some(tk) = base.tk(tenant).await? else { return Ok(Vec::new()) };
-    let sql = format!("SELECT {KEY} FROM api_keys k WHERE k.tk = $1 ORDER BY k.created_at, k.id");
-    let rows = base.read(Scope::Tenant(tk), &sql, &[&tk]).await?;
-    rows.iter().map(|row| key_of(&mut Columns::of(row), tenant)).collect()
-}
-
-pub(super) async fn share_by_hash(base: &Base, hash: SecretHash) -> Result<Option<Share>> {
-    let sql = format!(
-        "SELECT t.id, {SHARE} FROM shares s JOIN tenants t ON t.tk = s.tk WHERE s.hash = $1 AND t.id IS NOT NULL"
-    );
-    let Some(row) = by_hash(base, "shares", hash, &sql).await? else { return Ok(None) };
-    let mut columns = Columns::of(&row);
-    let tenant = TenantId::stored(columns.take::<&str>()?);
-    share_of(&mut columns, &tenant).map(Some)
-}
-
 fn share_of(columns: &mut Columns<'_>, tenant: &TenantId) -> Result<Share> {
     Ok(Share {
         id: columns.take()?,
@@ -104,19 +194,6 @@ fn share_of(columns: &mut Columns<'_>, tenant: &TenantId) -> Result<Share> {
         view: columns.take()?,
         user: columns.user()?,
     })
-}
-
-pub(super) async fn share(
-    base: &Base,
-    tenant: &TenantId,
-    id: &str,
-    by: &ActingUser,
-) -> Result<Option<Share>> {
-    let Some(tk) = base.tk(tenant).await? else { return Ok(None) };
-    let sql =
-        format!("SELECT {SHARE} FROM shares s JOIN tenants t ON t.tk = s.tk WHERE s.tk = $1 AND s.id = $2");
-    let rows = base.read(Scope::TenantAs(tk, by), &sql, &[&tk, &id]).await?;
-    rows.first().map(|row| share_of(&mut Columns::of(row), tenant)).transpose()
 }
 
 fn user_of(row: &Row) -> Result<User> {
@@ -137,40 +214,7 @@ fn user_of(row: &Row) -> Result<User> {
     })
 }
 
-pub(super) async fn user(base: &Base, tenant: &TenantId, id: &UserId) -> Result<Option<User>> {
-    let Some(tk) = base.tk(tenant).await? else { return Ok(None) };
-    let sql = format!("SELECT {USER} FROM users u WHERE u.tk = $1 AND u.id = $2");
-    base.read(Scope::Tenant(tk), &sql, &[&tk, &id.as_str()]).await?.first().map(user_of).transpose()
-}
-
-pub(super) async fn user_by_identity(
-    base: &Base,
-    tenant: &TenantId,
-    identity: &Identity,
-) -> Result<Option<User>> {
-    let Some(tk) = base.tk(tenant).await? else { return Ok(None) };
-    let sql = format!(
-        "SELECT {USER} FROM identities n JOIN users u ON u.tk = n.tk AND u.id = n.user_id
-         WHERE n.tk = $1 AND n.platform = $2 AND n.external_id = $3"
-    );
-    let rows = base.read(Scope::Tenant(tk), &sql, &[&tk, &identity.platform, &identity.external_id]).await?;
-    rows.first().map(user_of).transpose()
-}
-
-pub(super) async fn users(
-    base: &Base,
-    tenant: &TenantId,
-    after: Option<&str>,
-    limit: usize,
-) -> Result<Vec<User>> {
-    let Some(tk) = base.tk(tenant).await? else { return Ok(Vec::new()) };
-    let sql = format!("SELECT {USER} FROM users u WHERE u.tk = $1 AND u.id > $2 ORDER BY u.id LIMIT $3");
-    let rows =
-        base.read(Scope::Tenant(tk), &sql, &[&tk, &after.unwrap_or_default(), &int(limit as u64)]).await?;
-    rows.iter().map(user_of).collect()
-}
-
-pub(super) async fn audit(
+async fn audit(
     base: &Base,
     tenant: &TenantId,
     after: Option<i64>,

@@ -3,18 +3,37 @@
 use postgres_types::Type;
 use sederunt_core::ids::TenantId;
 use sederunt_core::session::query::Page;
+use sederunt_core::store::{StoreFuture, WorkQueueStore};
 use sederunt_core::work::queue::{Bucket, QueueCounts, QueueItem, QueueOf};
 use tokio_postgres::Row;
 
 use super::fault::Result;
 use super::tx::{Base, Param, Scope};
+use super::{PostgresStore, read};
 use crate::queue::{self, Tables};
 
 const TABLES: Tables = Tables { hot: "session_heads", wide: "sessions", in_work: "", not_in_work: "" };
 
+impl WorkQueueStore for PostgresStore {
+    fn queue_counts<'a>(&'a self, tenant: &'a TenantId, of: QueueOf) -> StoreFuture<'a, QueueCounts> {
+        read(async move { counts(&self.base, tenant, &of).await })
+    }
+
+    fn queue<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        of: QueueOf,
+        bucket: Bucket,
+        after: Option<i64>,
+        limit: usize,
+    ) -> StoreFuture<'a, Page<QueueItem, i64>> {
+        read(async move { page(&self.base, tenant, &of, bucket, after, limit).await })
+    }
+}
+
 pub(super) async fn counts(base: &Base, tenant: &TenantId, of: &QueueOf) -> Result<QueueCounts> {
     let Some(tk) = base.tk(tenant).await? else { return Ok(QueueCounts::default()) };
-    let rows = read(base, tk, of, &queue::counts(of, &TABLES)).await?;
+    let rows = lines(base, tk, of, &queue::counts(of, &TABLES)).await?;
     let Some(row) = rows.first() else { return Ok(QueueCounts::default()) };
     let count = |at: usize| row.try_get::<_, i64>(at).map(i64::cast_unsigned);
     Ok(QueueCounts {
@@ -26,7 +45,7 @@ pub(super) async fn counts(base: &Base, tenant: &TenantId, of: &QueueOf) -> Resu
     })
 }
 
-pub(super) async fn page(
+async fn page(
     base: &Base,
     tenant: &TenantId,
     of: &QueueOf,
@@ -35,7 +54,7 @@ pub(super) async fn page(
     limit: usize,
 ) -> Result<Page<QueueItem, i64>> {
     let Some(tk) = base.tk(tenant).await? else { return Ok(Page::default()) };
-    let rows = read(base, tk, of, &queue::page(of, bucket, &TABLES, after, limit)).await?;
+    let rows = lines(base, tk, of, &queue::page(of, bucket, &TABLES, after, limit)).await?;
     let lines = rows
         .iter()
         .map(|row| Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?, row.try_get(3)?)))
@@ -43,7 +62,7 @@ pub(super) async fn page(
     Ok(queue::items(lines, limit))
 }
 
-async fn read(base: &Base, tk: i32, of: &QueueOf, sql: &str) -> Result<Vec<Row>> {
+async fn lines(base: &Base, tk: i32, of: &QueueOf, sql: &str) -> Result<Vec<Row>> {
     let user = of.user.as_ref().map(|user| user.as_str().to_owned());
     let mut params: Vec<(Param<'_>, Type)> = vec![(&tk, Type::INT4)];
     params.extend(user.iter().map(|user| (user as Param<'_>, Type::TEXT)));

@@ -3,11 +3,12 @@
 use sederunt_core::error::Error;
 use sederunt_core::feedback::{Label, Rating, RatingCounts};
 use sederunt_core::ids::{TenantId, UserId};
-use sederunt_core::store::{RecordsKept, RecordsOf};
+use sederunt_core::store::{RatingStore, RecordsKept, RecordsOf, StoreFuture};
 use sederunt_core::time::Timestamp;
 
 use super::fault::Result;
 use super::tx::{Base, Scope, Tx, count, int};
+use super::{PostgresStore, read};
 use crate::day;
 
 pub(super) async fn add(tx: &Tx, tk: i32, rating: &Rating) -> Result<()> {
@@ -34,11 +35,25 @@ pub(super) async fn add(tx: &Tx, tk: i32, rating: &Rating) -> Result<()> {
     .map(drop)
 }
 
-pub(super) async fn ratings(base: &Base, tenant: &TenantId, opaque: &str) -> Result<Vec<Rating>> {
-    let Some(tk) = base.tk(tenant).await? else { return Ok(Vec::new()) };
-    let sql = "SELECT value FROM session_feedback WHERE tk = $1 AND session_id_opaque = $2 ORDER BY insertion_order";
-    let rows = base.read(Scope::Tenant(tk), sql, &[&tk, &opaque]).await?;
-    rows.iter().map(|row| Ok(serde_json::from_str(row.try_get(0)?).map_err(Error::internal)?)).collect()
+impl RatingStore for PostgresStore {
+    fn records_kept<'a>(&'a self, tenant: &'a TenantId, of: RecordsOf) -> StoreFuture<'a, RecordsKept> {
+        read(kept(&self.base, tenant, of))
+    }
+
+    fn rating_counts<'a>(&'a self, tenant: &'a TenantId, of: RecordsOf) -> StoreFuture<'a, RatingCounts> {
+        read(counts(&self.base, tenant, of))
+    }
+
+    fn ratings<'a>(&'a self, tenant: &'a TenantId, opaque: &'a str) -> StoreFuture<'a, Vec<Rating>> {
+        read(async move {
+            let Some(tk) = self.base.tk(tenant).await? else { return Ok(Vec::new()) };
+            let sql = "SELECT value FROM session_feedback WHERE tk = $1 AND session_id_opaque = $2 ORDER BY insertion_order";
+            let rows = self.base.read(Scope::Tenant(tk), sql, &[&tk, &opaque]).await?;
+            rows.iter()
+                .map(|row| Ok(serde_json::from_str(row.try_get(0)?).map_err(Error::internal)?))
+                .collect()
+        })
+    }
 }
 
 /// How many there are of each label.

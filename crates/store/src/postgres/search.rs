@@ -5,11 +5,12 @@ use sederunt_core::ids::TenantId;
 use sederunt_core::json::Json;
 use sederunt_core::limits;
 use sederunt_core::session::query::Page;
-use sederunt_core::store::{Hit, SearchQuery};
+use sederunt_core::store::{Hit, SearchQuery, SearchStore, StoreFuture};
 
 use super::fault::Result;
 use super::list::Seen;
 use super::tx::{Base, Scope, int};
+use super::{PostgresStore, read};
 use crate::bursts::HitPage;
 use crate::words::Sought;
 
@@ -38,6 +39,12 @@ pub(super) async fn sessions_with(base: &Base, tk: i32, text: &str) -> Result<Op
     let scan = int(limits::PAGE_SCAN_MAX as u64);
     let rows = base.read(Scope::Words, sql, &[&tk, &query_of(tk, &sought), &scan]).await?;
     Ok(Some(rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?))
+}
+
+impl SearchStore for PostgresStore {
+    fn search<'a>(&'a self, tenant: &'a TenantId, query: SearchQuery) -> StoreFuture<'a, Page<Hit, i64>> {
+        read(search(&self.base, tenant, query))
+    }
 }
 
 pub(super) async fn search(base: &Base, tenant: &TenantId, query: SearchQuery) -> Result<Page<Hit, i64>> {

@@ -1,17 +1,19 @@
 //! Sessions: how one is read, and the rows that are written beside their heads.
 
+use futures_util::FutureExt as _;
 use sederunt_core::ids::{SessionId, TenantId, UserId};
 use sederunt_core::json::Json;
 use sederunt_core::quota::{Amount, UseByHolder};
 use sederunt_core::session::row::filterable;
-use sederunt_core::session::{DescriptionSource, Details, Head};
-use sederunt_core::store::Update;
+use sederunt_core::session::{DescriptionSource, Details, Head, Session};
+use sederunt_core::store::{SessionRowStore, StoreFuture, Update};
 use sederunt_core::time::Timestamp;
 
 use super::fault::Result;
 use super::rows::{Columns, DETAILS, HEAD};
 use super::tx::{AS_STORE, Base, Scope, Tx, hash64, int};
 use super::writes::{Writes, Written, cells, columns};
+use super::{PostgresStore, read};
 
 /// The whole row of a session.
 pub(super) fn whole(rest: &str) -> String {
@@ -371,13 +373,20 @@ pub(super) fn update<'a>(
     }
 }
 
-/// The people who have left a session by themselves.
-pub(super) async fn departed(base: &Base, tenant: &TenantId, id: &SessionId) -> Result<Vec<UserId>> {
-    let Some(tk) = base.tk(tenant).await? else { return Ok(Vec::new()) };
-    let sql = "SELECT d.user_id FROM sessions s JOIN departures d ON d.tk = s.tk AND d.sk = s.sk
-         WHERE s.tk = $1 AND s.id = $2 ORDER BY d.user_id";
-    let rows = base.read(Scope::Tenant(tk), sql, &[&tk, &id.as_str()]).await?;
-    rows.iter().map(|row| Ok(UserId::stored(row.try_get::<_, &str>(0)?))).collect()
+impl SessionRowStore for PostgresStore {
+    fn session<'a>(&'a self, tenant: &'a TenantId, id: &'a SessionId) -> StoreFuture<'a, Option<Session>> {
+        self.looks.session(tenant, id).boxed()
+    }
+
+    fn departed<'a>(&'a self, tenant: &'a TenantId, id: &'a SessionId) -> StoreFuture<'a, Vec<UserId>> {
+        read(async move {
+            let Some(tk) = self.base.tk(tenant).await? else { return Ok(Vec::new()) };
+            let sql = "SELECT d.user_id FROM sessions s JOIN departures d ON d.tk = s.tk AND d.sk = s.sk
+             WHERE s.tk = $1 AND s.id = $2 ORDER BY d.user_id";
+            let rows = self.base.read(Scope::Tenant(tk), sql, &[&tk, &id.as_str()]).await?;
+            rows.iter().map(|row| Ok(UserId::stored(row.try_get::<_, &str>(0)?))).collect()
+        })
+    }
 }
 
 /// The lock under which a log is trimmed or indexed.

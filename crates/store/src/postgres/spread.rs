@@ -9,20 +9,26 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use sederunt_core::Error;
 use sederunt_core::ids::{Incarnation, SessionId, TenantId};
-use sederunt_core::limits;
 use sederunt_core::live::{Delta, Hint, ends_reply};
 use sederunt_core::session::Status;
-use sederunt_core::store::Notice;
+use sederunt_core::store::{DeltaStore, Notice};
+use sederunt_core::{Error, limits};
 use tokio::sync::{Notify, mpsc, watch};
 use uuid::Uuid;
 
+use super::PostgresStore;
 use super::connect::{Address, Role};
 use super::fault::Result;
 use super::pieces::{self, Announced, Finished, Piece, ReplyLedger};
 use super::seal::{Opened, SEALED_TEXT_MAX, WakeOpener, WakeSealer, WakeSecret};
 use super::tx::{Base, Scope, count};
+
+impl DeltaStore for PostgresStore {
+    fn spread_delta(&self, tenant: &TenantId, delta: Delta) {
+        self.base.outbox.put_delta(tenant, delta);
+    }
+}
 
 /// Between two bursts: every notifying commit takes a lock that all of the server shares.
 const BURST_EVERY: Duration = Duration::from_millis(20);

@@ -1,19 +1,50 @@
 //! What looks across tenants: what is due, old keys, the store's health.
 
 use sederunt_core::ids::{SessionId, TenantId};
-use sederunt_core::store::{Due, Vitals};
+use sederunt_core::store::{Due, RecordsKept, StoreFuture, SweepStore, Vitals};
 use sederunt_core::time::Timestamp;
 
 use super::connect::schemas;
 use super::fault::Result;
-use super::migrate;
 use super::tx::{Base, Scope, count, int};
+use super::{PostgresStore, crises, migrate, ratings, read};
 
 /// Keys that one statement forgets.
 const PORTION: i64 = 5_000;
 
+impl SweepStore for PostgresStore {
+    fn due(&self, silent_since: Timestamp, limit: usize) -> StoreFuture<'_, Vec<Due>> {
+        read(due(&self.base, silent_since, limit))
+    }
+
+    fn purge_keys(&self, before: Timestamp) -> StoreFuture<'_, u64> {
+        read(purge_keys(&self.base, before))
+    }
+
+    fn purge_ratings(&self, before: Timestamp) -> StoreFuture<'_, u64> {
+        read(ratings::purge(&self.base, before))
+    }
+
+    fn purge_crises(&self, before: Timestamp, now: Timestamp) -> StoreFuture<'_, u64> {
+        read(crises::purge(&self.base, before, now))
+    }
+
+    fn purgeable(
+        &self,
+        ratings_before: Timestamp,
+        crises_before: Timestamp,
+        now: Timestamp,
+    ) -> StoreFuture<'_, RecordsKept> {
+        read(async move {
+            let ratings = ratings::purgeable(&self.base, ratings_before).await?;
+            let crises = crises::purgeable(&self.base, crises_before, now).await?;
+            Ok(RecordsKept { ratings, crises })
+        })
+    }
+}
+
 /// The three reasons, each by its own index; a session with two of them is named once. Only what runs is leased.
-pub(super) async fn due(base: &Base, silent_since: Timestamp, limit: usize) -> Result<Vec<Due>> {
+async fn due(base: &Base, silent_since: Timestamp, limit: usize) -> Result<Vec<Due>> {
     let sql = "WITH found AS (
              (SELECT tk, sk, id FROM session_heads
               WHERE status = 'running' AND lease_until <= (extract(epoch FROM statement_timestamp()) * 1000000)::bigint + $1
@@ -46,7 +77,7 @@ pub(super) async fn due(base: &Base, silent_since: Timestamp, limit: usize) -> R
         .collect()
 }
 
-pub(super) async fn purge_keys(base: &Base, before: Timestamp) -> Result<u64> {
+async fn purge_keys(base: &Base, before: Timestamp) -> Result<u64> {
     let before = before.as_micros();
     let mut gone = 0;
     for row in base.read(Scope::All, "SELECT DISTINCT tk FROM idempotency WHERE at < $1", &[&before]).await? {

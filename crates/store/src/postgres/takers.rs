@@ -7,16 +7,24 @@ use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
+use futures_util::FutureExt as _;
 use parking_lot::Mutex;
 use sederunt_core::error::Error;
 use sederunt_core::ids::TenantId;
 use sederunt_core::session::SessionType;
+use sederunt_core::store::{ClaimStore, StoreFuture};
 use sederunt_core::work::{ClaimOrder, Claimed};
 use sederunt_core::{Result, limits};
 use tokio::sync::oneshot;
 
-use super::claim;
 use super::tx::Base;
+use super::{PostgresStore, claim};
+
+impl ClaimStore for PostgresStore {
+    fn claim(&self, order: ClaimOrder) -> StoreFuture<'_, Vec<Claimed>> {
+        self.takers.claim(&self.base, order).boxed()
+    }
+}
 
 /// Transactions that hand out the same work at once: while one is at the database, the other is at its rows.
 const AT_ONCE: usize = 2;

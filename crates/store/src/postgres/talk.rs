@@ -4,16 +4,16 @@ use sederunt_core::error::Error;
 use sederunt_core::ids::{SessionId, TenantId, UserId};
 use sederunt_core::memory::Owner;
 use sederunt_core::session::Session;
-use sederunt_core::store::Due;
+use sederunt_core::store::{Due, StoreFuture, TalkStore};
 use sederunt_core::talk::Talk;
 use sederunt_core::time::Timestamp;
 use tokio_postgres::Row;
 
 use super::fault::Result;
 use super::rows::Columns;
-use super::sessions;
 use super::tx::{Base, Param, Scope, Tx, int};
 use super::writes::{Writes, cells};
+use super::{PostgresStore, read, sessions};
 
 /// Writes it whole; its times and sequences have landed.
 pub(super) fn write<'a>(tk: i32, sk: i64, talk: &Talk, writes: &mut Writes<'a>) -> Result<()> {
@@ -58,45 +58,55 @@ fn keyed(row: &Row) -> Result<(i64, Talk)> {
     Ok((row.try_get(0)?, serde_json::from_str(row.try_get(1)?).map_err(Error::internal)?))
 }
 
-pub(super) async fn talk(base: &Base, tenant: &TenantId, id: &SessionId) -> Result<Option<(Session, Talk)>> {
-    let Some(tk) = base.tk(tenant).await? else { return Ok(None) };
-    let sql = sessions::whole_with(
-        ", (SELECT k.body FROM talks k WHERE k.tk = h.tk AND k.sk = h.sk)",
-        "WHERE h.tk = $1 AND s.tk = $1 AND s.id = $2",
-    );
-    let rows = base.read(Scope::Tenant(tk), &sql, &[&tk, &id.as_str()]).await?;
-    let Some(row) = rows.first() else { return Ok(None) };
-    let mut columns = Columns::of(row);
-    let session = columns.whole(tenant)?.value;
-    let talk = columns.take::<Option<&str>>()?.map(serde_json::from_str).transpose();
-    Ok(Some((session, talk.map_err(Error::internal)?.unwrap_or_default())))
-}
+impl TalkStore for PostgresStore {
+    fn talk<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: &'a SessionId,
+    ) -> StoreFuture<'a, Option<(Session, Talk)>> {
+        read(async move {
+            let Some(tk) = self.base.tk(tenant).await? else { return Ok(None) };
+            let sql = sessions::whole_with(
+                ", (SELECT k.body FROM talks k WHERE k.tk = h.tk AND k.sk = h.sk)",
+                "WHERE h.tk = $1 AND s.tk = $1 AND s.id = $2",
+            );
+            let rows = self.base.read(Scope::Tenant(tk), &sql, &[&tk, &id.as_str()]).await?;
+            let Some(row) = rows.first() else { return Ok(None) };
+            let mut columns = Columns::of(row);
+            let session = columns.whole(tenant)?.value;
+            let talk = columns.take::<Option<&str>>()?.map(serde_json::from_str).transpose();
+            Ok(Some((session, talk.map_err(Error::internal)?.unwrap_or_default())))
+        })
+    }
 
-/// Open sittings that were last active before this, the longest silent first.
-pub(super) async fn silent(base: &Base, active_before: Timestamp, limit: usize) -> Result<Vec<Due>> {
-    // The limit in the text, and the heads one by one: the planner takes an unknown limit for a tenth of everything,
-    // and then reads all heads to find a few.
-    let sql = format!(
-        "SELECT t.id, h.id FROM (SELECT tk, sk, active_at FROM talks WHERE active_at < $1
-             ORDER BY active_at LIMIT {}) k
-         CROSS JOIN LATERAL (SELECT id FROM session_heads WHERE tk = k.tk AND sk = k.sk OFFSET 0) h
-         JOIN tenants t ON t.tk = k.tk WHERE t.id IS NOT NULL ORDER BY k.active_at",
-        int(limit as u64)
-    );
-    due(base, &sql, &[&active_before.as_micros()]).await
-}
+    fn silent_sittings(&self, active_before: Timestamp, limit: usize) -> StoreFuture<'_, Vec<Due>> {
+        read(async move {
+            // The limit in the text, and the heads one by one: the planner takes an unknown limit for a tenth of everything,
+            // and then reads all heads to find a few.
+            let sql = format!(
+                "SELECT t.id, h.id FROM (SELECT tk, sk, active_at FROM talks WHERE active_at < $1
+                 ORDER BY active_at LIMIT {}) k
+             CROSS JOIN LATERAL (SELECT id FROM session_heads WHERE tk = k.tk AND sk = k.sk OFFSET 0) h
+             JOIN tenants t ON t.tk = k.tk WHERE t.id IS NOT NULL ORDER BY k.active_at",
+                int(limit as u64)
+            );
+            due(&self.base, &sql, &[&active_before.as_micros()]).await
+        })
+    }
 
-/// Sessions that nobody holds, with a turn that could go on or begin.
-pub(super) async fn waiting(base: &Base, limit: usize) -> Result<Vec<Due>> {
-    let sql = format!(
-        "SELECT t.id, h.id FROM (SELECT tk, sk FROM talks WHERE waiting IS NOT NULL) k
-         CROSS JOIN LATERAL
-             (SELECT id FROM session_heads WHERE tk = k.tk AND sk = k.sk AND status IN ('idle', 'running')
-                 AND lease_until IS NULL OFFSET 0) h
-         JOIN tenants t ON t.tk = k.tk WHERE t.id IS NOT NULL LIMIT {}",
-        int(limit as u64)
-    );
-    due(base, &sql, &[]).await
+    fn waiting_turns(&self, limit: usize) -> StoreFuture<'_, Vec<Due>> {
+        read(async move {
+            let sql = format!(
+                "SELECT t.id, h.id FROM (SELECT tk, sk FROM talks WHERE waiting IS NOT NULL) k
+             CROSS JOIN LATERAL
+                 (SELECT id FROM session_heads WHERE tk = k.tk AND sk = k.sk AND status IN ('idle', 'running')
+                     AND lease_until IS NULL OFFSET 0) h
+             JOIN tenants t ON t.tk = k.tk WHERE t.id IS NOT NULL LIMIT {}",
+                int(limit as u64)
+            );
+            due(&self.base, &sql, &[]).await
+        })
+    }
 }
 
 async fn due(base: &Base, sql: &str, params: &[Param<'_>]) -> Result<Vec<Due>> {

@@ -3,11 +3,14 @@
 use sederunt_core::error::{Conflict, Error};
 use sederunt_core::ids::TenantId;
 use sederunt_core::people::{Audit, Tenant};
+use sederunt_core::quota::UseByHolder;
+use sederunt_core::store::{StoreFuture, TenantRowStore};
 use tokio_postgres::Row;
 
 use super::fault::{Fault, Result};
 use super::rows::Columns;
 use super::tx::{Base, Scope, Tx, within};
+use super::{PostgresStore, read, sessions};
 
 /// Rows that one statement of a removal takes away, so that it holds no lock for long.
 const PORTION: i64 = 5_000;
@@ -23,17 +26,48 @@ fn tenant_of(row: &Row) -> Result<Tenant> {
     })
 }
 
-pub(super) async fn tenant(base: &Base, id: &TenantId) -> Result<Option<Tenant>> {
-    let rows = base.read(Scope::Named(id), &format!("{TENANT} WHERE id = $1"), &[&id.as_str()]).await?;
-    rows.first().map(tenant_of).transpose()
+impl TenantRowStore for PostgresStore {
+    fn tenant<'a>(&'a self, id: &'a TenantId) -> StoreFuture<'a, Option<Tenant>> {
+        read(async move {
+            let rows =
+                self.base.read(Scope::Named(id), &format!("{TENANT} WHERE id = $1"), &[&id.as_str()]).await?;
+            rows.first().map(tenant_of).transpose()
+        })
+    }
+
+    fn tenants(&self) -> StoreFuture<'_, Vec<Tenant>> {
+        read(async move {
+            let rows = self
+                .base
+                .read(Scope::All, &format!("{TENANT} WHERE id IS NOT NULL ORDER BY id"), &[])
+                .await?;
+            rows.iter().map(tenant_of).collect()
+        })
+    }
+
+    fn create_tenant<'a>(&'a self, id: &'a TenantId, audit: Audit) -> StoreFuture<'a, Tenant> {
+        read(create(&self.base, id, audit))
+    }
+
+    fn suspend_tenant<'a>(
+        &'a self,
+        id: &'a TenantId,
+        suspended: bool,
+        audit: Audit,
+    ) -> StoreFuture<'a, Tenant> {
+        read(suspend(&self.base, id, suspended, audit))
+    }
+
+    fn delete_tenant<'a>(&'a self, id: &'a TenantId) -> StoreFuture<'a, ()> {
+        read(delete(&self.base, id))
+    }
+
+    fn usage<'a>(&'a self, tenant: &'a TenantId) -> StoreFuture<'a, UseByHolder> {
+        read(sessions::usage(&self.base, tenant))
+    }
 }
 
-pub(super) async fn tenants(base: &Base) -> Result<Vec<Tenant>> {
-    let rows = base.read(Scope::All, &format!("{TENANT} WHERE id IS NOT NULL ORDER BY id"), &[]).await?;
-    rows.iter().map(tenant_of).collect()
-}
-
-pub(super) async fn create(base: &Base, id: &TenantId, audit: Audit) -> Result<Tenant> {
+async fn create(base: &Base, id: &TenantId, audit: Audit) -> Result<Tenant> {
     within(async {
         let tx = base.begin(Scope::Named(id)).await?;
         let made = async {
@@ -53,7 +87,7 @@ pub(super) async fn create(base: &Base, id: &TenantId, audit: Audit) -> Result<T
     .await
 }
 
-pub(super) async fn suspend(base: &Base, id: &TenantId, suspended: bool, audit: Audit) -> Result<Tenant> {
+async fn suspend(base: &Base, id: &TenantId, suspended: bool, audit: Audit) -> Result<Tenant> {
     within(async {
         let tx = base.begin(Scope::Named(id)).await?;
         let done = async {
@@ -96,7 +130,7 @@ async fn end<T>(tx: Tx, outcome: Result<T>) -> Result<T> {
 
 /// Removes a tenant. Its name goes first, and with it every way in; the rows follow in portions. What a crash
 /// leaves behind is found nameless and removed by [`sweep`].
-pub(super) async fn delete(base: &Base, id: &TenantId) -> Result<()> {
+async fn delete(base: &Base, id: &TenantId) -> Result<()> {
     let tk = base.tk(id).await?.ok_or(Fault::Core(Error::NotFound))?;
     let tx = base.begin(Scope::Tenant(tk)).await?;
     let named = tx.execute("UPDATE tenants SET id = NULL WHERE tk = $1 AND id IS NOT NULL", &[&tk]).await;

@@ -4,14 +4,33 @@ use sederunt_core::error::Error;
 use sederunt_core::ids::TenantId;
 use sederunt_core::memory::Memory;
 use sederunt_core::memory::vector::Vector;
-use sederunt_core::store::{NumberedVector, VectorQuery, Vectors};
+use sederunt_core::store::{NumberedVector, StoreFuture, VectorQuery, VectorStore, Vectors};
 
 use super::fault::Result;
-use super::memories;
 use super::tx::{Base, Scope, count, int, within};
+use super::{PostgresStore, memories, read};
 use crate::recall::Filing;
 
-pub(super) async fn vectors(base: &Base, tenant: &TenantId, query: VectorQuery) -> Result<Vectors> {
+impl VectorStore for PostgresStore {
+    fn vectors<'a>(&'a self, tenant: &'a TenantId, query: VectorQuery) -> StoreFuture<'a, Vectors> {
+        read(vectors(&self.base, tenant, query))
+    }
+
+    fn keep_vectors<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        model: &'a str,
+        made: Vec<(Memory, Option<Vector>)>,
+    ) -> StoreFuture<'a, ()> {
+        read(keep(&self.base, tenant, model, made))
+    }
+
+    fn unembedded<'a>(&'a self, model: &'a str, limit: usize) -> StoreFuture<'a, Vec<(TenantId, Memory)>> {
+        read(missing(&self.base, model, limit))
+    }
+}
+
+async fn vectors(base: &Base, tenant: &TenantId, query: VectorQuery) -> Result<Vectors> {
     let Some(tk) = base.tk(tenant).await? else { return Ok(Vectors::default()) };
     let (owner, model, limit) = (query.owner.as_str(), query.model.as_str(), int(query.limit as u64));
     // One statement, so that both halves are of the same moment.
@@ -35,7 +54,7 @@ pub(super) async fn vectors(base: &Base, tenant: &TenantId, query: VectorQuery) 
 
 /// Memories that have changed since are filed elsewhere or under other words, and are left alone. Numbers go by the
 /// clock, so that none is given again when the newest vector has gone.
-pub(super) async fn keep(
+async fn keep(
     base: &Base,
     tenant: &TenantId,
     model: &str,
@@ -62,7 +81,7 @@ pub(super) async fn keep(
     .await
 }
 
-pub(super) async fn missing(base: &Base, model: &str, limit: usize) -> Result<Vec<(TenantId, Memory)>> {
+async fn missing(base: &Base, model: &str, limit: usize) -> Result<Vec<(TenantId, Memory)>> {
     // What was made by other models, or by none: names before and behind this one's. The limit in the text, as for
     // sittings.
     let limit = int(limit as u64);

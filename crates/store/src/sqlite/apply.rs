@@ -138,7 +138,7 @@ fn write(
         parts.push(work.finish(ledger, tk, &change.tenant, id)?);
     }
     records::write(ledger.db, tk, change, &parts, now)?;
-    for errand in change.records.iter().filter_map(Errand::of) {
+    for errand in change.records.iter().filter_map(Record::side).map(Errand::of) {
         ledger.leave(tk, &errand)?;
     }
     if change.records.iter().any(|record| matches!(record, Record::MergeUser { .. })) {

@@ -1,12 +1,14 @@
 //! What waits for a person, and what was decided.
 
+use futures_util::FutureExt as _;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use sederunt_core::Timestamp;
 use sederunt_core::approval::{Approval, ApprovalQuery, Body, State};
 use sederunt_core::ids::{SessionId, TenantId, UserId};
 use sederunt_core::session::query::Page;
-use sederunt_core::store::{Record, Refusal};
+use sederunt_core::store::{ApprovalListStore, ApprovalStore, Record, Refusal, StoreFuture};
 
+use super::SqliteStore;
 use super::fault::unknown_word;
 use super::heads::text;
 use super::numbers::numbers;
@@ -16,10 +18,27 @@ use crate::narrow::Narrowed;
 const APPROVALS: &str = "SELECT a.n, a.id, a.kind, h.id, a.task_id, a.state, a.assigned_to, a.expires_at, \
      a.created_at, a.decided_by, a.decided_at, a.body FROM approvals a JOIN session_heads h ON h.sk = a.sk";
 
-pub(super) fn approval(db: &Connection, tenant: &TenantId, id: &str) -> rusqlite::Result<Option<Approval>> {
-    db.prepare_cached(&format!("{APPROVALS} JOIN tenants t ON t.tk = a.tk WHERE t.id = ?1 AND a.id = ?2"))?
-        .query_row([tenant.as_str(), id], read)
-        .optional()
+impl ApprovalStore for SqliteStore {
+    fn approval<'a>(&'a self, tenant: &'a TenantId, id: &'a str) -> StoreFuture<'a, Option<Approval>> {
+        self.near(move |db| {
+            db.prepare_cached(&format!(
+                "{APPROVALS} JOIN tenants t ON t.tk = a.tk WHERE t.id = ?1 AND a.id = ?2"
+            ))?
+            .query_row([tenant.as_str(), id], read)
+            .optional()
+        })
+        .boxed()
+    }
+}
+
+impl ApprovalListStore for SqliteStore {
+    fn approvals<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        query: ApprovalQuery,
+    ) -> StoreFuture<'a, Page<Approval, i64>> {
+        self.within(tenant, move |db, tk| approvals(db, tk, &query)).boxed()
+    }
 }
 
 pub(super) fn approvals(

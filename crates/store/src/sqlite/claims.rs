@@ -3,21 +3,25 @@
 //! handed out and not what is waiting.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
+use futures_util::FutureExt as _;
 use rusqlite::types::Value;
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params, params_from_iter};
+use sederunt_core::clock::Clock as _;
+use sederunt_core::error::Result;
 use sederunt_core::ids::SessionId;
 use sederunt_core::session::Head;
-use sederunt_core::store::Notice;
+use sederunt_core::store::{ClaimStore, Notice, StoreFuture};
 use sederunt_core::work::decide::{HandOut, Taken};
 use sederunt_core::work::{ClaimOrder, Claimed};
 use sederunt_core::{Error, Timestamp};
 
 use super::fault::{Trouble, refuse};
-use super::heads::Found;
+use super::heads::{self, Found};
 use super::idempotency::{self, Done};
 use super::writer::Ledger;
-use super::{apply, events, heads, library, sessions};
+use super::{SqliteStore, apply, events, library, sessions};
 
 /// Which sessions a claim took, under which epochs.
 #[derive(Debug, Default)]
@@ -27,9 +31,22 @@ pub(super) struct HandedOut {
     again: bool,
 }
 
+impl ClaimStore for SqliteStore {
+    fn claim(&self, order: ClaimOrder) -> StoreFuture<'_, Vec<Claimed>> {
+        async move {
+            let order = Arc::new(order);
+            let asked = order.clone();
+            let out: Result<_> = self.writer.ask(move |ledger| claim(ledger, &asked)).await;
+            let (out, now) = (out?, self.clock.now());
+            self.near(|db| handed(db, &order, &out, now)).await
+        }
+        .boxed()
+    }
+}
+
 /// Takes what an order asks for. What is read of it for that is narrow: the wide halves are for whoever asks to read
 /// ([`handed`]), since nobody else can write while this does.
-pub(super) fn claim(ledger: &mut Ledger<'_>, order: &ClaimOrder) -> Result<HandedOut, Trouble<Error>> {
+fn claim(ledger: &mut Ledger<'_>, order: &ClaimOrder) -> Result<HandedOut, Trouble<Error>> {
     let now = ledger.now();
     let Some(tk) = ledger.tenant(&order.tenant)? else { return Ok(HandedOut::default()) };
     if let Some(key) = &order.key
@@ -47,7 +64,7 @@ pub(super) fn claim(ledger: &mut Ledger<'_>, order: &ClaimOrder) -> Result<Hande
 }
 
 /// What was handed out, whole, as far as the same credential holds it still.
-pub(super) fn handed(
+fn handed(
     db: &Connection,
     order: &ClaimOrder,
     out: &HandedOut,

@@ -1,12 +1,14 @@
 //! That crises were answered, when and how.
 
+use futures_util::FutureExt as _;
 use rusqlite::{Connection, OptionalExtension, params};
 use sederunt_core::Timestamp;
 use sederunt_core::ids::TenantId;
 use sederunt_core::safety::codes::HoldReason;
 use sederunt_core::safety::record::CrisisRecord;
-use sederunt_core::store::RecordsOf;
+use sederunt_core::store::{CrisisStore, RecordsOf, StoreFuture};
 
+use super::SqliteStore;
 use super::fault::{unreadable, unwritable};
 use crate::day_start;
 
@@ -59,19 +61,24 @@ pub(super) fn exists(db: &Connection, tenant: &TenantId, id: &str) -> rusqlite::
 pub(super) const BETWEEN: &str = "SELECT value FROM crisis_log WHERE tk = ?1 AND detected_at >= ?2 AND detected_at < ?3 \
      ORDER BY detected_at, insertion_order LIMIT ?4";
 
-pub(super) fn crises(
-    db: &Connection,
-    tk: i64,
-    from: Timestamp,
-    to: Timestamp,
-    limit: usize,
-) -> rusqlite::Result<Vec<CrisisRecord>> {
-    db.prepare_cached(BETWEEN)?
-        .query_map(
-            params![tk, from.as_micros(), to.as_micros(), i64::try_from(limit).unwrap_or(i64::MAX)],
-            |row| serde_json::from_str(row.get_ref(0)?.as_str()?).map_err(unreadable),
-        )?
-        .collect()
+impl CrisisStore for SqliteStore {
+    fn crises<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        from: Timestamp,
+        to: Timestamp,
+        limit: usize,
+    ) -> StoreFuture<'a, Vec<CrisisRecord>> {
+        self.beside(tenant, move |db, tk| {
+            db.prepare_cached(BETWEEN)?
+                .query_map(
+                    params![tk, from.as_micros(), to.as_micros(), i64::try_from(limit).unwrap_or(i64::MAX)],
+                    |row| serde_json::from_str(row.get_ref(0)?.as_str()?).map_err(unreadable),
+                )?
+                .collect()
+        })
+        .boxed()
+    }
 }
 
 pub(super) fn count(db: &Connection, tk: i64, of: &RecordsOf) -> rusqlite::Result<u64> {

@@ -8,7 +8,7 @@ use sederunt_core::feedback::Rating;
 use sederunt_core::memory::{Memory, Owner};
 use sederunt_core::safety::codes::HoldReason;
 use sederunt_core::safety::record::CrisisRecord;
-use sederunt_core::store::Record;
+use sederunt_core::store::SideRecord;
 use serde::{Deserialize, Serialize};
 
 use super::fault::{unknown_word, unreadable, unwritable};
@@ -37,49 +37,19 @@ pub(super) struct Hold {
 }
 
 impl Errand {
-    /// Whether a record belongs in another file.
-    pub(super) const fn comes_of(record: &Record) -> bool {
-        matches!(
-            record,
-            Record::PutMemory(_)
-                | Record::DropMemory { .. }
-                | Record::DropMemories { .. }
-                | Record::MoveMemories { .. }
-                | Record::AddRating(_)
-                | Record::AddCrisis(_)
-                | Record::HoldCrisis { .. }
-        )
-    }
-
-    /// What a record leaves to be done; `None` if it belongs in `threads`.
-    pub(super) fn of(record: &Record) -> Option<Self> {
-        Some(match record {
-            Record::PutMemory(memory) => Self::PutMemory(memory.clone()),
-            Record::DropMemory { id } => Self::DropMemory(id.clone()),
-            Record::DropMemories { owner } => Self::DropMemories(owner.clone()),
-            Record::MoveMemories { from, into } => Self::MoveMemories(from.clone(), into.clone()),
-            Record::AddRating(rating) => Self::AddRating(rating.clone()),
-            Record::AddCrisis(crisis) => Self::AddCrisis(crisis.clone()),
-            Record::HoldCrisis { id, until, reason } => {
-                Self::HoldCrisis(Hold { id: id.clone(), until: *until, reason: *reason })
+    /// What a record leaves to be done in another file.
+    pub(super) fn of(record: SideRecord<'_>) -> Self {
+        match record {
+            SideRecord::PutMemory(memory) => Self::PutMemory(Box::new(memory.clone())),
+            SideRecord::DropMemory(id) => Self::DropMemory(id.into()),
+            SideRecord::DropMemories(owner) => Self::DropMemories(owner.clone()),
+            SideRecord::MoveMemories(from, into) => Self::MoveMemories(from.clone(), into.clone()),
+            SideRecord::AddRating(rating) => Self::AddRating(Box::new(rating.clone())),
+            SideRecord::AddCrisis(crisis) => Self::AddCrisis(Box::new(crisis.clone())),
+            SideRecord::HoldCrisis { id, until, reason } => {
+                Self::HoldCrisis(Hold { id: id.into(), until, reason })
             }
-            Record::PutDoc { .. }
-            | Record::DropDoc { .. }
-            | Record::AddApproval(_)
-            | Record::CloseApproval { .. }
-            | Record::AddFeedback(_)
-            | Record::PutFeedbackSession { .. }
-            | Record::PutLesson { .. }
-            | Record::CountLessons { .. }
-            | Record::AddKey { .. }
-            | Record::RevokeKey { .. }
-            | Record::AddShare { .. }
-            | Record::RevokeShare { .. }
-            | Record::AddUser(_)
-            | Record::UpdateUser { .. }
-            | Record::AddIdentity { .. }
-            | Record::MergeUser { .. } => return None,
-        })
+        }
     }
 
     const fn what(&self) -> &'static str {

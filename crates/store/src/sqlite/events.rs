@@ -1,14 +1,20 @@
 //! Rows of logs: how events are written, and how a page of them is read.
 
+use futures_util::FutureExt as _;
 use rusqlite::{Connection, OptionalExtension, Row, Statement, params};
+use sederunt_core::error::Error;
 use sederunt_core::event::{Appended, Cold, Event, EventPage, EventQuery, EventType, NewEvent, advance};
 use sederunt_core::ids::{SessionId, TenantId};
 use sederunt_core::json::Json;
+use sederunt_core::store::{EventStore, StoreFuture};
 use sederunt_core::{Timestamp, limits};
 
+use super::fault::report;
 use super::heads::{self, Found};
 use super::logs::{self, Piece, key, sequence_of};
+use super::readers::in_one_look;
 use super::writer::Ledger;
+use super::{SqliteStore, tenants};
 
 /// Numbers the events onto the head and writes their rows. The head itself is the caller's to save.
 pub(super) fn append(
@@ -60,13 +66,50 @@ pub(super) fn insert(statement: &mut Statement<'_>, log: i64, event: &Event) -> 
         .map(drop)
 }
 
+impl EventStore for SqliteStore {
+    fn events<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: &'a SessionId,
+        query: EventQuery,
+    ) -> StoreFuture<'a, EventPage> {
+        let read = |db: &rusqlite::Connection, tenant: &TenantId, id: &SessionId, query: &EventQuery| {
+            let page = in_one_look(db, |db| match tenants::key_of(db, tenant)? {
+                Some(tk) => page(db, tk, id, query),
+                None => Ok(None),
+            });
+            page.map_err(report)?.ok_or(Error::NotFound)
+        };
+        if query.types.is_empty() && query.limit <= limits::PAGE_ROWS_DEFAULT {
+            return async move { self.readers.near(|db| read(db, tenant, id, &query)).await }.boxed();
+        }
+        let (tenant, id) = (tenant.clone(), id.clone());
+        self.readers.far(move |db| read(db, &tenant, &id, &query)).boxed()
+    }
+
+    fn sequence_of<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: &'a SessionId,
+        external_id: &'a str,
+    ) -> StoreFuture<'a, Option<u64>> {
+        self.near(move |db| {
+            let head = db
+                .prepare_cached(
+                    "SELECT h.sk, h.prefix_to FROM tenants t JOIN session_heads h ON h.tk = t.tk \
+                     WHERE t.id = ?1 AND h.id = ?2",
+                )?
+                .query_row([tenant.as_str(), id.as_str()], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?)))
+                .optional()?;
+            let Some((sk, prefix_to)) = head else { return Ok(None) };
+            logs::first_of(db, sk, prefix_to.cast_unsigned(), external_id)
+        })
+        .boxed()
+    }
+}
+
 /// A page of a session's log, over all the logs that it is made of.
-pub(super) fn page(
-    db: &Connection,
-    tk: i64,
-    id: &SessionId,
-    query: &EventQuery,
-) -> rusqlite::Result<Option<EventPage>> {
+fn page(db: &Connection, tk: i64, id: &SessionId, query: &EventQuery) -> rusqlite::Result<Option<EventPage>> {
     let head = db
         .prepare_cached(concat!(
             "SELECT h.sk, h.prefix_to, l.last_sequence FROM ",
@@ -100,23 +143,6 @@ pub(super) fn page(
         events: reading.events,
         last_sequence: last,
     }))
-}
-
-/// The sequence under which a session's log has this external id.
-pub(super) fn sequence_named(
-    db: &Connection,
-    tenant: &TenantId,
-    id: &SessionId,
-    external_id: &str,
-) -> rusqlite::Result<Option<u64>> {
-    let head = db
-        .prepare_cached(
-            "SELECT h.sk, h.prefix_to FROM tenants t JOIN session_heads h ON h.tk = t.tk WHERE t.id = ?1 AND h.id = ?2",
-        )?
-        .query_row([tenant.as_str(), id.as_str()], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?)))
-        .optional()?;
-    let Some((sk, prefix_to)) = head else { return Ok(None) };
-    logs::first_of(db, sk, prefix_to.cast_unsigned(), external_id)
 }
 
 struct Reading<'a> {

@@ -1,15 +1,17 @@
 //! What people say about the work of agents: thumbs with words, what they are counted by, and the sessions that add to
 //! them.
 
+use futures_util::FutureExt as _;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use sederunt_core::feedback::capture::{EventBody, FeedbackEvent, Signal};
 use sederunt_core::feedback::session::{FeedbackSession, SessionBody, State};
 use sederunt_core::feedback::stats::{Counts, Failures, Tally};
 use sederunt_core::ids::{SessionId, TenantId, UserId};
 use sederunt_core::session::query::Page;
-use sederunt_core::store::{FailureQuery, FeedbackDue, FeedbackQuery, Refusal};
+use sederunt_core::store::{FailureQuery, FeedbackDue, FeedbackQuery, FeedbackStore, Refusal, StoreFuture};
 use sederunt_core::{Timestamp, limits};
 
+use super::SqliteStore;
 use super::fault::{unknown_word, unreadable, unwritable};
 use super::heads::text;
 
@@ -52,13 +54,75 @@ fn read_session(row: &Row<'_>) -> rusqlite::Result<(i64, FeedbackSession)> {
     Ok((row.get(0)?, session))
 }
 
-pub(super) fn event(db: &Connection, tenant: &TenantId, id: &str) -> rusqlite::Result<Option<FeedbackEvent>> {
-    db.prepare_cached(&format!("{EVENT} JOIN tenants t ON t.tk = e.tk WHERE t.id = ?1 AND e.id = ?2"))?
-        .query_row([tenant.as_str(), id], read_event)
-        .optional()
+impl FeedbackStore for SqliteStore {
+    fn feedback<'a>(&'a self, tenant: &'a TenantId, id: &'a str) -> StoreFuture<'a, Option<FeedbackEvent>> {
+        self.near(move |db| {
+            db.prepare_cached(&format!(
+                "{EVENT} JOIN tenants t ON t.tk = e.tk WHERE t.id = ?1 AND e.id = ?2"
+            ))?
+            .query_row([tenant.as_str(), id], read_event)
+            .optional()
+        })
+        .boxed()
+    }
+
+    fn newest_feedback<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        author: Option<&'a UserId>,
+        limit: usize,
+    ) -> StoreFuture<'a, Vec<FeedbackEvent>> {
+        let author = author.cloned();
+        self.within(tenant, move |db, tk| newest(db, tk, author.as_ref(), limit)).boxed()
+    }
+
+    fn feedback_tally<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        author: Option<&'a UserId>,
+        now: Timestamp,
+    ) -> StoreFuture<'a, Tally> {
+        let author = author.cloned();
+        self.within(tenant, move |db, tk| tally(db, tk, author.as_ref(), now)).boxed()
+    }
+
+    fn failures<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        query: FailureQuery,
+    ) -> StoreFuture<'a, Page<FeedbackEvent, i64>> {
+        self.within(tenant, move |db, tk| failures(db, tk, &query)).boxed()
+    }
+
+    fn feedback_session<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: &'a str,
+    ) -> StoreFuture<'a, Option<FeedbackSession>> {
+        self.near(move |db| session(db, tenant, id)).boxed()
+    }
+
+    fn feedback_sessions<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        query: FeedbackQuery,
+    ) -> StoreFuture<'a, Page<FeedbackSession, i64>> {
+        self.within(tenant, move |db, tk| sessions(db, tk, &query)).boxed()
+    }
+
+    fn silent_feedback(&self, now: Timestamp, limit: usize) -> StoreFuture<'_, Vec<FeedbackDue>> {
+        self.near(move |db| {
+            db.prepare_cached(SILENT)?
+                .query_map(params![now.as_micros(), i64::try_from(limit).unwrap_or(i64::MAX)], |row| {
+                    Ok(FeedbackDue { tenant: TenantId::stored(row.get_ref(0)?.as_str()?), id: row.get(1)? })
+                })?
+                .collect()
+        })
+        .boxed()
+    }
 }
 
-pub(super) fn newest(
+fn newest(
     db: &Connection,
     tk: i64,
     author: Option<&UserId>,
@@ -79,12 +143,7 @@ pub(super) fn newest(
     }
 }
 
-pub(super) fn tally(
-    db: &Connection,
-    tk: i64,
-    author: Option<&UserId>,
-    now: Timestamp,
-) -> rusqlite::Result<Tally> {
+fn tally(db: &Connection, tk: i64, author: Option<&UserId>, now: Timestamp) -> rusqlite::Result<Tally> {
     let author = author.map(UserId::as_str);
     let since = |days: u64| now.minus(std::time::Duration::from_secs(days * 24 * 3600)).as_micros();
     let mut tally = Tally::default();
@@ -132,11 +191,7 @@ fn failed(db: &Connection, tk: i64, days_30: i64, days_7: i64) -> rusqlite::Resu
 }
 
 /// What failed runs have left, newest first.
-pub(super) fn failures(
-    db: &Connection,
-    tk: i64,
-    query: &FailureQuery,
-) -> rusqlite::Result<Page<FeedbackEvent, i64>> {
+fn failures(db: &Connection, tk: i64, query: &FailureQuery) -> rusqlite::Result<Page<FeedbackEvent, i64>> {
     let one_more = i64::try_from(query.limit).unwrap_or(i64::MAX).saturating_add(1);
     let which = match (&query.task_id, &query.session) {
         (None, None) => "?2 IS NULL AND ?3 IS NULL",
@@ -215,15 +270,6 @@ pub(super) fn sessions(
         )?
         .collect::<rusqlite::Result<_>>()?;
     Ok(Page::cut(found, query.limit))
-}
-
-/// Open ones of all tenants whose time is over, the longest silent first.
-pub(super) fn silent(db: &Connection, now: Timestamp, limit: usize) -> rusqlite::Result<Vec<FeedbackDue>> {
-    db.prepare_cached(SILENT)?
-        .query_map(params![now.as_micros(), i64::try_from(limit).unwrap_or(i64::MAX)], |row| {
-            Ok(FeedbackDue { tenant: TenantId::stored(row.get_ref(0)?.as_str()?), id: row.get(1)? })
-        })?
-        .collect()
 }
 
 pub(super) fn is_there(db: &Connection, tk: i64, id: &str) -> rusqlite::Result<bool> {

@@ -1,15 +1,16 @@
 //! What feedback has taught: rows, the words that they are found by, and what they have done.
 
+use futures_util::FutureExt as _;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use sederunt_core::ids::{TenantId, UserId};
 use sederunt_core::lesson::{Body, Count, Effect, Lesson, LessonQuery, Polarity, State};
 use sederunt_core::session::query::Page;
-use sederunt_core::store::Refusal;
+use sederunt_core::store::{LessonStore, Refusal, StoreFuture};
 use sederunt_core::{Timestamp, limits};
 
 use super::fault::{unknown_word, unreadable, unwritable};
-use super::memories;
 use super::people::instant;
+use super::{SqliteStore, memories};
 use crate::recall::{self, Filing};
 
 /// What [`read`] reads; a macro, so that statements stay constants.
@@ -58,14 +59,23 @@ fn read(row: &Row<'_>) -> rusqlite::Result<(i64, Lesson)> {
     Ok((row.get(0)?, lesson))
 }
 
-pub(super) fn lesson(db: &Connection, tenant: &TenantId, id: &str) -> rusqlite::Result<Option<Lesson>> {
-    db.prepare_cached(concat!(
-        "SELECT ",
-        columns!(),
-        " FROM tenants t JOIN lessons l ON l.tk = t.tk WHERE t.id = ?1 AND l.id = ?2"
-    ))?
-    .query_row([tenant.as_str(), id], |row| read(row).map(|(_, lesson)| lesson))
-    .optional()
+impl LessonStore for SqliteStore {
+    fn lesson<'a>(&'a self, tenant: &'a TenantId, id: &'a str) -> StoreFuture<'a, Option<Lesson>> {
+        self.near(move |db| {
+            db.prepare_cached(concat!(
+                "SELECT ",
+                columns!(),
+                " FROM tenants t JOIN lessons l ON l.tk = t.tk WHERE t.id = ?1 AND l.id = ?2"
+            ))?
+            .query_row([tenant.as_str(), id], |row| read(row).map(|(_, lesson)| lesson))
+            .optional()
+        })
+        .boxed()
+    }
+
+    fn lessons<'a>(&'a self, tenant: &'a TenantId, query: LessonQuery) -> StoreFuture<'a, Page<Lesson, i64>> {
+        self.within(tenant, move |db, tk| lessons(db, tk, &query)).boxed()
+    }
 }
 
 pub(super) fn lessons(db: &Connection, tk: i64, query: &LessonQuery) -> rusqlite::Result<Page<Lesson, i64>> {

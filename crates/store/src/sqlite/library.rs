@@ -1,14 +1,16 @@
 //! Documents and their facets: what people have defined.
 
+use futures_util::FutureExt as _;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use sederunt_core::ids::{TenantId, UserId};
 use sederunt_core::json::Json;
 use sederunt_core::library::agent::CONCURRENCY;
 use sederunt_core::library::{self, Doc, DocQuery, Kind};
 use sederunt_core::session::query::Page;
-use sederunt_core::store::{Record, Refusal};
+use sederunt_core::store::{DocStore, Record, Refusal, StoreFuture};
 use sederunt_core::{Conflict, Timestamp};
 
+use super::SqliteStore;
 use super::fault::unknown_word;
 use super::heads::text;
 use super::numbers::numbers;
@@ -17,28 +19,32 @@ use crate::narrow::{Narrowed, facets_of_people};
 const DOCS: &str = "SELECT d.n, d.kind, d.id, d.slug, d.body, d.version, d.created_by, d.created_at, d.updated_at \
      FROM docs d";
 
-/// By its id, or else by its slug.
-pub(super) fn doc(
-    db: &Connection,
-    tenant: &TenantId,
-    kind: Kind,
-    name: &str,
-) -> rusqlite::Result<Option<Doc>> {
-    for column in ["id", "slug"] {
-        let found = db
-            .prepare_cached(&format!(
-                "{DOCS} JOIN tenants t ON t.tk = d.tk WHERE t.id = ?1 AND d.kind = ?2 AND d.{column} = ?3"
-            ))?
-            .query_row([tenant.as_str(), kind.as_str(), name], read)
-            .optional()?;
-        if let Some(found) = found {
-            return with_facets(db, found).map(|(_, doc)| Some(doc));
-        }
+impl DocStore for SqliteStore {
+    fn doc<'a>(&'a self, tenant: &'a TenantId, kind: Kind, name: &'a str) -> StoreFuture<'a, Option<Doc>> {
+        self.near(move |db| {
+            for column in ["id", "slug"] {
+                let found = db
+                    .prepare_cached(&format!(
+                        "{DOCS} JOIN tenants t ON t.tk = d.tk \
+                         WHERE t.id = ?1 AND d.kind = ?2 AND d.{column} = ?3"
+                    ))?
+                    .query_row([tenant.as_str(), kind.as_str(), name], read)
+                    .optional()?;
+                if let Some(found) = found {
+                    return with_facets(db, found).map(|(_, doc)| Some(doc));
+                }
+            }
+            Ok(None)
+        })
+        .boxed()
     }
-    Ok(None)
+
+    fn docs<'a>(&'a self, tenant: &'a TenantId, query: DocQuery) -> StoreFuture<'a, Page<Doc, i64>> {
+        self.within(tenant, move |db, tk| docs(db, tk, &query)).boxed()
+    }
 }
 
-pub(super) fn docs(db: &Connection, tk: i64, query: &DocQuery) -> rusqlite::Result<Page<Doc, i64>> {
+fn docs(db: &Connection, tk: i64, query: &DocQuery) -> rusqlite::Result<Page<Doc, i64>> {
     let list = Narrowed::docs(query);
     let mut by_number = db.prepare_cached(&format!("{DOCS} WHERE d.n = ?1"))?;
     let mut found = Vec::new();

@@ -4,14 +4,16 @@
 use std::collections::HashSet;
 
 use foldhash::fast::RandomState;
+use futures_util::FutureExt as _;
 use rusqlite::types::Value;
 use rusqlite::{Connection, params, params_from_iter};
 use sederunt_core::ids::TenantId;
 use sederunt_core::limits;
 use sederunt_core::session::query::{Eyes, ListCursor, Page, SessionQuery};
 use sederunt_core::session::{Session, SessionType, Status};
+use sederunt_core::store::{SessionListStore, StoreFuture};
 
-use super::{search, sessions};
+use super::{SqliteStore, search, sessions};
 use crate::narrow::FEW;
 use crate::words::Sought;
 
@@ -23,7 +25,14 @@ const TEXT_BYTES_MAX: usize = 256 * 1024;
 /// What finding the texts of a session costs, in bytes of text that could be looked at instead.
 const ROW_BYTES: usize = 256;
 
-pub(super) fn page(
+impl SessionListStore for SqliteStore {
+    fn sessions<'a>(&'a self, tenant: &'a TenantId, query: SessionQuery) -> StoreFuture<'a, Page<Session>> {
+        let named = tenant.clone();
+        self.within(tenant, move |db, tk| page(db, &named, tk, &query)).boxed()
+    }
+}
+
+fn page(
     db: &Connection,
     tenant: &TenantId,
     tk: i64,

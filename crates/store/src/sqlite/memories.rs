@@ -1,12 +1,14 @@
 //! What is remembered of people: rows, and the words that they are found by.
 
+use futures_util::FutureExt as _;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use sederunt_core::Timestamp;
 use sederunt_core::ids::TenantId;
 use sederunt_core::memory::{Body, Kind, Memory, Owner};
 use sederunt_core::session::query::Page;
-use sederunt_core::store::MemoryQuery;
+use sederunt_core::store::{MemoryQuery, MemoryStore, StoreFuture};
 
+use super::SqliteStore;
 use super::fault::{unreadable, unwritable};
 use crate::recall::{self, Filing, HITS_MAX, Hit};
 
@@ -40,6 +42,43 @@ fn read(row: &Row<'_>) -> rusqlite::Result<(i64, Memory)> {
     Ok((row.get(0)?, memory))
 }
 
+impl MemoryStore for SqliteStore {
+    fn memories<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        query: MemoryQuery,
+    ) -> StoreFuture<'a, Page<Memory, i64>> {
+        self.beside(tenant, move |db, tk| memories(db, tk, &query)).boxed()
+    }
+
+    fn memory<'a>(&'a self, tenant: &'a TenantId, id: &'a str) -> StoreFuture<'a, Option<Memory>> {
+        async move {
+            self.carried_over().await?;
+            self.near(move |db| memory(db, tenant, id)).await
+        }
+        .boxed()
+    }
+
+    fn memories_at<'a>(&'a self, tenant: &'a TenantId, ids: &'a [String]) -> StoreFuture<'a, Vec<Memory>> {
+        async move {
+            self.carried_over().await?;
+            self.near(move |db| ids.iter().filter_map(|id| memory(db, tenant, id).transpose()).collect())
+                .await
+        }
+        .boxed()
+    }
+
+    fn count_memories<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        owner: &'a Owner,
+        kind: Kind,
+    ) -> StoreFuture<'a, u64> {
+        let owner = owner.clone();
+        self.beside(tenant, move |db, tk| count(db, tk, &owner, kind)).boxed()
+    }
+}
+
 pub(super) fn memory(db: &Connection, tenant: &TenantId, id: &str) -> rusqlite::Result<Option<Memory>> {
     db.prepare_cached(concat!(
         "SELECT ",
@@ -50,18 +89,13 @@ pub(super) fn memory(db: &Connection, tenant: &TenantId, id: &str) -> rusqlite::
     .optional()
 }
 
-/// Those of these that are there.
-pub(super) fn at(db: &Connection, tenant: &TenantId, ids: &[String]) -> rusqlite::Result<Vec<Memory>> {
-    ids.iter().filter_map(|id| memory(db, tenant, id).transpose()).collect()
-}
-
 pub(super) fn by_number(db: &Connection, n: i64) -> rusqlite::Result<Memory> {
     db.prepare_cached(concat!("SELECT ", columns!(), " FROM memories m WHERE m.n = ?1"))?
         .query_row([n], |row| read(row).map(|(_, memory)| memory))
 }
 
 /// How many of a kind are brought up.
-pub(super) fn count(db: &Connection, tk: i64, owner: &Owner, kind: Kind) -> rusqlite::Result<u64> {
+fn count(db: &Connection, tk: i64, owner: &Owner, kind: Kind) -> rusqlite::Result<u64> {
     db.prepare_cached(COUNT)?
         .query_row(params![tk, owner.as_str(), kind.as_str()], |row| row.get::<_, i64>(0))
         .map(|count| u64::try_from(count).unwrap_or(0))

@@ -1,13 +1,15 @@
 //! Reading people: users with their identities, keys, share links, the audit trail.
 
+use futures_util::FutureExt as _;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use sederunt_core::Timestamp;
-use sederunt_core::access::{Role, ShareAccess};
+use sederunt_core::access::{ActingUser, Role, ShareAccess};
 use sederunt_core::ids::{CredentialId, SessionId, TenantId, UserId};
 use sederunt_core::people::{FoundKey, Identity, Key, SecretHash, Share, User};
 use sederunt_core::session::query::Page;
-use sederunt_core::store::AuditLine;
+use sederunt_core::store::{AuditLine, AuditStore, KeyStore, ShareStore, StoreFuture, UserStore};
 
+use super::SqliteStore;
 use super::fault::unknown_word;
 use super::heads::text;
 
@@ -15,23 +17,110 @@ const KEYS: &str = "SELECT k.id, t.id, k.user_id, k.role, k.prefix, k.act_as, k.
      k.revoked_at, t.suspended, coalesce(u.suspended OR u.merged_into IS NOT NULL, 0), u.role FROM keys k JOIN tenants t ON t.tk = k.tk \
      LEFT JOIN users u ON u.tk = k.tk AND u.id = k.user_id";
 
-pub(super) fn key_by_hash(db: &Connection, hash: SecretHash) -> rusqlite::Result<Option<FoundKey>> {
-    db.prepare_cached(&format!("{KEYS} WHERE k.hash = ?1 AND t.id IS NOT NULL"))?
-        .query_row([hash.0], |row| {
-            Ok(FoundKey {
-                key: read_key(row)?,
-                tenant_suspended: row.get(9)?,
-                user_refused: row.get(10)?,
-                user_role: if text(row, 11)?.is_some() { Some(role(row, 11)?) } else { None },
-            })
+impl ShareStore for SqliteStore {
+    fn share_by_hash(&self, hash: SecretHash) -> StoreFuture<'_, Option<Share>> {
+        self.near(move |db| {
+            db.prepare_cached(&format!("{SHARES} WHERE s.hash = ?1 AND t.id IS NOT NULL"))?
+                .query_row([hash.0], read_share)
+                .optional()
         })
-        .optional()
+        .boxed()
+    }
+
+    fn share<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: &'a str,
+        _: &'a ActingUser,
+    ) -> StoreFuture<'a, Option<Share>> {
+        self.near(move |db| {
+            db.prepare_cached(&format!("{SHARES} WHERE t.id = ?1 AND s.id = ?2"))?
+                .query_row([tenant.as_str(), id], read_share)
+                .optional()
+        })
+        .boxed()
+    }
 }
 
-pub(super) fn keys(db: &Connection, tenant: &TenantId) -> rusqlite::Result<Vec<Key>> {
-    db.prepare_cached(&format!("{KEYS} WHERE t.id = ?1 ORDER BY k.kk"))?
-        .query_map([tenant.as_str()], read_key)?
-        .collect()
+impl KeyStore for SqliteStore {
+    fn key_by_hash(&self, hash: SecretHash) -> StoreFuture<'_, Option<FoundKey>> {
+        self.near(move |db| {
+            db.prepare_cached(&format!("{KEYS} WHERE k.hash = ?1 AND t.id IS NOT NULL"))?
+                .query_row([hash.0], |row| {
+                    Ok(FoundKey {
+                        key: read_key(row)?,
+                        tenant_suspended: row.get(9)?,
+                        user_refused: row.get(10)?,
+                        user_role: if text(row, 11)?.is_some() { Some(role(row, 11)?) } else { None },
+                    })
+                })
+                .optional()
+        })
+        .boxed()
+    }
+
+    fn keys<'a>(&'a self, tenant: &'a TenantId) -> StoreFuture<'a, Vec<Key>> {
+        let tenant = tenant.clone();
+        self.far(move |db| {
+            db.prepare_cached(&format!("{KEYS} WHERE t.id = ?1 ORDER BY k.kk"))?
+                .query_map([tenant.as_str()], read_key)?
+                .collect()
+        })
+        .boxed()
+    }
+}
+
+impl UserStore for SqliteStore {
+    fn user<'a>(&'a self, tenant: &'a TenantId, id: &'a UserId) -> StoreFuture<'a, Option<User>> {
+        self.near(move |db| {
+            let found = db
+                .prepare_cached(&format!("{USERS} WHERE t.id = ?1 AND u.id = ?2"))?
+                .query_row([tenant.as_str(), id.as_str()], read_user)
+                .optional()?;
+            found.map(|found| with_identities(db, found)).transpose()
+        })
+        .boxed()
+    }
+
+    fn user_by_identity<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        identity: &'a Identity,
+    ) -> StoreFuture<'a, Option<User>> {
+        self.near(move |db| {
+            let found = db
+                .prepare_cached(&format!(
+                    "{USERS} JOIN identities i ON i.tk = u.tk AND i.user_id = u.id \
+                     WHERE t.id = ?1 AND i.platform = ?2 AND i.external_id = ?3"
+                ))?
+                .query_row(params![tenant.as_str(), identity.platform, identity.external_id], read_user)
+                .optional()?;
+            found.map(|found| with_identities(db, found)).transpose()
+        })
+        .boxed()
+    }
+
+    fn users<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        after: Option<&'a str>,
+        limit: usize,
+    ) -> StoreFuture<'a, Vec<User>> {
+        let (tenant, after) = (tenant.clone(), after.map(str::to_owned));
+        self.far(move |db| users(db, &tenant, after.as_deref(), limit)).boxed()
+    }
+}
+
+impl AuditStore for SqliteStore {
+    fn audit<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        after: Option<i64>,
+        limit: usize,
+    ) -> StoreFuture<'a, Page<AuditLine, i64>> {
+        let tenant = tenant.clone();
+        self.far(move |db| audit(db, &tenant, after, limit)).boxed()
+    }
 }
 
 fn read_key(row: &Row<'_>) -> rusqlite::Result<Key> {
@@ -50,18 +139,6 @@ fn read_key(row: &Row<'_>) -> rusqlite::Result<Key> {
 
 const SHARES: &str = "SELECT s.id, t.id, h.id, s.access, s.created_by, s.created_at, s.expires_at, s.revoked_at, \
      t.suspended, s.view_id, s.user_id FROM shares s JOIN tenants t ON t.tk = s.tk JOIN session_heads h ON h.sk = s.sk";
-
-pub(super) fn share_by_hash(db: &Connection, hash: SecretHash) -> rusqlite::Result<Option<Share>> {
-    db.prepare_cached(&format!("{SHARES} WHERE s.hash = ?1 AND t.id IS NOT NULL"))?
-        .query_row([hash.0], read_share)
-        .optional()
-}
-
-pub(super) fn share(db: &Connection, tenant: &TenantId, id: &str) -> rusqlite::Result<Option<Share>> {
-    db.prepare_cached(&format!("{SHARES} WHERE t.id = ?1 AND s.id = ?2"))?
-        .query_row([tenant.as_str(), id], read_share)
-        .optional()
-}
 
 fn read_share(row: &Row<'_>) -> rusqlite::Result<Share> {
     let access = row.get_ref(3)?.as_str()?;
@@ -83,30 +160,7 @@ fn read_share(row: &Row<'_>) -> rusqlite::Result<Share> {
 const USERS: &str = "SELECT u.id, u.name, u.role, u.suspended, u.merged_into, u.created_at, u.tk \
      FROM users u JOIN tenants t ON t.tk = u.tk";
 
-pub(super) fn user(db: &Connection, tenant: &TenantId, id: &UserId) -> rusqlite::Result<Option<User>> {
-    let found = db
-        .prepare_cached(&format!("{USERS} WHERE t.id = ?1 AND u.id = ?2"))?
-        .query_row([tenant.as_str(), id.as_str()], read_user)
-        .optional()?;
-    found.map(|found| with_identities(db, found)).transpose()
-}
-
-pub(super) fn user_by_identity(
-    db: &Connection,
-    tenant: &TenantId,
-    identity: &Identity,
-) -> rusqlite::Result<Option<User>> {
-    let found = db
-        .prepare_cached(&format!(
-            "{USERS} JOIN identities i ON i.tk = u.tk AND i.user_id = u.id \
-             WHERE t.id = ?1 AND i.platform = ?2 AND i.external_id = ?3"
-        ))?
-        .query_row(params![tenant.as_str(), identity.platform, identity.external_id], read_user)
-        .optional()?;
-    found.map(|found| with_identities(db, found)).transpose()
-}
-
-pub(super) fn users(
+fn users(
     db: &Connection,
     tenant: &TenantId,
     after: Option<&str>,
@@ -146,7 +200,7 @@ fn with_identities(db: &Connection, (mut user, tk): (User, i64)) -> rusqlite::Re
     Ok(user)
 }
 
-pub(super) fn audit(
+fn audit(
     db: &Connection,
     tenant: &TenantId,
     after: Option<i64>,

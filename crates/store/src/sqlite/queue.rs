@@ -1,10 +1,14 @@
 //! A person's work queue.
 
+use futures_util::FutureExt as _;
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
+use sederunt_core::ids::TenantId;
 use sederunt_core::session::query::Page;
+use sederunt_core::store::{StoreFuture, WorkQueueStore};
 use sederunt_core::work::queue::{Bucket, QueueCounts, QueueItem, QueueOf};
 
+use super::SqliteStore;
 use super::numbers::places;
 use crate::queue::{self, Tables};
 
@@ -14,6 +18,23 @@ pub(super) const TABLES: Tables = Tables {
     in_work: " AND s.in_work = 1",
     not_in_work: " AND s.in_work = 0",
 };
+
+impl WorkQueueStore for SqliteStore {
+    fn queue_counts<'a>(&'a self, tenant: &'a TenantId, of: QueueOf) -> StoreFuture<'a, QueueCounts> {
+        self.within(tenant, move |db, tk| counts(db, tk, &of)).boxed()
+    }
+
+    fn queue<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        of: QueueOf,
+        bucket: Bucket,
+        after: Option<i64>,
+        limit: usize,
+    ) -> StoreFuture<'a, Page<QueueItem, i64>> {
+        self.within(tenant, move |db, tk| page(db, tk, &of, bucket, after, limit)).boxed()
+    }
+}
 
 pub(super) fn counts(db: &Connection, tk: i64, of: &QueueOf) -> rusqlite::Result<QueueCounts> {
     let mut statement = db.prepare_cached(&places(&queue::counts(of, &TABLES)))?;

@@ -1,12 +1,14 @@
 //! What people thought of sittings.
 
+use futures_util::FutureExt as _;
 use rusqlite::{Connection, params};
 use sederunt_core::Timestamp;
 use sederunt_core::feedback::{Label, Rating, RatingCounts};
-use sederunt_core::ids::UserId;
-use sederunt_core::store::RecordsOf;
+use sederunt_core::ids::{TenantId, UserId};
+use sederunt_core::store::{RatingStore, RecordsKept, RecordsOf, StoreFuture};
 
 use super::fault::{unknown_word, unreadable, unwritable};
+use super::{SqliteStore, crises};
 use crate::day;
 
 pub(super) fn add(db: &Connection, tk: i64, rating: &Rating) -> rusqlite::Result<()> {
@@ -34,6 +36,24 @@ pub(super) fn add(db: &Connection, tk: i64, rating: &Rating) -> rusqlite::Result
 pub(super) const OF_SESSION: &str =
     "SELECT value FROM session_feedback WHERE tk = ?1 AND session_id_opaque = ?2 ORDER BY insertion_order";
 
+impl RatingStore for SqliteStore {
+    fn records_kept<'a>(&'a self, tenant: &'a TenantId, of: RecordsOf) -> StoreFuture<'a, RecordsKept> {
+        self.beside(tenant, move |db, tk| {
+            Ok(RecordsKept { ratings: count(db, tk, &of)?, crises: crises::count(db, tk, &of)? })
+        })
+        .boxed()
+    }
+
+    fn rating_counts<'a>(&'a self, tenant: &'a TenantId, of: RecordsOf) -> StoreFuture<'a, RatingCounts> {
+        self.beside(tenant, move |db, tk| counts(db, tk, &of)).boxed()
+    }
+
+    fn ratings<'a>(&'a self, tenant: &'a TenantId, opaque: &'a str) -> StoreFuture<'a, Vec<Rating>> {
+        let opaque = opaque.to_owned();
+        self.beside(tenant, move |db, tk| ratings(db, tk, &opaque)).boxed()
+    }
+}
+
 pub(super) fn ratings(db: &Connection, tk: i64, opaque: &str) -> rusqlite::Result<Vec<Rating>> {
     db.prepare_cached(OF_SESSION)?
         .query_map(params![tk, opaque], |row| {
@@ -42,7 +62,7 @@ pub(super) fn ratings(db: &Connection, tk: i64, opaque: &str) -> rusqlite::Resul
         .collect()
 }
 
-pub(super) fn count(db: &Connection, tk: i64, of: &RecordsOf) -> rusqlite::Result<u64> {
+fn count(db: &Connection, tk: i64, of: &RecordsOf) -> rusqlite::Result<u64> {
     let (sql, asked) = match of {
         RecordsOf::Tenant => ("SELECT count(*) FROM session_feedback WHERE tk = ?1 AND ?2 IS NULL", None),
         RecordsOf::Session(opaque) => (

@@ -4,13 +4,15 @@ use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use foldhash::fast::RandomState;
+use futures_util::FutureExt as _;
 use rusqlite::functions::FunctionFlags;
 use rusqlite::{Connection, params};
+use sederunt_core::ids::TenantId;
 use sederunt_core::limits;
 use sederunt_core::session::query::{Eyes, Page};
-use sederunt_core::store::{Hit, SearchQuery};
+use sederunt_core::store::{Hit, SearchQuery, SearchStore, StoreFuture};
 
-use super::sessions;
+use super::{SqliteStore, sessions};
 use crate::bursts::{Burst, HitPage};
 use crate::words::{Sought, each_word};
 
@@ -86,9 +88,15 @@ pub(super) fn within_tenant(tk: i64, matching: &str) -> String {
     format!("\"§t{tk}\" AND {matching}")
 }
 
+impl SearchStore for SqliteStore {
+    fn search<'a>(&'a self, tenant: &'a TenantId, query: SearchQuery) -> StoreFuture<'a, Page<Hit, i64>> {
+        self.within(tenant, move |db, tk| find(db, tk, &query)).boxed()
+    }
+}
+
 /// A page of hits, newest first. It ends at the limit, or after so many documents that the caller may not see that going
 /// on is the next call's work.
-pub(super) fn find(db: &Connection, tk: i64, query: &SearchQuery) -> rusqlite::Result<Page<Hit, i64>> {
+fn find(db: &Connection, tk: i64, query: &SearchQuery) -> rusqlite::Result<Page<Hit, i64>> {
     let Some(sought) = Sought::of(&query.words) else { return Ok(Page::default()) };
     let mut page = HitPage::new(&sought, query);
     let mut statement = db.prepare_cached(

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use futures_util::FutureExt as _;
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, Statement, params};
 use sederunt_core::Timestamp;
 use sederunt_core::ids::{SessionId, TenantId, UserId};
@@ -12,8 +13,9 @@ use sederunt_core::session::source::Company;
 use sederunt_core::session::{
     DescriptionSource, Details, Head, MemoryMode, Session, Source, SourceKind, Status,
 };
-use sederunt_core::store::Update;
+use sederunt_core::store::{SessionRowStore, StoreFuture, Update};
 
+use super::SqliteStore;
 use super::fault::unknown_word;
 use super::heads::{self, Found, text};
 
@@ -26,8 +28,22 @@ macro_rules! columns {
     };
 }
 
-pub(super) fn by_id(db: &Connection, tenant: &TenantId, id: &SessionId) -> rusqlite::Result<Option<Session>> {
-    Ok(keyed_by_id(db, tenant, id)?.map(|(_, session)| session))
+impl SessionRowStore for SqliteStore {
+    fn session<'a>(&'a self, tenant: &'a TenantId, id: &'a SessionId) -> StoreFuture<'a, Option<Session>> {
+        self.at_hand(|db| Ok(keyed_by_id(db, tenant, id)?.map(|(_, session)| session))).boxed()
+    }
+
+    fn departed<'a>(&'a self, tenant: &'a TenantId, id: &'a SessionId) -> StoreFuture<'a, Vec<UserId>> {
+        self.near(move |db| {
+            db.prepare_cached(
+                "SELECT d.user_id FROM tenants t JOIN session_heads h ON h.tk = t.tk AND h.id = ?2 \
+             JOIN departures d ON d.sk = h.sk WHERE t.id = ?1 ORDER BY d.user_id",
+            )?
+            .query_map([tenant.as_str(), id.as_str()], |row| Ok(UserId::stored(row.get_ref(0)?.as_str()?)))?
+            .collect()
+        })
+        .boxed()
+    }
 }
 
 /// A whole session under its surrogate.
@@ -333,16 +349,6 @@ pub(super) fn describe(
 pub(super) fn participates(db: &Connection, sk: i64, user: &UserId) -> rusqlite::Result<bool> {
     db.prepare_cached("SELECT 1 FROM participants WHERE sk = ?1 AND user_id = ?2")?
         .exists(params![sk, user.as_str()])
-}
-
-/// The people who have left a session by themselves.
-pub(super) fn departed(db: &Connection, tenant: &TenantId, id: &SessionId) -> rusqlite::Result<Vec<UserId>> {
-    db.prepare_cached(
-        "SELECT d.user_id FROM tenants t JOIN session_heads h ON h.tk = t.tk AND h.id = ?2 \
-         JOIN departures d ON d.sk = h.sk WHERE t.id = ?1 ORDER BY d.user_id",
-    )?
-    .query_map([tenant.as_str(), id.as_str()], |row| Ok(UserId::stored(row.get_ref(0)?.as_str()?)))?
-    .collect()
 }
 
 pub(super) fn add_participant(db: &Connection, tk: i64, sk: i64, user: &UserId) -> rusqlite::Result<()> {

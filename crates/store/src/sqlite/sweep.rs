@@ -1,24 +1,72 @@
 //! What time has done to sessions, and figures about the whole store.
 
+use futures_util::FutureExt as _;
 use rusqlite::{Connection, params};
 use sederunt_core::Timestamp;
+use sederunt_core::clock::Clock as _;
+use sederunt_core::error::Result;
 use sederunt_core::ids::{ProcessWorker, SessionId, TenantId};
-use sederunt_core::store::{Due, Vitals};
+use sederunt_core::store::{Due, RecordsKept, StoreFuture, SweepStore, Vitals};
 
-use super::{heads, migrate};
+use super::open::Side;
+use super::{SqliteStore, crises, heads, idempotency, migrate, ratings};
 
 pub(super) const LEASES: &str = "SELECT h.sk FROM tenants t CROSS JOIN sessions s INDEXED BY sessions_by_state ON s.tk = t.tk \
      AND s.session_type IN ('agent', 'response', 'tool', 'mixed') AND s.status = 'running' AND s.inactive IN (0, 1) \
      CROSS JOIN session_heads h ON h.sk = s.sk AND h.lease_until <= ?1 ORDER BY h.lease_until LIMIT ?3";
 
+impl SweepStore for SqliteStore {
+    fn due(&self, silent_since: Timestamp, limit: usize) -> StoreFuture<'_, Vec<Due>> {
+        let now = self.clock.now();
+        self.far(move |db| due(db, now, silent_since, limit)).boxed()
+    }
+
+    fn purge_keys(&self, before: Timestamp) -> StoreFuture<'_, u64> {
+        async move {
+            let mut gone = 0;
+            loop {
+                let some: Result<u64> =
+                    self.writer.ask(move |ledger| Ok(idempotency::purge_some(ledger.db, before)?)).await;
+                match some? {
+                    0 => return Ok(gone),
+                    some => gone += some,
+                }
+            }
+        }
+        .boxed()
+    }
+
+    fn purge_ratings(&self, before: Timestamp) -> StoreFuture<'_, u64> {
+        self.purge(Side::Feedback, move |db| ratings::purge(db, before)).boxed()
+    }
+
+    fn purge_crises(&self, before: Timestamp, now: Timestamp) -> StoreFuture<'_, u64> {
+        self.purge(Side::Crisis, move |db| crises::purge(db, before, now)).boxed()
+    }
+
+    fn purgeable(
+        &self,
+        ratings_before: Timestamp,
+        crises_before: Timestamp,
+        now: Timestamp,
+    ) -> StoreFuture<'_, RecordsKept> {
+        async move {
+            self.carried_over().await?;
+            self.near(|db| {
+                Ok(RecordsKept {
+                    ratings: ratings::purgeable(db, ratings_before)?,
+                    crises: crises::purgeable(db, crises_before, now)?,
+                })
+            })
+            .await
+        }
+        .boxed()
+    }
+}
+
 /// Sessions whose lease or deadline has passed, then those that fell silent; each probe stops at the limit, so the
 /// cost follows what is due. Leases are looked for among what runs: nothing else has one.
-pub(super) fn due(
-    db: &Connection,
-    now: Timestamp,
-    silent_since: Timestamp,
-    limit: usize,
-) -> rusqlite::Result<Vec<Due>> {
+fn due(db: &Connection, now: Timestamp, silent_since: Timestamp, limit: usize) -> rusqlite::Result<Vec<Due>> {
     let probes = [
         (LEASES, now),
         ("SELECT sk FROM session_heads WHERE deadline_at <= ?1 ORDER BY deadline_at LIMIT ?3", now),

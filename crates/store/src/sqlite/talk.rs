@@ -1,13 +1,15 @@
 //! What conversations have beside their rows, and which of them somebody should look at.
 
+use futures_util::FutureExt as _;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use sederunt_core::ids::{SessionId, TenantId, UserId};
-use sederunt_core::store::Due;
+use sederunt_core::store::{Due, StoreFuture, TalkStore};
 use sederunt_core::talk::Talk;
 use sederunt_core::{Session, Timestamp};
 
 use super::fault::{unreadable, unwritable};
-use super::sessions;
+use super::readers::in_one_look;
+use super::{SqliteStore, sessions};
 
 /// How far the activity of a sitting may be ahead of what is noted of it in the index, in microseconds.
 const NOTED_WITHIN: i64 = 60_000_000;
@@ -55,17 +57,40 @@ fn body(row: &Row<'_>, at: usize) -> rusqlite::Result<Talk> {
     serde_json::from_str(row.get_ref(at)?.as_str()?).map_err(unreadable)
 }
 
-pub(super) fn by_id(
-    db: &Connection,
-    tenant: &TenantId,
-    id: &SessionId,
-) -> rusqlite::Result<Option<(Session, Talk)>> {
-    let Some((sk, session)) = sessions::keyed_by_id(db, tenant, id)? else { return Ok(None) };
-    let talk = db
-        .prepare_cached("SELECT body FROM talks WHERE sk = ?1")?
-        .query_row([sk], |row| body(row, 0))
-        .optional()?;
-    Ok(Some((session, talk.unwrap_or_default())))
+impl TalkStore for SqliteStore {
+    fn talk<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        id: &'a SessionId,
+    ) -> StoreFuture<'a, Option<(Session, Talk)>> {
+        self.at_hand(move |db| {
+            in_one_look(db, |db| {
+                let Some((sk, session)) = sessions::keyed_by_id(db, tenant, id)? else { return Ok(None) };
+                let talk = db
+                    .prepare_cached("SELECT body FROM talks WHERE sk = ?1")?
+                    .query_row([sk], |row| body(row, 0))
+                    .optional()?;
+                Ok(Some((session, talk.unwrap_or_default())))
+            })
+        })
+        .boxed()
+    }
+
+    fn silent_sittings(&self, active_before: Timestamp, limit: usize) -> StoreFuture<'_, Vec<Due>> {
+        self.far(move |db| {
+            db.prepare_cached(SILENT)?
+                .query_map(params![active_before.as_micros(), i64::try_from(limit).unwrap_or(i64::MAX)], due)?
+                .collect()
+        })
+        .boxed()
+    }
+
+    fn waiting_turns(&self, limit: usize) -> StoreFuture<'_, Vec<Due>> {
+        self.far(move |db| {
+            db.prepare_cached(WAITING)?.query_map([i64::try_from(limit).unwrap_or(i64::MAX)], due)?.collect()
+        })
+        .boxed()
+    }
 }
 
 pub(super) const SILENT: &str = "SELECT t.id, h.id FROM talks k INDEXED BY talks_by_activity \
@@ -76,18 +101,6 @@ pub(super) const WAITING: &str = "SELECT t.id, h.id FROM talks k INDEXED BY talk
      CROSS JOIN session_heads h ON h.sk = k.sk CROSS JOIN tenants t ON t.tk = h.tk \
      WHERE k.waiting IS NOT NULL AND h.status IN ('idle', 'running') AND h.lease_until IS NULL \
      AND t.id IS NOT NULL LIMIT ?1";
-
-/// Open sittings that were last active before this, the longest silent first, within what is noted of them.
-pub(super) fn silent(db: &Connection, active_before: Timestamp, limit: usize) -> rusqlite::Result<Vec<Due>> {
-    db.prepare_cached(SILENT)?
-        .query_map(params![active_before.as_micros(), i64::try_from(limit).unwrap_or(i64::MAX)], due)?
-        .collect()
-}
-
-/// Sessions that nobody holds, with a turn that could go on or begin.
-pub(super) fn waiting(db: &Connection, limit: usize) -> rusqlite::Result<Vec<Due>> {
-    db.prepare_cached(WAITING)?.query_map([i64::try_from(limit).unwrap_or(i64::MAX)], due)?.collect()
-}
 
 fn due(row: &Row<'_>) -> rusqlite::Result<Due> {
     Ok(Due {

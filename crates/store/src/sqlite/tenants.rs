@@ -1,10 +1,12 @@
 //! Tenants: found, made, suspended, and removed with everything in them.
 
+use futures_util::FutureExt as _;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use sederunt_core::ids::{Incarnation, SessionId, TenantId};
 use sederunt_core::people::{Audit, Tenant};
+use sederunt_core::quota::UseByHolder;
 use sederunt_core::session::Status;
-use sederunt_core::store::Notice;
+use sederunt_core::store::{Notice, StoreFuture, TenantRowStore};
 use sederunt_core::{Conflict, Error, Timestamp};
 
 use super::errands::{self, Errand};
@@ -12,7 +14,7 @@ use super::fault::{Trouble, refuse};
 use super::indexer::Mark;
 use super::records::write_audit;
 use super::writer::Ledger;
-use super::{apply, heads};
+use super::{SqliteStore, apply, heads, sessions};
 
 /// Sessions that one step of a removal takes away before others may write.
 const STEP_SESSIONS: i64 = 50;
@@ -23,13 +25,57 @@ pub(super) fn key_of(db: &Connection, id: &TenantId) -> rusqlite::Result<Option<
         .optional()
 }
 
-pub(super) fn find(db: &Connection, id: &TenantId) -> rusqlite::Result<Option<Tenant>> {
+impl TenantRowStore for SqliteStore {
+    fn tenant<'a>(&'a self, id: &'a TenantId) -> StoreFuture<'a, Option<Tenant>> {
+        self.near(move |db| find(db, id)).boxed()
+    }
+
+    fn tenants(&self) -> StoreFuture<'_, Vec<Tenant>> {
+        self.far(all).boxed()
+    }
+
+    fn create_tenant<'a>(&'a self, id: &'a TenantId, audit: Audit) -> StoreFuture<'a, Tenant> {
+        let id = id.clone();
+        self.writer.ask(move |ledger| create(ledger, &id, &audit)).boxed()
+    }
+
+    fn suspend_tenant<'a>(
+        &'a self,
+        id: &'a TenantId,
+        suspended: bool,
+        audit: Audit,
+    ) -> StoreFuture<'a, Tenant> {
+        let id = id.clone();
+        self.writer.ask(move |ledger| suspend(ledger, &id, suspended, &audit)).boxed()
+    }
+
+    fn delete_tenant<'a>(&'a self, id: &'a TenantId) -> StoreFuture<'a, ()> {
+        async move {
+            let named = id.clone();
+            let tk = self.writer.ask(move |ledger| unname(ledger, &named)).await?;
+            loop {
+                let was = id.clone();
+                if self.writer.ask(move |ledger| remove_step(ledger, tk, &was)).await? {
+                    return self.carried_over().await;
+                }
+            }
+        }
+        .boxed()
+    }
+
+    fn usage<'a>(&'a self, tenant: &'a TenantId) -> StoreFuture<'a, UseByHolder> {
+        let tenant = tenant.clone();
+        self.far(move |db| sessions::usage(db, &tenant)).boxed()
+    }
+}
+
+fn find(db: &Connection, id: &TenantId) -> rusqlite::Result<Option<Tenant>> {
     db.prepare_cached("SELECT id, suspended, created_at FROM tenants WHERE id = ?1")?
         .query_row([id.as_str()], read)
         .optional()
 }
 
-pub(super) fn all(db: &Connection) -> rusqlite::Result<Vec<Tenant>> {
+fn all(db: &Connection) -> rusqlite::Result<Vec<Tenant>> {
     db.prepare_cached("SELECT id, suspended, created_at FROM tenants WHERE id IS NOT NULL ORDER BY id")?
         .query_map([], read)?
         .collect()
@@ -43,11 +89,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Tenant> {
     })
 }
 
-pub(super) fn create(
-    ledger: &mut Ledger<'_>,
-    id: &TenantId,
-    audit: &Audit,
-) -> Result<Tenant, Trouble<Error>> {
+fn create(ledger: &mut Ledger<'_>, id: &TenantId, audit: &Audit) -> Result<Tenant, Trouble<Error>> {
     if ledger.tenant(id)?.is_some() {
         return refuse(Conflict::AlreadyExists);
     }
@@ -60,7 +102,7 @@ pub(super) fn create(
     Ok(Tenant { id: id.clone(), suspended: false, created_at: now })
 }
 
-pub(super) fn suspend(
+fn suspend(
     ledger: &mut Ledger<'_>,
     id: &TenantId,
     suspended: bool,
@@ -101,7 +143,7 @@ pub(super) struct Gone {
 
 /// Removes some sessions of an unnamed tenant, or, after the last, the tenant itself. Answers with
 /// what went; nothing means that all is gone.
-pub(super) fn remove_some(db: &Connection, tk: i64) -> rusqlite::Result<Vec<Gone>> {
+fn remove_some(db: &Connection, tk: i64) -> rusqlite::Result<Vec<Gone>> {
     let sessions: Vec<(i64, Gone)> = db
         .prepare_cached(concat!(
             "SELECT h.sk, h.id, h.incarnation, l.last_sequence FROM ",

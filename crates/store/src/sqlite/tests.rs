@@ -3,6 +3,7 @@
 
 mod annex;
 mod desk;
+mod inspect;
 mod keys;
 mod lists;
 mod plans;
@@ -13,13 +14,18 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use sederunt_core::event::{Appended, EventType, NewEvent};
-use sederunt_core::ids::Incarnation;
+use sederunt_core::event::{Appended, EventQuery, EventType, NewEvent};
+use sederunt_core::ids::{Incarnation, SessionId, UserId};
 use sederunt_core::json::Json;
 use sederunt_core::live::Hub;
+use sederunt_core::people::{Audit, User};
 use sederunt_core::session::decide::{self, OpenSession};
 use sederunt_core::session::{SessionType, SourceKind};
-use sederunt_core::store::{Fork, Guard, On, Part, Record, Update, Write};
+use sederunt_core::store::{
+    ClaimStore as _, CrisisStore as _, EventStore as _, Fork, Guard, MemoryStore as _, On, Part,
+    RatingStore as _, Record, SearchQuery, SearchStore as _, SessionListStore as _, SessionRowStore as _,
+    SweepStore as _, TalkStore as _, TenantRowStore as _, Update, Write,
+};
 use sederunt_core::{Actor, Role};
 use smallvec::smallvec;
 use tempfile::TempDir;

@@ -1,15 +1,19 @@
 //! What a model made of memories: numbers beside their rows, derived from what the rows say and gone with them.
 
+use futures_util::FutureExt as _;
 use rusqlite::types::Value;
 use rusqlite::{Connection, params};
 use sederunt_core::Timestamp;
+use sederunt_core::clock::Clock as _;
+use sederunt_core::error::Error;
 use sederunt_core::ids::TenantId;
 use sederunt_core::memory::Memory;
 use sederunt_core::memory::vector::Vector;
-use sederunt_core::store::{NumberedVector, VectorQuery, Vectors};
+use sederunt_core::store::{NumberedVector, StoreFuture, VectorQuery, VectorStore, Vectors};
 
 use super::fault::unknown_word;
-use super::memories;
+use super::open::Side;
+use super::{SqliteStore, memories, tenants};
 use crate::recall::Filing;
 
 pub(super) const NEWEST: &str = "SELECT embedded_n, id, vector FROM memories WHERE tk = ?1 AND owner = ?2 \
@@ -22,25 +26,76 @@ pub(super) const BEFORE: &str = "SELECT t.id, m.n FROM memories m JOIN tenants t
 pub(super) const BEHIND: &str = "SELECT t.id, m.n FROM memories m JOIN tenants t ON t.tk = m.tk \
      WHERE m.dormant_at IS NULL AND m.kind <> 'profile' AND m.embedded_by > ?1 LIMIT ?2";
 
-pub(super) fn vectors(db: &Connection, tk: i64, query: &VectorQuery) -> rusqlite::Result<Vectors> {
-    let (owner, model) = (query.owner.as_str(), query.model.as_str());
-    let kept: i64 = db.prepare_cached(KEPT)?.query_row(params![tk, owner, model], |row| row.get(0))?;
-    let limit = i64::try_from(query.limit).unwrap_or(i64::MAX);
-    let mut items: Vec<NumberedVector> = db
-        .prepare_cached(NEWEST)?
-        .query_map(params![tk, owner, model, query.after, limit], |row| {
-            let vector = Vector::stored(row.get_ref(2)?.as_blob()?);
-            let vector = vector.ok_or_else(|| unknown_word("a vector that is none"))?;
-            Ok(NumberedVector { number: row.get(0)?, memory: row.get(1)?, vector })
-        })?
-        .collect::<rusqlite::Result<_>>()?;
-    items.reverse();
-    Ok(Vectors { kept: u64::try_from(kept).unwrap_or(0), items })
+impl VectorStore for SqliteStore {
+    fn vectors<'a>(&'a self, tenant: &'a TenantId, query: VectorQuery) -> StoreFuture<'a, Vectors> {
+        self.beside(tenant, move |db, tk| {
+            let (owner, model) = (query.owner.as_str(), query.model.as_str());
+            let kept: i64 =
+                db.prepare_cached(KEPT)?.query_row(params![tk, owner, model], |row| row.get(0))?;
+            let limit = i64::try_from(query.limit).unwrap_or(i64::MAX);
+            let mut items: Vec<NumberedVector> = db
+                .prepare_cached(NEWEST)?
+                .query_map(params![tk, owner, model, query.after, limit], |row| {
+                    let vector = Vector::stored(row.get_ref(2)?.as_blob()?);
+                    let vector = vector.ok_or_else(|| unknown_word("a vector that is none"))?;
+                    Ok(NumberedVector { number: row.get(0)?, memory: row.get(1)?, vector })
+                })?
+                .collect::<rusqlite::Result<_>>()?;
+            items.reverse();
+            Ok(Vectors { kept: u64::try_from(kept).unwrap_or(0), items })
+        })
+        .boxed()
+    }
+
+    fn keep_vectors<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        model: &'a str,
+        made: Vec<(Memory, Option<Vector>)>,
+    ) -> StoreFuture<'a, ()> {
+        async move {
+            self.carried_over().await?;
+            let Some(tk) = self.near(|db| tenants::key_of(db, tenant)).await? else { return Ok(()) };
+            let (annex, model) = (self.annex.clone(), model.to_owned());
+            let now = self.clock.now();
+            let keep = move || annex.write(Side::Memory, |db| keep(db, tk, &model, &made, now));
+            tokio::task::spawn_blocking(keep).await.map_err(Error::internal)?
+        }
+        .boxed()
+    }
+
+    fn unembedded<'a>(&'a self, model: &'a str, limit: usize) -> StoreFuture<'a, Vec<(TenantId, Memory)>> {
+        let model = model.to_owned();
+        async move {
+            self.carried_over().await?;
+            self.far(move |db| {
+                let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+                let mut found: Vec<(String, i64)> = Vec::new();
+                for sql in [BEFORE, BEHIND] {
+                    let left = limit - i64::try_from(found.len()).unwrap_or(i64::MAX);
+                    for row in db
+                        .prepare_cached(sql)?
+                        .query_map([Value::from(model.to_owned()), left.into()], |row| {
+                            Ok((row.get(0)?, row.get(1)?))
+                        })?
+                    {
+                        found.push(row?);
+                    }
+                }
+                found
+                    .into_iter()
+                    .map(|(tenant, n)| Ok((TenantId::stored(tenant), memories::by_number(db, n)?)))
+                    .collect()
+            })
+            .await
+        }
+        .boxed()
+    }
 }
 
 /// Memories that have changed since are filed elsewhere or under other words, and are left alone. Numbers go by the
 /// clock, so that none is given again when the newest vector has gone.
-pub(super) fn keep(
+fn keep(
     db: &Connection,
     tk: i64,
     model: &str,
@@ -68,23 +123,4 @@ pub(super) fn keep(
         ])?;
     }
     Ok(())
-}
-
-pub(super) fn missing(
-    db: &Connection,
-    model: &str,
-    limit: usize,
-) -> rusqlite::Result<Vec<(TenantId, Memory)>> {
-    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let mut found: Vec<(String, i64)> = Vec::new();
-    for sql in [BEFORE, BEHIND] {
-        let left = limit - i64::try_from(found.len()).unwrap_or(i64::MAX);
-        for row in db
-            .prepare_cached(sql)?
-            .query_map([Value::from(model.to_owned()), left.into()], |row| Ok((row.get(0)?, row.get(1)?)))?
-        {
-            found.push(row?);
-        }
-    }
-    found.into_iter().map(|(tenant, n)| Ok((TenantId::stored(tenant), memories::by_number(db, n)?))).collect()
 }

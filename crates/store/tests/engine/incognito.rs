@@ -99,3 +99,19 @@ async fn a_budget_does_not_bind_what_is_kept_on_disk() {
         say(&world, &ann, "kept").await.unwrap();
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tenant_that_is_removed_takes_its_incognito_sessions_and_their_budget_along() {
+    let world = world().await;
+    let ann = world.actor(Role::Member, "ann");
+    open(&world, &ann, "a1").await.unwrap();
+    say(&world, &ann, "a1").await.unwrap();
+
+    world.engine.operator().delete_tenant(&world.tenant).await.unwrap();
+    world.engine.operator().create_tenant(&world.tenant).await.unwrap();
+    let gone = world.engine.session(&ann, &SessionId::stored("a1")).await;
+    assert!(matches!(gone, Err(Error::NotFound)), "{gone:?}");
+    assert_eq!(world.engine.sweep().await.unwrap().expired, 0);
+    open(&world, &ann, "a1").await.unwrap();
+    say(&world, &ann, "a1").await.unwrap();
+}

@@ -54,7 +54,7 @@ impl World {
     }
 
     async fn talk_of(&self, id: &str) -> (Session, Talk) {
-        let found = self.engine.store().talk(&self.owner().tenant, &SessionId::stored(id)).await;
+        let found = self.engine.session_store().talk(&self.owner().tenant, &SessionId::stored(id)).await;
         found.unwrap().expect("it is there")
     }
 

@@ -531,7 +531,7 @@ impl Walk {
 
     async fn check_memory(&self, actor: &Actor, told: &Told) {
         assert!(!told.answer.contains(REMEMBERED), "{} read ada's memory:\n{}", name(actor), self.story);
-        let kept = self.world.engine.store().memory(&actor.tenant, "fact-of-ada").await.unwrap();
+        let kept = self.world.engine.session_store().memory(&actor.tenant, "fact-of-ada").await.unwrap();
         assert!(kept.is_some(), "{} forgot what ada is remembered by:\n{}", name(actor), self.story);
     }
 }
@@ -590,5 +590,5 @@ async fn remember(world: &World, user: &str, text: &str) {
         dormant_at: None,
     };
     let change = Change::new(world.owner().tenant.clone()).record(Record::PutMemory(Box::new(memory)));
-    world.engine.store().commit(change).await.unwrap();
+    world.engine.session_store().commit(change).await.unwrap();
 }

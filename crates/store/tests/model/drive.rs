@@ -44,7 +44,7 @@ impl Drive {
     pub async fn run(&self, script: &[Command]) -> Outcome {
         let tenant = TenantId::stored(format!("model-{}", self.runs.fetch_add(1, Ordering::Relaxed)));
         let audit = Audit { actor: "test".into(), action: "tenant.create", target: tenant.to_string() };
-        self.engine.store().create_tenant(&tenant, audit).await.unwrap();
+        self.engine.tenant_store().create_tenant(&tenant, audit).await.unwrap();
         let mut model = Model::default();
         for (n, command) in script.iter().enumerate() {
             let at = |what: &str| format!("{what} of command {n}: {command:?}");
@@ -67,7 +67,7 @@ impl Drive {
                 .await
                 .map_err(|why| TestCaseError::fail(format!("{why}, after {command:?}")))?;
         }
-        self.engine.store().delete_tenant(&tenant).await.unwrap();
+        self.engine.tenant_store().delete_tenant(&tenant).await.unwrap();
         Ok(())
     }
 

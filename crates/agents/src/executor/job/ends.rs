@@ -1,10 +1,12 @@
 //! How a run ends: its limits, its failures, and its usage.
 
 use sederunt_core::json::Json;
+use sederunt_core::library::task::RunLimits;
 use sederunt_core::work::Settle;
 use serde_json::json;
 
 use super::Work;
+use crate::limits::STEPS_MAX;
 use crate::steps::past::Spent;
 
 /// The usage of a run.
@@ -44,8 +46,17 @@ impl Tally {
     }
 }
 
-pub(super) fn over(limit: &'static str) -> Settle {
-    fail(&format!("limit_{limit}"), &format!("the run reached its limit of {limit}"), false, None)
+/// A run that has reached one of its limits.
+pub(super) fn over(limit: &'static str, limits: &RunLimits) -> Settle {
+    let set = match limit {
+        "steps" => limits.steps.or(Some(STEPS_MAX)),
+        "tokens" => limits.tokens,
+        "cost_micros" => limits.cost_micros,
+        "wall_ms" => limits.wall_ms,
+        _ => None,
+    };
+    let set = set.map(|set| format!(" ({set})")).unwrap_or_default();
+    fail(&format!("limit_{limit}"), &format!("the run reached its limit `{limit}`{set}"), false, None)
 }
 
 pub(super) fn stopped() -> Settle {

@@ -29,7 +29,7 @@ pub(super) fn builtin(name: &str) -> Option<ToolSpec> {
             REQUEST_FEEDBACK,
             "Publishes a form that people answer. Waits for the first answer, unless `blocking` is false: then it gives \
              the link to hand on, and answers come later. Gate: `member` lets members of the team answer, `none` \
-             whoever has the link, `lead` whoever has it and says who they are.",
+             everybody who has the link, `lead` everybody who has it and says who they are.",
             r#"{"type":"object","required":["title","questions"],"properties":{"title":{"type":"string","minLength":1},"description":{"type":"string"},"questions":{"type":"array","minItems":1,"maxItems":50,"items":{"type":"object","required":["key","label"],"properties":{"key":{"type":"string"},"label":{"type":"string"},"type":{"enum":["text","choice","multi_choice","number","boolean","date"]},"required":{"type":"boolean"},"help":{"type":"string"},"options":{"type":"array","items":{"type":"object","required":["value"],"properties":{"value":{"type":"string"},"label":{"type":"string"}}}},"min":{"type":"number"},"max":{"type":"number"}}}},"blocking":{"type":"boolean"},"gate":{"enum":["member","none","lead"]}}}"#,
         ),
         _ => return None,

@@ -76,8 +76,8 @@ pub const KEYWORDS: &[Keyword] = &[
     keyword("hello", 1, GREETING),
     keyword("hi", 1, GREETING),
     keyword("hey", 1, GREETING),
-    keyword("bye", 3, &[("*", &["Take care. Your words are kept here.", "Until next time."])]),
-    keyword("goodbye", 3, &[("*", &["Take care. Your words are kept here.", "Until next time."])]),
+    keyword("bye", 3, &[("*", &["Take care.", "Until next time."])]),
+    keyword("goodbye", 3, &[("*", &["Take care.", "Until next time."])]),
     keyword("thanks", 3, &[("*", &["You are welcome. Is there anything else?", "Gladly."])]),
     keyword("thank", 3, &[("*", &["You are welcome. Is there anything else?", "Gladly."])]),
     keyword(

@@ -92,20 +92,21 @@ fn put_together(answer: &str, parts: &[Vec<&str>]) -> String {
 }
 
 /// Words that end the name of a thing: what comes after them is said of it.
-const VERBS: &[&str] = &[
+const NAME_ENDS: &[&str] = &[
     "is", "are", "was", "were", "am", "be", "has", "have", "had", "does", "do", "did", "will", "would",
     "can", "could", "should", "shall", "may", "might", "must", "isn't", "aren't", "wasn't", "won't",
     "doesn't", "didn't", "hasn't", "said", "says", "told", "tells", "called", "named", "likes", "loves",
     "hates", "wants", "needs", "thinks", "knows", "feels", "felt", "lives", "lived", "works", "worked",
     "died", "left", "went", "goes", "came", "comes", "got", "gets", "makes", "made", "keeps", "kept",
     "never", "always", "still", "just", "and", "but", "because", "so", "who", "that", "which", "when",
-    "where", "if",
+    "where", "if", "about", "at", "by", "for", "from", "in", "into", "on", "to", "with", "without", "since",
+    "again", "today", "tomorrow", "yesterday", "now",
 ];
 
 /// The name of the thing that a part of a sentence begins with: "sister is called Mona" is about a sister.
 fn noun_phrase<'a>(words: &[&'a str]) -> Vec<&'a str> {
-    let is_verb = |word: &&str| VERBS.iter().any(|verb| word.eq_ignore_ascii_case(verb));
-    let end = words.iter().position(is_verb).unwrap_or(words.len());
+    let ends_name = |word: &&str| NAME_ENDS.iter().any(|end| word.eq_ignore_ascii_case(end));
+    let end = words.iter().position(ends_name).unwrap_or(words.len());
     words[..if end == 0 { words.len() } else { end }].to_vec()
 }
 
@@ -194,6 +195,17 @@ mod tests {
         }
         assert_eq!(reply("My dog Rex is still ill", 1), "What else does your dog Rex bring to mind?");
         assert_eq!(reply("My sister is called Mona", 0), "Tell me more about your sister.");
+        assert_eq!(reply("I told my boss about the project", 0), "Your boss?");
+        assert_eq!(reply("My fear of heights", 0), "Your fear of heights?");
+    }
+
+    #[test]
+    fn a_goodbye_promises_nothing_about_what_is_kept() {
+        for said in ["bye", "Goodbye for now"] {
+            for spoken in 0..2 {
+                assert!(!reply(said, spoken).contains("kept"), "an incognito conversation keeps nothing");
+            }
+        }
     }
 
     #[test]

@@ -33,10 +33,22 @@ async fn a_sitting_ends_with_a_summary_and_the_conversation_goes_on_in_a_fresh_o
     assert_eq!(world.liveness("t").await, Liveness::Absent);
     assert_eq!(world.remembered("t", None, Kind::Arc).await.len(), 1);
     let reply = world.say("t", "Hello again").await;
-    assert!(reply.text.starts_with("Last time we talked about"), "{}", reply.text);
+    assert!(reply.text.starts_with("Last time we talked about work and anxiety. "), "{}", reply.text);
     let standing = world.engine.standing(&world.me, &SessionId::stored("t")).await.unwrap();
     let open = standing.talk.sitting.unwrap();
     assert_eq!((open.number, open.turns, open.buffer.candidates.len()), (2, 1, 0));
+}
+
+#[tokio::test]
+async fn a_person_who_says_so_before_anything_is_known_of_them_is_not_reminded_of_the_last_sitting() {
+    let world = World::new();
+    world.say("t", "I had a terrible day at work and I am anxious about my boss").await;
+    world.say("t", "My job makes me anxious, I will talk to my boss tomorrow").await;
+    world.say("t", "Please don't bring up the past").await;
+    assert!(matches!(world.end("t", None).await, Ending::Ended(_)));
+    assert_eq!(world.remembered("t", None, Kind::Arc).await.len(), 1);
+    let reply = world.say("t", "Hello again").await;
+    assert!(!reply.text.contains("Last time"), "{}", reply.text);
 }
 
 fn rate(label: Label) -> Rate {
@@ -139,7 +151,7 @@ async fn a_rating_is_kept_once_for_each_sitting_and_names_nobody() {
     world.end("t", None).await;
     assert!(rate(Label::Positive).await.unwrap());
     let opaque = world.engine.opaque().await.unwrap().of(&world.me.tenant, "t");
-    let kept = world.engine.store().ratings(&world.me.tenant, opaque.as_str()).await.unwrap();
+    let kept = world.engine.session_store().ratings(&world.me.tenant, opaque.as_str()).await.unwrap();
     let labels: Vec<_> = kept.iter().map(|rating| (rating.label, rating.turn_count_at_end)).collect();
     assert_eq!(labels, [(Label::Negative, 1), (Label::Positive, 1)]);
     assert!(kept.iter().all(|rating| !serde_json::to_string(rating).unwrap().contains("\"t\"")));

@@ -84,7 +84,7 @@ async fn open(app: &App, caller: &Caller, request: &ChatRequest) -> Result<(Sess
 /// A WebSocket. Send one request as JSON, shaped as for `chat`; frames come back:
 /// `{"type":"status","stage","detail"}`, `{"type":"chunk","text"}`, `{"type":"done","response"}` or
 /// `{"type":"error","code","message"}`. It closes with 1000 after the answer, 1008 for a conflict or bad
-/// input, 1011 for a failure. Whoever hangs up does not stop the turn.
+/// input, 1011 for a failure. Hanging up does not stop the turn.
 #[utoipa::path(
     get, path = "/api/chat/stream", operation_id = "chat_stream", tag = "talk",
     responses(

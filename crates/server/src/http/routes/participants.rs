@@ -16,7 +16,7 @@ use crate::http::wire::session::Session;
 
 /// Leave a session
 ///
-/// You are no longer among its participants and no longer see it. Whoever invited you cannot put you back: only you can,
+/// You are no longer among its participants and no longer see it. The person who invited you cannot put you back: only you can,
 /// or an owner. The holder of a session does not leave it.
 #[utoipa::path(
     delete, path = "/api/sessions/{id}/participants/me", operation_id = "leave_session", tag = "sessions",

@@ -116,7 +116,7 @@ pub async fn list(
 
 /// Read a view
 ///
-/// Owners, workers and whoever made it see all of it. Whoever may answer it sees what it asks, and nothing of the
+/// Owners, workers and its maker see all of it. Those who may answer it see what it asks, and nothing of the
 /// session: with gate `lead` after they have said who they are.
 #[utoipa::path(
     get, path = "/api/views/{id}", operation_id = "get_view", tag = "library",

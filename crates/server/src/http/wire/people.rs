@@ -191,7 +191,7 @@ pub struct Share {
     pub access: ShareAccess,
     /// The secret. Shown once: a repeat of the call with the same idempotency key has null.
     pub token: Option<String>,
-    /// Where whoever holds the link reads the session.
+    /// Where the holder of the link reads the session.
     pub url: Option<String>,
     #[schema(value_type = String, format = DateTime)]
     pub expires_at: Timestamp,

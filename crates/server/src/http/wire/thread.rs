@@ -33,6 +33,9 @@ words!(
 pub struct Thread {
     pub thread_id: String,
     pub title: Option<String>,
+    /// What it is about: the beginning of its first message, until somebody describes it.
+    pub description: Option<String>,
+    /// The beginning of its last message.
     pub preview: Option<String>,
     pub turn_count: Count,
     pub message_count: Count,
@@ -85,6 +88,7 @@ impl From<Session> for Thread {
         Self {
             thread_id: session.id.to_string(),
             title: session.details.title.map(Into::into),
+            description: session.details.description.map(Into::into),
             preview: session.head.preview.map(Into::into),
             turn_count: Count(session.head.turn_count),
             message_count: Count(session.head.message_count),

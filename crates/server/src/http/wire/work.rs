@@ -74,7 +74,7 @@ pub struct Claimed {
     pub resume: Option<Resume>,
     /// What a worker has to know to begin; null for a session of no task and no agent.
     pub brief: Option<Brief>,
-    /// Answers to the session's views that came since its last run, oldest first, at most ten. Whoever takes over from a
+    /// Answers to the session's views that came since its last run, oldest first, at most ten. A worker that takes over from a
     /// run that was lost is handed them again; once a run that had them has settled, nobody is.
     pub pending_answers: Vec<Answer>,
 }

@@ -1,7 +1,8 @@
 //! What statements walk: the index of what they are asked for, in its own order.
 
 use sederunt_core::Timestamp;
-use sederunt_core::approval::{Assigned, State};
+use sederunt_core::approval::{ApprovalQuery, Assigned, State};
+use sederunt_core::library::{DocQuery, Kind};
 use sederunt_core::work::queue::{Bucket, QueueOf};
 
 use super::*;

@@ -2,16 +2,17 @@
 
 use sederunt_core::error::Error;
 use sederunt_core::library::Entity;
-use sederunt_core::session::Status;
+use sederunt_core::session::{SessionType, Status};
 use sederunt_core::work::Settle;
 
 use super::{complete, define_criteria, define_entity, define_task, entity, json, take, trigger};
 use crate::on_both_stores;
-use crate::world::World;
+use crate::world::{World, key, wish};
 
 on_both_stores!(
     a_result_is_written_back_with_the_end_of_its_run,
     a_result_that_cannot_be_written_back_ends_nothing,
+    a_settlement_that_is_refused_writes_nothing_back,
     a_result_that_does_not_fit_is_repaired_once_and_then_fails,
     a_hard_block_fails_the_run_at_once,
     lists_of_entities_and_related_entities_are_made,
@@ -53,6 +54,24 @@ async fn a_result_that_cannot_be_written_back_ends_nothing(world: &World) {
     let done = complete(world, &worker, &claim, r#"[{"id":"e1","n":1},{"id":"e2","n":2}]"#).await.unwrap();
     assert_eq!(done.head.status, Status::Completed);
     assert_eq!(entity(world, "e1").await, r#"{"n":1}"#);
+}
+
+async fn a_settlement_that_is_refused_writes_nothing_back(world: &World) {
+    let worker = world.worker("w");
+    define_entity(world, "e1", r#"{"n":0}"#).await;
+    define_task(
+        world,
+        r#"{"slug":"t","name":"T","agent_slug":"eliza","entity_id":"e1","output":{"type":"entity"}}"#,
+    )
+    .await;
+    let session = trigger(world, "t").await;
+    let claim = take(world, &worker).await;
+    world.engine.open(&world.owner(), wish("other", SessionType::Mixed), key("k", 1)).await.unwrap();
+    let how = Settle::Complete { result: Some(json(r#"{"n":1}"#)), text: None, usage: None };
+    let refused = world.engine.settle(&worker, &session.id, claim.epoch, how, key("k", 2)).await;
+    assert_eq!(refused.unwrap_err().code(), "idempotency_mismatch");
+    assert_eq!(world.session(session.id.as_str()).await.head.status, Status::Running);
+    assert_eq!(entity(world, "e1").await, r#"{"n":0}"#);
 }
 
 async fn a_result_that_does_not_fit_is_repaired_once_and_then_fails(world: &World) {

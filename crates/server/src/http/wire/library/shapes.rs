@@ -348,7 +348,7 @@ pub struct View {
     /// The session that has published it, and takes its answers. Given with `epoch` when it is made, and never changed.
     #[schema(min_length = 1, max_length = 200)]
     session_id: Option<String>,
-    /// Where it is answered, for whoever it is handed to; null in lists and while it is not published.
+    /// Where it is answered, for those who keep it and hand the link on; null in lists and while it is not published.
     url: Option<String>,
     version: u64,
     created_by: Option<String>,
@@ -369,7 +369,7 @@ pub struct PublishConfig {
     expires_at: Option<Timestamp>,
 }
 
-/// `member`: members and owners; `none`: whoever holds the link; `lead`: whoever holds it and says who they are first.
+/// `member`: members and owners; `none`: everybody who has the link; `lead`: everybody who has it and says who they are first.
 #[derive(Debug, ToSchema)]
 #[schema(rename_all = "snake_case")]
 pub enum Gate {

@@ -1,7 +1,15 @@
-//! Two stores as one: sessions that must leave no trace live in the second one, in memory, and are gone with it.
+//! Where the rows of a session lie: sessions that must leave no trace live in a second store, in memory, and are gone
+//! with it.
 //!
-//! The second one is opened with the first session that wants it. Which store a command belongs to follows from the session that it names. Lists, searches and everything that is
-//! not a session's are the durable store's: what is private is found by its id alone, in the process that holds it.
+//! The second store is opened with the first session that wants it. Which of the two a command belongs to follows from
+//! the session that it names. Only the session half of the seam is routed: what belongs to a tenant, and every list and
+//! search, is asked of the durable store without coming through here, so an incognito session is found by its id alone,
+//! in the process that holds it.
+//!
+//! What an incognito session needs of the tenant half, it has of its own. The second store is a whole store: its clock
+//! says when a session was last written to, and a tenant is known there as soon as one of its sessions is. A tenant that
+//! is removed is removed in both ([`IncognitoRouter::forget_tenant`]), and both are closed
+//! ([`IncognitoRouter::close`]): the engine says so to each. Sums over a tenant or over everything are added up here.
 
 use std::sync::{Arc, OnceLock};
 
@@ -11,43 +19,32 @@ use parking_lot::Mutex;
 
 use super::private_budget::{PrivateUse, charges};
 use super::{
-    ApprovalListStore, ApprovalStore, AuditLine, AuditStore, Change, ClaimStore, CommitStore, Committed,
-    CrisisStore, DeltaStore, DocStore, Due, EventStore, FailureQuery, FeedbackDue, FeedbackQuery,
-    FeedbackStore, Hit, IdemKey, KeyStore, LessonStore, MemoryQuery, MemoryStore, On, PrivateLimits,
-    RatingStore, Record, RecordsKept, RecordsOf, Refusal, Replay, SearchQuery, SearchStore, SessionListStore,
-    SessionRowStore, ShareStore, Store, StoreFuture, SweepStore, TalkStore, TenantRowStore, UpkeepStore,
-    UserStore, VectorQuery, VectorStore, Vectors, Vitals, WorkQueueStore, Write,
+    ApprovalStore, Change, CommitStore, Committed, DeltaStore, Due, EventStore, Home, IdemKey, MemoryQuery,
+    MemoryStore, On, PrivateLimits, RatingStore, RecordsKept, RecordsOf, Refusal, Replay, SessionRowStore,
+    SessionStore, ShareStore, Store, StoreFuture, SweepStore, TalkStore, VectorQuery, VectorStore, Vectors,
+    Write,
 };
 use crate::access::ActingUser;
-use crate::approval::{Approval, ApprovalQuery};
+use crate::approval::Approval;
 use crate::error::{Conflict, Error, Result};
 use crate::event::{EventPage, EventQuery};
-use crate::feedback::capture::FeedbackEvent;
-use crate::feedback::session::FeedbackSession;
-use crate::feedback::stats::Tally;
 use crate::feedback::{Rating, RatingCounts};
 use crate::ids::{Incarnation, SessionId, TenantId, UserId};
-use crate::lesson::{Lesson, LessonQuery};
-use crate::library::{self, Doc, DocQuery};
 use crate::live;
 use crate::memory::vector::Vector;
 use crate::memory::{self, Memory, Owner};
-use crate::people::{Audit, FoundKey, Identity, Key, SecretHash, Share, Tenant, User};
-use crate::quota::UseByHolder;
-use crate::safety::record::CrisisRecord;
-use crate::session::query::{Page, SessionQuery};
+use crate::people::{Audit, SecretHash, Share};
+use crate::session::query::Page;
 use crate::session::{MemoryMode, Session};
 use crate::talk::Talk;
 use crate::time::Timestamp;
-use crate::work::queue::{Bucket, QueueCounts, QueueItem, QueueOf};
-use crate::work::{ClaimOrder, Claimed};
 
 /// How the second store is opened.
 pub type Open = Box<dyn Fn() -> Result<Arc<dyn Store>> + Send + Sync>;
 
-/// The pair.
-pub struct Apart {
-    durable: Arc<dyn Store>,
+/// The session half of two stores as one.
+pub struct IncognitoRouter {
+    durable: Arc<dyn SessionStore>,
     private: OnceLock<Arc<dyn Store>>,
     open: Mutex<Open>,
     sessions: DashMap<(TenantId, SessionId), Incarnation>,
@@ -57,17 +54,17 @@ pub struct Apart {
     used: Mutex<PrivateUse>,
 }
 
-impl std::fmt::Debug for Apart {
+impl std::fmt::Debug for IncognitoRouter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Apart")
+        f.debug_struct("IncognitoRouter")
             .field("durable", &self.durable)
             .field("private", &self.private)
             .finish_non_exhaustive()
     }
 }
 
-impl Apart {
-    pub fn new(durable: Arc<dyn Store>, open: Open, limits: PrivateLimits) -> Self {
+impl IncognitoRouter {
+    pub fn new(durable: Arc<dyn SessionStore>, open: Open, limits: PrivateLimits) -> Self {
         Self {
             durable,
             private: OnceLock::new(),
@@ -82,12 +79,33 @@ impl Apart {
 
     /// Private sessions that nobody has written to for so long that they are to be deleted.
     pub async fn idle(&self) -> Result<Vec<Due>> {
-        if self.sessions.is_empty() {
+        let Some(private) = self.private.get().filter(|_| !self.sessions.is_empty()) else {
             return Ok(Vec::new());
-        }
-        let since = self.durable.now().await?.minus(self.limits.idle_after);
+        };
+        let since = private.now().await?.minus(self.limits.idle_after);
         let silent = self.used.lock().silent_since(since);
         Ok(silent.into_iter().map(|(tenant, session)| Due { tenant, session }).collect())
+    }
+
+    /// Forgets everything of a tenant that is being removed.
+    pub async fn forget_tenant(&self, id: &TenantId) -> Result<()> {
+        let Some(private) = self.private_of(id) else { return Ok(()) };
+        self.tenants.remove(id);
+        self.used.lock().release_tenant(id);
+        self.sessions.retain(|(tenant, _), incarnation| {
+            if tenant == id {
+                self.incarnations.remove(incarnation);
+            }
+            tenant != id
+        });
+        private.delete_tenant(id).await
+    }
+
+    /// Lets go of the second store; the durable one is closed by its owner.
+    pub async fn close(&self) {
+        if let Some(private) = self.private.get() {
+            private.close().await;
+        }
     }
 
     /// The second store, opened now if it is not.
@@ -104,10 +122,10 @@ impl Apart {
         !self.sessions.is_empty() && self.sessions.contains_key(&(tenant.clone(), id.clone()))
     }
 
-    fn of(&self, tenant: &TenantId, id: &SessionId) -> &Arc<dyn Store> {
+    fn of(&self, tenant: &TenantId, id: &SessionId) -> &dyn SessionStore {
         match self.private.get() {
-            Some(private) if self.is_of_private(tenant, id) => private,
-            _ => &self.durable,
+            Some(private) if self.is_of_private(tenant, id) => &**private,
+            _ => &*self.durable,
         }
     }
 
@@ -117,10 +135,10 @@ impl Apart {
     }
 
     /// Whose memory this is lies where its session lies.
-    fn of_owner(&self, tenant: &TenantId, owner: &Owner) -> &Arc<dyn Store> {
+    fn of_owner(&self, tenant: &TenantId, owner: &Owner) -> &dyn SessionStore {
         match owner.session_id() {
             Some(id) => self.of(tenant, &id),
-            None => &self.durable,
+            None => &*self.durable,
         }
     }
 
@@ -139,23 +157,23 @@ impl Apart {
             return Ok(false);
         };
         for record in &change.records {
-            let is_private = match record {
-                Record::PutMemory(memory) => {
-                    memory.owner.session_id().is_some_and(|id| self.is_of_private(&change.tenant, &id))
-                }
-                Record::DropMemories { owner } => {
-                    owner.session_id().is_some_and(|id| self.is_of_private(&change.tenant, &id))
-                }
-                Record::DropMemory { id } => private.memory(&change.tenant, id).await?.is_some(),
-                Record::AddShare { share, .. } => self.is_of_private(&change.tenant, &share.session),
-                Record::RevokeShare { id, by } => private.share(&change.tenant, id, by).await?.is_some(),
-                _ => false,
-            };
-            if is_private {
+            if self.holds(private, &change.tenant, record.home()).await? {
                 return Ok(true);
             }
         }
         Ok(false)
+    }
+
+    /// Whether what lies there lies in the private store.
+    async fn holds(&self, private: &Arc<dyn Store>, tenant: &TenantId, home: Home<'_>) -> Result<bool> {
+        Ok(match home {
+            Home::Session(id) => self.is_of_private(tenant, id),
+            Home::Owner(owner) => owner.session_id().is_some_and(|id| self.is_of_private(tenant, &id)),
+            Home::Approval(id) => private.approval(tenant, id).await?.is_some(),
+            Home::Memory(id) => private.memory(tenant, id).await?.is_some(),
+            Home::Share(id, by) => private.share(tenant, id, by).await?.is_some(),
+            Home::Tenant => false,
+        })
     }
 
     /// The private store knows a tenant as soon as something of it is kept there.
@@ -196,7 +214,7 @@ impl Apart {
             })
             .collect();
         let charges = charges(&change);
-        let now = self.durable.now().await?;
+        let now = private.now().await?;
         self.used.lock().charge(&self.limits, &tenant, &charges, now)?;
         let done = match private.commit(change).await {
             Ok(done) if done.replay.is_none() => done,
@@ -246,7 +264,7 @@ async fn sum(first: BoxFuture<'_, Result<u64>>, second: BoxFuture<'_, Result<u64
     Ok(first.await? + second.await?)
 }
 
-impl CommitStore for Apart {
+impl CommitStore for IncognitoRouter {
     fn commit(&self, change: Change) -> BoxFuture<'_, Result<Committed, Refusal>> {
         // What is private is rare: nothing is asked while there is none.
         let opens = change
@@ -273,7 +291,7 @@ impl CommitStore for Apart {
     }
 }
 
-impl SessionRowStore for Apart {
+impl SessionRowStore for IncognitoRouter {
     fn session<'a>(&'a self, tenant: &'a TenantId, id: &'a SessionId) -> StoreFuture<'a, Option<Session>> {
         self.of(tenant, id).session(tenant, id)
     }
@@ -283,7 +301,7 @@ impl SessionRowStore for Apart {
     }
 }
 
-impl EventStore for Apart {
+impl EventStore for IncognitoRouter {
     fn events<'a>(
         &'a self,
         tenant: &'a TenantId,
@@ -303,7 +321,7 @@ impl EventStore for Apart {
     }
 }
 
-impl ApprovalStore for Apart {
+impl ApprovalStore for IncognitoRouter {
     fn approval<'a>(&'a self, tenant: &'a TenantId, id: &'a str) -> StoreFuture<'a, Option<Approval>> {
         match self.private_of(tenant) {
             None => self.durable.approval(tenant, id),
@@ -314,7 +332,7 @@ impl ApprovalStore for Apart {
     }
 }
 
-impl TalkStore for Apart {
+impl TalkStore for IncognitoRouter {
     fn talk<'a>(
         &'a self,
         tenant: &'a TenantId,
@@ -339,7 +357,7 @@ impl TalkStore for Apart {
     }
 }
 
-impl MemoryStore for Apart {
+impl MemoryStore for IncognitoRouter {
     fn memories<'a>(
         &'a self,
         tenant: &'a TenantId,
@@ -374,7 +392,7 @@ impl MemoryStore for Apart {
     }
 }
 
-impl VectorStore for Apart {
+impl VectorStore for IncognitoRouter {
     fn vectors<'a>(&'a self, tenant: &'a TenantId, query: VectorQuery) -> StoreFuture<'a, Vectors> {
         self.of_owner(tenant, &query.owner).vectors(tenant, query)
     }
@@ -409,7 +427,7 @@ impl VectorStore for Apart {
     }
 }
 
-impl ShareStore for Apart {
+impl ShareStore for IncognitoRouter {
     fn share_by_hash(&self, hash: SecretHash) -> StoreFuture<'_, Option<Share>> {
         match self.private.get() {
             None => self.durable.share_by_hash(hash),
@@ -432,7 +450,7 @@ impl ShareStore for Apart {
     }
 }
 
-impl RatingStore for Apart {
+impl RatingStore for IncognitoRouter {
     fn records_kept<'a>(&'a self, tenant: &'a TenantId, of: RecordsOf) -> StoreFuture<'a, RecordsKept> {
         let Some(private) = self.private_of(tenant) else { return self.durable.records_kept(tenant, of) };
         Box::pin(async move {
@@ -462,7 +480,7 @@ impl RatingStore for Apart {
     }
 }
 
-impl SweepStore for Apart {
+impl SweepStore for IncognitoRouter {
     fn due(&self, silent_since: Timestamp, limit: usize) -> StoreFuture<'_, Vec<Due>> {
         let durable = self.durable.due(silent_since, limit);
         match self.private.get() {
@@ -508,258 +526,10 @@ impl SweepStore for Apart {
     }
 }
 
-impl DeltaStore for Apart {
+impl DeltaStore for IncognitoRouter {
     fn spread_delta(&self, tenant: &TenantId, delta: live::Delta) {
         if self.incarnations.is_empty() || !self.incarnations.contains(&delta.incarnation) {
             self.durable.spread_delta(tenant, delta);
         }
-    }
-}
-
-impl SessionListStore for Apart {
-    fn sessions<'a>(&'a self, tenant: &'a TenantId, query: SessionQuery) -> StoreFuture<'a, Page<Session>> {
-        self.durable.sessions(tenant, query)
-    }
-}
-
-impl SearchStore for Apart {
-    fn search<'a>(&'a self, tenant: &'a TenantId, query: SearchQuery) -> StoreFuture<'a, Page<Hit, i64>> {
-        self.durable.search(tenant, query)
-    }
-}
-
-impl DocStore for Apart {
-    fn doc<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        kind: library::Kind,
-        name: &'a str,
-    ) -> StoreFuture<'a, Option<Doc>> {
-        self.durable.doc(tenant, kind, name)
-    }
-
-    fn docs<'a>(&'a self, tenant: &'a TenantId, query: DocQuery) -> StoreFuture<'a, Page<Doc, i64>> {
-        self.durable.docs(tenant, query)
-    }
-}
-
-impl ApprovalListStore for Apart {
-    fn approvals<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        query: ApprovalQuery,
-    ) -> StoreFuture<'a, Page<Approval, i64>> {
-        self.durable.approvals(tenant, query)
-    }
-}
-
-impl CrisisStore for Apart {
-    fn crises<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        from: Timestamp,
-        to: Timestamp,
-        limit: usize,
-    ) -> StoreFuture<'a, Vec<CrisisRecord>> {
-        self.durable.crises(tenant, from, to, limit)
-    }
-}
-
-impl FeedbackStore for Apart {
-    fn feedback<'a>(&'a self, tenant: &'a TenantId, id: &'a str) -> StoreFuture<'a, Option<FeedbackEvent>> {
-        self.durable.feedback(tenant, id)
-    }
-
-    fn newest_feedback<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        author: Option<&'a UserId>,
-        limit: usize,
-    ) -> StoreFuture<'a, Vec<FeedbackEvent>> {
-        self.durable.newest_feedback(tenant, author, limit)
-    }
-
-    fn feedback_tally<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        author: Option<&'a UserId>,
-        now: Timestamp,
-    ) -> StoreFuture<'a, Tally> {
-        self.durable.feedback_tally(tenant, author, now)
-    }
-
-    fn failures<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        query: FailureQuery,
-    ) -> StoreFuture<'a, Page<FeedbackEvent, i64>> {
-        self.durable.failures(tenant, query)
-    }
-
-    fn feedback_session<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        id: &'a str,
-    ) -> StoreFuture<'a, Option<FeedbackSession>> {
-        self.durable.feedback_session(tenant, id)
-    }
-
-    fn feedback_sessions<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        query: FeedbackQuery,
-    ) -> StoreFuture<'a, Page<FeedbackSession, i64>> {
-        self.durable.feedback_sessions(tenant, query)
-    }
-
-    fn silent_feedback(&self, now: Timestamp, limit: usize) -> StoreFuture<'_, Vec<FeedbackDue>> {
-        self.durable.silent_feedback(now, limit)
-    }
-}
-
-impl LessonStore for Apart {
-    fn lesson<'a>(&'a self, tenant: &'a TenantId, id: &'a str) -> StoreFuture<'a, Option<Lesson>> {
-        self.durable.lesson(tenant, id)
-    }
-
-    fn lessons<'a>(&'a self, tenant: &'a TenantId, query: LessonQuery) -> StoreFuture<'a, Page<Lesson, i64>> {
-        self.durable.lessons(tenant, query)
-    }
-}
-
-impl ClaimStore for Apart {
-    fn claim(&self, order: ClaimOrder) -> StoreFuture<'_, Vec<Claimed>> {
-        self.durable.claim(order)
-    }
-}
-
-impl WorkQueueStore for Apart {
-    fn queue_counts<'a>(&'a self, tenant: &'a TenantId, of: QueueOf) -> StoreFuture<'a, QueueCounts> {
-        self.durable.queue_counts(tenant, of)
-    }
-
-    fn queue<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        of: QueueOf,
-        bucket: Bucket,
-        after: Option<i64>,
-        limit: usize,
-    ) -> StoreFuture<'a, Page<QueueItem, i64>> {
-        self.durable.queue(tenant, of, bucket, after, limit)
-    }
-}
-
-impl KeyStore for Apart {
-    fn key_by_hash(&self, hash: SecretHash) -> StoreFuture<'_, Option<FoundKey>> {
-        self.durable.key_by_hash(hash)
-    }
-
-    fn keys<'a>(&'a self, tenant: &'a TenantId) -> StoreFuture<'a, Vec<Key>> {
-        self.durable.keys(tenant)
-    }
-}
-
-impl UserStore for Apart {
-    fn user<'a>(&'a self, tenant: &'a TenantId, id: &'a UserId) -> StoreFuture<'a, Option<User>> {
-        self.durable.user(tenant, id)
-    }
-
-    fn user_by_identity<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        identity: &'a Identity,
-    ) -> StoreFuture<'a, Option<User>> {
-        self.durable.user_by_identity(tenant, identity)
-    }
-
-    fn users<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        after: Option<&'a str>,
-        limit: usize,
-    ) -> StoreFuture<'a, Vec<User>> {
-        self.durable.users(tenant, after, limit)
-    }
-}
-
-impl TenantRowStore for Apart {
-    fn tenant<'a>(&'a self, id: &'a TenantId) -> StoreFuture<'a, Option<Tenant>> {
-        self.durable.tenant(id)
-    }
-
-    fn tenants(&self) -> StoreFuture<'_, Vec<Tenant>> {
-        self.durable.tenants()
-    }
-
-    fn create_tenant<'a>(&'a self, id: &'a TenantId, audit: Audit) -> StoreFuture<'a, Tenant> {
-        self.durable.create_tenant(id, audit)
-    }
-
-    fn suspend_tenant<'a>(
-        &'a self,
-        id: &'a TenantId,
-        suspended: bool,
-        audit: Audit,
-    ) -> StoreFuture<'a, Tenant> {
-        self.durable.suspend_tenant(id, suspended, audit)
-    }
-
-    fn delete_tenant<'a>(&'a self, id: &'a TenantId) -> StoreFuture<'a, ()> {
-        Box::pin(async move {
-            if let Some(private) = self.private_of(id) {
-                self.tenants.remove(id);
-                self.used.lock().release_tenant(id);
-                self.sessions.retain(|(tenant, _), _| tenant != id);
-                private.delete_tenant(id).await?;
-            }
-            self.durable.delete_tenant(id).await
-        })
-    }
-
-    fn usage<'a>(&'a self, tenant: &'a TenantId) -> StoreFuture<'a, UseByHolder> {
-        self.durable.usage(tenant)
-    }
-}
-
-impl AuditStore for Apart {
-    fn audit<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        after: Option<i64>,
-        limit: usize,
-    ) -> StoreFuture<'a, Page<AuditLine, i64>> {
-        self.durable.audit(tenant, after, limit)
-    }
-}
-
-impl UpkeepStore for Apart {
-    fn now(&self) -> StoreFuture<'_, Timestamp> {
-        self.durable.now()
-    }
-
-    fn installation_key(&self) -> StoreFuture<'_, [u8; 32]> {
-        self.durable.installation_key()
-    }
-
-    fn ready(&self) -> StoreFuture<'_, ()> {
-        self.durable.ready()
-    }
-
-    fn vitals(&self) -> StoreFuture<'_, Vitals> {
-        self.durable.vitals()
-    }
-
-    fn index_now(&self) -> StoreFuture<'_, ()> {
-        self.durable.index_now()
-    }
-
-    fn close(&self) -> BoxFuture<'_, ()> {
-        Box::pin(async move {
-            if let Some(private) = self.private.get() {
-                private.close().await;
-            }
-            self.durable.close().await;
-        })
     }
 }
