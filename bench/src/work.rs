@@ -236,7 +236,7 @@ impl Caller {
         self.connection.ask(&request).await?.json(status)
     }
 
-    /// Posts what is answered without a word.
+    /// Posts a request whose answer has no body.
     pub async fn tell(&mut self, path: &str, body: &Value) -> Result<()> {
         let mut request = Vec::new();
         self.target.post(path, body.to_string().as_bytes(), &mut request);

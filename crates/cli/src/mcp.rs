@@ -1,5 +1,5 @@
-//! `mcp`: the tools and resources of a server on stdin and stdout. Only a pipe: [`bridge`] speaks the protocol, and this
-//! room finds the server that it speaks to.
+//! `mcp`: the tools and resources of a server on stdin and stdout. Only a pipe: [`bridge`] speaks the protocol, and
+//! this room finds the server that it speaks to.
 //!
 //! The server may belong to another process that ends before this one. Then the next request finds or starts another.
 

@@ -141,7 +141,7 @@ fn decided_sentence(decision: &str, decided_by: &str) -> String {
     }
 }
 
-/// How much of a quota there is, with its unit where that is bytes.
+/// The limit of a quota, with its unit if that is bytes.
 fn amount(quota: Quota, limit: u64) -> String {
     match usize::try_from(limit) {
         Ok(bytes) if quota.counts_bytes() => size(bytes),

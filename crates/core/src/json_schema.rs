@@ -74,7 +74,7 @@ impl JsonSchema {
     }
 }
 
-/// A sentence about a value, behind the place of the value.
+/// A sentence about a value, after its path.
 fn placed(error: &ValidationError<'_>, sentence: &str) -> String {
     let place = error.instance_path().to_string();
     let sentence: String = sentence.chars().take(300).collect();

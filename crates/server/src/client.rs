@@ -131,7 +131,7 @@ impl Client {
         self.request(Method::PATCH, path, Some(text(body))).await
     }
 
-    /// Deletes, and leaves what the answer says besides unread: some routes answer with what they deleted.
+    /// Deletes, and ignores the body of the answer: some routes return what they deleted.
     pub async fn delete(&self, path: &str) -> Result<(), Error> {
         let _: serde::de::IgnoredAny = self.request(Method::DELETE, path, None).await?;
         Ok(())

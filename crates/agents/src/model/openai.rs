@@ -17,7 +17,7 @@ use super::{Error, Heard, Message, Model, Reply, Request, Settings, Stop, Usage,
 pub struct OpenAi {
     endpoint: Endpoint,
     model: String,
-    /// OpenAI itself serves it, and not one of the many that speak alike.
+    /// The server is OpenAI itself, not one that is compatible with it.
     is_openai: bool,
 }
 
@@ -30,7 +30,7 @@ impl OpenAi {
 
     fn body(&self, request: &Request) -> Value {
         let mut messages = Vec::with_capacity(request.messages.len() + 1);
-        // Some servers that speak alike ignore `response_format`: there the model is told the schema as well.
+        // Some compatible servers ignore `response_format`: there the prompt holds the schema as well.
         let told = request.output_schema.as_ref().filter(|_| !self.is_openai).map(schema_instruction);
         let instructions = [Some(request.instructions.as_str()), told.as_deref()];
         let instructions: Vec<&str> =

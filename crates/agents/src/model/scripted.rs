@@ -159,7 +159,7 @@ struct Step {
     fail: Option<Fail>,
 }
 
-/// What is wrong with a fixture, in the words for the body of a request, which it is not.
+/// The fault of a fixture; the reader's sentence speaks of a request's body, so it is reworded.
 fn misfit(error: sederunt_core::Error) -> BadFixture {
     BadFixture::Form(error.to_string().replace("the body is", "it is").replace(" of this request", ""))
 }

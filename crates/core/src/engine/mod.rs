@@ -97,9 +97,9 @@ impl Default for Settings {
 /// The product. Cheap to clone; all clones share one state.
 #[derive(Clone, Debug)]
 pub struct Engine {
-    /// What belongs to one session, wherever that lives.
+    /// Rows of one session, in the durable store or the incognito one.
     sessions: Arc<dyn SessionStore>,
-    /// What belongs to a tenant or to the installation.
+    /// Rows of a tenant or of the installation.
     tenant: Arc<dyn TenantStore>,
     hub: Arc<Hub>,
     settings: Settings,
@@ -154,7 +154,7 @@ impl Engine {
         &self.tenant
     }
 
-    /// Finishes what is queued and lets go of files and connections.
+    /// Finishes queued writes and releases files and connections.
     pub async fn close(&self) {
         if let Some(incognito) = &self.incognito {
             incognito.close().await;

@@ -125,7 +125,7 @@ pub enum Writer {
 /// The writers that a batch of events needs, folded so that a guard is checked once per batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Kinds {
-    /// The first of those that only Sederunt itself writes.
+    /// The first event type of the batch that only Sederunt itself writes.
     pub engine: Option<&'static str>,
     pub worker: bool,
     pub bridge: bool,

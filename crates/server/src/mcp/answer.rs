@@ -18,7 +18,7 @@ pub fn given(Given { value, text }: Given) -> CallToolResult {
     result
 }
 
-/// Arguments that name a thing, and what the thing is.
+/// Arguments that name a thing, and its noun.
 const NAMED: [(&str, &str); 3] =
     [("taskId", "task"), ("sessionId", "session"), ("feedbackEventId", "feedback")];
 
