@@ -101,7 +101,8 @@ pub fn batches(bench: &Bench) -> Result<Vec<Row>> {
     ])
 }
 
-/// How long the slowest appends of one, eight and sixty-four callers wait, beside the bare driver behind a bare route.
+/// The latency of the slowest appends of one, eight and sixty-four callers, beside the bare driver behind a bare
+/// route.
 pub fn tail(bench: &Bench) -> Result<Vec<Row>> {
     let rounds = if bench.quick { 1 } else { TAIL_ROUNDS };
     let beside = |connections: usize, count: u64| {
@@ -197,7 +198,7 @@ fn spread_out(bench: &Bench, connections: usize, batch: usize, count: u64) -> Re
     spread_out_on(bench, &node, connections, batch, count)
 }
 
-/// What a server reaches that does nothing but HTTP and the bare driver, under the same load on the same machine.
+/// The bare driver behind a bare HTTP route, under the same load on the same machine.
 fn behind_a_route(bench: &Bench, connections: usize, batch: usize, count: u64) -> Result<Sample> {
     let dir = tempfile::tempdir_in(&bench.dir)?;
     let path = dir.path().join("raw.sqlite3");
@@ -238,7 +239,7 @@ pub fn drive(
     drive_as(&bench.payloads, target, shape, batch, session_of)
 }
 
-/// Appends in this shape, whatever the run's own is.
+/// Appends in this shape instead of the run's own.
 pub fn drive_as(
     payloads: &Arc<Payloads>,
     target: &Target,

@@ -1,4 +1,4 @@
-//! The setting of a run: where it writes, how long it may take, and what several measures share.
+//! The environment of a run: where it writes, how long it may take, and what several measures share.
 
 use std::cell::OnceCell;
 use std::fs;
@@ -19,13 +19,13 @@ const FAST_DISK_MS: f64 = 0.2;
 pub struct Bench {
     pub quick: bool,
     pub rounds: usize,
-    /// The longest a contestant's round may take.
+    /// The longest time that a contestant's round may take.
     pub cap: Duration,
     pub root: PathBuf,
-    /// On a real disk; gone at the end.
+    /// On a real disk; removed at the end.
     pub dir: PathBuf,
     pub payloads: Arc<Payloads>,
-    /// How the disk answered at the start.
+    /// The disk's speed at the start.
     pub disk: Probe,
     postgres: Option<String>,
     large: OnceCell<Subject>,
@@ -35,8 +35,8 @@ pub struct Bench {
 pub const LONG: &str = "long";
 /// The session of [`Bench::large`] with ten.
 pub const SHORT: &str = "short";
-/// One more, made after both: rows go more cheaply behind all others of a table than between them, and where a session
-/// lies must not be taken for how long it is.
+/// A third session, made after both: appending behind all other rows of a table is cheaper than between them, and a
+/// session's place must not be mistaken for an effect of its length.
 const LAST: &str = "last";
 
 impl Bench {
@@ -118,7 +118,7 @@ impl Drop for Bench {
     }
 }
 
-/// Removes what runs that were killed have left; a directory is in use while the process that it names is alive.
+/// Removes the directories of killed runs; a directory is in use while the process that it names is alive.
 fn remove_left_behind(home: &Path) -> Result<()> {
     for entry in fs::read_dir(home)? {
         let entry = entry?;

@@ -1,4 +1,4 @@
-//! Processes beside this one: each ends with the value that stands for it, and with this process however that ends.
+//! Child processes: each ends when its handle is dropped, and with this process however that ends.
 
 use std::ffi::OsStr;
 use std::fs::OpenOptions;
@@ -27,12 +27,12 @@ pub fn command(program: impl AsRef<OsStr>) -> Command {
 pub struct Listening {
     child: Child,
     pub addr: SocketAddr,
-    /// From the start of the process to the line that says so.
+    /// From the start of the process to the line with its address.
     pub after: Duration,
 }
 
 impl Listening {
-    /// Starts it with what it logs in a file, as an operator would.
+    /// Starts it with its log in a file, as an operator would.
     pub fn start(command: &mut Command, log: &Path) -> Result<Self> {
         let log = OpenOptions::new().create(true).append(true).open(log)?;
         command.stderr(log);
@@ -40,7 +40,7 @@ impl Listening {
         let mut child = command.stdout(Stdio::piped()).spawn().context("the server did not start")?;
         let lines = BufReader::new(child.stdout.take().context("no stdout")?).lines();
         let (said, hears) = mpsc::channel();
-        // Reads on after the address, so that the server never waits for its own words to be taken.
+        // Keeps reading after the address, so that the server never blocks on its own output.
         std::thread::spawn(move || {
             for line in lines.map_while(Result::ok) {
                 if let Some((_, addr)) = line.split_once("listening on http://") {
@@ -66,7 +66,7 @@ impl Listening {
         probe::usage(self.child.id())
     }
 
-    /// Asks it to end, and waits until it has: its store can be opened again.
+    /// Asks it to end, and waits for that: its store can then be opened again.
     pub fn end(mut self) -> Result<()> {
         Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status()?;
         let start = Instant::now();

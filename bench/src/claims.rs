@@ -69,8 +69,8 @@ fn sizes(bench: &Bench) -> (u64, u64) {
     (pending, pending / 5)
 }
 
-/// One row for the statement alone, one for the statement with the log, and one for the statement with the log and the
-/// lists, which no bar is set to.
+/// One row for the statement alone, one for the statement with the log, and one for the statement with the log and
+/// the lists, which has no bar.
 fn beside(store: &str, pending: u64, [raw, told, listed]: [Sample; 3], ours: Sample) -> Vec<Row> {
     let measure = format!("{store}: claims, {pending} pending, 8 workers, 32 at a time");
     let row = |bare: &str, theirs: Sample| {
@@ -85,7 +85,7 @@ fn beside(store: &str, pending: u64, [raw, told, listed]: [Sample; 3], ours: Sam
 }
 
 /// Takes `count` sessions. The workers have taken some before the clock starts, as the bare ones have connected and
-/// prepared their statements by then; and the index has looked at what was active before this start.
+/// prepared their statements by then; and the indexer has caught up.
 async fn claim(engine: &Engine, count: u64) -> Result<Sample> {
     engine.tenant_store().index_now().await?;
     work(engine, (WORKERS * EACH) as u64).await?;

@@ -1,5 +1,5 @@
-//! From an append to its one reader: on the same node, and across two nodes on PostgreSQL; and there, from a piece of an
-//! unfinished reply to its one reader.
+//! From an append to its one reader: on the same node, and across two nodes on PostgreSQL; and there, from a piece of
+//! an unfinished reply to its one reader.
 
 use std::time::{Duration, Instant};
 
@@ -45,14 +45,14 @@ fn two_nodes(bench: &Bench) -> Result<Vec<Row>> {
     let mut rows = vec![Row::at_most(append, times.at(0.5), bench.disk.p50_ms, "ms", 30.0)];
     let mut times = deltas(&here.target, &there.target, bench.some(500))?;
     eprintln!("  p50 {:.1} ms, p99 {:.1} ms", times.at(0.5), times.at(0.99));
-    // No disk in between: the pieces of replies stand in a table that is not logged.
+    // No disk in between: the pieces of replies are in an unlogged table.
     let piece = "piece of an unfinished reply to one reader, two nodes on PostgreSQL, p50";
     rows.push(Row::at_most(piece, times.at(0.5), 0.0, "ms", 50.0));
     Ok(rows)
 }
 
-/// Tells an unfinished reply piece by piece with uneven pauses, as a model writes it, each only after the one before it was
-/// delivered.
+/// Sends an unfinished reply piece by piece with uneven pauses, as a model writes it, each only after the one before
+/// it was delivered.
 fn deltas(writer: &Target, reader: &Target, count: u64) -> Result<Latencies> {
     single_threaded()?.block_on(async {
         let mut writer = Caller::to(writer).await?;
@@ -100,7 +100,7 @@ fn deliveries(bench: &Bench, writer: &Target, reader: &Target, count: u64) -> Re
                 anyhow::Ok(heard.context("an event was not delivered")??.0)
             };
             let ((), at) = tokio::try_join!(append, deliver)?;
-            // A heartbeat may come instead of the event: then the event is the next thing to come.
+            // A heartbeat may come before the event: then the event is next.
             let at = if reader.last() < nth + 2 { reader.take().await?.0 } else { at };
             times.add(at - sent);
             let pause = rand::rng().random_range(1..30);

@@ -28,7 +28,7 @@ const WRITERS: usize = 8;
 const AHEAD_MAX: u64 = 256;
 const DELIVER_WITHIN: Duration = Duration::from_secs(60);
 
-/// A place where events are published and followed.
+/// A server on which events are published and followed.
 #[derive(Clone)]
 struct Stage {
     target: Target,
@@ -57,7 +57,7 @@ pub fn paced(bench: &Bench) -> Result<Vec<Row>> {
     )])
 }
 
-/// As many deliveries as go through, beside a bare fan-out.
+/// The most deliveries per second, beside a bare fan-out.
 pub fn saturated(bench: &Bench) -> Result<Vec<Row>> {
     let events = bench.some(2_000);
     let [bare, ours] = interleave(
@@ -90,7 +90,7 @@ pub fn saturated(bench: &Bench) -> Result<Vec<Row>> {
     )])
 }
 
-/// What a stream costs that hears nothing.
+/// The cost of an idle stream.
 pub fn idle(bench: &Bench) -> Result<Vec<Row>> {
     limits::raise_open_files(IDLE_STREAMS + 500)?;
     let streams = bench.stored(IDLE_STREAMS);
@@ -104,7 +104,7 @@ pub fn idle(bench: &Bench) -> Result<Vec<Row>> {
         let mut rest = open_all(target, (100..streams).map(stream_of)).await?;
         tokio::time::sleep(Duration::from_secs(5)).await;
         let kb_each = (node.listening.usage()?.resident_kb - before) / rest.len() as f64;
-        // All of them must still be alive: each hears one event.
+        // All of them must still be alive: each receives one event.
         append_to_each(bench, target).await?;
         for subscriber in &mut rest {
             let heard = tokio::time::timeout(DELIVER_WITHIN, async {
@@ -160,7 +160,7 @@ pub fn append_body(bench: &Bench, nth: u64) -> Vec<u8> {
     body
 }
 
-/// An event as long as ours is on the wire.
+/// An event of the same size as ours on the wire.
 fn bare_body(bench: &Bench, nth: u64) -> Vec<u8> {
     format!(
         r#"{{"session_id":"s0","sequence":{nth},"type":"user.message","role":"user","content":{},"metadata":null,"subthread_id":null,"external_event_id":null,"turn":{nth},"author":"bench","at":"2026-01-01T00:00:00.000000Z"}}"#,

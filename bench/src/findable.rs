@@ -1,4 +1,4 @@
-//! How soon a word that was said can be found, while others append as fast as they can.
+//! How soon an appended word can be found, while other callers append as fast as they can.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -14,9 +14,9 @@ use crate::report::Row;
 use crate::rounds::Latencies;
 use crate::subject::{self, Node, Subject};
 
-/// How long others append.
+/// How long the other callers append.
 const LOAD: Duration = Duration::from_secs(6);
-/// Between two words, and between two looks for one.
+/// Between two words, and between two searches for one.
 const PAUSE: Duration = Duration::from_millis(50);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
@@ -35,7 +35,7 @@ pub fn under_load(bench: &Bench) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// From the answer that a word was kept to the first look that finds it.
+/// From the acknowledgement of a word to the first search that finds it.
 fn measure(bench: &Bench, node: &Node, connections: usize) -> Result<Latencies> {
     let cap = if bench.quick { LOAD / 3 } else { LOAD };
     let shape = Drive { connections, count: u64::MAX, cap, expect: 201 };

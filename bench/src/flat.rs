@@ -1,5 +1,5 @@
-//! Flat cost: what an append and a page read cost in a session of a million events against one of ten in the same
-//! store, counted in instructions, because time on a shared machine says less.
+//! Flat cost: an append and a page read in a session of a million events against one of ten in the same store,
+//! counted in instructions, because time on a shared machine says less.
 
 use std::fs;
 use std::sync::Arc;
@@ -56,7 +56,7 @@ pub fn growth(bench: &Bench) -> Result<Vec<Row>> {
         .collect()
 }
 
-/// Instructions of one operation: those of a run with many less those of a run with none.
+/// Instructions of one operation: those of a run with many minus those of a run with none.
 fn instructions(bench: &Bench, probe: Probe, session: &str) -> Result<f64> {
     let none = counted(bench, probe, session, 0)?;
     let many = counted(bench, probe, session, COUNTED)?;
@@ -64,7 +64,7 @@ fn instructions(bench: &Bench, probe: Probe, session: &str) -> Result<f64> {
     Ok((many - none) / COUNTED as f64)
 }
 
-/// Instructions of a whole run, but for the thread that follows with the search index: it works in lumps of its own.
+/// Instructions of a whole run without the indexer's thread, which works in batches of its own.
 fn counted(bench: &Bench, probe: Probe, session: &str, count: u64) -> Result<f64> {
     let dir = tempfile::tempdir_in(&bench.dir)?;
     let done = child::command("valgrind")

@@ -1,5 +1,5 @@
-//! What feedback has taught: how soon a lesson is found among many, what closing silent feedback costs, and what the
-//! standard streams add to a call.
+//! Lessons: how soon one is found among many, the cost of closing silent feedback, and what the standard streams add
+//! to a call.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
@@ -27,7 +27,7 @@ use crate::subject::{self, Node, Subject};
 const LESSONS: usize = 10_000;
 const SILENT: usize = 1_000;
 const ASKED: usize = 200;
-/// Rows that one change fills in.
+/// Rows that one change inserts.
 const FILLED: usize = 200;
 
 /// Searching and retrieving among many lessons, and one sweep over silent feedback, on both stores.
@@ -72,7 +72,7 @@ pub fn piped(bench: &Bench) -> Result<Vec<Row>> {
         node.target.get(&format!("/api/lessons?q={words}&limit=5"), &mut request);
         let start = Instant::now();
         direct.block_on(async { connection.ask(&request).await?.json::<Value>(200) })?;
-        // The first calls find nothing warm on either side.
+        // The first calls warm up both sides.
         if n >= 20 {
             by_pipe.add(over_pipe);
             by_http.add(start.elapsed());
@@ -147,7 +147,7 @@ async fn ask(engine: &Engine, lessons: usize) -> Result<(Latencies, Latencies)> 
     Ok((searched, retrieved))
 }
 
-/// Seconds that one sweep takes to close what fell silent.
+/// Seconds that one sweep takes to close silent feedback.
 async fn sweep(engine: &Engine, silent: usize) -> Result<f64> {
     let owner = subject::owner();
     let now = engine.tenant_store().now().await?;
@@ -244,7 +244,7 @@ impl Pipe {
         }
     }
 
-    /// Closes its input, upon which it ends by itself.
+    /// Closes its input, upon which it ends.
     fn end(self) -> Result<()> {
         let Self { mut child, asks, .. } = self;
         drop(asks);

@@ -15,12 +15,12 @@ use crate::rounds::Latencies;
 use crate::subject::{self, Subject};
 
 const PAGE_ROWS: usize = 50;
-/// Each of them keeps a part of the rows; the slowest one is what counts.
+/// Each of them keeps a part of the rows; the slowest one counts.
 const FILTERS: [&str; 5] = [
     "status=pending", "status=running&agent_slug=agent-3", "metadata.team=t7", "task_id=task-11",
     "group=live",
 ];
-/// A word that thousands of titles hold, two that few hold together, and one that stands alone.
+/// A word in thousands of titles, two that few titles share, and one that occurs once.
 const SEARCHES: [&str; 3] = ["invoice", "invoice weather", "number777"];
 
 /// How many sessions there are.

@@ -1,5 +1,5 @@
 //! A lean HTTP/1.1 client: keep-alive connections, requests written by hand, all on one thread, because it shares the
-//! cores with what it measures. Every status is looked at.
+//! cores with what it measures. Every status is checked.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use tokio::task::JoinSet;
 use crate::rounds::{Latencies, Sample};
 
 const BUFFER_BYTES: usize = 64 * 1024;
-/// A server that says nothing for this long is taken for dead.
+/// A server that is silent for this long is taken for dead.
 const ANSWER_WITHIN: Duration = Duration::from_secs(60);
 
-/// Where requests go, and with whose key.
+/// The address of the requests, and their key.
 #[derive(Clone, Debug)]
 pub struct Target {
     pub addr: SocketAddr,
@@ -127,7 +127,7 @@ struct Head {
 }
 
 impl Head {
-    /// `None` while it is not there whole.
+    /// `None` until the answer is complete.
     fn parse(bytes: &[u8]) -> Result<Option<Self>> {
         let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else { return Ok(None) };
         let text = std::str::from_utf8(&bytes[..end])?;
@@ -145,7 +145,7 @@ impl Head {
     }
 }
 
-/// How much is asked, and how wide.
+/// How many requests, over how many connections.
 #[derive(Clone, Copy, Debug)]
 pub struct Drive {
     pub connections: usize,
@@ -156,11 +156,11 @@ pub struct Drive {
     pub expect: u16,
 }
 
-/// What came of it.
+/// The result of a load.
 #[derive(Debug, Default)]
 pub struct Driven {
     pub answered: u64,
-    /// Answers with another status than the expected one, and what the first of them said.
+    /// Answers with an unexpected status, and the text of the first of them.
     pub refused: u64,
     pub first_refusal: Option<String>,
     pub took: Duration,

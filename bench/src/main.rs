@@ -1,7 +1,7 @@
-//! Sederunt beside its peers: every figure that is compared was taken in the same run, in turns.
+//! Sederunt beside its peers: all compared figures were taken in the same run, in turns.
 //!
-//! Without a subcommand it runs the measures and prints one table. The subcommands are what a measure starts as a
-//! process of its own, so that memory, processor time and instructions belong to one side alone.
+//! Without a subcommand it runs the measures and prints one table. The subcommands are processes that a measure
+//! starts, so that memory, processor time and instructions belong to one side alone.
 
 mod appends;
 mod bench;
@@ -39,12 +39,12 @@ use clap::{Parser, Subcommand};
 use bench::Bench;
 use report::{Report, Row};
 
-/// A run that is not through by then leaves out the rest and says so.
+/// A run that takes longer leaves out the rest and says so.
 const RUN_MAX: Duration = Duration::from_secs(15 * 60);
 
 type Measure = fn(&Bench) -> Result<Vec<Row>>;
 
-/// In the order in which they run; the disk is asked again in the middle.
+/// In the order in which they run; the disk is probed again in the middle.
 const MEASURES: [(&str, Measure); 23] = [
     ("appends", appends::singles),
     ("batches", appends::batches),
@@ -181,7 +181,7 @@ fn measure(quick: bool, only: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// The last words of a log that say more than that a request was answered.
+/// The last lines of a log, without those about answered requests.
 fn show_end_of(log: &Path) {
     let text = std::fs::read_to_string(log).unwrap_or_default();
     let words: Vec<&str> =

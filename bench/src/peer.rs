@@ -1,4 +1,4 @@
-//! A peer in Python that takes its rounds on demand, so that they can be interleaved.
+//! A peer in Python that runs its rounds on demand, so that they can be interleaved.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, ensure};
 use crate::child;
 use crate::rounds::Sample;
 
-/// The running script; it ends with this value.
+/// The running script; it ends when this is dropped.
 pub struct Peer {
     child: Child,
     orders: ChildStdin,
@@ -48,7 +48,7 @@ impl Peer {
         self.round(&seconds.to_string())
     }
 
-    /// Lets it do what the line says.
+    /// Lets it carry out the command in the line.
     pub fn round(&mut self, line: &str) -> Result<Sample> {
         writeln!(self.orders, "{line}")?;
         let tally: Tally = serde_json::from_str(&self.line()?)?;

@@ -75,8 +75,8 @@ fn over_http(bench: &Bench, connections: usize, count: u64) -> Result<Sample> {
     spread_out_on(bench, &node, connections, 1, count)
 }
 
-/// What a server reaches that does nothing but HTTP and the bare batches, under the same load on the same machine. Few
-/// callers meet in one lane, as they do in the product.
+/// Bare batches behind a bare HTTP route, under the same load on the same machine. Few callers share one lane, as in
+/// the product.
 fn behind_a_route(bench: &Bench, connections: usize, count: u64, lanes: usize) -> Result<Sample> {
     let database = fresh(bench.postgres()?)?;
     let mut command = child::command(child::this_program()?);

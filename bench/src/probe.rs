@@ -1,5 +1,5 @@
-//! What the machine is, and how its disk feels now: the time of one fdatasync after a small append, which every
-//! durable figure depends on.
+//! The machine, and the speed of its disk now: the time of one fdatasync after a small append, which every durable
+//! figure depends on.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -9,12 +9,12 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result};
 
-/// A run in which the disk moved by more than this divides figures of two different machines.
+/// If the disk's speed changed by more than this, the figures of a run are not comparable.
 pub const STEADY_RATIO_MAX: f64 = 1.5;
 const SYNCS: usize = 300;
 const SYNC_BYTES: usize = 4096;
 
-/// How the disk answered at one moment.
+/// The disk's speed at one moment.
 #[derive(Clone, Copy)]
 pub struct Probe {
     pub p50_ms: f64,
@@ -23,7 +23,7 @@ pub struct Probe {
     pub load: f64,
 }
 
-/// Asks the disk under `dir`.
+/// Probes the disk under `dir`.
 pub fn fdatasync(dir: &Path) -> Result<Probe> {
     let path = dir.join("probe");
     let mut file = File::create(&path)?;
@@ -41,7 +41,7 @@ pub fn fdatasync(dir: &Path) -> Result<Probe> {
     Ok(Probe { p50_ms: times[SYNCS / 2], p99_ms: times[SYNCS * 99 / 100], load: load() })
 }
 
-/// Whether the disk kept its mood through these probes.
+/// Whether the disk's speed was stable over these probes.
 pub fn steady(probes: &[Probe]) -> bool {
     let least = probes.iter().map(|probe| probe.p50_ms).fold(f64::INFINITY, f64::min);
     let most = probes.iter().map(|probe| probe.p50_ms).fold(0.0, f64::max);

@@ -1,4 +1,4 @@
-//! The process: how soon it listens and how much memory it holds, on a store of a million events.
+//! The process: how soon it listens and how much memory it takes, on a store of a million events.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::bench::Bench;
 use crate::report::Row;
 use crate::rounds::median;
 
-/// Long enough that what happens after the start has happened.
+/// Long enough for the work after the start to finish.
 const SETTLE: Duration = Duration::from_secs(2);
 
 pub fn start(bench: &Bench) -> Result<Vec<Row>> {

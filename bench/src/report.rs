@@ -1,4 +1,4 @@
-//! The table: one row per measure, printed while it grows and written into docs/BENCHMARKS.md at the end.
+//! The table: one row per measure, printed as it is taken and written into docs/BENCHMARKS.md at the end.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -26,7 +26,7 @@ pub struct Row {
 pub enum Verdict {
     Pass,
     Miss,
-    /// Stands beside a measure for orientation: nothing is promised.
+    /// For orientation beside a measure: nothing is promised.
     Beside,
 }
 
@@ -59,7 +59,7 @@ impl Row {
         }
     }
 
-    /// Our rate beside another's, promised nothing.
+    /// Our rate beside another's, for orientation only.
     pub fn beside(measure: impl Into<String>, ours: f64, theirs: f64, unit: &str, aim: &str) -> Self {
         Self {
             measure: measure.into(),
@@ -71,7 +71,7 @@ impl Row {
         }
     }
 
-    /// A rate with nothing beside it.
+    /// A rate without a comparison.
     pub fn alone(measure: impl Into<String>, ours: f64, unit: &str) -> Self {
         Self {
             measure: measure.into(),
@@ -108,7 +108,7 @@ impl Row {
         }
     }
 
-    /// Our figure must be at most `bar`; `beyond` is the disk's own share, which is taken off first.
+    /// Our figure must be at most `bar`; `beyond` is the disk's own share, which is subtracted first.
     pub fn at_most(measure: impl Into<String>, ours: f64, beyond: f64, unit: &str, bar: f64) -> Self {
         let theirs =
             if beyond > 0.0 { format!("{} of it the disk", figure(beyond, unit)) } else { "–".into() };
@@ -134,7 +134,7 @@ impl Row {
         }
     }
 
-    /// A measure that did not come to an end.
+    /// A measure that failed.
     pub fn failed(measure: impl Into<String>, error: &anyhow::Error) -> Self {
         let text = format!("{error:#}").replace(['|', '\n'], " ");
         let text: String = text.chars().take(160).collect();
@@ -148,7 +148,7 @@ impl Row {
         }
     }
 
-    /// Says it now; the table comes at the end.
+    /// Prints the row now; the table comes at the end.
     pub fn announce(&self) {
         let ratio = self.ratio.map(|ratio| format!(" = {}", times(ratio))).unwrap_or_default();
         eprintln!(

@@ -1,11 +1,11 @@
-//! Side by side: contestants take turns, round after round, and each is known by the median of its rounds, so that a
-//! moment of noise meets all of them or is left out.
+//! Interleaved rounds: contestants take turns, and each is represented by the median of its rounds, so that a moment
+//! of noise affects all of them or is left out.
 
 use std::time::Duration;
 
 use anyhow::Result;
 
-/// What one round of one contestant came to.
+/// The result of one round of one contestant.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sample {
     pub per_s: f64,

@@ -1,4 +1,4 @@
-//! The product's server without its command line, for where the binary was not built.
+//! The product's server without its command line, for when the binary was not built.
 
 use std::net::SocketAddr;
 

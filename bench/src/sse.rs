@@ -16,7 +16,7 @@ thread_local! {
     static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; 256 * 1024]);
 }
 
-/// An open stream that has said `ready`.
+/// An open stream that has received `ready`.
 pub struct Subscriber {
     stream: TcpStream,
     chunks: Chunks,
@@ -24,7 +24,7 @@ pub struct Subscriber {
 }
 
 impl Subscriber {
-    /// Opens the stream and waits until it says that it is live.
+    /// Opens the stream and waits until it is live.
     pub async fn open(target: &Target, path: &str, after: u64) -> Result<Self> {
         let mut request = Vec::new();
         target.get(path, &mut request);
@@ -41,7 +41,7 @@ impl Subscriber {
         Ok(subscriber)
     }
 
-    /// Waits for more, and returns when it came with how many events it held: the last ones up to [`Self::last`].
+    /// Waits for events; returns when they came and how many there were: the last ones up to [`Self::last`].
     pub async fn take(&mut self) -> Result<(Instant, u64)> {
         loop {
             self.stream.readable().await?;
@@ -67,7 +67,7 @@ impl Subscriber {
         self.lines.last
     }
 
-    /// How far the unfinished reply was told, in bytes.
+    /// How much of the unfinished reply was received, in bytes.
     pub fn reply_bytes(&self) -> usize {
         self.lines.reply_bytes
     }
@@ -80,12 +80,12 @@ struct Delta {
     offset: usize,
 }
 
-/// Takes the head of the answer and the chunk sizes off a body.
+/// Strips the head of the answer and the chunk sizes from a body.
 #[derive(Default)]
 struct Chunks {
     past_head: bool,
     left: usize,
-    /// Bytes that were not whole enough to be understood.
+    /// Bytes of an incomplete line.
     kept: Vec<u8>,
 }
 
@@ -130,8 +130,8 @@ impl Chunks {
     }
 }
 
-/// Reads the lines of an event stream: sequences must be dense, and so must the pieces of a reply; `ready` is noted, all
-/// else is passed over.
+/// Reads the lines of an event stream: sequences must be dense, and so must the pieces of a reply; `ready` is noted,
+/// all else is skipped.
 struct Lines {
     last: u64,
     ready: bool,

@@ -1,4 +1,4 @@
-//! The product under measurement: its stores, filled through its own engine, and its server as a process of its own.
+//! The measured product: its stores, filled through its own engine, and its server as a process of its own.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,14 +19,14 @@ use crate::load::{Target, single_threaded};
 use crate::payload::{Payloads, SESSIONS};
 use crate::raw::postgres::{self, Database};
 
-/// Sessions made by one change: as many as keep a commit short.
+/// Sessions made by one change: few enough to keep a commit short.
 const SESSIONS_PER_CHANGE: usize = 100;
 
 /// A store of ours, removed with this value.
 pub struct Subject {
     pub url: String,
     key: String,
-    /// What its servers log.
+    /// The log of its servers.
     log: PathBuf,
     home: Home,
 }
@@ -54,14 +54,14 @@ impl Opened {
 }
 
 impl Subject {
-    /// A fresh store on the disk of the benchmark.
+    /// A fresh store on the benchmark's disk.
     pub fn on_disk(bench: &Bench) -> Result<Self> {
         let dir = tempfile::tempdir_in(&bench.dir)?;
         let url = dir.path().join("store").to_str().context("the path is not UTF-8")?.to_owned();
         Self::new(bench, url, Home::Disk(dir))
     }
 
-    /// A fresh database on the PostgreSQL of the benchmark.
+    /// A fresh database on the benchmark's PostgreSQL.
     pub fn on_postgres(bench: &Bench) -> Result<Self> {
         let database = Database::create(bench.postgres()?)?;
         Self::new(bench, database.url.clone(), Home::Database(database))
@@ -78,7 +78,7 @@ impl Subject {
         Ok(Self { url, key, log: bench.log(), home })
     }
 
-    /// Runs something on the store in this process, and lets go of it.
+    /// Runs something on the store in this process, and closes it.
     pub fn with_engine<T>(&self, run: impl AsyncFnOnce(&Engine) -> Result<T>) -> Result<T> {
         let opened = self.open()?;
         let done = opened.run(run);
@@ -100,8 +100,8 @@ impl Subject {
         Ok(self)
     }
 
-    /// Lets the database learn what was filled in, which its own worker would do within a minute; the bare baselines
-    /// get the same.
+    /// Lets the database analyse what was filled in, which its own worker would do within a minute; the bare
+    /// baselines get the same.
     pub fn settle(&self) -> Result<()> {
         match &self.home {
             Home::Disk(_) => Ok(()),
@@ -109,7 +109,7 @@ impl Subject {
         }
     }
 
-    /// The key in a file of its own, as programs are given it.
+    /// The key in a file, as programs are given it.
     pub fn key_file(&self) -> Result<tempfile::NamedTempFile> {
         let file = tempfile::NamedTempFile::new()?;
         std::fs::write(file.path(), &self.key)?;
@@ -131,7 +131,7 @@ impl Subject {
     }
 }
 
-/// The product's binary beside this one; where it was not built, this program can serve too.
+/// The product's binary beside this one; without it, this program can serve too.
 pub fn server_program() -> Result<PathBuf> {
     let beside = child::this_program()?.with_file_name("sederunt");
     if beside.is_file() { Ok(beside) } else { child::this_program() }
@@ -171,7 +171,7 @@ struct Numbered {
     sequence: u64,
 }
 
-/// The events of a session beside the one that says that it was opened.
+/// The events of a session, without the one of its creation.
 async fn count_events(
     target: &Target,
     connection: &mut crate::load::Connection,

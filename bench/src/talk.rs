@@ -1,5 +1,5 @@
-//! Conversations: what keeping a turn costs beside LangGraph's checkpoints, whole turns of the built-in talker, whether
-//! a turn grows with its conversation, how soon a word is heard, what recall and the keeper cost.
+//! Conversations: the cost of storing a turn beside LangGraph's checkpoints, whole turns of the built-in talker,
+//! whether a turn grows with its conversation, how soon a word is heard, the cost of recall and of the keeper.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -33,12 +33,12 @@ use crate::subject::{self, Subject};
 
 /// Sessions that talk at once.
 const AT_ONCE: usize = 32;
-/// Facts of the owner whose memory is asked.
+/// Facts of the owner whose memory is searched.
 const FACTS: usize = 10_000;
 const OPEN_SITTINGS: usize = 100_000;
 const EXPIRED: usize = 100;
 
-/// The persistence part of a turn, by how much was said before.
+/// The persistence part of a turn, by the length of the conversation before it.
 pub fn turns(bench: &Bench) -> Result<Vec<Row>> {
     let file = bench.dir.join("langgraph.sqlite3");
     let peer = std::cell::RefCell::new(Peer::start(&bench.root, "checkpoints.py", &file)?);
@@ -93,7 +93,7 @@ fn post(text: &str) -> Result<Post> {
     })
 }
 
-/// What a turn leaves when its answer says this.
+/// The outcome of a turn with this answer.
 fn outcome(text: &str) -> Result<Outcome> {
     let content = Json::of(&json!([{"type": "text", "text": text}]))?;
     let message =
@@ -109,7 +109,7 @@ fn outcome(text: &str) -> Result<Outcome> {
     })
 }
 
-/// Turns without a model: the state is read, the message is kept, the reply is kept.
+/// Turns without a model: the state is read, the message is stored, the reply is stored.
 async fn kept(engine: &Engine, sessions: usize, seconds: f64) -> Result<Sample> {
     let until = Instant::now() + Duration::from_secs_f64(seconds);
     let start = Instant::now();
@@ -140,7 +140,7 @@ fn words() -> String {
     "the quick brown fox jumps over the lazy dog ".repeat(7)[..300].to_owned()
 }
 
-/// A model that says one word and remembers when.
+/// A model that says one word and notes when.
 #[derive(Debug, Default)]
 struct Ticking(parking_lot::Mutex<Option<Instant>>);
 

@@ -1,5 +1,5 @@
-//! Work: how soon a waiting worker has what was triggered or decided, and how many sessions the built-in workers
-//! bring to their end.
+//! Work: how soon a waiting worker gets what was triggered or decided, and how many sessions the built-in workers
+//! complete.
 
 use std::time::{Duration, Instant};
 
@@ -19,19 +19,19 @@ const WORKERS: usize = 8;
 const SESSIONS: u64 = 10_000;
 const CLAIM_WITHIN: Duration = Duration::from_secs(20);
 const ALL_DONE_WITHIN: Duration = Duration::from_secs(60);
-/// What every session says, about as long as the events of the other measures.
+/// The text of every session, about as long as the events of the other measures.
 const WORDS: &str = "The report of the morning is written: nine letters came in, four of them were answered at \
     once, three went to the people who know more, and two wait for a word from the harbour office. Nothing was lost, \
     nothing was sent twice, and whoever asks will find each of them where it belongs, with the hour of its answer.";
 
-/// What a waiting worker waits for.
+/// What a worker waits for.
 #[derive(Clone, Copy)]
 enum News {
     Trigger,
     Decision,
 }
 
-/// How soon a waiting worker has what is new.
+/// How soon a waiting worker gets new work.
 pub fn handed_over(bench: &Bench) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     let mut row = |news: News, store: &str, mut times: Latencies, bar: f64| {
@@ -40,7 +40,7 @@ pub fn handed_over(bench: &Bench) -> Result<Vec<Row>> {
             News::Decision => "decision to a resumed worker",
         };
         eprintln!("  p50 {:.1} ms, p99 {:.1} ms", times.at(0.5), times.at(0.99));
-        // Two commits lie between: what was triggered or decided, and the claim.
+        // Two commits lie in between: the trigger or decision, and the claim.
         let disk = 2.0 * bench.disk.p50_ms;
         rows.push(Row::at_most(format!("{what}, {store}, p50"), times.at(0.5), disk, "ms", bar));
     };
@@ -61,7 +61,7 @@ pub fn handed_over(bench: &Bench) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// An agent that this model runs, or the server's own, and a task for it.
+/// An agent with this model, or the server's default, and a task for it.
 fn define(target: &Target, model: Option<&str>) -> Result<()> {
     single_threaded()?.block_on(async {
         let mut caller = Caller::to(target).await?;
@@ -73,8 +73,8 @@ fn define(target: &Target, model: Option<&str>) -> Result<()> {
     })
 }
 
-/// Lets something happen while a worker waits, again and again with uneven pauses, and times from the request to the
-/// moment when the worker has its session.
+/// Triggers something while a worker waits, repeatedly with uneven pauses, and times from the request to the moment
+/// when the worker has its session.
 fn wait_for(news: News, person: &Target, worker: &Target, count: u64) -> Result<Latencies> {
     single_threaded()?.block_on(async {
         let (mut person, mut worker) = (Caller::to(person).await?, Caller::to(worker).await?);
@@ -110,7 +110,7 @@ fn wait_for(news: News, person: &Target, worker: &Target, count: u64) -> Result<
     })
 }
 
-/// A run that waits for leave to call a tool; its approval.
+/// A run that waits for approval of a tool call; returns its approval.
 async fn pause(person: &mut Caller, worker: &mut Caller) -> Result<String> {
     person.post("/api/tasks/report/trigger", &json!({}), 201).await?;
     let claim = claim(worker).await?;
@@ -219,7 +219,7 @@ fn done(node: &Node) -> Result<u64> {
     })
 }
 
-/// Somebody who calls one node, one request after the other.
+/// A caller of one node, one request after the other.
 pub struct Caller {
     target: Target,
     connection: Connection,
@@ -236,7 +236,7 @@ impl Caller {
         self.connection.ask(&request).await?.json(status)
     }
 
-    /// Posts what is answered without a word.
+    /// Posts a request whose answer has no body.
     pub async fn tell(&mut self, path: &str, body: &Value) -> Result<()> {
         let mut request = Vec::new();
         self.target.post(path, body.to_string().as_bytes(), &mut request);

@@ -1,5 +1,5 @@
 //! A bare fan-out: axum, one tokio broadcast channel, a server-sent-event body per subscriber. No log, no access, no
-//! resume, no heartbeat. Runs as a process of its own, like the server that it stands beside.
+//! resume, no heartbeat. Runs as a process of its own, like the server that it is compared with.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};

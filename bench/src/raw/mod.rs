@@ -1,4 +1,4 @@
-//! The baselines: what the same durability and layout cost a program that does nothing else, and Redis.
+//! The baselines: the same durability and layout in a program that does nothing else, and Redis.
 
 pub mod fanout;
 pub mod postgres;
@@ -14,12 +14,12 @@ pub enum Taking {
     Rows,
     /// The row, and in the same commit the two events that the product writes of a claim, in its layout.
     RowsAndEvents,
-    /// The same, and the row stands in the product's lists: by state, by task, by agent, by deadline.
+    /// The same, and the row is in the product's lists: by state, by task, by agent, by deadline.
     RowsEventsAndLists,
 }
 
-/// What the row has to have for that, and the lists, for both databases. It is of a hundred tasks and five agents, as the
-/// product's sessions are.
+/// The columns and indexes for that, for both databases. The rows belong to a hundred tasks and five agents, as the
+/// product's sessions do.
 const LISTS: &str = "
     ALTER TABLE session_heads ADD COLUMN task TEXT;
     ALTER TABLE session_heads ADD COLUMN agent TEXT;
@@ -33,5 +33,5 @@ const LISTS: &str = "
     CREATE INDEX running ON session_heads (agent) WHERE status = 2;
     CREATE INDEX deadlines ON session_heads (deadline_at) WHERE deadline_at IS NOT NULL;";
 
-/// The second of the two events says the same every time.
+/// The second of the two events is always the same.
 const STATUS_CHANGE: &str = r#"{"from":"pending","to":"running"}"#;

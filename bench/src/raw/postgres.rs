@@ -19,7 +19,7 @@ const BATCH_MAX: usize = 512;
 /// Writers of the bare batches.
 pub const LANES: usize = 4;
 
-/// A database of its own on the server under measurement, dropped with this value.
+/// A database of its own on the measured server, dropped with this value.
 pub struct Database {
     admin: String,
     name: String,
@@ -67,7 +67,7 @@ pub(super) async fn connect(url: &str) -> Result<Client> {
     Ok(client)
 }
 
-/// The table of events is the product's, to the column; of the heads there is what an append needs.
+/// The table of events is the product's, column by column; the heads have what an append needs.
 const EVENTS: &str = "
     CREATE TABLE events (
         tk INTEGER NOT NULL, log BIGINT NOT NULL, seq BIGINT NOT NULL, type TEXT COLLATE \"C\" NOT NULL, content TEXT,
@@ -76,7 +76,7 @@ const EVENTS: &str = "
 
 const HEADS: &str = "CREATE TABLE session_heads (sk BIGINT PRIMARY KEY, last_sequence BIGINT NOT NULL, last_at BIGINT NOT NULL);";
 
-/// The batch: heads advance by as much as their session has in it, and the events are numbered from there.
+/// The batch: each head advances by the number of its session's events, which are numbered from there.
 const APPEND_BATCH: &str = "
     WITH new AS (
         SELECT sk, at, content, row_number() OVER (PARTITION BY sk ORDER BY nth) AS offset_in_batch
@@ -110,7 +110,7 @@ struct Job {
 /// How a round appends.
 #[derive(Clone, Copy)]
 pub enum How {
-    /// Four lanes, sharded by session, each committing whatever is queued.
+    /// Four lanes, sharded by session, each committing what is queued.
     Batches,
     /// One statement per append, a connection per producer.
     Singles,

@@ -1,5 +1,5 @@
-//! Redis Streams with `appendfsync always`: a server of our own on a free port, and the few words of its protocol
-//! that XADD needs.
+//! Redis Streams with `appendfsync always`: a server of our own on a free port, and the part of its protocol that
+//! XADD needs.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -20,7 +20,7 @@ use crate::rounds::{Latencies, Sample};
 
 const START_WITHIN: Duration = Duration::from_secs(10);
 
-/// A running server; it ends, and its data goes, with this value.
+/// A running server; it ends, and its data is removed, with this value.
 pub struct Redis {
     child: Child,
     addr: SocketAddr,
@@ -30,7 +30,7 @@ pub struct Redis {
 impl Redis {
     pub fn start(dir: &Path) -> Result<Self> {
         let dir = tempfile::tempdir_in(dir)?;
-        // Bound and let go again, so that the number is free with all but certainty.
+        // Bound and released again, so that the port is almost certainly free.
         let addr = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?;
         let child = child::command("redis-server")
             .args(["--bind", "127.0.0.1", "--port", &addr.port().to_string(), "--daemonize", "no"])
@@ -155,7 +155,7 @@ fn command(words: &[&[u8]], out: &mut Vec<u8>) {
     }
 }
 
-/// How many answers stand whole at the start of the bytes, and how many bytes they take.
+/// How many complete answers the bytes begin with, and how many bytes they take.
 fn whole_answers(bytes: &[u8]) -> Result<(usize, usize)> {
     let (mut whole, mut at) = (0, 0);
     while let Some(end) = bytes[at..].iter().position(|byte| *byte == b'\n') {

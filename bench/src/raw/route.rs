@@ -1,5 +1,5 @@
-//! Bare batches behind a bare route: axum, and what it takes from a request goes into a batch as it came. No access, no
-//! rules, no tenants, no index; the answer is one number. Whatever stands behind HTTP on the same machine has this above it.
+//! Bare batches behind a bare route: axum puts what a request carries into a batch unchanged. No access, no rules, no
+//! tenants, no index; the answer is one number. It is the upper bound for any server behind HTTP on the same machine.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 use super::postgres::Batches;
 use super::sqlite::Writer;
 
-/// What a route hands over to.
+/// The baseline behind the route.
 enum Bare {
     Postgres(Batches),
     Sqlite(Writer),
@@ -67,7 +67,7 @@ struct Said<'a> {
     content: &'a RawValue,
 }
 
-/// The content of each event of a request, as it stands there.
+/// The content of each event of a request, unchanged.
 fn contents(body: &str) -> Result<Vec<Arc<str>>> {
     let body: Body<'_> = serde_json::from_str(body)?;
     Ok(body.events.iter().map(|event| event.content.get().into()).collect())

@@ -1,4 +1,4 @@
-//! SQLite driven bare: the layout and durability of the product's events, one writer thread that commits whatever is
+//! SQLite driven bare: the layout and durability of the product's events, one writer thread that commits what is
 //! queued, and no rule, key, tenant or index beside it.
 
 use std::path::Path;
@@ -113,7 +113,7 @@ fn write_all(connection: &Connection, queue: &Receiver<Job>) -> Result<()> {
     Ok(())
 }
 
-/// How much is appended, and how wide.
+/// How many appends, by how many callers.
 #[derive(Clone, Copy)]
 pub struct Appends {
     pub producers: usize,
@@ -135,7 +135,7 @@ pub fn append(dir: &Path, payloads: &Arc<Payloads>, appends: Appends) -> Result<
     Ok(Sample::new(stored, took, &mut latencies))
 }
 
-/// Counts what is stored, which must be what was acknowledged.
+/// Counts the stored events, which must be those that were acknowledged.
 pub fn check_stored(path: &Path, acknowledged: u64) -> Result<u64> {
     let stored: u64 =
         open(path)?.query_row("SELECT count(*) FROM events", [], |row| row.get::<_, i64>(0))? as u64;

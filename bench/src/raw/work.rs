@@ -1,6 +1,6 @@
 //! A queue of sessions as a team writes it by hand with tokio-postgres: two tables, and a transaction for every step.
-//! Statements are prepared once; workers take with SKIP LOCKED; every step says in the log what it did, and a worker
-//! whose epoch is not the session's changes nothing. No tenants, rules, contracts, lists or search.
+//! Statements are prepared once; workers take with SKIP LOCKED; every step is logged, and a worker whose epoch is not
+//! the session's changes nothing. No tenants, rules, contracts, lists or search.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +14,7 @@ use super::postgres::{Database, connect, now_micros, run, runtime};
 use crate::rounds::Sample;
 
 const LEASE_MICROS: i64 = 30_000_000;
-/// How long a worker rests that found nothing.
+/// The pause of a worker that found nothing.
 const REST: Duration = Duration::from_millis(2);
 
 const SCHEMA: &str = "
@@ -105,7 +105,7 @@ impl Tables {
     }
 }
 
-/// A connection with its statements.
+/// A connection with its prepared statements.
 struct Hand {
     client: Client,
     create: Statement,

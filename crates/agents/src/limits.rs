@@ -1,4 +1,4 @@
-//! Every size and wait of this crate has its name here, with the reason for it.
+//! The sizes and times of this crate, each with its name and reason.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ pub const REPLY_BYTES_MAX: usize = 4 * 1024 * 1024;
 pub const REPLY_CALLS_MAX: usize = 128;
 /// What is read of a refusal's body, to find its code.
 pub const REFUSAL_BYTES_MAX: usize = 64 * 1024;
-/// Tokens that a reply may have when nobody set a number. Anthropic asks for one in every request.
+/// Tokens of a reply where the agent sets no number. Anthropic requires one in every request.
 pub const REPLY_TOKENS_DEFAULT: u32 = 4_096;
 /// How long a host may take to accept a connection.
 pub const CONNECT_MAX: Duration = Duration::from_secs(10);
@@ -18,7 +18,7 @@ pub const CONNECT_MAX: Duration = Duration::from_secs(10);
 pub const MODEL_IDLE_MAX: Duration = Duration::from_secs(90);
 /// One model call with all its attempts.
 pub const MODEL_TOTAL_MAX: Duration = Duration::from_secs(600);
-/// The longest that a host may make us wait with `Retry-After`; one that asks for more is not waited for.
+/// The longest `Retry-After` that is obeyed; a call to a provider that asks for more fails at once.
 pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(120);
 
 /// Arguments of one tool call; they are stored as one event.
@@ -39,19 +39,19 @@ pub const MCP_START_MAX: Duration = Duration::from_secs(30);
 
 /// Events of a log that a run reads back when it begins: far more than any model is given.
 pub const LOG_EVENTS_READ: usize = 5_000;
-/// Replies of a model in one session, whatever its task says: one that needs more is going round in circles.
+/// Replies of a model in one session, even if its task allows more: one that needs more is going round in circles.
 pub const STEPS_MAX: u64 = 200;
-/// Replies in a row that call a tool with arguments that cannot be read: a model that is told what is wrong and repeats it
-/// does not learn by being told once more.
+/// Replies in a row that call a tool with unreadable arguments: a model that repeats the mistake after being told
+/// does not learn from being told again.
 pub const BAD_ARGUMENTS_MAX: u32 = 3;
-/// What a text takes of one event, its escapes included; the rest of the event is for what is said about it.
+/// The part of one event that a text may take, with its escapes; the rest is for metadata.
 pub const TEXT_EVENT_BYTES_MAX: usize = sederunt_core::limits::EVENT_BYTES_MAX - 8 * 1024;
-/// What the texts and arguments of one reply take of a batch; the rest is for the events around them.
+/// The part of a batch that the texts and arguments of one reply may take; the rest is for the events around them.
 pub const REPLY_LOGGED_BYTES_MAX: usize = sederunt_core::limits::BATCH_BYTES_MAX - 512 * 1024;
-/// When a run or a turn that goes on is first looked at for a stop that came between its claim and its start. Shorter ones
-/// are not looked at, and cost no read.
+/// When the row of a run or turn is first read for a stop that came between its claim and its start. Shorter runs and
+/// turns cost no read.
 pub const STOP_LOOK_AFTER: Duration = Duration::from_millis(50);
-/// Replies of a model in one turn of talk, whatever its agent says: somebody waits for the last of them.
+/// Replies of a model in one turn of talk, even if its agent allows more: a person waits for the last of them.
 pub const TURN_STEPS_MAX: u64 = 50;
 /// Tokens that a model is given when its agent sets nothing.
 pub const CONTEXT_TOKENS_DEFAULT: usize = 32_000;
@@ -59,7 +59,7 @@ pub const CONTEXT_TOKENS_DEFAULT: usize = 32_000;
 pub const TOOL_TRIES_MAX: u32 = 3;
 /// The wait before the second try; the third waits twice as long.
 pub const TOOL_TRY_WAIT: Duration = Duration::from_millis(200);
-/// How often an idle worker looks for work although nobody woke it.
+/// How often an idle worker looks for work without having been woken.
 pub const WORK_LOOK_AGAIN: Duration = Duration::from_secs(10);
 /// How old the definitions of agents may be when a busy worker fetches more work for them.
 pub const AGENTS_KEPT: Duration = Duration::from_millis(10);
@@ -68,42 +68,42 @@ pub const TENANTS_LOOK_AGAIN: Duration = Duration::from_secs(2);
 
 /// How long a caller waits for the reply to a message whose turn runs elsewhere, or later.
 pub const REPLY_WAIT_MAX: Duration = Duration::from_secs(600);
-/// Sittings and waiting messages that one round of the keeper looks at.
+/// Silent sittings and waiting messages that one round of the keeper handles.
 pub const KEEP_ROWS_MAX: usize = 1_000;
-/// Messages of a sitting that its summary and what is kept of it are made from: the newest.
+/// The newest messages of a sitting, from which its summary and memories are made.
 pub const SITTING_MESSAGES_MAX: usize = 400;
-/// Earlier sittings whose unkept sentences are compared with what was said in this one: the newest.
+/// The newest earlier sittings whose unkept sentences are compared with this one.
 pub const EARLIER_ARCS_MAX: usize = 10;
-/// How often somebody who waits for a turn to end looks although nobody woke them.
+/// How often a caller that waits for a turn to end reads the row without having been woken.
 pub const ROW_LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// What a spoken conversation is told of its past, in characters.
+/// Characters of memory that a spoken conversation is given.
 pub const VOICE_MEMORY_CHARS_MAX: usize = 2_000;
 /// Memories of each kind that a store is asked for before the best few are picked.
 pub const RECALL_CANDIDATES: usize = 20;
 /// Facts that share a word with a new one, and are compared with it.
 pub const KNOWN_LIKE_MAX: usize = 50;
-/// How long a memory counts as used without being noted again.
+/// How long a memory counts as used without another write.
 pub const REFERENCED_GRAIN: Duration = Duration::from_secs(24 * 3600);
-/// What one look back over a session reads, in characters.
+/// Characters that one look back over a session reads.
 pub const LOOK_BACK_CHARS_MAX: usize = 32_000;
 
-/// Texts that one call turns into vectors: as many as all providers take.
+/// Texts that one embedding call takes: as many as all providers accept.
 pub const EMBED_TEXTS_MAX: usize = 64;
-/// What of a text is turned into a vector, in characters: a memory is a sentence, a message may be a book.
+/// Characters of a text that are embedded: a memory is a sentence, a message may be a book.
 pub const EMBED_CHARS_MAX: usize = 4_000;
 /// The vectors of one call: each number may be written with twenty characters.
 pub const EMBED_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// How long the making of vectors for memories may be silent; nobody waits for it.
+/// How long embedding memories in the background may be silent.
 pub const EMBED_IDLE_MAX: Duration = Duration::from_secs(30);
-/// How long a turn waits for the vector of its message before it goes by words alone.
+/// How long a turn waits for the embedding of its message before it recalls by words alone.
 pub const EMBED_MESSAGE_MAX: Duration = Duration::from_millis(800);
-/// How alike two texts must be by default to have to do with each other, as a cosine.
+/// The default similarity (cosine) from which on two texts are related.
 pub const LIKENESS_MIN: f32 = 0.3;
-/// Vectors that are kept ready in memory, in bytes; the owners who were asked about longest ago make room.
+/// Bytes of vectors that are kept ready in memory; the owners used least recently are dropped first.
 pub const SHELVES_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// A realtime provider's answer to a request for a secret.
 pub const CLIENT_SECRET_BYTES_MAX: usize = 64 * 1024;
 /// How long the start of a spoken conversation waits for that secret.
 pub const CLIENT_SECRET_MAX: Duration = Duration::from_secs(5);
-/// How long the closing of a feedback session waits for a model to word its lesson.
+/// How long closing a feedback session waits for a model to word its lesson.
 pub const LESSON_WAIT_MAX: Duration = Duration::from_secs(20);

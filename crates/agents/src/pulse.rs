@@ -1,10 +1,10 @@
-//! The pulse of a claim, of a run or of a turn: says when the lease is to be renewed and when the session's row is to be
-//! looked at, and so when the work has to end.
+//! The heartbeat of a claim, for a run or a turn: says when to renew the lease and when to read the session's row,
+//! and so when the work has to end.
 //!
-//! A stop changes the session's row, so it is heard as soon as the row's change is: at once where it was asked for in
-//! this process, by the wake channel of the store where another node took it. What came between the claim and the first
-//! watch of the row is seen by one look soon after. The renewals of the lease are a last resort, and nothing waits for
-//! them.
+//! A stop changes the session's row, so the worker hears of it with the row's change: at once where it was asked for
+//! in this process, through the store's notifications where another node took it. A stop that came between the claim
+//! and the first watch of the row is found by one read soon after. The renewals of the lease are a last resort, and
+//! no stop waits for them.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -20,15 +20,15 @@ use crate::limits;
 /// Why a run or a turn has to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// Somebody asked the session to stop.
+    /// A caller asked the session to stop.
     Stopped,
-    /// The claim is not ours any more: nothing that we write would be taken.
+    /// Another worker may hold the claim: nothing that this one writes would be accepted.
     Lost,
 }
 
 impl End {
-    /// What follows from a look at the row or a renewal of the lease: whether a stop was requested. A store that cannot
-    /// be reached is asked again: the lease itself decides.
+    /// The end that a read of the row or a renewal of the lease leads to: a requested stop, or a lost claim. A store
+    /// that cannot be reached is asked again: the lease itself decides.
     pub(crate) fn of(stop_requested: Result<bool, Error>) -> Option<Self> {
         match stop_requested {
             Ok(true) => Some(Self::Stopped),
@@ -41,7 +41,7 @@ impl End {
 /// What is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Beat {
-    /// The row has changed, or was not looked at yet.
+    /// The row has changed, or was not read yet.
     Look,
     /// A third of the lease is over.
     Renew,

@@ -1,7 +1,7 @@
 //! Closes feedback sessions and draws the lesson from each: by a model where there is one, by fixed rules otherwise.
 //!
-//! Any node may close any session: what is due is asked of the store, and whoever commits first has closed it. Nothing
-//! is lost with a process: an open session is a row, and the next round of any node finds it.
+//! Any node may close any session: the store lists what is due, and the first commit closes it. Nothing is lost with
+//! a process: an open session is a row, and the next round of any node finds it.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::executor::Kit;
 use crate::limits;
 use crate::model::{Message, Request};
 
-/// Who draws lessons. Cheap to clone; all clones are one.
+/// Draws lessons. Cheap to clone; all clones share one state.
 #[derive(Clone, Debug)]
 pub struct Teacher {
     engine: Engine,
@@ -29,7 +29,7 @@ pub struct Teacher {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Taught {
     pub finalized: usize,
-    /// Somebody was quicker, or spoke again.
+    /// Another node was faster, or the person spoke again.
     pub skipped: usize,
 }
 
@@ -38,7 +38,7 @@ impl Teacher {
         Self { engine, kit }
     }
 
-    /// Closes a feedback session because somebody asks for it.
+    /// Closes a feedback session at a caller's request.
     pub async fn finalize(&self, actor: &Actor, id: &str) -> Result<FinalizedFeedback, Error> {
         let due = FeedbackDue { tenant: actor.tenant.clone(), id: id.to_owned() };
         for _ in 0..core_limits::DECIDE_ROUNDS_MAX {
@@ -56,7 +56,7 @@ impl Teacher {
         Err(Conflict::SessionBusy.into())
     }
 
-    /// Closes whatever fell silent, in rounds, until nothing more is.
+    /// Closes silent feedback sessions, in rounds, until none is left.
     pub async fn finalize_silent(&self) -> Result<Taught, Error> {
         let mut taught = Taught::default();
         loop {
@@ -74,7 +74,7 @@ impl Teacher {
         }
     }
 
-    /// `None`: it is not open any more, or somebody spoke meanwhile.
+    /// `None`: it is not open any more, or the person added a message meanwhile.
     async fn conclude(&self, due: &FeedbackDue, reason: Reason) -> Result<Option<FinalizedFeedback>, Error> {
         let Some(matter) = self.engine.feedback_matter(due).await? else { return Ok(None) };
         let draft = self.draft(&matter).await;
@@ -86,7 +86,8 @@ impl Teacher {
         }))
     }
 
-    /// The lesson: a model's wording where it can be used. Where the rules see nothing to learn, nobody is asked.
+    /// The lesson: in a model's wording where that is usable. Where the rules find nothing to learn, no model is
+    /// asked.
     async fn draft(&self, matter: &Matter) -> Option<Draft> {
         let by_rules = infer::infer(matter)?;
         let name = self.kit.name_of(None);
@@ -103,7 +104,7 @@ impl Teacher {
             let reply = model.run(&request, &mut |_| {}).await.ok()?;
             infer::read(&reply.text, matter)
         };
-        // A model that takes its time holds nobody up: the rules have an answer.
+        // A slow model delays nothing: the rules have an answer.
         let by_model = tokio::time::timeout(limits::LESSON_WAIT_MAX, asked).await.ok().flatten();
         if by_model.is_none() {
             tracing::info!(target: "sederunt::feedback", session = %matter.session.id, "the model gave no lesson; one was drawn by rules");
@@ -112,7 +113,7 @@ impl Teacher {
     }
 }
 
-/// All of it, as a model reads it.
+/// The whole matter as text for a model.
 fn told(matter: &Matter) -> String {
     let mut text = format!("thumb: {}\n", matter.event.signal.as_str());
     for prior in &matter.prior {

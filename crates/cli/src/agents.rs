@@ -1,5 +1,5 @@
-//! What the built-in workers are given: models, prices, and what each tenant's tools may use. Most of it stands in
-//! a file of its own, since it names secrets and commands, which no request may do.
+//! The models, prices, secrets and servers of the built-in workers and talker. Most of it is read from a file of its
+//! own, since it names secrets and commands, which no request may do.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -32,13 +32,13 @@ use crate::exit::{Failure, Result};
 struct AgentsFile {
     openai: Where,
     anthropic: Where,
-    /// What finds memories by their meaning.
+    /// The model that finds memories by meaning.
     embeddings: Option<Served>,
-    /// With whom spoken conversations are held.
+    /// The provider of spoken conversations.
     realtime: Option<Served>,
     /// Scripts by the name under which agents use them, as `scripted:NAME`.
     scripts: BTreeMap<String, PathBuf>,
-    /// Prices by model, `*` at the end stands for the rest.
+    /// Prices by model; a name that ends in `*` covers all that begin with it.
     prices: BTreeMap<String, PriceOf>,
     /// Hosts and networks that tools may reach although they are not on the public internet.
     allow: Vec<String>,
@@ -53,14 +53,14 @@ struct Where {
     key_file: Option<PathBuf>,
 }
 
-/// One model of a provider; where it is and its key are those of `[openai]` unless they are given.
+/// One model of a provider; its address and key are those of `[openai]` unless given.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Served {
     model: String,
     base_url: Option<String>,
     key_file: Option<PathBuf>,
-    /// Of `[embeddings]`: how alike two texts must be, as a cosine.
+    /// For `[embeddings]`: the similarity (cosine) from which on two texts match.
     likeness_min: Option<f32>,
 }
 
@@ -69,7 +69,7 @@ impl Served {
         let Provider { base_url, key } = &kit.providers.openai;
         let key = match &self.key_file {
             Some(path) => Some(secret(&base.join(path))?),
-            // The key of one host is not shown to another.
+            // The key of one host is not sent to another.
             None if self.base_url.is_none() => key.clone(),
             None => None,
         };
@@ -86,8 +86,8 @@ struct PriceOf {
     cached: Option<f64>,
 }
 
-/// A secret: the file that holds it, and the hosts that the tools of agents may send it to. One that names no hosts is
-/// for MCP servers of this file alone.
+/// A secret: the file that holds it, and the hosts that agents' tools may send it to. A secret without hosts is only
+/// for MCP servers of this file.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum SecretFile {
@@ -158,7 +158,7 @@ impl Workers {
         Ok(Some(Self { leave, serving: tokio::spawn(async move { executor.serve(leaving).await }) }))
     }
 
-    /// Lets them finish what they have begun, for so long; what is left then is taken over after its lease.
+    /// Lets them finish their runs within `patience`; what is left then is queued again when its lease ends.
     pub async fn stop(self, patience: std::time::Duration) {
         let _ = self.leave.send(true);
         let mut serving = self.serving;
@@ -169,7 +169,7 @@ impl Workers {
     }
 }
 
-/// What the installation adds to the safety check.
+/// The installation's settings of the safety check.
 pub fn safety_settings(config: &Config) -> Result<sederunt_core::safety::Settings> {
     match &config.safety_file {
         Some(path) => {
@@ -180,7 +180,7 @@ pub fn safety_settings(config: &Config) -> Result<sederunt_core::safety::Setting
     }
 }
 
-/// Who holds conversations.
+/// The talker, which runs conversations.
 pub fn talker(engine: &Engine, kit: Arc<Kit>, config: &Config) -> Result<Talker> {
     let safety = safety_settings(config)?;
     let instructions = match &config.instructions_file {
@@ -222,7 +222,7 @@ fn text_of(path: &Path) -> Result<String> {
         .map_err(|error| Failure::usage(format!("the file {} cannot be read: {error}", path.display())))
 }
 
-/// What conversations are told where nothing else is said.
+/// The instructions of conversations where the configuration sets none.
 const TOLD: &str = "You talk with one person. Be warm, brief and honest; ask rather than assume.";
 
 pub fn kit(config: &Config) -> Result<Kit> {
@@ -277,7 +277,7 @@ pub fn kit(config: &Config) -> Result<Kit> {
     Ok(kit)
 }
 
-/// What `agents_file` says, and from where its paths go.
+/// The contents of `agents_file`, and the directory that its paths are relative to.
 fn file_of(config: &Config) -> Result<(AgentsFile, &Path)> {
     Ok(match &config.agents_file {
         Some(path) => (read(path)?, path.parent().unwrap_or(Path::new("."))),

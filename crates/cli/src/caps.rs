@@ -1,4 +1,4 @@
-//! How many connections and streams a server may have open, by what was set and by how many files the process may
+//! How many connections and streams a server may have open, by its settings and by how many files the process may
 //! open.
 
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use sederunt_server::{AddressBlock, ConnectionCaps, TrustedProxies};
 use crate::config::{Connections, Streams};
 use crate::exit::{Failure, Result};
 
-/// Raises the number of files that this process may open as far as the system allows. Shells start programs with
-/// few, for the sake of very old ones.
+/// Raises the number of files that this process may open as far as the system allows. Shells start programs with a
+/// low limit, for the sake of very old ones.
 pub fn raise_files() {
     let limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum
@@ -28,7 +28,7 @@ pub fn files() -> usize {
     current.and_then(|files| usize::try_from(files).ok()).unwrap_or(usize::MAX)
 }
 
-/// What was set, or what follows from something else where nothing (0) was.
+/// The setting, or the default where it is 0.
 fn or(set: usize, otherwise: usize) -> usize {
     if set == 0 { otherwise.max(1) } else { set }
 }

@@ -15,7 +15,7 @@ use sederunt::{Error, Remedy};
 
 pub type Result<T, E = Failure> = std::result::Result<T, E>;
 
-/// What an exit code stands for.
+/// The meaning of an exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     Ok = 0,
@@ -27,7 +27,7 @@ pub enum Exit {
 }
 
 impl Exit {
-    /// The meaning of a refusal of the product.
+    /// The exit code of an engine's refusal.
     pub const fn of(error: &Error) -> Self {
         match error {
             Error::Invalid { .. }
@@ -49,7 +49,7 @@ impl Exit {
         }
     }
 
-    /// The meaning of the same refusal after it came over HTTP.
+    /// The exit code of the same refusal over HTTP.
     pub fn of_status(status: u16) -> Self {
         match status {
             400 | 405 | 413 | 415 | 422 => Self::Usage,
@@ -70,9 +70,9 @@ impl From<Exit> for std::process::ExitCode {
 /// Why a command ended early.
 #[derive(Debug)]
 pub enum Failure {
-    /// Nobody reads our output any more: nothing is wrong.
+    /// The reader of our output has gone: nothing is wrong.
     Closed,
-    /// It was said already, line by line.
+    /// It was reported already, line by line.
     Said(Exit),
     Because {
         exit: Exit,
@@ -96,7 +96,7 @@ impl Failure {
         Self::new(Exit::Unavailable, "unavailable", sentence)
     }
 
-    /// Something that the machine did not let us do.
+    /// A failed system call.
     pub fn io(what: impl fmt::Display, error: &std::io::Error) -> Self {
         Self::new(Exit::Error, "io", format!("{what}: {error}"))
     }
@@ -136,12 +136,12 @@ impl Failure {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        // Commands that come here have opened the store themselves: nothing else can be out of reach.
+        // Such a command has opened the store itself: only the store can be unavailable.
         let (mut sentence, advice) = match &error {
             Error::Unavailable(_) => ("the store does not answer".to_owned(), Some("try again")),
             error => (error.to_string(), None),
         };
-        // The person at the terminal is the operator: what lies under an error is theirs to see.
+        // The person at the terminal is the operator, and may see the causes of an error.
         let mut under = std::error::Error::source(&error);
         while let Some(cause) = under {
             sentence.push_str(": ");
@@ -157,7 +157,7 @@ impl From<Error> for Failure {
 }
 
 impl Failure {
-    /// The line for programs: the stable code stands behind the sentence.
+    /// The line for programs: the stable code follows the sentence.
     pub fn coded(&self) -> String {
         self.line(true)
     }

@@ -1,5 +1,5 @@
-//! Where the server of a command is that talks to one: the one that was named, the one that has the store open, or
-//! one that is started here for as long as the command lasts. The command itself cannot tell.
+//! Finds the server for a command that needs one: the named one, the one that has the store open, or one that is
+//! started here for as long as the command lasts. The command works the same with each.
 
 use std::time::{Duration, Instant};
 
@@ -21,21 +21,21 @@ use crate::serve::{House, server_config};
 #[derive(Clone, Copy, Debug)]
 pub struct Wish<'a> {
     pub door: &'a Door,
-    /// What is incognito stays in this process, unless a server was named.
+    /// An incognito chat stays in this process, unless a server was named.
     pub incognito: bool,
     pub lasts: Lasts,
 }
 
-/// What becomes of open sittings when a server of our own ends.
+/// What happens to open sittings when our own server ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lasts {
     /// They end with it.
     Here,
-    /// The next one goes on with them.
+    /// The next server goes on with them.
     Beyond,
 }
 
-/// How long to look again while others open or leave the store at the same time.
+/// How long to retry while other processes open or close the store.
 const PATIENCE: Duration = Duration::from_secs(3);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
@@ -54,7 +54,7 @@ struct Own {
 }
 
 impl Host {
-    /// Finds one. Of several that start at once, one opens the store and the others find it.
+    /// Finds a server. Of several processes that start at once, one opens the store and the others find it.
     pub async fn find(scene: &Scene, wish: Wish<'_>) -> Result<Self> {
         let since = Instant::now();
         loop {
@@ -96,7 +96,7 @@ impl Host {
         Self::start(scene, wish).await
     }
 
-    /// Starts one that only we, and who may read the store's directory, can call.
+    /// Starts a server that only this process, and readers of the store's directory, can call.
     async fn start(scene: &Scene, wish: Wish<'_>) -> Result<Self> {
         let mut config = scene.config.clone();
         config.listen = "127.0.0.1:0".to_owned();
@@ -122,12 +122,12 @@ impl Host {
         Ok(Self { client, own: Some(Own { stop, serving }) })
     }
 
-    /// Whether it lives in this process.
+    /// Whether the server runs in this process.
     pub fn is_ours(&self) -> bool {
         self.own.is_some()
     }
 
-    /// Lets go of it; a server of our own ends in order.
+    /// Releases it; our own server shuts down in order.
     pub async fn close(self) {
         if let Some(Own { stop, serving }) = self.own {
             let _ = stop.send(());
@@ -136,7 +136,7 @@ impl Host {
     }
 }
 
-/// A crash must not write down what was said. Asking for less is always granted.
+/// Disables core dumps, which could hold what was said. Lowering a limit is always allowed.
 fn leave_no_core() {
     let none = Rlimit { current: Some(0), maximum: Some(0) };
     let _ = setrlimit(Resource::Core, none);

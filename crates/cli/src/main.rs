@@ -1,5 +1,5 @@
-//! The binary `sederunt`: arguments, configuration, wiring, exit codes. What the product does
-//! stands in `sederunt-core`; this crate reads what people write and writes what people read.
+//! The binary `sederunt`: arguments, configuration, wiring, exit codes. The product is in `sederunt-core`; this crate
+//! parses input and formats output.
 
 mod agents;
 mod api;
@@ -23,12 +23,12 @@ use clap::Parser;
 use crate::args::Cli;
 use crate::exit::Exit;
 
-/// Events are made by one thread and freed by another, which the usual allocator pays for with locks.
+/// Events are allocated by one thread and freed by another, which costs locks in the default allocator.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    // What is touched here and there would be resident two megabytes at a time. It is no faster for that.
+    // Sparse memory would be resident two megabytes at a time, and be no faster for it.
     #[cfg(target_os = "linux")]
     let _ = rustix::thread::disable_transparent_huge_pages(true);
     let cli = Cli::parse();
@@ -41,7 +41,7 @@ fn main() -> ExitCode {
     };
     let is_json = cli.global.json;
     let done = runtime.block_on(commands::run(cli));
-    // A blocking call that is still out must not keep a finished command alive.
+    // A blocking call in progress must not keep a finished command alive.
     runtime.shutdown_background();
     match done {
         Ok(()) => Exit::Ok.into(),

@@ -1,5 +1,5 @@
-//! `mcp`: the tools and resources of a server on stdin and stdout. A pipe, and nothing else: the protocol is spoken by
-//! [`bridge`]; here is found which server it speaks to.
+//! `mcp`: the tools and resources of a server on stdin and stdout. Only a pipe: [`bridge`] speaks the protocol, and
+//! this room finds the server that it speaks to.
 //!
 //! The server may belong to another process that ends before this one. Then the next request finds or starts another.
 
@@ -35,28 +35,28 @@ pub async fn run(scene: Scene, door: Door) -> Result<()> {
     done
 }
 
-/// The way to a server, which may change.
+/// The connection to a server, which may change.
 struct Pipe {
     scene: Scene,
     door: Door,
     way: Mutex<Option<Way>>,
 }
 
-/// A server, and the line to it.
+/// A server, and the connection to it.
 struct Way {
     host: Host,
     line: Line,
 }
 
 impl Pipe {
-    /// Finds a server and opens a line to it. One that is just leaving is passed over.
+    /// Finds a server and connects to it. A server that is shutting down is skipped.
     async fn find(scene: &Scene, door: &Door) -> Result<Way> {
-        // Another server may come in the place of one that leaves, unless this one was named.
+        // Another server may replace one that shuts down, unless this one was named.
         let patience = if scene.global.server.is_some() { Duration::ZERO } else { PATIENCE };
         let since = Instant::now();
         loop {
             let host = match Host::find(scene, Wish { door, incognito: false, lasts: Lasts::Beyond }).await {
-                // Somebody who begins at the same moment has the store and does not serve yet.
+                // Another process may have opened the store and not serve yet.
                 Err(failure) if failure.exit() != Exit::Usage && since.elapsed() < patience => {
                     tokio::time::sleep(LOOK_EVERY).await;
                     continue;
@@ -84,7 +84,7 @@ impl Pipe {
             return Ok(line.clone());
         }
         let found = match way.take() {
-            // A server of our own has not gone: only the line to it has.
+            // Our own server has not ended: only the connection to it has.
             Some(ours) if ours.host.is_ours() => {
                 let ours = way.insert(ours);
                 ours.line = dial(&ours.host).await?;

@@ -1,7 +1,7 @@
-//! What people and programs read on stdout: lines, tables, JSON.
+//! Output on stdout for people and programs: lines, tables, JSON.
 //!
-//! Everything goes through [`Out`], which knows that a reader may leave at any time: a closed pipe
-//! ends the command quietly.
+//! Everything goes through [`Out`], which expects that a reader may leave at any time: a closed pipe ends the command
+//! quietly.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -33,7 +33,7 @@ impl Out {
         self.raw(text.as_bytes())
     }
 
-    /// One JSON value: over several lines for people's eyes, on one line in a pipe.
+    /// One JSON value: on several lines for people, on one line in a pipe.
     pub fn value(&self, value: &Value) -> Result<()> {
         match self.width {
             Some(_) => self.line(format!("{value:#}")),
@@ -73,8 +73,7 @@ impl Out {
     }
 }
 
-/// Says something on stderr: advice and progress, which no program reads. A closed stderr is no
-/// reason to fail.
+/// Writes to stderr: advice and progress, which no program reads. A closed stderr is no failure.
 pub fn note(text: impl AsRef<str>) {
     let _ = writeln!(io::stderr().lock(), "{}", text.as_ref());
 }
@@ -97,7 +96,7 @@ impl std::fmt::Debug for Column {
     }
 }
 
-/// A value as a person reads it: text without quotes, nothing for null.
+/// A value for people: text without quotes, nothing for null.
 pub fn plain(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -107,16 +106,16 @@ pub fn plain(value: &Value) -> String {
     }
 }
 
-/// An instant to the second: what is finer helps no one in a table.
+/// A time to the second: more helps no one in a table.
 pub fn time(value: &Value) -> String {
     value.as_str().map(|text| text.get(..19).unwrap_or(text).replace('T', " ")).unwrap_or_default()
 }
 
 const GAP: &str = "  ";
-/// A column that must give way keeps at least this much.
+/// A narrowed column keeps at least this width.
 const COLUMN_MIN: usize = 8;
 
-/// Rows of cells as aligned lines. With a width, the widest columns give way until the lines fit.
+/// Rows of cells as aligned lines. With a width, the widest columns are cut until the lines fit.
 pub fn table(rows: &[Vec<String>], width: Option<usize>) -> String {
     let cells: Vec<Vec<String>> =
         rows.iter().map(|row| row.iter().map(|cell| visible(cell)).collect()).collect();
@@ -157,7 +156,7 @@ pub fn table(rows: &[Vec<String>], width: Option<usize>) -> String {
     out
 }
 
-/// Text that stays on its line and cannot steer the terminal: titles and messages are others' words.
+/// Text that stays on its line and cannot control the terminal: titles and messages are others' words.
 pub fn visible(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

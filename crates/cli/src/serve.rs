@@ -1,4 +1,4 @@
-//! `serve`: the store, the server over it, and everything that lives as long as they do.
+//! `serve`: opens the store, runs the server over it, and everything that lives as long as they do.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::num::NonZeroU32;
@@ -30,13 +30,13 @@ pub async fn run(scene: &Scene, demo: bool) -> Result<()> {
     let mut server_config = server_config(config)?;
     server_config.check().map_err(refused)?;
     server_config.metrics = start_metrics();
-    // Before anybody can know that we are there: a signal that comes at once must drain, not kill.
+    // Before the address is announced: a signal that comes at once must drain, not kill.
     let signals = Signals::new()?;
     let house = House::open(config, server_config).await?;
     let demo = demo.then(|| tokio::spawn(demo::run(house.store.engine().clone())));
     tracing::info!(target: "sederunt", url = %house.url, store = %config.store.0, "serving");
     let said = match scene.out.line(format!("listening on {}", house.url)) {
-        // Whoever started us may have no interest in the line.
+        // The parent process may not read the line.
         Ok(()) | Err(Failure::Closed) => {
             house.serve(signals.stop(config.directory().map(Path::to_owned))).await;
             Ok(())
@@ -54,10 +54,10 @@ pub async fn run(scene: &Scene, demo: bool) -> Result<()> {
     said
 }
 
-/// A store with a server over it, and what works beside them. Whoever opens it serves it: that also closes it.
+/// An open store with its server and workers. `serve` must be called: it also closes everything.
 pub struct House {
     pub url: String,
-    /// The operator's key, by which whoever opened it gets in.
+    /// The operator's key.
     pub key: String,
     store: Sederunt,
     server: Server,
@@ -67,7 +67,7 @@ pub struct House {
 }
 
 impl House {
-    /// Opens the store and the port, and tells commands beside it where they are.
+    /// Opens the store and the port, and announces them to commands on this machine.
     pub async fn open(config: &Config, server_config: ServerConfig) -> Result<Self> {
         let directory = config.directory();
         if let Some(directory) = directory {
@@ -77,7 +77,7 @@ impl House {
             }
         }
         let opened = Sederunt::open(&config.store.0, config.options(true)?).await;
-        // Somebody was quicker to take what was free a moment ago.
+        // Another process took the store a moment ago.
         if let (Err(_), Some(taken)) = (&opened, directory.filter(|directory| beside::is_locked(directory))) {
             return Err(beside::in_use(taken, &Holder::Somebody));
         }
@@ -125,9 +125,9 @@ impl House {
         Ok((server, key, workers))
     }
 
-    /// Serves until `shutdown` is there, lets what was begun finish for a while, and closes everything.
+    /// Serves until `shutdown` resolves, lets open work finish for a while, and closes everything.
     pub async fn serve(self, shutdown: impl Future<Output = ()>) {
-        // Whoever comes while we leave must wait for the store, not knock at a closed door.
+        // A command that comes while this server shuts down must wait for the store, not call a closed port.
         let leave = async {
             shutdown.await;
             self.directory.as_deref().into_iter().for_each(beside::forget);
@@ -140,7 +140,7 @@ impl House {
     }
 }
 
-/// The wishes of the machine that we end.
+/// The signals that ask this process to end.
 pub struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -160,8 +160,8 @@ impl Signals {
         }
     }
 
-    /// Ready at the first signal, which drains. A second one ends the process at once: what was
-    /// acknowledged is on disk.
+    /// Resolves at the first signal, which drains. A second one ends the process at once: what was acknowledged is on
+    /// disk.
     async fn stop(mut self, directory: Option<PathBuf>) {
         self.next().await;
         note("finishing open requests; a second signal ends at once");
@@ -175,7 +175,7 @@ impl Signals {
     }
 }
 
-/// What the server over a store is told.
+/// The server's configuration.
 pub fn server_config(config: &Config) -> Result<ServerConfig> {
     let (rates, streams, files) = (config.rates, &config.streams, caps::files());
     Ok(ServerConfig {
@@ -200,7 +200,7 @@ pub fn server_config(config: &Config) -> Result<ServerConfig> {
         trusted_proxies: caps::trusted_proxies(config.trusted_proxies.as_deref())?,
         sweep_every: config.work.sweep_every.0,
         keep_every: config.talk.sweep_every.0,
-        // A node of many leaves sittings to the others; a store of its own has nobody else.
+        // With several nodes the others continue open sittings; a store of its own has no other node.
         finalize_max: match config.store.0 {
             Place::Postgres(_) => Duration::ZERO,
             Place::Directory(_) | Place::Memory => config.talk.finalize_on_shutdown.0,
@@ -255,14 +255,14 @@ fn refused(error: ConfigError) -> Failure {
     }
 }
 
-/// Starts the log on stderr. What `RUST_LOG` does not say, `level` does.
+/// Starts the log on stderr. `RUST_LOG` takes precedence over `level`.
 pub fn start_log(format: LogFormat, level: &str) {
     let filter =
         EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(format!("{level},rmcp=off")));
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
-        // Whoever read the log may be gone; complaining about that on the same stderr would panic.
+        // The reader of the log may be gone; reporting that on the same stderr would panic.
         .log_internal_errors(false);
     // A second start in one process keeps the first log.
     let _ = match format {
@@ -271,7 +271,7 @@ pub fn start_log(format: LogFormat, level: &str) {
     };
 }
 
-/// Without a recorder the server still serves; it only has nothing to show at `/metrics`.
+/// Without a recorder the server still serves, but has no metrics.
 fn start_metrics() -> Option<metrics_exporter_prometheus::PrometheusHandle> {
     sederunt_server::recorder().and_then(|recorder| recorder.install_recorder()).ok()
 }

@@ -44,27 +44,27 @@ impl Actor {
         }
     }
 
-    /// Whether this caller says which user it speaks for: whoever is on this machine, and the operator. Every other
-    /// credential names its user itself.
+    /// Whether this caller may name the user that it speaks for: a caller in local mode, or the operator. Every
+    /// other credential names its user itself.
     pub fn names_users(&self) -> bool {
         self.user.is_none() && matches!(self.credential.as_str(), LOCAL | OPERATOR)
     }
 
-    /// The name that stands as the author of what this caller writes.
+    /// The user id recorded as the author of what this caller writes; `None` without a user.
     pub fn author(&self) -> Option<Box<str>> {
         self.user.as_ref().map(|user| user.as_str().into())
     }
 }
 
-/// In whose name a store reads or changes rows that belong to people. A database that can keep them apart by itself is
-/// told this, so that a mistake above it does not show one user's rows to another.
+/// The user in whose name a store reads or changes rows that belong to people. A database with row-level security
+/// enforces it, so that a mistake above the store does not show one user's rows to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ActingUser {
     /// Rows of this user.
     User(UserId),
-    /// Rows of everybody in the tenant.
+    /// Rows of every user in the tenant.
     Owner,
-    /// Rows of nobody: a credential without a user.
+    /// No rows: the credential has no user.
     Nobody,
 }
 
@@ -400,7 +400,7 @@ impl Audience {
         Self { users, claimed_by: session.head.claim.as_ref().map(|claim| claim.credential.clone()) }
     }
 
-    /// The scopes that the session with this id lies in. `prefixes` are those that anybody asks for.
+    /// The scopes that the session with this id lies in. `prefixes` are those that have listeners.
     pub fn scopes<'a>(
         &'a self,
         id: &'a SessionId,
@@ -447,7 +447,7 @@ mod tests {
         for role in Role::ALL {
             assert_eq!(cell(role, Verb::Operate), No);
         }
-        // Nobody leaves for somebody else: an owner who takes no part has nothing to leave.
+        // Only participants can leave: an owner who takes no part has nothing to leave.
         for (verb, _) in RIGHTS.iter().filter(|(verb, _)| ![Verb::Operate, Verb::Leave].contains(verb)) {
             assert_eq!(cell(Role::Owner, *verb), All);
         }

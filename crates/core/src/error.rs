@@ -1,5 +1,5 @@
-//! Every refusal the product knows: a stable code, a sentence that a user may read, and nothing
-//! written. Surfaces translate these with one exhaustive match each.
+//! Every refusal the product knows: a stable code, a sentence that a user may read, and nothing written. Surfaces
+//! translate these with one exhaustive match each.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -13,7 +13,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// Why a command was not carried out.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Missing, or not the caller's to see: the two are told apart nowhere.
+    /// Missing, or not the caller's to see: no answer tells the two apart.
     #[error("there is no such thing, or it is not yours to see")]
     NotFound,
     #[error("{}", invalid_sentence(.field, .message))]
@@ -42,16 +42,15 @@ pub enum Error {
     IdempotencyMismatch,
     #[error("too many requests; wait {} ms", .0.as_millis())]
     RateLimited(Duration),
-    /// The store, or whoever else must be asked, cannot answer now; nothing was written, and trying
-    /// again is right.
+    /// The store or a provider cannot answer now. Nothing was written; the caller should try again.
     #[error("temporarily unavailable (store or provider); try again")]
     Unavailable(#[source] Cause),
     #[error("something went wrong on our side")]
     Internal(#[source] Cause),
 }
 
-/// What is wrong with a field, as one sentence. A message that begins with a verb says something
-/// of the field ("must be text") and follows its name; any other message is a sentence by itself.
+/// The sentence about an invalid field. A message that begins with a verb ("must be text") follows the field's
+/// name; any other message is a sentence by itself.
 fn invalid_sentence(field: &str, message: &str) -> String {
     const VERBS: [&str; 21] = [
         "must", "is", "are", "was", "were", "needs", "names", "has", "have", "belongs", "belong", "goes",
@@ -65,10 +64,10 @@ fn invalid_sentence(field: &str, message: &str) -> String {
     }
 }
 
-/// What lies under an error: for the log, never for the caller.
+/// The cause of an error: for the log, never for the caller.
 pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 
-/// The state of things does not allow it.
+/// The current state of the session, approval, view or key does not allow the command.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Conflict {
     #[error("the session is `{from}`: it cannot be made `{to}` this way")]
@@ -123,7 +122,7 @@ pub enum Conflict {
     NothingEnded,
 }
 
-/// Where a session stands, after its subject.
+/// The status of a session as a predicate.
 fn standing(status: Status) -> String {
     match status {
         Status::Completed | Status::Failed | Status::Expired => status.to_string(),
@@ -142,7 +141,7 @@ fn decided_sentence(decision: &str, decided_by: &str) -> String {
     }
 }
 
-/// How much of a quota there is, with its unit where that is bytes.
+/// The limit of a quota, with its unit if that is bytes.
 fn amount(quota: Quota, limit: u64) -> String {
     match usize::try_from(limit) {
         Ok(bytes) if quota.counts_bytes() => size(bytes),

@@ -1,5 +1,5 @@
-//! Names for things. Every id is a newtype that was checked when it was made, so no code below the
-//! edge has to ask again whether it is well formed.
+//! Ids of tenants, sessions, users and credentials. Every id is a newtype that was checked when it was made, so
+//! code below the surfaces need not check it again.
 
 use std::fmt;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ macro_rules! text_id {
 }
 
 text_id!(
-    /// A tenant: the wall.
+    /// A tenant: the boundary of all data and access.
     TenantId,
     "tenant"
 );
@@ -69,7 +69,7 @@ text_id!(
     "credential"
 );
 
-/// A worker that lives and dies with the process that has the store open.
+/// A worker inside this process: its claims end with the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProcessWorker {
     /// Runs tasks.
@@ -92,15 +92,15 @@ impl ProcessWorker {
 }
 
 impl CredentialId {
-    /// A new credential for a worker inside this process. A claim that it holds ends with the process, whatever its
-    /// lease says; a claim that was made by HTTP belongs to a process of its own.
+    /// A new credential for a worker inside this process. Its claims end with the process, even if their leases last
+    /// longer; a claim that was made over HTTP belongs to another process.
     pub fn of_process(worker: ProcessWorker) -> Self {
         Self::stored(format!("{}{}", worker.credential_prefix(), random_hex::<8>()))
     }
 }
 
 impl SessionId {
-    /// The id of a session that nobody named.
+    /// A random id, for a session that the caller did not name.
     pub fn generate() -> Self {
         Self(Uuid::now_v7().to_string().into())
     }
@@ -125,15 +125,15 @@ impl Incarnation {
     }
 }
 
-/// Reads a user that a store wrote, or nobody.
+/// Reads an optional user id that a store wrote.
 pub(crate) fn optional_user_id<'de, D: serde::Deserializer<'de>>(
     from: D,
 ) -> std::result::Result<Option<UserId>, D::Error> {
     Ok(Option::<String>::deserialize(from)?.map(UserId::stored))
 }
 
-/// Names are 1 to 200 characters without control characters or slashes, so that they can stand in
-/// a path, a log line and a table.
+/// Checks a name: 1 to 200 characters, without control characters or slashes, so that it fits in a path, a log
+/// line and a table.
 pub fn check_name(field: &'static str, text: &str) -> Result<()> {
     if text.is_empty() {
         return Err(Error::invalid(field, "must not be empty"));

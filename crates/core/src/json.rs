@@ -28,7 +28,7 @@ impl Json {
         Self(text.into())
     }
 
-    /// What the engine itself wants to say.
+    /// The canonical JSON of a value that the engine itself made.
     pub fn of(value: &impl Serialize) -> Result<Self> {
         serde_json::to_string(value).map(|text| Self(text.into())).map_err(Error::internal)
     }
@@ -62,7 +62,7 @@ impl Json {
         serde_json::from_str(&self.0).unwrap_or_default()
     }
 
-    /// The fields of an object in their order, each as it stands; none if it is no object.
+    /// The fields of an object in their order, each as written; none if this is no object.
     pub fn fields(&self) -> Vec<(String, Self)> {
         self.read::<Fields>().map(|fields| fields.0).unwrap_or_default()
     }
@@ -129,7 +129,7 @@ impl<'de> Deserialize<'de> for Fields {
     }
 }
 
-/// Reads JSON out of a JSON text, as it stands there.
+/// Reads an embedded JSON value without changing its text.
 impl<'de> Deserialize<'de> for Json {
     fn deserialize<D: serde::Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
         let raw = Box::<serde_json::value::RawValue>::deserialize(from)?;
@@ -268,7 +268,7 @@ impl Scan<'_> {
         }
     }
 
-    /// Copies one string in its shortest escaping, and says where in the output it stands.
+    /// Copies one string in its shortest escaping; returns its range in the output.
     fn string(&mut self) -> Result<std::ops::Range<usize>> {
         let start = self.out.len();
         self.take('"');
@@ -409,7 +409,8 @@ impl Scan<'_> {
     }
 }
 
-/// How many bytes stand before the next one that ends a string or means something in it. Looked at sixteen at a time,
+/// The number of bytes before the next one that ends a string or is special in it. Bytes are compared sixteen at a
+/// time,
 /// which the compiler makes one comparison of: most of what is ever read here is inside of strings.
 fn plain_bytes(bytes: &[u8]) -> Option<usize> {
     let special = |byte: u8| byte == b'"' || byte == b'\\' || byte < 0x20;

@@ -1,9 +1,9 @@
-//! JSON Schemas that users, agents and tools bring along: the one place where they are compiled.
+//! The one place where JSON Schemas of users, agents and tools are compiled.
 //!
-//! A schema comes from somebody else, so it is bounded before it is compiled: its size, the subschemas that it
-//! applies with every reference followed, its patterns, and how often it applies itself to the same value. It never
-//! reads another document, and its patterns run on an engine that does not backtrack. What was compiled is kept in a
-//! bounded cache; [`prepare`] fills the cache on a blocking thread, so that the pure decisions find it there.
+//! A schema is untrusted input, so it is bounded before it is compiled: its size, the subschemas that it applies
+//! with every reference followed, its patterns, and how often it applies itself to the same value. A schema never
+//! reads another document, and its patterns run on an engine that does not backtrack. Compiled schemas are kept in
+//! a bounded cache; [`prepare`] fills the cache on a blocking thread, so that the pure decisions find them there.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
@@ -74,7 +74,7 @@ impl JsonSchema {
     }
 }
 
-/// A sentence about a value, behind the place of the value.
+/// A sentence about a value, after its path.
 fn placed(error: &ValidationError<'_>, sentence: &str) -> String {
     let place = error.instance_path().to_string();
     let sentence: String = sentence.chars().take(300).collect();
@@ -90,8 +90,8 @@ pub fn check(field: &'static str, schema: &Json) -> Result<()> {
     }
 }
 
-/// Compiles schemas on a blocking thread and leaves them in the cache. Whatever is wrong with one of them is said by
-/// whoever uses it.
+/// Compiles schemas on a blocking thread and leaves them in the cache. An unusable schema is reported by the
+/// caller that later compiles it.
 pub async fn prepare(schemas: impl IntoIterator<Item = &Json>) {
     let missing: Vec<Json> = schemas
         .into_iter()
@@ -111,7 +111,7 @@ pub async fn prepare(schemas: impl IntoIterator<Item = &Json>) {
 #[derive(Clone)]
 struct Compiled {
     schema: Result<Arc<JsonSchema>, SchemaFault>,
-    /// The most memory that it can take.
+    /// An upper bound of the memory that it takes.
     bytes: u32,
 }
 
@@ -261,7 +261,7 @@ impl<'a> Survey<'a> {
         for (_, sub) in subschemas(schema) {
             cost.add(self.cost(sub)?)?;
         }
-        // Definitions count where they are referred to; one that nobody refers to is read once all the same.
+        // Definitions count where they are referred to; an unused one still counts as one subschema.
         for name in ["$defs", "definitions"] {
             for (_, definition) in fields.get(name).and_then(Value::as_object).into_iter().flatten() {
                 self.definition_cost(definition)?;

@@ -1,5 +1,5 @@
-//! Every queue, page, payload and timeout has its name here, with the reason for its size.
-//! A test goes one past each of them.
+//! The bounds of queues, pages, payloads and times, each with its name and the reason for its size. A new bound
+//! comes with a test that goes one past it.
 
 use std::time::Duration;
 
@@ -9,20 +9,20 @@ pub const EVENT_BYTES_MAX: usize = 256 * 1024;
 pub const BATCH_EVENTS_MAX: usize = 500;
 /// Bytes of one append, and so of any request body.
 pub const BATCH_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// Room for the JSON around a full batch, so that the batch limit is the one that is met.
+/// Allowance for the JSON around a full batch, so that the batch limit is the one that callers meet.
 pub const BODY_BYTES_MAX: usize = BATCH_BYTES_MAX + 64 * 1024;
 /// Connections that may be open, unless the process may open too few files for that. An idle one costs about 10 KB.
 pub const CONNECTIONS_MAX: usize = 65_536;
-/// Connections beyond the cap that are still told whether the server is healthy.
+/// Connections beyond the cap that may still ask whether the server is healthy.
 pub const CONNECTIONS_RESERVED: usize = 64;
 /// How long a client may take to send the head of a request.
 pub const CONNECTION_HEAD_MAX: Duration = Duration::from_secs(10);
-/// How much of a body that nobody reads, and for how long, is read and dropped so that the connection can
-/// be kept: most refused requests are small and on their way already.
+/// How much of a refused request's unread body, and for how long, the server reads and drops so that the
+/// connection can be kept: most refused requests are small and already on their way.
 pub const UNREAD_BODY_DRAINED_BYTES_MAX: usize = 64 * 1024;
 pub const UNREAD_BODY_DRAINED_FOR: Duration = Duration::from_secs(1);
-/// How much more, and for how long, is dropped after `Connection: close` was answered: a client that is
-/// still writing when the connection is reset may never see the answer.
+/// How much more, and for how long, the server drops after it answered `Connection: close`: a client that is still
+/// writing when the connection is reset may never see the answer.
 pub const UNREAD_BODY_LINGER_BYTES_MAX: usize = 4 * BODY_BYTES_MAX;
 pub const UNREAD_BODY_LINGER_FOR: Duration = Duration::from_secs(5);
 /// Metadata of a session or an event: it is filtered on and listed, so it must stay small.
@@ -41,7 +41,7 @@ pub const PAGE_SCAN_MAX: usize = 10_000;
 pub const NAME_CHARS_MAX: usize = 200;
 /// A description, in characters.
 pub const DESCRIPTION_CHARS_MAX: usize = 2_000;
-/// The description that is taken from the first text when nobody wrote one.
+/// The description that is taken from the first text when the caller wrote none.
 pub const FALLBACK_DESCRIPTION_CHARS: usize = 80;
 /// The preview of the last message, in characters; it lives in the hot row.
 pub const PREVIEW_CHARS: usize = 80;
@@ -84,7 +84,7 @@ pub const CRITERIA_SETS_MAX: usize = 10;
 /// Dimensions of one criteria set, and options of one dimension.
 pub const DIMENSIONS_MAX: usize = 100;
 pub const OPTIONS_MAX: usize = 100;
-/// Tools of one agent; every one is told to the model with every call.
+/// Tools of one agent; all of them are sent to the model with every call.
 pub const TOOLS_MAX: usize = 64;
 /// Instructions of an agent.
 pub const INSTRUCTIONS_BYTES_MAX: usize = 64 * 1024;
@@ -118,10 +118,11 @@ pub const WRITTEN_ENTITIES_MAX: usize = 100;
 /// Types, and ids, that a task's grant to write entities names; also the entities that a trigger's input names. As many
 /// as one output may write.
 pub const WRITE_GRANT_NAMES_MAX: usize = WRITTEN_ENTITIES_MAX;
-/// Retries of one session, counting those of its retries: a caller who needs more starts the task again, and nobody fills
-/// the queue by asking for the same thing over and over. Also bounds the ids that a row names of its chain of retries.
+/// Retries of one session, counting those of its retries: a caller who needs more starts the task again, and no
+/// caller fills the queue with retries of one session. Also bounds the ids that a row names of its chain of
+/// retries.
 pub const RETRIES_PER_ORIGIN_MAX: u32 = 50;
-/// Complaints about an output that are told back to its worker.
+/// Complaints about an output that are sent back to its worker.
 pub const COMPLAINTS_MAX: usize = 10;
 
 /// Questions of one view: a form that people still fill in.
@@ -130,7 +131,7 @@ pub const QUESTIONS_MAX: usize = 50;
 pub const QUESTION_CHARS_MAX: usize = 500;
 /// One answer to a view; with who gave it, it must fit into metadata.
 pub const ANSWER_BYTES_MAX: usize = 12 * 1024;
-/// A text in an answer where its question says nothing, in characters.
+/// Characters of a text answer whose question sets no maximum.
 pub const ANSWER_TEXT_CHARS: usize = 2_000;
 /// Answers that are handed to one claim.
 pub const ANSWERS_HANDED_MAX: usize = 10;
@@ -138,11 +139,11 @@ pub const ANSWERS_HANDED_MAX: usize = 10;
 pub const ANSWERS_WAITING_MAX: usize = 1_000;
 /// An e-mail address, in bytes.
 pub const EMAIL_BYTES_MAX: usize = 254;
-/// How long the link of a view opens it, where the view says nothing.
-/// Until then a personal link opens its view, unless an owner says otherwise: it stands in somebody's mail.
+/// How long a link opens its view, where neither the view nor an owner says otherwise: first a personal link,
+/// which is short-lived because it lies in a mailbox, then the link that publishing makes.
 pub const PERSONAL_LINK_LIFE: Duration = Duration::from_secs(7 * 24 * 3600);
 pub const VIEW_LINK_LIFE: Duration = Duration::from_secs(30 * 24 * 3600);
-/// How long a respondent is known again by their cookie.
+/// How long a respondent's cookie is valid.
 pub const CLEARANCE_LIFE: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// Deadline of pending and waiting sessions.
@@ -163,15 +164,15 @@ pub const DECIDE_ROUNDS_MAX: usize = 8;
 pub const RING_FRAMES_MAX: usize = 256;
 /// Bytes of those frames.
 pub const RING_BYTES_MAX: usize = 1024 * 1024;
-/// Readers of one log from which on they are told together, and no more often than in this interval.
+/// From this many readers of one log on, they are woken together, at most once in this interval.
 pub const CROWD_READERS: usize = 128;
 pub const CROWD_INTERVAL: Duration = Duration::from_millis(5);
 /// Text of one unfinished reply that late readers are given.
 pub const DELTA_TEXT_BYTES_MAX: usize = 256 * 1024;
 /// Hints kept per tenant for streams that resume.
 pub const HINT_RING_MAX: usize = 4096;
-/// How long hints are routed by who could see a session when that was last looked up. A change of the row is
-/// seen at once; this bounds what moves people without one, such as joining two users.
+/// How long the audience of a session is cached for routing hints. A change of the session's row is seen at once;
+/// this bounds changes of people that leave the row alone, such as merging two users.
 pub const HINT_AUDIENCE_KEPT: Duration = Duration::from_secs(3);
 /// Sessions of a tenant whose audience is remembered for hints.
 pub const HINT_AUDIENCES_MAX: usize = 10_000;
@@ -202,8 +203,8 @@ pub const STREAM_RETRY_AFTER: Duration = Duration::from_secs(5);
 /// connection is cut.
 pub const STREAM_DRAIN_WINDOW: Duration = Duration::from_secs(30);
 pub const STREAM_DRAIN_BYTES_PER_SECOND_MIN: usize = 1024;
-/// People who say who they are through one link: so many an hour, and so many at once when a form goes out. Each
-/// becomes an entity of the tenant, by whoever holds the link.
+/// New leads through one link: per hour, and at once when a form goes out. Each becomes an entity of the tenant,
+/// and any holder of the link can make one.
 pub const LEADS_PER_LINK_AND_HOUR: u32 = 100;
 pub const LEADS_PER_LINK_BURST: u32 = 1_000;
 /// Comment heartbeat of a stream.
@@ -212,9 +213,9 @@ pub const STREAM_HEARTBEAT: Duration = Duration::from_secs(15);
 pub const STREAM_STALL_MAX: Duration = Duration::from_secs(20);
 /// How often an open stream asks again whether its reader may still read.
 pub const STREAM_RECHECK: Duration = Duration::from_secs(3);
-/// Addresses whose refused credentials are told apart within a minute, and those of them, the loudest, that get a line of
-/// their own in the audit trail; one more line is for all others. A node writes no more about them, so nobody fills the
-/// trail, or hides in it, by guessing from many addresses.
+/// Addresses whose refused credentials are counted apart within a minute, and those of them, the loudest, that get
+/// an audit line of their own; all others share one line. A node writes no more than that, so guessing from many
+/// addresses neither fills the trail nor hides in it.
 pub const REFUSED_ADDRESSES_COUNTED_MAX: usize = 1_024;
 pub const REFUSED_ADDRESSES_AUDITED_MAX: usize = 32;
 /// Bound on how long a revoked credential, share or membership keeps working, on any node.
@@ -222,11 +223,12 @@ pub const REVOCATION_REACHES: Duration = Duration::from_secs(5);
 
 /// Changes that one group commit takes; bounds what a crash can make a caller wait for.
 pub const GROUP_MAX: usize = 512;
-/// Changes waiting for the writer; beyond it callers are told to come back.
+/// Changes waiting for the writer; beyond it callers are told to try again.
 pub const WRITE_QUEUE_MAX: usize = 8_192;
 
-/// What a tenant may keep where the configuration says nothing: sessions, work that has not ended, bytes of logs. Far
-/// beyond what an installation holds by intent, and near enough to stop a runaway program before the disk is full.
+/// What a tenant may keep where the configuration sets nothing: sessions, work that has not ended, bytes of logs.
+/// Far beyond what an installation holds by intent, and low enough to stop a runaway program before the disk is
+/// full.
 pub const QUOTA_TENANT_SESSIONS: u64 = 10_000_000;
 pub const QUOTA_TENANT_RUNS: u64 = 1_000_000;
 pub const QUOTA_TENANT_BYTES: u64 = 1 << 40;
@@ -240,7 +242,7 @@ pub const QUOTA_USER_BYTES: u64 = 1 << 39;
 /// When a caller whose sessions, runs or incognito memory are used up may try again. Streams end sooner:
 /// [`STREAM_RETRY_AFTER`].
 pub const QUOTA_RETRY_AFTER: Duration = Duration::from_secs(60);
-/// How often the store is asked what a tenant uses while it writes, and how soon again before it is refused something.
+/// How often the store is asked what a writing tenant uses, and how soon it may be asked again before a refusal.
 pub const QUOTA_LOOK_AGAIN: Duration = Duration::from_secs(30);
 pub const QUOTA_LOOK_AGAIN_MIN: Duration = Duration::from_secs(1);
 
@@ -248,27 +250,28 @@ pub const QUOTA_LOOK_AGAIN_MIN: Duration = Duration::from_secs(1);
 pub const INCOGNITO_SESSION_BYTES: u64 = 8 * 1024 * 1024;
 pub const INCOGNITO_USER_BYTES: u64 = 32 * 1024 * 1024;
 pub const INCOGNITO_TOTAL_BYTES: u64 = 256 * 1024 * 1024;
-/// Silence after which an incognito session is deleted: its sitting has ended by then, and nobody came back.
+/// Silence after which an incognito session is deleted: its sitting has ended long before.
 pub const INCOGNITO_IDLE_AFTER: Duration = Duration::from_secs(60 * 60);
 
 /// Silence after which a sitting has expired.
 pub const SITTING_IDLE_AFTER: Duration = Duration::from_secs(20 * 60);
-/// What one turn may change of a conversation's state; with the words around it, it must fit into metadata.
+/// What one turn may change of a conversation's state; with its envelope it must fit into metadata.
 pub const TURN_DELTA_BYTES_MAX: usize = 12 * 1024;
-/// Messages that may wait for a turn; beyond it callers are told that the session is busy.
+/// Messages that may wait for a turn; beyond it callers get `session_busy`.
 pub const TURN_QUEUE_MAX: usize = 32;
-/// Sentences that an arc keeps as told and not yet kept: enough for a long sitting, few enough for a row.
+/// Sentences that an arc lists as mentioned but not kept as facts: enough for a long sitting, few enough for a
+/// row.
 pub const MENTIONED_MAX: usize = 16;
-/// Messages of a sitting that are noted as having been met with a crisis: a sitting's row stays small, and its summary
-/// reads no more than this many messages anyway.
+/// Messages of a sitting that are noted because the safety check found a crisis level in them: a sitting's row
+/// stays small, and its summary reads no more than this many messages anyway.
 pub const CRISIS_TURNS_NOTED_MAX: usize = 400;
 /// The newest messages that a turn reads: what came before is in the summary or forgotten.
 pub const TURN_HISTORY_MAX: usize = 40;
-/// How long a turn waits for somebody to agree to a tool call: whoever asked is still there, or is not any more.
+/// How long a turn waits for a person to approve a tool call: the person who asked is still present, or has left.
 pub const CONFIRM_WITHIN: Duration = Duration::from_secs(120);
 /// The newest messages, calls and results that a turn with tools reads: a few steps for every message.
 pub const TURN_STEPS_READ_MAX: usize = 160;
-/// How long a caller waits for a turn that runs before it is told that the session is busy.
+/// How long a caller waits for a running turn before it gets `session_busy`.
 pub const TURN_WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// Active rules of one profile: all of them go into every prompt.
@@ -293,9 +296,9 @@ pub const SOURCE_SEQUENCES_MAX: usize = 50;
 /// Facts and arcs that a turn recalls: enough to be useful, few enough to leave the prompt to the talk.
 pub const RECALLED_FACTS_MAX: usize = 5;
 pub const RECALLED_ARCS_MAX: usize = 2;
-/// Numbers of one vector: more than any model of meaning makes.
+/// Numbers of one vector: more than any embedding model makes.
 pub const VECTOR_NUMBERS_MAX: usize = 4_096;
-/// An owner's vectors that a question is compared with, the newest: as many as can be gone through within a turn.
+/// An owner's newest vectors, which a question is compared with: as many as one turn has time for.
 pub const VECTORS_COMPARED_MAX: usize = 10_000;
 /// One recalled memory in a prompt, in characters: a whole summary fits.
 pub const RECALLED_LINE_CHARS_MAX: usize = 800;
@@ -321,32 +324,32 @@ pub const CRISIS_HITS_MAX: usize = 1_000;
 pub const TOOL_NAME_BYTES_MAX: usize = 64;
 /// How long the crisis log is kept.
 pub const CRISIS_KEPT: Duration = Duration::from_secs(90 * 24 * 3600);
-/// The farthest day until which a crisis may be held: a slip of the year must not keep it for ever.
+/// The latest day until which a crisis record may be held: a mistyped year must not keep it for ever.
 pub const CRISIS_HELD_MAX: Duration = Duration::from_secs(3_660 * 24 * 3600);
-/// How long ratings are kept: longer, since they are looked at over quarters.
+/// How long ratings are kept: longer than crises, since they are compared over quarters.
 pub const RATINGS_KEPT: Duration = Duration::from_secs(180 * 24 * 3600);
-/// Memories of each kind beside the hits of a search.
+/// Memories of each kind that a search returns beside its hits.
 pub const FOUND_MEMORIES_MAX: usize = 20;
 
 /// Silence that closes a feedback session.
 pub const FEEDBACK_SILENCE: Duration = Duration::from_secs(60);
-/// Messages that one holds, and characters of each: a longer one is cut, and that is said.
+/// Messages of one feedback session, and characters of each: a longer message is cut and marked as cut.
 pub const FEEDBACK_MESSAGES_MAX: usize = 20;
 pub const FEEDBACK_MESSAGE_CHARS_MAX: usize = 1_000;
-/// Characters of each text that a thumb comes with.
+/// Characters of each text of a feedback event.
 pub const FEEDBACK_TEXT_CHARS_MAX: usize = 4_000;
-/// Messages of a conversation that may come with a thumb, and how many of the newest are kept.
+/// Messages of a conversation that may be sent with a feedback event, and how many of the newest are kept.
 pub const FEEDBACK_HISTORY_MAX: usize = 100;
 pub const FEEDBACK_HISTORY_KEPT: usize = 10;
 /// Messages before a thumb that a lesson is drawn from.
 pub const FEEDBACK_PRIOR_MAX: usize = 6;
-/// Marks of judges that may come with a thumb.
+/// Rubric scores that may be sent with a feedback event.
 pub const RUBRIC_MAX: usize = 20;
 pub const TAGS_MAX: usize = 10;
 pub const TAG_CHARS_MAX: usize = 50;
-/// Feedback sessions that one look of the sweeper takes.
+/// Feedback sessions that one pass of the sweeper takes.
 pub const FEEDBACK_ROWS_MAX: usize = 500;
-/// Tags and skills that the figures name.
+/// Tags and skills that the statistics name.
 pub const TALLY_NAMES_MAX: usize = 20;
 /// Characters of a lesson.
 pub const LESSON_CHARS_MAX: usize = 500;
@@ -357,9 +360,9 @@ pub const LESSONS_SHOWN_MAX: usize = 5;
 pub const LESSON_SHOWN_CHARS_MAX: usize = 300;
 /// Occurrences from different events at which a lesson becomes a rule.
 pub const RULE_OCCURRENCES: u64 = 3;
-/// People who must have said it before a lesson becomes a rule: one member alone makes no rule for all.
+/// People who must have said it before a lesson becomes a rule: one member alone makes no rule for the tenant.
 pub const RULE_VOICES: u64 = 2;
 /// Rules that are listed, the weightiest first.
 pub const RULES_LISTED_MAX: usize = 50;
-/// How long an agent goes on without asking again whether there are lessons at all.
+/// How long a tenant without lessons is remembered as such before the store is asked again.
 pub const LESSONS_LOOK_AGAIN: Duration = Duration::from_secs(1);

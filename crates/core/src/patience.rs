@@ -1,26 +1,27 @@
-//! Whether it pays to wait a moment for others. Whoever gathers callers asks before, and says afterwards how it went.
+//! Whether a batcher should wait a moment for more callers. The batcher asks before a batch and reports afterwards
+//! whether the wait brought any.
 
-/// Turns without a wait, at most, after one that was in vain.
+/// The most batches that are sent without waiting after a useless wait.
 const TURNS_MAX: u32 = 64;
 
-/// What was learned of waiting. A wait that was in vain is followed by turns without one, twice as many each time.
+/// Backs off: each useless wait is followed by batches without one, twice as many as the last time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Patience {
-    /// Turns to go without a wait.
+    /// Batches left to send without waiting.
     left: u32,
-    /// How many they were, the last time.
+    /// How many they were after the last useless wait.
     turns: u32,
 }
 
 impl Patience {
-    /// Whether to wait, this turn.
+    /// Whether to wait before this batch.
     pub fn waits(&mut self) -> bool {
         let waits = self.left == 0;
         self.left = self.left.saturating_sub(1);
         waits
     }
 
-    /// Takes note whether those who were waited for have come.
+    /// Notes whether the last wait brought more callers.
     pub fn learn(&mut self, came: bool) {
         self.turns = if came { 0 } else { (self.turns * 2).clamp(1, TURNS_MAX) };
         self.left = self.turns;

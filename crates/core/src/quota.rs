@@ -1,8 +1,8 @@
-//! Quotas: how much tenants and users may keep here, and the refusal that names the one that is used up.
+//! Quotas: how much tenants and users may store and use, and the refusal that names the exhausted quota.
 //!
-//! What is used is counted in memory on each node and brought in line with the store again and again
-//! ([`crate::engine`], room `quotas`); incognito sessions have budgets of their own, which are exact, because they live
-//! in one process. Streams are counted in the process that serves them ([`crate::live::budget`]).
+//! Use is counted in memory on each node and corrected from the store at intervals ([`crate::engine`], room
+//! `quotas`). Incognito sessions have budgets of their own, which are exact, because they live in one process.
+//! Streams are counted in the process that serves them ([`crate::live::budget`]).
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::ids::{TenantId, UserId};
 use crate::limits;
 
-/// Something of which there is only so much.
+/// A countable resource with a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Quota {
     /// Sessions that a tenant keeps.
@@ -21,7 +21,7 @@ pub enum Quota {
     TenantBytes,
     /// Streams of a tenant that are open on this node.
     TenantStreams,
-    /// The same of the sessions that one user holds.
+    /// The same for the sessions that one user holds.
     UserSessions,
     UserRuns,
     UserBytes,
@@ -33,14 +33,14 @@ pub enum Quota {
     IncognitoTotalBytes,
 }
 
-/// What a caller can do about a quota that is used up.
+/// What a caller can do about an exhausted quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Remedy {
-    /// Keep less: the bytes do not fit.
+    /// Send less: the bytes do not fit.
     Shrink,
-    /// Make fewer: end or delete some first.
+    /// End or delete some first.
     Reduce,
-    /// Wait: others use up what there is.
+    /// Wait: other callers hold it.
     Wait,
 }
 
@@ -87,7 +87,7 @@ impl Quota {
         }
     }
 
-    /// When trying again may help; never for what is too large.
+    /// When a retry may succeed; never for what is too large.
     pub const fn retry_after(self) -> Option<Duration> {
         match (self, self.remedy()) {
             (Self::TenantStreams, _) => Some(limits::STREAM_RETRY_AFTER),
@@ -96,7 +96,7 @@ impl Quota {
         }
     }
 
-    /// What to do about it, as the end of a sentence.
+    /// The advice, as the end of a sentence.
     pub const fn advice(self) -> &'static str {
         match self {
             Self::TenantSessions | Self::TenantBytes => {
@@ -114,7 +114,7 @@ impl Quota {
     }
 }
 
-/// How much somebody uses, or may use.
+/// How much a tenant or user uses, or may use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Amount {
     pub sessions: u64,
@@ -153,7 +153,7 @@ impl Default for QuotaLimits {
 }
 
 impl QuotaLimits {
-    /// The first quota that would be exceeded if this much came on top of what is used.
+    /// The first quota that `more` would exceed on top of what is used.
     pub fn exceeded(&self, tenant: Amount, user: Amount, more: Amount) -> Option<(Quota, u64)> {
         let table = [
             (tenant.sessions, more.sessions, self.tenant.sessions, Quota::TenantSessions),

@@ -1,5 +1,5 @@
-//! Reading a caller's JSON as a type: an object, no field that the type does not know, and a misfit
-//! is named with its path. The text is canonical already (see [`crate::json`]).
+//! Reads a caller's JSON as a type: it must be an object without unknown fields, and a misfit is named with its
+//! path. The text is canonical already (see [`crate::json`]).
 
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor, value::MapAccessDeserializer};
 use serde_json::Value;
@@ -9,7 +9,7 @@ use crate::error::Error;
 
 mod plain;
 
-/// What is said of a field that stands in a body under two of its names.
+/// The message for a field that a body holds under two of its names.
 pub const GIVEN_TWICE: &str = "is given twice: use either the snake_case or the camelCase name";
 
 /// Reads canonical text as an object of this type, or names the field that does not fit.

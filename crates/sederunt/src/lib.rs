@@ -27,9 +27,8 @@
 //! # }
 //! ```
 //!
-//! Owns two things: reading a store's address ([`Place`]) and putting the rules over the store that
-//! it names ([`Sederunt`]). What the product does stands in [`Engine`], which a [`Sederunt`]
-//! dereferences to.
+//! Owns two things: reading a store's address ([`Place`]) and building the engine over the store that it names
+//! ([`Sederunt`]). The product's commands are methods of [`Engine`], which a [`Sederunt`] dereferences to.
 
 mod open;
 mod place;

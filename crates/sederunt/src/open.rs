@@ -18,7 +18,7 @@ use sederunt_store::sqlite::{self, SqliteOptions, SqliteStore};
 
 use crate::Place;
 
-/// How often idempotency keys that have served their time are forgotten.
+/// How often expired idempotency keys are removed.
 const PURGE_EVERY: Duration = Duration::from_secs(600);
 
 /// How a store is opened.
@@ -55,7 +55,7 @@ pub async fn open(url: &str) -> Result<Sederunt> {
     Sederunt::open(&url.parse()?, Options::default()).await
 }
 
-/// An open store with the rules over it. Everything it does is a method of [`Engine`].
+/// An open store with the engine over it. Its commands are methods of [`Engine`].
 #[derive(Debug)]
 pub struct Sederunt {
     engine: Engine,
@@ -96,15 +96,15 @@ impl Sederunt {
         &self.engine
     }
 
-    /// Somebody to talk to: the built-in talker, which needs no key and no network. For models of your own, hand a
-    /// [`Kit`] that has them to [`Talker::new`].
+    /// The built-in talker, which needs no key and no network. For models of your own, hand a [`Kit`] that has them
+    /// to [`Talker::new`].
     pub fn talker(&self) -> Result<Talker> {
         let outbound = Outbound::new(Allow::default()).map_err(|error| Error::internal(error.to_string()))?;
         Ok(Talker::new(self.engine.clone(), Arc::new(Kit::plain(outbound)), TalkSettings::default()))
     }
 
-    /// Frees lost leases, ends what is overdue and forgets old keys, again and again until `stop`
-    /// is ready. One sweeper per store is enough; several do no harm.
+    /// Frees lost leases, ends overdue sessions and removes old keys at each interval until `stop` resolves. One
+    /// sweeper per store is enough; several do no harm.
     pub async fn run_sweeper(&self, every: Duration, stop: impl Future<Output = ()>) {
         let mut sweep = tokio::time::interval(every);
         let mut purge = tokio::time::interval(PURGE_EVERY);
@@ -122,7 +122,7 @@ impl Sederunt {
         }
     }
 
-    /// Finishes what is queued and lets go of files and connections.
+    /// Finishes queued writes and releases files and connections.
     pub async fn close(self) {
         self.engine.close().await;
     }

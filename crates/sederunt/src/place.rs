@@ -1,5 +1,4 @@
-//! Where a store is, read from the one text that people write: a path, `sqlite:PATH`, `memory:` or
-//! `postgres://…`.
+//! Reads a store's address as people write it: a path, `sqlite:PATH`, `memory:` or `postgres://…`.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -12,7 +11,7 @@ use sederunt_core::Error;
 pub enum Place {
     /// SQLite databases in a directory.
     Directory(PathBuf),
-    /// SQLite databases that no disk sees, gone with their handle.
+    /// SQLite databases in memory, gone with their handle.
     Memory,
     /// A PostgreSQL database.
     Postgres(String),
@@ -43,7 +42,7 @@ impl FromStr for Place {
     }
 }
 
-/// As people may see it: the password of an address stays out.
+/// The address without its password, for people to see.
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -98,12 +98,12 @@ impl Client {
         Self { tenant: Some(tenant.to_owned()), ..self }
     }
 
-    /// For a protocol that makes its own requests: by which client, to which address, with which headers.
+    /// The client, address and headers for a protocol that makes its own requests.
     pub(crate) fn way_to(&self, path: &str) -> Result<(reqwest::Client, String, HeaderMap), Error> {
         let (http, url) = self.transport.over_http()?.way_to(path);
         let mut headers = HeaderMap::new();
         for (name, value) in self.headers() {
-            // What no header can hold no server takes; it says so.
+            // A value that no header can hold is left out; the server then refuses the request.
             if let Ok(mut value) = HeaderValue::from_str(&value) {
                 value.set_sensitive(true);
                 headers.insert(name, value);
@@ -112,7 +112,7 @@ impl Client {
         Ok((http, url, headers))
     }
 
-    /// What every request says about who makes it.
+    /// The headers that say who makes a request.
     fn headers(&self) -> Headers {
         let tenant = self.tenant.clone().map(|tenant| (HeaderName::from_static(X_SEDERUNT_TENANT), tenant));
         let key = self.key.as_ref().map(|Key(key)| (AUTHORIZATION, format!("Bearer {key}")));
@@ -131,7 +131,7 @@ impl Client {
         self.request(Method::PATCH, path, Some(text(body))).await
     }
 
-    /// Deletes, and leaves what the answer says besides unread: some routes answer with what they deleted.
+    /// Deletes, and ignores the body of the answer: some routes return what they deleted.
     pub async fn delete(&self, path: &str) -> Result<(), Error> {
         let _: serde::de::IgnoredAny = self.request(Method::DELETE, path, None).await?;
         Ok(())
@@ -210,7 +210,7 @@ pub(crate) fn is_near(base: &str) -> bool {
     })
 }
 
-/// An answer that is being read.
+/// An answer whose body is being read.
 #[derive(Debug)]
 pub struct Pieces(Answer);
 
@@ -225,7 +225,7 @@ impl Pieces {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Message {
     pub id: Option<String>,
-    /// `message` unless it says otherwise.
+    /// `message` unless the event names another.
     pub event: String,
     pub data: String,
 }
@@ -252,7 +252,7 @@ impl EventStream {
     }
 }
 
-/// Takes chunks as they come and gives whole events.
+/// Takes chunks as they come and returns whole events.
 #[derive(Debug, Default)]
 struct Parser {
     buffer: Vec<u8>,

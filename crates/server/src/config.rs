@@ -1,4 +1,4 @@
-//! What an operator sets, and what is refused before a port is opened.
+//! The operator's settings, and what is refused before a port is opened.
 
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU32;
@@ -18,11 +18,11 @@ use crate::proxies::TrustedProxies;
 /// How callers prove who they are.
 #[derive(Clone, Debug)]
 pub enum Auth {
-    /// They do not: whoever is on this machine is the owner of the default tenant.
+    /// They do not: every caller on this machine is the owner of the default tenant.
     Local,
     /// API keys.
     Keys,
-    /// JSON Web Tokens of somebody else's making, beside API keys.
+    /// JSON Web Tokens of an outside issuer, beside API keys.
     Jwt(JwtConfig),
 }
 
@@ -36,7 +36,7 @@ impl Auth {
     }
 }
 
-/// Whose tokens are believed.
+/// Which tokens are accepted.
 #[derive(Clone, Debug)]
 pub struct JwtConfig {
     pub keys: JwtKeys,
@@ -44,7 +44,7 @@ pub struct JwtConfig {
     pub issuer: Option<String>,
     /// The `aud` that must be among those of a token.
     pub audience: Option<String>,
-    /// The least time between two looks at a key set for keys that it did not have.
+    /// The shortest time between two reads of a key set because of an unknown key.
     pub again_after: Duration,
 }
 
@@ -59,7 +59,7 @@ pub enum JwtKeys {
 }
 
 impl JwtConfig {
-    /// Tokens under these keys, of any issuer and for any audience.
+    /// Accepts tokens under these keys, of any issuer and for any audience.
     pub fn new(keys: JwtKeys) -> Self {
         Self { keys, issuer: None, audience: None, again_after: Duration::from_secs(10) }
     }
@@ -79,7 +79,7 @@ impl std::fmt::Debug for JwtKeys {
     }
 }
 
-/// So many a second, and so many at once.
+/// A rate per second, and a burst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
     pub per_second: NonZeroU32,
@@ -95,18 +95,18 @@ impl Rate {
     }
 }
 
-/// How much each kind of caller may ask; `None` does not count.
+/// The request rate of each kind of caller; `None` is unlimited.
 #[derive(Clone, Copy, Debug)]
 pub struct Rates {
     /// Requests of one credential. The owner of a local server is not counted.
     pub per_credential: Option<Rate>,
-    /// Requests through one share link: whoever holds it is a stranger.
+    /// Requests through one share link, whose holders are strangers.
     pub per_share: Option<Rate>,
     /// Answers through one share link, from one address.
     pub forms_per_peer: Option<Rate>,
-    /// People who say who they are through one share link: so many an hour, and so many at once.
+    /// People who register as leads through one share link: a rate per hour, and a burst.
     pub leads_per_link: Option<(NonZeroU32, NonZeroU32)>,
-    /// Failures to prove who one is, from one address.
+    /// Failed authentications from one address.
     pub failures_per_peer: Option<Rate>,
 }
 
@@ -123,14 +123,14 @@ impl Default for Rates {
     }
 }
 
-/// The times of connections that are being read.
+/// The times and rates of open streams.
 #[derive(Clone, Copy, Debug)]
 pub struct StreamTimes {
-    /// How often a quiet stream shows a sign of life.
+    /// How often a quiet stream sends a heartbeat.
     pub heartbeat: Duration,
-    /// How long a reader may take nothing before it is cut.
+    /// How long a reader may take nothing before its connection is cut.
     pub stall_max: Duration,
-    /// What a reader must take a second, on average over so much time in which writes waited for it.
+    /// What a reader must take per second, on average over the window in which writes waited for it.
     pub drain_bytes_per_second_min: usize,
     pub drain_window: Duration,
 }
@@ -153,19 +153,19 @@ pub struct ServerConfig {
     pub auth: Auth,
     /// Where clients reach this server; share links start with it.
     pub public_url: Option<String>,
-    /// The hash of the operator's key; without it nobody is the operator.
+    /// The hash of the operator's key; without it the server has no operator.
     pub operator_key_hash: Option<SecretHash>,
     pub rates: Rates,
     pub streams: StreamTimes,
     /// How many streams may be open, and what they may hold in memory.
     pub stream_budget: Arc<StreamBudget>,
     pub connections: ConnectionCaps,
-    /// Proxies that are believed when they say whose request they pass on.
+    /// Proxies whose forwarded addresses are trusted.
     pub trusted_proxies: TrustedProxies,
     pub sweep_every: Duration,
-    /// Who holds conversations; without one the built-in talker does.
+    /// Runs conversations; without one the built-in talker does.
     pub talker: Option<Talker>,
-    /// How often sittings that fell silent are looked for.
+    /// How often the keeper looks for silent sittings.
     pub keep_every: Duration,
     /// How long ending open sittings may take when the server stops; zero leaves them open.
     pub finalize_max: Duration,
@@ -245,7 +245,7 @@ impl ServerConfig {
 }
 
 impl ServerConfig {
-    /// What is allowed and should be thought about again, in sentences for the log.
+    /// Settings that are allowed but risky, as sentences for the log.
     pub fn doubts(&self) -> Vec<&'static str> {
         let mut doubts = Vec::new();
         if let Auth::Jwt(JwtConfig {

@@ -1,11 +1,11 @@
-//! Every open connection, and which of them goes when there are too many.
+//! Every open connection, and which of them is closed when there are too many.
 //!
 //! A connection is busy while a request of it is answered or a stream is open on it; otherwise it waits for a
-//! request's head, or is idle between two. When a new connection finds no room, those that have waited longest
-//! are closed for it. Beyond that a few are still accepted that are told only whether the server is healthy, so
-//! that a full server is not taken for a dead one.
+//! request's head, or is idle between two. When a new connection finds no room, those that have waited longest are
+//! closed for it. Beyond that a few more are accepted that may only ask whether the server is healthy, so that a full
+//! server is not taken for a dead one.
 //!
-//! The table is asked when a connection opens or closes. A request moves two numbers of its own connection.
+//! The table is used when a connection opens or closes. A request changes two numbers of its own connection.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -25,7 +25,7 @@ use tokio::sync::Notify;
 
 use crate::proxies::TrustedProxies;
 
-/// How many connections may be open, and how long one may take to say what it wants.
+/// How many connections may be open, and how long one may take to send a request's head.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionCaps {
     pub max: usize,
@@ -43,14 +43,14 @@ impl Default for ConnectionCaps {
 }
 
 impl ConnectionCaps {
-    /// What a process may have that may open so many files: the rest is for the store and for calls to others.
+    /// The caps for a process that may open this many files: the rest is for the store and for outgoing calls.
     pub fn for_files(files: usize) -> Self {
         let max = limits::CONNECTIONS_MAX.min(files / 4 * 3).max(1);
         Self { max, per_address: Some((max / 4).max(1)), head_max: limits::CONNECTION_HEAD_MAX }
     }
 }
 
-/// A head's time is measured in this many steps.
+/// The time for a head is measured in this many ticks.
 const HEAD_TICKS: u32 = 10;
 
 /// The open connections of one listener.
@@ -83,7 +83,7 @@ impl Table {
         }
     }
 
-    /// Closes those that have waited longest, of one address or of all; how many.
+    /// Closes those that have waited longest, of one address or of all; returns how many.
     fn shed(&mut self, address: Option<IpAddr>, count: usize) -> usize {
         let mut waiting: Vec<(u64, u64)> = self
             .open
@@ -112,7 +112,7 @@ impl Table {
 pub struct Connection {
     number: u64,
     address: IpAddr,
-    /// Accepted beyond the cap: told only whether the server is healthy.
+    /// Accepted beyond the cap: may only ask whether the server is healthy.
     pub reserved: bool,
     /// [`BUSY`], [`CLOSED`], or the tick since which it waits: twice the tick, and one more for a head.
     state: AtomicU64,
@@ -139,7 +139,7 @@ impl Connection {
         }
     }
 
-    /// Closes it, unless a request was quicker.
+    /// Closes it, unless a request has just begun on it.
     fn close(&self) -> bool {
         let state = self.state.load(Ordering::Relaxed);
         let free = state != BUSY && state != CLOSED;
@@ -165,7 +165,7 @@ impl Connection {
         before != CLOSED
     }
 
-    /// Counts it as busy for good: its socket now belongs to whoever upgraded it.
+    /// Counts it as busy for good: its socket now belongs to the upgraded protocol.
     pub fn keep_busy(&self) {
         self.state.store(BUSY, Ordering::Release);
     }
@@ -185,7 +185,7 @@ impl Connections {
         (self.caps.head_max / HEAD_TICKS).max(Duration::from_millis(1))
     }
 
-    /// Counts a new connection, closing others for it if need be. `None` if there is no room even so.
+    /// Counts a new connection, closing others for it if need be. `None` if there is still no room.
     pub fn open(self: &Arc<Self>, address: IpAddr) -> Option<Slot> {
         let address = address.to_canonical();
         let mut table = self.table.lock();
@@ -197,7 +197,7 @@ impl Connections {
         }
         let mut reserved = false;
         if table.open.len() >= self.caps.max {
-            // A few more than this one needs, so that a flood does not have the table searched for each.
+            // A few more than this one needs, so that a flood does not search the table for each.
             let shed = table.shed(None, (self.caps.max / 100).max(1));
             reserved = shed == 0;
             if reserved && table.open.len() >= self.caps.max + limits::CONNECTIONS_RESERVED {
@@ -217,7 +217,7 @@ impl Connections {
         Some(Slot { connections: self.clone(), connection })
     }
 
-    /// Closes a few of those that wait, for want of file descriptors.
+    /// Closes a few waiting connections when the process has no file descriptors left.
     pub fn make_room(&self) {
         let mut table = self.table.lock();
         let count = (table.open.len() / 100).max(1);
@@ -245,7 +245,7 @@ impl Connections {
     }
 }
 
-/// The place of one connection among all. It is given back when the socket is closed.
+/// The slot of one connection. It is released when the socket is closed.
 #[derive(Debug)]
 pub struct Slot {
     connections: Arc<Connections>,
@@ -253,7 +253,7 @@ pub struct Slot {
 }
 
 impl Slot {
-    /// What the connection is marked by while it answers.
+    /// The handle by which the connection is marked while it answers.
     pub fn marker(&self) -> Marker {
         Marker { connections: self.connections.clone(), connection: self.connection.clone() }
     }
@@ -265,7 +265,7 @@ impl Drop for Slot {
     }
 }
 
-/// Marks a connection by what it does.
+/// Marks what a connection is doing.
 #[derive(Clone, Debug)]
 pub struct Marker {
     connections: Arc<Connections>,
@@ -313,11 +313,11 @@ impl hyper::body::Body for BusyBody {
     }
 }
 
-/// What is written to a connection for which there is no place.
+/// The answer to a connection for which there is no room.
 pub const NO_PLACE: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n";
 
-/// A socket that holds its connection's place, and notices when the head of a request begins.
+/// A socket that holds its connection's slot, and notices when the head of a request begins.
 #[derive(Debug)]
 pub struct Placed<T> {
     inner: T,

@@ -1,8 +1,8 @@
 //! Sederunt over HTTP: one listener in front of one [`Engine`](sederunt_core::engine::Engine).
 //!
-//! This crate translates: a request becomes one call of the engine, and what comes of it becomes an
-//! answer. It owns how callers prove who they are ([`Auth`]), how much they may ask, and how streams
-//! reach them. It decides nothing about the product: an `if` about sessions belongs in the core.
+//! This crate translates: a request becomes one call of the engine, and the result becomes an answer. It owns how
+//! callers authenticate ([`Auth`]), how much they may ask, and how streams reach them. It decides nothing about the
+//! product: an `if` about sessions belongs in the core.
 
 pub mod client;
 mod config;

@@ -23,16 +23,16 @@ use crate::http::{self, App, DrainRule, Patient, Peer, Phase, UnreadBody};
 use crate::proxies::TrustedProxies;
 use crate::workers;
 
-/// Connections that may wait to be accepted: a thousand clients that come at once are not turned away.
+/// Connections that may wait to be accepted: a thousand clients that connect at once are not refused.
 const BACKLOG: u32 = 8192;
 /// How long a kept connection may be idle. A head that has begun has less time: see [`ConnectionCaps`].
 const IDLE_MAX: Duration = Duration::from_secs(75);
 /// Bytes that a connection may buffer in each direction; with the smallest one an idle stream stays
 /// within its budget, and a head larger than this is refused.
 const CONNECTION_BUFFER_BYTES: usize = 16 * 1024;
-/// The pause after the system refused a connection, such as for want of file descriptors.
+/// The pause after the system refused a connection, for example because no file descriptor is left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// Refused connections are told of no more often than this.
+/// Refused connections are logged no more often than this.
 const REFUSALS_LOGGED_EVERY: Duration = Duration::from_secs(1);
 
 /// A server that listens.
@@ -60,7 +60,7 @@ impl Server {
             Ok(vitals) if matches!(config.auth, Auth::Local) => {
                 format!("{} {}", vitals.kind, vitals.server_version)
             }
-            // Which version runs here is nothing for strangers.
+            // Strangers are not told which version runs here.
             Ok(vitals) => vitals.kind.to_string(),
             Err(_) => "not reachable".to_owned(),
         };
@@ -75,8 +75,8 @@ impl Server {
         self.address
     }
 
-    /// Serves until `shutdown` is there; then takes nothing new, ends streams, lets open requests
-    /// finish for a while, and returns.
+    /// Serves until `shutdown` resolves; then accepts nothing new, ends streams, lets open requests finish for a
+    /// while, and returns.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
         let Self { listener, app, talker, config, phase, .. } = self;
         let drain = DrainRule {
@@ -92,7 +92,7 @@ impl Server {
         let connections = Arc::new(Connections::new(caps, config.trusted_proxies.clone()));
         let mut ticks = tokio::time::interval(connections.tick_every());
         let mut refusals = RefusalLog::default();
-        // Every connection holds a sender: when the last is gone, all connections are.
+        // Every connection holds a sender: when all senders are gone, all connections are closed.
         let (open, mut all_closed) = mpsc::channel::<Infallible>(1);
         tokio::pin!(shutdown);
         loop {
@@ -106,7 +106,7 @@ impl Server {
                             refusals.log("all places are taken by connections that are busy");
                             continue;
                         };
-                        // Answers are written whole: waiting for more would only delay them.
+                        // Answers are written whole: delaying small writes would only slow them down.
                         let _ = stream.set_nodelay(true);
                         let service = ConnectionService {
                             router: router.clone(),
@@ -150,7 +150,7 @@ fn open(address: SocketAddr) -> std::io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-/// Says that connections were refused, at most once a second.
+/// Logs that connections were refused, at most once a second.
 #[derive(Debug, Default)]
 struct RefusalLog {
     said: Option<Instant>,
@@ -174,11 +174,11 @@ impl RefusalLog {
     }
 }
 
-/// What answers the requests of one connection.
+/// Answers the requests of one connection.
 struct ConnectionService {
     router: Router,
     peer: SocketAddr,
-    /// The proxies that are believed, if the peer is one of them.
+    /// The trusted proxies, if the peer is one of them.
     proxies: Option<Arc<TrustedProxies>>,
     marker: Marker,
     unread: UnreadBody,
@@ -204,7 +204,7 @@ impl ConnectionService {
             if overloaded { Err(http::overloaded(&request)) } else { Ok(self.router.clone().call(request)) };
         async move {
             if !begun {
-                // The connection is being closed for want of room.
+                // The connection is being closed to make room.
                 std::future::pending::<()>().await;
             }
             let mut response = match answering {
@@ -254,7 +254,7 @@ async fn serve(
     };
     tracked.keep_busy();
     if let Err(error) = ended {
-        // Clients go away in the middle of things; that is theirs to do.
+        // Clients may close a connection at any time; that is no fault.
         tracing::debug!(target: "sederunt::http", %error, "a connection broke off");
     }
 }

@@ -1,4 +1,4 @@
-//! What is counted and measured, with the names that dashboards know.
+//! Counters and histograms, with the names that dashboards use.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -40,7 +40,7 @@ pub fn recorder() -> Result<PrometheusBuilder, BuildError> {
         .set_buckets_for_metric(Matcher::Full(RUN_SECONDS.into()), &RUN_BUCKETS_S)
 }
 
-/// Handles that are found once and then only counted up.
+/// Metric handles, looked up once and then only updated.
 #[derive(Default)]
 pub struct Measures {
     routes: RwLock<HashMap<Box<str>, Vec<Outcome>>>,
@@ -76,10 +76,10 @@ impl std::fmt::Debug for Measures {
     }
 }
 
-/// What stands for the route of a path that this server does not have.
+/// The label of a path without a route.
 pub const NO_ROUTE: &str = "none";
 
-/// The template of a route, or a word for what is none: a path may hold anything.
+/// The template of a route, or [`NO_ROUTE`]: a path may hold anything.
 pub fn route_name(route: Option<&MatchedPath>) -> &str {
     route.map_or(NO_ROUTE, MatchedPath::as_str)
 }
@@ -103,7 +103,7 @@ impl Measures {
         Self::default()
     }
 
-    /// Counts an answer. Unknown methods are folded, since a caller may invent them.
+    /// Counts an answer. Unknown methods share one label, since a caller may invent them.
     pub fn answered(&self, method: &Method, route: &str, status: StatusCode, took: Duration) {
         let method = if is_known(method) { method.clone() } else { Method::TRACE };
         let same = |outcome: &&Outcome| outcome.method == method && outcome.status == status;
@@ -145,7 +145,7 @@ impl Drop for OpenStream {
     }
 }
 
-/// Sets the figures that are looked up when somebody asks for them.
+/// Sets the gauges that are read when metrics are scraped.
 #[expect(clippy::cast_precision_loss, reason = "gauges are floating point; counts stay far below 2^52")]
 pub fn audience(logs: usize, readers: usize) {
     gauge!(LOGS).set(logs as f64);
@@ -159,7 +159,7 @@ pub fn swept(reason: &'static str, sessions: usize) {
     }
 }
 
-/// Counts what has become of a run. Names of tasks and agents are no labels: there is no end to them.
+/// Counts a milestone. Names of tasks and agents are no labels: their number is unbounded.
 pub fn milestone(milestone: &Milestone, at: Timestamp) {
     let kind = if milestone.is_step { "step" } else { "run" };
     match milestone.what {

@@ -1,7 +1,7 @@
-//! Whose address a request came from, when a proxy stands in between.
+//! The caller's address of a request that came through a proxy.
 //!
-//! Only a proxy that the operator named is believed. Of the addresses that it passes on, the right-most one that
-//! is no such proxy is the caller's: everything to the left of it was written by the caller and may be invented.
+//! Only proxies that the operator named are trusted. Of the addresses that one forwards, the right-most one that is
+//! no trusted proxy is the caller's: everything to the left of it was written by the caller and may be invented.
 
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
@@ -62,8 +62,8 @@ impl TrustedProxies {
         self.0.iter().any(|block| block.holds(address))
     }
 
-    /// The address of whoever made a request that `peer` passed on. If `X-Forwarded-For` and `Forwarded` disagree,
-    /// one of them came from the caller, and neither is believed.
+    /// The address of the caller of a request that `peer` forwarded. If `X-Forwarded-For` and `Forwarded` disagree,
+    /// one of them came from the caller, and neither is trusted.
     pub fn caller(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         if !self.trusts(peer) {
             return peer;
@@ -97,7 +97,7 @@ impl TrustedProxies {
             match read(element) {
                 Some(address) if self.trusts(address) => nearest = address,
                 Some(address) => return Some(address.to_canonical()),
-                // A hop that does not say where the request came from: no further than that.
+                // A hop that does not name its source: go no further.
                 None => break,
             }
         }

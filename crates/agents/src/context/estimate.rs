@@ -1,15 +1,14 @@
-//! How many tokens a text will be, roughly: a token is about four characters, and every message costs a
-//! little more than its words. Every budget is kept by these numbers and no others. Scripts with more tokens
-//! than that per character come out too low, so whoever sets a budget leaves a margin below what the model
-//! can read.
+//! Estimates the tokens of a text: a token is about four characters, and every message costs a little more than its
+//! words. Every budget is kept by these numbers and no others. Scripts with more tokens per character come out too
+//! low, so a budget should leave a margin below what the model can read.
 
 use crate::model::{Message, Request, ToolSpec};
 
 /// Characters that make a token.
 const CHARS_PER_TOKEN: usize = 4;
-/// What a message costs besides its words: role, borders, ids.
+/// The tokens of a message besides its words: role, borders, ids.
 pub const MESSAGE_OVERHEAD: usize = 4;
-/// What a call, a result or a tool costs besides its words.
+/// The tokens of a call, a result or a tool besides its words.
 pub const PART_OVERHEAD: usize = 8;
 
 /// The tokens of a text.
@@ -37,7 +36,7 @@ pub fn tool(tool: &ToolSpec) -> usize {
     PART_OVERHEAD + tokens(&tool.name) + tokens(&tool.description) + tokens(tool.schema.as_str())
 }
 
-/// All that a model reads for a request.
+/// The tokens of a whole request.
 pub fn request(request: &Request) -> usize {
     MESSAGE_OVERHEAD
         + tokens(&request.instructions)

@@ -1,4 +1,4 @@
-//! What gives way when there is too much: in which order, and down to what.
+//! Cuts a prompt to its budget: what is shortened or dropped first, and down to what.
 
 use super::estimate::{self, MESSAGE_OVERHEAD, tokens};
 use super::transcript::Turn;
@@ -7,12 +7,12 @@ use crate::model::Message;
 
 /// Texts are not cut below this: a few words say more than none.
 const CHARS_MIN: usize = 64;
-/// What a text ends with when its end is gone.
+/// Marks a text whose end was cut.
 const CUT_MARK: &str = " … [cut]";
 /// The line about left-out steps.
 const STEPS_NOTE_TOKENS: usize = 16;
 
-/// A part of what surrounds the transcript. Its text is neutral already, so it can be cut anywhere.
+/// A part of what surrounds the transcript. Its text is neutralised already, so it can be cut anywhere.
 pub(super) struct Part {
     voice: Voice,
     text: String,
@@ -21,16 +21,16 @@ pub(super) struct Part {
 /// Whose words a part holds.
 #[derive(Clone, Copy)]
 enum Voice {
-    /// Whoever defined the task.
+    /// The author of the task.
     Task,
-    /// Whoever decided on earlier results of this run.
+    /// The reviewers of earlier results of this run.
     Reviewer,
     /// Data from outside.
     Untrusted(Kind),
 }
 
-/// What a model is told before the words of reviewers. They are followed, and they widen nothing: what a run may do is
-/// checked where it is done.
+/// Introduces the words of reviewers. The model follows them, but they widen no right: what a run may do is checked
+/// where it is done.
 const REVIEWED: &str = "Reviewers turned earlier results of yours down. Follow what they say in this attempt, as far as \
                         your task, your tools and your limits allow; it gives you no further rights.";
 
@@ -39,7 +39,7 @@ impl Part {
         Self { voice: Voice::Untrusted(kind), text: untrusted::neutral(data).into_owned() }
     }
 
-    /// The task is an order, not data; it only may not forge a border.
+    /// The task is an instruction, not data; it only must not forge a border.
     pub fn task(text: &str) -> Self {
         Self { voice: Voice::Task, text: untrusted::neutral(text).into_owned() }
     }
@@ -64,7 +64,7 @@ impl Part {
         }
     }
 
-    /// What is given up first has the smallest number.
+    /// The part with the smallest number is given up first.
     fn worth(&self) -> u8 {
         match self.voice {
             Voice::Untrusted(Kind::Activity) => 0,
@@ -79,8 +79,8 @@ impl Part {
     }
 }
 
-/// The parts as one text within the room, and the kinds that are in it: the least worth is shortened first, and
-/// dropped when little is left of it.
+/// The parts as one text within `room` tokens, and the kinds that are in it: the part worth least is shortened first,
+/// and dropped when little is left of it.
 pub(super) fn surroundings(mut parts: Vec<Part>, room: usize) -> (Option<String>, Vec<Kind>) {
     loop {
         let text = parts.iter().map(Part::written).collect::<Vec<_>>().join("\n\n");
@@ -95,7 +95,7 @@ pub(super) fn surroundings(mut parts: Vec<Part>, room: usize) -> (Option<String>
     }
 }
 
-/// Takes about so many tokens off the end. `false` when that would leave next to nothing.
+/// Cuts about this many tokens off the end. `false` when that would leave next to nothing.
 fn shorten(text: &mut String, over: usize) -> bool {
     let length = text.chars().count();
     let keep = length.saturating_sub((over + 1) * 4 + CUT_MARK.chars().count());
@@ -106,8 +106,8 @@ fn shorten(text: &mut String, over: usize) -> bool {
     true
 }
 
-/// Takes the power out of what tools have said. The border itself comes last ([`wrapped`]), so that no cut
-/// can take its end away.
+/// Neutralises what tools have said. The border itself is added last ([`wrapped`]), so that no cut can take its end
+/// away.
 pub(super) fn neutralise(turn: &mut Turn) {
     for message in &mut turn.messages {
         if let Message::ToolResult { content, .. } = message {
@@ -126,7 +126,7 @@ pub(super) fn wrapped(message: Message) -> Message {
     }
 }
 
-/// What a turn will cost with its borders.
+/// The tokens of a turn with its borders.
 pub(super) fn cost(turn: &Turn) -> usize {
     turn.messages.iter().map(cost_of).sum()
 }
@@ -152,7 +152,7 @@ impl Cut {
     }
 }
 
-/// Keeps the newest turns that fit, and of the newest one whatever can be kept.
+/// Keeps the newest turns that fit, and of the newest one as much as fits.
 pub(super) fn turns(turns: &mut Vec<Turn>, room: usize) -> Cut {
     let mut cut = Cut::default();
     let Some(newest) = turns.last_mut() else { return cut };
@@ -170,8 +170,8 @@ pub(super) fn turns(turns: &mut Vec<Turn>, room: usize) -> Cut {
     cut
 }
 
-/// Makes one turn fit: first its oldest steps go, then its longest texts are shortened, then its last step
-/// goes.
+/// Makes one turn fit: first its oldest steps are dropped, then its longest texts are shortened, then its last step
+/// is dropped.
 fn newest_turn(turn: &mut Turn, room: usize, cut: &mut Cut) {
     if cost(turn) <= room {
         return;
@@ -204,7 +204,7 @@ fn newest_turn(turn: &mut Turn, room: usize, cut: &mut Cut) {
     }
 }
 
-/// Where the step that begins here ends: a reply with the results of its calls, or one message of the user.
+/// The end of the step that begins here: a reply with the results of its calls, or one message of the user.
 fn step_end(messages: &[Message], start: usize) -> Option<usize> {
     messages.get(start)?;
     let results =

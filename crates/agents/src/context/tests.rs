@@ -227,7 +227,7 @@ proptest! {
         let replies = replies.filter(|message| matches!(message, Message::Assistant { .. })).count();
         prop_assert_eq!(built.request.replies(), replies, "what was cut is counted");
 
-        // The newest turn is there, and it comes last.
+        // The newest turn is present, and comes last.
         if let Some(newest) = mended.last() {
             let first = newest.messages[0].text();
             let start: String = first.chars().take(40).collect();

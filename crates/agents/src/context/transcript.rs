@@ -1,15 +1,13 @@
-//! A transcript that any model accepts: made from whatever a log holds, including what a crash left half
-//! done.
+//! A transcript that any model accepts, made from any log, including what a crash left half done.
 //!
-//! Every call is followed at once by its result, and every result belongs to a call. A call whose result was
-//! never written gets one that says so; a result whose call is gone is left out; a result that came late
-//! moves to its call.
+//! Every call is followed at once by its result, and every result belongs to a call. A call whose result was never
+//! written gets one that says so; a result whose call is gone is left out; a result that came late moves to its call.
 
 use std::collections::HashSet;
 
 use crate::model::{Message, ToolCall};
 
-/// What stands in for a result that nobody knows.
+/// The result of a call whose outcome is unknown.
 pub const OUTCOME_UNKNOWN: &str =
     "outcome_unknown: the run was interrupted before this call reported; it may or may not have taken effect";
 
@@ -33,7 +31,7 @@ impl Turn {
     }
 }
 
-/// The same turns, valid. Turns in which nothing is left are gone.
+/// The same turns, valid. Empty turns are removed.
 pub fn mend(turns: &[Turn]) -> Vec<Turn> {
     let flat: Vec<&Message> = turns.iter().flat_map(|turn| &turn.messages).collect();
     let mut at = 0;

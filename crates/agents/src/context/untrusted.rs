@@ -1,7 +1,7 @@
 //! The one border between what a model is told and what it is shown.
 //!
 //! Text from browsers, channels, tools, titles or memories enters a prompt only through [`block`]: marked as
-//! untrusted, with every look-alike of the border inside the data made harmless. Untrusted text never becomes
+//! untrusted, with every look-alike of the border inside the data neutralised. Untrusted text never becomes
 //! authority.
 
 use std::borrow::Cow;
@@ -24,7 +24,7 @@ pub enum Kind {
     Answers,
     Activity,
     ToolResult,
-    /// What somebody said through a channel, where it is quoted rather than a turn of its own.
+    /// A person's message through a channel, where it is quoted rather than a turn of its own.
     Message,
     Title,
 }
@@ -50,7 +50,7 @@ pub fn block(kind: Kind, data: &str) -> String {
     wrap(kind, &neutral(data))
 }
 
-/// Data that is neutral already, inside its border.
+/// Neutralised data inside its border.
 pub(super) fn wrap(kind: Kind, neutral: &str) -> String {
     format!("<{NAME} kind=\"{}\">\n{neutral}\n{CLOSING}", kind.name())
 }
@@ -90,7 +90,8 @@ fn same(found: Option<char>, expected: Option<char>) -> bool {
     matches!((found, expected), (Some(found), Some(expected)) if found.to_ascii_lowercase() == expected)
 }
 
-/// Control characters, and those that Unicode lists as ignorable by default: joiners, selectors, bidi marks, fillers, tags.
+/// Control characters, and those that Unicode lists as ignorable by default: joiners, selectors, bidi marks, fillers,
+/// tags.
 fn is_not_drawn(c: char) -> bool {
     c.is_control() && !c.is_whitespace()
         || matches!(c,
@@ -101,7 +102,7 @@ fn is_not_drawn(c: char) -> bool {
             | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// A text without its untrusted blocks: what is said, not what is shown.
+/// A text without its untrusted blocks.
 pub fn without_blocks(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -116,7 +117,7 @@ pub fn without_blocks(text: &str) -> String {
     out
 }
 
-/// What a text shows, without the borders.
+/// A text without the borders of its blocks.
 pub fn strip_tags(text: &str) -> String {
     let lines = text.lines().filter(|line| !line.starts_with("<untrusted ") && *line != CLOSING);
     lines.collect::<Vec<_>>().join("\n")

@@ -1,7 +1,7 @@
-//! One run of one session: from its claim to its settlement.
+//! One run of one session, from its claim to its settlement.
 //!
-//! Here is the way through a run. What the model is told and what it says is in `talk`, what becomes of the calls it
-//! makes in `calls`, whom it asks in `people`, and how a run can end in `ends`.
+//! This file holds the sequence of a run. What the model is told and says is in `talk`, its tool calls in `calls`,
+//! its questions to people in `people`, and the ways a run can end in `ends`.
 
 mod calls;
 mod ends;
@@ -48,27 +48,27 @@ pub(super) struct Job {
     claimed: Claimed,
     agent: Option<Defined<Agent>>,
     lease: Duration,
-    /// Where people reach this server.
+    /// The base address of this server, for links.
     base_url: String,
-    /// Among the runs of the worker.
+    /// The run's concurrency slot at this worker.
     place: Option<Place>,
-    /// What is known of the run from outside of it, when it is cut short.
+    /// The state of the run that is needed if it is cut short.
     trace: Mutex<Trace>,
 }
 
-/// What a run that is cut short has come to.
+/// The state of a run that is cut short.
 #[derive(Debug, Default)]
 struct Trace {
-    /// What the model is saying, as far as the log does not have it.
+    /// The part of the model's current reply that is not in the log yet.
     said: String,
     tally: Option<Tally>,
 }
 
-/// Why a run stopped before it had anything to settle with.
+/// Why a run stopped without a result.
 enum Halt {
-    /// The engine would not take what we did.
+    /// The engine refused an append or another command.
     Refused(Error),
-    /// The run is over, in this way.
+    /// The run ends in this way.
     Settle(Settle),
     /// The run is cut short, in this way: what was said and begun until now is kept.
     CutShort(Settle),
@@ -91,10 +91,10 @@ impl From<steps::Halt> for Halt {
 
 type Step<T> = Result<T, Halt>;
 
-/// What a run works with, and where it stands.
+/// The inputs and the state of a run.
 struct Work {
     brief: Brief,
-    /// What earlier feedback has taught about work like this.
+    /// Lessons from earlier feedback about similar work.
     lessons: Vec<Lesson>,
     /// What people answered to forms of this session, in words.
     answers: Vec<String>,
@@ -109,7 +109,7 @@ struct Work {
 }
 
 impl Work {
-    /// Takes a reply into the transcript.
+    /// Adds a reply to the transcript.
     fn hear(&mut self, reply: &Reply) {
         if !reply.text.trim().is_empty() || !reply.calls.is_empty() {
             let (text, calls) = (reply.text.clone(), reply.calls.clone());
@@ -136,7 +136,7 @@ impl Job {
         Self { hand, kit, claimed, agent, lease, base_url, place, trace: Mutex::default() }
     }
 
-    /// Works and settles. An error means that the session is not ours to settle, or cannot be now.
+    /// Works and settles. An error means that this worker may not settle the session, or cannot now.
     pub(super) async fn run(&self) -> Result<(), Error> {
         let pulse = Pulse::new(self.hand.engine.hub(), self.hand.life, self.lease);
         let halt = tokio::select! {
@@ -182,7 +182,7 @@ impl Job {
         }
     }
 
-    /// What this run has used up, where its end does not say it yet.
+    /// Adds the run's usage to a settlement that has none.
     fn with_tally(&self, how: Settle) -> Settle {
         match &self.trace.lock().tally {
             Some(tally) => tally.beside(how),
@@ -190,8 +190,8 @@ impl Job {
         }
     }
 
-    /// What the log does not have yet of a run that is cut short: the reply as far as it was heard, and that the outcome of
-    /// the call in hand is unknown.
+    /// The events that a run which is cut short still has to log: the reply as far as it was received, and the
+    /// unknown outcome of the call in flight.
     fn last_words(&self) -> Result<Vec<DraftEvent>, Error> {
         let mut words = Vec::new();
         let said = std::mem::take(&mut self.trace.lock().said);
@@ -266,7 +266,7 @@ impl Job {
         Ok(work)
     }
 
-    /// What the agent is given of earlier feedback. That it is stands in the log, once a session.
+    /// The lessons that the agent is given. The log records them once a session.
     async fn lessons(&self, brief: &Brief, log: &[Event]) -> Step<Vec<Lesson>> {
         let Hand { engine, actor, session, epoch, .. } = &self.hand;
         let agent = self.claimed.session.details.agent_slug.as_deref();
@@ -277,8 +277,8 @@ impl Job {
         Ok(lessons)
     }
 
-    /// What the agent is told of answers to its forms: those that an earlier run was told of, and those that have come
-    /// since. That it is stands in the log, so that whoever goes on is told the same.
+    /// The answers to its views that the agent is given: those that an earlier run was given, and those that have
+    /// come since. The log records them, so that a worker that takes over gives the same.
     async fn answers(&self, brief: &Brief, log: &[Event]) -> Step<Vec<String>> {
         let Hand { engine, actor, session, epoch, .. } = &self.hand;
         let told: Vec<String> = log.iter().flat_map(answer::names_in).collect();
@@ -298,7 +298,7 @@ impl Job {
 
     /// The newest part of the log, oldest first.
     async fn log(&self) -> Step<Vec<Event>> {
-        // Made, claimed, running: a log that says no more than this need not be read.
+        // Created, claimed, running: a log of only these events need not be read.
         const EVENTS_OF_A_CLAIM: u64 = 3;
         let mut events = Vec::new();
         if self.hand.epoch == 1 && self.claimed.session.head.last_sequence <= EVENTS_OF_A_CLAIM {
@@ -318,7 +318,7 @@ impl Job {
         Ok(events)
     }
 
-    /// Asks the model and does what it says, until it is done.
+    /// Asks the model and carries out its calls, until it is done.
     async fn steps(&self, work: &mut Work) -> Step<()> {
         loop {
             if let Some(limit) = work.tally.now.reached(&work.limits, limits::STEPS_MAX) {
@@ -349,7 +349,7 @@ impl Job {
                 }
                 continue;
             }
-            // From here on it is the log's.
+            // From here on the log holds the reply.
             self.trace.lock().said.clear();
             let noted = self.hand.append(words).await?;
             work.hear(&reply);
@@ -359,7 +359,8 @@ impl Job {
         }
     }
 
-    /// Hands in the result with the words that gave it. `false`: it has to be repaired, and the model is told how.
+    /// Settles with the result and the reply's events. `false`: the result has to be repaired, and the model is told
+    /// how.
     async fn finish(&self, work: &mut Work, reply: &Reply, words: Vec<DraftEvent>) -> Step<bool> {
         let text = reply.text.as_str();
         let structured = work
@@ -389,7 +390,7 @@ impl Job {
                 self.trace.lock().said.clear();
                 work.hear(reply);
                 work.messages.push(Message::user(past::unfit(&complaints.join("; "))));
-                // What was handed in is counted; the repair begins anew.
+                // What was settled is counted; the repair starts counting at zero.
                 work.tally.before = work.tally.now;
                 self.trace.lock().tally = Some(work.tally.clone());
                 Ok(false)

@@ -1,4 +1,4 @@
-//! What an executor works with: the models and tools that its configuration gives it.
+//! The models and tools that the configuration gives to an executor.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::outbound::Outbound;
 use crate::tool::http::{HttpTool, Secrets, Settings as HttpSettings};
 use crate::tool::{BadTool, Confirm, Error as ToolError, ToolSpec, Toolbox, mcp};
 
-/// The name of a model that somebody outside runs.
+/// The name of a model that runs outside Sederunt.
 const EXTERNAL: &str = "external";
 
 /// Models and tools.
@@ -31,7 +31,7 @@ pub struct Kit {
     /// Models that the configuration names, such as scripts. No agent opens a file by itself.
     pub named: BTreeMap<String, Arc<dyn Model>>,
     pub prices: Prices,
-    /// What each tenant's tools may use.
+    /// The secrets and MCP servers of each tenant.
     pub means: BTreeMap<TenantId, Means>,
     pub outbound: Outbound,
     pub retries: Policy,
@@ -41,7 +41,7 @@ pub struct Kit {
 #[derive(Debug, Default)]
 pub struct Means {
     pub secrets: Secrets,
-    /// What this tenant's tools may reach, where it is more than every tenant's may.
+    /// The hosts that this tenant's tools may reach, where they are more than every tenant's.
     pub outbound: Option<Outbound>,
     pub servers: BTreeMap<String, Arc<mcp::Server>>,
 }
@@ -64,7 +64,7 @@ pub enum Unfit {
     Server { name: String, why: ToolError },
 }
 
-/// What to do about a model that this server does not have.
+/// The advice about a model that this server does not have.
 fn unknown_model(name: &str) -> String {
     let sentence = format!("this server has no model `{name}`");
     match name.split_once(':').map(|(provider, _)| provider) {
@@ -77,7 +77,7 @@ fn unknown_model(name: &str) -> String {
 }
 
 impl Kit {
-    /// Models that need nothing, and no tools but those of agents themselves.
+    /// Models that need no configuration, and only the built-in tools.
     pub fn plain(outbound: Outbound) -> Self {
         Self {
             default_model: "eliza".to_owned(),
@@ -90,7 +90,7 @@ impl Kit {
         }
     }
 
-    /// Which hosts the secrets may be sent to, for whoever checks agents when they are defined.
+    /// The hosts that each secret may be sent to; the engine checks agents against them when they are defined.
     pub fn secret_hosts(&self) -> SecretHosts {
         let mut hosts = SecretHosts::default();
         for (tenant, means) in &self.means {
@@ -101,7 +101,7 @@ impl Kit {
         hosts
     }
 
-    /// Whether agents with this model are run here, or by somebody else.
+    /// Whether agents with this model run here, rather than outside.
     pub fn runs(&self, model: Option<&str>) -> bool {
         model.unwrap_or(&self.default_model) != EXTERNAL
     }
@@ -123,7 +123,7 @@ impl Kit {
         }
     }
 
-    /// Refuses a limit of cost for a model whose cost nobody knows. The built-in `eliza` costs nothing.
+    /// Refuses a cost limit for a model without a known price. The built-in `eliza` costs nothing.
     pub fn check_price(&self, model: &str, limits: &RunLimits) -> Result<(), Unfit> {
         let known = model == "eliza" || self.prices.of(model).is_some();
         if known || limits.cost_micros.is_none() { Ok(()) } else { Err(Unfit::NoPrice(model.to_owned())) }
@@ -180,7 +180,7 @@ impl Kit {
     }
 }
 
-/// Puts the tools of an MCP server into the box, those that the agent names.
+/// Adds the tools of an MCP server that the agent names.
 async fn offer(toolbox: &mut Toolbox, means: &Means, wanted: &McpTools) -> Result<(), Unfit> {
     let name = &wanted.server;
     let server = means.servers.get(name).ok_or_else(|| Unfit::NoServer(name.clone()))?;
@@ -197,7 +197,7 @@ async fn offer(toolbox: &mut Toolbox, means: &Means, wanted: &McpTools) -> Resul
     Ok(())
 }
 
-/// How much a model is given when its agent sets nothing.
+/// The context tokens of an agent, or the default.
 pub(crate) fn context_budget(agent: Option<u64>) -> usize {
     agent.and_then(|tokens| usize::try_from(tokens).ok()).unwrap_or(limits::CONTEXT_TOKENS_DEFAULT)
 }

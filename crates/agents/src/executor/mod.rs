@@ -1,9 +1,9 @@
 //! The executor: a worker that runs tasks. It claims, works, and settles by the same calls that workers in other
-//! languages make over HTTP, and nothing else; so whatever fences them off fences it off too.
+//! languages make over HTTP, and nothing else; so it is fenced as they are.
 //!
-//! This room owns the loop around runs ([`Executor`]) and one run (`job`). A run keeps nothing that the log does
-//! not hold: whoever takes over after a crash reads the log (`steps::past`) and goes on. What models and tools there are
-//! is the [`kit`]'s to know.
+//! This room owns the loop around runs ([`Executor`]) and one run (`job`). A run keeps nothing that the log does not
+//! hold: a worker that takes over after a crash reads the log (`steps::past`) and goes on. The [`kit`] holds the
+//! models and tools.
 
 mod job;
 pub mod kit;
@@ -37,11 +37,11 @@ pub struct Settings {
     /// Runs at the same time.
     pub runs_max: usize,
     pub lease: Duration,
-    /// Where people reach the server: what links begin with.
+    /// The base address of the server, for links.
     pub base_url: String,
 }
 
-/// Runs what is pending, in all tenants.
+/// Runs pending sessions of all tenants.
 #[derive(Clone, Debug)]
 pub struct Executor {
     engine: Engine,
@@ -50,7 +50,7 @@ pub struct Executor {
     credential: CredentialId,
 }
 
-/// A session that was handed out, with its agent as it was just before.
+/// A claimed session, with its agent as read just before the claim.
 #[derive(Clone, Debug)]
 pub struct Taken {
     pub claimed: Claimed,
@@ -58,13 +58,13 @@ pub struct Taken {
 }
 
 impl Executor {
-    /// Every executor is a worker of its own: what another one has claimed is not this one's.
+    /// Every executor is a worker of its own, with a credential of its own.
     pub fn new(engine: Engine, kit: Arc<Kit>, settings: Settings) -> Self {
         let credential = CredentialId::of_process(ProcessWorker::Executor);
         Self { engine, kit, settings, credential }
     }
 
-    /// Works until told to leave, then finishes what it has begun, as far as `leaving` waits for it.
+    /// Works until told to leave, then finishes the runs that it has begun, as long as its caller waits for it.
     pub async fn serve(&self, mut leaving: watch::Receiver<bool>) {
         let room = Room::new(self.settings.runs_max);
         let mut tenants: JoinSet<()> = JoinSet::new();
@@ -98,7 +98,7 @@ impl Executor {
         loop {
             let mut woken = self.engine.hub().work(&actor.tenant);
             woken.borrow_and_update();
-            // Whoever wakes this worker may have defined an agent just before.
+            // The wake-up may be due to a new agent: read the agents again.
             let mut agents = None;
             let idle = loop {
                 let mut vacancies = room.vacancies().await;
@@ -137,13 +137,13 @@ impl Executor {
         while runs.join_next().await.is_some() {}
     }
 
-    /// Takes up to so many sessions whose agent this worker can be. Agents that somebody else runs are left alone.
+    /// Claims up to `most` sessions of agents that run here. Agents that run outside are left alone.
     pub async fn take(&self, actor: &Arc<Actor>, most: usize) -> Result<Vec<Taken>, Error> {
         let agents = self.agents(actor).await?;
         self.take_for(actor, &agents, most).await
     }
 
-    /// The agents that this worker can be, as they were a moment ago.
+    /// The agents that run here, as read at most [`limits::AGENTS_KEPT`] ago.
     async fn agents_of_late<'a>(
         &self,
         actor: &Arc<Actor>,
@@ -160,7 +160,7 @@ impl Executor {
         Ok(&read.insert(now).1)
     }
 
-    /// The agents that this worker can be, as they are now.
+    /// The agents that run here, read now.
     async fn agents(&self, actor: &Arc<Actor>) -> Result<Vec<Defined<Agent>>, Error> {
         let mut agents: Vec<Defined<Agent>> = Vec::new();
         let mut after = None;
@@ -208,7 +208,7 @@ impl Executor {
         Ok(Vec::new())
     }
 
-    /// Runs a session to its end, or until it is somebody else's.
+    /// Runs a session to its end, or until another worker holds it.
     pub async fn run(&self, actor: &Arc<Actor>, taken: Taken) {
         self.run_at(None, actor, taken).await;
     }
@@ -228,7 +228,7 @@ impl Executor {
         }
     }
 
-    /// Who this worker is in a tenant.
+    /// The actor of this worker in a tenant.
     pub fn actor(&self, tenant: TenantId) -> Actor {
         worker(tenant, self.credential.clone())
     }

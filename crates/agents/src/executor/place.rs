@@ -9,21 +9,21 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
-/// A run that had its place for no longer was a quick one: it takes about as long to fetch others.
+/// A run that held its slot for no longer was quick: claiming others takes about as long.
 const QUICK: Duration = Duration::from_millis(10);
-/// So many quick runs in a row, for every place, and the next ones are believed to be quick.
+/// After this many quick runs in a row for every slot, the next ones are expected to be quick.
 const ROUNDS: usize = 4;
-/// How many of those are fetched at once, for every place: what it costs to fetch is shared by more of them.
+/// How many runs are claimed at once for every slot while runs are quick: they share the cost of the claim.
 const AHEAD: usize = 2;
 
-/// All places of a worker.
+/// All slots of a worker.
 #[derive(Clone, Debug)]
 pub(super) struct Room {
     free: Arc<Semaphore>,
-    /// For runs that end, without a place: no more than there are places.
+    /// Permits of runs that are being settled and hold no slot: no more than there are slots.
     ending: Arc<Semaphore>,
     size: usize,
-    /// How many quick runs it takes to believe in them.
+    /// How many more quick runs it takes until runs are expected to be quick.
     unproven: Arc<AtomicUsize>,
 }
 
@@ -33,7 +33,8 @@ impl Room {
         Self { free, ending, size, unproven: Arc::new(AtomicUsize::new(size * ROUNDS)) }
     }
 
-    /// Room for the runs to fetch next, as soon as there is a place for one. Where runs are quick, nobody waits for that.
+    /// Reserves slots for the runs to claim next, as soon as one is free. While runs are quick, it does not wait for
+    /// that.
     pub(super) async fn vacancies(&self) -> Vacancies {
         let mut held = Vec::new();
         if self.unproven.load(Ordering::Relaxed) == 0 {
@@ -45,7 +46,7 @@ impl Room {
         Vacancies { room: self.clone(), count: held.len(), held }
     }
 
-    /// A place, as soon as there is one; none when there will be none any more.
+    /// A slot, as soon as one is free; `None` when the worker has shut down.
     async fn place(&self) -> Option<Place> {
         Some(self.taken(self.free.clone().acquire_owned().await.ok()?))
     }
@@ -54,7 +55,7 @@ impl Room {
         Place { room: self.clone(), held: Mutex::new((held, Instant::now())) }
     }
 
-    /// Takes note of how long a run had a place.
+    /// Notes how long a run held its slot.
     fn learn(&self, since: Instant) {
         if since.elapsed() > QUICK {
             self.unproven.store(self.size * ROUNDS, Ordering::Relaxed);
@@ -65,7 +66,7 @@ impl Room {
     }
 }
 
-/// Room for so many runs: with places that are held for them, or that will be free when they come.
+/// A reservation for `count` runs: with slots that are held for them, or that will be free when they start.
 #[derive(Debug)]
 pub(super) struct Vacancies {
     room: Room,
@@ -78,7 +79,7 @@ impl Vacancies {
         self.count
     }
 
-    /// A place for one of them.
+    /// A slot for one of them.
     pub(super) async fn next(&mut self) -> Option<Place> {
         match self.held.pop() {
             Some(place) => {
@@ -90,7 +91,7 @@ impl Vacancies {
     }
 }
 
-/// A place, held until it is dropped, and since when.
+/// A slot, held until it is dropped, and since when.
 #[derive(Debug)]
 pub(super) struct Place {
     room: Room,
@@ -98,13 +99,13 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// The run begins: the place was held for it until now.
+    /// The run begins: until now the slot was only reserved.
     fn begin(&self) {
         self.held.lock().1 = Instant::now();
     }
 
-    /// The work is done, and what came of it is about to be written: another run may begin. Where too many end already,
-    /// none does before this one has.
+    /// Frees the slot while the result is committed, so that another run may begin. If too many runs are being
+    /// settled already, the slot is kept.
     pub(super) fn leave(&self) {
         let mut held = self.held.lock();
         if self.is_in(&held.0) {
@@ -115,7 +116,7 @@ impl Place {
         }
     }
 
-    /// There is more to do after all.
+    /// Takes a slot again: the run goes on after all.
     pub(super) async fn come_back(&self) {
         let has_one = self.is_in(&self.held.lock().0);
         if !has_one && let Ok(free) = self.room.free.clone().acquire_owned().await {
@@ -132,7 +133,7 @@ impl Place {
 mod tests {
     use super::*;
 
-    /// As many places as are free within a second, up to so many.
+    /// As many slots as are free within a second, up to `most`.
     async fn places(room: &Room, most: usize) -> Vec<Place> {
         let mut places = Vec::new();
         while places.len() < most
@@ -147,7 +148,7 @@ mod tests {
         tokio::time::timeout(Duration::from_secs(1), room.vacancies()).await.map_or(0, |some| some.count())
     }
 
-    /// So many runs, each of this length.
+    /// This many runs, each of this length.
     async fn runs(room: &Room, count: usize, length: Duration) {
         for _ in 0..count {
             let place = room.place().await.unwrap();

@@ -64,7 +64,7 @@ impl Anthropic {
         let mut stop = None;
         loop {
             let frame = match frames.next().await {
-                // A server that said why it stopped has said everything.
+                // A server that gave a stop reason has sent everything.
                 Err(Error::CutShort) if stop.is_some() => break,
                 frame => frame?,
             };
@@ -97,9 +97,8 @@ impl Model for Anthropic {
     }
 }
 
-/// The messages with roles in turn: neighbours of the same role become one, and empty ones, which the format
-/// refuses, are left out. Without tools it also refuses calls that were made when there were some: they are
-/// told.
+/// The messages with alternating roles: neighbours of the same role become one, and empty ones, which the format
+/// refuses, are left out. The format also refuses past calls in a request without tools: they are written as text.
 fn messages(messages: &[Message], told: bool) -> Vec<Value> {
     let mut turns: Vec<(&str, Vec<Value>)> = Vec::new();
     for message in messages {
@@ -141,7 +140,7 @@ fn blocks(message: &Message, told: bool) -> (&'static str, Vec<Value>) {
     }
 }
 
-/// A call's id in the letters that the format accepts: a session may have begun with another provider.
+/// A call's id in the characters that the format accepts: a session may have begun with another provider.
 fn id(id: &str) -> String {
     id.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).collect()
 }

@@ -1,4 +1,4 @@
-//! A reply in the making: pieces go in as they come, and are heard; a whole reply comes out.
+//! Assembles a reply: takes its pieces as they arrive, passes them to the listener, and returns the whole.
 
 use sederunt_core::json::Json;
 

@@ -51,7 +51,7 @@ pub struct Provider {
     pub key: Option<SecretString>,
 }
 
-/// The providers that there are.
+/// The configured providers.
 #[derive(Clone, Debug)]
 pub struct Providers {
     pub openai: Provider,
@@ -61,7 +61,7 @@ pub struct Providers {
 }
 
 impl Providers {
-    /// Whether there is any use in asking for this model: a public provider answers nobody without a key.
+    /// Whether this model can be asked: a public provider refuses every request without a key.
     pub fn serve(&self, choice: &Choice) -> bool {
         let public = Self::default();
         let usable =
@@ -86,7 +86,7 @@ impl Default for Providers {
     }
 }
 
-/// Why a model cannot be had.
+/// Why a model cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Unusable {
     #[error(transparent)]

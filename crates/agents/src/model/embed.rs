@@ -1,4 +1,4 @@
-//! Texts into vectors, by whoever serves `/embeddings` as OpenAI publishes it.
+//! Turns texts into vectors, by a provider that serves `/embeddings` as OpenAI publishes it.
 
 use sederunt_core::memory::vector::Vector;
 use serde::Deserialize;
@@ -32,7 +32,7 @@ impl Embedder {
         Ok(Self { endpoint, model: settings.model.clone() })
     }
 
-    /// The name under which vectors are kept: those of two models cannot be compared.
+    /// The name under which vectors are stored: those of two models cannot be compared.
     pub fn model(&self) -> &str {
         &self.model
     }

@@ -1,5 +1,4 @@
-//! Why a model did not answer. The sentences hold statuses and codes, never a key and never what anybody
-//! said.
+//! Why a model did not answer. The sentences hold statuses and codes, never a key and never words of a conversation.
 
 use std::time::Duration;
 
@@ -32,7 +31,7 @@ pub enum Error {
     Script(#[from] scripted::Error),
 }
 
-/// Which patience ran out.
+/// Which time limit was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
     /// For the next piece of the stream.
@@ -68,7 +67,7 @@ impl Error {
         }
     }
 
-    /// How long the provider wants to be left alone.
+    /// How long the provider asks callers to wait.
     pub const fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::RateLimited { retry_after } | Self::Unavailable { retry_after, .. } => *retry_after,
@@ -97,7 +96,7 @@ impl Error {
     pub(super) fn of_status(status: u16, code: Option<&str>, retry_after: Option<Duration>) -> Self {
         match (status, code) {
             (_, Some("context_length_exceeded" | "request_too_large")) | (413, _) => Self::TooLong,
-            // An empty purse answers like a busy provider, but does not fill by waiting.
+            // An exhausted account answers like a busy provider, but waiting does not help.
             (_, Some("insufficient_quota")) => Self::Refused { status, code: code.and_then(plain) },
             (429, _) => Self::RateLimited { retry_after },
             (408 | 409 | 425 | 500.., _) => Self::Unavailable { status, retry_after },
@@ -116,7 +115,7 @@ fn refused_sentence(status: u16, code: Option<&str>) -> String {
     }
 }
 
-/// A provider's code, if it looks like one: whatever else stands there could be what somebody said.
+/// A provider's code, if it looks like one: any other text could repeat words of a conversation.
 fn plain(code: &str) -> Option<String> {
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     (!code.is_empty() && code.len() <= 64 && code.chars().all(is_plain)).then(|| code.to_owned())

@@ -1,4 +1,4 @@
-//! What both wire formats share: a request goes out, frames come back, and whatever goes wrong has a type.
+//! What both wire formats share: sending a request, reading frames, and typed errors.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub struct Settings {
     pub key: Option<SecretString>,
     /// The provider's name of the model.
     pub model: String,
-    /// Silence after which a stream is given up. Whatever arrives counts as life, pings included.
+    /// Silence after which a stream is given up. Any frame, pings included, ends the silence.
     pub idle: Duration,
 }
 
@@ -45,7 +45,7 @@ pub enum BadSettings {
     Client,
 }
 
-/// How a provider wants to see its key.
+/// The header in which a provider expects its key.
 pub(super) enum KeyHeader {
     Bearer,
     Named(&'static str),
@@ -82,7 +82,7 @@ impl Endpoint {
             .user_agent(concat!("sederunt/", env!("CARGO_PKG_VERSION")))
             .redirect(reqwest::redirect::Policy::none())
             .default_headers(headers);
-        // What runs on this machine is asked directly: a proxy must not see its key.
+        // A server on this machine is called directly: a proxy must not see its key.
         let client = if is_near(&url) { client.no_proxy() } else { client };
         Ok(Self { client: client.build().map_err(|_| BadSettings::Client)?, url, idle: settings.idle })
     }
@@ -166,7 +166,7 @@ pub(super) struct Frames {
 }
 
 impl Frames {
-    /// The next frame. A stream that ends here was cut: both formats say themselves when they are done.
+    /// The next frame. A stream that ends here was cut: both formats mark their end.
     pub async fn next(&mut self) -> Result<Frame, Error> {
         loop {
             if let Some(frame) = self.parser.next()? {
@@ -187,8 +187,8 @@ struct Refusal {
     error: Failure,
 }
 
-/// An error as providers write it, in a body or in the middle of a stream. Its prose is read for what it
-/// means and never passed on.
+/// An error as providers write it, in a body or in the middle of a stream. Its prose is read for its meaning and
+/// never passed on.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Failure {
@@ -198,7 +198,7 @@ pub(super) struct Failure {
 }
 
 impl Failure {
-    /// What it means; `status` is that of the answer, where the error was not inside a stream.
+    /// The typed error; `status` is that of the answer, where the error was not inside a stream.
     pub fn as_error(&self, status: Option<u16>, retry_after: Option<Duration>) -> Error {
         let prose = self.message.as_deref().unwrap_or_default();
         if prose.starts_with("prompt is too long") || prose.contains("maximum context length") {
@@ -226,8 +226,8 @@ impl Failure {
     }
 }
 
-/// How long to stay away, in the forms that providers use: milliseconds, seconds, or the date to come back at. A date is
-/// meant by the clock that says the date of the answer, and by ours where there is none.
+/// How long to wait, in the forms that providers use: milliseconds, seconds, or a date. A date is compared with the
+/// `Date` header of the answer, or with our clock without one.
 fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
     let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
     let number = |name: &str| text(name)?.parse::<f64>().ok();
@@ -236,7 +236,7 @@ fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
         return Duration::try_from_secs_f64(seconds).ok();
     }
     let wait = date("retry-after")?.duration_since(date("date").unwrap_or(now));
-    // A moment that has passed is no wish to be left alone.
+    // A date in the past asks for no wait.
     Some(Duration::try_from(wait).unwrap_or_default())
 }
 

@@ -1,13 +1,13 @@
 //! A model: a request goes in, deltas are heard while it answers, a reply comes out.
 //!
-//! This room owns the one trait that every model speaks and the types that cross it. It refuses to keep
-//! state: a request carries everything, so any node can go on where another one died. Dropping the future of
-//! [`Model::run`] cancels the call and closes its connection. Nothing here prints a key or what anybody said.
+//! This room owns the one trait that every model implements and the types that cross it. It refuses to keep state: a
+//! request carries everything, so any node can go on where another one died. Dropping the future of [`Model::run`]
+//! cancels the call and closes its connection. Nothing here prints a key or words of a conversation.
 //!
-//! [`openai`] and [`anthropic`] speak the wire; [`scripted`] replays a fixture; [`eliza`] talks by rules,
-//! with no key and no network; [`choice`] opens one by its name, [`retry`] wraps any of them; [`price`] says
-//! what a reply cost. What does not talk stands apart: [`embed`] turns texts into vectors, [`realtime`] lets a browser
-//! speak with a provider by itself.
+//! [`openai`] and [`anthropic`] speak the wire; [`scripted`] replays a fixture; [`eliza`] talks by rules, with no key
+//! and no network; [`choice`] opens one by its name, [`retry`] wraps any of them; [`price`] computes what a reply
+//! cost. Two rooms do not talk: [`embed`] turns texts into vectors, [`realtime`] lets a browser speak with a provider
+//! directly.
 
 pub mod anthropic;
 mod assembly;
@@ -30,23 +30,23 @@ use serde::{Deserialize, Serialize};
 pub use error::{Error, Wait};
 pub use http::{BadSettings, Settings};
 
-/// Something that answers.
+/// A language model.
 pub trait Model: Send + Sync + std::fmt::Debug {
-    /// Answers a request. What is being said is heard piece by piece; the reply holds all of it.
+    /// Answers a request. Pieces of the reply go to the listener as they come; the reply holds all of them.
     fn run<'a>(&'a self, request: &'a Request, heard: Heard<'a>) -> BoxFuture<'a, Result<Reply, Error>>;
 }
 
-/// Who listens while a model speaks.
+/// The listener while a model speaks.
 pub type Heard<'a> = &'a mut (dyn FnMut(Delta) + Send);
 
-/// All that a model is told.
+/// Everything that a model is told.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Request {
-    /// The stable prefix: the same bytes from call to call, so that providers can keep it.
+    /// The stable prefix: the same bytes from call to call, so that providers can cache it.
     pub instructions: String,
     pub messages: Vec<Message>,
     pub tools: Vec<ToolSpec>,
-    /// The reply's text is to be one JSON value that satisfies this schema. Whoever asks checks it.
+    /// The reply's text is to be one JSON value that satisfies this schema. The caller checks it.
     pub output_schema: Option<Json>,
     pub max_tokens: Option<u32>,
     /// Replies of the model that were cut from the front of `messages`.
@@ -54,7 +54,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// How often the model has spoken before this request, what was cut included.
+    /// How often the model has spoken before this request, cut replies included.
     pub fn replies(&self) -> usize {
         let kept =
             self.messages.iter().filter(|message| matches!(message, Message::Assistant { .. })).count();
@@ -113,26 +113,26 @@ pub struct ToolCall {
     pub args: Json,
 }
 
-/// A piece of what is being said.
+/// A piece of a reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Delta {
     Text(String),
     Thinking(String),
 }
 
-/// What a model answered.
+/// A model's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
     pub text: String,
     pub thinking: String,
     pub calls: Vec<ToolCall>,
-    /// Those of the calls that cannot be made as they are.
+    /// Calls that cannot be made as they are.
     pub bad_calls: Vec<BadCall>,
     pub usage: Usage,
     pub stop: Stop,
 }
 
-/// A call whose arguments cannot be read. It stands among the calls without arguments, and is answered with why.
+/// A call with unreadable arguments. It is listed among the calls without arguments, and is answered with the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadCall {
     /// Its place among the calls.
@@ -141,14 +141,14 @@ pub struct BadCall {
     pub why: String,
 }
 
-/// What a reply used up.
+/// The usage of one reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Usage {
-    /// Everything that was read, cached parts included.
+    /// All input tokens, cached ones included.
     pub input_tokens: u64,
     pub output_tokens: u64,
-    /// The part of `input_tokens` that the provider had kept.
+    /// The part of `input_tokens` that came from the provider's cache.
     pub cached_tokens: u64,
     /// In millionths of the currency of the price table; unknown without a price.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -17,7 +17,7 @@ use super::{Error, Heard, Message, Model, Reply, Request, Settings, Stop, Usage,
 pub struct OpenAi {
     endpoint: Endpoint,
     model: String,
-    /// OpenAI itself serves it, and not one of the many that speak alike.
+    /// The server is OpenAI itself, not one that is compatible with it.
     is_openai: bool,
 }
 
@@ -30,7 +30,7 @@ impl OpenAi {
 
     fn body(&self, request: &Request) -> Value {
         let mut messages = Vec::with_capacity(request.messages.len() + 1);
-        // Some servers that speak alike ignore `response_format`: there the model is told the schema as well.
+        // Some compatible servers ignore `response_format`: there the prompt holds the schema as well.
         let told = request.output_schema.as_ref().filter(|_| !self.is_openai).map(schema_instruction);
         let instructions = [Some(request.instructions.as_str()), told.as_deref()];
         let instructions: Vec<&str> =
@@ -72,7 +72,7 @@ impl OpenAi {
         let mut stop = None;
         loop {
             let frame = match frames.next().await {
-                // A server that said why it stopped has said everything.
+                // A server that gave a stop reason has sent everything.
                 Err(Error::CutShort) if stop.is_some() => break,
                 frame => frame?,
             };
@@ -125,7 +125,7 @@ fn message(message: &Message) -> Value {
             json!({"role": "assistant", "content": content, "tool_calls": calls})
         }
         Message::ToolResult { call_id, content, is_error, .. } => {
-            // The format has no mark for a failed call.
+            // The format cannot mark a failed call.
             let content = if *is_error { format!("Error: {content}") } else { content.clone() };
             json!({"role": "tool", "tool_call_id": call_id, "content": content})
         }
@@ -168,7 +168,7 @@ struct Function {
 }
 
 impl Choice {
-    /// Hands on what it holds, and says why the model stopped, if it did.
+    /// Passes on the chunk's content; returns the stop reason, if it has one.
     fn take(self, assembly: &mut Assembly<'_>) -> Result<Option<Stop>, Error> {
         let mut stop = self.finish_reason.as_deref().map(|reason| match reason {
             "tool_calls" | "function_call" => Stop::Calls,

@@ -9,12 +9,11 @@ use super::Usage;
 pub struct Price {
     pub input_micros: u64,
     pub output_micros: u64,
-    /// What the provider had kept; the same as other input unless it says so.
+    /// For cached input; the same as other input unless set.
     pub cached_micros: Option<u64>,
 }
 
-/// Prices by the name of the model. A name that ends in `*` stands for all that begin with it; the longest
-/// wins.
+/// Prices by the name of the model. A name that ends in `*` covers all names that begin with it; the longest wins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prices(BTreeMap<String, Price>);
 

@@ -1,5 +1,5 @@
-//! A realtime provider, with which a browser speaks by itself: it is given a secret that is soon void, and never the
-//! key. The shape is OpenAI's `/realtime/client_secrets`.
+//! A realtime provider with which a browser speaks directly: the browser gets a short-lived secret, never the key.
+//! The shape is OpenAI's `/realtime/client_secrets`.
 
 use secrecy::SecretString;
 use serde::Deserialize;
@@ -9,7 +9,7 @@ use super::http::{BadSettings, Endpoint, KeyHeader};
 use super::{Error, Settings};
 use crate::limits;
 
-/// Who gives out secrets for spoken conversations.
+/// Requests secrets for spoken conversations.
 #[derive(Debug)]
 pub struct Realtime {
     endpoint: Endpoint,
@@ -28,7 +28,7 @@ impl Realtime {
         Ok(Self { endpoint, model: settings.model })
     }
 
-    /// What a browser shows to the provider for one conversation.
+    /// The secret that a browser shows to the provider for one conversation.
     pub async fn client_secret(&self, instructions: &str) -> Result<SecretString, Error> {
         let session = json!({"type": "realtime", "model": self.model, "instructions": instructions});
         let body = json!({"session": session});

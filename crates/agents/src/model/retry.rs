@@ -1,9 +1,8 @@
-//! Patience around a model: tries again what may pass, waits in between, and gives up in time.
+//! Retries a model call: tries again what may pass, waits in between, and gives up in time.
 //!
-//! A reply that somebody has begun to hear is never begun anew: the listener would hear it twice. Waits grow
-//! by doubling, with jitter, so that many callers do not come back at once; a provider that names its own
-//! wait is obeyed, unless it asks for more than is left. Time is tokio's, and the dice are handed in, so
-//! every wait can be tested.
+//! A reply that a listener has begun to hear is never started anew: the listener would hear it twice. Waits grow by
+//! doubling, with jitter, so that many callers do not come back at once; a provider's own wait is obeyed, unless it
+//! is longer than the time left. Time is tokio's, and the random numbers are handed in, so every wait can be tested.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +13,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::{Delta, Error, Heard, Model, Reply, Request, Wait};
 use crate::limits;
 
-/// How patient to be.
+/// How often and how long to retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
     /// Calls in all, the first one included.
@@ -22,7 +21,7 @@ pub struct Policy {
     /// The wait before the second attempt; each further one is twice as long.
     pub wait_first: Duration,
     pub wait_max: Duration,
-    /// Everything together.
+    /// The time for all attempts together.
     pub total: Duration,
 }
 
@@ -38,8 +37,8 @@ impl Default for Policy {
 }
 
 impl Policy {
-    /// The wait after a failed attempt (counted from 1). `roll` is between 0 and 1: between half of the wait
-    /// and all of it. `None` when the provider wants more patience than anybody has.
+    /// The wait after a failed attempt (counted from 1). `roll` is between 0 and 1: between half of the wait and all
+    /// of it. `None` when the provider asks for a longer wait than `limits::RETRY_AFTER_MAX`.
     pub fn wait(&self, attempt: u32, asked: Option<Duration>, roll: f64) -> Option<Duration> {
         if asked.is_some_and(|asked| asked > limits::RETRY_AFTER_MAX) {
             return None;
@@ -54,7 +53,7 @@ impl Policy {
 /// Rolls numbers between 0 and 1.
 pub type Dice = Arc<dyn Fn() -> f64 + Send + Sync>;
 
-/// A model that is asked again.
+/// A model whose failed calls are retried.
 #[derive(Clone)]
 pub struct Retrying {
     model: Arc<dyn Model>,
@@ -119,7 +118,7 @@ mod tests {
     use super::super::{Stop, Usage};
     use super::*;
 
-    /// Answers with what it was given, in order, and remembers when it was asked.
+    /// Answers from its list, in order, and remembers when it was asked.
     #[derive(Debug)]
     struct Moody {
         answers: Mutex<Vec<Answer>>,

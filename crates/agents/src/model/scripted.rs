@@ -23,9 +23,9 @@
 //! Kinds of failure: `unreachable`, `rate_limited`, `unavailable`, `refused`, `too_long`, `cut_short` (after
 //! the words were heard), `malformed`, `timed_out`, `hang` (never answers).
 //!
-//! The step is chosen by how often the model has spoken in the request, and by nothing else: whoever takes
-//! over a session after a crash goes on at the right step. After the last step the script has ended, which is
-//! an error, unless `"start_over": true` stands beside `steps`. Only `times` is counted in the process.
+//! The step is chosen by how often the model has spoken in the request, and by nothing else: a worker that takes over
+//! a session after a crash goes on at the right step. After the last step the script has ended, which is an error,
+//! unless the fixture has `"start_over": true` beside `steps`. Only `times` is counted in the process.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -159,7 +159,7 @@ struct Step {
     fail: Option<Fail>,
 }
 
-/// What is wrong with a fixture, in the words for the body of a request, which it is not.
+/// The fault of a fixture; the reader's sentence speaks of a request's body, so it is reworded.
 fn misfit(error: sederunt_core::Error) -> BadFixture {
     BadFixture::Form(error.to_string().replace("the body is", "it is").replace(" of this request", ""))
 }

@@ -1,4 +1,4 @@
-//! Server-sent events from bytes, as they come: chunks may end anywhere, even inside a character.
+//! Parses server-sent events from bytes as they arrive: chunks may end anywhere, even inside a character.
 
 use super::Error;
 use crate::limits;
@@ -10,7 +10,7 @@ pub(super) struct Frame {
     pub data: String,
 }
 
-/// Takes chunks and gives whole events. What was begun when the stream ends is not an event.
+/// Takes chunks and returns whole events. An event that is unfinished when the stream ends is dropped.
 #[derive(Debug, Default)]
 pub(super) struct Parser {
     buffer: Vec<u8>,

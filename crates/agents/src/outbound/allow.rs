@@ -1,4 +1,4 @@
-//! What the configuration lets through besides the public internet: hosts by name, and networks.
+//! The hosts and networks that the configuration allows besides the public internet.
 
 use std::net::IpAddr;
 

@@ -1,10 +1,10 @@
-//! The guard of every request that goes to an address somebody else chose: tools and webhooks.
+//! The guard of every request to an address that a tenant or a model chose: tools and webhooks.
 //!
-//! A name is looked up once, every address it has is judged, and the connection goes to those addresses and
-//! no others; so a name that answers differently the second time gains nothing. Addresses that are not of the
-//! public internet are refused ([`is_public`]), unless the configuration names the host or its network. Only
-//! `http` and `https`; no credentials in the URL; redirects are never followed; no proxy is used, since it
-//! would look the name up again.
+//! A name is looked up once, every address it has is judged, and the connection goes to those addresses and no
+//! others; so a name that answers differently the second time gains nothing. Addresses that are not of the public
+//! internet are refused ([`is_public`]), unless the configuration names the host or its network. Only `http` and
+//! `https`; no credentials in the URL; redirects are never followed; no proxy is used, since it would look the name
+//! up again.
 
 mod allow;
 mod public;
@@ -54,7 +54,7 @@ impl Lookup for SystemLookup {
     }
 }
 
-/// A client that calls only what it may.
+/// A client that calls only permitted addresses.
 #[derive(Clone, Debug)]
 pub struct Outbound {
     client: Client,
@@ -78,8 +78,8 @@ impl Outbound {
         Ok(Self { client, allow })
     }
 
-    /// Judges an address as far as it can be judged without looking its name up; that happens, and is judged,
-    /// when the connection is made.
+    /// Checks an address without looking its name up; the look-up is made, and its result checked, when the
+    /// connection is opened.
     pub fn check(&self, url: &str) -> Result<Url, Blocked> {
         let url = Url::parse(url).map_err(|_| Blocked::NotAUrl)?;
         if !matches!(url.scheme(), "http" | "https") {
@@ -97,19 +97,19 @@ impl Outbound {
         Ok(url)
     }
 
-    /// Begins a request to an address that passed.
+    /// Begins a request to an address that passed the check.
     pub fn request(&self, method: Method, url: &str) -> Result<RequestBuilder, Blocked> {
         Ok(self.client.request(method, self.check(url)?))
     }
 
-    /// The client itself, for protocols that want one. What it connects to is judged; a literal address in a
+    /// The client itself, for protocols that need one. The names it connects to are checked; a literal address in a
     /// URL is not, so [`Self::check`] it first.
     pub fn client(&self) -> Client {
         self.client.clone()
     }
 }
 
-/// What the guard said, if it was the guard that ended a request.
+/// The guard's refusal, if it was the guard that ended a request.
 pub fn blocked(error: &reqwest::Error) -> Option<Blocked> {
     let mut cause = std::error::Error::source(error);
     while let Some(error) = cause {
@@ -137,7 +137,8 @@ impl Resolve for Guarded {
             if found.is_empty() {
                 return Err(unknown().into());
             }
-            // One bad address spoils them all: a name that points inside and outside has no good reason to.
+            // One forbidden address refuses them all: a name that points both inside and outside has no good reason
+            // to.
             if !found.iter().all(|address| allow.permits(host, *address)) {
                 return Err(Blocked::NotPublic { host: host.to_owned() }.into());
             }

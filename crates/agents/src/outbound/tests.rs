@@ -1,6 +1,6 @@
 use super::*;
 
-/// Answers from a list, whatever the world says.
+/// Answers from a list instead of DNS.
 #[derive(Debug)]
 struct Listed(Vec<(&'static str, Vec<&'static str>)>);
 

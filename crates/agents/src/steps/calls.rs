@@ -1,4 +1,4 @@
-//! The calls that a model makes: carried out once, put before a person, or answered with why not.
+//! The tool calls of a model: carried out once, put before a person, or answered with a refusal.
 
 use sederunt_core::Error;
 use sederunt_core::approval;
@@ -15,26 +15,26 @@ use crate::limits;
 use crate::model::{Message, ToolCall};
 use crate::tool::{CallContext, Error as ToolError, Outcome, Toolbox};
 
-/// Who makes the calls, and with what.
+/// The claim under which calls are made, and the tools.
 pub(crate) struct Calls<'a> {
     pub hand: &'a Hand,
     pub tools: &'a Toolbox,
 }
 
-/// What came of a call.
+/// The outcome of a call.
 #[derive(Debug)]
 pub(crate) enum Came {
     /// It has a result, which is in the log.
     Answered(Message),
-    /// Somebody has to agree first. The call as it is put before a person, and what it is about.
+    /// A person must approve it first: the call as it is shown to a person, and a summary.
     NeedsLeave { staged: Json, summary: String },
 }
 
-/// The result of a call, in words.
+/// The result of a call, as text.
 pub(crate) struct Answer<'a> {
     pub content: String,
     pub is_error: bool,
-    /// Why it is no usual one.
+    /// A code, if the call did not simply succeed.
     pub outcome: Option<&'a str>,
 }
 
@@ -43,18 +43,18 @@ impl<'a> Answer<'a> {
         Self { content: content.into(), is_error: true, outcome: Some(outcome) }
     }
 
-    /// Of a call that was begun by somebody who is gone.
+    /// For a call that was begun by a worker that has since died.
     pub(crate) fn unknown() -> Self {
         Self::error(transcript::OUTCOME_UNKNOWN, "outcome_unknown")
     }
 
-    /// Of a call that was not agreed to. A reviewer's own words do not belong here: a result is data, and the reviewer's
-    /// reason is an instruction, which `past` reads from the log.
+    /// For a call that was not approved. A reviewer's own words do not belong here: a result is data, and the
+    /// reviewer's reason is an instruction, which `past` reads from the log.
     pub(crate) fn denied(why: &str) -> Self {
         Self::error(format!("denied: {why}"), "denied")
     }
 
-    /// As it stands in the log: the end of the invocation, if there was one, and the result.
+    /// The events of it: the end of the invocation, if it was begun, and the result.
     pub(crate) fn events(&self, call: &ToolCall, was_begun: bool) -> Result<Vec<DraftEvent>, Error> {
         let mut events = Vec::with_capacity(2);
         if was_begun {
@@ -78,7 +78,7 @@ impl<'a> Answer<'a> {
         Ok(event("agent.tool_result", Json::of(&fields)?, Some(text)))
     }
 
-    /// As a model is told.
+    /// The message to the model.
     pub(crate) fn message(self, call: &ToolCall) -> Message {
         Message::ToolResult {
             call_id: call.id.clone(),
@@ -90,7 +90,7 @@ impl<'a> Answer<'a> {
 }
 
 impl Calls<'_> {
-    /// Deals with a call that the log leaves open: as a person decided; else one that was begun has an unknown outcome,
+    /// Handles a call that the log leaves open: as a person decided; else one that was begun has an unknown outcome,
     /// and any other is made now.
     pub(crate) async fn take_up(&self, open: &Open, decided: Option<&Resume>) -> Result<Came, Halt> {
         match decided {
@@ -100,13 +100,14 @@ impl Calls<'_> {
         }
     }
 
-    /// Makes a call, unless a person has to be asked first. Whoever comes after a crash knows that it was begun.
+    /// Makes a call, unless a person has to be asked first. A worker that takes over after a crash sees that it was
+    /// begun.
     pub(crate) async fn make(&self, open: &Open, confirmed: bool) -> Result<Came, Halt> {
         let call = &open.call;
         if let Some(flaw) = &open.flaw {
             return self.answer(call, Answer::error(flaw.clone(), "bad_arguments"), false).await;
         }
-        // Nothing is begun before somebody has agreed.
+        // Nothing is begun before a person has approved it.
         if let Some(summary) = self.tools.asks_first(call).filter(|_| !confirmed) {
             return self.ask_leave(call, summary);
         }
@@ -122,7 +123,7 @@ impl Calls<'_> {
         let outcome = loop {
             tries += 1;
             match self.tools.call(call, &context).await {
-                // Nothing was reached, so nothing was done: the same call may be made again.
+                // The tool was not reached, so it has not acted: the same call may be made again.
                 Err(ToolError::Unreachable | ToolError::Unavailable { .. })
                     if tries < limits::TOOL_TRIES_MAX =>
                 {
@@ -134,8 +135,7 @@ impl Calls<'_> {
         let answer = match outcome {
             Ok(Outcome::Done { content, is_error, .. }) => Answer { content, is_error, outcome: None },
             Ok(Outcome::NeedsConfirmation { summary }) if !confirmed => {
-                // The tool was called and did nothing but ask: this invocation is over, and the one that is agreed to
-                // is another.
+                // The tool was called and only asked: this invocation is over, and the approved call is another one.
                 let asked = invocation(call, Some("needs_confirmation"))?;
                 self.hand.append(vec![event("tool.invocation_completed", asked, None)]).await?;
                 self.hand.in_flight.lock().take();
@@ -152,17 +152,17 @@ impl Calls<'_> {
         self.answer(call, answer, true).await
     }
 
-    /// The call as it is put before a person.
+    /// The call as it is shown to a person.
     fn ask_leave(&self, call: &ToolCall, summary: String) -> Result<Came, Halt> {
         let (id, name, about) = (Json::of(&call.id)?, Json::of(&call.name)?, Json::of(&summary)?);
         let mut fields = vec![("id", &id), ("name", &name), ("summary", &about), ("args", &call.args)];
-        // Whoever decides may be on a node that does not know the tool: its schema goes along.
+        // The decision may be made on a node that does not know the tool, so its schema is stored with the call.
         fields.extend(self.tools.input_schema(&call.name).map(|schema| ("input_schema", schema)));
         let staged = Json::object(fields);
         Ok(Came::NeedsLeave { staged, summary })
     }
 
-    /// Does with a call what a person decided about it, and nothing else: what is called is what was agreed to.
+    /// Carries out a person's decision on a call, and nothing else: only the approved call is made.
     async fn as_decided(&self, open: &Open, resume: &Resume) -> Result<Came, Halt> {
         let call = &open.call;
         match resume.decision.as_str() {
@@ -192,7 +192,7 @@ impl Calls<'_> {
         }
     }
 
-    /// Puts the result of a call into the log, and with it the end of its invocation if it was begun.
+    /// Logs the result of a call, and the end of its invocation if it was begun.
     pub(crate) async fn answer(
         &self,
         call: &ToolCall,
@@ -204,8 +204,8 @@ impl Calls<'_> {
         Ok(Came::Answered(answer.message(call)))
     }
 
-    /// The same for every attempt of a call with these arguments, on any worker. A call is known by its place in the
-    /// log: models count their calls anew in every turn, and may count two as one.
+    /// The same for every attempt of a call with these arguments, on any worker. The key names the call's sequence in
+    /// the log: models restart their call ids in every turn, and may use one twice.
     pub(crate) fn idempotency_key(&self, open: &Open) -> String {
         let mut hash = Sha256::new();
         let life = self.hand.life.0.as_bytes().as_slice();
@@ -217,7 +217,7 @@ impl Calls<'_> {
     }
 }
 
-/// What the log says of an invocation: whose it is, and how it ended where that has a name.
+/// The metadata of an invocation's event: its call, and its outcome if that has a name.
 fn invocation(call: &ToolCall, outcome: Option<&str>) -> Result<Json, Error> {
     let mut fields = json!({"invocation_id": call.id, "tool_name": call.name});
     if let Some(outcome) = outcome {

@@ -1,9 +1,9 @@
-//! The steps of an agent under a claim, in a task or in a turn of talk: what a model says and has done for it, as it
-//! stands in the log.
+//! The steps of an agent under a claim, in a task or in a turn of talk: the model's replies and tool calls, as the
+//! log holds them.
 //!
 //! This room owns how a reply becomes events ([`words`]), how a call is made once, refused, or put before a person
-//! ([`calls`]), and how whoever goes on reads all of that back ([`past`]). It refuses to know what the steps are for
-//! and how they end: that is the executor's and the talker's.
+//! ([`calls`]), and how a worker that takes over reads all of that back ([`past`]). It refuses to know what the steps
+//! are for and how they end: that belongs to the executor and the talker.
 
 pub(crate) mod calls;
 pub(crate) mod past;
@@ -22,7 +22,7 @@ use sederunt_core::session::SourceKind;
 
 use crate::model::ToolCall;
 
-/// A session in the hands of whoever works on it: everything is written under the epoch of the claim.
+/// A claimed session: everything is written under the epoch of the claim.
 #[derive(Debug)]
 pub(crate) struct Hand {
     pub engine: Engine,
@@ -30,18 +30,18 @@ pub(crate) struct Hand {
     pub session: SessionId,
     pub life: Incarnation,
     pub epoch: u64,
-    /// The turn that the steps belong to; the whole session where there are none.
+    /// The turn that the steps belong to; `None` for a task.
     pub turn: Option<u64>,
-    /// The call that is being made: whoever cuts the work short says that its outcome is unknown.
+    /// The call in flight: if the work is cut short, its outcome is logged as unknown.
     pub in_flight: Mutex<Option<ToolCall>>,
 }
 
 /// Why there is no next step.
 #[derive(Debug)]
 pub(crate) enum Halt {
-    /// The engine would not take what we did.
+    /// The engine refused an append or another command.
     Refused(Error),
-    /// Somebody wants it to stop.
+    /// A caller asked it to stop.
     Stopped,
 }
 
@@ -52,7 +52,7 @@ impl From<Error> for Halt {
 }
 
 impl Hand {
-    /// Appends what has happened, and gives it back as it stands in the log.
+    /// Appends events, and returns them as the log holds them.
     pub(crate) async fn append(&self, events: Vec<DraftEvent>) -> Result<Vec<Arc<Event>>, Halt> {
         let wish = Append { events, expected_sequence: None, epoch: Some(self.epoch) };
         let done = self.engine.append(&self.actor, &self.session, wish, None).await?;
@@ -60,7 +60,7 @@ impl Hand {
     }
 }
 
-/// Who works in a tenant under claims of this credential.
+/// The actor that works in a tenant under claims of this credential.
 pub(crate) fn worker(tenant: TenantId, credential: CredentialId) -> Actor {
     Actor {
         tenant,

@@ -1,4 +1,4 @@
-//! What a log says of the steps so far: the transcript, what was used up, and the calls that nobody answered. Pure.
+//! Reads the steps so far from a log: the transcript, the usage, and the calls without a result. Pure.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub(crate) struct Past {
     pub open: Vec<Open>,
 }
 
-/// What a run has used up.
+/// The usage of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Spent {
     /// Replies of the model.
@@ -39,7 +39,7 @@ impl Spent {
         }
     }
 
-    /// The limit that this has reached, where nothing may take more steps than so many.
+    /// The limit that this usage has reached, with at most `steps_max` replies in any case.
     pub(crate) fn reached(&self, limits: &RunLimits, steps_max: u64) -> Option<&'static str> {
         let tokens = self.usage.input_tokens + self.usage.output_tokens;
         let over = |limit: Option<u64>, used: u64| limit.is_some_and(|limit| used >= limit);
@@ -59,25 +59,25 @@ impl Spent {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Open {
     pub call: ToolCall,
-    /// Where it stands in the log: a model may give two calls one id and the same arguments.
+    /// Its sequence in the log: a model may give two calls one id and the same arguments.
     pub sequence: u64,
-    /// It was begun: whether it acted is not known.
+    /// It was begun: whether it acted is unknown.
     pub begun: bool,
     /// The turn in which it was asked for.
     pub turn: Option<u64>,
-    /// Why it cannot be made: its arguments cannot be read.
+    /// Why it cannot be made: its arguments are unreadable.
     pub flaw: Option<String>,
 }
 
 impl Open {
-    /// A call that an event asks for, and that nobody has begun.
+    /// A call from its event, not begun yet.
     fn new(call: ToolCall, event: &Event) -> Self {
         let metadata = event.metadata.as_ref().map(Json::value).unwrap_or_default();
         let flaw = metadata.get("bad_arguments").and_then(|why| why.as_str()).map(str::to_owned);
         Self { call, sequence: event.sequence, begun: false, turn: event.turn, flaw }
     }
 
-    /// The calls of a reply that has just been put into the log as these events.
+    /// The calls of a reply that has just been logged as these events.
     pub(crate) fn of_reply(calls: &[ToolCall], noted: &[Arc<Event>]) -> Vec<Self> {
         let asked = noted.iter().filter(|event| event.kind.as_str() == "agent.tool_call");
         calls.iter().zip(asked).map(|(call, event)| Self::new(call.clone(), event)).collect()
@@ -105,7 +105,7 @@ pub(crate) fn read(events: &[Event]) -> Past {
                 past.messages.push(Message::user(text.unwrap_or_default()));
             }
             "agent.message" => match past.messages.last_mut() {
-                // A long reply stands in several events.
+                // A long reply takes several events.
                 Some(Message::Assistant { text, calls })
                     if step.is_some() && step == step_of_last && calls.is_empty() =>
                 {
@@ -117,7 +117,7 @@ pub(crate) fn read(events: &[Event]) -> Past {
                 let call =
                     ToolCall { id: word("tool_call_id"), name: word("tool_name"), args: args_of(event) };
                 past.open.push(Open::new(call.clone(), event));
-                // The calls of one reply belong to it.
+                // The calls of one reply belong to its message.
                 match past.messages.last_mut() {
                     Some(Message::Assistant { calls, .. }) if step == step_of_last => calls.push(call),
                     _ => past.messages.push(Message::Assistant { text: String::new(), calls: vec![call] }),
@@ -129,7 +129,7 @@ pub(crate) fn read(events: &[Event]) -> Past {
                     open.begun = true;
                 }
             }
-            // The tool did nothing but ask whether it may: the call is open, and not begun.
+            // The tool only asked for confirmation: the call is open, and not begun.
             "tool.invocation_completed" if word("outcome") == "needs_confirmation" => {
                 let id = word("invocation_id");
                 for open in past.open.iter_mut().filter(|open| open.call.id == id) {
@@ -138,7 +138,7 @@ pub(crate) fn read(events: &[Event]) -> Past {
             }
             "agent.tool_result" => {
                 let id = word("tool_call_id");
-                // Calls of one id are answered in their order.
+                // Calls of one id are answered in order.
                 if let Some(answered) = past.open.iter().position(|open| open.call.id == id) {
                     past.open.remove(answered);
                 }
@@ -172,7 +172,7 @@ pub(crate) fn read(events: &[Event]) -> Past {
 }
 
 impl Past {
-    /// A reviewer changed the arguments of an open call: it stands in the transcript as it was carried out.
+    /// A reviewer changed the arguments of an open call: the transcript shows the call as it was carried out.
     fn take_edit(&mut self, id: &str, changed: &Json) {
         let Some(open) = self.open.iter_mut().find(|open| open.call.id == id) else { return };
         let before = open.call.args.clone();
@@ -187,8 +187,8 @@ impl Past {
     }
 }
 
-/// What a model is told of a person's decision about a call, beside the result. These are the words of somebody who may
-/// decide for the run, so they stand outside of every untrusted block.
+/// What a model is told of a person's decision on a call, beside the result. These are the words of a person who may
+/// decide for the run, so they are outside of every untrusted block.
 fn told_of_decision(tool: Option<&str>, decision: &serde_json::Value) -> Option<String> {
     let what = tool.map_or_else(|| "your question".to_owned(), |tool| format!("your call of `{tool}`"));
     let mut told = String::new();

@@ -1,4 +1,4 @@
-//! A reply as it stands in the log.
+//! A reply as events of the log.
 
 use std::borrow::Cow;
 
@@ -11,11 +11,11 @@ use super::event;
 use crate::limits;
 use crate::model::Reply;
 
-/// What a text ends with that was too long to be kept whole.
+/// Marks a text that was too long to be kept whole.
 const CUT: &str = "\n[The text was longer; the rest was cut.]";
 
-/// The events of a reply: what was thought, what was said, what is to be called. A text that is longer than one event holds
-/// goes over several; what no batch could hold is cut, and says so.
+/// The events of a reply: its thinking, its text, its calls. A text that is longer than one event takes several; what
+/// no batch could hold is cut and marked.
 pub(crate) fn words(step: u64, reply: &Reply) -> Result<Vec<DraftEvent>, Error> {
     let mut usage = Some(serde_json::to_value(reply.usage).map_err(Error::internal)?);
     let mut metadata = |mut fields: serde_json::Value| {
@@ -48,14 +48,14 @@ pub(crate) fn words(step: u64, reply: &Reply) -> Result<Vec<DraftEvent>, Error> 
         events.push(event("agent.tool_call", fields, Some(Json::of(&[part])?)));
     }
     if events.is_empty() {
-        // An empty reply used something up too.
+        // An empty reply has usage too.
         events.push(event("agent.thinking", metadata(json!({}))?, Some(text("")?)));
     }
     Ok(events)
 }
 
-/// A text whose JSON is at most so long: the text itself, or its beginning and a mark. NUL, which no store keeps, is
-/// replaced.
+/// A text whose JSON has at most `bytes_max` bytes: the text itself, or its beginning and a mark. NUL, which no store
+/// keeps, is replaced.
 pub(crate) fn within(text: &str, bytes_max: usize) -> Cow<'_, str> {
     let text =
         if text.contains('\0') { Cow::Owned(text.replace('\0', "\u{fffd}")) } else { Cow::Borrowed(text) };
@@ -69,7 +69,7 @@ pub(crate) fn within(text: &str, bytes_max: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{start}{CUT}"))
 }
 
-/// A text in pieces whose JSON, without the quotes, is at most so long each.
+/// A text in pieces whose JSON, without the quotes, has at most `bytes_max` bytes each.
 fn pieces(text: &str, bytes_max: usize) -> Vec<&str> {
     let mut pieces = Vec::new();
     let (mut start, mut size) = (0, 0);

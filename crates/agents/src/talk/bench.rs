@@ -1,5 +1,5 @@
-//! An agent's tools inside a turn: calls are made one after the other under the turn's claim, and the first that needs
-//! somebody's leave stops the turn where there is somebody to ask.
+//! An agent's tools inside a turn: calls are made one after the other under the turn's claim, and the first that
+//! needs approval pauses the turn, where a person can be asked.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::steps::words::words;
 use crate::steps::{Halt, Hand, event, worker};
 use crate::tool::Toolbox;
 
-/// The tools of one turn, and the hand that uses them.
+/// The tools of one turn, and the claim under which they are called.
 pub(super) struct Bench<'a> {
     pub tools: Toolbox,
     hand: Hand,
@@ -50,7 +50,7 @@ impl<'a> Bench<'a> {
         Ok(Self { tools, hand, listener })
     }
 
-    /// Puts a reply with calls into the log, after what was said before it. Gives back the calls, to be carried out.
+    /// Logs a reply with calls, after the texts before it. Returns the calls, to be carried out.
     pub(super) async fn note(
         &self,
         step: u64,
@@ -69,8 +69,8 @@ impl<'a> Bench<'a> {
         Ok(Open::of_reply(&reply.calls, &noted))
     }
 
-    /// Takes up what the log leaves open. What an earlier turn has left has an unknown outcome; this turn goes on where
-    /// it paused.
+    /// Handles the calls that the log leaves open. Calls of an earlier turn have an unknown outcome; this turn goes
+    /// on where it paused.
     pub(super) async fn take_up(
         &self,
         open: Vec<Open>,
@@ -89,7 +89,7 @@ impl<'a> Bench<'a> {
         self.carry_out(own, messages).await
     }
 
-    /// Makes these calls. `Some`: somebody has to agree to one of them first.
+    /// Makes these calls. `Some`: a person must approve one of them first.
     pub(super) async fn carry_out(
         &self,
         open: Vec<Open>,

@@ -1,5 +1,5 @@
-//! Looking back: what was said since the last time is read once more for what is worth remembering, and a session
-//! that nobody described gets a description. By rules; a failure moves no cursor.
+//! Looking back: reads the messages since the last time once more for what is worth remembering, and gives a session
+//! without a description one. By rules; after a failure the next call starts at the same message.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use sederunt_core::{Error, Session};
 use super::Talker;
 use crate::limits;
 
-/// What looking back came to.
+/// The result of looking back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Checkpoint {
     pub ran: bool,
@@ -22,7 +22,7 @@ pub struct Checkpoint {
 }
 
 impl Talker {
-    /// Looks back over a conversation. Nothing new since the last time: nothing is done.
+    /// Looks back over a conversation. Without new messages, nothing is done.
     pub async fn checkpoint(&self, actor: &Arc<Actor>, id: &SessionId) -> Result<Checkpoint, Error> {
         let (session, talk) = self.engine.sitting(actor, id).await?;
         let said =
@@ -49,8 +49,8 @@ impl Talker {
     }
 }
 
-/// The oldest of these that together are no longer than so many characters; at least one, or nothing would ever be read
-/// behind a long one.
+/// The oldest of these that together have at most `chars_max` characters; at least one, so that a long message does
+/// not block those behind it.
 fn oldest_within(said: &[Event], chars_max: usize) -> &[Event] {
     let mut chars = 0;
     let fits = |event: &Event| {
@@ -61,7 +61,7 @@ fn oldest_within(said: &[Event], chars_max: usize) -> &[Event] {
     &said[..count.max(1).min(said.len())]
 }
 
-/// Whether a message may become a memory of whoever holds the conversation: in a direct one only their own words do.
+/// Whether a message may become a memory of the conversation's holder: in a direct one only their own words do.
 fn is_the_holders(session: &Session, event: &Event) -> bool {
     match (&event.author, &session.head.holder) {
         (Some(author), Some(holder)) => session.head.is_group || **author == *holder.as_str(),

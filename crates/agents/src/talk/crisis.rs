@@ -1,4 +1,4 @@
-//! The crisis response: what is said, and the record of it, which holds no word of what was said.
+//! The crisis response: its text, and the record of it, which holds no word of the conversation.
 
 use sederunt_core::Error;
 use sederunt_core::engine::Begun;
@@ -12,7 +12,7 @@ use super::Talker;
 use crate::context::untrusted;
 use crate::model::{Message, Request};
 
-/// What to say, and the line of the crisis log.
+/// The text of the response, and its record.
 pub(super) async fn answer(
     talker: &Talker,
     begun: &Begun,
@@ -29,7 +29,7 @@ pub(super) async fn answer(
     Ok((answer.text, record))
 }
 
-/// A line of the crisis log, before it is known how it was answered.
+/// A crisis record, before the response is known.
 pub(super) async fn record(
     talker: &Talker,
     tenant: sederunt_core::TenantId,
@@ -43,7 +43,7 @@ pub(super) async fn record(
     Ok(CrisisRecord::begin(uuid::Uuid::now_v7(), opaque, user, now, crisis))
 }
 
-/// What the default model makes of a message. Anything but its form is a failure, and the lexicon speaks.
+/// The default model's verdict on a message. An answer in another format is a failure, and the lexicon decides.
 pub(super) async fn classify(talker: &Talker, text: &str) -> Classification {
     let Ok(model) = talker.kit.model(talker.kit.name_of(None)) else { return Classification::Failed };
     let request = Request {

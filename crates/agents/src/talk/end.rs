@@ -1,7 +1,7 @@
-//! The one way in which sittings end, whoever ends them: rating, then summary, then promotion, then the close.
+//! The one way in which sittings end, by request or by silence: rating, then summary, then promotion, then the close.
 //!
-//! Everything that a sitting leaves lands in the commit that closes it. A model that cannot summarise leaves the
-//! sitting open for another try; whoever asked is still told goodbye.
+//! Everything that a sitting leaves is written in the commit that closes it. If the model cannot summarise, the
+//! sitting stays open for another try; the caller still gets a farewell.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ use crate::context::untrusted;
 use crate::limits;
 use crate::model::{Message, Request};
 
-/// How somebody wants a sitting to end.
+/// How a caller wants a sitting to end.
 #[derive(Clone, Copy, Debug)]
 pub struct EndWish {
     pub rating: Option<Label>,
@@ -35,26 +35,26 @@ pub struct EndWish {
     pub discard: bool,
 }
 
-/// What becomes of a turn that waits for somebody's leave when its sitting is to end.
+/// What to do with a turn that waits for approval when its sitting is to end.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum WhilePaused {
-    /// Whoever ends the talk does not want what it asks for.
+    /// The caller ends the talk: the turn is given up.
     GiveUp,
-    /// Somebody wants something else: what waits for a decision is not lost over it.
+    /// The caller wants something else: the pending approval is kept, and the caller is refused.
     Refuse,
 }
 
-/// What became of a sitting.
+/// The outcome of ending a sitting.
 #[derive(Debug)]
 pub enum Ending {
     Ended(Farewell),
     /// There was none.
     Nothing,
-    /// It could not be summarised now, and stays open.
+    /// The model could not summarise it now; it stays open.
     Failed(Farewell),
 }
 
-/// What a sitting came to.
+/// What a caller is told of an ended sitting.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Farewell {
     pub turn_count: u64,
@@ -62,7 +62,7 @@ pub struct Farewell {
 }
 
 impl Talker {
-    /// Ends the open sitting of a conversation because somebody wants it to end.
+    /// Ends the open sitting of a conversation at a caller's request.
     pub async fn end(&self, actor: &Arc<Actor>, id: &SessionId, wish: EndWish) -> Result<Ending, Error> {
         let (session, talk) = self.quiet(actor, id, WhilePaused::GiveUp).await?;
         if talk.sitting.is_none() {
@@ -79,7 +79,7 @@ impl Talker {
         self.end_due(&due, why).await
     }
 
-    /// Ends a sitting that stands in the way of a turn.
+    /// Ends a sitting that must end before a turn can start.
     pub(super) async fn end_first(
         &self,
         tenant: &TenantId,
@@ -90,7 +90,7 @@ impl Talker {
         match self.engine.conversation_of(&due).await? {
             Some((_, talk)) if talk.sitting.as_ref().is_some_and(|open| open.number == first.sitting) => {
                 match self.end_due(&due, first.why).await {
-                    // A turn has started meanwhile: whoever wanted this looks again.
+                    // A turn has started meanwhile: the caller tries again.
                     Ok(_) | Err(Error::Conflict(Conflict::SessionBusy)) => Ok(()),
                     Err(error) => Err(error),
                 }
@@ -99,8 +99,8 @@ impl Talker {
         }
     }
 
-    /// Changes the row of a session. Where that adds people to a conversation whose open sitting uses one person's memory,
-    /// the sitting ends first, as any other does: what it leaves is that person's.
+    /// Changes the row of a session. If that adds people to a conversation whose open sitting uses one person's
+    /// memory, the sitting ends first, in the usual way: what it leaves belongs to that person.
     pub async fn patch(
         &self,
         actor: &Arc<Actor>,
@@ -144,7 +144,7 @@ impl Talker {
         Err(Conflict::SessionBusy.into())
     }
 
-    /// Ends the open sitting of a conversation, if it still is what it was found to be.
+    /// Ends the open sitting of a conversation, if the reason still holds.
     pub(super) async fn end_due(&self, due: &Due, why: EndReason) -> Result<Ending, Error> {
         for _ in 0..core_limits::DECIDE_ROUNDS_MAX {
             let Some((session, talk)) = self.engine.conversation_of(due).await? else {
@@ -165,7 +165,7 @@ impl Talker {
             let said = self.tellable(open, said_in(open, said));
             farewell.summary = match self.summarise(&said).await {
                 Ok(summary) => summary,
-                // Somebody else is about to hear this conversation: it does not wait for a model to come back.
+                // Another person is about to join: the end does not wait until the model can be reached.
                 Err(_) if why == EndReason::MemoryOwnerChanged => summary_by_rules(&said),
                 Err(error) => {
                     tracing::warn!(target: "sederunt::talk", session = %session.id, code = error.code(), "the model did not sum a sitting up; the sitting stays open and the keeper tries again");
@@ -184,8 +184,8 @@ impl Talker {
         Err(Conflict::SessionBusy.into())
     }
 
-    /// What may be told of a sitting: nothing that was met with a crisis, and nothing that was answered to it. What the
-    /// lexicon knows is looked for again, because spoken turns are written down without their place.
+    /// The messages that a summary may use: none with a crisis level, and no answer to one. Messages are checked
+    /// against the lexicon again, because spoken turns are recorded without noting their sequence.
     fn tellable(&self, open: &Sitting, said: Vec<Event>) -> Vec<Event> {
         let is_grave = |event: &Event| {
             let noted = open.crisis_turns.contains(&event.sequence);
@@ -205,7 +205,7 @@ impl Talker {
         said.into_iter().filter(|event| !is_of_one(event)).collect()
     }
 
-    /// A conversation in which nothing runs, waiting for that if need be.
+    /// A conversation in which no turn runs; waits until then.
     async fn quiet(
         &self,
         actor: &Arc<Actor>,
@@ -236,7 +236,7 @@ impl Talker {
             .unwrap_or_else(|_| Err(Conflict::SessionBusy.into()))
     }
 
-    /// What was said in short: by the model where there is one, by rules otherwise. `None`: too thin to say anything.
+    /// The summary: by the model where there is one, by rules otherwise. `None`: too short to summarise.
     async fn summarise(&self, said: &[Event]) -> Result<Option<Summary>, Error> {
         let texts = lines_of(said);
         let lines: Vec<(bool, &str)> = texts.iter().map(|(user, text)| (*user, text.as_str())).collect();
@@ -264,7 +264,7 @@ impl Talker {
     }
 }
 
-/// What was said, and whether a person said it.
+/// The messages as lines: whether a user said it, and the text.
 fn lines_of(said: &[Event]) -> Vec<(bool, String)> {
     said.iter().filter_map(|event| Some((event.kind.as_str() == "user.message", event.text()?))).collect()
 }
@@ -275,8 +275,8 @@ fn summary_by_rules(said: &[Event]) -> Option<Summary> {
     summary::summarise(&lines)
 }
 
-/// What belongs to a sitting. Of one that uses a person's memory, what somebody else has said meanwhile and waits for its
-/// own turn is none of it.
+/// The messages of a sitting. If it uses one person's memory, messages of others that wait for their own turn are
+/// left out.
 fn said_in(open: &Sitting, mut said: Vec<Event>) -> Vec<Event> {
     if let Some(user) = open.owner.user_id() {
         said.retain(|event| event.author.as_deref().is_none_or(|author| author == user.as_str()));

@@ -1,7 +1,6 @@
-//! The keeper of conversations: ends sittings that fell silent, goes on with messages whose turn nobody runs, and
-//! has vectors made of what has none.
-//! It looks only at what a store says is due, and everything is decided again under the guard, so any number of
-//! nodes may keep the same store.
+//! The keeper of conversations: ends silent sittings, goes on with messages and turns that no node runs, and embeds
+//! memories that have no vector. It reads only what a store lists as due, and everything is decided again under the
+//! guard, so any number of nodes may run a keeper on the same store.
 
 use sederunt_core::Error;
 use sederunt_core::talk::sitting::EndReason;
@@ -15,16 +14,16 @@ use crate::limits;
 pub struct Kept {
     pub checked: usize,
     pub ended: usize,
-    /// Somebody was quicker, or spoke again.
+    /// Another node was faster, or the person spoke again.
     pub skipped: usize,
-    /// Could not be summarised now; the next round tries again.
+    /// The model could not summarise it now; the next round tries again.
     pub failed: usize,
-    /// Messages that got a turn.
+    /// Conversations that were resumed.
     pub resumed: usize,
 }
 
 impl Talker {
-    /// Ends what fell silent and resumes what waits.
+    /// Ends silent sittings and resumes waiting conversations.
     pub async fn keep(&self) -> Result<Kept, Error> {
         let mut kept = Kept::default();
         for due in self.engine.silent_sittings(limits::KEEP_ROWS_MAX).await? {
@@ -42,7 +41,7 @@ impl Talker {
         Ok(kept)
     }
 
-    /// Goes on with messages and turns that nobody is at. Returns in how many conversations.
+    /// Goes on with messages and turns that no node runs. Returns in how many conversations.
     pub async fn resume(&self) -> Result<usize, Error> {
         let waiting = self.engine.waiting_turns(limits::KEEP_ROWS_MAX).await?;
         for due in &waiting {
@@ -51,7 +50,7 @@ impl Talker {
         Ok(waiting.len())
     }
 
-    /// Ends every open sitting of this store, as far as the time allows: the process goes down.
+    /// Ends every open sitting of this store before the process shuts down, within `patience`.
     pub async fn end_all(&self, patience: std::time::Duration) -> Result<Kept, Error> {
         let mut kept = Kept::default();
         let all = async {

@@ -1,6 +1,6 @@
-//! What memories are like a message in meaning, where a model of meaning is configured. Vectors are made behind the
-//! commits, by whoever finds one missing; a turn asks for that of its message alone, waits for it shortly, and goes by
-//! words where it does not come. What is compared stands ready in memory, an owner's vectors at a time.
+//! Finds memories by meaning, where an embedding model is configured. Vectors are made in the background, after the
+//! commits, by the first node that finds one missing; a turn only embeds its own message, waits shortly, and recalls
+//! by words if no vector comes. An owner's vectors are held in memory for the comparison.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,18 +17,18 @@ use crate::limits;
 use crate::model;
 use crate::model::embed::Embedder;
 
-/// A model of meaning, and what it made of memories.
+/// An embedding model, and the cached vectors of memories.
 #[derive(Debug)]
 pub struct Likeness {
     embedder: Embedder,
-    /// How alike a memory must be to a message, as a cosine.
+    /// The similarity (cosine) from which on a memory matches a message.
     min: f32,
     shelves: Mutex<Shelves>,
-    /// Somebody makes what is missing.
+    /// A task is making the missing vectors.
     busy: AtomicBool,
 }
 
-/// Shelves by whose they are, with when they were last asked.
+/// Cached vectors by owner, with when they were last used.
 #[derive(Debug, Default)]
 struct Shelves {
     kept: HashMap<(TenantId, Owner), Kept>,
@@ -54,7 +54,8 @@ impl Likeness {
         }
     }
 
-    /// The ids of an owner's memories that are like a text, the likest first. `None`: that cannot be said now.
+    /// The ids of an owner's memories that are similar to a text, most similar first. `None`: no vector of the text
+    /// came in time.
     pub(super) async fn like(
         &self,
         store: &dyn SessionStore,
@@ -73,15 +74,15 @@ impl Likeness {
                 Ok(vectors.first().map(|vector| shelf.nearest(vector, self.min, limits::RECALL_CANDIDATES)))
             }
             Ok(Err(error)) => {
-                tracing::debug!(target: "sederunt::talk", %error, "a message has no vector");
+                tracing::debug!(target: "sederunt::talk", %error, "a message could not be embedded; its turn recalls by words");
                 Ok(None)
             }
             Err(_) => Ok(None),
         }
     }
 
-    /// An owner's vectors as the store has them now: what is new since the last time is added, and where anything
-    /// went they are read anew.
+    /// An owner's vectors as the store has them now: new ones are added to the cache; if any were removed, all are
+    /// read again.
     async fn shelf(
         &self,
         store: &dyn SessionStore,
@@ -118,8 +119,8 @@ impl Likeness {
         Ok(shelf)
     }
 
-    /// Makes vectors of memories that have none of this model, until none is missing or it does not answer. Says how
-    /// many were made.
+    /// Makes the missing vectors of memories for this model, until none is missing or the provider does not answer.
+    /// Returns how many were made.
     async fn make_missing(&self, store: &dyn SessionStore) -> Result<usize, Error> {
         let mut made = 0;
         loop {
@@ -139,8 +140,8 @@ impl Likeness {
         }
     }
 
-    /// `None` where nobody answers. What is refused is asked for once more by itself, so that one text that a model
-    /// does not take keeps no other from its vector.
+    /// `None` if the provider does not answer. If it refuses a batch, each text is sent by itself, so that one
+    /// refused text does not keep the others from their vectors.
     async fn vectors_of(&self, missing: &[(TenantId, Memory)]) -> Option<Vec<Option<Vector>>> {
         let texts: Vec<String> = missing.iter().map(|(_, memory)| memory.text()).collect();
         let all: Vec<&str> = texts.iter().map(String::as_str).collect();
@@ -170,7 +171,7 @@ impl Likeness {
     }
 }
 
-/// Whether another text might have been taken.
+/// Whether the provider refused this text, and might accept another.
 fn is_about_the_text(error: &model::Error) -> bool {
     matches!(error, model::Error::TooLong | model::Error::Refused { status: 400 | 413 | 422, .. })
 }
@@ -183,7 +184,7 @@ impl Shelves {
         kept.clone()
     }
 
-    /// Keeps a shelf, and lets go of those that were asked for longest ago where there is no room for all.
+    /// Caches an owner's vectors, and drops those used least recently beyond the limit.
     fn keep(&mut self, key: (TenantId, Owner), kept: Kept) {
         self.asked += 1;
         self.kept.insert(key, Kept { asked: self.asked, ..kept });
@@ -198,8 +199,8 @@ impl Shelves {
 }
 
 impl Talker {
-    /// Makes vectors that are missing, where there is a model for them. One at a time is enough: whoever is at it
-    /// already finds the rest.
+    /// Makes the missing vectors, where an embedding model is configured. Only one task does so at a time; it also
+    /// finds those that were added meanwhile.
     pub async fn make_vectors(&self) -> Result<usize, Error> {
         let Some(likeness) = &self.settings.likeness else { return Ok(0) };
         if likeness.busy.swap(true, Ordering::AcqRel) {
@@ -210,7 +211,7 @@ impl Talker {
         made
     }
 
-    /// The same, while nobody waits for it.
+    /// The same, in the background.
     pub(super) fn make_vectors_soon(&self) {
         if self.settings.likeness.is_none() {
             return;

@@ -1,5 +1,5 @@
-//! What a conversation reads of the memory and leaves in it. The rules are core's; this room only fetches what they
-//! need and turns what they decide into records.
+//! What a conversation reads from the memory and writes to it. The rules are core's; this room only loads what they
+//! need and turns their decisions into records.
 
 use sederunt_core::engine::{Begun, Engine};
 use sederunt_core::event::Event;
@@ -34,30 +34,30 @@ pub(super) struct Memories<'a> {
     likeness: Option<&'a Likeness>,
 }
 
-/// What a command to the memory came to.
+/// The result of a command to the memory.
 pub(super) struct Controlled {
     pub text: String,
     pub pending: Option<Pending>,
     pub records: Vec<Record>,
 }
 
-/// What a sitting leaves.
+/// What a sitting leaves in the memory.
 #[derive(Default)]
 pub(super) struct Kept {
     pub arc: Option<String>,
     pub records: Vec<Record>,
 }
 
-/// What entered a prompt.
+/// The memories and lessons that enter a prompt.
 #[derive(Default)]
 pub(super) struct Recalled {
     picked: Picked,
-    /// Somebody has set how they want to be talked to, and with it whether the past may be brought up.
+    /// The person has a profile, which says whether the past may be brought up.
     has_profile: bool,
     now: Timestamp,
-    /// How it was looked for.
+    /// How memories were searched.
     path: &'static str,
-    /// What feedback has taught about talk like this.
+    /// Lessons from feedback about similar talk.
     pub lessons: Vec<Lesson>,
 }
 
@@ -92,7 +92,7 @@ impl<'a> Memories<'a> {
         Ok(self.engine.session_store().memories(self.tenant, query).await?.items)
     }
 
-    /// Facts and arcs as they are listed: by words where there are any, newest first otherwise.
+    /// Facts and arcs for a list: by words where there are any, newest first otherwise.
     async fn listed(&self, query: &str) -> Result<Vec<Memory>, Error> {
         let words: Vec<String> = words::set(query).into_iter().collect();
         let mut found = self.find(Kind::Fact, words.clone(), core_limits::KNOWN_LISTED_MAX).await?;
@@ -159,7 +159,7 @@ impl<'a> Memories<'a> {
             _ => {}
         }
         match outcome.delete {
-            // The turn that asked may be long ago: it must still be this owner's.
+            // The question may be old: check that the memory still belongs to this owner.
             Some(Delete::One(id)) => {
                 let found = self.engine.session_store().memory(self.tenant, &id).await?;
                 if found.is_some_and(|memory| memory.owner == self.owner) {
@@ -175,7 +175,7 @@ impl<'a> Memories<'a> {
         Ok(Some(Controlled { text: reply.text(), pending: outcome.pending, records }))
     }
 
-    /// How much there is to forget.
+    /// How many memories there are to forget.
     async fn counts(&self, buffer: &Buffer) -> Result<Counts, Error> {
         let store = self.engine.session_store();
         let profile = self.profile().await?;
@@ -187,7 +187,7 @@ impl<'a> Memories<'a> {
         })
     }
 
-    /// What the user said before this turn.
+    /// The user's message before this turn.
     async fn last_said(&self, begun: &Begun) -> Result<Option<Event>, Error> {
         let before = self.engine.said_before(self.session, begun.turn, 4).await?;
         Ok(before.into_iter().rfind(|event| event.kind.as_str() == "user.message"))
@@ -215,7 +215,7 @@ impl<'a> Memories<'a> {
         Ok(Recalled { picked, has_profile, now, path, lessons })
     }
 
-    /// What the words of a message find, with what every turn hears of.
+    /// The memories that match the words of a message, with those that every turn gets.
     async fn by_words(&self, words: Vec<String>, opened: bool) -> Result<Vec<Memory>, Error> {
         let mut memories: Vec<Memory> = self.profile().await?.into_iter().collect();
         if !words.is_empty() {
@@ -232,7 +232,7 @@ impl<'a> Memories<'a> {
         Ok(memories)
     }
 
-    /// What is like a message in meaning, the likest first. `None`: nobody can say.
+    /// Memories similar to a message, most similar first. `None`: no embedding is available.
     async fn like(&self, text: &str) -> Result<Option<Vec<String>>, Error> {
         match self.likeness {
             Some(likeness) => {
@@ -242,8 +242,8 @@ impl<'a> Memories<'a> {
         }
     }
 
-    /// What a sitting leaves: its arc, and what was said often enough to be kept. Where somebody said that nothing is to
-    /// be, that is nothing.
+    /// What a sitting leaves: its arc, and what was said often enough to be kept. Nothing, if the person asked for
+    /// that.
     pub(super) async fn harvest(
         &self,
         open: &Sitting,
@@ -356,14 +356,15 @@ impl<'a> Memories<'a> {
         Ok(text)
     }
 
-    /// What is remembered about something that somebody asks for in so many words.
+    /// Memories about a subject that the person explicitly asks for.
     pub(super) async fn asked_for(&self, query: &str) -> Result<Vec<String>, Error> {
         let found = self.listed(query).await?;
         Ok(found.iter().filter_map(Target::of).map(|target| target.label).collect())
     }
 }
 
-/// The deletion that waits for a yes, where whoever speaks now is who was asked. A yes of somebody else is no answer to it.
+/// The deletion that waits for a yes, if the speaker is the person who was asked. Another person's yes does not
+/// count.
 fn pending_of(begun: &Begun) -> Option<Pending> {
     let at = |key| begun.talk.state.at("memory_control", key);
     let asked = at("asked_by").and_then(Value::as_str);
@@ -381,31 +382,31 @@ impl Recalled {
         self.picked.memories().map(|memory| memory.id.as_str())
     }
 
-    /// The facts, each in the words in which it was told.
+    /// The facts, each in the person's own words.
     pub(super) fn facts_as_told(&self) -> Vec<String> {
         self.picked.facts.iter().filter_map(Memory::fact).map(Fact::label).collect()
     }
 
-    /// What says of the last sitting that it took place, where a model cannot say it by itself. Whoever has switched
-    /// recall off hears nothing of it unasked.
+    /// A sentence about the last sitting, for a model that cannot mention it itself. `None` if the person has
+    /// switched recall off.
     pub(super) fn opening(&self) -> Option<String> {
         if self.has_profile && !self.picked.may_bring_up {
             return None;
         }
         let arc = self.picked.catch_up.as_ref().and_then(Memory::arc)?;
-        // A sitting with a crisis is not small talk.
+        // A sitting with a crisis is not mentioned in passing.
         if arc.themes.is_empty() || arc.crisis_level_max >= Level::Serious.number() {
             return None;
         }
         Some(format!("Last time we talked about {}. ", summary::listed(&arc.themes)))
     }
 
-    /// How it was found.
+    /// How the memories were found.
     pub(super) fn path(&self) -> Option<&'static str> {
         (self.picked.memories().next().is_some()).then_some(self.path)
     }
 
-    /// What the log says of it.
+    /// The ids for the event that says what entered the prompt.
     pub(super) fn injected(&self) -> Vec<(&'static str, Vec<String>)> {
         let mut said = Vec::new();
         let ids: Vec<String> = self.ids().map(str::to_owned).collect();

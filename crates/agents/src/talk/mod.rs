@@ -1,9 +1,10 @@
 //! Conversations: what happens between a message and its reply, and when a sitting ends.
 //!
-//! This room owns the pipeline with its named stages ([`pipeline`]), the one in which a model answers (`respond`) and
-//! has things done for it (`bench`), the run of one turn from its claim to its close (`turn`), the one way in which sittings end ([`end`]), spoken turns ([`voice`]), and the keeper that ends
-//! what fell silent and goes on with what waits ([`keeper`]). It keeps nothing that the log does not hold: whatever
-//! a process has begun when it dies, the next one closes, and goes on.
+//! This room owns the pipeline with its named stages ([`pipeline`]), the stage in which a model answers (`respond`)
+//! and calls tools (`bench`), the run of one turn from its claim to its close (`turn`), the one way in which sittings
+//! end ([`end`]), spoken turns ([`voice`]), and the keeper that ends silent sittings and resumes waiting messages
+//! ([`keeper`]). It keeps nothing that the log does not hold: what a dying process leaves half done, the next node
+//! closes, and goes on.
 
 mod bench;
 pub mod checkpoint;
@@ -43,47 +44,47 @@ use likeness::Likeness;
 /// How conversations are held here.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// The model that answers when `quality` is asked for; the default one otherwise.
+    /// The model that answers when `quality` is asked for; the default model otherwise.
     pub response_model: Option<String>,
     pub safety: safety::Settings,
-    /// Whether the default model judges what was said before the lexicon does.
+    /// Whether the default model checks a message for a crisis, besides the lexicon.
     pub classify: bool,
     /// Whether a model, where there is one, finds what is worth remembering; rules do otherwise.
     pub extract_by_model: bool,
-    /// What conversations without an agent are told.
+    /// The instructions of conversations without an agent.
     pub instructions: String,
-    /// What finds memories by their meaning; they are found by their words alone otherwise.
+    /// Finds memories by meaning; without it they are found by words alone.
     pub likeness: Option<Arc<Likeness>>,
-    /// Who lets browsers speak with a model by themselves.
+    /// The provider with which browsers speak directly.
     pub realtime: Option<Arc<Realtime>>,
 }
 
-/// Holds conversations. Cheap to clone; all clones are one.
+/// Runs conversations. Cheap to clone; all clones share one state.
 #[derive(Clone, Debug)]
 pub struct Talker {
     engine: Engine,
     kit: Arc<Kit>,
     settings: Arc<Settings>,
     hold: Hold,
-    /// Turns that run here.
+    /// How many turns run here.
     running: watch::Sender<usize>,
 }
 
-/// What is heard of a turn while it runs.
+/// What a listener hears of a turn while it runs.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Progress {
     Stage { stage: &'static str, detail: Option<String> },
     Chunk(String),
 }
 
-/// A message that was taken in.
+/// A message that was accepted.
 #[derive(Debug)]
 pub struct Taken {
     pub session: SessionId,
     pub message: Arc<Event>,
-    /// What is heard of its turn; closed when the turn is over. A turn that waits is not heard here.
+    /// The progress of its turn; closed when the turn is over. Silent for a turn that waits.
     pub progress: mpsc::UnboundedReceiver<Progress>,
-    /// The turn's end, where it runs here.
+    /// The turn's reply, where it runs here.
     end: Option<tokio::sync::oneshot::Receiver<Result<Reply, Error>>>,
 }
 
@@ -101,12 +102,12 @@ impl Talker {
         &self.engine
     }
 
-    /// Who draws lessons from feedback with the same models.
+    /// The teacher that draws lessons from feedback with the same models.
     pub fn teacher(&self) -> Teacher {
         Teacher::new(self.engine.clone(), self.kit.clone())
     }
 
-    /// The conversation of this name, opened where there is none yet.
+    /// The conversation of this name; opens it if there is none yet.
     pub async fn open(
         &self,
         actor: &Arc<Actor>,
@@ -132,7 +133,7 @@ impl Talker {
         self.engine.open(actor, wish, None).await.map(|opened| opened.session.id)
     }
 
-    /// Takes a message in and starts its turn, which goes on whether or not anybody waits for it.
+    /// Takes a message in and starts its turn, which goes on even if no caller waits for it.
     pub async fn post(
         &self,
         actor: &Arc<Actor>,
@@ -175,7 +176,7 @@ impl Talker {
         Err(Conflict::SessionBusy.into())
     }
 
-    /// Waits for the reply to a message, wherever its turn runs.
+    /// Waits for the reply to a message, on any node.
     pub async fn reply_to(&self, actor: &Arc<Actor>, mut taken: Taken) -> Result<Reply, Error> {
         if let Some(end) = taken.end.take() {
             return end.await.unwrap_or_else(|_| Err(Error::internal("a turn ended without a word")));
@@ -205,7 +206,7 @@ impl Talker {
             .unwrap_or_else(|_| Err(Conflict::SessionBusy.into()))
     }
 
-    /// Runs whatever waits in a conversation, one turn after the other, until nothing does.
+    /// Runs the waiting turns of a conversation, one after the other, until none is left.
     async fn work_off(&self, tenant: &TenantId, id: &SessionId) {
         let (heard, _) = mpsc::unbounded_channel();
         loop {
@@ -228,7 +229,7 @@ impl Talker {
         }
     }
 
-    /// Goes on with whatever may go on in a conversation, now that somebody has decided, answered or stopped something.
+    /// Resumes a conversation after a decision, an answer or a stop.
     pub fn go_on(&self, tenant: &TenantId, id: &SessionId) {
         let (tenant, id) = (tenant.clone(), id.clone());
         self.spawn(|this| async move { this.work_off(&tenant, &id).await });
@@ -246,7 +247,7 @@ impl Talker {
         });
     }
 
-    /// Waits until no turn runs here any more, but not for longer than this.
+    /// Waits until no turn runs here any more, at most for `patience`.
     pub async fn drain(&self, patience: Duration) {
         let mut running = self.running.subscribe();
         let _ = tokio::time::timeout(patience, running.wait_for(|running| *running == 0)).await;
@@ -271,6 +272,6 @@ impl Drop for Counted {
 
 fn report(session: &SessionId, error: &Error) {
     if error.code() != "fenced" {
-        tracing::warn!(target: "sederunt::talk", %session, code = error.code(), "a turn failed; what was said to it stays in the log");
+        tracing::warn!(target: "sederunt::talk", %session, code = error.code(), "a turn failed; its message stays in the log");
     }
 }

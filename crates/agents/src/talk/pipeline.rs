@@ -1,8 +1,8 @@
 //! What happens between a message and its reply, in named stages: safety, control, recall, route, respond, extract,
 //! finalize. Each is timed, and the times are part of the turn's diagnostics.
 //!
-//! The same stages serve a persistent turn and a stateless one ([`Talker::run_agent`]), which has no past, no memory
-//! and leaves nothing.
+//! [`Talker::run_agent`] answers without a session: it has only the stages safety, route and respond, no past and no
+//! memory, and leaves nothing.
 
 use std::time::Instant;
 
@@ -27,7 +27,7 @@ use crate::context::{Input, Turn, untrusted};
 use crate::executor::kit::{Unfit, context_budget};
 use crate::model::{self, Delta, Message, Request, Usage};
 
-/// Where a turn goes.
+/// The kind of answer that a turn gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Route {
     Crisis,
@@ -59,7 +59,7 @@ impl Route {
     }
 }
 
-/// What a reply suggests to the surface. Nothing that is said ends a sitting by itself.
+/// What a reply suggests to the surface. Nothing that a person says ends a sitting by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionAction {
     None,
@@ -75,18 +75,18 @@ impl SessionAction {
     }
 }
 
-/// What a turn comes to, unless it fails.
+/// The outcome of a turn that did not fail.
 #[derive(Debug)]
 pub enum Came {
     Answered(Box<Answer>),
-    /// Somebody has to agree to a call before there is an answer.
+    /// A person must approve a call before there is an answer.
     Asks(Box<Asks>),
 }
 
-/// What somebody has to agree to, and what the turn has left by then.
+/// The call to be approved, and what the turn has produced so far.
 #[derive(Debug)]
 pub struct Asks {
-    /// The call as it is put before a person.
+    /// The call as it is shown to a person.
     pub staged: Json,
     pub summary: String,
     /// That call, then those that wait behind it.
@@ -96,11 +96,11 @@ pub struct Asks {
     pub usage: Usage,
 }
 
-/// An answer with everything that it leaves.
+/// An answer with everything that it writes.
 #[derive(Debug)]
 pub struct Answer {
     pub text: String,
-    /// What the model had said before it was steered elsewhere.
+    /// What the model had said before it was steered.
     pub before: Vec<String>,
     pub action: SessionAction,
     pub crisis: Crisis,
@@ -112,7 +112,7 @@ pub struct Answer {
     pub usage: Usage,
 }
 
-/// An answer that nothing was kept of.
+/// An answer of which nothing was kept.
 #[derive(Debug)]
 pub struct Stateless {
     pub text: String,
@@ -128,9 +128,9 @@ pub struct Stateless {
 pub enum Failure {
     Stopped,
     Model(model::Error),
-    /// The turn has used up what its agent may use.
+    /// The turn has reached a limit of its agent.
     Limit(&'static str),
-    /// The agent cannot work here as it is defined.
+    /// The agent cannot run here as it is defined.
     Unfit(Unfit),
     Engine(Error),
 }
@@ -164,7 +164,7 @@ impl Failure {
         }
     }
 
-    /// A sentence for the log of the session; it quotes nobody.
+    /// A sentence for the log of the session; it quotes no one.
     pub const fn sentence(&self) -> &'static str {
         match self {
             Self::Stopped => "the turn was stopped",
@@ -213,7 +213,7 @@ impl Talker {
         timings.done("safety");
 
         listener.stage("control", None);
-        // A turn that goes on has been where it was going.
+        // A resumed turn was routed before it paused.
         let goes_on = begun.resume.is_some();
         let calm = goes_on || !crisis.level.is_crisis();
         let control =
@@ -305,7 +305,7 @@ impl Talker {
             None if calm && route != Route::Memory => extract::extract(&text, message.sequence),
             None => Vec::new(),
         };
-        // What somebody says in distress is not a trait of theirs.
+        // Words said in distress do not become memories.
         let found = if crisis.level == Level::Calm { found } else { Vec::new() };
         let held = found.len();
         buffer.hold(found);
@@ -348,12 +348,12 @@ impl Talker {
         })))
     }
 
-    /// Answers without a past, a memory or a trace.
     /// Whether this is the model that conversations are configured with.
     pub fn is_configured_model(&self, model: &str) -> bool {
         self.kit.name_of(None) == model
     }
 
+    /// Answers without a past, a memory or a trace.
     pub async fn run_agent(
         &self,
         messages: Vec<Message>,
@@ -411,7 +411,7 @@ impl Talker {
         Ok(Stateless { text: said, route, action, crisis, diagnostics, usage })
     }
 
-    /// What a model finds worth keeping in a message, asked while another answers it. `None`: the rules are to look.
+    /// What a model finds worth keeping in a message, asked while another answers it. `None`: use the rules.
     async fn findings(&self, text: &str, sequence: u64) -> Option<Vec<Candidate>> {
         let name = self.kit.name_of(None);
         if !self.settings.extract_by_model || name == "eliza" || name.starts_with("scripted:") {
@@ -427,7 +427,7 @@ impl Talker {
         Some(extract::read(&reply.text, text, sequence))
     }
 
-    /// The safety check; a model is asked only where it is configured, and its failure is not silence.
+    /// The safety check. A model is asked only where that is configured; if it fails, the lexicon decides.
     async fn check(&self, text: &str) -> Crisis {
         let classified = if self.settings.classify { Some(crisis::classify(self, text).await) } else { None };
         safety::check(text, &self.settings.safety, classified)

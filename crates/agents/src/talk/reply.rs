@@ -1,5 +1,5 @@
-//! A reply as surfaces hand it out, read back from the log: the same for whoever ran the turn and for whoever only
-//! waited for it, on any node.
+//! A reply as surfaces return it, read back from the log: the same for the node that ran the turn and for a caller
+//! that waited on another node.
 
 use std::sync::Arc;
 
@@ -7,14 +7,14 @@ use sederunt_core::Error;
 use sederunt_core::event::Event;
 use serde_json::{Value, json};
 
-/// What a turn came to.
+/// The reply of a turn.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reply {
     pub text: String,
-    /// What kind of answer it is: `talk`, `memory`, `exercise`, `closing`, `crisis`, or `confirmation` where somebody
-    /// has to agree to a tool call before the turn goes on.
+    /// The kind of answer: `talk`, `memory`, `exercise`, `closing`, `crisis`, or `confirmation` where a person must
+    /// approve a tool call before the turn goes on.
     pub kind: String,
-    /// What waits for that decision.
+    /// The approval that the turn waits for.
     pub approval_id: Option<String>,
     pub style: String,
     pub approach: Option<String>,
@@ -24,7 +24,7 @@ pub struct Reply {
     pub diagnostics: Value,
     /// The sequence of the reply, or of the end of the turn when nothing was said.
     pub sequence: u64,
-    /// Somebody stopped it; what was said until then is the reply.
+    /// A caller stopped it; the text so far is the reply.
     pub stopped: bool,
 }
 
@@ -36,7 +36,7 @@ pub fn tells_of_turns(event: &Event) -> bool {
     )
 }
 
-/// The turn that this event closes, where that turn has taken up this message beside its own.
+/// The turn that this event closes, if that turn has taken up this message beside its own.
 pub fn turn_that_took(event: &Event, message: u64) -> Option<u64> {
     if event.kind.as_str() != "session.turn" {
         return None;
@@ -60,7 +60,7 @@ fn metadata(event: &Event) -> Value {
 }
 
 impl Reply {
-    /// Reads the reply of a turn; `None` while the turn is neither over nor waits for somebody's leave.
+    /// Reads the reply of a turn; `None` while the turn still runs.
     pub fn read(events: &[Arc<Event>], turn: u64) -> Option<Result<Self, Error>> {
         let ends = |event: &&Arc<Event>| {
             matches!(event.kind.as_str(), "session.turn" | "session.waiting_approval") && is_of(event, turn)
@@ -101,7 +101,7 @@ impl Reply {
         }))
     }
 
-    /// The reply of a turn that waits for somebody's leave.
+    /// The reply of a turn that waits for approval.
     fn asking(asked: &Event, said: &Value) -> Self {
         Self {
             text: asked.text().unwrap_or_default(),

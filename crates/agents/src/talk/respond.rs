@@ -1,7 +1,7 @@
-//! The stage in which a model answers: it speaks, has things done for it, is steered, and speaks again.
+//! The stage in which a model answers: it replies, has tools called, is steered, and replies again.
 //!
 //! Without tools a turn writes nothing before its end. With tools every step is in the log before the next one, under
-//! the claim of the turn, so whoever comes after a crash knows what was begun.
+//! the claim of the turn, so a node that takes over after a crash knows what was begun.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ use crate::limits;
 use crate::model::{self, Delta, Message, Model, Reply, Request, Usage, eliza};
 use crate::steps::past::{self, Open, Spent};
 
-/// Who answers, and what it is told before anything else.
+/// The agent that answers, and its instructions.
 struct Persona {
     instructions: String,
     model: Arc<dyn Model>,
@@ -35,17 +35,17 @@ struct Persona {
     limits: RunLimits,
 }
 
-/// What a model made of a message.
+/// The result of the stage.
 pub(super) enum Responded {
     Said(Said),
     Asks(Box<Asks>),
 }
 
-/// What a model has said in the end.
+/// The model's final reply.
 #[derive(Default)]
 pub(super) struct Said {
     pub text: String,
-    /// What it had said before it was steered elsewhere, as far as the log does not have it.
+    /// Replies from before it was steered, as far as they are not in the log.
     pub before: Vec<String>,
     pub usage: Usage,
 }
@@ -53,14 +53,14 @@ pub(super) struct Said {
 /// A conversation as a model is shown it.
 struct Past {
     messages: Vec<Message>,
-    /// Calls that nobody has answered.
+    /// Calls without a result.
     open: Vec<Open>,
-    /// What this turn had used up before it paused.
+    /// This turn's usage before it paused.
     spent: Spent,
 }
 
 impl Talker {
-    /// The model speaks, and speaks again when something was done for it or it was steered meanwhile.
+    /// Asks the model, and asks again after tool calls or steering messages.
     pub(super) async fn respond(
         &self,
         listener: &Listener<'_>,
@@ -88,7 +88,7 @@ impl Talker {
         let mut said = Said::default();
         // Replies in a row that called a tool with arguments that cannot be read.
         let mut bad_replies = 0;
-        // A model that talks by rules alone cannot take up what it is shown, so it is said for it.
+        // The rule-based model ignores memories, so the turn opens with a sentence about them.
         let mut opening = (persona.model_name == "eliza").then(|| recalled.opening()).flatten();
         if let Some(opening) = &opening {
             listener.say(opening);
@@ -144,7 +144,7 @@ impl Talker {
                 messages.extend(self.steering(listener).await?.into_iter().map(Message::user));
                 continue;
             }
-            // One that only calls what it was not given, or says nothing at all, has not answered.
+            // A model that only calls unknown tools, or replies with nothing, has not answered.
             if spent.steps <= 1 && reply.text.trim().is_empty() {
                 return Err(Failure::Model(model::Error::Malformed { what: "a reply without words" }));
             }
@@ -178,7 +178,7 @@ impl Talker {
         self.kit.check_price(&model_name, &limits.of_a_run()).map_err(Failure::Unfit)?;
         let (instructions, mut tools) =
             agent.map(|agent| (agent.instructions, agent.tools)).unwrap_or_default();
-        // What asks a person something needs no tool here: the answer of the turn can ask.
+        // The built-in tools ask people; in a conversation the reply itself can ask.
         tools.retain(|tool| !matches!(tool, Definition::Builtin(_)));
         Ok(Persona {
             instructions: instructions.unwrap_or_else(|| self.settings.instructions.clone()),
@@ -190,7 +190,7 @@ impl Talker {
         })
     }
 
-    /// What was said and done until now, with the message of this turn and what this turn has done.
+    /// The messages and calls so far, with the message of this turn and what this turn has done.
     async fn past(
         &self,
         listener: &Listener<'_>,
@@ -216,7 +216,7 @@ impl Talker {
         Ok(Past { messages, open, spent })
     }
 
-    /// What people said to steer this turn since anybody looked; it is part of the turn now.
+    /// New messages that steer this turn; they are part of the turn now.
     async fn steering(&self, listener: &Listener<'_>) -> Result<Vec<String>, Failure> {
         if !listener.is_stirred() {
             return Ok(Vec::new());
@@ -239,7 +239,7 @@ pub(super) fn built(input: &Input, budget: usize) -> Result<Request, Failure> {
     Ok(built.request)
 }
 
-/// What the log calls the end of a turn that has reached a limit.
+/// The code of a turn that ended at a limit.
 fn limit_code(limit: &str) -> &'static str {
     match limit {
         "steps" => "limit_steps",

@@ -1,5 +1,5 @@
-//! One turn, from its claim to its close: the pipeline runs, the lease is renewed beside it, and whoever wants it to
-//! stop is heard at once.
+//! One turn, from its claim to its close: runs the pipeline, renews the lease beside it, and stops at once when asked
+//! to.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -24,26 +24,26 @@ use crate::model::Usage;
 use crate::pulse::{Beat, End, Pulse};
 use crate::steps::words::within;
 
-/// What is known of a turn from outside its pipeline.
+/// The state of a turn, shared with its pipeline.
 pub(super) struct Listener<'a> {
     talker: &'a Talker,
     pub(super) begun: &'a Begun,
     heard: &'a UnboundedSender<Progress>,
     said: Mutex<String>,
     row: Mutex<RowWatch>,
-    /// Calls of this turn are in the log.
+    /// The log holds calls of this turn.
     called: AtomicBool,
-    /// Something was said that is a message of its own; what comes now is another.
+    /// The text so far is a logged message; the next text begins another one.
     kept: AtomicBool,
-    /// What this turn has used up so far.
+    /// The usage of this turn so far.
     used: Mutex<Usage>,
 }
 
-/// What a turn leaves that is cut short.
+/// What a turn that is cut short leaves.
 struct Left {
-    /// What was said and is not in the log.
+    /// Text that is not in the log.
     said: String,
-    /// Calls of it are in the log.
+    /// The log holds calls of it.
     called: bool,
     used: Usage,
 }
@@ -53,7 +53,7 @@ impl Listener<'_> {
         let _ = self.heard.send(Progress::Stage { stage, detail });
     }
 
-    /// Hands a piece of the reply to everybody who listens, here and on other nodes.
+    /// Sends a piece of the reply to all readers, here and on other nodes.
     pub(super) fn say(&self, text: &str) {
         if text.is_empty() {
             return;
@@ -66,26 +66,26 @@ impl Listener<'_> {
         let _ = self.heard.send(Progress::Chunk(text.to_owned()));
     }
 
-    /// Whether somebody wants something of this turn that nobody has looked at yet. What was acknowledged before this
-    /// is asked is never missed.
+    /// Whether the row has changed since the last look: a stop or a steering message may be waiting. A message that
+    /// was acknowledged before this call is never missed.
     pub(super) fn is_stirred(&self) -> bool {
-        // A turn that goes on has not heard what was said while it waited.
+        // A resumed turn has not seen the messages that came while it waited.
         let waited = self.begun.resume.is_some() && self.begun.talk.queue.iter().any(|queued| queued.steers);
         waited || self.row.lock().has_changed()
     }
 
-    /// Calls of this turn go into the log: whoever cuts it short looks for those without a result.
+    /// Notes that the log holds calls of this turn: if it is cut short, those without a result get one.
     pub(super) fn uses_tools(&self) {
         self.called.store(true, Ordering::Relaxed);
     }
 
-    /// What was said so far is in the log.
+    /// Notes that the text so far is in the log.
     pub(super) fn has_been_kept(&self) {
         let said = std::mem::take(&mut *self.said.lock());
         self.kept.fetch_or(!said.is_empty(), Ordering::Relaxed);
     }
 
-    /// The turn has used up so much by now.
+    /// Sets the usage of the turn so far.
     pub(super) fn has_used(&self, used: Usage) {
         *self.used.lock() = used;
     }
@@ -123,7 +123,7 @@ impl Talker {
                 Some(self.engine.finish_turn(begun, answered(begun, *answer)?).await?)
             }
             Ok(Came::Asks(asks)) => match self.engine.pause_turn(begun, asking(begun, *asks)?).await {
-                // What cannot be asked, such as a call without a name, is not waited for.
+                // A call that cannot be put before a person, such as one without a name, fails the turn.
                 Err(error @ (Error::Invalid { .. } | Error::TooLarge { .. })) => {
                     Some(self.cut_short(begun, &Failure::Engine(error), &left).await?)
                 }
@@ -162,7 +162,7 @@ impl Talker {
     }
 }
 
-/// What stands in the log of what entered the prompt.
+/// The events that say what entered the prompt.
 fn injected(what: &[(&'static str, Vec<String>)]) -> Result<Vec<NewEvent>, Error> {
     let event = |(kind, ids): &(&'static str, Vec<String>)| {
         let metadata = Json::of(&json!({"kind": kind, "ids": ids}))?;
@@ -200,7 +200,7 @@ fn answered(begun: &Begun, answer: Answer) -> Result<Outcome, Error> {
     })
 }
 
-/// What is kept of a turn that has no answer: what was said until then, and why there is no more.
+/// What is kept of a turn without an answer: the text so far, and why there is no more.
 fn cut_short(begun: &Begun, failure: &Failure, left: &Left) -> Result<Outcome, Error> {
     let mut events = Vec::new();
     let kind = match failure {
@@ -227,7 +227,7 @@ fn cut_short(begun: &Begun, failure: &Failure, left: &Left) -> Result<Outcome, E
     })
 }
 
-/// A message of a turn. A reply that is longer than an event is cut and says so.
+/// A message of a turn. A reply that is longer than an event is cut and marked.
 fn message(text: &str, metadata: serde_json::Value) -> Result<NewEvent, Error> {
     let text = within(text, limits::TEXT_EVENT_BYTES_MAX);
     let content = Json::of(&json!([{"type": "text", "text": text}]))?;
@@ -238,7 +238,7 @@ fn message(text: &str, metadata: serde_json::Value) -> Result<NewEvent, Error> {
     })
 }
 
-/// A session's usage counts all of its turns.
+/// The session's usage counts all of its turns.
 fn added_up(begun: &Begun, used: &Usage) -> Result<Option<Json>, Error> {
     if *used == Usage::default() {
         return Ok(None);

@@ -1,5 +1,5 @@
-//! Spoken conversations. The browser and a realtime provider carry the sound; what they need to know comes from
-//! here, and what was said comes back as transcripts. No model runs here, and spoken sittings end as all others do.
+//! Spoken conversations. The browser and a realtime provider carry the sound; this room gives them instructions and
+//! takes the transcripts. No model runs here, and spoken sittings end as all others do.
 
 use std::sync::Arc;
 
@@ -32,12 +32,12 @@ pub struct Told {
     pub instructions: String,
     pub tools: Json,
     pub memory_text: String,
-    /// With which a browser speaks to the realtime provider, where there is one and it gave it.
+    /// The browser's secret for the realtime provider, if one is configured and returned it.
     client_secret: Option<SecretString>,
 }
 
 impl Told {
-    /// For the one answer in which it stands.
+    /// The secret, for the one response that carries it.
     pub fn client_secret(&self) -> Option<&str> {
         self.client_secret.as_ref().map(ExposeSecret::expose_secret)
     }
@@ -48,7 +48,7 @@ impl Told {
 pub struct Transcript {
     pub user_text: String,
     pub assistant_text: String,
-    /// By which a repeat is known.
+    /// Identifies the turn, so that a repeat is recognised.
     pub external_id: String,
     pub user: Option<String>,
 }
@@ -73,17 +73,17 @@ impl Talker {
         Ok(Told { instructions, tools: tools()?, memory_text, client_secret })
     }
 
-    /// A provider that fails leaves the conversation without sound, not without a start.
+    /// If the provider fails, the conversation starts without sound.
     async fn client_secret(&self, session: &SessionId, instructions: &str) -> Option<SecretString> {
         let given = self.settings.realtime.as_ref()?.client_secret(instructions).await;
         given
             .inspect_err(|error| {
-                tracing::warn!(target: "sederunt::talk", %session, %error, "the voice provider gave no secret; the spoken conversation was not opened");
+                tracing::warn!(target: "sederunt::talk", %session, %error, "the voice provider gave no secret; the spoken conversation starts without sound");
             })
             .ok()
     }
 
-    /// Writes a spoken turn down. Its words are checked after the fact: the realtime model has answered already.
+    /// Records a spoken turn. Its words are checked afterwards: the realtime model has answered already.
     pub async fn voice_turn(
         &self,
         actor: &Arc<Actor>,

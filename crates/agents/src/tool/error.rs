@@ -20,7 +20,7 @@ pub enum Error {
     Blocked(#[from] Blocked),
     #[error("the tool cannot be reached")]
     Unreachable,
-    /// It went away in the middle: whether it acted is not known.
+    /// It went away in the middle: whether it acted is unknown.
     #[error("the tool went away before it answered; it may or may not have acted")]
     CutShort,
     #[error("the tool has a fault (status {status})")]

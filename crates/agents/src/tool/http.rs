@@ -1,10 +1,10 @@
-//! Tools behind an HTTP address: the arguments go out as JSON, and what comes back is the result.
+//! Tools behind an HTTP address: the arguments go out as JSON, and the answer is the result.
 //!
-//! Every call carries `Idempotency-Key`, so that a repeated attempt acts once, and `Sederunt-Confirmed: true`
-//! once somebody has agreed. A tool asks for that with `"requires_confirmation": true` in a JSON object,
-//! answered with a success, 409 or 428; its `summary` or `message` is what people are asked. Secrets are
-//! named in headers as `${NAME}` and filled in here; they are never printed. Other refusals (4xx) are results
-//! that the model may read; faults (408, 429, 5xx) are errors that may pass.
+//! Every call carries `Idempotency-Key`, so that a repeated attempt acts once, and `Sederunt-Confirmed: true` once a
+//! person has approved it. A tool asks for that with `"requires_confirmation": true` in a JSON object, answered with
+//! a success, 409 or 428; its `summary` or `message` is the question to people. Secrets are named in headers as
+//! `${NAME}` and filled in here; they are never printed. Other refusals (4xx) are results that the model may read;
+//! faults (408, 429, 5xx) are errors that may pass.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -174,7 +174,7 @@ pub(super) fn fill<'a>(text: &'a str, secrets: &Secrets) -> Result<String, &'a s
     Ok(out)
 }
 
-/// Keys are made by the engine, but not for headers: what no header can carry is written as its hash.
+/// The engine's keys may hold characters that no header can carry: such a key is sent as its hash.
 fn header_safe(key: &str) -> String {
     use sha2::{Digest, Sha256};
     match !key.is_empty() && key.chars().all(|c| c.is_ascii_graphic()) {
@@ -196,7 +196,7 @@ fn with_query(url: &reqwest::Url, args: &Value) -> String {
     url.to_string()
 }
 
-/// The body as far as it may go, and whether there was more.
+/// The body up to its limit, and whether it was longer.
 async fn body(mut response: Response) -> Result<(String, bool), Error> {
     let mut bytes = Vec::new();
     let mut cut = false;
@@ -211,7 +211,7 @@ async fn body(mut response: Response) -> Result<(String, bool), Error> {
     Ok((String::from_utf8_lossy(&bytes).into_owned(), cut))
 }
 
-/// What people are to be asked, if this answer asks for it.
+/// The question to people, if this answer asks for confirmation.
 pub(super) fn wish_for_confirmation(content: &str) -> Option<String> {
     let answer: Value = serde_json::from_str(content).ok()?;
     (answer["requires_confirmation"] == Value::Bool(true)).then(|| {

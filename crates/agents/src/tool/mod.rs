@@ -1,8 +1,8 @@
 //! A tool: something that a model may have done for it.
 //!
-//! This room owns the trait that every tool speaks and the box they are called from. The box checks what a
-//! model asks for before a tool sees it, and what a tool says before a model does: arguments against their
-//! schema, sizes, time. It refuses to decide whether somebody must be asked first: it only reports
+//! This room owns the trait that every tool implements and the toolbox they are called from. The toolbox checks a
+//! model's call before a tool sees it, and a tool's result before a model does: arguments against their schema,
+//! sizes, time. It refuses to decide whether a person must be asked first: it only reports
 //! [`Outcome::NeedsConfirmation`], and a tool that needs it has not acted.
 
 mod error;
@@ -19,7 +19,7 @@ pub use error::{BadTool, Error};
 pub use schema::Schema;
 pub use toolbox::{Confirm, Toolbox};
 
-/// Something that can be called.
+/// A callable tool.
 pub trait Tool: Send + Sync + std::fmt::Debug {
     fn spec(&self) -> &ToolSpec;
 
@@ -37,16 +37,16 @@ pub struct CallContext {
     pub session_id: SessionId,
     /// The same for every attempt of the same call, so that a tool can act once.
     pub idempotency_key: String,
-    /// Somebody who may has agreed to this call with these arguments.
+    /// A person with the right to do so has approved this call with these arguments.
     pub confirmed: bool,
 }
 
-/// What came of a call.
+/// The outcome of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The tool has answered. A result that was too long ends with a line that says so.
     Done { content: String, is_error: bool, cut: bool },
-    /// The tool has done nothing yet and wants somebody to agree first.
+    /// The tool has done nothing yet and needs a person's approval first.
     NeedsConfirmation { summary: String },
 }
 

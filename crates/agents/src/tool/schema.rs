@@ -1,4 +1,4 @@
-//! What arguments must look like: [`sederunt_core::json_schema`] with what providers want of a tool's schema.
+//! Schemas of arguments: [`sederunt_core::json_schema`] with what providers require of a tool's schema.
 
 use std::sync::Arc;
 
@@ -21,14 +21,14 @@ impl Schema {
         if schema.len() > TOOL_SCHEMA_BYTES_MAX {
             return Err(BadTool::SchemaTooLarge { name: name.to_owned(), limit: TOOL_SCHEMA_BYTES_MAX });
         }
-        // Providers refuse a schema that does not say so itself.
+        // Providers refuse a schema without `type: object`.
         if schema.value()["type"] != "object" {
             return Err(bad("its type must be `object`".to_owned()));
         }
         JsonSchema::compile(schema).map(Self).map_err(|fault| bad(fault.to_string()))
     }
 
-    /// What is wrong with a value; nothing, when the list is empty. Says where, and never repeats the value.
+    /// What is wrong with a value; empty if it fits. Says where, and never repeats the value.
     pub fn problems(&self, value: &Value) -> Vec<String> {
         let (mut problems, more) = self.0.violations(value, limits::PROBLEMS_MAX);
         if more > 0 {

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use super::{BadTool, CallContext, Error, Outcome, Schema, Tool, ToolCall, ToolSpec};
 use crate::limits;
 
-/// Whether somebody must agree to every call of a tool.
+/// Whether a person must approve every call of a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Confirm {
     Always,
@@ -40,7 +40,7 @@ impl Default for Toolbox {
 }
 
 impl Toolbox {
-    /// An empty box whose calls may take so long.
+    /// An empty box whose calls may take at most `call_max`.
     pub fn new(call_max: Duration) -> Self {
         Self { tools: BTreeMap::new(), call_max }
     }
@@ -49,7 +49,7 @@ impl Toolbox {
         self.add_within(tool, confirm, self.call_max)
     }
 
-    /// Adds a tool whose calls may take so long, and no longer than any call of this box.
+    /// Adds a tool with its own time limit, which cannot exceed the box's.
     pub fn add_within(
         &mut self,
         tool: Arc<dyn Tool>,
@@ -70,7 +70,7 @@ impl Toolbox {
         Ok(())
     }
 
-    /// What a model is told, always in the same order.
+    /// The tools as a model is told of them, always in the same order.
     pub fn specs(&self) -> Vec<ToolSpec> {
         self.tools.values().map(|entry| entry.tool.spec().clone()).collect()
     }
@@ -80,8 +80,8 @@ impl Toolbox {
         self.tools.get(name).map(|entry| &entry.tool.spec().schema)
     }
 
-    /// What a person is asked before this call may be begun; nothing where no leave is needed, or where the call could not
-    /// be made anyway.
+    /// The question to a person before this call may be begun; `None` where no approval is needed, or where the call
+    /// could not be made anyway.
     pub fn asks_first(&self, call: &ToolCall) -> Option<String> {
         let entry = self.tools.get(&call.name).filter(|entry| entry.confirm == Confirm::Always)?;
         let fits = call.args.len() <= limits::ARGUMENT_BYTES_MAX
@@ -89,7 +89,7 @@ impl Toolbox {
         fits.then(|| leave_for(call))
     }
 
-    /// Calls a tool, if the call is one that it can take and nobody has to agree first.
+    /// Calls a tool, if the call is valid and needs no approval first.
     pub async fn call(&self, call: &ToolCall, context: &CallContext) -> Result<Outcome, Error> {
         let entry = self.tools.get(&call.name).ok_or_else(|| Error::Unknown { name: call.name.clone() })?;
         if call.args.len() > limits::ARGUMENT_BYTES_MAX {
@@ -116,7 +116,7 @@ fn is_name(name: &str) -> bool {
     (1..=limits::TOOL_NAME_CHARS_MAX).contains(&name.len()) && name.chars().all(is_letter)
 }
 
-/// Cuts what is too long for a model and an event, and says so.
+/// Cuts what is too long for a model and an event, and marks it.
 fn within_bounds(outcome: Outcome) -> Outcome {
     let Outcome::Done { mut content, is_error, cut } = outcome else { return outcome };
     let is_long = content.len() > limits::RESULT_BYTES_MAX;

@@ -1,4 +1,4 @@
-//! The calls that a chat makes: the talk routes of a server, and what their answers look like.
+//! The calls of a chat: the talk routes of a server, and the shapes of their answers.
 
 use sederunt_server::client::{Client, Error, EventStream, Frame, Pieces, Socket};
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use super::commands::{Kind, Signal, Tier};
 use super::endings::Label;
 use crate::api::path;
 
-/// Rows that one page has at most, by what they are.
+/// The largest pages that the server gives, by kind.
 const PAGE: usize = 1000;
 const MESSAGES_MAX: usize = 1000;
 const THREADS_MAX: usize = 100;
@@ -43,15 +43,15 @@ impl Source {
     }
 }
 
-/// What a person says about something that waits for it.
+/// A person's decision on an approval.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Word {
-    /// With these arguments in place of what was asked for, where there are any.
+    /// With these arguments instead of the model's, if any.
     Approve(Option<Value>),
     Deny,
 }
 
-/// What is heard while a reply is made.
+/// A frame of a reply that is being written.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Heard {
     Stage {
@@ -73,7 +73,7 @@ pub enum Heard {
 pub struct Turn(Socket);
 
 impl Talk {
-    /// In incognito there is no user, whoever was named.
+    /// An incognito chat has no user, even if one was named.
     pub fn new(client: Client, user: Option<String>, incognito: bool) -> Self {
         Self { client, user: user.filter(|_| !incognito), incognito }
     }
@@ -86,7 +86,7 @@ impl Talk {
         self.incognito
     }
 
-    /// Says something, and listens.
+    /// Sends a message, and listens.
     pub async fn say(&self, thread: &str, message: &str, tier: Tier) -> Result<Turn, Error> {
         let mut socket = self.client.socket(&path(&["chat", "stream"], &[])).await?;
         let mut request =
@@ -99,17 +99,17 @@ impl Talk {
         Ok(Turn(socket))
     }
 
-    /// Stops the turn that is being answered; what was said until then is kept.
+    /// Stops the running turn; the reply so far is kept.
     pub async fn stop(&self, thread: &str) -> Result<(), Error> {
         self.client.post::<Value>(&path(&["sessions", thread, "stop"], &[]), &json!({})).await.map(drop)
     }
 
-    /// Something that waits for a decision.
+    /// One approval.
     pub async fn approval(&self, id: &str) -> Result<Value, Error> {
         self.client.get(&path(&["approvals", id], &[])).await
     }
 
-    /// Decides on what was shown, and on nothing else.
+    /// Decides on exactly what was shown.
     pub async fn decide(&self, id: &str, digest: &Value, word: Word) -> Result<(), Error> {
         let body = match word {
             Word::Approve(None) => json!({ "decision": "approve", "digest": digest }),
@@ -121,7 +121,7 @@ impl Talk {
         self.client.post::<Value>(&path(&["approvals", id, "decide"], &[]), &body).await.map(drop)
     }
 
-    /// What comes into the log of a conversation after a sequence.
+    /// Follows the log of a conversation after a sequence.
     pub async fn follow(&self, thread: &str, after: u64) -> Result<EventStream, Error> {
         self.client.stream(&path(&["sessions", thread, "stream"], &[pair("after", after)]), None).await
     }
@@ -148,7 +148,7 @@ impl Talk {
         self.client.post(&path(&["feedback"], &[]), &body).await
     }
 
-    /// Says more about a thumb that said too little.
+    /// Adds words to a vague thumb.
     pub async fn open_feedback(&self, event: &str, signal: Signal, words: &str) -> Result<Value, Error> {
         let body = json!({ "feedback_event_id": event, "signal": signal.as_str(), "initial_context": words });
         self.client.post(&path(&["feedback", "sessions"], &[]), &body).await
@@ -178,7 +178,7 @@ impl Talk {
         Ok(rows(self.client.get(&path(&["threads"], &query)).await?))
     }
 
-    /// What was said last, oldest first.
+    /// The last messages, oldest first.
     pub async fn history(&self, thread: &str, limit: usize) -> Result<Vec<Value>, Error> {
         let query = [pair("limit", limit.min(MESSAGES_MAX))];
         Ok(rows(self.client.get(&path(&["threads", thread, "history"], &query)).await?))
@@ -202,13 +202,13 @@ impl Talk {
         self.client.get(&path(&["memory", "status"], &self.whose(thread))).await
     }
 
-    /// Everything that is remembered of a kind, newest first.
+    /// All memories of a kind, newest first.
     pub async fn memories(&self, thread: &str, kind: Kind) -> Result<Vec<Value>, Error> {
         let mut found = Vec::new();
         let mut cursor: Option<String> = None;
         loop {
             let mut query = self.whose(thread);
-            // Of rules there are few, and no pages.
+            // Rules are few, and have no pages.
             query.extend((kind != Kind::Rule).then(|| pair("limit", PAGE)));
             query.extend(cursor.take().map(|cursor| pair("cursor", cursor)));
             let page: Value = self.client.get(&path(&["memory", kind.many()], &query)).await?;
@@ -232,7 +232,7 @@ impl Talk {
         self.client.patch::<Value>(&path(&["memory", "recall"], &[]), &body).await.map(drop)
     }
 
-    /// Whether the server lives, and whether it can work.
+    /// The health and readiness of the server.
     pub async fn health(&self) -> Result<Value, Error> {
         self.client.get("/healthz").await
     }
@@ -275,7 +275,7 @@ impl Turn {
     }
 }
 
-/// Reads a frame. What a later server adds is passed over.
+/// Reads a frame. Unknown frames of a later server are skipped.
 fn heard(text: &str) -> Option<Heard> {
     let mut frame: Value = serde_json::from_str(text).ok()?;
     let word = |name: &str| frame[name].as_str().map(str::to_owned);

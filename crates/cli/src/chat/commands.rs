@@ -1,6 +1,6 @@
-//! What a person can type with a slash in front: the table of commands, and how a line is read by it. Pure.
+//! The slash commands of a chat: their table, and how a line is parsed. Pure.
 
-/// What a line asks for.
+/// The command in a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     Help,
@@ -57,9 +57,9 @@ pub enum Memory {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Feedback {
-    /// Without words, what is missing is asked for.
+    /// Without words, the person is asked for them.
     Give(Signal, Option<String>),
-    /// Added to what was given last.
+    /// Added to the last feedback.
     More(String),
 }
 
@@ -79,7 +79,7 @@ impl Signal {
     }
 }
 
-/// What is remembered.
+/// The kinds of memories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Fact,
@@ -125,14 +125,14 @@ impl Tier {
     }
 }
 
-/// How much is shown beside the words.
+/// How much is shown beside the reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Verbosity {
-    /// Nothing but the words.
+    /// Nothing but the reply.
     Quiet,
     #[default]
     Normal,
-    /// What kind of answer it was, too.
+    /// The kind of answer, too.
     Full,
 }
 
@@ -146,15 +146,15 @@ impl Verbosity {
     }
 }
 
-/// Where it goes on after the end of a sitting.
+/// Where the chat goes on after the end of a sitting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Afterwards {
     Leave,
-    /// In a new conversation, of this name or a drawn one.
+    /// In a new conversation, of this name or a random one.
     New(Option<String>),
 }
 
-/// One command as people read of it.
+/// One command as `/help` shows it.
 #[derive(Debug)]
 pub struct Entry {
     pub name: &'static str,
@@ -248,11 +248,11 @@ pub enum Misread {
     Usage(&'static Entry),
 }
 
-/// A line as it was meant.
+/// A parsed line.
 #[derive(Debug)]
 pub enum Said {
     Nothing,
-    /// Something to be answered.
+    /// A message to be answered.
     Message(String),
     Command(Command),
     Misread(Misread),

@@ -1,4 +1,4 @@
-//! Completion: what a half-typed command could become. The words of messages are nobody's to guess.
+//! Completion of half-typed commands. The text of messages is not completed.
 
 use super::commands::{COMMANDS, find};
 

@@ -1,5 +1,5 @@
-//! A reply that waits for leave: what is to be done is shown, the person agrees to it, changes it or refuses it, and the
-//! turn goes on.
+//! A reply that waits for approval: shows the call; the person approves it, changes it or denies it, and the turn
+//! goes on.
 
 use serde_json::Value;
 
@@ -10,19 +10,19 @@ use super::repl::{Repl, forget_interrupts, patiently};
 use crate::exit::Result;
 use crate::output::{note, plain, visible};
 
-/// Whether a reply waits for somebody to agree to something.
+/// Whether a reply waits for a person's approval.
 pub fn asks(response: &Value) -> bool {
     response["response_type"] == "confirmation"
 }
 
-/// What somebody can do about it who is not asked, or does not say now.
+/// What to do about it later, for a person who was not asked or did not answer.
 pub fn advice(response: &Value) -> String {
     let id = visible(&plain(&response["approval_id"]));
     format!("This waits for a decision: sederunt approve {id}, or sederunt deny {id}.")
 }
 
 impl Repl {
-    /// Asks until nothing waits any more, or until the person does not say.
+    /// Asks until nothing waits any more, or until the person gives no answer.
     pub async fn confirm(&mut self, mut asked: Value) -> Result<()> {
         while asks(&asked) {
             let id = plain(&asked["approval_id"]);
@@ -46,7 +46,7 @@ impl Repl {
         Ok(())
     }
 
-    /// What the person says about it; nothing is no answer.
+    /// The person's decision; `None` without one.
     async fn word_on(&self, approval: &Value) -> Result<Option<Word>> {
         let mut question = "Do it? [y/n, e to change it] ";
         for _ in 0..2 {
@@ -61,7 +61,7 @@ impl Repl {
         Ok(None)
     }
 
-    /// The arguments as the person wants them: what is not written stays as it is.
+    /// The arguments as the person changes them; omitted ones stay.
     async fn changed(&self, args: &Value) -> Result<Option<Word>> {
         let question = format!("What changes, as JSON? [such as {}] ", visible(&args.to_string()));
         for _ in 0..2 {
@@ -74,7 +74,7 @@ impl Repl {
         Ok(None)
     }
 
-    /// Shows the rest of the turn as it comes into the log. Answers with what it waits for now, if it does again.
+    /// Shows the rest of the turn as it comes into the log. Returns the next approval that it waits for, if any.
     async fn hear_rest(&mut self, after: u64) -> Result<Value> {
         forget_interrupts(&mut self.interrupts).await;
         let mut waiting = Waiting::start(true, "going on");

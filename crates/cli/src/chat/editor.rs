@@ -1,5 +1,5 @@
-//! The line editor at a terminal: several lines, completion, what was typed before. It blocks, so it lives on a
-//! thread of its own and is asked for one line at a time.
+//! The line editor at a terminal: several lines, completion, history. It blocks, so it runs on a thread of its own
+//! and is asked for one line at a time.
 
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
@@ -18,10 +18,10 @@ use super::endings::Typed;
 use super::history::{self, History};
 use crate::exit::{Exit, Failure, Result};
 
-/// The names of conversations that completion knows.
+/// The names of conversations for completion.
 pub type Threads = Arc<Mutex<Vec<String>>>;
 
-/// The way to the thread that edits.
+/// The channel to the editing thread.
 #[derive(Debug)]
 pub struct Editor {
     ask: mpsc::Sender<Question>,
@@ -31,7 +31,7 @@ pub struct Editor {
 struct Question {
     /// Without and with colour.
     prompt: (String, String),
-    /// A line of the chat; otherwise the answer to one question, of which nothing is kept.
+    /// Whether it is a line of the chat; the answer to a question is not kept in the history.
     chats: bool,
     answer: oneshot::Sender<Result<Typed>>,
 }
@@ -57,7 +57,7 @@ impl Editor {
 
     async fn read(&self, prompt: (String, String), chats: bool) -> Result<Typed> {
         let (answer, answered) = oneshot::channel();
-        // A thread that is gone drops the question, and with it the other end.
+        // If the thread has ended, it drops the question, and the receiver below fails.
         let _ = self.ask.send(Question { prompt, chats, answer });
         answered.await.unwrap_or_else(|_| Err(Failure::new(Exit::Error, "io", "the terminal is gone")))
     }
@@ -85,7 +85,7 @@ fn edit(asked: &mpsc::Receiver<Question>, threads: Threads, history: Option<Hist
         if let (true, Ok(Typed::Line(line))) = (chats && !is_blank(&typed), &typed) {
             let _ = lines.add_history_entry(line.as_str());
             if let Some(history) = &history {
-                // A chat goes on where its history cannot be written.
+                // The chat goes on if its history cannot be written.
                 let _ = history.add(line);
             }
         }
@@ -111,7 +111,7 @@ fn lines(threads: Threads) -> rustyline::Result<Lines> {
     Ok(lines)
 }
 
-/// What the editor asks about a line while it is typed.
+/// Completion and validation of a line while it is typed.
 struct Guide {
     chats: bool,
     threads: Threads,

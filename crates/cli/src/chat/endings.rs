@@ -1,17 +1,17 @@
-//! What the answers to the questions of a chat mean: did it help, is it kept, is it really to be deleted. Pure.
+//! Reads the answers to a chat's questions: did it help, is it kept, is it really to be deleted. Pure.
 
-/// What came of asking a person.
+/// What a person typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Typed {
     Line(String),
     /// Ctrl-C.
     Interrupted,
-    /// Ctrl-D, or nobody is there.
+    /// Ctrl-D, or no terminal.
     End,
 }
 
 impl Typed {
-    /// The word that was typed, however it was written.
+    /// The typed word, in lower case and trimmed.
     fn word(&self) -> Option<String> {
         match self {
             Self::Line(line) => Some(line.trim().to_lowercase()),
@@ -38,15 +38,15 @@ impl Label {
     }
 }
 
-/// An answer that may have been no answer.
+/// An answer, if it could be understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Read<T> {
     As(T),
-    /// It was something else: worth one more question.
+    /// Not understood: worth asking once more.
     Unclear,
 }
 
-/// Did it help? Only a clear word is a rating: silence of any kind stores nothing.
+/// Did it help? Only a clear word is a rating: an empty line, Ctrl-C and Ctrl-D store nothing.
 pub fn rating(typed: &Typed) -> Read<Option<Label>> {
     Read::As(match typed.word().as_deref() {
         Some("y" | "yes") => Some(Label::Positive),
@@ -57,16 +57,16 @@ pub fn rating(typed: &Typed) -> Read<Option<Label>> {
     })
 }
 
-/// What becomes of a sitting that somebody leaves.
+/// What to do with the sitting of a person who leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leaving {
     Keep,
     Discard,
-    /// They stay.
+    /// The person stays.
     Back,
 }
 
-/// Is it kept? Enter says yes; who is gone has not said yes; Ctrl-C takes the leaving back.
+/// Is it kept? Enter means yes; Ctrl-D means no; Ctrl-C cancels the leaving.
 pub fn leaving(typed: &Typed) -> Read<Leaving> {
     Read::As(match (typed, typed.word().as_deref()) {
         (Typed::Interrupted, _) => Leaving::Back,
@@ -77,16 +77,16 @@ pub fn leaving(typed: &Typed) -> Read<Leaving> {
     })
 }
 
-/// What a person says about something that needs their leave.
+/// A person's answer to an approval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leave {
     Agree,
     Refuse,
-    /// They agree to something else.
+    /// The person wants to change the arguments.
     Change,
 }
 
-/// Is it to be done? Only a clear word is an answer: silence of any kind decides nothing.
+/// Is it to be done? Only a clear word is an answer: an empty line, Ctrl-C and Ctrl-D decide nothing.
 pub fn leave(typed: &Typed) -> Read<Option<Leave>> {
     Read::As(match typed.word().as_deref() {
         Some("y" | "yes") => Some(Leave::Agree),
@@ -102,7 +102,7 @@ pub fn is_yes(typed: &Typed) -> bool {
     matches!(typed.word().as_deref(), Some("y" | "yes"))
 }
 
-/// Are all of them really to be deleted? Only this word is a yes, letter by letter.
+/// Are all of them really to be deleted? Only this exact word is a yes.
 pub fn is_word(typed: &Typed, word: &str) -> bool {
     matches!(typed, Typed::Line(line) if line == word)
 }

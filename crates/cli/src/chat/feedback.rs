@@ -1,6 +1,6 @@
-//! `/feedback`: a thumb with words about this conversation, and what is added to it while it is fresh.
+//! `/feedback`: a thumb with words about this conversation, and further messages while its feedback session is open.
 //!
-//! It has nothing to do with the rating at the end: that is a label without words, this is words to learn from.
+//! It is unrelated to the rating at the end: that is a label without words, this is words to learn from.
 
 use serde_json::Value;
 
@@ -43,7 +43,7 @@ impl Repl {
         self.fresh(&given["feedback_session"])
     }
 
-    /// Asks once for what is missing. Silence of any kind sends nothing more; the thumb is kept.
+    /// Asks once for the missing words. Without an answer nothing more is sent; the thumb is kept.
     async fn clarify(&mut self, signal: Signal, given: &Value) -> Result<()> {
         let prompt = visible(&plain(&given["prompt"]));
         if !self.is_terminal() {
@@ -75,7 +75,7 @@ impl Repl {
         self.aside(&format!("Added{cut}."))
     }
 
-    /// Shows an answer to a program, and fails where nothing was done.
+    /// Prints an answer for a program, and fails if the server refused.
     fn heard(&self, answer: &Value) -> Result<()> {
         if self.out.is_json() {
             self.out.value(answer)?;
@@ -83,7 +83,7 @@ impl Repl {
         refusal(answer).map_or(Ok(()), Err)
     }
 
-    /// What is added from now on goes to this feedback session.
+    /// Further messages go to this feedback session.
     fn fresh(&mut self, opened: &Value) -> Result<()> {
         self.feedback = Some(plain(&opened["session_id"]));
         self.aside("Thank you. If there is more to say, add it within a minute: /feedback more WORDS")

@@ -1,4 +1,4 @@
-//! The lines that were typed before, in a file that only its owner can read. An incognito chat has none.
+//! The history of typed lines, in a file that only its owner can read. An incognito chat has none.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -7,17 +7,17 @@ use std::path::{Path, PathBuf};
 
 /// Lines that are kept.
 pub const LINES_MAX: usize = 1000;
-/// A file that has grown beyond this is cut down when it is read.
+/// A larger file is shortened when it is read.
 const BYTES_MAX: u64 = 4 * 1024 * 1024;
 
-/// A file of lines, one JSON string each, so that a line may have several.
+/// A file with one JSON string per line, so that an entry may have several lines.
 #[derive(Clone, Debug)]
 pub struct History {
     path: PathBuf,
 }
 
 impl History {
-    /// Where the person's state lives, by the rules of their desktop.
+    /// The person's state directory, by the rules of their desktop.
     pub fn place(variable: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
         let absolute = |text: String| Some(PathBuf::from(text)).filter(|path| path.is_absolute());
         let state = variable("XDG_STATE_HOME").and_then(absolute);
@@ -29,7 +29,7 @@ impl History {
         Self { path }
     }
 
-    /// What was typed before, oldest first. A line that cannot be read is passed over.
+    /// The history, oldest first. An unreadable line is skipped.
     pub fn lines(&self) -> Vec<String> {
         let Ok(text) = self.read() else { return Vec::new() };
         let lines: Vec<String> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
@@ -67,7 +67,7 @@ fn encoded(line: &str) -> String {
     format!("{}\n", serde_json::Value::from(line))
 }
 
-/// Opens a file to append to, and closes it to everybody else.
+/// Opens a file for appending that only its owner can read.
 fn private(path: &Path) -> io::Result<File> {
     let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
     if file.metadata()?.permissions().mode() & 0o077 != 0 {

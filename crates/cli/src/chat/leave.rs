@@ -1,5 +1,5 @@
-//! How people leave: the sitting is rated if they like, summed up or discarded, and they are told goodbye whatever
-//! becomes of it.
+//! Leaving a chat: the sitting is rated if the person likes, summed up or discarded, and the person gets a goodbye in
+//! any case.
 
 use serde_json::Value;
 
@@ -23,7 +23,7 @@ impl Repl {
     /// `/exit`: is it kept? Then as `/end`.
     pub async fn exit(&mut self) -> Result<Next> {
         if !self.is_terminal() {
-            // A program that stops talking has decided nothing about the sitting.
+            // A program that stops talking leaves the sitting open.
             return Ok(Next::Leave);
         }
         if self.is_sitting().await {
@@ -52,7 +52,7 @@ impl Repl {
         ))
     }
 
-    /// Whether there is anything to end. Who cannot find out asks.
+    /// Whether there is a sitting to end. If the server cannot say, the person is asked.
     async fn is_sitting(&mut self) -> bool {
         patiently(&mut self.interrupts, self.talk.is_sitting(&self.thread)).await.unwrap_or(true)
     }
@@ -79,7 +79,7 @@ impl Repl {
         Ok(Leaving::Back)
     }
 
-    /// Ends the sitting. Whatever goes wrong is said, and does not hold anybody up.
+    /// Ends the sitting. A failure is shown, and does not keep the person from leaving.
     async fn close(&mut self, end: End) -> Result<()> {
         let waiting = Waiting::start(self.is_terminal(), "ending the sitting");
         let ended = patiently(&mut self.interrupts, self.talk.end(&self.thread, end)).await;
@@ -132,7 +132,7 @@ impl Repl {
     }
 }
 
-/// A word as a shell reads it as one.
+/// A text quoted as one word for a shell.
 pub fn shell_word(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+=,".contains(c);
     if !text.is_empty() && text.chars().all(is_plain) {

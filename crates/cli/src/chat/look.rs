@@ -1,4 +1,4 @@
-//! Commands that look: help, where a conversation stands, what was said, what it carries along.
+//! Read-only commands: help, the state of a conversation, its messages, its fields.
 
 use std::time::Instant;
 
@@ -33,13 +33,13 @@ const THREADS: &[Column] = &[
     column("TITLE", title),
 ];
 
-/// The title of a conversation, or whatever else tells what it is about.
+/// The title of a conversation, or its description or last message.
 fn title(thread: &Value) -> String {
     let named = ["title", "description", "preview"].iter().map(|field| plain(&thread[field]));
     named.into_iter().find(|text| !text.is_empty()).unwrap_or_default()
 }
 
-/// What is kept of a sitting beside its summary.
+/// Fields of an arc beside its summary.
 const ARC_DETAILS: [(&str, &str); 5] = [
     ("Themes", "themes"),
     ("Mood at the beginning", "mood_opened"),
@@ -48,7 +48,7 @@ const ARC_DETAILS: [(&str, &str); 5] = [
     ("Settled", "resolved_threads"),
 ];
 
-/// What a conversation carries along, as people would call it, by its place in the state.
+/// State fields of a conversation, with names for people.
 const CARRIED: [(&str, &str, &str); 6] = [
     ("Summary", "session_memory", "summary"),
     ("Concerns", "session_memory", "active_concerns"),
@@ -119,7 +119,7 @@ impl Repl {
         if self.talk.is_incognito() { "incognito" } else { "persistent" }
     }
 
-    /// Each step of the way to the server, and how long it takes.
+    /// Times each step of the way to the server.
     pub async fn doctor(&mut self) -> Result<()> {
         let mut ill = 0;
         for (what, at) in [("the server lives", 0), ("its store answers", 1), ("conversations are served", 2)]
@@ -210,7 +210,7 @@ impl Repl {
         self.out.value(&state)
     }
 
-    /// A conversation that has not begun has no state.
+    /// The state; empty for a conversation that has not begun.
     async fn state(&mut self) -> Result<Value> {
         match patiently(&mut self.interrupts, self.talk.state(&self.thread)).await {
             Err(failure) if failure.exit() == Exit::NotFound => Ok(json!({})),
@@ -267,7 +267,7 @@ impl Repl {
             let shown = if self.is_terminal() { wrapped(&text, width(), "") } else { text.into_owned() };
             return self.out.raw(shown.as_bytes());
         };
-        // What is there already is not ours to overwrite.
+        // An existing file is not overwritten.
         let made = std::fs::OpenOptions::new().write(true).create_new(true).open(file);
         made.and_then(|mut made| std::io::Write::write_all(&mut made, &bytes))
             .map_err(|error| Failure::usage(format!("cannot write {}: {error}", visible(file))))?;
@@ -283,7 +283,7 @@ impl Repl {
         self.out.list(&threads, THREADS)
     }
 
-    /// Lets completion know these conversations.
+    /// Adds these conversations to completion.
     pub fn remember_names(&self, threads: &[Value]) {
         let names = threads.iter().map(|thread| plain(&thread["thread_id"])).collect();
         *self.threads.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = names;
@@ -297,7 +297,7 @@ impl Repl {
     }
 }
 
-/// Whether a text has all the words, however they are written.
+/// Whether a text contains all the words, in any case.
 fn has_all(text: &str, words: &str) -> bool {
     let text = text.to_lowercase();
     words.to_lowercase().split_whitespace().all(|word| text.contains(word))

@@ -1,7 +1,7 @@
-//! `/memory`: what is remembered, shown by position and deleted by id.
+//! `/memory`: memories, shown by position and deleted by id.
 //!
-//! A position is one in the list that the person saw last. It is turned into an id before anything is asked or
-//! deleted, so a list that has changed meanwhile can cost nobody the wrong memory.
+//! A position refers to the list that the person saw last. It is turned into an id before anything is asked or
+//! deleted, so if the list has changed meanwhile, the wrong memory is not deleted.
 
 use serde_json::{Value, json};
 
@@ -32,7 +32,7 @@ fn on_off(value: &Value) -> String {
     }
 }
 
-/// What was shown last, by kind and position. What was deleted since leaves its place empty.
+/// The last shown lists, by kind and position. A deleted entry leaves its position empty.
 #[derive(Debug, Default)]
 pub struct Lists([Vec<Option<Value>>; 3]);
 
@@ -41,7 +41,7 @@ impl Lists {
         &mut self.0[kind as usize]
     }
 
-    /// What stood at a position, from 1.
+    /// The entry at a position, from 1.
     fn at(&self, kind: Kind, position: usize) -> Option<&Value> {
         self.0[kind as usize].get(position.checked_sub(1)?)?.as_ref()
     }
@@ -149,7 +149,7 @@ impl Repl {
         let mut gone = 0;
         for (kind, id) in &found {
             match patiently(&mut self.interrupts, self.talk.forget(&self.thread, *kind, id)).await {
-                // Somebody else was faster.
+                // It was deleted already.
                 Err(failure) if failure.exit() == Exit::NotFound => {}
                 done => {
                     done?;
@@ -177,7 +177,7 @@ pub fn words(kind: Kind, memory: &Value) -> String {
     }
 }
 
-/// A memory with what it rests on.
+/// A memory with its sources.
 fn details(kind: Kind, memory: &Value) -> String {
     let mut text = visible(&words(kind, memory));
     let quotes = match &memory["quotes"] {

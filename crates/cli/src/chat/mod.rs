@@ -1,5 +1,5 @@
-//! `chat`: a conversation in the terminal. It speaks to a server and to nothing else, as every other client does;
-//! where there is none, `host` starts one for as long as the chat lasts.
+//! `chat`: a conversation in the terminal. It speaks only to a server, as every other client does; without one,
+//! `host` starts one for as long as the chat lasts.
 
 mod client;
 pub mod commands;
@@ -43,7 +43,7 @@ pub async fn run(scene: &Scene, wish: Chat) -> Result<()> {
         UserId::parse(user)
             .map_err(|error| Failure::usage(error.to_string().replace("`user_id`", "`--user-id`")))?;
     }
-    // What a program leaves open, its next call goes on with.
+    // A program's next call goes on with the sitting that this one leaves open.
     let lasts = if is_terminal { Lasts::Here } else { Lasts::Beyond };
     let host = Host::find(scene, Wish { door: &wish.door, incognito: wish.incognito, lasts }).await?;
     let gone = hung_up()?;
@@ -57,8 +57,8 @@ pub async fn run(scene: &Scene, wish: Chat) -> Result<()> {
     done
 }
 
-/// Waits until the terminal is closed or somebody ends this process: the conversation is left as when the server that it
-/// speaks to shuts down.
+/// Waits until the terminal is closed or the process is told to end: the conversation is left as when its server
+/// shuts down.
 fn hung_up() -> Result<impl Future<Output = ()>> {
     let listen = |kind| signal(kind).map_err(|error| Failure::io("cannot listen for signals", &error));
     let (mut hang_up, mut terminate) = (listen(SignalKind::hangup())?, listen(SignalKind::terminate())?);
@@ -70,7 +70,7 @@ fn hung_up() -> Result<impl Future<Output = ()>> {
     })
 }
 
-/// Talks until somebody leaves.
+/// Talks until the person leaves.
 async fn talk(client: Client, out: Out, wish: Chat, flags: String, is_terminal: bool) -> Result<()> {
     let interrupts = signal(SignalKind::interrupt());
     let interrupts = interrupts.map_err(|error| Failure::io("cannot listen for Ctrl-C", &error))?;
@@ -101,7 +101,7 @@ async fn talk(client: Client, out: Out, wish: Chat, flags: String, is_terminal: 
     repl.run().await
 }
 
-/// The flags that lead another command to the same place as this one.
+/// The flags that lead another command to the same store or server, and tenant.
 fn flags_again(global: &Global) -> String {
     let key_file = global.key_file.as_ref().map(|file| file.display().to_string());
     let config = global.config.as_ref().map(|file| file.display().to_string());
@@ -118,7 +118,7 @@ fn flags_again(global: &Global) -> String {
     .collect()
 }
 
-/// The name of a conversation that was given none. It follows from nothing.
+/// A random name for a new conversation.
 fn drawn_thread() -> String {
     format!("local-{}", sederunt_core::ids::random_hex::<6>())
 }

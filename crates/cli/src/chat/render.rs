@@ -1,5 +1,5 @@
-//! How a chat looks: colours, where lines break, and how long one waits. Everything that others wrote loses its
-//! control characters here, so that no reply can steer the terminal.
+//! How a chat looks: colours, line breaks, and the waiting sign. Texts of others lose their control characters here,
+//! so that no reply can control the terminal.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::output::Out;
 /// Lines longer than this are hard to read, however wide the window.
 const WIDTH_MAX: usize = 100;
 
-/// What is painted, where colours are wanted.
+/// Colours, where they are wanted.
 #[derive(Clone, Copy, Debug)]
 pub struct Paint {
     pub colour: bool,
@@ -26,7 +26,7 @@ impl Paint {
         (text.to_owned(), self.with("1", text))
     }
 
-    /// What is beside the point.
+    /// Secondary text.
     pub fn dim(self, text: &str) -> String {
         self.with("2", text)
     }
@@ -40,12 +40,12 @@ impl Paint {
     }
 }
 
-/// The width that text has.
+/// The width for text.
 pub fn width() -> usize {
     usize::from(console::Term::stdout().size().1).clamp(20, WIDTH_MAX)
 }
 
-/// Words that arrive piece by piece, broken into lines between words.
+/// Breaks a text that arrives piece by piece into lines, between words.
 #[derive(Debug)]
 pub struct Flow {
     width: usize,
@@ -63,12 +63,12 @@ impl Flow {
         Self { width, margin, column: 0, spaces: 0, word: String::new(), begun: false }
     }
 
-    /// Whether anything was said yet.
+    /// Whether anything was shown yet.
     pub fn has_begun(&self) -> bool {
         self.begun
     }
 
-    /// Takes a piece; gives what can be shown of everything so far. A word is shown when it is whole.
+    /// Takes a piece; returns what can be shown so far. A word is shown when it is complete.
     pub fn push(&mut self, piece: &str) -> String {
         let mut shown = String::new();
         for c in piece.chars() {
@@ -84,7 +84,7 @@ impl Flow {
                 }
                 c if c.is_control() => {}
                 c => {
-                    // Scripts without spaces break between any two signs.
+                    // Scripts without spaces break between any two characters.
                     let is_wide = wide(c);
                     if is_wide {
                         self.place(&mut shown);
@@ -145,19 +145,19 @@ fn wide(c: char) -> bool {
     console::measure_text_width(c.encode_utf8(&mut [0; 4])) > 1
 }
 
-/// A text of others in lines that fit.
+/// A text of others, wrapped.
 pub fn wrapped(text: &str, width: usize, margin: &'static str) -> String {
     let mut flow = Flow::new(width, margin);
     flow.push(text) + &flow.finish()
 }
 
-/// One line of a text of others, cut to what fits.
+/// A text of others on one line, cut to the width.
 pub fn one_line(text: &str, width: usize) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     console::truncate_str(&crate::output::visible(&line), width, "…").into_owned()
 }
 
-/// What is shown until the first word comes.
+/// The waiting sign until the first word comes.
 #[derive(Debug)]
 pub struct Waiting(Option<ProgressBar>);
 
@@ -180,7 +180,7 @@ impl Waiting {
         }
     }
 
-    /// Takes the line away again.
+    /// Removes the sign.
     pub fn stop(&mut self) {
         if let Some(bar) = self.0.take() {
             bar.finish_and_clear();

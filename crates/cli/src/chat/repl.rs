@@ -1,4 +1,4 @@
-//! The loop of a chat: a line is typed, something is done about it, and so on until somebody leaves.
+//! The loop of a chat: reads a line, carries it out, and so on until the person leaves.
 
 use std::future::Future;
 use std::io::BufRead;
@@ -19,7 +19,7 @@ use crate::output::{Out, note};
 #[derive(Debug)]
 pub enum Front {
     Terminal(Editor),
-    /// A program, which is not asked anything.
+    /// A program, which is never asked a question.
     Pipe,
 }
 
@@ -42,13 +42,13 @@ pub struct Repl {
     pub out: Out,
     pub paint: Paint,
     pub interrupts: Signal,
-    /// What completion knows.
+    /// Names for completion.
     pub threads: Threads,
-    /// What positions refer to.
+    /// The lists that positions refer to.
     pub shown: Lists,
-    /// The feedback session on this conversation that takes more.
+    /// The open feedback session on this conversation.
     pub feedback: Option<String>,
-    /// The flags that lead other commands to the same place.
+    /// The flags that lead another command to the same store or server, and tenant.
     pub flags: String,
 }
 
@@ -97,7 +97,7 @@ impl Repl {
         }
     }
 
-    /// Says something that is beside the point, to people only.
+    /// Shows secondary text, to people only.
     pub fn aside(&self, text: &str) -> Result<()> {
         if self.is_terminal() { self.out.line(self.paint.dim(text)) } else { Ok(()) }
     }
@@ -176,7 +176,7 @@ impl Repl {
         Ok(Next::Stay)
     }
 
-    /// Goes on in a conversation that is new; the one before stays as it is.
+    /// Goes on in a new conversation; the one before stays as it is.
     pub fn go_on_in(&mut self, thread: Option<String>) -> Result<()> {
         self.switch(thread.unwrap_or_else(super::drawn_thread));
         self.aside(&format!("This is conversation {}.", self.thread))
@@ -197,7 +197,7 @@ impl Repl {
     }
 }
 
-/// Waits for an answer, unless the person at the terminal has had enough.
+/// Waits for an answer, until the person presses Ctrl-C.
 pub async fn patiently<T>(
     interrupts: &mut Signal,
     work: impl Future<Output = std::result::Result<T, Error>>,
@@ -213,12 +213,12 @@ pub fn interrupted() -> Failure {
     Failure::new(Exit::Error, "interrupted", "interrupted")
 }
 
-/// What was pressed before there was anything to interrupt means nothing.
+/// Drops a Ctrl-C that was pressed before there was anything to interrupt.
 pub async fn forget_interrupts(interrupts: &mut Signal) {
     let _ = tokio::time::timeout(std::time::Duration::ZERO, interrupts.recv()).await;
 }
 
-/// The next line of a program. One that ends with a backslash goes on.
+/// The next line of a program. A line that ends with a backslash continues.
 async fn piped_line() -> Result<Typed> {
     let read = tokio::task::spawn_blocking(|| {
         let mut line = String::new();

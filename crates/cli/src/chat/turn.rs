@@ -1,4 +1,4 @@
-//! One turn: what was said goes out, the reply is shown as it comes. Ctrl-C stops the reply, not the chat.
+//! One turn: sends the message, shows the reply as it comes. Ctrl-C stops the reply, not the chat.
 
 use std::time::Instant;
 
@@ -12,19 +12,19 @@ use super::repl::{Repl, forget_interrupts, interrupted, patiently};
 use crate::exit::{Exit, Failure, Result};
 use crate::output::{note, plain, visible};
 
-/// In front of every line of a reply that speaks to somebody in danger.
+/// In front of every line of a crisis response.
 const CRISIS_MARGIN: &str = "┃ ";
 /// From this level on the reply is the crisis response.
 const CRISIS_LEVEL: u64 = 2;
 
-/// A reply, as far as it got.
+/// A reply, as far as it came.
 struct Reply {
     response: Option<Value>,
     stopped: bool,
 }
 
 impl Repl {
-    /// Says something and shows what is answered.
+    /// Sends a message and shows the reply.
     pub async fn say(&mut self, message: &str) -> Result<()> {
         if self.is_terminal() { self.converse(message).await } else { self.reply_once(message).await }
     }
@@ -56,7 +56,7 @@ impl Repl {
         self.out.line("")
     }
 
-    /// Listens until the turn is over, or until it was stopped.
+    /// Listens until the turn is over or stopped.
     async fn listen(&mut self, message: &str, waiting: &mut Waiting, flow: &mut Flow) -> Result<Reply> {
         let say = self.talk.say(&self.thread, message, self.tier);
         let mut turn = patiently(&mut self.interrupts, say).await?;
@@ -69,7 +69,7 @@ impl Repl {
                         return Ok(Reply { response: None, stopped });
                     }
                     waiting.stage("stopping");
-                    // What cannot be stopped any more is heard to its end.
+                    // If the turn cannot be stopped any more, the reply is shown to its end.
                     if let Err(failure) = patiently(&mut self.interrupts, self.talk.stop(&self.thread)).await {
                         note(failure.to_string());
                     }
@@ -100,7 +100,7 @@ impl Repl {
         }
     }
 
-    /// What there is to say about a reply.
+    /// Shows details about a reply.
     fn remark(&self, response: &Value, since: Instant) -> Result<()> {
         let suggests_end = response["session_action"] == "suggest_end_session";
         if suggests_end && !is_crisis(response) && self.verbosity != Verbosity::Quiet {
@@ -119,7 +119,7 @@ impl Repl {
         if self.traces { self.aside(&traced(&response["diagnostics"])) } else { Ok(()) }
     }
 
-    /// The reply to a program: whole, and as JSON where it wants that.
+    /// The reply for a program: whole, and as JSON if asked for.
     async fn reply_once(&mut self, message: &str) -> Result<()> {
         forget_interrupts(&mut self.interrupts).await;
         let mut turn = self.talk.say(&self.thread, message, self.tier).await?;
@@ -154,7 +154,7 @@ fn is_crisis(response: &Value) -> bool {
     response["crisis"]["level"].as_u64().is_some_and(|level| level >= CRISIS_LEVEL)
 }
 
-/// How long each stage took, or whatever else the server tells.
+/// How long each stage took, and other diagnostics.
 fn traced(diagnostics: &Value) -> String {
     match diagnostics["stages_us"].as_object() {
         Some(stages) => {

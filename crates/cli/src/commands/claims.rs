@@ -54,7 +54,7 @@ pub async fn run(scene: &Scene, command: Claims) -> Result<()> {
     }
 }
 
-/// Every session that somebody holds: only running ones can be held.
+/// Every claimed session: only running ones have a claim.
 async fn claimed(api: &ApiClient) -> Result<Vec<Value>> {
     let running = Request::get(&["sessions"]).with("status", Some("running")).with("inactive", Some(false));
     let (mut found, mut after) = (Vec::new(), None);

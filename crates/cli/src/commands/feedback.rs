@@ -1,7 +1,7 @@
 //! `feedback give|open|add|finalize|show|ls|failures|stats|summary`.
 //!
-//! What could not be done is a status of the answer and no error of the interface; here it ends the command as the same
-//! refusal would elsewhere, so that a script does not take it for success.
+//! The API reports a refused addition as a status, not as an error; here it ends the command as a refusal does
+//! elsewhere, so that a script does not take it for success.
 
 use serde_json::{Map, Value, json};
 
@@ -138,7 +138,7 @@ pub async fn run(scene: &Scene, command: Feedback) -> Result<()> {
     }
 }
 
-/// How many ratings there are of each label.
+/// The ratings by label.
 fn rated(counts: &Value) -> String {
     let of = |label: &str| plain(&counts[label]);
     format!("{} positive, {} negative, {} skipped", of("positive"), of("negative"), of("skip"))
@@ -214,7 +214,7 @@ fn show(scene: &Scene, session: &Value) -> Result<()> {
     Ok(())
 }
 
-/// Shows an answer that is one, and ends the command with what the others mean.
+/// Shows an accepted answer; a refused one ends the command.
 fn answered(scene: &Scene, answer: &Value, show: impl FnOnce(&Value) -> Result<()>) -> Result<()> {
     if scene.out.is_json() {
         scene.out.value(answer)?;
@@ -226,7 +226,7 @@ fn answered(scene: &Scene, answer: &Value, show: impl FnOnce(&Value) -> Result<(
     }
 }
 
-/// Why nothing was done, if nothing was.
+/// The refusal in an answer, if there is one.
 pub fn refusal(answer: &Value) -> Option<Failure> {
     let status = answer["status"].as_str()?;
     let exit = match status {
@@ -243,7 +243,7 @@ pub fn refusal(answer: &Value) -> Option<Failure> {
     Some(Failure::new(exit, status, sentence))
 }
 
-/// A body of the fields that say something.
+/// A body of the fields that are not empty.
 pub fn fields<const N: usize>(fields: [(&str, Value); N]) -> Value {
     let says = |value: &Value| !value.is_null() && value.as_array().is_none_or(|items| !items.is_empty());
     let given = fields.into_iter().filter(|(_, value)| says(value));

@@ -1,4 +1,4 @@
-//! `inbox`, `approve` and `deny`: what waits for a person.
+//! `inbox`, `approve` and `deny`: a person's approvals.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -52,7 +52,7 @@ pub async fn run(scene: &Scene, wish: Inbox) -> Result<()> {
     scene.page(&page?, COLUMNS)
 }
 
-/// Asks for approvals, and puts the slug of its task beside the id of each for people to read.
+/// Lists approvals, with the slug of each task beside its id for people to read.
 async fn with_slugs(scene: &Scene, api: &ApiClient, request: Request) -> Result<Value> {
     let mut page = api.send(request).await?;
     if scene.out.is_json() {
@@ -62,7 +62,7 @@ async fn with_slugs(scene: &Scene, api: &ApiClient, request: Request) -> Result<
     for approval in page["items"].as_array_mut().into_iter().flatten() {
         let Some(id) = approval["task_id"].as_str().map(str::to_owned) else { continue };
         if !slugs.contains_key(&id) {
-            // Whoever may not see the task, or comes too late, reads its id.
+            // If the task is gone or the caller may not see it, its id is shown.
             let found = api.send(Request::get(&["tasks", &id])).await;
             slugs.insert(id.clone(), found.map_or_else(|_| id.clone(), |task| plain(&task["slug"])));
         }
@@ -98,7 +98,7 @@ async fn decide(scene: &Scene, id: &str, body: &Json) -> Result<()> {
     show(scene, &approval)
 }
 
-/// Everything of one approval; what was staged stands over several lines.
+/// One approval in full; the staged value takes several lines.
 fn show(scene: &Scene, approval: &Value) -> Result<()> {
     scene.out.thing(approval, FIELDS)?;
     if scene.out.is_json() {
@@ -115,7 +115,7 @@ fn show(scene: &Scene, approval: &Value) -> Result<()> {
     Ok(())
 }
 
-/// What it is about, in a few words.
+/// Its subject, in a few words.
 pub fn what(approval: &Value) -> String {
     let staged = &approval["staged"];
     match approval["kind"].as_str() {
@@ -129,7 +129,7 @@ pub fn what(approval: &Value) -> String {
     }
 }
 
-/// How long ago something was, in its largest unit.
+/// The age of something, in its largest unit.
 fn age(at: &Value) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let then = at.as_str().and_then(Timestamp::parse).map_or(0, Timestamp::as_micros);

@@ -1,4 +1,4 @@
-//! `agents`, `entities`, `criteria` and `views`: each `ls|show|create|edit`, and what people answered to views.
+//! `agents`, `entities`, `criteria` and `views`: each `ls|show|create|edit`, and the answers to views.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! From a parsed command line to what it does: one file per noun.
+//! Carries out a parsed command line: one file per noun.
 
 mod audit;
 mod bundle;
@@ -41,7 +41,7 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// The way to whoever answers.
+    /// The client of the API.
     async fn api(&self, missing: Missing) -> Result<ApiClient> {
         ApiClient::find(&self.config, &self.global, missing).await
     }
@@ -66,7 +66,7 @@ impl Scene {
         Ok(())
     }
 
-    /// Says that something was done that has no answer of its own.
+    /// Confirms an action that has no answer of its own.
     fn done(&self, id: &str, what: &str) -> Result<()> {
         if self.out.is_json() {
             return self.out.value(&json!({ "id": id, what: true }));
@@ -75,7 +75,7 @@ impl Scene {
     }
 }
 
-/// A body of the fields that are given, each as it stands.
+/// A body of the given fields, each unchanged.
 fn object<const N: usize>(fields: [(&str, Option<Json>); N]) -> Json {
     Json::object(fields.iter().filter_map(|(name, value)| Some((*name, value.as_ref()?))))
 }

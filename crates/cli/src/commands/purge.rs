@@ -1,4 +1,5 @@
-//! `purge`: the operator's own. Ratings and crisis records go by whole days; the server does the same once a day.
+//! `purge`: the operator's own. Ratings and crisis records are removed by whole days; the server does the same once a
+//! day.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! `safety hold`: crises that somebody has still to look at outlive the purge.
+//! `safety hold`: keeps crisis records from the purge until a date.
 
 use serde_json::json;
 

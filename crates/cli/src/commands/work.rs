@@ -1,4 +1,4 @@
-//! `work [counts|ls]`: the queue of whoever asks. Alone it counts.
+//! `work [counts|ls]`: the caller's queue. Alone it counts.
 
 use serde_json::Value;
 
@@ -47,7 +47,7 @@ pub async fn run(scene: &Scene, command: Option<Work>) -> Result<()> {
     }
 }
 
-/// What a line is about.
+/// The subject of a line.
 fn subject(line: &Value) -> &Value {
     &line[line["kind"].as_str().unwrap_or("session")]
 }

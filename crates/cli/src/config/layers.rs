@@ -1,4 +1,4 @@
-//! The places that settings come from, laid over each other.
+//! The sources of settings, in order of precedence.
 
 use std::path::Path;
 
@@ -33,7 +33,7 @@ pub struct Shown {
     pub about: &'static str,
 }
 
-/// All places, the strongest last.
+/// All sources, the strongest last.
 #[derive(Debug)]
 pub struct Layers(Figment);
 
@@ -64,7 +64,7 @@ impl Layers {
         Ok(Self(layers))
     }
 
-    /// The effective settings, and how each of them came about.
+    /// The effective settings, and the source of each.
     pub fn read(&self) -> Result<(Config, Vec<Shown>)> {
         let config: Config = self.0.extract_lossy().map_err(refused)?;
         let shown = SETTINGS.iter().map(|setting| {

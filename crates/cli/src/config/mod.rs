@@ -1,8 +1,7 @@
-//! What an installation can set, by flag, environment or file, and where each value came from.
+//! The settings of an installation, by flag, environment or file, and where each value came from.
 //!
-//! A flag wins over the environment, the environment over the file, the file over the default. A
-//! name that is no setting is refused with the place where it stands: a misspelt setting that is
-//! ignored in silence is worse than a start that fails.
+//! A flag wins over the environment, the environment over the file, the file over the default. An unknown name is
+//! refused with its place: a misspelt setting that is silently ignored is worse than a start that fails.
 
 mod layers;
 mod span;
@@ -19,7 +18,7 @@ pub use span::Span;
 
 use crate::exit::{Failure, Result};
 
-/// A setting: its name in files, what it is without anyone's doing, and what it is for.
+/// A setting: its name in files, its default, and what it is for.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
     pub name: &'static str,
@@ -407,7 +406,7 @@ impl<'de> Deserialize<'de> for StorePlace {
 }
 
 impl Config {
-    /// What the engine is told.
+    /// The engine's settings.
     pub fn settings(&self) -> Result<Settings> {
         let leases = sederunt::limits::LEASE_MIN..=sederunt::limits::LEASE_MAX;
         for (name, lease) in [("work.lease", self.work.lease.0), ("talk.lease", self.talk.lease.0)] {

@@ -1,5 +1,5 @@
-//! TOML files that are read as a type. What does not fit is told by its file and its name, in plain words: a person who
-//! writes a file has never heard of the types that it is read into.
+//! Reads TOML files as a type. A misfit is named with its file and its setting, in plain words: the person who writes a
+//! file does not know the types that it is read into.
 
 use figment::Figment;
 use figment::error::{Actual, Kind};

@@ -1,4 +1,4 @@
-//! The first filling: one session of each kind that a list can show.
+//! Fills the demo's store: one session of each kind that a list can show.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::open;
 use super::stories::{DRAFTS, ENDED, End, LIVE, QUEUED, RUNS, Step, TALKS};
 use super::telling::{Told, event, work};
 
-/// An agent that nobody runs: its sessions stay as they are.
+/// An agent that no worker runs: its sessions stay pending.
 const IDLE_AGENT: &str = "demo-nightly";
 /// The agent of the sessions that are run while filling.
 const FILLER: &str = "demo-filler";
@@ -45,7 +45,7 @@ pub async fn fill(engine: &Engine, me: &Arc<Actor>) -> Result<()> {
 async fn talk(engine: &Engine, me: &Arc<Actor>, title: &str, steps: &[Step]) -> Result<SessionId> {
     let wish = OpenSession {
         session_type: Some(SessionType::Mixed),
-        // Talk whose agent lives elsewhere: then its owner may write both voices.
+        // Talk whose agent runs elsewhere: its owner may then write both sides.
         agent_slug: Some("external".into()),
         title: Some(title.to_owned()),
         ..OpenSession::default()

@@ -1,8 +1,8 @@
-//! Something to look at: an empty store filled with sessions of every type and status, and a small
-//! worker that keeps a log moving.
+//! A demo: fills an empty store with sessions of every type and status, and runs a small worker that keeps a log
+//! growing.
 //!
-//! Every session it opens carries `{"demo": true}` in its metadata, every definition an id that
-//! begins with `demo-`, and it touches nothing else. It is a caller like any other: public calls of the engine, one claim at a time.
+//! Every session it opens carries `{"demo": true}` in its metadata, every definition an id that begins with `demo-`,
+//! and it touches nothing else. It is a caller like any other: public calls of the engine, one claim at a time.
 
 mod fill;
 mod stories;
@@ -22,19 +22,19 @@ use serde_json::json;
 use stories::ROUNDS;
 use telling::Told;
 
-/// The time between two steps of the moving log.
+/// The time between two events of the growing log.
 const PACE: Duration = Duration::from_secs(1);
-/// The pause after something went wrong.
+/// The pause after a failure.
 const RECOVER: Duration = Duration::from_secs(5);
-/// Finished sessions that the worker leaves to look at; older ones of its own go.
+/// Finished sessions that the worker keeps; older ones of its own are deleted.
 const FINISHED_MAX: usize = 100;
 /// The agent whose sessions the worker runs.
 const AGENT: &str = "demo-worker";
-/// Every so many runs one fails, so that there is a failure to look at.
+/// One run in this many fails, so that there is a failure to look at.
 const FAIL_EVERY: usize = 6;
 
-/// Fills the store if it is empty, then keeps a log moving until it is dropped. A store that holds
-/// anything else is left alone.
+/// Fills the store if it is empty, then keeps a log growing until it is dropped. A store with anything else is left
+/// alone.
 pub async fn run(engine: Engine) {
     let me = Arc::new(Actor::local(SourceKind::Api));
     match prepare(&engine, &me).await {
@@ -51,13 +51,13 @@ pub async fn run(engine: Engine) {
     let mut worker = Worker { engine, me, pace: PACE, runs: 0, finished: VecDeque::new() };
     loop {
         if let Err(error) = worker.round().await {
-            tracing::debug!(target: "sederunt::demo", code = error.code(), %error, "a run was lost");
+            tracing::debug!(target: "sederunt::demo", code = error.code(), %error, "a run of the demo failed; the next one begins after a pause");
             tokio::time::sleep(RECOVER).await;
         }
     }
 }
 
-/// Whether there is a demo to run here: in an empty store one is made.
+/// Whether to run the demo here; fills an empty store.
 async fn prepare(engine: &Engine, me: &Arc<Actor>) -> Result<bool> {
     let any = SessionQuery { inactive: Some(false), ..SessionQuery::of(Types::All, 1) };
     let ours = SessionQuery { metadata: vec![("demo".into(), "true".into())], ..any.clone() };
@@ -97,7 +97,7 @@ impl Worker {
             }
             None => {
                 let story = &ROUNDS[self.runs % ROUNDS.len()];
-                // Seconds of the day and a bit more: no two sessions that can be seen have the same.
+                // Changes every second of the day: no two visible sessions have the same.
                 let number = self.engine.tenant_store().now().await?.as_micros() / 1_000_000 % 100_000;
                 open(&self.engine, &self.me, story.told(number.unsigned_abs()).work(AGENT)?).await.map(drop)
             }
@@ -140,7 +140,7 @@ impl Worker {
     }
 }
 
-/// Opens a session with the mark of the demo.
+/// Opens a session marked as the demo's.
 async fn open(engine: &Engine, me: &Actor, wish: OpenSession) -> Result<SessionId> {
     let wish = OpenSession { metadata: Some(Json::of(&json!({ "demo": true }))?), ..wish };
     Ok(engine.open(me, wish, None).await?.session.id)

@@ -1,9 +1,8 @@
-//! What the demo's sessions are about. No two of them are about the same, and nobody in them has a
-//! name.
+//! What the demo's sessions are about. Each has its own subject, and the people in them have no names.
 
 use sederunt::{SessionType, Status};
 
-/// A piece of work and how it goes. `{n}` stands for the number that sets one run apart from the next.
+/// A piece of work and how it goes. `{n}` is replaced by the number of the run.
 #[derive(Debug)]
 pub struct Story {
     pub title: &'static str,
@@ -72,7 +71,7 @@ pub const ROUNDS: &[Story] = &[
     },
 ];
 
-/// Work that waits for an agent which nobody runs.
+/// Work that waits for an agent which no worker runs.
 pub const QUEUED: &[&str] = &[
     "Summarise yesterday's support tickets", "Draft release notes for version 1.9",
     "Compare three offers for the new roof",
@@ -176,7 +175,7 @@ pub const RUNS: &[(SessionType, Story, End)] = &[
     ),
 ];
 
-/// Sessions that nobody has started.
+/// Sessions that were never started.
 pub const DRAFTS: &[(SessionType, &str)] = &[
     (SessionType::Agent, "Translate the handbook into Gaelic"),
     (SessionType::Response, "Autumn customer survey, just opened"),
@@ -210,7 +209,7 @@ pub const TALKS: &[(&str, &[Step])] = &[
     ),
 ];
 
-/// Talk that goes on right now, with an assistant that lives elsewhere.
+/// Live talk, with an assistant that runs elsewhere.
 pub const LIVE: (&str, &[Step]) = (
     "Where is my parcel?",
     &[Asks("It should have been here on Tuesday."), Thinks("Ask the carrier before promising anything.")],

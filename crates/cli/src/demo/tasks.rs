@@ -1,5 +1,5 @@
-//! Work to look at: an agent, a thing it works on, criteria, and two tasks, each started once. The server's own workers
-//! run them; what they bring forth waits in the inbox. Everything defined here has an id that begins with `demo-`.
+//! Demo tasks: an agent, an entity, criteria, and two tasks, each started once. The server's own workers run them;
+//! their outputs wait in the inbox. Everything defined here has an id that begins with `demo-`.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! A story as it is told once: its number filled in, as sessions and events.
+//! One run of a story: its number filled in, as sessions and events.
 
 use sederunt::{DraftEvent, Json, OpenSession, Result, Session, SessionType, Settle, Status};
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ impl Story {
 }
 
 impl Told<'static> {
-    /// What a claimed session is about, whoever queued it.
+    /// The story of a claimed session.
     pub fn of(session: &Session) -> Option<Self> {
         let number = session.details.input.as_ref()?.value()["number"].as_u64()?;
         let title = session.details.title.as_deref()?;
@@ -32,7 +32,7 @@ impl Told<'_> {
         filled(self.story.title, self.number)
     }
 
-    /// A piece of work whose input says which story it is.
+    /// A piece of work whose input names its story.
     pub fn work(&self, agent: &str) -> Result<OpenSession> {
         let title = self.title();
         let input = Json::of(&json!({ "task": title, "number": self.number }))?;

@@ -1,4 +1,4 @@
-//! A store of SQLite files: the files, their rights, the room around them, and what is in them.
+//! Checks a store of SQLite files: the files, their permissions, the free space, and their contents.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -13,17 +13,16 @@ use super::{Finding, schema_finding};
 use crate::api::beside::{self, Holder};
 use crate::exit::Failure;
 
-/// Below this much room a commit may fail soon.
+/// With less free space a commit may fail soon.
 const ROOM_FAIL_BYTES: u64 = 100 * 1024 * 1024;
 const ROOM_WARN_BYTES: u64 = 1024 * 1024 * 1024;
-/// The write-ahead log is moved into the database at about 64 MB; several times that means that
-/// something keeps it from being moved.
+/// The write-ahead log is checkpointed at about 64 MB; several times that means that something blocks it.
 const WAL_WARN_BYTES: u64 = 512 * 1024 * 1024;
 /// Records on their way to other files; many times a busy moment's worth.
 const OUTBOX_WARN: i64 = 10_000;
 /// Older versions can corrupt a write-ahead log.
 const SQLITE_MIN: i32 = 3_051_003;
-/// Clocks of one machine do not differ by more than this without having been set back.
+/// The newest time in the store may be ahead of this machine's clock by this much, unless the clock was set back.
 const AHEAD_MAX: Duration = Duration::from_secs(2);
 
 pub async fn look(directory: &Path, known: u32) -> Vec<Finding> {
@@ -51,7 +50,7 @@ pub async fn look(directory: &Path, known: u32) -> Vec<Finding> {
     findings
 }
 
-/// `None` where there is none yet.
+/// `None` if it does not exist yet.
 fn side_file(file: SideFile, directory: &Path) -> Option<Finding> {
     match file.records(directory) {
         Ok(records) => records.map(|records| Finding::ok(file.holds, records.to_string())),
@@ -139,7 +138,7 @@ fn write_ahead_log(directory: &Path) -> Finding {
     Finding::ok("write-ahead log", size(bytes))
 }
 
-/// What the database itself says.
+/// The findings inside the database.
 fn inside(directory: &Path, known: u32) -> Vec<Finding> {
     match inspect::inspect(directory) {
         Ok(Inspection { schema_version, contents }) => {
@@ -158,7 +157,8 @@ fn inside(directory: &Path, known: u32) -> Vec<Finding> {
     }
 }
 
-/// What was committed for other files and is not in them yet. It leaves within moments, or when the store is opened.
+/// Records that were committed for other files and are not in them yet. They move within moments, or when the store
+/// is opened.
 fn outbox(waiting: i64) -> Finding {
     if waiting > OUTBOX_WARN {
         let says = format!("{waiting} records wait to be written to other files");

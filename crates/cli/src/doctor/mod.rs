@@ -1,5 +1,4 @@
-//! `doctor`: what is well with an installation, what is not, and what to do about it. It changes
-//! nothing.
+//! `doctor`: checks an installation, and says what to do about each problem. It changes nothing.
 
 mod directory;
 mod postgres;
@@ -21,7 +20,7 @@ pub enum Level {
     Fail,
 }
 
-/// What was looked at and what was found.
+/// One check and its result.
 #[derive(Clone, Debug)]
 pub struct Finding {
     pub what: &'static str,
@@ -79,7 +78,7 @@ pub async fn run(scene: &Scene) -> Result<()> {
     Ok(())
 }
 
-/// Whether the crisis response knows where people are.
+/// Whether the crisis response has a configured region.
 fn region_finding(region: Option<&str>) -> Finding {
     match region.map(|region| (region, resources(Some(region)).status)) {
         Some((region, ResourceLookupStatus::Found)) => Finding::ok("crisis region", region),

@@ -1,4 +1,4 @@
-//! A store in PostgreSQL: the server, its clock, and whether the wall between tenants stands.
+//! Checks a store in PostgreSQL: the server, its clock, and whether tenants are isolated.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::exit::Failure;
 
 /// The oldest server that has everything the store uses.
 const VERSION_MIN: i32 = 130_000;
-/// Leases go by the database's clock; a machine this far off misreads what it is told.
+/// Leases use the database's clock; a machine this far off misreads them.
 const CLOCK_WARN: Duration = Duration::from_secs(2);
 
 pub async fn look(url: &str, schema: &str, known: u32) -> Vec<Finding> {

@@ -1,4 +1,4 @@
-//! The schema of a store, looked at without changing it.
+//! Reads the schema version of a store without changing it.
 
 use sederunt::Place;
 use sederunt_store::postgres::inspect::inspect;

@@ -1,4 +1,6 @@
-//! Asking a person, and what the answer does. All pure.
+//! Decisions on approvals: asking a person, and what an approval, a denial, an answer or an expiry does to the
+//! session. Nothing here reads a store or a clock; `new_id` alone draws a random id. Commits are made in
+//! `engine/approvals.rs`.
 
 use serde_json::json;
 
@@ -21,7 +23,7 @@ use crate::work::queueing::check_continues;
 use crate::work::run::{Denial, Resume, Run};
 use crate::work::trigger::human_step;
 
-/// What a session is about to ask.
+/// What a session asks a person.
 #[derive(Clone, Debug)]
 pub struct Question {
     pub kind: Kind,
@@ -34,7 +36,7 @@ pub fn new_id() -> Box<str> {
     uuid::Uuid::now_v7().to_string().into()
 }
 
-/// The record of a question, and the event that says so. The session's deadline is the approval's.
+/// The approval record of a question and its event. The session's deadline becomes the approval's.
 pub fn ask(
     session: &SessionId,
     task_id: Option<&str>,
@@ -77,8 +79,8 @@ pub fn ask(
     Ok((approval, event))
 }
 
-/// How long a question of this kind waits: as its task says, else a tool call without end and
-/// anything else as long as waiting sessions do.
+/// How long a question of this kind waits: as its task says; otherwise a tool call waits without end, and anything
+/// else as long as waiting sessions do.
 pub fn waits_for(kind: Kind, run: &Run) -> Option<std::time::Duration> {
     match (run.approval, kind) {
         (Some(terms), Kind::Tool | Kind::Output | Kind::Promotion) => {
@@ -111,26 +113,26 @@ impl Decision {
     }
 }
 
-/// What a person says.
+/// A decision as a person sends it.
 #[derive(Clone, Debug)]
 pub struct Decide {
     pub decision: Decision,
     pub modified_args: Option<Json>,
     pub modified_output: Option<Json>,
     pub reason: Option<String>,
-    /// Of what the person saw: deciding on anything else is refused.
+    /// The digest of what the person saw: a decision on anything else is refused.
     pub digest: Option<String>,
 }
 
-/// What a decision comes to.
+/// The outcome of a decision.
 #[derive(Debug)]
 pub enum Outcome {
-    /// It was decided so already.
+    /// The same decision was made before; nothing changes.
     Stands,
     Settled(Box<Settled>),
 }
 
-/// A decision carried out.
+/// A decision that was accepted, with everything that it changes.
 #[derive(Debug)]
 pub struct Settled {
     pub step: Step,
@@ -139,8 +141,8 @@ pub struct Settled {
     pub write_back: Option<Json>,
 }
 
-/// Decides. The session must be the approval's, as it is now. What nobody decided in time is not decided later, even
-/// if nobody has noticed yet.
+/// Decides on an approval of this session, as the session is now. A decision after the deadline is refused, even if
+/// the sweeper has not expired the approval yet.
 pub fn decide(
     actor: &Actor,
     session: &Session,
@@ -193,8 +195,8 @@ pub fn decide(
     }
 }
 
-/// Nobody answered in time. Silence denies, or ends the session; it never approves. `None`: the
-/// session's own rule for a passed deadline applies.
+/// Applies the expiry of an approval: it denies, or ends the session; it never approves. `None`: the session's own
+/// rule for a passed deadline applies.
 pub fn expire(session: &Session, approval: &Approval, now: Timestamp) -> Result<Option<Settled>> {
     if approval.body.on_expiry != OnExpiry::Deny || session.head.is_talk {
         return Ok(None);
@@ -218,7 +220,7 @@ pub fn expire(session: &Session, approval: &Approval, now: Timestamp) -> Result<
     })
 }
 
-/// Whoever it is assigned to, or an owner.
+/// Only the assignee and owners may decide.
 pub fn check_may_decide(actor: &Actor, approval: &Approval) -> Result<()> {
     let assigned = actor.user.is_some() && approval.assigned_to == actor.user;
     match actor.role {
@@ -313,11 +315,11 @@ fn audit_event(
     Ok(NewEvent { content, author: Some(by.into()), ..event })
 }
 
-/// Who turns something down, and why.
+/// Who refuses, and why.
 struct Refusal {
     by: String,
     reason: Option<String>,
-    /// Nobody decided in time: the reason is Sederunt's, and no reviewer's instruction.
+    /// The deadline passed: the reason is Sederunt's own text, not a reviewer's instruction.
     expired: bool,
 }
 
@@ -327,7 +329,7 @@ impl Refusal {
     }
 }
 
-/// The session goes back to the queue, with what was said; a turn of talk, which nobody queues for, goes on.
+/// Puts the session back into the queue with the decision; a turn of talk, which has no queue, runs on at once.
 fn resumed(session: &Session, mut run: Run, resume: Option<Resume>) -> Result<Step> {
     let to = if session.head.is_talk { Status::Running } else { Status::Pending };
     if to == Status::Pending {
@@ -486,14 +488,14 @@ fn is_persons_step(session: &Session) -> bool {
     session.details.agent_slug.is_none() && session.head.epoch == 0 && !session.head.is_talk
 }
 
-/// A session that waits for a person, and from now on for something else.
+/// Parks a session that waits for a person again, with the next question.
 fn asked_next(session: &Session, mut run: Run, question: Question, now: Timestamp) -> Result<Step> {
     let deadline = Some(waits_for(question.kind, &run));
     let of_person = question.kind == Kind::Output;
     let (mut approval, event) =
         ask(&session.id, session.details.task_id.as_deref(), &mut run, question, now)?;
     if of_person {
-        // What a person has done is looked at by somebody else: an owner.
+        // A person's own output is reviewed by an owner, not by that person.
         approval.assigned_to = None;
     }
     let mut step = Step::of(Update { run: Some(run.to_json()?), deadline, ..Update::default() });
@@ -502,7 +504,7 @@ fn asked_next(session: &Session, mut run: Run, question: Question, now: Timestam
     Ok(step)
 }
 
-/// A person will not answer: a run goes on without the answer, a person's own step fails.
+/// A person declines to answer: a run goes on without the answer, a person's own step fails.
 fn deny_question(refusal: &Refusal, session: &Session, approval: &Approval) -> Result<Outcome> {
     let run = Run::of(session);
     let mut step = if session.details.agent_slug.is_some() || approval.view_id().is_some() {
@@ -564,7 +566,7 @@ pub fn reply(actor: &Actor, session: &Session, approval: &Approval, reply: &Json
     Ok(Settled { step, record: close(approval, State::Approved, &name, body), write_back: None })
 }
 
-/// Somebody answers the view by which a run asked: the run goes on with the answer.
+/// A respondent answers the view by which a run asked: the run goes on with the answer.
 pub fn answered(
     session: &Session,
     approval: &Approval,
@@ -584,8 +586,8 @@ pub fn answered(
     Ok(Settled { step, record: close(approval, State::Approved, by, body), write_back: None })
 }
 
-/// A person has done a step: it counts if it keeps the contract. Where the task wants its output looked at, an owner
-/// decides on it first, as on an agent's.
+/// A person completes a step: the result counts if it fits the contract. Where the task wants its output reviewed, an
+/// owner decides on it first, as on an agent's.
 pub fn human_complete(
     actor: &Actor,
     session: &Session,

@@ -1,7 +1,6 @@
-//! The approval room: what waits for a person. One record for four kinds: a tool call, an output to
-//! write back, a response to promote, a question. Owns the record, its reading of old and broken
-//! rows, the digest of what was staged and the gate; what a decision does to its session stands in
-//! [`decide`].
+//! The approval room: what waits for a person. One record for four kinds: a tool call, an output to write back, a
+//! response to promote, a question. Owns the record, how old and unreadable rows are read, the digest of what was
+//! staged, and the gate. What a decision does to its session is in [`decide`].
 
 pub mod decide;
 pub mod gate;
@@ -17,7 +16,7 @@ use crate::time::Timestamp;
 
 pub use store::{ApprovalListStore, ApprovalStore};
 
-/// Something that waits for a person, or did.
+/// One question to a person: pending, decided, expired or cancelled.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Approval {
     pub id: Box<str>,
@@ -54,7 +53,7 @@ impl Kind {
         }
     }
 
-    /// A row from before there were kinds is about a tool.
+    /// Reads a stored kind; rows from before kinds existed are about a tool.
     pub fn read(text: Option<&str>) -> Self {
         match text {
             None | Some("tool") => Self::Tool,
@@ -72,7 +71,7 @@ pub enum State {
     Approved,
     Denied,
     Expired,
-    /// Its session went another way.
+    /// Its session went on without it.
     Cancelled,
 }
 
@@ -104,7 +103,7 @@ pub struct Body {
     pub score: Option<f64>,
     #[serde(default)]
     pub flags: Vec<String>,
-    /// Of what may be carried out: an edit has a new one.
+    /// Digest of what may be carried out; an edit sets a new one.
     #[serde(default)]
     pub digest: String,
     #[serde(default)]
@@ -127,7 +126,7 @@ impl Approval {
         self.body.staged.as_ref().and_then(asked_by)
     }
 
-    /// Puts a stored row together. What cannot be read is broken, and stays visible.
+    /// Builds an approval from a stored row. An unreadable row becomes [`Kind::Broken`] and stays visible.
     pub fn of_row(kind: Option<&str>, body: &str, rest: impl FnOnce(Kind, Body) -> Self) -> Self {
         match serde_json::from_str::<Body>(body) {
             Ok(body) => {
@@ -192,10 +191,10 @@ pub struct ApprovalQuery {
     pub limit: usize,
 }
 
-/// Whose approvals.
+/// Whose approvals to list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Assigned {
     To(UserId),
-    /// This person's, and those that nobody was named for.
+    /// This person's, and those without an assignee.
     ToOrNobody(UserId),
 }

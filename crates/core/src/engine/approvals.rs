@@ -31,15 +31,15 @@ impl Engine {
         self.with_link(&actor.tenant, approval).await
     }
 
-    /// The same as it is kept: what its digest is about.
+    /// The same approval as stored, which its digest is computed from.
     async fn kept_approval(&self, actor: &Actor, id: &str) -> Result<Approval> {
         let approval = self.sessions.approval(&actor.tenant, id).await?.ok_or(Error::NotFound)?;
         check_may_decide(actor, &approval)?;
         Ok(approval)
     }
 
-    /// A page of approvals that the caller may decide, newest first. `mine` narrows an owner's view
-    /// to its own and those that nobody was named for.
+    /// A page of approvals that the caller may decide, newest first. `mine` narrows an owner's list to its own and
+    /// those without an assignee.
     pub async fn approvals(
         &self,
         actor: &Actor,
@@ -81,8 +81,8 @@ impl Engine {
         }
     }
 
-    /// Decides on an approval by its id, or by that of its task. A repeat is about the approval that the
-    /// first call meant, whatever waits by now.
+    /// Decides on an approval by its id, or by that of its task. A repeat is about the approval that the first call
+    /// meant, even if another one is pending by now.
     pub async fn decide_for(
         &self,
         actor: &Actor,
@@ -103,8 +103,8 @@ impl Engine {
         }
     }
 
-    /// Decides: the audit event, the write-back, the approval, the session and whatever waits for it
-    /// change together. The same decision again changes nothing.
+    /// Decides: the audit event, the write-back, the approval, the session and the sessions that depend on it change
+    /// together. The same decision again changes nothing.
     pub async fn decide(
         &self,
         actor: &Actor,
@@ -192,13 +192,13 @@ impl Engine {
         }
     }
 
-    /// What a session waits for, if it does.
+    /// The approval that a session waits for, if any.
     pub(super) async fn pending_of(&self, session: &Session) -> Result<Option<Approval>> {
         let Some(id) = Run::of(session).approval_id else { return Ok(None) };
         self.sessions.approval(&session.tenant, &id).await
     }
 
-    /// An approval and the session that asks. Between the two reads somebody may have decided: a session that no
+    /// An approval and the session that asks. A decision may be committed between the two reads: a session that no
     /// longer waits for what was pending tells so, and the approval is read again.
     async fn approval_and_asking(&self, actor: &Actor, id: &str) -> Result<(Approval, Session, Talk)> {
         let mut approval = self.kept_approval(actor, id).await?;
@@ -220,8 +220,8 @@ impl Engine {
         Ok(change)
     }
 
-    /// What a step writes to entities. Values that it only stages for a decision are tried as well, so that nobody is
-    /// asked to approve what may not be written.
+    /// The entity records of a step. Values that are only staged for a decision are checked as well, so that no
+    /// person is asked to approve what may not be written.
     pub(super) async fn written_by(
         &self,
         session: &Session,
@@ -241,7 +241,7 @@ impl Engine {
         Ok(Vec::new())
     }
 
-    /// What a run's values do to entities. They are read now and written under a guard on what was read.
+    /// The entity records of a run's values. Entities are read now and written under a guard on what was read.
     async fn write_back(&self, session: &Session, values: &Json) -> Result<Vec<Record>> {
         let Run { output, writes, .. } = Run::of(session);
         let Some(output) = output else { return Ok(Vec::new()) };
@@ -293,7 +293,7 @@ impl Engine {
         }
     }
 
-    /// The grant of a run that was started before runs had one: that of its task as it stands now.
+    /// The grant of a run that was started before runs had one: its task's current grant.
     async fn unfrozen_grant(&self, session: &Session, output: &Output) -> Result<WriteGrant> {
         let Some(task) = self.task_of(session).await? else { return Ok(WriteGrant::default()) };
         if task.value.writes.is_none() && self.is_made_by_owner(&session.tenant, &task).await? {

@@ -1,5 +1,5 @@
-//! Who a caller is: a credential in, an actor out. Everything that a credential depends on (its own
-//! life, its tenant, its user, whether it may act for others) is judged here and nowhere else.
+//! Authenticates a caller: a credential in, an actor out. Everything that a credential depends on (its own life, its
+//! tenant, its user, whether it may act for others) is judged here and nowhere else.
 
 use super::Engine;
 use crate::access::{Actor, Role, effective_role};
@@ -15,11 +15,11 @@ pub enum Credential<'a> {
     Key(&'a str),
     /// The token of a share link.
     Share(&'a str),
-    /// What a token of somebody else's making says. Checking its signature is the surface's part.
+    /// The claims of a token from an outside issuer. The surface checks its signature.
     Token(TokenClaims<'a>),
 }
 
-/// What a token says of its bearer.
+/// The claims of a token about its bearer.
 #[derive(Clone, Copy, Debug)]
 pub struct TokenClaims<'a> {
     pub tenant: &'a str,
@@ -39,7 +39,7 @@ impl std::fmt::Debug for Credential<'_> {
 }
 
 impl Engine {
-    /// Who presents this, and for whom. One answer for all credentials of a kind that open nothing.
+    /// Who presents this, and for whom. All invalid credentials of a kind get one answer.
     pub async fn authenticate(&self, credential: Credential<'_>, acts_for: Option<&UserId>) -> Result<Actor> {
         let (actor, lends) = match credential {
             Credential::Key(secret) => self.bearer_of_key(secret).await?,
@@ -53,7 +53,7 @@ impl Engine {
         }
     }
 
-    /// The actor that a lender becomes: the user's id, and the lower of both roles.
+    /// The actor that a caller with `act_as` becomes: the user's id, and the lower of both roles.
     pub async fn act_as(&self, lender: Actor, user: &UserId) -> Result<Actor> {
         let user = self
             .tenant
@@ -67,7 +67,7 @@ impl Engine {
         Ok(Actor { role: lender.role.lower(user.role), user: Some(user.id), ..lender })
     }
 
-    /// The bearer of a key, and whether the key lends itself to others.
+    /// The bearer of a key, and whether the key may act as other users.
     async fn bearer_of_key(&self, secret: &str) -> Result<(Actor, bool)> {
         let refused = || Error::Unauthenticated("the key is unknown, expired or revoked");
         if !secret.starts_with(KEY_PREFIX) {

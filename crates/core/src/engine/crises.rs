@@ -1,5 +1,5 @@
-//! Holding records of crises beyond their time, as a court, a complaint or an audit may ask for. A hold only ever makes
-//! a record stay longer.
+//! Holds crisis records beyond their retention, for a court, a complaint or an audit. A hold only ever extends how
+//! long a record is kept.
 
 use std::collections::HashSet;
 
@@ -18,13 +18,13 @@ use crate::time::Timestamp;
 pub struct Hold {
     /// A day (`2027-01-31`), all of which counts, or a time.
     pub until: String,
-    /// Those of one conversation; of the whole tenant without it.
+    /// Only those of one conversation; without it, the whole tenant's.
     pub thread: Option<SessionId>,
     pub reason: HoldReason,
 }
 
 impl Engine {
-    /// Keeps the crises of a tenant, or of one conversation, from being purged until then. Says how many there are.
+    /// Holds the crisis records of a tenant, or of one conversation, from being purged. Returns how many there are.
     pub async fn hold_crises(&self, actor: &Actor, hold: &Hold) -> Result<u64> {
         access::check_general(actor, Verb::Administer)?;
         let now = self.tenant.now().await?;
@@ -62,7 +62,7 @@ impl Engine {
     }
 }
 
-/// The end of a day, or a time, within reach.
+/// The end of a day, or a time, within the allowed range.
 fn held_until(text: &str, now: Timestamp) -> Result<Timestamp> {
     let day = Timestamp::parse(&format!("{text}T00:00:00Z")).map(|day| day.plus(DAY));
     let until = day

@@ -1,6 +1,6 @@
-//! What the end of one session means for others: a child's end starts its siblings or ends its
-//! parent, a parent's end calls off its children. Everything goes into the change that ends the
-//! session, under guards on all that was looked at, so that no end is ever without its consequences.
+//! What the end of one session does to related ones: a child's end starts its siblings or ends its parent, a parent's
+//! end cancels its children. All of it goes into the change that ends the session, under guards on all that was read,
+//! so that no end is committed without its consequences.
 
 use super::{Engine, step_part};
 use crate::approval::decide::ask;
@@ -83,7 +83,7 @@ impl Engine {
                 add(change, &family[n], step)?;
             }
         }
-        // Touched in any case: of two children that end at once, the second must see the first.
+        // Always written: of two children that end at once, the second must see the first.
         let step = match follows.parent {
             Some(end) => ended(&parent, end, child, &family, &runs)?,
             None => Step::of(Update::default()),
@@ -104,7 +104,7 @@ impl Engine {
     }
 }
 
-/// Adds what a step does to a session, with what it leaves behind if that is how it fails, and what is told of its end.
+/// Adds a step of a session to a change, with the failure record if it fails, and its milestone if it ends.
 fn add(change: &mut Change, session: &Session, mut step: Step) -> Result<()> {
     let failure = failure::leave(session, &mut step)?;
     change.milestones.extend(Milestone::ended(session, &step.update));
@@ -114,7 +114,7 @@ fn add(change: &mut Change, session: &Session, mut step: Step) -> Result<()> {
     Ok(())
 }
 
-/// A step whose dependencies are done: queued for its agent, or put before its person.
+/// Starts a step whose dependencies are done: queued for its agent, or put into its person's inbox.
 fn started(child: &Session, mut run: Run, now: Timestamp) -> Result<Step> {
     if child.details.agent_slug.is_some() {
         return move_to(child, Status::Pending, Authority::Trigger, Some("released"));
@@ -129,7 +129,7 @@ fn started(child: &Session, mut run: Run, now: Timestamp) -> Result<Step> {
     Ok(step)
 }
 
-/// Ends what is not needed any more. What a worker runs is told to stop. `None`: it has ended.
+/// Cancels a child that is not needed any more; a running one is told to stop. `None`: it has ended.
 fn called_off(child: &Session) -> Result<Option<Step>> {
     let by = match child.head.status {
         status if status.is_terminal() => return Ok(None),
@@ -145,7 +145,7 @@ fn called_off(child: &Session) -> Result<Option<Step>> {
     Ok(Some(step))
 }
 
-/// The end of a whole run: its result is that of the steps that nothing followed.
+/// Ends the parent: its result is that of the steps that no other step depends on.
 fn ended(parent: &Session, end: Status, last: &Session, family: &[Session], runs: &[Run]) -> Result<Step> {
     let reason = (end == Status::Failed).then_some("child_failed");
     let mut step = move_to(parent, end, Authority::Engine, reason)?;

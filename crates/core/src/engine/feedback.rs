@@ -1,4 +1,4 @@
-//! Commands on feedback: taking a thumb with words, adding to it, and closing it with what it teaches.
+//! Commands on feedback: capturing a thumb with words, adding to it, and closing it with its lesson.
 
 use std::collections::HashMap;
 
@@ -29,30 +29,30 @@ use crate::time::Timestamp;
 
 use super::sessions::check_limit;
 
-/// What came of a thumb.
+/// The outcome of capturing feedback.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Captured {
     Accepted {
         event: Box<FeedbackEvent>,
-        /// Opened with it, for what else there is to say.
+        /// The feedback session that was opened for further messages.
         session: Box<FeedbackSession>,
-        /// What is known about the same thing already.
+        /// Known lessons about the same subject.
         suggestions: Vec<Lesson>,
     },
-    /// Kept as a thumb; there is nothing in it to learn from yet.
+    /// Stored as a thumb; it holds nothing to learn from yet.
     ClarificationRequired { event: String, asked: Clarification },
-    /// It carries a secret. Nothing was kept.
+    /// It holds a secret. Nothing was stored.
     Blocked(secret::Kind),
 }
 
-/// What came of opening a feedback session.
+/// The outcome of opening a feedback session.
 #[derive(Clone, Debug, PartialEq)]
 pub enum OpenedFeedback {
     Open(Box<FeedbackSession>),
     Blocked(secret::Kind),
 }
 
-/// What came of closing a feedback session.
+/// The outcome of closing a feedback session.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FinalizedFeedback {
     Finalized { session: Box<FeedbackSession>, matter: Box<Matter>, merged: Option<Merged> },
@@ -60,15 +60,15 @@ pub enum FinalizedFeedback {
     Already(Box<FeedbackSession>),
 }
 
-/// Lessons that are named beside a thumb down.
+/// Lessons that are returned with a thumb down.
 const SUGGESTIONS_MAX: usize = 3;
-/// Prompts of a session that are looked through for the lessons in them.
+/// Prompts of a session that are searched for the lessons in them.
 const INJECTIONS_READ_MAX: usize = 100;
-/// Every lost round means that somebody else's message was added, or that the session was closed.
+/// Every lost round means that another caller added a message or closed the session.
 const ADD_ROUNDS_MAX: usize = limits::FEEDBACK_MESSAGES_MAX + limits::DECIDE_ROUNDS_MAX;
 
 impl Engine {
-    /// Takes a thumb with what is said about it, and opens a feedback session for more.
+    /// Captures a thumb with its words, and opens a feedback session for more.
     pub async fn capture_feedback(
         &self,
         actor: &Actor,
@@ -163,7 +163,7 @@ impl Engine {
         access::check_general(actor, Verb::Feedback)?;
         let event = self.feedback_of(actor, event).await?.ok_or(Error::NotFound)?;
         if event.body.failure.is_some() {
-            // Nobody said it, so nobody adds to it: a lesson would be drawn from words that nobody answers for.
+            // A failure record has no author: no lesson is drawn from words that a caller adds to it.
             return Err(Error::invalid(
                 "feedback_event_id",
                 "is what a failed run has left; give feedback on its session instead",
@@ -245,7 +245,7 @@ impl Engine {
         Err(Conflict::SessionBusy.into())
     }
 
-    /// A message that cannot be added any more may have been added under this key.
+    /// If a message cannot be added now, check its idempotency key: it may have been added before.
     async fn or_added(
         &self,
         actor: &Actor,
@@ -260,7 +260,7 @@ impl Engine {
         })
     }
 
-    /// A feedback session, if it is the caller's to see.
+    /// A feedback session, if the caller may see it.
     pub async fn feedback_session(&self, actor: &Actor, id: &str) -> Result<FeedbackSession> {
         access::check_general(actor, Verb::Feedback)?;
         self.feedback_session_of(actor, id).await?.ok_or(Error::NotFound)
@@ -287,13 +287,13 @@ impl Engine {
 
     async fn feedback_of(&self, actor: &Actor, id: &str) -> Result<Option<FeedbackEvent>> {
         let found = self.tenant.feedback(&actor.tenant, id).await?;
-        // What nobody said is the tenant's, and not that of the workers who speak for nobody.
+        // Failure records are the tenant's own: a worker, whose feedback has no author either, does not own them.
         let tenants = |event: &FeedbackEvent| event.body.failure.is_some() && actor.role != Role::Owner;
         Ok(found.filter(|event| is_own(actor, event.author.as_ref()) && !tenants(event)))
     }
 
-    /// What failed runs have left, newest first. Owners are told of all; others of a session or a task that they name,
-    /// as far as they may read it.
+    /// Failure records, newest first. Owners see all; other callers those of a session or a task that they name and
+    /// may read.
     pub async fn failures(
         &self,
         actor: &Actor,
@@ -332,13 +332,13 @@ impl Engine {
         Ok(page)
     }
 
-    /// What the thumbs of the tenant, or of the caller, add up to.
+    /// Statistics of the tenant's feedback, or of the caller's own.
     pub async fn feedback_stats(&self, actor: &Actor) -> Result<Stats> {
         Ok(self.figures(actor, stats::RECENT).await?.0)
     }
 
-    /// How many sittings were rated, by label: of the tenant for those who see all feedback, else those that name the
-    /// caller. Ratings hold no words.
+    /// How many sittings were rated, by label: the tenant's for callers who see all feedback, else those that name
+    /// the caller. Ratings hold no words.
     pub async fn rating_counts(&self, actor: &Actor) -> Result<RatingCounts> {
         access::check_general(actor, Verb::Feedback)?;
         let of = own(actor)?.map_or(RecordsOf::Tenant, RecordsOf::User);
@@ -355,7 +355,7 @@ impl Engine {
         self.sessions.ratings(&actor.tenant, opaque.as_str()).await
     }
 
-    /// The same with the newest thumbs, as a page of Markdown.
+    /// The statistics with the newest thumbs, as a page of Markdown.
     pub async fn feedback_summary(&self, actor: &Actor, recent: usize) -> Result<String> {
         check_limit(recent)?;
         let (stats, newest) = self.figures(actor, recent.max(stats::RECENT)).await?;
@@ -372,13 +372,13 @@ impl Engine {
         Ok((stats::stats(tally, ratings, &newest), newest))
     }
 
-    /// Feedback sessions that silence has closed, of all tenants.
+    /// Feedback sessions of all tenants that silence has closed.
     pub async fn silent_feedback(&self) -> Result<Vec<FeedbackDue>> {
         let now = self.tenant.now().await?;
         self.tenant.silent_feedback(now, limits::FEEDBACK_ROWS_MAX).await
     }
 
-    /// All that the lesson of an open feedback session is drawn from. `None`: it is not there, or not open.
+    /// What the lesson of an open feedback session is drawn from. `None`: the session does not exist or is closed.
     pub async fn feedback_matter(&self, due: &FeedbackDue) -> Result<Option<Matter>> {
         let Some(session) = self.tenant.feedback_session(&due.tenant, &due.id).await? else {
             return Ok(None);
@@ -392,7 +392,7 @@ impl Engine {
         Ok(Some(Matter { event, session, prior }))
     }
 
-    /// The messages that feedback is about: of the session's log, or those that came with it.
+    /// The messages before the feedback: from the session's log, or those that were sent with it.
     async fn said_before_feedback(&self, tenant: &TenantId, event: &FeedbackEvent) -> Result<Vec<Prior>> {
         let session = match &event.session {
             Some(id) => self.sessions.session(tenant, id).await?,
@@ -417,7 +417,7 @@ impl Engine {
             .collect())
     }
 
-    /// Closes a feedback session with what it teaches. `None`: it has moved on, look again.
+    /// Closes a feedback session with its lesson. `None`: it has changed since it was read; read it again.
     pub async fn conclude_feedback(
         &self,
         tenant: &TenantId,
@@ -475,7 +475,7 @@ impl Engine {
         }
     }
 
-    /// Known lessons that a draft may be one of.
+    /// Known lessons that a draft may repeat.
     async fn alike(&self, tenant: &TenantId, draft: &Draft) -> Result<Vec<Lesson>> {
         let query = LessonQuery {
             words: vec![draft.body.text.clone()],
@@ -491,8 +491,8 @@ impl Engine {
         Ok(known)
     }
 
-    /// The lessons that this feedback says something about: those that were shown for the work, and the one that came
-    /// up again. Each feedback counts once, with its first session.
+    /// The lessons that this feedback counts for: those that were shown for the work, and the one that came up again.
+    /// Each feedback event counts once, with its first session.
     async fn lessons_touched(
         &self,
         tenant: &TenantId,
@@ -538,7 +538,7 @@ fn first_words(body: &EventBody) -> Option<String> {
     words.context.clone().or_else(|| words.what_went_wrong.clone()).or_else(|| words.what_worked.clone())
 }
 
-/// Whose feedback the caller sees: `None` is everybody's.
+/// Whose feedback the caller sees: `None` is the whole tenant's.
 fn own(actor: &Actor) -> Result<Option<UserId>> {
     match right(actor.role, Verb::Feedback) {
         Right::All => Ok(None),
@@ -549,7 +549,7 @@ fn own(actor: &Actor) -> Result<Option<UserId>> {
 fn is_own(actor: &Actor, author: Option<&UserId>) -> bool {
     match actor.role {
         Role::Owner => true,
-        // Nobody's, because it was said through a worker; or the worker's own, if its key names a user.
+        // A worker's feedback has no author, or the user whom its key names.
         Role::Worker => author.is_none() || author == actor.user.as_ref(),
         _ => author.is_some() && author == actor.user.as_ref(),
     }

@@ -1,4 +1,4 @@
-//! Commands on lessons: finding them, handing them to agents, and what people make of them.
+//! Commands on lessons: finding them, giving them to agents, and people's decisions on them.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -24,7 +24,7 @@ use crate::session::query::Page;
 use crate::store::{Change, Guard, On, Part, Record, Refusal, Write};
 use crate::time::Timestamp;
 
-/// What somebody looks for.
+/// A caller's search for lessons.
 #[derive(Clone, Debug, Default)]
 pub struct LessonSearch {
     pub query: Option<String>,
@@ -36,7 +36,7 @@ pub struct LessonSearch {
     pub limit: usize,
 }
 
-/// What a person makes of a lesson.
+/// A person's decision on a lesson.
 #[derive(Clone, Debug, Default)]
 pub struct LessonPatch {
     /// Active accepts it, retired takes it out of use.
@@ -45,11 +45,11 @@ pub struct LessonPatch {
     pub tags: Option<Vec<String>>,
 }
 
-/// Lessons that are looked at to find those for a task.
+/// Candidates that are ranked to find the lessons for a task.
 const CANDIDATES_MAX: usize = 50;
 const NEWEST_MAX: usize = 20;
 
-/// Tenants that had no lesson for agents a moment ago: most work asks for lessons where there are none.
+/// Tenants that had no lesson for agents a moment ago: most tenants have none, and are not asked again for a while.
 #[derive(Debug, Default)]
 pub(super) struct Untaught(DashMap<TenantId, Instant>);
 
@@ -68,8 +68,8 @@ impl Untaught {
 }
 
 impl Engine {
-    /// Lessons that fit, the best first, or the newest where no words are given. Provenance is left out of those whose
-    /// session the caller may not read.
+    /// Matching lessons, the best first, or the newest where no words are given. Provenance is left out where the
+    /// caller may not read the session.
     pub async fn search_lessons(&self, actor: &Actor, search: LessonSearch) -> Result<Page<Lesson, i64>> {
         access::check_general(actor, Verb::Learn)?;
         check_limit(search.limit)?;
@@ -89,14 +89,14 @@ impl Engine {
         Ok(Page { items: self.seen_by(actor, found.items).await?, next: found.next })
     }
 
-    /// One lesson, if it is the caller's to see.
+    /// One lesson, if the caller may see it.
     pub async fn lesson(&self, actor: &Actor, id: &str) -> Result<Lesson> {
         access::check_general(actor, Verb::Learn)?;
         let found = self.tenant.lesson(&actor.tenant, id).await?;
         self.seen_by(actor, found.into_iter().collect()).await?.pop().ok_or(Error::NotFound)
     }
 
-    /// The lessons for what somebody is about to do; counted as shown.
+    /// The lessons for what the caller is about to do; counted as shown.
     pub async fn retrieve_lessons(&self, actor: &Actor, about: &str, most: usize) -> Result<Vec<Lesson>> {
         access::check_general(actor, Verb::Learn)?;
         check_limit(most)?;
@@ -114,14 +114,14 @@ impl Engine {
         Ok(picked)
     }
 
-    /// What is known about something, lessons and rules, as a page of Markdown.
+    /// What is known about a subject, lessons and rules, as a page of Markdown.
     pub async fn recall_lessons(&self, actor: &Actor, query: &str, most: usize) -> Result<String> {
         let lessons = self.retrieve_lessons(actor, query, most).await?;
         let rules = self.prevention_rules(actor, limits::RULE_OCCURRENCES).await?;
         Ok(shown::pack(query, &lessons, &rules))
     }
 
-    /// What came up in at least so many feedbacks and is to be kept from happening, the weightiest first.
+    /// The rules that came up in at least `occurrences_min` feedbacks, the weightiest first.
     pub async fn prevention_rules(&self, actor: &Actor, occurrences_min: u64) -> Result<Vec<Rule>> {
         access::check_general(actor, Verb::Learn)?;
         let query = LessonQuery {
@@ -140,7 +140,7 @@ impl Engine {
         Ok(rules)
     }
 
-    /// What a person makes of a lesson: accepted, reworded, retired.
+    /// Applies a person's decision to a lesson: accepts, rewords or retires it.
     pub async fn change_lesson(&self, actor: &Actor, id: &str, patch: LessonPatch) -> Result<Lesson> {
         access::check_general(actor, Verb::Learn)?;
         let (text, tags) = checked(&patch)?;
@@ -200,7 +200,7 @@ impl Engine {
         Ok(shown::pick(about, found, Whom::Agent(agent), limits::LESSONS_SHOWN_MAX, now))
     }
 
-    /// Writes down that a run was given these lessons, and counts it.
+    /// Records in the log that a run was given these lessons, and counts them as shown.
     pub async fn show_lessons(
         &self,
         actor: &Actor,
@@ -226,7 +226,7 @@ impl Engine {
         self.commit(change).await.map(drop)
     }
 
-    /// Lessons about the same thing as a feedback.
+    /// Lessons about the same subject as a feedback.
     pub(super) async fn known_about(
         &self,
         actor: &Actor,
@@ -246,7 +246,7 @@ impl Engine {
         Ok(shown::pick(&about, found, Whom::Asker, most, self.tenant.now().await?))
     }
 
-    /// Those that the caller may see, with the provenance that it may see.
+    /// The lessons that the caller may see, with the provenance that it may see.
     async fn seen_by(&self, actor: &Actor, lessons: Vec<Lesson>) -> Result<Vec<Lesson>> {
         if actor.role == Role::Owner {
             return Ok(lessons);
@@ -269,7 +269,7 @@ impl Engine {
         Ok(seen)
     }
 
-    /// Whether a caller may know where a lesson came up: it said so itself, or may read the session.
+    /// Whether a caller may see where a lesson came up: it wrote the feedback itself, or may read the session.
     async fn may_trace(
         &self,
         actor: &Actor,
@@ -285,7 +285,7 @@ impl Engine {
         self.may_read(actor, &id, readable).await
     }
 
-    /// Whether a caller may read a session, asked once of each.
+    /// Whether a caller may read a session; looked up once per session.
     pub(super) async fn may_read(
         &self,
         actor: &Actor,

@@ -1,4 +1,4 @@
-//! Commands on what people define: tasks, agents, entities, criteria sets, views; and all of them at once.
+//! Commands on definitions: tasks, agents, entities, criteria sets, views; and all of them as a bundle.
 
 use uuid::Uuid;
 
@@ -22,11 +22,11 @@ use crate::store::{Change, IdemKey, Note, Record};
 use crate::time::Timestamp;
 use crate::view::SESSION_FACET;
 
-/// Agents that are there without being defined.
+/// Agents that exist without a definition.
 pub const BUILT_IN_AGENTS: [&str; 2] = ["eliza", EXTERNAL_AGENT];
 
 impl Engine {
-    /// Defines something new. `id` names it where its own text does not.
+    /// Creates a definition. `id` names it where its own text does not.
     pub async fn define<T: Definition>(
         &self,
         actor: &Actor,
@@ -143,7 +143,7 @@ impl Engine {
         match done {
             Settled::Nothing(defined) => Ok(defined),
             Settled::Done(_) => {
-                // A task that is active again, or an agent that may do more.
+                // A task may be active again, or an agent may have a higher limit.
                 self.hub.wake_workers(&actor.tenant);
                 self.definition(actor, name).await
             }
@@ -186,7 +186,7 @@ impl Engine {
         Ok(all)
     }
 
-    /// Takes a bundle in, whole or not at all: what has the id of something here replaces it.
+    /// Imports a bundle, whole or not at all: a definition replaces the one with the same id.
     pub async fn import(&self, actor: &Actor, bundle: Bundle, key: Option<IdemKey>) -> Result<usize> {
         access::check_general(actor, Verb::Administer)?;
         bundle.check()?;
@@ -233,7 +233,7 @@ impl Engine {
         Ok(())
     }
 
-    /// What a task names must be there.
+    /// Refuses a task that names agents, criteria sets or other definitions that do not exist.
     async fn check_references(&self, actor: &Actor, doc: &Doc) -> Result<()> {
         if doc.kind == Kind::Agent {
             return self.check_secrets(actor, &doc.body.read().map_err(Error::internal)?);
@@ -292,7 +292,7 @@ fn named<T>(defined: Vec<Defined<T>>) -> Vec<Named<T>> {
     defined.into_iter().map(|one| Named { id: one.id.into(), value: one.value }).collect()
 }
 
-/// A member changes only what it made, and never asks less of it than an owner did.
+/// A member changes only its own definitions, and never demands less of a task than an owner did.
 fn check_may_change(actor: &Actor, before: &Doc, after: &Doc) -> Result<()> {
     if actor.role == Role::Owner {
         return Ok(());

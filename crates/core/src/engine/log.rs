@@ -30,7 +30,7 @@ pub struct Append {
 #[derive(Clone, Debug, Default)]
 pub struct DraftEvent {
     pub kind: String,
-    /// Follows from the type; a contradicting one is refused.
+    /// Follows from the type; a role that contradicts it is refused.
     pub role: Option<String>,
     pub content: Option<Json>,
     pub metadata: Option<Json>,
@@ -38,12 +38,12 @@ pub struct DraftEvent {
     pub external_event_id: Option<String>,
 }
 
-/// The events as they stand in the log.
+/// The events as the log holds them.
 #[derive(Clone, Debug)]
 pub struct AppendDone {
     pub events: Vec<Arc<Event>>,
     pub last_sequence: u64,
-    /// Somebody asked the session to stop; told to the claim holder.
+    /// The session was asked to stop; only the claim holder is told.
     pub stop_requested: bool,
 }
 
@@ -127,7 +127,7 @@ impl Engine {
             EventType::parse(kind)
                 .map_err(|_| Error::invalid("types", format!("`{kind}` is no event type")))?;
         }
-        // An owner reads everything in the tenant: the page itself says whether the session is there.
+        // An owner reads everything in the tenant: the page itself tells whether the session exists.
         if actor.role != Role::Owner {
             self.load(actor, Verb::Read, id).await?;
         }
@@ -179,7 +179,7 @@ fn check_draft(draft: DraftEvent, author: Option<Box<str>>) -> Result<NewEvent> 
     }
     payload::check_size(content.as_ref(), draft.metadata.as_ref())?;
     if let Err(misfit) = payload::check(&kind, content.as_ref(), draft.metadata.as_ref())
-        // What only Sederunt writes is refused by the caller's rights, whatever it holds.
+        // Types that only Sederunt writes are refused by the caller's rights, with any content.
         && kind.writer() != Writer::Engine
     {
         return Err(misfit);

@@ -1,5 +1,5 @@
-//! What is remembered of somebody, as its owner may look at it: lists, deletion by id, the recall toggle. In talk,
-//! deleting takes a confirming turn instead; see [`crate::memory::control`].
+//! A memory as its owner may see and change it: lists, deletion by id, the recall switch. In talk, deleting takes a
+//! confirming turn instead; see [`crate::memory::control`].
 
 use super::Engine;
 use std::time::Duration;
@@ -21,12 +21,12 @@ pub struct MemoryStatus {
     pub arcs: u64,
     pub rules: usize,
     pub recall_enabled: bool,
-    /// Of the conversation; where none is named, of the person, or of the tenant where an owner asks.
+    /// Ratings of the conversation; where none is named, of the person, or of the tenant if an owner asks.
     pub session_feedback_count: u64,
     pub crisis_log_count: u64,
 }
 
-/// Whose memory a caller may use as it asked to, and which records of ratings and crises are counted beside it.
+/// The memory that a caller may access, and which ratings and crisis records are counted beside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryScope {
     pub owner: Owner,
@@ -41,7 +41,7 @@ enum CountedRecords {
     None,
 }
 
-/// How many records were forgotten.
+/// How many records were removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Purged {
     pub ratings: u64,
@@ -49,9 +49,9 @@ pub struct Purged {
 }
 
 impl Engine {
-    /// Whose memory a caller means, if the caller may do this with it. A conversation decides by its own rules; one that
-    /// the caller cannot see is answered as one that does not exist. Without one it is the caller's own memory, or a
-    /// named user's where the caller may name one.
+    /// The memory that a caller means, if it may do this with it. A conversation decides by its own rules; one that
+    /// the caller cannot see is answered as one that does not exist. Without a conversation it is the caller's own
+    /// memory, or a named user's where the caller may name one.
     pub async fn memory_scope(
         &self,
         actor: &Actor,
@@ -74,7 +74,7 @@ impl Engine {
             return Ok(MemoryScope { owner, records: CountedRecords::Session(session.id) });
         }
         match (speaker.user, thread) {
-            // A conversation that has not begun has nothing; its user may have.
+            // A conversation without a session has no memory yet; its user may have one.
             (Some(person), Some(_)) => {
                 Ok(MemoryScope { owner: Owner::user(&person), records: CountedRecords::None })
             }
@@ -92,7 +92,7 @@ impl Engine {
         }
     }
 
-    /// A page of what is remembered, newest first.
+    /// A page of memories, newest first.
     pub async fn memories(
         &self,
         actor: &Actor,
@@ -114,7 +114,7 @@ impl Engine {
         self.sessions.memories(&actor.tenant, query).await
     }
 
-    /// What the caller's own memory holds about some words, best first; a caller without a user has none.
+    /// Memories of the caller that match some words, best first; a caller without a user has none.
     pub async fn search_memories(&self, actor: &Actor, text: &str) -> Result<Vec<Memory>> {
         let words: Vec<String> = words::set(text).into_iter().collect();
         let Some(user) = actor.user.as_ref().filter(|_| !words.is_empty()) else { return Ok(Vec::new()) };
@@ -159,7 +159,7 @@ impl Engine {
         if gone { Ok(()) } else { Err(Error::NotFound) }
     }
 
-    /// Lets the past be brought up unasked, or not. The rules apply either way.
+    /// Switches whether the agent may bring up the past unasked. The rules apply either way.
     pub async fn set_recall(&self, actor: &Actor, owner: &Owner, enabled: bool) -> Result<()> {
         self.change_profile(actor, owner, |profile| profile.recall_enabled = enabled).await
     }
@@ -187,8 +187,8 @@ impl Engine {
         self.commit(change).await.map(drop)
     }
 
-    /// Forgets ratings and crises, of all tenants, that are older than this; by default than they are kept. A hold
-    /// keeps a crisis.
+    /// Removes ratings and crisis records of all tenants that are older than these spans, by default their retention.
+    /// A held crisis record stays.
     pub async fn purge_records(&self, ratings: Option<Duration>, crises: Option<Duration>) -> Result<Purged> {
         let now = self.tenant.now().await?;
         let cut = |kept: Option<Duration>, default| retention_cutoff(now, kept.unwrap_or(default));
@@ -198,7 +198,7 @@ impl Engine {
         })
     }
 
-    /// How many records [`Engine::purge_records`] with the same spans would forget now.
+    /// How many records [`Engine::purge_records`] with the same spans would remove now.
     pub async fn purgeable_records(
         &self,
         ratings: Option<Duration>,
@@ -211,7 +211,7 @@ impl Engine {
         Ok(Purged { ratings: found.ratings, crises: found.crises })
     }
 
-    /// How much is remembered, and how many records there are beside it.
+    /// How many memories there are, and how many records beside them.
     pub async fn memory_status(&self, actor: &Actor, scope: &MemoryScope) -> Result<MemoryStatus> {
         let count = async |kind| self.sessions.count_memories(&actor.tenant, &scope.owner, kind).await;
         let profile = self.profile(actor, &scope.owner).await?;
@@ -225,7 +225,7 @@ impl Engine {
         };
         let kept = match counted {
             Some(of) => self.sessions.records_kept(&actor.tenant, of).await.unwrap_or_else(|error| {
-                tracing::warn!(target: "sederunt::memory", %error, "ratings and crises could not be counted");
+                tracing::warn!(target: "sederunt::memory", %error, "the store could not count ratings and crisis records; the answer shows none");
                 RecordsKept::default()
             }),
             None => RecordsKept::default(),

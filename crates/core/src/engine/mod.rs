@@ -1,8 +1,8 @@
 //! The one handle that every surface calls.
 //!
-//! Each command loads what it needs, decides purely, and commits once. When the row has moved on
-//! between the two, the command is decided again, a bounded number of times; the caller sees a
-//! conflict only if the decision itself changes. The methods stand in one file per noun.
+//! Each command loads what it needs, decides purely, and commits once. When the row has changed between the two, the
+//! command is decided again, a bounded number of times; the caller sees a conflict only if the decision itself
+//! changes. The methods are in one file per noun.
 
 mod approvals;
 mod credential;
@@ -74,10 +74,10 @@ pub struct Settings {
     pub talk: crate::talk::Settings,
     /// Silence that closes a feedback session.
     pub feedback_silence: Duration,
-    /// Sessions are named by the hash of their id alone in records that must not lead back to them, as older
-    /// exports have it.
+    /// Names sessions by the hash of their id alone in records that must not lead back to them, as older exports have
+    /// it.
     pub plain_opaque_ids: bool,
-    /// How much incognito sessions may take.
+    /// How much memory incognito sessions may take.
     pub incognito: PrivateLimits,
 }
 
@@ -94,25 +94,25 @@ impl Default for Settings {
     }
 }
 
-/// The product. Cheap to clone; all clones are one.
+/// The product. Cheap to clone; all clones share one state.
 #[derive(Clone, Debug)]
 pub struct Engine {
-    /// What belongs to one session, wherever that lives.
+    /// Rows of one session, in the durable store or the incognito one.
     sessions: Arc<dyn SessionStore>,
-    /// What belongs to a tenant or to the installation.
+    /// Rows of a tenant or of the installation.
     tenant: Arc<dyn TenantStore>,
     hub: Arc<Hub>,
     settings: Settings,
-    /// Where sessions live that leave no trace; without it, none may be opened.
+    /// The store of incognito sessions; without it, none may be opened.
     incognito: Option<Arc<IncognitoRouter>>,
     untaught: Arc<lessons::Untaught>,
     quotas: Arc<quotas::QuotaBook>,
-    /// Where the secrets go that the operator has declared for tools.
+    /// The hosts to which the operator's tool secrets may be sent.
     secret_hosts: Arc<OnceLock<SecretHosts>>,
 }
 
 impl Engine {
-    /// Puts the rules over a store. The hub must be the one that the store publishes into.
+    /// Builds the engine over a store. The hub must be the one that the store publishes into.
     pub fn new(store: Arc<dyn Store>, hub: Arc<Hub>, settings: Settings) -> Self {
         Self {
             sessions: store.clone(),
@@ -126,7 +126,7 @@ impl Engine {
         }
     }
 
-    /// Keeps incognito sessions in a store of their own, opened when the first of them is, which must publish into
+    /// Keeps incognito sessions in a store of their own, which is opened with the first of them and must publish into
     /// the same hub.
     #[must_use]
     pub fn with_private(self, open: impl Fn() -> Result<Arc<dyn Store>> + Send + Sync + 'static) -> Self {
@@ -140,8 +140,8 @@ impl Engine {
         Self { quotas: Arc::new(quotas::QuotaBook::new(settings)), ..self }
     }
 
-    /// Says which hosts each secret may be sent to; agents that would send one elsewhere are refused from now on. The
-    /// first declaration stands.
+    /// Declares the hosts that each secret may be sent to; from now on, agents that would send one elsewhere are
+    /// refused. Only the first declaration counts.
     pub fn declare_secrets(&self, hosts: SecretHosts) {
         self.secret_hosts.get_or_init(|| hosts);
     }
@@ -154,7 +154,7 @@ impl Engine {
         &self.tenant
     }
 
-    /// Finishes what is queued and lets go of files and connections.
+    /// Finishes queued writes and releases files and connections.
     pub async fn close(&self) {
         if let Some(incognito) = &self.incognito {
             incognito.close().await;
@@ -177,10 +177,10 @@ impl Engine {
         Ok(session)
     }
 
-    /// Commits what `decide` makes of the newest row, deciding anew while the row moves.
+    /// Commits what `decide` makes of the newest row; decides again while the row keeps changing.
     ///
-    /// The rounds are boxed: the compiler cannot yet prove of an asynchronous closure's future that
-    /// it may move between threads.
+    /// The rounds are boxed: the compiler cannot yet prove of an asynchronous closure's future that it may move
+    /// between threads.
     async fn settle_on<'a, T>(
         &self,
         load_and_decide: impl Fn() -> BoxFuture<'a, Result<Decided<T>>>,
@@ -195,7 +195,7 @@ impl Engine {
             match self.carry_out(*change).await {
                 Ok(committed) => return Ok(Settled::Done(Box::new(committed))),
                 Err(Refusal::Stale) => refused = Conflict::SessionBusy.into(),
-                // It may be a session beside the one that was asked for that is gone by now.
+                // The missing session may be a related one that was deleted meanwhile: decide again.
                 Err(Refusal::Rejected(Error::NotFound)) if is_joint => refused = Error::NotFound,
                 Err(Refusal::Rejected(error)) => return Err(error),
             }
@@ -225,8 +225,8 @@ impl Engine {
         }
     }
 
-    /// The session that a command made or changed, as it stands now. Every answer that a repeated request gets with a
-    /// session in it comes through here: what the first request did is shown only to a caller who may read it now.
+    /// The session that a command made or changed, as it is now. Every answer to a repeated request that holds a
+    /// session comes through here: what the first request did is shown only to a caller who may read it now.
     async fn session_after(&self, actor: &Actor, id: &SessionId, done: &Committed) -> Result<Session> {
         let session = self.sessions.session(&actor.tenant, id).await?.ok_or(Error::NotFound)?;
         if done.replay.is_some() {
@@ -235,7 +235,7 @@ impl Engine {
         Ok(session)
     }
 
-    /// Commits a change, and tells what has become of runs by it. A repeat has told it before.
+    /// Commits a change, then sends its milestones. A repeat sends none: the first commit did.
     async fn carry_out(&self, mut change: Change) -> Result<Committed, Refusal> {
         let milestones = std::mem::take(&mut change.milestones);
         let (made, freed) = quotas::foreseen(&change);
@@ -259,7 +259,7 @@ impl Engine {
         Ok(done)
     }
 
-    /// Commits a change that was decided on nothing that could move.
+    /// Commits a change that was decided on nothing that could change.
     async fn commit(&self, change: Change) -> Result<Committed> {
         match self.carry_out(change).await {
             Ok(committed) => Ok(committed),
@@ -269,7 +269,7 @@ impl Engine {
     }
 }
 
-/// What a command came to.
+/// What a command decided.
 enum Decided<T> {
     Nothing(T),
     Change(Box<Change>),

@@ -1,4 +1,4 @@
-//! Commands of turns that wait for somebody's leave: to pause one, and to give it up.
+//! Commands of turns that wait for a person's approval: pausing one, and giving it up.
 
 use super::talk::planned_change;
 use super::{Begun, Engine, Finished};
@@ -9,8 +9,8 @@ use crate::talk::Talk;
 use crate::talk::pause::{self, Asking, GivenUp};
 
 impl Engine {
-    /// Parks a turn until somebody has decided on a call of it. Fenced when it was too slow to live. `None`: somebody
-    /// wants it to stop, so nobody is asked.
+    /// Parks a turn until a person decides on its call. Fenced if the turn lost its lease. `None`: the turn was asked
+    /// to stop, so no person is asked.
     pub async fn pause_turn(&self, begun: &Begun, asking: Asking) -> Result<Option<Finished>> {
         let now = self.tenant.now().await?;
         self.let_go(begun, |session, talk| {
@@ -22,7 +22,7 @@ impl Engine {
         .await
     }
 
-    /// Gives up the turn that waits in a conversation, if one does: nothing that it asked for is done.
+    /// Gives up the paused turn of a conversation, if there is one: none of its calls is made.
     pub async fn give_up_pause(&self, session: &Session, talk: &Talk) -> Result<()> {
         match pause::give_up(session, talk, GivenUp::Stopped)? {
             Some(plan) => self.commit(planned_change(session, &plan)).await.map(drop),

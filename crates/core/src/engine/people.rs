@@ -36,15 +36,15 @@ pub struct NewKey {
 pub struct CreatedKey {
     pub key: Key,
     pub secret: Option<String>,
-    /// Whether there is a user of the name in the key; `None` for a key that names no user.
+    /// Whether the user that the key names exists; `None` for a key that names no user.
     pub user_exists: Option<bool>,
 }
 
-/// The tenant that every installation has: local mode serves it, and what belongs to no other tenant is written down
-/// in its audit trail.
+/// The tenant that every installation has: local mode serves it, and its audit trail holds what belongs to no other
+/// tenant.
 const INSTALLATION_TENANT: &str = "default";
 
-/// Refuses a share link that would last longer than one may.
+/// Refuses a share link with a longer life than allowed.
 pub(super) fn check_share_life(expires_in: Duration) -> Result<()> {
     if expires_in.is_zero() || expires_in > SHARE_LIFE_MAX {
         return Err(Error::invalid("expires_in", format!("must be 1 to {}", SHARE_LIFE_MAX.as_secs())));
@@ -219,7 +219,7 @@ impl Engine {
         self.found_user(actor, id).await
     }
 
-    /// Says who a user is on a platform. An identity belongs to one user.
+    /// Links a platform account to a user. An identity belongs to one user.
     pub async fn link_identity(
         &self,
         actor: &Actor,
@@ -242,7 +242,7 @@ impl Engine {
         self.found_user(actor, id).await
     }
 
-    /// Makes one person of two: identities, sessions and memories of the first become the second's.
+    /// Merges two users: identities, sessions and memories of the first become the second's.
     pub async fn merge_users(
         &self,
         actor: &Actor,
@@ -282,7 +282,7 @@ impl Engine {
         self.tenant.user(&actor.tenant, id).await?.ok_or(Error::NotFound)
     }
 
-    /// Makes a link that opens one session to whoever holds it, until it expires or is revoked.
+    /// Makes a link that opens one session to anyone who has it, until it expires or is revoked.
     pub async fn share(
         &self,
         actor: &Actor,
@@ -311,7 +311,7 @@ impl Engine {
         self.keep_share(actor, share, "share.create", drawn, key).await
     }
 
-    /// Writes a new share link down with its audit line. A repeat with the same key gets the first one, without its
+    /// Stores a new share link with its audit line. A repeat with the same key gets the first link, without its
     /// token.
     pub(super) async fn keep_share(
         &self,
@@ -365,13 +365,13 @@ impl Engine {
         self.tenant.audit(&actor.tenant, after, limit).await
     }
 
-    /// Writes a line into the audit trail of the caller's tenant about something that changed nothing itself.
+    /// Writes an audit line about an action that changed nothing itself.
     pub(super) async fn note(&self, actor: &Actor, action: &'static str, target: &str) -> Result<()> {
         self.commit(Change::new(actor.tenant.clone()).audited(audit(actor, action, target))).await.map(drop)
     }
 
-    /// Writes down that calls from an address were refused because their credential proved nothing. They belong to no
-    /// tenant that could be believed, so they stand in the trail of the installation's own.
+    /// Records that calls from an address were refused because of an invalid credential. Such calls belong to no
+    /// tenant that can be trusted, so they are recorded in the trail of the installation's own tenant.
     pub async fn note_refused_credentials(&self, address: &str, refused: RefusedCredentials) -> Result<()> {
         let own = TenantId::stored(INSTALLATION_TENANT);
         if self.tenant.tenant(&own).await?.is_none() {
@@ -383,13 +383,13 @@ impl Engine {
     }
 }
 
-/// What the operator of an installation does above all tenants. Surfaces make this handle only for
-/// a caller that proved to be the operator.
+/// What the operator of an installation does above all tenants. Surfaces make this handle only for a caller that
+/// proved to be the operator.
 #[derive(Clone, Debug)]
 pub struct Operator<'a>(&'a Engine);
 
 impl Engine {
-    /// The handle above tenants. Proving that the caller is the operator is the surface's part.
+    /// The handle above tenants. The surface must prove that the caller is the operator.
     pub fn operator(&self) -> Operator<'_> {
         Operator(self)
     }
@@ -409,7 +409,7 @@ impl Operator<'_> {
         self.0.tenant.create_tenant(id, operator_audit("tenant.create", id)).await
     }
 
-    /// Suspends a tenant or lets it go on; its credentials follow within five seconds.
+    /// Suspends or resumes a tenant; its credentials follow within five seconds.
     pub async fn suspend_tenant(&self, id: &TenantId, suspended: bool) -> Result<Tenant> {
         let action = if suspended { "tenant.suspend" } else { "tenant.resume" };
         self.0.tenant.suspend_tenant(id, suspended, operator_audit(action, id)).await
@@ -425,7 +425,7 @@ impl Operator<'_> {
             incognito.forget_tenant(id).await?;
         }
         self.0.tenant.delete_tenant(id).await?;
-        // The tenant's own trail is gone with it.
+        // The tenant's own trail is deleted with it.
         let own = TenantId::stored(INSTALLATION_TENANT);
         if self.0.tenant.tenant(&own).await?.is_some() {
             self.0.commit(Change::new(own).audited(operator_audit("tenant.delete", id))).await?;

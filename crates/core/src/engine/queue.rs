@@ -15,7 +15,7 @@ use crate::work::queue::{Bucket, QueueCounts, QueueItem, QueueOf, midnight};
 /// A failure older than this is out of the queue.
 const FAILED_SHOWN: Duration = Duration::from_secs(24 * 3600);
 
-/// A line of a bucket, with what it is about.
+/// An item of a bucket, with its subject.
 #[derive(Clone, Debug)]
 pub enum Waiting {
     Approval(Box<Approval>, Box<Session>),
@@ -24,7 +24,7 @@ pub enum Waiting {
 }
 
 impl Engine {
-    /// How many lines each of the caller's buckets has.
+    /// How many items each of the caller's buckets has.
     pub async fn queue_counts(&self, actor: &Actor, zone: Option<&str>) -> Result<QueueCounts> {
         let of = self.queue_of(actor, zone).await?;
         self.tenant.queue_counts(&actor.tenant, of).await
@@ -44,7 +44,7 @@ impl Engine {
         let page = self.tenant.queue(&actor.tenant, of, bucket, after, limit).await?;
         let mut items = Vec::with_capacity(page.items.len());
         for item in page.items {
-            // What has gone meanwhile is left out.
+            // Items that were deleted meanwhile are left out.
             items.extend(self.waiting(actor, item).await?);
         }
         Ok(Page { items, next: page.next })

@@ -1,8 +1,8 @@
-//! What tenants and users use of their quotas, as this node knows it.
+//! The use of tenants' and users' quotas, as this node knows it.
 //!
-//! The store says what is used ([`Store::usage`]): at the first session that a tenant opens here, and then again in the
-//! background. In between, this node counts what it commits itself. So a quota is exact on one node, and with several
-//! it is exceeded by at most what the others write between two looks. Before anything is refused, the store is asked
+//! The store returns the use ([`Store::usage`]): at the first session that a tenant opens here, and then at intervals
+//! in the background. In between, this node counts what it commits itself. So a quota is exact on one node, and with
+//! several it is exceeded by at most what the others write between two reads. Before a refusal the store is asked
 //! once more, so what was deleted anywhere is free at once. An append costs two look-ups in memory.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -22,7 +22,7 @@ use crate::quota::{Amount, QuotaLimits, QuotaSettings};
 use crate::session::{MemoryMode, Status};
 use crate::store::{Change, Committed, On, TenantStore, Write};
 
-/// What every tenant uses that has written something here.
+/// The use of every tenant that has written on this node.
 #[derive(Debug, Default)]
 pub(super) struct QuotaBook {
     settings: QuotaSettings,
@@ -35,15 +35,15 @@ struct TenantUse {
     users: DashMap<UserId, Arc<Counters>>,
     /// When the store was asked last.
     looked_at: Mutex<Option<Instant>>,
-    /// When it is to be asked again, in milliseconds of [`since_start`]: looked at with every append.
+    /// When it is to be asked again, in milliseconds of [`since_start`]; every append reads this.
     look_again_at: AtomicU64,
-    /// Somebody is asking the store.
+    /// A caller is asking the store now.
     looking: AtomicBool,
-    /// Something was deleted or has ended since.
+    /// Something was deleted or has ended since the last read.
     freed: AtomicBool,
 }
 
-/// Milliseconds since this was asked first.
+/// Milliseconds since the first call.
 fn since_start() -> u64 {
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);
     u64::try_from(START.elapsed().as_millis()).unwrap_or(u64::MAX)
@@ -110,7 +110,7 @@ impl TenantUse {
         }
         self.users.retain(|user, _| seen.contains(user));
         self.total.set(total);
-        // Rarely where asking takes long.
+        // Less often where reading takes long.
         let wait = limits::QUOTA_LOOK_AGAIN.max(began.elapsed() * 200);
         let wait = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
         self.look_again_at.store(since_start().saturating_add(wait), Ordering::Relaxed);
@@ -118,13 +118,13 @@ impl TenantUse {
         Ok(())
     }
 
-    /// Whether asking again could change a refusal.
+    /// Whether asking the store again could change a refusal.
     fn may_have_moved(&self) -> bool {
         self.freed.load(Ordering::Relaxed)
             || self.looked_at.lock().is_none_or(|at| at.elapsed() >= limits::QUOTA_LOOK_AGAIN_MIN)
     }
 
-    /// Whether it is time to ask again.
+    /// Whether it is time to ask the store again.
     fn is_old(&self) -> bool {
         since_start() >= self.look_again_at.load(Ordering::Relaxed)
     }
@@ -149,12 +149,12 @@ impl Engine {
         self.quotas.settings.of(tenant)
     }
 
-    /// Refuses an append of somebody who uses up a quota of bytes already. Costs two look-ups where there is room.
+    /// Refuses an append of a caller whose byte quota is exhausted. Costs two look-ups where there is room.
     pub(super) async fn check_byte_quota(&self, actor: &Actor) -> Result<()> {
         self.check_quota(&actor.tenant, actor.user.as_ref(), Amount { bytes: 1, ..Amount::default() }).await
     }
 
-    /// Refuses a change that makes more sessions or runs than there is room for.
+    /// Refuses a change that would make more sessions or runs than the quotas allow.
     pub(super) async fn check_session_quota(&self, change: &Change) -> Result<()> {
         for part in &change.parts {
             let On::New(new) = &part.on else { continue };
@@ -213,7 +213,7 @@ impl Engine {
                     tracing::warn!(
                         target: "sederunt::quotas",
                         code = error.code(),
-                        "what a tenant uses could not be counted; it is tried again with its next change"
+                        "the store could not count what a tenant uses; the next change of the tenant tries again"
                     );
                 }
                 used.looking.store(false, Ordering::Release);
@@ -229,7 +229,7 @@ pub(super) struct MadeSession {
     is_run: bool,
 }
 
-/// What a change makes, and whether it gives something back.
+/// The sessions that a change makes, and whether it frees anything.
 pub(super) fn foreseen(change: &Change) -> (Vec<MadeSession>, bool) {
     let mut made = Vec::new();
     let mut freed = false;

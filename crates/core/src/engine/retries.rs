@@ -16,8 +16,8 @@ use crate::work::run::Run;
 use crate::work::{queueing, trigger};
 
 impl Engine {
-    /// Makes a new session that does the work of a failing one again. Whoever asks needs the right to start that work
-    /// now, as if it were the first time.
+    /// Makes a new session that does the work of a failed one again. The caller needs the right to start that work
+    /// now, as for the first time.
     pub async fn retry(&self, actor: &Actor, id: &SessionId, key: Option<IdemKey>) -> Result<Session> {
         let made = parking_lot::Mutex::new(Uuid::nil());
         let done = self
@@ -39,7 +39,7 @@ impl Engine {
         self.sessions.session(&actor.tenant, &id).await?.ok_or(Error::NotFound)
     }
 
-    /// The change that retries a session, and the id of the session that it makes. It counts the retry, too.
+    /// The change that retries a session and counts the retry, and the id of the new session.
     async fn retrying(&self, actor: &Actor, id: &SessionId) -> Result<(Change, SessionId)> {
         let session = self.load(actor, Verb::Steer, id).await?;
         let task = self.startable_task_of(actor, &session).await?;
@@ -75,15 +75,15 @@ impl Engine {
         Ok((change, new))
     }
 
-    /// The session that counts the retries of a chain: the oldest that is left.
+    /// The session that counts the retries of a chain: the oldest existing one.
     async fn counting_retries(&self, session: Session) -> Result<Session> {
         let chain = RetryChain::of(&session);
         let oldest = self.first_left(&session, &chain, chain.before(&session.id)).await?;
         Ok(oldest.unwrap_or(session))
     }
 
-    /// The part of a deletion that hands the count of retries on, if the deleted session counted and any session of its
-    /// chain is left.
+    /// The part of a deletion that hands on the count of retries, if the deleted session counted and another session
+    /// of its chain exists.
     pub(super) async fn hand_retries_on(&self, deleted: &Session) -> Result<Option<Part>> {
         if Run::of(deleted).retries == 0 {
             return Ok(None);
@@ -109,7 +109,7 @@ impl Engine {
     }
 }
 
-/// The part that writes a run into the row that it was decided on.
+/// The part that writes a run into its session's row.
 fn run_part(session: &Session, run: &Run) -> Result<Part> {
     let run = Some(run.to_json()?);
     Ok(step_part(session, Step::of(Update { run, ..Update::default() })))

@@ -1,4 +1,5 @@
-//! What was said in a conversation and how it stands: read from its log and the row beside it, never changed.
+//! Reads of a conversation: its messages, its state and its liveness, from its log and its talk row. Nothing is
+//! changed here.
 
 use std::sync::Arc;
 
@@ -16,13 +17,13 @@ use crate::talk::state::{self, Fields};
 use crate::talk::turn;
 use crate::talk::{Liveness, Talk};
 
-/// What a model is told of the past of a conversation with tools.
+/// The event types that a model is given of a conversation with tools.
 const STEP_TYPES: [&str; 6] = [
     "user.message", "user.tool_confirmation", "agent.message", "agent.tool_call", "agent.tool_result",
     "tool.invocation_started",
 ];
 
-/// What a caller learns of a conversation.
+/// The state of a conversation, as a caller sees it.
 #[derive(Debug)]
 pub struct Standing {
     pub session: Session,
@@ -36,7 +37,7 @@ impl Engine {
         self.newest_of(session, Some(before), &SHARED_TYPES, limit).await
     }
 
-    /// The newest messages of a conversation with what was done between them, oldest first.
+    /// The newest messages of a conversation with the tool calls between them, oldest first.
     pub async fn done_before(
         &self,
         session: &Session,
@@ -96,7 +97,7 @@ impl Engine {
         Ok(self.sessions.events(&session.tenant, &session.id, query).await?.events)
     }
 
-    /// How a conversation stands.
+    /// The current state of a conversation.
     pub async fn standing(&self, actor: &Actor, id: &SessionId) -> Result<Standing> {
         let (session, talk) = self.conversation(actor, Verb::Read, id).await?;
         let liveness = turn::liveness(&session, &talk, self.tenant.now().await?, &self.settings.talk);
@@ -132,14 +133,14 @@ impl Engine {
         Ok(fields)
     }
 
-    /// A session with what it has beside its row, if the caller may do this with it.
+    /// A session with its talk row, if the caller may do this with it.
     pub async fn conversation(&self, actor: &Actor, verb: Verb, id: &SessionId) -> Result<(Session, Talk)> {
         let (session, talk) = self.sessions.talk(&actor.tenant, id).await?.ok_or(Error::NotFound)?;
         access::check(actor, verb, &session)?;
         Ok((session, talk))
     }
 
-    /// The same, for work that no caller asked for.
+    /// The same, for background work without a caller.
     pub async fn conversation_of(&self, due: &Due) -> Result<Option<(Session, Talk)>> {
         self.sessions.talk(&due.tenant, &due.session).await
     }

@@ -81,13 +81,13 @@ impl Engine {
                 (replay.note.map_or(id, |note| SessionId::stored(note.0.to_string())), true)
             }
             (Some(_), Some(_)) => (id, true),
-            // A reopened session has nothing appended.
+            // Reopening appends nothing.
             (None, _) => (id, done.parts.iter().any(|part| !part.appended.is_empty())),
         };
         Ok(Opened { session: self.session_after(actor, &id, &done).await?, created })
     }
 
-    /// Whether an agent's model is run by somebody outside: its sessions are external.
+    /// Whether an agent's model runs outside Sederunt: its sessions are external.
     pub(super) async fn runs_outside(&self, tenant: &TenantId, slug: &str) -> Result<bool> {
         if slug == EXTERNAL_AGENT {
             return Ok(true);
@@ -113,7 +113,7 @@ impl Engine {
         self.load(actor, Verb::Read, id).await
     }
 
-    /// A session whose row and log the caller takes away whole: the audit trail says so. What is incognito leaves no
+    /// A session for a caller who exports its row and log: the audit trail records it. Incognito sessions leave no
     /// trace there either.
     pub async fn export(&self, actor: &Actor, id: &SessionId) -> Result<Session> {
         let session = self.load(actor, Verb::Read, id).await?;
@@ -123,7 +123,7 @@ impl Engine {
         Ok(session)
     }
 
-    /// Where a session stands, at the cost of one row.
+    /// The state of a session, at the cost of one row.
     pub async fn state(&self, actor: &Actor, id: &SessionId) -> Result<State> {
         self.load(actor, Verb::Read, id).await.map(State::from)
     }
@@ -157,8 +157,8 @@ impl Engine {
         self.sessions(actor, query).await
     }
 
-    /// Changes the row of a session. Others are not added while a sitting is open that uses one person's memory: that
-    /// is [`Conflict::SittingOpen`], and whoever holds conversations ends it first.
+    /// Changes the row of a session. Participants are not added while a sitting is open that uses one person's
+    /// memory: that is [`Conflict::SittingOpen`], and the surface ends the sitting first.
     pub async fn patch(
         &self,
         actor: &Actor,
@@ -189,7 +189,8 @@ impl Engine {
         self.as_it_stands(actor, id, key, done).await
     }
 
-    /// Takes the caller off the participants of a session. From then on only the caller or an owner puts them back.
+    /// Removes the caller from the participants of a session. From then on only the caller or an owner can put them
+    /// back.
     pub async fn leave(&self, actor: &Actor, id: &SessionId) -> Result<()> {
         self.settle_on(|| {
             Box::pin(async {
@@ -225,7 +226,7 @@ impl Engine {
         self.as_it_stands(actor, id, key, done).await
     }
 
-    /// Shows a session in lists again that was hidden.
+    /// Shows a hidden session in lists again.
     pub async fn show_again(&self, actor: &Actor, id: &SessionId) -> Result<Session> {
         let done = self
             .settle_on(|| {
@@ -242,7 +243,7 @@ impl Engine {
         self.as_it_stands(actor, id, None, done).await
     }
 
-    /// Moves a session as far as a caller may by name.
+    /// Makes a status change that a caller may ask for by name.
     pub async fn transition(
         &self,
         actor: &Actor,
@@ -268,8 +269,8 @@ impl Engine {
         self.as_it_stands(actor, id, key, done).await
     }
 
-    /// The task of a session that somebody wants to queue. Refuses a task that writes what the caller may not have
-    /// written.
+    /// The task of a session that a caller wants to queue. Refuses a task that writes entities which the caller may
+    /// not have written.
     pub(super) async fn startable_task_of(
         &self,
         actor: &Actor,
@@ -326,8 +327,8 @@ impl Engine {
         self.remove(actor, id, decide::Deletion::Ordinary).await
     }
 
-    /// Removes a session with its log, also one of a group: an owner says so in so many words, and the audit trail
-    /// tells of it by a name of its own.
+    /// Removes a session with its log, even a group's: only on an owner's explicit request, with an audit action of
+    /// its own.
     pub async fn delete_by_force(&self, actor: &Actor, id: &SessionId) -> Result<()> {
         self.remove(actor, id, decide::Deletion::Forced).await
     }
@@ -357,7 +358,7 @@ impl Engine {
         .map(drop)
     }
 
-    /// Words in titles, descriptions and messages that the caller may see, newest first.
+    /// Searches titles, descriptions and messages that the caller may see, newest first.
     pub async fn search(
         &self,
         actor: &Actor,
@@ -375,7 +376,7 @@ impl Engine {
         self.tenant.search(&actor.tenant, query).await
     }
 
-    /// The change that a decision on a session comes to, if it comes to any.
+    /// The change that a decision on a session leads to, if any.
     async fn carried_out(
         &self,
         session: Session,
@@ -419,7 +420,7 @@ pub(super) fn creation(actor: &Actor, new: NewSession, key: Option<IdemKey>) -> 
     Ok(Change::new(actor.tenant.clone()).part(part).keyed(key))
 }
 
-/// What a caller's lists and searches are narrowed to.
+/// The scope of a caller's lists and searches.
 fn eyes(actor: &Actor) -> Result<Option<Eyes>> {
     Ok(match actor.role {
         Role::Owner => None,
@@ -432,7 +433,7 @@ fn eyes(actor: &Actor) -> Result<Option<Eyes>> {
     })
 }
 
-/// The words that an index knows, out of what somebody typed.
+/// The index words of what a caller typed.
 pub(crate) fn search_words(text: &str) -> Vec<String> {
     text.split(|c: char| !c.is_alphanumeric())
         .filter(|word| !word.is_empty())
@@ -440,7 +441,7 @@ pub(crate) fn search_words(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Refuses to let people in while a sitting is open that uses one person's memory.
+/// Refuses to add participants while a sitting is open that uses one person's memory.
 fn check_sitting_allows(talk: &Talk, added: Option<&[UserId]>) -> Result<()> {
     match (added, &talk.sitting) {
         (Some(people), Some(open)) if must_end_before(&open.owner, people) => {

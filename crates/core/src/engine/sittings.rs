@@ -1,4 +1,4 @@
-//! Commands on sittings: they fall silent, are closed and rated, and somebody looks back over what was said.
+//! Commands on sittings: finding silent ones, closing, rating, and looking back over a conversation.
 
 use super::talk::{beside, planned_change};
 use super::{Decided, Engine, Settled};
@@ -33,7 +33,7 @@ impl Engine {
         Ok(sitting::has_expired(talk, now, &self.settings.talk) && !turn::is_open(session, talk, now))
     }
 
-    /// Closes the sitting that was looked at. `None`: the conversation has moved on since; look again.
+    /// Closes this sitting. `None`: the conversation has changed since it was read; read it again.
     pub async fn close_sitting(
         &self,
         session: &Session,
@@ -62,7 +62,7 @@ impl Engine {
         Ok((session, talk))
     }
 
-    /// Rates the sitting that is open. The first rating stands: `false` says that there was one.
+    /// Rates the open sitting. The first rating counts: `false` says that there was one.
     pub async fn rate_open(&self, actor: &Actor, id: &SessionId, rate: Rate) -> Result<bool> {
         self.rate(actor, id, rate, |talk| {
             let open = talk.sitting.as_mut()?;
@@ -76,7 +76,7 @@ impl Engine {
         .await
     }
 
-    /// Rates the sitting that ended last. Before any has ended there is nothing to rate.
+    /// Rates the sitting that ended last. Refused before one has ended.
     pub async fn rate_ended(&self, actor: &Actor, id: &SessionId, rate: Rate) -> Result<bool> {
         self.rate(actor, id, rate, |talk| {
             let ended = talk.ended.as_mut().filter(|ended| !ended.discarded)?;
@@ -131,7 +131,7 @@ impl Engine {
         Ok(matches!(done, Settled::Done(_)))
     }
 
-    /// Keeps what looking back over a conversation has found, up to a message. Says what was written.
+    /// Stores what looking back over a conversation found, up to a message. Returns what was written.
     pub async fn look_back(
         &self,
         actor: &Actor,
@@ -175,7 +175,7 @@ impl Engine {
     }
 }
 
-/// What looking back leaves: new candidates, a description where no person wrote one, and a line in the log.
+/// The change of looking back: new candidates, a description where no person wrote one, and an event.
 fn look_back(
     session: &Session,
     talk: &Talk,
@@ -201,7 +201,7 @@ fn look_back(
             open.buffer.hold(new);
         }
     } else {
-        // What an ended sitting said was decided on at its end.
+        // Candidates of ended sittings were decided on when those ended.
         let new = found.iter().filter(|one| one.sequence > last_ended).cloned();
         let before = after.found_between.len();
         after.found_between.extend(new);

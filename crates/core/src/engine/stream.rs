@@ -1,5 +1,5 @@
-//! Live streams: a log from any point on, without gap, duplicate or reorder; and the hints that
-//! keep lists fresh. Both are pulled by their surface, so a slow reader holds no memory here.
+//! Live streams: a log from any point on, without gap, duplicate or reorder; and the hints that keep lists fresh. The
+//! surface pulls both, so a slow reader holds no memory here.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,14 +19,14 @@ use crate::live::hints::Batch;
 use crate::live::reply::Shown;
 use crate::live::{Delta, Frame, HintReader, Next, Reader, ScopedHintReader};
 
-/// What a log stream says next.
+/// What a log stream returns next.
 #[derive(Debug)]
 pub enum StreamItem {
-    /// Events after everything said so far, in order.
+    /// Events after all earlier ones, in order.
     Frames(Vec<Arc<Frame>>),
-    /// Rows were removed: the log goes on at this sequence.
+    /// Rows were removed: the log continues at this sequence.
     Gap { first: u64 },
-    /// The backlog is through; from here on it is live.
+    /// The backlog has been sent; from here on the stream is live.
     Ready,
     /// More of a reply that is still being written.
     Reply(Shown),
@@ -43,10 +43,10 @@ pub struct LogStream {
     incarnation: Incarnation,
     reader: Reader,
     ready: bool,
-    /// What was read already and comes before anything else.
+    /// Items that were read already and come first.
     queued: VecDeque<StreamItem>,
     lease: Option<StreamLease>,
-    /// The bytes of what was handed out last.
+    /// The bytes of the item that was handed out last.
     held: Option<HeldBytes>,
 }
 
@@ -85,7 +85,7 @@ impl Engine {
                 let runtime = Handle::try_current().map_err(Error::internal)?;
                 let (reader, router) = self.hub.scoped_hints(&actor.tenant, scope, cursor);
                 if let Some(router) = router {
-                    // Held weakly: who listens for hints does not keep a store open.
+                    // Held weakly: a hint listener must not keep a store open.
                     let (store, tenant) = (Arc::downgrade(&self.sessions), actor.tenant.clone());
                     runtime.spawn(router.run(async move |id: &SessionId| match store.upgrade() {
                         Some(store) => Ok(store.session(&tenant, id).await?.as_ref().map(Audience::of)),
@@ -126,7 +126,7 @@ impl LogStream {
             if let Some(item) = self.queued.pop_front() {
                 return Ok(item);
             }
-            // Whoever asks for more has written what it was given.
+            // A reader that asks for more has written what it was given.
             self.held = None;
             match self.reader.look() {
                 Next::Frames(frames) => {
@@ -151,7 +151,7 @@ impl LogStream {
         }
     }
 
-    /// Charges what this stream reads to a budget, until the next thing is asked of it.
+    /// Charges what this stream reads to a budget, until its next item is requested.
     #[must_use]
     pub fn charged_to(self, lease: StreamLease) -> Self {
         Self { lease: Some(lease), ..self }
@@ -162,7 +162,7 @@ impl LogStream {
         self.reader.cursor()
     }
 
-    /// Whether the caller may still read this: asked now and then while a stream is open.
+    /// Whether the caller may still read this; checked at intervals while a stream is open.
     pub async fn recheck(&self) -> Result<()> {
         let session = self.engine.load(&self.actor, Verb::Read, &self.id).await?;
         if session.head.incarnation != self.incarnation {

@@ -1,6 +1,5 @@
-//! The sweeper: frees lost leases, ends what is overdue, hides what fell silent. It looks only at
-//! what a store says is due, and every change is checked again under the lock: a heartbeat or an
-//! answer that came in between wins.
+//! The sweeper: frees lost leases, ends overdue sessions, hides silent ones. It reads only rows that a store lists as
+//! due, and every change is checked again under the lock: a heartbeat or an answer that came in between wins.
 
 use smallvec::smallvec;
 
@@ -20,12 +19,12 @@ use crate::work;
 /// What one sweep did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
-    /// Sessions that were looked at.
+    /// Sessions that were examined.
     pub looked_at: usize,
     pub leases_lost: usize,
     pub overdue: usize,
     pub hidden: usize,
-    /// Incognito sessions that were deleted because nobody came back to them.
+    /// Incognito sessions that were deleted after their idle time.
     pub expired: usize,
 }
 
@@ -36,7 +35,7 @@ enum Reason {
 }
 
 impl Engine {
-    /// Settles what is due, in rounds, until nothing more is.
+    /// Settles due sessions, in rounds, until none is left.
     pub async fn sweep(&self) -> Result<Swept> {
         let mut swept = Swept { expired: self.expire_incognito().await?, ..Swept::default() };
         loop {
@@ -62,13 +61,13 @@ impl Engine {
         }
     }
 
-    /// Forgets idempotency keys that have served their time.
+    /// Removes idempotency keys after their retention.
     pub async fn purge_idempotency_keys(&self) -> Result<u64> {
         let now = self.tenant.now().await?;
         self.sessions.purge_keys(now.minus(limits::IDEMPOTENCY_KEPT)).await
     }
 
-    /// Deletes incognito sessions that fell silent. One that runs or waits for a decision is left for the next sweep.
+    /// Deletes silent incognito sessions. One that runs or waits for a decision is left for the next sweep.
     async fn expire_incognito(&self) -> Result<usize> {
         let Some(incognito) = &self.incognito else { return Ok(0) };
         let mut expired = 0;
@@ -126,7 +125,7 @@ impl Engine {
         }
         match self.carry_out(change).await {
             Ok(_) => Ok(Some(reason)),
-            // Somebody was quicker: the session is not due any more, or will be found again.
+            // Another caller changed the session first: it is no longer due, or will be found again.
             Err(Refusal::Stale) => Ok(None),
             Err(Refusal::Rejected(crate::Error::Conflict(_) | crate::Error::NotFound)) => Ok(None),
             Err(Refusal::Rejected(error)) => Err(error),

@@ -1,7 +1,7 @@
 //! Commands of conversations: a message arrives, its turn is run, and ends.
 //!
-//! A turn costs two commits: one that keeps the message and opens the turn, one that keeps the reply and closes
-//! it. Whoever runs the turn in between holds it by an epoch, and is fenced off when it is too slow to live.
+//! A turn costs two commits: one that keeps the message and opens the turn, one that keeps the reply and closes it.
+//! In between, the node that runs the turn holds it by an epoch, and is fenced if its lease ends first.
 
 use std::sync::Arc;
 
@@ -27,24 +27,24 @@ use crate::talk::{Talk, Tier};
 use crate::time::Timestamp;
 use crate::work::run::{Resume, Run};
 
-/// A message that somebody posts.
+/// A message that a caller posts.
 #[derive(Clone, Debug)]
 pub struct Post {
     pub content: Json,
     pub on_busy: OnBusy,
     pub tier: Tier,
-    /// Whose memory to use, where the caller may say so.
+    /// The user whose memory to use, where the caller may name one.
     pub user: Option<String>,
 }
 
 impl Post {
-    /// Plain words that wait for their turn.
+    /// A plain text that queues while another turn runs.
     pub fn text(text: &str) -> Result<Self> {
         Ok(Self { content: Json::of(&text)?, on_busy: OnBusy::default(), tier: Tier::default(), user: None })
     }
 }
 
-/// What became of a message.
+/// The outcome of a post.
 #[derive(Debug)]
 pub struct Posted {
     pub session: SessionId,
@@ -54,30 +54,30 @@ pub struct Posted {
 
 #[derive(Debug)]
 pub enum Fate {
-    /// Its turn is open, and the caller's to run.
+    /// Its turn is open; the caller must run it.
     Started(Box<Begun>),
     /// It waits for its turn.
     Waits,
-    /// The same request came before: its turn is somebody's already.
+    /// A repeat of an earlier request, whose turn is already handled.
     Repeated,
-    /// The open sitting is to be ended before anything is kept.
+    /// The open sitting must be ended first; nothing was stored.
     EndFirst(EndFirst),
 }
 
-/// A turn that runs: what its runner needs to know, and what it proves its right with.
+/// A running turn: what its node needs to run it, and the claim that proves its right.
 #[derive(Clone, Debug)]
 pub struct Begun {
     pub session: Session,
     pub talk: Talk,
     pub epoch: u64,
-    /// The sequence of the message that is answered.
+    /// The sequence of the message that it answers.
     pub turn: u64,
     /// This turn is the first of its sitting.
     pub opened: bool,
     pub tier: Tier,
-    /// Who said what is answered.
+    /// Who said that message.
     pub speaker: TurnSpeaker,
-    /// What a person decided, where this turn goes on after it.
+    /// A person's decision, where this turn goes on after one.
     pub resume: Option<Resume>,
     pub(super) hold: Hold,
 }
@@ -97,28 +97,28 @@ impl Begun {
     }
 }
 
-/// What somebody said in a turn that took place elsewhere.
+/// A turn that took place elsewhere, in spoken words.
 #[derive(Clone, Debug)]
 pub struct Spoken {
     pub content: Json,
-    /// By which a repeat is known.
+    /// Identifies the turn, so that a repeat is recognised.
     pub external_id: String,
     pub user: Option<String>,
 }
 
-/// A turn that was written down.
+/// A recorded turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recorded {
-    /// The sequence of what was said.
+    /// The sequence of the recorded message.
     pub sequence: u64,
-    /// It had been written down before.
+    /// It had been recorded before.
     pub repeated: bool,
 }
 
 /// A turn that has ended.
 #[derive(Debug)]
 pub struct Finished {
-    /// What the end of the turn left in the log.
+    /// The events that the end of the turn wrote.
     pub events: Vec<Arc<Event>>,
     pub talk: Talk,
     pub session: Session,
@@ -210,8 +210,8 @@ impl Engine {
         Ok(Posted { session: id.clone(), message, fate })
     }
 
-    /// Goes on with a turn that somebody decided on, or opens the turn of the first message that waits, if nothing
-    /// runs. `Err(SessionBusy)` never: nothing to do is `None`.
+    /// Goes on with a decided turn, or opens the turn of the first queued message, if nothing runs. `None` if there
+    /// is nothing to do; never `SessionBusy`.
     pub async fn next_turn(
         &self,
         tenant: &TenantId,
@@ -246,7 +246,7 @@ impl Engine {
         let done = match done {
             Ok(Settled::Done(done)) => done,
             Ok(Settled::Nothing(first)) => return Ok(first.map(NextTurn::EndFirst)),
-            // Others are at it: it is theirs.
+            // Another node has taken it.
             Err(Error::Conflict(_)) => return Ok(None),
             Err(error) => return Err(error),
         };
@@ -268,14 +268,14 @@ impl Engine {
         }))))
     }
 
-    /// Closes a turn with everything that it leaves. Fenced when it was too slow to live.
+    /// Closes a turn with its reply, records and state. Fenced if its lease ended before.
     pub async fn finish_turn(&self, begun: &Begun, outcome: Outcome) -> Result<Finished> {
         self.let_go(begun, |session, talk| turn::finish(session, talk, outcome.clone()).map(Some))
             .await?
             .ok_or_else(|| Error::internal("a turn did not end"))
     }
 
-    /// Gives a turn's session back, as `decide` says of it now. `None`: it says that it is not to be given back.
+    /// Ends the claim of a turn, as `decide` plans it on the current row. `None`: `decide` keeps the claim.
     pub(super) async fn let_go(
         &self,
         begun: &Begun,
@@ -311,7 +311,7 @@ impl Engine {
         Err(Conflict::SessionBusy.into())
     }
 
-    /// Writes down a turn that took place elsewhere, unless the open sitting is to be ended first. The same key again
+    /// Records a turn that took place elsewhere, unless the open sitting must be ended first. The same key again
     /// changes nothing.
     pub async fn record_turn(
         &self,
@@ -370,7 +370,7 @@ impl Engine {
         Ok(Ok(Recorded { sequence: message.sequence, repeated }))
     }
 
-    /// A sign of life from a turn, and whether somebody wants it to stop.
+    /// Renews a turn's lease; returns whether it was asked to stop.
     pub async fn renew_turn(&self, begun: &Begun) -> Result<bool> {
         let update = Update { claim: Some(ClaimChange::Renew(begun.hold.lease)), ..Update::default() };
         let fence = Fence { credential: begun.hold.credential.clone(), epoch: begun.epoch };
@@ -383,7 +383,7 @@ impl Engine {
         Ok(done.parts.first().is_some_and(|part| part.head.stop_requested))
     }
 
-    /// Whether somebody wants the turn to stop, and which messages want to steer it.
+    /// Whether the turn was asked to stop, and which messages steer it.
     pub async fn look_at_turn(&self, begun: &Begun) -> Result<(bool, Vec<u64>)> {
         let (session, talk) =
             self.sessions.talk(begun.tenant(), &begun.session.id).await?.ok_or(Error::NotFound)?;
@@ -395,7 +395,7 @@ impl Engine {
         Ok((session.head.stop_requested, steering))
     }
 
-    /// Takes messages that steer the turn out of the queue: they are part of it now.
+    /// Takes steering messages out of the queue: they are part of the turn now.
     pub async fn take_steering(&self, begun: &Begun, taken: &[u64]) -> Result<()> {
         self.settle_on(|| {
             Box::pin(async {
@@ -416,7 +416,7 @@ impl Engine {
         .map(drop)
     }
 
-    /// Lets readers hear what a turn is saying. Transient; the finished message is the event.
+    /// Shows readers the reply while it is written. Transient; the finished message is the event.
     pub fn say(&self, begun: &Begun, text: &str) {
         let incarnation = begun.incarnation();
         let offset = self.hub.reply_len(incarnation, begun.epoch);
@@ -425,23 +425,23 @@ impl Engine {
         self.sessions.spread_delta(begun.tenant(), delta);
     }
 
-    /// Conversations of all tenants in which a message waits, or a turn may go on, and nobody is at it.
+    /// Conversations of all tenants with a queued message or a decided turn, and no running turn.
     pub async fn waiting_turns(&self, limit: usize) -> Result<Vec<Due>> {
         self.sessions.waiting_turns(limit).await
     }
 }
 
-/// What the first waiting message came to.
+/// What the first queued message led to.
 #[derive(Debug)]
 pub enum NextTurn {
     Begun(Box<Begun>),
-    /// The open sitting is to be ended first.
+    /// The open sitting must be ended first.
     EndFirst(EndFirst),
 }
 
 pub(super) fn planned_change(session: &Session, plan: &Plan) -> Change {
     let Plan { step, talk } = plan.clone();
-    // A turn that was waited for is open before anything is said in it; otherwise what is said opens it.
+    // For a queued turn the row names the turn before events are appended; otherwise the appended message opens it.
     let opens = step.update.turn.is_some();
     let (update, events) = (Write::Update(Box::new(step.update)), Write::Append(step.events));
     let mut writes = if opens { smallvec![update, events] } else { smallvec![events, update] };
@@ -453,7 +453,7 @@ pub(super) fn planned_change(session: &Session, plan: &Plan) -> Change {
     change
 }
 
-/// A change of the row beside a session, and of nothing else.
+/// A change of a session's talk row alone.
 pub(super) fn beside(session: &Session, talk: Talk) -> Change {
     let part = Part {
         on: On::Session(session.id.clone()),
@@ -463,7 +463,7 @@ pub(super) fn beside(session: &Session, talk: Talk) -> Change {
     Change::new(session.tenant.clone()).part(part)
 }
 
-/// The session and its talk as they stand after a commit.
+/// The session and its talk row after a commit.
 fn landed(mut session: Session, mut talk: Talk, done: Committed) -> Result<(Session, Talk, Vec<Appended>)> {
     let part = done.parts.into_iter().next().ok_or_else(|| Error::internal("a commit lost its part"))?;
     session.head = part.head;
@@ -478,7 +478,7 @@ fn new_event(slot: Appended) -> Option<Arc<Event>> {
     }
 }
 
-/// The message of a post that kept nothing yet.
+/// The message of a post that stored nothing yet.
 fn unkept(id: &SessionId, event: NewEvent) -> Event {
     Event {
         session_id: id.clone(),

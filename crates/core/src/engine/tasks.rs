@@ -1,4 +1,4 @@
-//! Commands on tasks: start one, see where it stands, and let a person do a person's part.
+//! Commands on tasks: starting one, reading its progress, and the sessions of an entity.
 
 use futures_util::future::try_join;
 use smallvec::smallvec;
@@ -22,7 +22,7 @@ use crate::work::queueing::{QueueCause, check_may_queue};
 use crate::work::trigger::{self, Order, Starts};
 use crate::work::write_grant::{self, WriteGrant};
 
-/// Where a task stands.
+/// The progress of a task.
 #[derive(Clone, Debug)]
 pub struct TaskStanding {
     pub task: Defined<Task>,
@@ -32,7 +32,7 @@ pub struct TaskStanding {
     pub events: Vec<Event>,
 }
 
-/// A session that was about an entity, with what a list shows beside it.
+/// A session about an entity, with what a list shows beside it.
 #[derive(Clone, Debug)]
 pub struct EntitySession {
     pub session: Session,
@@ -41,7 +41,7 @@ pub struct EntitySession {
     pub child_count: usize,
 }
 
-/// Events that a standing shows.
+/// Events that [`TaskStanding`] shows.
 const RECENT_EVENTS: usize = 10;
 
 impl Engine {
@@ -69,7 +69,8 @@ impl Engine {
         self.start(actor, starts, key).await
     }
 
-    /// What a run may write that this caller starts now. Refuses a task that writes what the caller may not have written.
+    /// The grant of a run that this caller starts now. Refuses a task that writes entities which the caller may not
+    /// have written.
     pub(super) async fn right_to_write(
         &self,
         actor: &Actor,
@@ -83,8 +84,8 @@ impl Engine {
         write_grant::frozen(actor, &task.value, made_by_owner, input)
     }
 
-    /// Whether whoever made a task is an owner now. Only owners define without a user; a user has the role of its row,
-    /// and one without a row that of its keys.
+    /// Whether the maker of a task is an owner now. Only owners define without a user; a user has the role of its
+    /// row, or of its keys without a row.
     pub(super) async fn is_made_by_owner(&self, tenant: &TenantId, task: &Defined<Task>) -> Result<bool> {
         let Some(maker) = &task.created_by else { return Ok(true) };
         if let Some(user) = self.tenant.user(tenant, maker).await? {
@@ -99,14 +100,14 @@ impl Engine {
         }))
     }
 
-    /// The task that a session runs, as the task stands now, if it still does.
+    /// The task that a session runs, as the task is now, if it still exists.
     pub(super) async fn task_of(&self, session: &Session) -> Result<Option<Defined<Task>>> {
         let Some(id) = &session.details.task_id else { return Ok(None) };
         let doc = self.tenant.doc(&session.tenant, Kind::Task, id).await?;
         doc.filter(|doc| doc.id == *id).as_ref().map(Defined::of).transpose()
     }
 
-    /// Makes the sessions of a run, all at once. Returns the one that stands for it.
+    /// Makes the sessions of a run in one commit. Returns the one that represents the run.
     async fn start(&self, actor: &Actor, starts: Starts, key: Option<IdemKey>) -> Result<Session> {
         let (change, first) = starting(actor, starts)?;
         let drawn = Uuid::parse_str(first.id.as_str()).map_err(Error::internal)?;
@@ -119,7 +120,7 @@ impl Engine {
         self.session_after(actor, &SessionId::stored(id.to_string()), &done).await
     }
 
-    /// The agents of a task whose model is run by somebody outside.
+    /// The agents of a task whose model runs outside Sederunt.
     async fn agents_outside(&self, actor: &Actor, task: &Task) -> Result<Vec<String>> {
         let of_steps = task.steps.iter().filter_map(|step| step.agent_slug.clone());
         let mut slugs: Vec<String> = task.agent_slug.iter().cloned().chain(of_steps).collect();
@@ -143,7 +144,7 @@ impl Engine {
         Ok(Defined::<CriteriaSet>::of(&doc)?.value.dimensions)
     }
 
-    /// Where a task's newest run stands.
+    /// The progress of a task's newest run.
     pub async fn task_standing(&self, actor: &Actor, name: &str) -> Result<TaskStanding> {
         let task: Defined<Task> = self.definition(actor, name).await?;
         let query = SessionQuery {
@@ -163,7 +164,7 @@ impl Engine {
         Ok(TaskStanding { task, session, duration_ms, events })
     }
 
-    /// The sessions that were about an entity, newest first.
+    /// The sessions about an entity, newest first.
     pub async fn entity_sessions(
         &self,
         actor: &Actor,
@@ -196,7 +197,7 @@ impl Engine {
                     tasks.extend(task.clone());
                 }
             }
-            // Only what has no parent has children.
+            // Children have no children of their own.
             let child_count = match session.details.parent_id {
                 Some(_) => 0,
                 None => self.children_of(&session).await?.len(),
@@ -215,7 +216,7 @@ pub fn duration_of(session: &Session, now: crate::Timestamp) -> Option<i64> {
     Some((to.as_micros() - from.as_micros()) / 1000)
 }
 
-/// The change that makes the sessions of a run, and the session that stands for the run.
+/// The change that makes the sessions of a run, and the session that represents it.
 pub(super) fn starting(actor: &Actor, starts: Starts) -> Result<(Change, NewSession)> {
     let mut change = Change::new(actor.tenant.clone());
     let mut first = None;

@@ -1,4 +1,4 @@
-//! Commands on views: publish one, show it to whoever may answer, take an answer, hand answers on.
+//! Commands on views: publishing one, showing it to respondents, taking an answer, handing answers to runs.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ pub struct Published {
 }
 
 impl Published {
-    /// The link that opens it to strangers. Members prove who they are by themselves, and need no token.
+    /// The link that opens it to strangers. Members authenticate themselves and need no token.
     pub fn url(&self, base_url: &str) -> String {
         let address = self.address(base_url);
         match self.view.value.publish_config.gate {
@@ -46,8 +46,8 @@ impl Published {
         }
     }
 
-    /// Where it is answered on a server, without the token that opens it to strangers. This is what may be kept: in
-    /// logs, in the results of tools and in questions that wait.
+    /// Its address on a server, without the token that opens it to strangers. This is what may be stored: in logs, in
+    /// the results of tools and in pending questions.
     pub fn address(&self, base_url: &str) -> String {
         let mut url = format!("{base_url}/views/");
         for byte in self.view.id.bytes() {
@@ -62,12 +62,13 @@ impl Published {
     }
 }
 
-/// A view as it is shown to somebody.
+/// A view as a caller sees it.
 #[derive(Clone, Debug)]
 pub enum Shown {
-    /// To whoever keeps it, whole; with its link, if it is published, and as it is asked of them if they may answer it.
+    /// To its maker, owners and workers: whole; with its link if it is published, and as a respondent sees it if the
+    /// caller may answer.
     Whole { view: Box<Defined<View>>, published: Option<Box<Published>>, asked: Option<Box<Opened>> },
-    /// To whoever answers it: what is asked, and nothing of the session.
+    /// To a respondent: the questions, and nothing of the session.
     Asked(Box<Opened>),
 }
 
@@ -78,34 +79,34 @@ pub struct Opened {
     pub title: String,
     pub description: Option<String>,
     pub gate: Gate,
-    /// Empty until the gate is passed.
+    /// `None` until the gate is passed.
     pub view: Option<View>,
     pub open: bool,
     pub answered: bool,
-    /// By which they are known again.
+    /// The cookie by which the respondent is recognised next time.
     pub cookie: Option<String>,
 }
 
-/// An answer as it comes in.
+/// A submitted answer.
 #[derive(Clone, Debug)]
 pub struct Submission {
     pub values: Json,
     pub lead: Option<Lead>,
 }
 
-/// An answer that is kept.
+/// A stored answer.
 #[derive(Clone, Debug)]
 pub struct Submitted {
     pub respondent: Respondent,
     pub sequence: u64,
-    /// The same was said before: nothing was written now.
+    /// The same answer was given before: nothing was written now.
     pub repeated: bool,
     pub cookie: Option<String>,
 }
 
 impl Engine {
-    /// Publishes a view for a session that the caller has claimed, with a link that opens it to strangers. The same
-    /// again changes nothing, and gives the same link.
+    /// Publishes a view for a session that the caller has claimed, with a link that opens it to strangers. A repeat
+    /// changes nothing, and returns the same link.
     pub async fn publish(
         &self,
         actor: &Actor,
@@ -192,7 +193,7 @@ impl Engine {
             tenant_suspended: false,
         };
         let hash = SecretHash::of(&respondent::link_token(secret, &actor.tenant, id));
-        // The row moves, so that nobody deletes the session without its views.
+        // The row is changed too, so that the session is not deleted concurrently without its views.
         let part = Part {
             on: On::Session(session.id.clone()),
             guard: Guard { fence: Some(fence(actor, epoch)), ..Guard::default() },
@@ -245,8 +246,7 @@ impl Engine {
         self.keep_share(actor, share, "view.share", drawn, key).await
     }
 
-    /// A view: whole to whoever keeps it, and what it asks to whoever may answer it. `cookie` is the one by which a
-    /// respondent is known again.
+    /// A view: whole to its maker, owners and workers, its questions to respondents. `cookie` is the respondent's.
     pub async fn view(&self, actor: &Actor, id: &str, cookie: Option<&str>) -> Result<Shown> {
         let view = self.found_view(actor, id).await?;
         let secret = self.tenant.installation_key().await?;
@@ -269,7 +269,7 @@ impl Engine {
         self.opened(actor, view, &secret, cookie).await.map(|opened| Shown::Asked(Box::new(opened)))
     }
 
-    /// A view as it is asked of somebody who may answer it.
+    /// A view as a respondent sees it.
     async fn opened(
         &self,
         actor: &Actor,
@@ -293,7 +293,7 @@ impl Engine {
             Admitted::AsLead => (None, None),
         };
         let answered = match &who {
-            // Whoever names an address is not told what the person with that address has done.
+            // A caller who only named an address is not told whether the person with that address has answered.
             Some(who) if who.kind == RespondentKind::Lead && !has_answered => false,
             Some(who) => self.answer_of(secret, &view, &session, who).await?.is_some(),
             None => false,
@@ -310,8 +310,7 @@ impl Engine {
         })
     }
 
-    /// Takes down who somebody is who wants to answer a view: an entity stands for them from now on. The cookie proves
-    /// it.
+    /// Registers a person who wants to answer a view, as an entity (a lead). The returned cookie proves it.
     pub async fn clear_lead(&self, actor: &Actor, id: &str, lead: &Lead) -> Result<String> {
         let secret = self.tenant.installation_key().await?;
         let view = self.found_view(actor, id).await?;
@@ -333,8 +332,8 @@ impl Engine {
         Ok(clearance(&secret, &actor.tenant, &view, Respondent::lead(&entity), false, now))
     }
 
-    /// Takes an answer: the line in the log, the question that it settles, the session's way back into the queue, and
-    /// the lead who gave it change together. The same answer again changes nothing.
+    /// Takes an answer: the event, the closed question, the session's return to the queue, and the new lead are one
+    /// commit. The same answer again changes nothing.
     pub async fn submit(
         &self,
         actor: &Actor,
@@ -424,7 +423,7 @@ impl Engine {
         super::sessions::check_limit(limit)?;
         let view: Defined<View> = self.definition(actor, id).await?;
         if view.value.session_id.is_none() {
-            // Nobody could answer it yet.
+            // An unpublished view has no answers.
             return Ok(Page::default());
         }
         let session = self.session_of(&actor.tenant, &view).await?;
@@ -436,7 +435,7 @@ impl Engine {
         Ok(Page { items: given.collect(), next: page.has_more.then_some(page.next_after) })
     }
 
-    /// Puts into the log that a run was told of these answers: whoever goes on with it is told of them too.
+    /// Records in the log that a run was given these answers: a run that takes over is given them too.
     pub async fn show_answers(
         &self,
         actor: &Actor,
@@ -463,7 +462,7 @@ impl Engine {
         Ok(answers)
     }
 
-    /// What a run pauses for, with the view that it names looked up.
+    /// A settlement that pauses for a view, with the view and an earlier answer looked up.
     pub(super) async fn with_view(&self, session: &Session, how: Settle) -> Result<Settle> {
         let Settle::Yield { pause: Pause::Human { question: Some(question) }, usage } = how else {
             return Ok(how);
@@ -493,7 +492,7 @@ impl Engine {
         Ok(Settle::Yield { pause: Pause::View { question, answer: answer.map(Box::new) }, usage })
     }
 
-    /// An approval as it is shown to whoever may decide it. What is kept of a question that a form asks has the form's
+    /// An approval as it is shown to a caller who may decide it. The stored question of a view holds the view's
     /// address; here the address becomes the link that opens it.
     pub(super) async fn with_link(&self, tenant: &TenantId, mut approval: Approval) -> Result<Approval> {
         let Some(id) = approval.view_id() else { return Ok(approval) };
@@ -517,7 +516,7 @@ impl Engine {
         Ok(approval)
     }
 
-    /// What goes with a session that is deleted.
+    /// The records that delete a deleted session's views.
     pub(super) async fn views_to_drop(&self, session: &Session) -> Result<Vec<Record>> {
         let query = DocQuery {
             kind: Kind::View,
@@ -535,7 +534,7 @@ impl Engine {
         Defined::of(&doc)
     }
 
-    /// The session that takes the answers of a view. One that nobody has published takes none.
+    /// The session that takes the answers of a view. An unpublished view has none.
     async fn session_of(&self, tenant: &TenantId, view: &Defined<View>) -> Result<Session> {
         let id = view.value.session_id.as_deref().ok_or(Conflict::ViewClosed)?;
         self.sessions.session(tenant, &SessionId::stored(id)).await?.ok_or(Error::NotFound)
@@ -560,7 +559,7 @@ impl Engine {
         Ok(page.events.first().and_then(Answer::of))
     }
 
-    /// The entity that stands for a lead: the one with this address, or the one that is to be made.
+    /// The entity id of a lead: the existing one with this address, or a new one.
     async fn lead_id(&self, tenant: &TenantId, secret: &[u8; 32], lead: &Lead) -> Result<String> {
         let facets = vec![("type_slug", LEAD.to_owned()), (EMAIL, lead.email.clone())];
         let query = DocQuery { kind: Kind::Entity, facets, of_user: None, after: None, limit: 1 };
@@ -568,7 +567,7 @@ impl Engine {
         Ok(known.map_or_else(|| lead.entity_id(secret, tenant), |known| known.id.into()))
     }
 
-    /// The record that makes a lead; `None` if it is there. What is known of somebody is not changed by a stranger.
+    /// The record that makes a lead; `None` if it exists. A stranger cannot change what is known of a person.
     async fn new_lead(&self, tenant: &TenantId, id: &str, lead: &Lead) -> Result<Option<Record>> {
         if self.tenant.doc(tenant, Kind::Entity, id).await?.is_some() {
             return Ok(None);
@@ -596,7 +595,7 @@ fn new_doc<T: crate::library::Definition>(
     Ok(Record::PutDoc { doc: Box::new(made.to_doc()?), expects: None })
 }
 
-/// Whom a cookie proves to a view.
+/// The respondent that a cookie proves to a view.
 fn known(
     secret: &[u8; 32],
     actor: &Actor,

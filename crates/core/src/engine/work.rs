@@ -25,10 +25,10 @@ use crate::work::milestone::Milestone;
 use crate::work::run::Run;
 use crate::work::{self, ClaimOrder, ClaimRequest, Claimed, Heartbeat, Settle};
 
-/// How often a waiting claim looks again although nobody woke it.
+/// How often a waiting claim reads the store without having been woken.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
-/// What a worker has to know of a session that it took.
+/// What a worker needs to know of a session that it claimed.
 #[derive(Clone, Debug, Default)]
 pub struct Brief {
     pub run: Run,
@@ -41,7 +41,7 @@ pub struct Brief {
 }
 
 impl Engine {
-    /// Everything that a worker needs to begin, read once. An agent that it has read already is taken as it is.
+    /// Everything that a worker needs to begin, read once. `agent` spares reading an agent that the worker knows.
     pub async fn brief(&self, claimed: &Claimed, agent: Option<Defined<Agent>>) -> Result<Brief> {
         let Session { tenant, details, .. } = &claimed.session;
         let mut brief = Brief { run: Run::of(&claimed.session), agent, ..Brief::default() };
@@ -70,7 +70,7 @@ impl Engine {
         Ok(brief)
     }
 
-    /// A page of the log of a session that was handed out: the claim is the right to read it.
+    /// A page of the log of a claimed session: the claim is the right to read it.
     pub async fn log_of(&self, claimed: &Claimed, query: EventQuery) -> Result<EventPage> {
         self.sessions.events(&claimed.session.tenant, &claimed.session.id, query).await
     }
@@ -116,7 +116,7 @@ impl Engine {
         }
     }
 
-    /// Renews the lease, and learns whether to stop.
+    /// Renews the lease; returns whether the run was asked to stop.
     pub async fn heartbeat(
         &self,
         actor: &Actor,
@@ -143,7 +143,7 @@ impl Engine {
         Ok(Heartbeat { lease_until: claim.lease_until, stop_requested: head.stop_requested })
     }
 
-    /// Whether somebody wants a run to stop that was handed out. Reads, and renews nothing.
+    /// Whether a claimed run was asked to stop. Renews nothing.
     pub async fn look_at_claim(&self, claimed: &Claimed) -> Result<bool> {
         let Session { tenant, id, head: before, .. } = &claimed.session;
         let head = self.sessions.session(tenant, id).await?.ok_or(Error::NotFound)?.head;
@@ -166,10 +166,11 @@ impl Engine {
         self.sessions.session(&actor.tenant, id).await?.ok_or(Error::NotFound)
     }
 
-    /// Ends a run with its last words, in one commit: nobody who takes over finds a run that has said its last word
-    /// and has not ended. As with any append, the worker may learn by it that it has to stop: then that is how it ends.
+    /// Ends a run with its last events, in one commit: no worker that takes over finds a run with a final reply that
+    /// has not ended. If the run was asked to stop meanwhile, it ends as stopped.
     ///
-    /// It is decided on the row as it was claimed: where that has moved on since, it is read and decided anew.
+    /// The first round decides on the row as it was claimed; if that has changed, the row is read and decided on
+    /// again.
     pub async fn settle_saying(
         &self,
         actor: &Arc<Actor>,
@@ -208,7 +209,7 @@ impl Engine {
                         Some(session) => (Some(session), self.tenant.now().await?),
                         None => try_join(read(), self.tenant.now()).await?,
                     };
-                    // A lease that has run out since may have been renewed.
+                    // The lease may have been renewed since the row was read.
                     let session = match session {
                         Some(session) if holds(&session, now) => session,
                         _ => read().await?.ok_or_else(|| without_a_claim(actor, Error::NotFound))?,
@@ -250,7 +251,7 @@ impl Engine {
         Ok(())
     }
 
-    /// How a run ends, and what that writes to entities. A result that may not be written is one that does not fit.
+    /// How a run ends, and its entity records. A result that may not be written counts as one that does not fit.
     async fn ended(&self, session: &Session, how: Settle, now: Timestamp) -> Result<(Ended, Vec<Record>)> {
         let ended = work::decide::settle(session, how, self.settings.attempts_max, now)?;
         match self.written_by(session, ended.write_back.as_ref(), &ended.step).await {
@@ -263,7 +264,7 @@ impl Engine {
     }
 }
 
-/// What a run says last.
+/// The last events of a run.
 struct Words {
     events: Vec<NewEvent>,
     rule: AppendRule,
@@ -271,8 +272,8 @@ struct Words {
     seen: Session,
 }
 
-/// What a worker is told of a session that it holds no claim on: the same whether the session exists or not, so that
-/// nobody learns by guessing ids which sessions there are.
+/// The refusal for a worker without a claim on the session: the same whether the session exists or not, so that
+/// guessing ids reveals nothing.
 pub(super) fn without_a_claim(actor: &Actor, error: Error) -> Error {
     match error {
         Error::NotFound if actor.role == Role::Worker => Conflict::Fenced.into(),

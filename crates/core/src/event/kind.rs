@@ -1,5 +1,5 @@
-//! Event types: the closed families, the open custom names, the role each one has, and whose hand
-//! may write it. A caller never chooses a role; it follows from the type.
+//! Event types: the closed families, the open custom names, the role of each, and who may write it. A caller never
+//! chooses a role; it follows from the type.
 
 use std::sync::Arc;
 
@@ -71,7 +71,7 @@ impl EventType {
         }
     }
 
-    /// Whose hand may write it through an append.
+    /// Who may write it through an append.
     pub fn writer(&self) -> Writer {
         match self.as_str() {
             "user.message" => Writer::Participant,
@@ -122,15 +122,15 @@ pub enum Writer {
     AnyoneEvenAfterTheEnd,
 }
 
-/// The hands that a batch of events needs, folded so that a guard is checked once per batch.
+/// The writers that a batch of events needs, folded so that a guard is checked once per batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Kinds {
-    /// The first of those that only Sederunt itself writes.
+    /// The first event type of the batch that only Sederunt itself writes.
     pub engine: Option<&'static str>,
     pub worker: bool,
     pub bridge: bool,
     pub participant: bool,
-    /// Something that a closed session refuses.
+    /// At least one event is of a type that a closed session refuses.
     pub open_only: bool,
 }
 
@@ -156,7 +156,7 @@ impl Kinds {
     }
 }
 
-/// Whether a text may stand as an event type: listed, or a dotted custom name of lower-case words.
+/// Whether a text is a valid event type: listed, or a dotted custom name of lower-case words.
 pub fn is_valid_event_type(text: &str) -> bool {
     if KNOWN.contains(&text) {
         return true;

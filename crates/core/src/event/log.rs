@@ -63,7 +63,7 @@ pub fn advance(
         }
         done.push(Appended::New(Arc::new(event)));
     }
-    // Lists show the last message that says something; what came before it in the batch is not looked at.
+    // Lists show the last message with text; earlier ones of the batch are not read.
     let newest = done.iter().rev().find_map(|slot| match slot {
         Appended::New(event) if event.kind.is_message() => preview(event),
         _ => None,
@@ -84,18 +84,18 @@ pub fn advance(
     (done, cold)
 }
 
-/// What an append changed beyond the hot columns; rare, so stores write it apart.
+/// What an append changed beyond the hot columns; rare, so stores write it separately.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Cold {
     /// The minute of activity changed: lists are ordered by it.
     pub minute: Option<i64>,
-    /// The first text of a session that nobody described.
+    /// The first text of a session without a description.
     pub description: Option<Box<str>>,
     pub deadline_changed: bool,
 }
 
-/// Whether a turn of talk runs, waits for a person, or has an answer and is nobody's yet. One whose runner is gone is
-/// not under way.
+/// Whether a turn of talk is under way: it runs, waits for a person, or was decided on and waits for a node to go on
+/// with it. A turn whose lease has ended is not under way.
 fn in_turn(head: &Head, now: Timestamp) -> bool {
     head.is_talk
         && match (head.status, &head.claim) {
@@ -109,7 +109,7 @@ fn in_turn(head: &Head, now: Timestamp) -> bool {
 fn turn_of(head: &mut Head, event: &NewEvent, sequence: u64, now: Timestamp) -> Option<u64> {
     match event.kind.as_str() {
         "user.message" => {
-            // What comes while a turn of talk is under way has a turn of its own, later.
+            // A message that arrives during a turn of talk gets a turn of its own later.
             if head.turn.is_some() && in_turn(head, now) {
                 return Some(sequence);
             }

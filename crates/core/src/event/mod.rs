@@ -67,11 +67,11 @@ impl Event {
     }
 }
 
-/// What became of one event of an append.
+/// The outcome of one event of an append.
 #[derive(Clone, Debug)]
 pub enum Appended {
     New(Arc<Event>),
-    /// The external id was there already: the first event stands.
+    /// The log already has this external id, at this sequence; nothing was added.
     Repeat(u64),
 }
 

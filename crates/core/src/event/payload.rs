@@ -55,13 +55,13 @@ pub const REQUIRED: &[(&str, &[(&str, Shape)])] = &[
     ("state.patch", &[("document", Shape::Object), ("base_sequence", Shape::Number), ("ops", Shape::List)]),
 ];
 
-/// Parts that a participant may put into a message: what a person can say, never a tool's voice.
+/// Parts that a participant may put into a message: what a person can say, never a tool's output.
 const PARTICIPANT_PARTS: [&str; 2] = ["text", "file"];
 
 /// Checks content and metadata against the type. Content must be an array of parts already.
 pub fn check(kind: &EventType, content: Option<&Json>, metadata: Option<&Json>) -> Result<()> {
     if kind.as_str() == "state.patch" {
-        // The log is append-only: a patch that nothing applies now would stand before those that are applied later.
+        // The log is append-only: a patch accepted before patches exist would precede those that are applied later.
         return Err(Error::invalid("type", "there are no documents to patch yet"));
     }
     let required =
@@ -104,7 +104,7 @@ struct MessagePart<'a> {
     text: Option<&'a RawValue>,
 }
 
-/// A text part holds a text: whoever reads a log may rely on it.
+/// A text part holds a text: readers of a log rely on it.
 fn check_text_part(text: Option<&RawValue>) -> Result<()> {
     match text {
         Some(text) if text.get().starts_with('"') => Ok(()),
@@ -112,7 +112,7 @@ fn check_text_part(text: Option<&RawValue>) -> Result<()> {
     }
 }
 
-/// The parts of what is no user's message: objects, of which those of type `text` hold a text.
+/// The parts of any message but a user's: objects, of which those of type `text` hold a text.
 fn check_other_parts(content: &Json) -> Result<()> {
     let raw: Vec<&RawValue> =
         content.read().map_err(|_| Error::invalid("content", "must be text or an array of parts"))?;
@@ -120,7 +120,7 @@ fn check_other_parts(content: &Json) -> Result<()> {
         return Err(Error::invalid("content", "every part must be an object"));
     }
     for part in raw {
-        // A part whose `type` or `text` comes twice, or is of another kind, cannot be read: it is no text part.
+        // A part whose `type` or `text` is repeated or not a string cannot be read: it is no text part.
         let Ok(part) = serde_json::from_str::<Part<'_>>(part.get()) else { continue };
         if part.kind.is_some_and(|kind| kind.get() == "\"text\"") {
             check_text_part(part.text)?;
@@ -205,7 +205,7 @@ pub fn preview_of(content: &Json, chars: usize) -> Option<Box<str>> {
     Some(preview.into())
 }
 
-/// A part of a content, of which nothing is copied.
+/// One part of a content, borrowed from its JSON text.
 #[derive(serde::Deserialize)]
 struct Part<'a> {
     #[serde(borrow, default, rename = "type")]
@@ -221,7 +221,7 @@ fn texts_of<'a>(parts: &[Part<'a>]) -> impl Iterator<Item = Cow<'a, str>> {
         .filter_map(|part| unquoted(part.text?.get()))
 }
 
-/// What a JSON string says; most say it without escapes, and then nothing is copied.
+/// The value of a JSON string; without escapes it is borrowed.
 fn unquoted(raw: &str) -> Option<Cow<'_, str>> {
     let inner = raw.strip_prefix('"')?.strip_suffix('"')?;
     if inner.contains('\\') {

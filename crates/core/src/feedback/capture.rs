@@ -1,8 +1,9 @@
-//! A thumb with words: what is asked of it before it is kept, and the record that it becomes.
+//! Captures feedback: checks a thumb with its words before it is kept, and builds the event.
 //!
-//! Owns the shape of a feedback event and the judgement of what somebody sends. Too little to learn from is kept as a
-//! thumb, and asked back about; a secret is refused with nothing kept; a thumb up that its own checks contradict is asked
-//! back about too.
+//! Owns the shape of a feedback event and the judgement of what a caller sends. Feedback without anything to learn
+//! from is kept as a thumb, and the caller is asked for details. Feedback that holds a secret is refused, and nothing
+//! of it is kept. For a thumb up that its own checks contradict, the caller is asked too. What is added later:
+//! [`super::session`].
 
 use serde::{Deserialize, Serialize};
 
@@ -22,11 +23,11 @@ codes!(
     FailureType { Decision = "decision", Execution = "execution" }
 );
 codes!(
-    /// Who said something that feedback is about, or adds to it.
+    /// Who said a message that feedback is about, or adds to it.
     Speaker { User = "user", Assistant = "assistant" }
 );
 
-/// What somebody thinks of what an agent did.
+/// Feedback as a caller sends it.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Capture {
     pub signal: Option<Signal>,
@@ -34,9 +35,9 @@ pub struct Capture {
     pub tags: Vec<String>,
     pub skill: Option<String>,
     pub failure_type: Option<FailureType>,
-    /// An earlier event that this belongs to.
+    /// The id of an earlier event that this belongs to.
     pub related: Option<String>,
-    /// What was said before, oldest first, where no session has it.
+    /// The messages before it, oldest first, where no session holds them.
     pub history: Vec<Said>,
     pub rubric: Vec<Score>,
     pub guardrails: Guardrails,
@@ -45,8 +46,8 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// What somebody says about a conversation beside a rating of it: a feedback of its own, which knows nothing of the
-    /// rating. A blank comment is none; a rating that was skipped has nothing to say.
+    /// The comment beside a rating of a conversation, as feedback of its own that does not know the rating. A blank
+    /// comment is none; a skipped rating takes no comment.
     pub fn beside(label: Label, comment: String, session: SessionId) -> Result<Option<Self>> {
         check_text("comment", &comment, limits::FEEDBACK_TEXT_CHARS_MAX)?;
         if comment.trim().is_empty() {
@@ -73,7 +74,7 @@ pub struct Words {
     pub what_worked: Option<String>,
 }
 
-/// Something that was said before.
+/// A message before the feedback.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Said {
     pub role: Speaker,
@@ -89,7 +90,7 @@ pub struct Score {
     pub judge: Option<String>,
 }
 
-/// What machines said of the same work.
+/// The findings of machine checks on the same work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Guardrails {
     pub tests_passed: Option<bool>,
@@ -97,27 +98,27 @@ pub struct Guardrails {
     pub budget_compliant: Option<bool>,
 }
 
-/// A feedback as it is kept. It never changes.
+/// Feedback as it is stored. It never changes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FeedbackEvent {
     pub id: String,
     pub at: Timestamp,
     pub signal: Signal,
     pub author: Option<UserId>,
-    /// The session that it is about, by its id.
+    /// The id of the session that it is about.
     pub session: Option<SessionId>,
     pub body: EventBody,
 }
 
 impl FeedbackEvent {
-    /// What it is counted by: the kind of name, and the name.
+    /// The names that statistics count it by: (kind of name, name).
     pub fn counted_by(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let tags = self.body.tags.iter().map(|tag| ("tag", tag.as_str()));
         tags.chain(self.body.skill.as_deref().map(|skill| ("skill", skill)))
     }
 }
 
-/// What a store keeps of an event as one text.
+/// The part of an event that a store keeps as one text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EventBody {
     pub words: Words,
@@ -131,25 +132,25 @@ pub struct EventBody {
     pub sequences: Vec<u64>,
     /// The agent whose work it is about.
     pub agent: Option<String>,
-    /// Said by somebody whose word makes lessons; another's makes proposals.
+    /// Its author's role is trusted, so it makes lessons; other feedback makes proposals.
     pub trusted: bool,
     /// A thumb without words to learn from.
     pub vague: bool,
-    /// Said by nobody: what a run left that failed.
+    /// Set for the system's own record of a failed run: it has no author.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
 }
 
-/// What is made of a capture before anything is kept.
+/// The judgement of a capture, before anything is stored.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Judged {
     Accepted(Box<EventBody>),
-    /// Kept as a thumb, and asked back about.
+    /// Stored as a thumb; the caller is asked for details.
     Vague(Box<EventBody>, Clarification),
     Blocked(secret::Kind),
 }
 
-/// What is asked back.
+/// What the caller is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clarification {
     pub prompt: String,
@@ -157,7 +158,7 @@ pub struct Clarification {
     pub missing_fields: Vec<&'static str>,
 }
 
-/// Judges what somebody sends. `agent` is who did what it is about.
+/// Judges feedback. `agent` is the agent whose work it is about.
 pub fn judge(actor: &Actor, wish: Capture, agent: Option<String>) -> Result<(Signal, Judged)> {
     let signal = wish.signal.ok_or_else(|| Error::invalid("signal", "must be up or down"))?;
     check(&wish)?;
@@ -263,7 +264,7 @@ fn all_texts(wish: &Capture) -> impl Iterator<Item = &str> {
         .chain(rubric)
 }
 
-/// What is to be asked back, if anything is.
+/// What the caller is to be asked, if anything.
 fn unclear(signal: Signal, wish: &Capture) -> Option<Clarification> {
     if signal == Signal::Up
         && let Some(failed) = contradiction(wish)
@@ -323,7 +324,7 @@ pub(crate) fn says_something(text: &str, words_min: usize) -> bool {
     words::set(text).len() >= words_min && !STOCK.contains(&folded.as_str())
 }
 
-/// Phrases that say only that, by the words of them that mean something.
+/// Phrases that say no more than good or bad, by their meaningful words.
 const STOCK: &[&str] = &[
     "worked", "works", "lgtm", "looks good", "good", "good job", "great", "great job", "nice", "nice work",
     "perfect", "excellent", "awesome", "amazing", "correct", "right", "fine", "helpful", "wrong", "bad",

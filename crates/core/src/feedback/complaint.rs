@@ -1,8 +1,8 @@
-//! What somebody complains about, read from a message by fixed phrases: nine kinds, at most one of each from a message.
+//! Reads complaints from a message by fixed phrases: nine kinds, at most one of each per message.
 //!
-//! Phrases are compared word by word, in lower case, without accents and apostrophes, so that no phrase is found inside
-//! a word and one at the very end counts. Single words that mean something else in another language, or under a "not",
-//! are weighed by what stands around them.
+//! Phrases are compared word by word, in lower case, without accents and apostrophes, so that no phrase is found
+//! inside a word and one at the very end counts. Single words that mean something else in another language, or under
+//! a "not", are weighed by the words around them.
 
 use serde::{Deserialize, Serialize};
 
@@ -60,7 +60,7 @@ pub fn complaints(message: &str, at: Timestamp) -> Vec<Complaint> {
     found
 }
 
-/// A word as it is compared, and where it stands.
+/// A word as it is compared, and its place in the message.
 struct Word {
     folded: String,
     start: usize,
@@ -102,7 +102,7 @@ const fn is_clause_end(c: char) -> bool {
     )
 }
 
-/// The words of a message that say it: from, to.
+/// The range of words that a phrase matched: from, to.
 type Hit = (usize, usize);
 
 fn hit(kind: Kind, words: &[Word]) -> Option<Hit> {
@@ -122,12 +122,12 @@ fn hit(kind: Kind, words: &[Word]) -> Option<Hit> {
     said(words, phrases)
 }
 
-/// The first place at which one of these phrases stands.
+/// The first match of one of these phrases.
 fn said(words: &[Word], phrases: &[&str]) -> Option<Hit> {
     (0..words.len()).find_map(|at| stands(words, at, phrases))
 }
 
-/// The one of these phrases that stands here.
+/// The phrase among these that matches at this word.
 fn stands(words: &[Word], at: usize, phrases: &[&str]) -> Option<Hit> {
     phrases.iter().find_map(|phrase| {
         let to = at + phrase.split(' ').count();
@@ -247,7 +247,7 @@ const FRUSTRATED: &[&str] = &[
     "lied", "ugh", "argh", "wtf", "annoying", "frustrating", "fuck", "fucking", "shit", "damn", "crap",
     "scheisse", "merde", "mierda", "nervig", "stupid",
 ];
-/// Grammar that is nobody else's.
+/// Grammar words that only English has.
 const ENGLISH: &[&str] = &[
     "the", "is", "it", "its", "this", "that", "you", "your", "i", "and", "to", "of", "not", "very", "are",
     "were", "what", "with", "for", "have", "has", "my", "really", "just", "totally", "completely", "answer",

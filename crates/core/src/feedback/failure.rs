@@ -1,8 +1,8 @@
-//! What a run of a task leaves when it fails: a feedback event of the system's own, in the commit that fails the run.
+//! The feedback event of a failed run: Sederunt writes it in the commit that fails the run.
 //!
-//! Owns when one is left and what it says: the task, the agent, the code of the failure, and the sentence that the session
-//! shows anyway. It is counted and listed by itself, never among what people think, and teaches nothing: that a run has
-//! failed does not say what to do otherwise.
+//! Owns when one is written and what it says: the task, the agent, the code of the failure, and the sentence that the
+//! session shows anyway. It is counted and listed apart from people's feedback, and no lesson is drawn from it: that
+//! a run has failed does not say what to do otherwise.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,15 +22,15 @@ use crate::work::run::Run;
 /// Which run failed, and by what.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// `lease_lost`, `denied`, `hard_blocked`, the limit that was reached, or what the worker called it.
+    /// `lease_lost`, `denied`, `hard_blocked`, the limit that was reached, or the worker's own code.
     pub code: String,
     pub task_id: String,
     pub task_slug: Option<String>,
-    /// The step of the task, where it has steps.
+    /// The step that failed, for a task with steps.
     pub step: Option<String>,
 }
 
-/// The event that says what went wrong.
+/// The event type that says what went wrong.
 const ERROR: &str = "session.error";
 
 /// Settles what a session that fails leaves behind. Its log says why; a run of a task leaves a record too.
@@ -59,7 +59,7 @@ pub fn leave(session: &Session, step: &mut Step) -> Result<Option<FeedbackEvent>
         ..Words::default()
     };
     Ok(Some(FeedbackEvent {
-        // A session fails once, and so a second record of the same failure has the same name.
+        // A session fails once, so a repeated record of the same failure gets the same id.
         id: format!("fb_{}", head.incarnation.0.simple()),
         at: Timestamp::from_micros(0),
         signal: Signal::Down,
@@ -76,7 +76,7 @@ pub fn leave(session: &Session, step: &mut Step) -> Result<Option<FeedbackEvent>
             guardrails: Guardrails::default(),
             sequences: Vec::new(),
             agent,
-            // A worker may have worded it, and a model may have worded that.
+            // A worker, and through it a model, may have worded the message.
             trusted: false,
             vague: false,
             failure: Some(failure),
@@ -84,7 +84,7 @@ pub fn leave(session: &Session, step: &mut Step) -> Result<Option<FeedbackEvent>
     }))
 }
 
-/// The code of the failure, which the log is made to say.
+/// The code of the failure; adds the error event if the step has none.
 fn say_why(step: &mut Step) -> Result<String> {
     let said = step.events.iter().rfind(|event| event.kind.as_str() == ERROR);
     let said = said.and_then(|event| event.metadata.as_ref()?.read::<Why>().ok()).map(|why| why.code);
@@ -119,8 +119,8 @@ impl Failure {
 }
 
 impl FeedbackEvent {
-    /// The record of a failure as it is kept: when it was committed, and where the log says why, which only the commit
-    /// knows. Both stores call this before they write it.
+    /// Fills in what only the commit knows: when it was made, and the sequence of the error event. Both stores call
+    /// this before they write the record.
     pub fn land(&mut self, change: &Change, done: &[PartDone], now: Timestamp) {
         if self.body.failure.is_none() {
             return;

@@ -1,9 +1,9 @@
-//! The feedback room: what people thought of a sitting, and what they have to say about an agent's work.
+//! The feedback room: what people thought of a sitting, and what they say about an agent's work.
 //!
-//! Two things that never meet. A [`Rating`] is a label at the end of a sitting, with no user text, ever: the client
-//! supplies label, source and modality, the server knows the rest. A feedback event ([`capture`]) is a thumb with words;
-//! a feedback session ([`session`]) gathers what is added to it, and becomes a lesson (see [`crate::lesson`]). A run that fails
-//! leaves an event of the system's own ([`failure`]), which is kept apart from both.
+//! Two things that are never joined. A [`Rating`] is a label at the end of a sitting and never holds user text: the
+//! client supplies label, source and modality, the server fills in the rest. A feedback event ([`capture`]) is a
+//! thumb with words; a feedback session ([`session`]) gathers what is added to it, and becomes a lesson (see
+//! [`crate::lesson`]). A failed run writes an event of the system's own ([`failure`]), which is kept apart from both.
 
 pub mod capture;
 pub mod complaint;
@@ -24,7 +24,7 @@ use crate::time::Timestamp;
 
 pub use store::{FeedbackStore, RatingStore};
 
-/// The form of [`Rating`] as it is exported.
+/// The version of the export format of [`Rating`].
 pub const RATING_SCHEMA_VERSION: u32 = 1;
 
 /// One answer to "was this helpful?", at the end of a sitting.
@@ -84,7 +84,7 @@ impl std::ops::Add for RatingCounts {
     }
 }
 
-/// A rating as somebody gives it.
+/// A rating as a client sends it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
     pub label: Label,
@@ -114,8 +114,8 @@ impl Default for Modality {
     }
 }
 
-/// The first instant that a purge keeps: what is older than `kept` goes, by whole days in UTC, and
-/// the day of the cutoff itself stays.
+/// The first instant that a purge keeps: records older than `kept` are removed, by whole days in UTC; the day of the
+/// cutoff itself stays.
 pub fn retention_cutoff(now: Timestamp, kept: Duration) -> Timestamp {
     const DAY_MICROS: i64 = 86_400_000_000;
     let cut = now.minus(kept).as_micros();

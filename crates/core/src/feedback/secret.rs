@@ -1,11 +1,11 @@
-//! Whether a text carries a secret: keys by the marks that their makers gave them, values that a text itself calls a
-//! password, a PIN or a token, and numbers of payment cards. Feedback that does is refused before anything of it is kept; the refusal names the kind of
-//! secret and quotes nothing.
+//! Whether a text carries a secret: keys by the prefixes that their makers gave them, values that the text itself
+//! calls a password, a PIN or a token, and numbers of payment cards. Feedback with a secret is refused before
+//! anything of it is kept; the refusal names the kind of secret and quotes nothing.
 
 use crate::safety::codes::codes;
 
 codes!(
-    /// What was found.
+    /// The kind of secret that was found.
     Kind {
         PrivateKey = "private_key",
         ApiKey = "api_key",
@@ -37,7 +37,7 @@ pub fn found(text: &str) -> Option<Kind> {
     has_card_number(text).then_some(Kind::CardNumber)
 }
 
-/// What cannot stand inside a key.
+/// Characters that no key contains.
 fn is_border(c: char) -> bool {
     c.is_whitespace()
         || matches!(
@@ -79,7 +79,7 @@ const MARKS: &[(&str, usize)] = &[
 ];
 
 fn is_marked(piece: &str) -> bool {
-    // A key may stand behind a name and a colon, or in an address.
+    // A key may follow a name and a colon, or be part of an address.
     let parts = piece.split([':', '/', '@', '?', '&', '#']);
     parts.into_iter().chain([piece]).any(|part| {
         MARKS.iter().any(|(mark, more)| {
@@ -118,7 +118,7 @@ fn has_url_credential(text: &str) -> bool {
     })
 }
 
-/// What a text calls a secret.
+/// Names that announce a secret value.
 const NAMES: &[&str] = &[
     "password", "passwd", "passphrase", "secret", "api_key", "apikey", "api-key", "access_key", "access-key",
     "secret_key", "secret-key", "client_secret", "access_token", "auth_token", "refresh_token", "bearer",
@@ -126,7 +126,7 @@ const NAMES: &[&str] = &[
 ];
 /// A value after a name is taken for a secret from this length on.
 const VALUE_CHARS_MIN: usize = 8;
-/// The same where a digit stands in it: people's passwords are short, and words of a sentence have no digits.
+/// The same for a value with a digit: people's passwords are short, and words of a sentence have no digits.
 const VALUE_WITH_DIGIT_CHARS_MIN: usize = 4;
 
 /// `password: hunter2222`, `API_KEY=…`, `Authorization: Bearer …`.
@@ -154,7 +154,7 @@ fn names_a_secret(text: &str) -> bool {
     })
 }
 
-/// Whether a value is one that somebody would keep to themselves; `least` characters of it where a digit is among them.
+/// Whether a value looks like a secret; one with a digit needs only `least` characters.
 fn looks_secret(value: &str, least: usize) -> bool {
     let chars = value.chars().count();
     let long_and_odd = chars >= VALUE_CHARS_MIN && value.chars().any(|c| !c.is_alphanumeric());
@@ -162,12 +162,12 @@ fn looks_secret(value: &str, least: usize) -> bool {
     (long_and_odd || has_digit) && !is_placeholder(value)
 }
 
-/// What people call a secret when they speak of it.
+/// Names of secrets as people say them in a sentence.
 const SPOKEN_NAMES: &[&str] = &[
     "password", "passwords", "passwd", "passphrase", "passcode", "pin", "passwort", "kennwort", "contraseña",
     "passe", "senha", "wachtwoord",
 ];
-/// What stands between the name and the value.
+/// Words between the name and the value.
 const LINKS: &[&str] = &["is", "was", "ist", "war", "lautet", "est", "es", "era", "é", "è"];
 const MOVES: &[&str] = &["to", "auf"];
 /// Words after a name in which its value may be told: "my password for the old server is hunter2".
@@ -195,7 +195,7 @@ fn tells_a_secret(text: &str) -> bool {
             let beside = after.first().is_some_and(|value| {
                 told(value) && (*name == "pin" || value.chars().any(char::is_alphabetic))
             });
-            // Many things are set to a number; only a name that is one tells it.
+            // After such a verb a bare number is not taken for a secret: many things are set to a number.
             let links = |link: &str, value: &str| {
                 LINKS.contains(&link) || (MOVES.contains(&link) && value.chars().any(char::is_alphabetic))
             };
@@ -212,8 +212,8 @@ fn plain_word(word: &str) -> &str {
 /// Digits of a payment card.
 const CARD_DIGITS: std::ops::RangeInclusive<usize> = 13..=19;
 
-/// A number of a payment card, in one piece or in groups: as many digits as cards have, a first one that issuers use, and
-/// the check digit fits. Digits that letters touch are part of something else, such as an id.
+/// A number of a payment card, in one piece or in groups: as many digits as cards have, a first one that issuers use,
+/// and a check digit that fits. Digits that letters touch are part of something else, such as an id.
 fn has_card_number(text: &str) -> bool {
     let mut digits: Vec<u32> = Vec::new();
     let (mut before, mut gap, mut touched) = (' ', 0, false);
@@ -254,7 +254,7 @@ fn is_card(digits: &[u32]) -> bool {
         && sum.is_multiple_of(10)
 }
 
-/// A hole that somebody is to fill, not a secret.
+/// A placeholder to be filled in, not a secret.
 fn is_placeholder(value: &str) -> bool {
     let value =
         value.trim_matches(|c: char| !c.is_alphanumeric() && !matches!(c, '*' | '$' | '<' | '{' | '%' | '.'));

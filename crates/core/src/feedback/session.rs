@@ -1,8 +1,8 @@
-//! What somebody adds to a thumb, while it is fresh: opened on a feedback event, added to message by message, closed by
-//! hand or by silence. Owns its row and every decision on it.
+//! Feedback sessions: what a person adds to a thumb while it is fresh. Opened on a feedback event, added to message
+//! by message, closed by request or by silence. Owns the row and every decision on it.
 //!
-//! What cannot be done is a result and no error ([`Added`]): whoever adds to a session that is over needs to know that,
-//! and goes on with its work.
+//! A refused addition is a result and no error ([`Added`]): the caller needs to know that the session is closed or
+//! full, and goes on with its own work.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::time::Timestamp;
 
 codes!(State { Open = "open", Finalized = "finalized" });
 
-/// A feedback session with what the store knows of it.
+/// A feedback session as stored.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FeedbackSession {
     /// `fbs_` and twelve hexadecimal digits.
@@ -28,7 +28,7 @@ pub struct FeedbackSession {
     pub signal: Signal,
     pub state: State,
     pub opened_at: Timestamp,
-    /// When silence closes it, or would have.
+    /// When silence closes it, or would have closed it.
     pub expires_at: Timestamp,
     pub author: Option<UserId>,
     /// Counts changes, from 1.
@@ -36,7 +36,7 @@ pub struct FeedbackSession {
     pub body: SessionBody,
 }
 
-/// What a store keeps of it as one text.
+/// The part of it that a store keeps as one text.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SessionBody {
     pub initial_context: Option<String>,
@@ -52,19 +52,19 @@ pub struct Addition {
     pub at: Timestamp,
 }
 
-/// What a session came to.
+/// How and with what it was closed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Closed {
     pub at: Timestamp,
     pub reason: Reason,
     pub complaints: Vec<Complaint>,
-    /// The lesson that came of it, new or not; `None` where there was nothing to learn from.
+    /// The lesson that was drawn from it, new or known; `None` where there was nothing to learn from.
     pub lesson: Option<String>,
 }
 
 codes!(Reason { Asked = "asked", Silence = "silence" });
 
-/// What came of an attempt to add.
+/// The outcome of an attempt to add a message.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Added {
     Appended { session: Box<FeedbackSession>, truncated: bool },
@@ -75,7 +75,7 @@ pub enum Added {
     Blocked(secret::Kind),
 }
 
-/// Adds a message, or says why not: over comes before full, and both before what is wrong with the message.
+/// Adds a message, or says why not: closed is reported before full, and both before a fault of the message.
 pub fn add(
     session: &FeedbackSession,
     role: Speaker,
@@ -87,7 +87,7 @@ pub fn add(
         return Added::Closed { at: closed.at };
     }
     if session.expires_at <= now {
-        // Silence has closed it; whoever sweeps next writes that down.
+        // Silence has closed it; the next sweep records that.
         return Added::Closed { at: session.expires_at };
     }
     if session.body.messages.len() >= limits::FEEDBACK_MESSAGES_MAX {
@@ -110,7 +110,7 @@ pub fn add(
     Added::Appended { session: Box::new(session), truncated }
 }
 
-/// A message as it is kept, and whether its end is gone.
+/// A message cut to its limit, and whether it was cut.
 fn cut(message: &str) -> (String, bool) {
     match message.char_indices().nth(limits::FEEDBACK_MESSAGE_CHARS_MAX) {
         Some((end, _)) => (message[..end].to_owned(), true),
@@ -123,7 +123,7 @@ impl FeedbackSession {
         self.state == State::Open
     }
 
-    /// Everything that was said by the person: what the thumb came with, then what was added.
+    /// Everything that the person said: the thumb's words, then what was added.
     pub fn enriched_context(&self) -> String {
         let added: Vec<&str> = self.said_by_user().map(|one| one.text.as_str()).collect();
         match self.body.initial_context.as_deref().map(str::trim).filter(|text| !text.is_empty()) {
@@ -137,14 +137,14 @@ impl FeedbackSession {
         self.body.messages.iter().filter(|one| one.role == Speaker::User)
     }
 
-    /// What the person complains about, in what the thumb came with and in what was added.
+    /// The person's complaints, in the thumb's words and in what was added.
     pub fn complaints(&self) -> Vec<Complaint> {
         let first = self.body.initial_context.iter().map(|text| (text.as_str(), self.opened_at));
         let later = self.said_by_user().map(|one| (one.text.as_str(), one.at));
         first.chain(later).flat_map(|(text, at)| complaint::complaints(text, at)).collect()
     }
 
-    /// The session, closed.
+    /// The session with its end.
     #[must_use]
     pub fn closed(&self, closed: Closed) -> Self {
         let body = SessionBody { closed: Some(closed), ..self.body.clone() };

@@ -1,11 +1,11 @@
-//! What the thumbs add up to: rates, windows, what goes well and what does not, and what to do about it.
+//! Feedback statistics: rates, windows, trends, the best and worst tags and skills, and recommendations.
 
 use crate::feedback::RatingCounts;
 use crate::feedback::capture::{FeedbackEvent, Signal};
 use crate::memory::clip;
 use crate::safety::codes::codes;
 
-/// Thumbs of one kind of thing.
+/// Thumbs up and down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub up: u64,
@@ -17,50 +17,50 @@ impl Counts {
         self.up + self.down
     }
 
-    /// The part that is up, to three places; `None` of none.
+    /// The share of thumbs up, to three places; `None` without thumbs.
     pub fn rate(self) -> Option<f64> {
         (self.total() > 0).then(|| (self.up as f64 / self.total() as f64 * 1000.0).round() / 1000.0)
     }
 }
 
-/// What a store counts.
+/// The counts that a store returns.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     pub lifetime: Counts,
     pub days_7: Counts,
     pub days_30: Counts,
-    /// The commonest first.
+    /// Most frequent first.
     pub tags: Vec<(String, Counts)>,
     pub skills: Vec<(String, Counts)>,
-    /// Of everybody's runs, where everybody's thumbs are counted.
+    /// Failures of all runs; zero in a tally of one user's feedback.
     pub failures: Failures,
 }
 
-/// Runs that failed. They are nobody's opinion, and count for no rate.
+/// Failed runs. They are no opinions, and count for no rate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Failures {
     pub lifetime: u64,
     pub days_7: u64,
     pub days_30: u64,
-    /// The commonest first.
+    /// Most frequent first.
     pub codes: Vec<(String, u64)>,
 }
 
 codes!(Trend { Improving = "improving", Declining = "declining", Stable = "stable", Unknown = "unknown" });
 
-/// The figures as people read them.
+/// The statistics as people read them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stats {
     pub tally: Tally,
-    /// Of the newest few.
+    /// Counts of the newest [`RECENT`] thumbs.
     pub recent: Counts,
     pub trend: Trend,
     pub recommendations: Vec<Recommendation>,
-    /// Of sittings, beside the thumbs.
+    /// Ratings of sittings, counted apart from the thumbs.
     pub ratings: RatingCounts,
 }
 
-/// What to do about something that goes badly.
+/// Advice about a tag or skill that does badly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recommendation {
     /// `tag` or `skill`.
@@ -72,9 +72,9 @@ pub struct Recommendation {
 
 /// How many of the newest thumbs are "recent".
 pub const RECENT: usize = 20;
-/// A smaller change is none.
+/// A smaller change counts as stable.
 const TREND_MIN: f64 = 0.05;
-/// Fewer thumbs say nothing.
+/// Fewer thumbs give no recommendation.
 const ADVICE_THUMBS_MIN: u64 = 3;
 const ADVICE_MAX: usize = 5;
 
@@ -161,7 +161,7 @@ pub fn summary(stats: &Stats, newest: &[FeedbackEvent]) -> String {
     page
 }
 
-/// A text that cannot begin a line of its own.
+/// A text on one line, so that it cannot begin a line of its own in Markdown.
 fn one_line(text: &str) -> String {
     clip(&text.split_whitespace().collect::<Vec<_>>().join(" "), 200)
 }

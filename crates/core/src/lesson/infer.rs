@@ -1,7 +1,8 @@
-//! From a feedback to what it teaches: by fixed rules, or by reading what a model made of the same matter.
+//! Draws a lesson from feedback: by fixed rules, or by reading a model's answer about the same matter.
 //!
-//! What somebody says should change is the lesson; then what they forbid or expected; then what went wrong; and only
-//! then the bare context. Where there is nothing to learn from there is no lesson, rather than an empty one.
+//! The lesson is what the person says should change; failing that, what they forbid or expected; then what went
+//! wrong; and only then the bare context. Where there is nothing to learn from there is no lesson, rather than an
+//! empty one.
 
 use serde::Deserialize;
 
@@ -14,12 +15,12 @@ use crate::feedback::session::FeedbackSession;
 use crate::limits;
 use crate::memory::{clip, words};
 
-/// All that a lesson is drawn from.
+/// Everything that a lesson is drawn from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Matter {
     pub event: FeedbackEvent,
     pub session: FeedbackSession,
-    /// What was said before the feedback, oldest first.
+    /// The messages before the feedback, oldest first.
     pub prior: Vec<Prior>,
 }
 
@@ -28,27 +29,27 @@ pub struct Matter {
 pub struct Prior {
     pub role: Speaker,
     pub text: String,
-    /// Its place in the log, where there is one.
+    /// Its sequence in the log, where there is one.
     pub sequence: Option<u64>,
 }
 
 const TRIGGER_CHARS_MAX: usize = 200;
 const TARGET_CHARS_MAX: usize = 100;
-/// Characters of context from which it says what happened.
+/// Characters from which on a context is taken to say what happened.
 const CONTEXT_CHARS_MIN: usize = 10;
 
 impl Matter {
     pub fn complaints(&self) -> Vec<Complaint> {
         let words = &self.event.body.words;
         let fields = [&words.context, &words.what_went_wrong].into_iter().flatten();
-        // What the session was opened with is most often what the thumb came with.
+        // The session's initial context usually repeats the thumb's own words: each is read once.
         let fields =
             fields.filter(|text| self.session.body.initial_context.as_deref() != Some(text.as_str()));
         let said = fields.flat_map(|text| crate::feedback::complaint::complaints(text, self.event.at));
         said.chain(self.session.complaints()).collect()
     }
 
-    /// What the person said, in one text: what the thumb came with, then what was added to it, each once.
+    /// What the person said, in one text: the thumb's words, then what was added, each once.
     pub fn context(&self) -> String {
         let came_with = [&self.event.body.words.context, &self.session.body.initial_context];
         let came_with = came_with.into_iter().flatten().map(String::as_str);
@@ -62,7 +63,7 @@ impl Matter {
         said.join("\n")
     }
 
-    /// The words that the thumb came with, as far as they teach.
+    /// The thumb's words, without those that teach nothing.
     fn words(&self) -> Words {
         let words = &self.event.body.words;
         let taught = |text: &Option<String>| text.clone().filter(|text| self.teaches(text));
@@ -74,13 +75,13 @@ impl Matter {
         }
     }
 
-    /// A thumb that was asked back about may have said only that something was bad. Then that is no part of the lesson:
+    /// The words of a vague thumb may say only that something was bad. Then they are no part of the lesson:
     /// what the person answered is.
     fn teaches(&self, text: &str) -> bool {
         !self.event.body.vague || says_something(text, 1)
     }
 
-    /// What the agent said last before the feedback.
+    /// The agent's last message before the feedback.
     fn trigger(&self) -> Option<&Prior> {
         self.prior.iter().rev().find(|prior| prior.role == Speaker::Assistant)
     }
@@ -137,7 +138,7 @@ impl Matter {
         .collect()
     }
 
-    /// The tags that came with the feedback, and what its words are about.
+    /// The tags that were sent with the feedback, and the subjects that its words name.
     fn tags(&self) -> Vec<String> {
         let body = &self.event.body;
         let mut tags = body.tags.clone();
@@ -235,7 +236,7 @@ fn category(polarity: Polarity, complaints: &[Complaint]) -> Category {
     }
 }
 
-/// What an agent says that it did, and to what.
+/// What an agent's message says that it did, and to what.
 pub fn action(text: &str) -> Option<Action> {
     let mut at = 0;
     for word in text.split_inclusive(|c: char| !c.is_alphanumeric()) {
@@ -264,7 +265,7 @@ const VERBS: &[(ActionFamily, &[&str])] = &[
     (ActionFamily::Delete, &["deleted", "removed", "dropped", "cleared"]),
 ];
 
-/// What feedback is about, by words that give it away.
+/// Subjects of feedback, by the words that give them away.
 const SUBJECTS: &[(&str, &[&str])] = &[
     ("testing", &["test", "tests", "testing", "coverage", "assertion"]),
     ("git", &["git", "commit", "commits", "branch", "merge", "rebase", "push"]),
@@ -279,7 +280,7 @@ const SUBJECTS: &[(&str, &[&str])] = &[
     ("formatting", &["format", "formatting", "tabs", "spaces", "indentation", "lint"]),
 ];
 
-/// What a model is asked to answer with.
+/// The answer that a model is asked for.
 #[derive(Deserialize)]
 struct Told {
     lesson: Option<String>,
@@ -287,7 +288,7 @@ struct Told {
     tags: Vec<String>,
 }
 
-/// The lesson of a matter as a model worded it. `None` where its answer cannot be used: the rules stand in.
+/// The lesson as a model worded it. `None` where its answer cannot be used: the caller falls back to the rules.
 pub fn read(answer: &str, matter: &Matter) -> Option<Draft> {
     let (from, to) = (answer.find('{')?, answer.rfind('}')?);
     let told: Told = serde_json::from_str(answer.get(from..=to)?).ok()?;
@@ -446,7 +447,7 @@ mod tests {
     fn after_a_clarification_the_lesson_is_worded_from_the_answer_and_not_from_the_vague_word() {
         use Signal::{Down, Up};
         let bad = || words(Some("bad"), None, None, None);
-        // The thumb, what its session was opened with, what was added, and what that teaches.
+        // The thumb, its words, its session's initial context, what was added, and the expected lesson.
         type Case<'a> = (Signal, Words, Option<&'a str>, &'a [&'a str], Option<&'a str>);
         let table: [Case<'_>; 12] = [
             (Down, bad(), None, &["answers too long"], Some("Avoid this: answers too long")),
@@ -481,7 +482,7 @@ mod tests {
                 Some("Avoid this: answers too long"),
             ),
             (Down, bad(), None, &["Don't touch the lock file"], Some("Do not touch the lock file")),
-            // A word by itself may say what it is about.
+            // A single word may say what the feedback is about.
             (
                 Down,
                 words(Some("tests"), None, None, None),

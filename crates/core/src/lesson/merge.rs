@@ -1,11 +1,11 @@
-//! Whether a new lesson is one that is known already, and what becomes of that one.
+//! Whether a new lesson is one that is known already, and how the known one changes.
 
 use super::{Body, Effect, Ground, Lesson, Polarity, Source, State, id_of};
 use crate::ids::TenantId;
 use crate::limits;
 use crate::memory::words;
 
-/// The likeness from which two lessons are one.
+/// The word overlap (Jaccard) from which on two lessons are one.
 const ALIKE: f32 = 0.6;
 
 /// A lesson that was just drawn from a feedback.
@@ -16,13 +16,13 @@ pub struct Draft {
     pub source: Source,
 }
 
-/// What a draft does to what is known.
+/// The outcome of merging a draft.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Merged {
     New(Box<Lesson>),
-    /// A known one came up again.
+    /// A known lesson came up again.
     Again(Box<Lesson>),
-    /// This feedback was counted before.
+    /// This feedback was counted for the lesson before.
     Counted(Box<Lesson>),
 }
 
@@ -34,7 +34,7 @@ impl Merged {
     }
 }
 
-/// Merges a draft into the most alike of those that a store found for its words, or makes a lesson of its own.
+/// Merges a draft into the most similar of the lessons that a store found for its words, or makes a new lesson.
 pub fn merge(tenant: &TenantId, draft: Draft, known: &[Lesson]) -> Merged {
     let agent = draft.body.agent.as_deref();
     let id = id_of(tenant, draft.polarity, agent, &draft.body.text);

@@ -1,8 +1,8 @@
-//! The lesson room: what feedback has taught. A lesson says what to avoid or to repeat, where it comes from and how often
-//! it came up; alike ones are one lesson ([`merge`]); one that comes up often enough is a rule ([`rule`]).
+//! The lesson room: what feedback has taught. A lesson says what to avoid or to repeat, where it comes from and how
+//! often it came up; similar ones are merged ([`merge`]); one that comes up often enough is a rule ([`rule`]).
 //!
 //! Owns the lesson, how it is inferred without a model ([`infer`]), how it fades, and how it is worded for an agent
-//! ([`shown`]). Refuses to be authority: what a lesson says is data that somebody typed, and is handed on as such.
+//! ([`shown`]). A lesson is never authority: its text was typed by a person and is handed on as untrusted data.
 
 pub mod infer;
 pub mod merge;
@@ -29,10 +29,10 @@ codes!(
 );
 codes!(
     State {
-        /// Waits for a member to accept it: said by somebody whose word is not enough.
+        /// Waits for a member to accept it: its author's role is not trusted.
         Proposed = "proposed",
         Active = "active",
-        /// Given to nobody any more; kept, so that it does not come back by itself.
+        /// No longer given to agents; kept, so that the same feedback does not make it anew.
         Retired = "retired",
     }
 );
@@ -41,7 +41,7 @@ codes!(
     Category { Error = "error", Learning = "learning", Preference = "preference" }
 );
 codes!(
-    /// What an agent had been doing.
+    /// Kinds of action that an agent had taken.
     ActionFamily {
         Edit = "edit",
         Create = "create",
@@ -73,10 +73,10 @@ impl From<Signal> for Polarity {
     }
 }
 
-/// A lesson with what the store knows of it.
+/// A lesson as stored.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lesson {
-    /// `lesson_` and twelve hexadecimal digits, from what it first said.
+    /// `lesson_` and twelve hexadecimal digits, derived from its first wording.
     pub id: String,
     pub polarity: Polarity,
     pub state: State,
@@ -91,19 +91,19 @@ pub struct Lesson {
     pub body: Body,
 }
 
-/// What a store keeps of a lesson as one text.
+/// The part of a lesson that a store keeps as one text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Body {
     pub text: String,
     pub category: Category,
-    /// What the agent had said or done.
+    /// The agent's message that the feedback was about.
     pub trigger: Option<String>,
     pub action: Option<Action>,
     pub tags: Vec<String>,
-    /// Whose lesson it is; everybody's without one.
+    /// The agent that it is for; all agents without one.
     pub agent: Option<String>,
     pub grounds: Vec<Ground>,
-    /// The newest of them.
+    /// The newest sources.
     pub sources: Vec<Source>,
     pub accepted: Option<Touch>,
     pub edited: Option<Touch>,
@@ -111,7 +111,7 @@ pub struct Body {
 }
 
 impl Body {
-    /// Says of what one user said that another did, because they are one person. Whether there was any of it.
+    /// Makes one user's sources another's, because both were merged. Returns whether there were any.
     pub fn hand_over(&mut self, from: &UserId, into: &UserId) -> bool {
         let theirs = |source: &&mut Source| source.author.as_deref() == Some(from.as_str());
         let mut any = false;
@@ -122,7 +122,7 @@ impl Body {
         any
     }
 
-    /// What stands in the text of every body that has something of this user's.
+    /// The text that every stored body with a source by this user contains; stores search for it.
     pub fn mark_of(author: &UserId) -> String {
         format!("\"author\":{}", serde_json::Value::from(author.as_str()))
     }
@@ -135,38 +135,38 @@ pub struct Action {
     pub target: String,
 }
 
-/// Where a lesson came up.
+/// One feedback in which a lesson came up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Source {
     pub event: String,
     pub feedback_session: String,
     pub at: Timestamp,
     pub author: Option<String>,
-    /// The session that the feedback is about, and the places in its log.
+    /// The session that the feedback is about, and the sequences in its log.
     pub session: Option<String>,
     pub sequences: Vec<u64>,
     pub trusted: bool,
 }
 
-/// That a person did something to it.
+/// Who did it, and when.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Touch {
     pub by: Option<String>,
     pub at: Timestamp,
 }
 
-/// What a lesson has done. Counted beside the row, so that showing it changes no version.
+/// How often a lesson was shown, and the thumbs since. Counted beside the row, so that showing it changes no version.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Effect {
     pub shown: u64,
     pub first_shown_at: Option<Timestamp>,
     pub last_shown_at: Option<Timestamp>,
-    /// Thumbs since it was first shown, on work that it was shown for or that it came up in again.
+    /// Thumbs since it was first shown, on work that it was shown for or in which it came up again.
     pub negative_since: u64,
     pub positive_since: u64,
 }
 
-/// What is counted of lessons in one go.
+/// Which counter to raise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Count {
     Shown,
@@ -180,19 +180,19 @@ const HALF_LIFE: Duration = Duration::from_secs(30 * 24 * 3600);
 const FADED: f64 = 0.25;
 
 impl Lesson {
-    /// The words that make it alike another.
+    /// The words by which it is compared with others.
     pub fn words(&self) -> Set {
         words::set(&self.body.text)
     }
 
-    /// What a search reads: what it says, and what it is about.
+    /// The text that a search reads: its wording and its subjects.
     pub fn text(&self) -> String {
         let body = &self.body;
         let target = body.action.as_ref().map_or("", |action| &action.target);
         [&body.text, body.trigger.as_deref().unwrap_or(""), target, &body.tags.join(" ")].join(" ")
     }
 
-    /// How much it counts now: how often it came up, less for what is long past. What a person accepted stays.
+    /// Its weight now: its occurrences, halved with every half-life. What a person accepted does not fade.
     pub fn weight(&self, now: Timestamp) -> f64 {
         let count = self.occurrences.max(1) as f64;
         if self.body.accepted.is_some() {
@@ -207,12 +207,12 @@ impl Lesson {
         self.state == State::Active && self.weight(now) >= FADED
     }
 
-    /// Whether an agent of this name is meant, or nobody in particular.
+    /// Whether it is for an agent of this name, or for all agents.
     pub fn is_for(&self, agent: Option<&str>) -> bool {
         self.body.agent.is_none() || self.body.agent.as_deref() == agent
     }
 
-    /// Out of a hundred, by how many grounds there are for it.
+    /// From 0 to 100, by the number of grounds for it.
     pub fn confidence(&self) -> u8 {
         let grounds = &self.body.grounds;
         if grounds.contains(&Ground::AcceptedByAPerson) {
@@ -222,7 +222,7 @@ impl Lesson {
         u8::try_from(grounds.len() * 100 / known).unwrap_or(100)
     }
 
-    /// Whether this user's words are among its sources.
+    /// Whether this user wrote one of its sources.
     pub fn comes_from(&self, user: &UserId) -> bool {
         self.body.sources.iter().any(|source| source.author.as_deref() == Some(user.as_str()))
     }
@@ -240,7 +240,7 @@ impl Lesson {
     }
 }
 
-/// The id of a lesson, the same for the same words about the same agent: two nodes that learn the same thing at once make
+/// The id of a lesson, derived from its words and its agent, so that two nodes that learn the same thing at once make
 /// one lesson.
 pub fn id_of(tenant: &TenantId, polarity: Polarity, agent: Option<&str>, text: &str) -> String {
     let mut hash = Sha256::new();
@@ -262,22 +262,22 @@ pub fn id_of(tenant: &TenantId, polarity: Polarity, agent: Option<&str>, text: &
 #[derive(Clone, Debug, Default)]
 pub struct LessonQuery {
     pub words: Vec<String>,
-    /// Any of these; all without one.
+    /// Any of these; all states if empty.
     pub states: Vec<State>,
     pub polarity: Option<Polarity>,
     pub category: Option<Category>,
     /// All of these.
     pub tags: Vec<String>,
-    /// Those that an agent of this name is given, or one without a name.
+    /// Those that an agent of this name, or one without a name, is given.
     pub agent: Option<Option<String>>,
     pub occurrences_min: u64,
-    /// The number of the last row of the page before; not used with words.
+    /// The number of the previous page's last row; not used with words.
     pub after: Option<i64>,
     pub limit: usize,
 }
 
 impl LessonQuery {
-    /// Whether a lesson fits. Stores narrow by words, state and occurrences first, as far as their indexes go.
+    /// Whether a lesson matches. Stores filter by words, state and occurrences first, as far as their indexes go.
     pub fn admits(&self, lesson: &Lesson) -> bool {
         (self.states.is_empty() || self.states.contains(&lesson.state))
             && self.polarity.is_none_or(|polarity| polarity == lesson.polarity)
@@ -323,7 +323,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// A lesson that came up in feedback of these people, once each.
+    /// A lesson that came up once in feedback of each of these people.
     pub(crate) fn said_by(text: &str, authors: &[Option<&str>]) -> Lesson {
         let mut lesson = lesson(text);
         lesson.body.sources = authors

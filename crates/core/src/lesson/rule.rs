@@ -1,4 +1,5 @@
-//! What came up so often that it is to be kept from happening: a rule is read off its lesson, and fades with it.
+//! Rules: lessons that came up often enough to be prevented from recurring. A rule is derived from its lesson, and
+//! fades with it.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +8,7 @@ use crate::limits;
 use crate::memory::clip;
 use crate::time::Timestamp;
 
-/// A rule, and the lesson that it is.
+/// A rule, with the lesson that it is derived from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rule {
     pub lesson: Lesson,
@@ -15,7 +16,7 @@ pub struct Rule {
     pub when: String,
     /// What to do then.
     pub then: String,
-    /// From 0 to 0.95: never sure.
+    /// From 0 to 0.95: never certain.
     pub confidence: f64,
     pub weight: f64,
 }
@@ -23,7 +24,7 @@ pub struct Rule {
 /// The weight that a rule keeps to stay one: three occurrences last two months and a half.
 const WEIGHT_MIN: f64 = 0.5;
 
-/// The rule that a lesson is, if it came up in so many feedbacks of more than one person.
+/// The rule of a lesson, if it came up in at least `occurrences_min` feedbacks of more than one person.
 pub fn of(lesson: &Lesson, occurrences_min: u64, now: Timestamp) -> Option<Rule> {
     let weight = lesson.weight(now);
     let is_rule = lesson.state == State::Active
@@ -40,12 +41,12 @@ pub fn of(lesson: &Lesson, occurrences_min: u64, now: Timestamp) -> Option<Rule>
     })
 }
 
-/// When a rule applies that names no occasion.
+/// The occasion of a rule that names none.
 const ALWAYS: &str = "always";
 
-/// How many people have said it: every named user counts once, and every feedback that names no user on its own. In
-/// local mode nobody has a name, so the one owner's repeated feedback makes rules there. Words of guests and workers,
-/// which are not trusted, count for nobody.
+/// How many people have said it: every named user counts once, and so does every feedback that names no user. In
+/// local mode feedback names no user, so the one owner's repeated feedback makes rules there. Words of guests and
+/// workers are not trusted and do not count.
 fn voices(lesson: &Lesson) -> u64 {
     let trusted = lesson.body.sources.iter().filter(|source| source.trusted);
     let (named, nameless): (Vec<_>, Vec<_>) =
@@ -105,7 +106,7 @@ mod tests {
             (&[Some("ann"), Some("ann"), Some("ann")], false),
             (&[Some("ann"), Some("ann"), Some("bob")], true),
             (&[Some("ann"), Some("bob")], false),
-            // Where nobody has a name, as in local mode, every feedback counts.
+            // Without named users, as in local mode, every feedback counts.
             (&[None, None, None], true),
             (&[Some("ann"), Some("ann"), None], true),
         ];

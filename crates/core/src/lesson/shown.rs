@@ -1,4 +1,4 @@
-//! How lessons are worded for an agent, and which of those that were found it is given.
+//! Picks the lessons that an agent or a caller is given, and words them.
 
 use super::{Count, Lesson, Polarity, rule};
 use crate::error::Result;
@@ -13,18 +13,18 @@ use crate::time::Timestamp;
 /// For whom lessons are picked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whom<'a> {
-    /// An agent at work. One that has a name is also given rules, and what was said of it lately, whatever it is about.
+    /// An agent at work. A named one is also given rules and lessons about its own work, on any subject.
     Agent(Option<&'a str>),
-    /// Somebody who asks about something.
+    /// A caller who asks about a subject.
     Asker,
 }
 
-/// The part of a lesson's words that what it is given for must share.
+/// The share of a lesson's words that the text it is picked for must contain.
 const OVERLAP_MIN: f32 = 0.15;
-/// The weight beyond which it does not matter how often something came up.
+/// Beyond this weight, further occurrences do not raise a lesson's rank.
 const WEIGHT_MAX: f64 = 5.0;
 
-/// The lessons for what is about to be done, the best first, of those that a store found.
+/// The lessons for what is about to be done, out of those that a store found, best first.
 pub fn pick(about: &str, found: Vec<Lesson>, whom: Whom<'_>, most: usize, now: Timestamp) -> Vec<Lesson> {
     let asked = words::set(about);
     let mut ranked: Vec<(f64, Lesson)> = found
@@ -39,7 +39,7 @@ pub fn pick(about: &str, found: Vec<Lesson>, whom: Whom<'_>, most: usize, now: T
                     let is_its_own = lesson.body.agent.as_deref() == Some(agent);
                     lesson.is_for(Some(agent)) && (fits || is_rule || is_its_own)
                 }
-                // Nobody's conversation is about everything that was ever learnt: only what its words touch.
+                // An unnamed agent, as in a conversation, is given only lessons that its words touch.
                 Whom::Agent(None) => lesson.is_for(None) && fits,
                 Whom::Asker => fits,
             };
@@ -50,31 +50,31 @@ pub fn pick(about: &str, found: Vec<Lesson>, whom: Whom<'_>, most: usize, now: T
     ranked.into_iter().take(most).map(|(_, lesson)| lesson).collect()
 }
 
-/// What the log says of lessons in a prompt.
+/// The kind of injected context under which the log lists lessons.
 pub const INJECTED: &str = "lessons";
 
-/// The line of the log that says which lessons were shown.
+/// The event that says which lessons were shown.
 pub fn injected(lessons: &[Lesson]) -> Result<NewEvent> {
     let ids: Vec<&str> = lessons.iter().map(|lesson| lesson.id.as_str()).collect();
     let metadata = Json::of(&serde_json::json!({"kind": INJECTED, "ids": ids}))?;
     Ok(NewEvent::engine(EventType::known(INJECTION), Some(metadata)))
 }
 
-/// That these were shown once more.
+/// The record that counts these lessons as shown once more.
 pub fn counted(lessons: &[Lesson]) -> Record {
     let ids = lessons.iter().map(|lesson| lesson.id.clone()).collect();
     Record::CountLessons { ids, count: Count::Shown }
 }
 
-/// The event that says what entered a prompt.
+/// The type of the event that says what entered a prompt.
 pub const INJECTION: &str = "session.context_injected";
 
-/// The lessons that a line of the log says were shown.
+/// The lessons that an event says were shown.
 pub fn ids_in(event: &Event) -> Vec<String> {
     injected_ids(event, INJECTED)
 }
 
-/// What of a kind a line of the log says has entered a prompt.
+/// The ids of one kind that an event says have entered a prompt.
 pub(crate) fn injected_ids(event: &Event, of: &str) -> Vec<String> {
     let Some(metadata) = event.metadata.as_ref().filter(|_| event.kind.as_str() == INJECTION) else {
         return Vec::new();
@@ -91,7 +91,7 @@ struct Injected {
     ids: Vec<String>,
 }
 
-/// One lesson on one line: what it says, and by what it can be looked up.
+/// One lesson on one line: its text and its id.
 pub fn line(lesson: &Lesson) -> String {
     let what = match lesson.polarity {
         Polarity::Negative => "after a thumb down",
@@ -102,7 +102,7 @@ pub fn line(lesson: &Lesson) -> String {
     format!("{what}: {} ({}{times})", clip(&text, limits::LESSON_SHOWN_CHARS_MAX), lesson.id)
 }
 
-/// Lessons and rules as a page of Markdown, for whoever asks what is known about something.
+/// Lessons and rules as a page of Markdown, for a caller who asks what is known about a subject.
 pub fn pack(query: &str, lessons: &[Lesson], rules: &[rule::Rule]) -> String {
     let query = clip(&query.split_whitespace().collect::<Vec<_>>().join(" "), 200);
     let mut page = format!("# What is known about: {query}\n\n");

@@ -11,7 +11,7 @@ use crate::ids::{TenantId, check_name, check_text};
 use crate::json::Json;
 use crate::limits;
 
-/// A doer of tasks.
+/// An agent that does tasks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Agent {
@@ -36,7 +36,7 @@ pub struct AgentLimits {
     pub wall_ms: Option<u64>,
     /// Runs at the same time, on all workers together.
     pub concurrency: Option<u32>,
-    /// What the model is given at most, in tokens.
+    /// The most tokens that the model is given.
     pub context_tokens: Option<u64>,
 }
 
@@ -51,7 +51,7 @@ impl AgentLimits {
     }
 }
 
-/// Something that an agent may call.
+/// A tool that an agent may call.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Tool {
@@ -71,7 +71,7 @@ pub struct HttpTool {
     pub url: String,
     #[serde(default = "post")]
     pub method: String,
-    /// `secret:NAME` stands for a secret of the server's configuration.
+    /// `secret:NAME` is replaced by a secret of the server's configuration.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
     #[serde(default)]
@@ -99,7 +99,7 @@ pub struct BuiltinTool {
     pub name: String,
 }
 
-/// By hand, since serde's own tagged enums cannot hold JSON as it stands.
+/// Written by hand, since serde's own tagged enums cannot hold JSON unparsed.
 impl<'de> Deserialize<'de> for Tool {
     fn deserialize<D: serde::Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
         use serde::de::Error;
@@ -128,7 +128,7 @@ fn post() -> String {
 /// The facet by which claims know an agent's limit.
 pub const CONCURRENCY: &str = "concurrency";
 
-/// The tools that need nothing outside.
+/// Tools that need no outside server.
 pub const BUILTINS: [&str; 2] = ["request_input", "request_feedback"];
 
 impl Definition for Agent {
@@ -197,8 +197,8 @@ impl Definition for Agent {
     }
 }
 
-/// Which hosts the secrets of every tenant may be sent to, as the operator declared them. The values of the secrets stay
-/// with whoever makes the calls.
+/// The hosts to which each tenant's secrets may be sent, as the operator declared them. The values of the secrets
+/// stay with the executor, which makes the calls.
 #[derive(Clone, Debug, Default)]
 pub struct SecretHosts(BTreeMap<(TenantId, String), Vec<String>>);
 
@@ -207,8 +207,8 @@ impl SecretHosts {
         self.0.insert((tenant, secret.to_owned()), hosts.to_vec());
     }
 
-    /// Refuses an agent with a tool that would send a secret to a host that the secret does not name. A secret that
-    /// nobody declared is not judged here: the run says that it is missing.
+    /// Refuses an agent with a tool that would send a secret to a host that the secret does not name. An undeclared
+    /// secret is not judged here: the run reports that it is missing.
     pub fn check(&self, tenant: &TenantId, agent: &Agent) -> Result<()> {
         for tool in &agent.tools {
             let Tool::Http(HttpTool { url, headers, .. }) = tool else { continue };
@@ -243,7 +243,7 @@ pub fn secrets_in(value: &str) -> Vec<&str> {
     value.split("${").skip(1).filter_map(|rest| rest.split_once('}')).map(|(name, _)| name).collect()
 }
 
-/// The host of an address, without its port. Whoever makes the call reads the address again, and strictly.
+/// The host of an address, without its port. The HTTP tool parses the address again, strictly, before it calls.
 fn host_of(url: &str) -> Option<String> {
     let (_, rest) = url.split_once("://")?;
     let authority = rest.split(['/', '?', '#', '\\']).next()?;

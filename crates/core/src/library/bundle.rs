@@ -1,4 +1,4 @@
-//! All definitions of a tenant in one document, to carry from one place to another.
+//! All definitions of a tenant in one document, to move them between installations.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,11 +18,11 @@ pub struct Bundle {
     pub criteria_sets: Vec<Named<CriteriaSet>>,
     pub entities: Vec<Named<Entity>>,
     pub tasks: Vec<Named<Task>>,
-    /// Those that no session has published: a published one belongs to its session.
+    /// Views that no session has published: a published one belongs to its session.
     pub views: Vec<Named<View>>,
 }
 
-/// The shape of bundles that this version writes.
+/// The bundle format that this version writes.
 pub const VERSION: u32 = 1;
 
 /// A definition under its id.
@@ -46,7 +46,7 @@ impl Bundle {
         self.len() == 0
     }
 
-    /// Refuses a bundle of another shape, and names that stand twice.
+    /// Refuses a bundle of another version, and names that occur twice.
     pub fn check(&self) -> Result<()> {
         if self.version != VERSION {
             return Err(Error::invalid("version", format!("this server reads version {VERSION}")));
@@ -69,7 +69,7 @@ impl Bundle {
         Ok(self)
     }
 
-    /// The documents to keep, as made by this user where they are new.
+    /// The documents to store; new ones are recorded as made by this user.
     pub fn docs(&self, made_by: Option<&UserId>) -> Result<Vec<Doc>> {
         let mut docs = Vec::with_capacity(self.len());
         for agent in &self.agents {

@@ -18,7 +18,7 @@ pub struct CriteriaSet {
     pub dimensions: Vec<Dimension>,
 }
 
-/// One field to look at. Only selections are judged; others are kept for those who show them.
+/// One field to judge. Only selections are judged; other types are kept for clients that show them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Dimension {
@@ -28,7 +28,7 @@ pub struct Dimension {
     pub kind: String,
     #[serde(default)]
     pub options: Vec<Choice>,
-    /// How options are shown, kept whole; `hard_block` is the one word in it that decides.
+    /// How clients show the options, kept as given; only the word `hard_block` in it decides anything.
     #[serde(default)]
     pub option_styles: BTreeMap<String, Json>,
 }

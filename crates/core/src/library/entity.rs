@@ -46,12 +46,12 @@ impl Definition for Entity {
     }
 }
 
-/// The type of entities that stand for people who said who they are, and the field that they are found by.
+/// The type of entities that represent people who gave their address, and the field by which they are found.
 pub const LEAD: &str = "lead";
 pub const EMAIL: &str = "email";
 
 impl Entity {
-    /// The address of a lead, as addresses are compared.
+    /// The address of a lead, in the form in which addresses are compared.
     fn email(&self) -> Option<String> {
         if self.type_slug != LEAD {
             return None;
@@ -61,7 +61,7 @@ impl Entity {
         (!email.is_empty() && email.len() <= limits::EMAIL_BYTES_MAX).then_some(email)
     }
 
-    /// Takes over fields, one by one; the others stay.
+    /// Replaces these fields; the others stay.
     pub fn take(&mut self, fields: &[(String, Json)]) {
         let mut all = self.fields.fields();
         for (key, value) in fields {

@@ -1,7 +1,7 @@
-//! The library room: what people define before anything runs. Tasks, agents, entities, criteria
-//! sets and views are documents: checked when they are written, kept as canonical JSON, found by id or slug and
-//! listed by a few facets. Owns their shapes and checks; the engine's methods stand in
-//! [`crate::engine`]. Refuses to know what a run does with them (see [`crate::work`]).
+//! The library room: what people define before anything runs. Tasks, agents, entities, criteria sets and views are
+//! documents: checked when they are written, kept as canonical JSON, found by id or slug and listed by a few facets.
+//! Owns their shapes and checks; the commands are in [`crate::engine`]. Refuses to know what a run does with them
+//! (see [`crate::work`]).
 
 pub mod agent;
 pub mod bundle;
@@ -59,7 +59,7 @@ impl Kind {
         Self::ALL.into_iter().find(|kind| kind.as_str() == text)
     }
 
-    /// What the audit trail calls what people do with definitions of this kind.
+    /// The audit actions of definitions of this kind.
     pub const fn audit_actions(self) -> AuditActions {
         let (created, changed, loosened) = match self {
             Self::Task => ("task.create", "task.change", "task.loosen_approval"),
@@ -72,12 +72,12 @@ impl Kind {
     }
 }
 
-/// The names of lines in the audit trail.
+/// The action names of audit lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AuditActions {
     pub created: &'static str,
     pub changed: &'static str,
-    /// Changed so that people are asked less often before something is done.
+    /// Changed so that people are asked less often before the agent acts.
     pub loosened: &'static str,
 }
 
@@ -88,7 +88,7 @@ pub struct Doc {
     pub id: Box<str>,
     /// Unique within its kind, where it has one.
     pub slug: Option<Box<str>>,
-    /// The canonical text of what was defined.
+    /// The canonical text of the definition.
     pub body: Json,
     /// What lists filter by: (name, value).
     pub facets: Vec<(&'static str, Box<str>)>,
@@ -106,7 +106,7 @@ pub struct DocQuery {
     pub facets: Vec<(&'static str, String)>,
     /// Only what this user made or is assigned to.
     pub of_user: Option<UserId>,
-    /// The number of the last row of the page before.
+    /// The number of the previous page's last row.
     pub after: Option<i64>,
     pub limit: usize,
 }
@@ -133,13 +133,13 @@ pub fn facet(name: &str) -> Option<&'static str> {
     FACETS.into_iter().find(|known| *known == name)
 }
 
-/// Something that people define.
+/// A type that people define.
 pub trait Definition: Clone + std::fmt::Debug + Serialize + DeserializeOwned + Send + Sync + 'static {
     const KIND: Kind;
 
-    /// Refuses what could not work.
+    /// Refuses a definition that could not work.
     fn check(&self) -> Result<()>;
-    /// Refuses to become this, of what it was before.
+    /// Refuses a change from `before` to this.
     fn check_change(&self, _before: &Self) -> Result<()> {
         Ok(())
     }
@@ -148,11 +148,11 @@ pub trait Definition: Clone + std::fmt::Debug + Serialize + DeserializeOwned + S
     fn authorized(self, _actor: &Actor, _before: Option<&Self>) -> Result<Self> {
         Ok(self)
     }
-    /// The name that callers gave it, when it is its id.
+    /// The id that the definition's own text names, if any.
     fn own_id(&self) -> Option<&str>;
     fn slug(&self) -> Option<&str>;
     fn facets(&self) -> Vec<(&'static str, Box<str>)>;
-    /// Whether less is asked of people before something is done than it was by `before`.
+    /// Whether people are asked less before the agent acts than `before` asked them.
     fn loosens(&self, _before: &Self) -> bool {
         false
     }
@@ -162,7 +162,7 @@ pub trait Definition: Clone + std::fmt::Debug + Serialize + DeserializeOwned + S
     }
 }
 
-/// A definition with what the store knows of it.
+/// A definition as stored.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Defined<T> {
     pub id: Box<str>,
@@ -185,7 +185,7 @@ impl<T: Definition> Defined<T> {
         })
     }
 
-    /// The document to keep. Times are set by the store.
+    /// The document to store. The store sets the times.
     pub fn to_doc(&self) -> Result<Doc> {
         self.value.check()?;
         let body = Json::of(&self.value)?;
@@ -228,7 +228,7 @@ pub fn patched<T: Definition>(current: &T, patch: &Json) -> Result<T> {
     Ok(changed)
 }
 
-/// Whether a caller may write documents of this kind at all, and only its own if it is no owner.
+/// Refuses a caller that may not write documents of this kind: owners may write all, members their own tasks.
 pub fn check_configures(actor: &Actor, kind: Kind) -> Result<()> {
     match right(actor.role, Verb::Configure) {
         Right::All => Ok(()),
@@ -249,7 +249,7 @@ pub fn reader(actor: &Actor, kind: Kind) -> Result<Option<UserId>> {
     }
 }
 
-/// Whether a document shows to a reader.
+/// Whether a reader may see a document.
 pub fn shows(doc: &Doc, reader: Option<&UserId>) -> bool {
     reader.is_none_or(|user| {
         doc.facets

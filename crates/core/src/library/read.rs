@@ -1,5 +1,5 @@
-//! Reading what a caller defines: the id stands beside the fields of the definition, older names stand
-//! for newer ones, and a misfit is named with its path.
+//! Reads what a caller defines: the id is given beside the fields of the definition, older field names are accepted,
+//! and a misfit is named with its path.
 
 use super::bundle::{Named, VERSION};
 use super::{Agent, Bundle, Definition, Kind, Task, View};
@@ -8,7 +8,7 @@ use crate::json::Json;
 use crate::strict;
 use crate::view::SESSION_FACET;
 
-/// A definition as a caller wrote it, with the id that was asked for.
+/// A definition as a caller wrote it, with the requested id.
 pub fn read<T: Definition>(body: &Json) -> Result<(Option<String>, T)> {
     if !body.is_object() {
         return Err(Error::invalid("body", "must be an object"));
@@ -34,7 +34,7 @@ pub(super) fn read_fields<T: Definition>(fields: Vec<(String, Json)>) -> Result<
     strict::read(Json::object(fields.iter().map(|(key, value)| (key.as_str(), value))).as_str())
 }
 
-/// `criteria_set_id` stands for a list of one.
+/// `criteria_set_id` is read as a list of one.
 pub(super) fn renamed(kind: Kind, mut fields: Vec<(String, Json)>) -> Result<Vec<(String, Json)>> {
     if kind == Kind::Task
         && let Some(one) = take(&mut fields, "criteria_set_id")
@@ -58,7 +58,7 @@ fn text(field: &'static str, value: &Json) -> Result<Option<String>> {
 }
 
 impl Bundle {
-    /// Reads a bundle. Every definition in it but an agent has its id.
+    /// Reads a bundle. Every definition but an agent needs its id.
     pub fn read(body: &Json) -> Result<Self> {
         if !body.is_object() {
             return Err(Error::invalid("body", "must be an object"));
@@ -98,7 +98,7 @@ fn named<T: Definition>(body: &Json) -> Result<Named<T>> {
     Ok(Named { id, value })
 }
 
-/// Reads each of a list; what does not fit is named with its place.
+/// Reads each item of a list; a misfit is named with its index.
 fn each<T>(list: &str, value: &Json, read: impl Fn(&Json) -> Result<T>) -> Result<Vec<T>> {
     let items: Vec<Json> = value.read().map_err(|_| Error::invalid(list.to_owned(), "must be a list"))?;
     let placed = |n: usize, error| match error {

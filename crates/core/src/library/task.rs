@@ -1,4 +1,4 @@
-//! Tasks: what is to be done, by which agent or person, in which steps, and what must come out.
+//! Tasks: what is to be done, by which agent or person, in which steps, and the output that is expected.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ use crate::work::graph;
 use crate::work::output::Output;
 use crate::work::write_grant::{self, WriteGrant};
 
-/// Something to be done, as often as it is triggered.
+/// Work that can be triggered any number of times.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Task {
@@ -28,7 +28,7 @@ pub struct Task {
     #[serde(default)]
     pub steps: Vec<Step>,
     pub output: Option<Output>,
-    /// The entities that it may write: an owner's to set. A task from before there were grants has none.
+    /// The entities that it may write; only owners set it. Tasks from before grants existed have none.
     pub writes: Option<WriteGrant>,
     #[serde(default)]
     pub requires_approval: bool,
@@ -76,11 +76,11 @@ pub struct Step {
     pub input: Option<Json>,
     #[serde(default)]
     pub depends_on: Vec<String>,
-    /// What this step must bring forth; a person's step is checked by it too.
+    /// The output that this step must produce; a person's step is checked by it too.
     pub output: Option<Output>,
 }
 
-/// What the end of a child that did not complete means for its parent.
+/// What a failed, expired or abandoned child means for its parent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnChildFailure {
@@ -89,7 +89,7 @@ pub enum OnChildFailure {
     Continue,
 }
 
-/// How long an approval waits, and what its silence means.
+/// How long an approval waits, and what its expiry does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ApprovalTerms {
@@ -98,14 +98,14 @@ pub struct ApprovalTerms {
     pub on_expiry: OnExpiry,
 }
 
-/// Silence never approves.
+/// Expiry never approves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnExpiry {
     /// The session ends as expired.
     #[default]
     Expire,
-    /// As if somebody had denied it.
+    /// As if a person had denied it.
     Deny,
 }
 
@@ -120,7 +120,7 @@ pub struct RunLimits {
 }
 
 impl RunLimits {
-    /// The tighter of both, field by field.
+    /// The tighter of both limits, field by field.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         let tighter = |a: Option<u64>, b: Option<u64>| match (a, b) {
@@ -217,7 +217,7 @@ impl Definition for Task {
 }
 
 impl Task {
-    /// The agents that a run of this task calls for.
+    /// The agents that a run of this task needs.
     pub fn agents(&self) -> impl Iterator<Item = &str> {
         self.agent_slug
             .as_deref()
@@ -225,8 +225,7 @@ impl Task {
             .chain(self.steps.iter().filter_map(|step| step.agent_slug.as_deref()))
     }
 
-    /// Whether this asks less of what a run brings forth than another version did: that is an
-    /// owner's to decide.
+    /// Whether this version demands less of an output than `before` did: only owners may make such a change.
     pub fn loosens(&self, before: &Self) -> bool {
         let weaker = |now: Option<&Output>, then: Option<&Output>| then.is_some() && now != then;
         (before.requires_approval && !self.requires_approval)

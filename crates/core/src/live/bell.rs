@@ -1,7 +1,7 @@
 //! Wakes listeners: a few at once, a crowd at most once in an interval.
 //!
-//! Each woken listener costs a write to its connection, so something that moves fast tells many of them in
-//! short intervals, of several changes at once.
+//! Each woken listener costs a write to its connection, so a fast log wakes many listeners in short intervals, for
+//! several changes at once.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -18,13 +18,13 @@ pub(super) struct Bell {
     crowd: Arc<Mutex<Crowd>>,
 }
 
-/// When many listeners were told last.
+/// When the listeners were last woken as a crowd.
 #[derive(Debug, Default)]
 struct Crowd {
     told: Option<Instant>,
-    /// They will be told at the end of the interval.
+    /// A wake-up at the end of the interval is scheduled.
     planned: bool,
-    /// Where waiting can be done: stores publish from threads of their own.
+    /// The runtime to schedule it on: stores publish from their own threads.
     runtime: Option<Handle>,
 }
 
@@ -46,7 +46,7 @@ impl Bell {
         self.wake.receiver_count()
     }
 
-    /// Wakes the listeners, a crowd perhaps a little later.
+    /// Wakes the listeners; a crowd possibly at the end of the interval.
     pub(super) fn ring(&self) {
         if self.listeners() < limits::CROWD_READERS {
             return self.ring_now();
@@ -58,7 +58,8 @@ impl Bell {
         let wait = crowd.told.and_then(|told| limits::CROWD_INTERVAL.checked_sub(told.elapsed()));
         if let (Some(wait), Some(runtime)) = (wait, crowd.runtime.clone()) {
             crowd.planned = true;
-            // Without the channel, which goes when nobody but the hub and a leaving reader holds it.
+            // Only these two are moved into the task: it must not keep the channel alive, which is dropped with its
+            // last reader.
             let (crowd, wake) = (self.crowd.clone(), self.wake.clone());
             runtime.spawn(async move {
                 tokio::time::sleep(wait).await;

@@ -1,10 +1,10 @@
 //! How many streams may be open, and how many bytes they may hold that their readers have not taken.
 //!
-//! Every stream is counted in each account that it belongs to: all of them, its credential or share link, its
-//! address, its tenant. A stream beyond a cap is refused; where the tenant's quota is what is used up, the refusal
-//! names it. The bytes of a page are held from before it is read until it has
-//! been written; when an account has no room for a page, its streams wait for each other, and no new one opens.
-//! The budget is asked when a stream opens, reads a page, or closes; never by what writes a log.
+//! Every stream is counted in each of its accounts: all streams, its credential or share link, its address, its
+//! tenant. A stream beyond a cap is refused; where the tenant's quota is exhausted, the refusal names it. The bytes
+//! of a page are charged before it is read and released when it has been written; when an account has no room for a
+//! page, its streams wait for each other, and no new one opens. The budget is used when a stream opens, reads a page
+//! or closes; never by a write to a log.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -18,14 +18,14 @@ use crate::ids::{CredentialId, TenantId};
 use crate::limits;
 use crate::quota::{Quota, QuotaLimits};
 
-/// How much one account may have.
+/// The cap of one account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamCap {
     pub streams: usize,
     pub bytes: usize,
 }
 
-/// How much each kind of account may have.
+/// The cap of each kind of account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamCaps {
     pub in_all: StreamCap,
@@ -51,7 +51,7 @@ impl Default for StreamCaps {
     }
 }
 
-/// Something that streams are counted by.
+/// An account that streams are counted in.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum StreamAccount {
     InAll,
@@ -70,7 +70,7 @@ impl StreamAccount {
             Self::Credential(..) => caps.per_credential,
             Self::Link(..) => caps.per_link,
             Self::LinkAndAddress(..) => caps.per_link_and_address,
-            // A tenant's callers have bounds of their own on what they hold.
+            // Bytes are bounded by the accounts of the tenant's callers.
             Self::Tenant(_) => StreamCap {
                 streams: usize::try_from(quotas.tenant_streams).unwrap_or(usize::MAX),
                 bytes: caps.in_all.bytes,
@@ -78,7 +78,7 @@ impl StreamAccount {
         }
     }
 
-    /// Why a stream beyond the cap of this account is refused.
+    /// The refusal of a stream beyond this account's cap.
     fn refusal(&self, quotas: &QuotaLimits) -> Error {
         match self {
             Self::Tenant(_) => {
@@ -93,10 +93,10 @@ impl StreamAccount {
     }
 }
 
-/// An account with what it may have.
+/// An account with its cap.
 type Capped = (StreamAccount, StreamCap);
 
-/// What an account has now.
+/// What an account uses now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamUse {
     pub streams: usize,
@@ -116,7 +116,7 @@ impl StreamBudget {
         Self { caps, ..Self::default() }
     }
 
-    /// Counts one more stream in all of these accounts, or in none of them; `quotas` are those of its tenant.
+    /// Counts one more stream in all of these accounts, or in none; `quotas` are those of its tenant.
     pub fn open(self: &Arc<Self>, accounts: Vec<StreamAccount>, quotas: &QuotaLimits) -> Result<StreamLease> {
         let mut used = self.accounts.lock();
         let is_full = |(account, cap): &Capped| {
@@ -200,12 +200,12 @@ impl Drop for Counted {
     }
 }
 
-/// One stream that is counted for as long as this, or anything that it holds, is kept.
+/// An open stream: counted until this, and every [`HeldBytes`] of it, is dropped.
 #[derive(Debug)]
 pub struct StreamLease(Arc<Counted>);
 
 impl StreamLease {
-    /// Holds bytes of every account, when all of them have room. Safe to drop while waiting.
+    /// Holds bytes in every account as soon as all of them have room. Safe to drop while waiting.
     pub async fn hold(&self, bytes: usize) -> HeldBytes {
         let Counted { budget, accounts } = &*self.0;
         loop {
@@ -217,7 +217,7 @@ impl StreamLease {
         }
     }
 
-    /// Holds bytes that are in memory already, whether or not there is room for them.
+    /// Holds bytes that are already in memory, with or without room for them.
     pub fn hold_now(&self, bytes: usize) -> HeldBytes {
         charge(&mut self.0.budget.accounts.lock(), &self.0.accounts, bytes);
         HeldBytes { counted: self.0.clone(), bytes }
@@ -232,7 +232,7 @@ pub struct HeldBytes {
 }
 
 impl HeldBytes {
-    /// Gives back what a page did not need, once its size is known.
+    /// Releases what a page did not need, once its size is known.
     pub fn shrink_to(&mut self, bytes: usize) {
         if let Some(spare) = self.bytes.checked_sub(bytes) {
             self.counted.budget.give_back(&self.counted.accounts, spare);

@@ -1,4 +1,4 @@
-//! Hints about a tenant's sessions: what changed, never what it says. At least once; a cursor that
+//! Hints about a tenant's sessions: that a session changed, never its content. Delivered at least once; a cursor that
 //! this process cannot honour is answered by a reset, and the client reads its lists again.
 
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -16,7 +16,7 @@ use crate::limits;
 use crate::session::Status;
 use crate::store::Notice;
 
-/// Something about this session changed.
+/// A session that changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hint {
     pub tenant: TenantId,
@@ -42,7 +42,7 @@ impl Hint {
 
 #[derive(Debug)]
 pub(super) struct Channel {
-    /// Names this ring, so that a cursor of another process is known to be foreign.
+    /// Names this ring, so that a cursor of another process is recognised.
     name: String,
     ring: Mutex<Ring>,
     bell: Bell,
@@ -51,9 +51,9 @@ pub(super) struct Channel {
 
 #[derive(Debug, Default)]
 struct Ring {
-    /// Number of the last hint.
+    /// Number of the newest hint.
     last: u64,
-    /// Numbers up to here cannot be resumed from.
+    /// Hints up to this number are gone: a cursor before it gets a reset.
     lost: u64,
     hints: VecDeque<Hint>,
 }
@@ -96,7 +96,7 @@ impl Channel {
         format!("{}.{number}", self.name)
     }
 
-    /// Where a reader goes on, and whether it must be told that something was missed.
+    /// The number to continue from, and whether the reader missed something.
     fn resume(&self, cursor: Option<&str>, last: u64) -> (u64, bool) {
         let Some(text) = cursor else { return (last, false) };
         let known = text
@@ -111,13 +111,13 @@ impl Channel {
 /// What a hint stream sends next.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Batch {
-    /// Changed sessions, each named once with its newest state, and the cursor behind them.
+    /// Changed sessions, each once with its newest state, and the cursor after them.
     Hints(Vec<Hint>, String),
-    /// Something was missed: read the lists again, then go on from this cursor.
+    /// Hints were missed: read the lists again, then continue from this cursor.
     Reset(String),
 }
 
-/// One listener of a tenant's hints.
+/// One reader of all hints of a tenant.
 #[derive(Debug)]
 pub struct HintReader {
     channel: Arc<Channel>,
@@ -157,7 +157,7 @@ impl HintReader {
         Some(Batch::Hints(hints, name(ring.last)))
     }
 
-    /// Waits until there may be a hint.
+    /// Waits until there may be a new hint.
     pub async fn wait(&mut self) {
         if self.wake.changed().await.is_err() {
             std::future::pending::<()>().await;
@@ -165,10 +165,10 @@ impl HintReader {
     }
 }
 
-/// Where hints go that not everybody may see: one ring for each scope that somebody listens to.
+/// Hints for readers who may not see the whole tenant: one ring for each scope with a reader.
 ///
-/// Readers of a scope are woken for what lies in it and for nothing else, so a commit costs the same however
-/// many listen for what they may not see. Who may see a session is looked up by the router, once for all.
+/// Readers of a scope are woken only for sessions in it, so a commit costs the same however many readers may not see
+/// them. The router looks up who may see a session, once for all readers.
 #[derive(Debug, Default)]
 struct Routes {
     rings: HashMap<ReadScope, ScopeRing>,
@@ -181,10 +181,10 @@ struct Routes {
 #[derive(Debug)]
 struct ScopeRing {
     hints: VecDeque<(u64, Hint)>,
-    /// Everything in the scope after this number is in the ring, as far as it was routed.
+    /// The ring holds every routed hint of the scope after this number.
     complete_after: u64,
     wake: watch::Sender<u64>,
-    /// Since when nobody listens.
+    /// Since when the scope has had no reader.
     left: Option<Instant>,
 }
 
@@ -204,7 +204,7 @@ impl ScopeRing {
 }
 
 impl Routes {
-    /// Tells every reader that something was missed.
+    /// Makes every reader start anew from a reset.
     fn reset(&mut self, last: u64) {
         self.routed = last;
         for ring in self.rings.values_mut() {
@@ -214,7 +214,7 @@ impl Routes {
         }
     }
 
-    /// Forgets scopes that nobody has listened to for a while; whether any are left.
+    /// Drops scopes that have had no reader for a while; returns whether any are left.
     fn forget_left(&mut self, now: Instant) -> bool {
         self.rings.retain(|_, ring| {
             if ring.wake.receiver_count() > 0 {
@@ -228,7 +228,7 @@ impl Routes {
     }
 }
 
-/// Sorts a tenant's hints into the scopes that somebody listens to.
+/// Sorts a tenant's hints into the scopes that have readers.
 #[derive(Debug)]
 pub struct HintRouter {
     channel: Weak<Channel>,
@@ -237,10 +237,10 @@ pub struct HintRouter {
 }
 
 impl HintRouter {
-    /// Routes until nobody listens any more, or the hub is gone. `look_up` tells who may see a session.
+    /// Routes until no scope has a reader, or the hub is gone. `look_up` returns who may see a session.
     pub async fn run(mut self, look_up: impl AsyncFn(&SessionId) -> Result<Option<Audience>>) {
         while self.pass(&look_up).await {
-            // What comes meanwhile is routed together.
+            // Hints that arrive meanwhile are routed together.
             tokio::time::sleep(limits::CROWD_INTERVAL).await;
             tokio::select! {
                 changed = self.wake.changed() => if changed.is_err() { return },
@@ -249,7 +249,7 @@ impl HintRouter {
         }
     }
 
-    /// Routes what has come; whether to go on.
+    /// Routes the new hints; returns whether to go on.
     async fn pass(&mut self, look_up: &impl AsyncFn(&SessionId) -> Result<Option<Audience>>) -> bool {
         self.wake.borrow_and_update();
         let Some(channel) = self.channel.upgrade() else { return false };
@@ -297,7 +297,7 @@ impl HintRouter {
                 Ok(audience) => {
                     self.audiences.insert(hint.session.clone(), (audience.unwrap_or_default(), now));
                 }
-                // The store is away: whoever listens reads its lists again when it is back.
+                // The store did not answer: readers get a reset and read their lists again.
                 Err(_) => {
                     let last = channel.ring.lock().last;
                     channel.routes.lock().reset(last);
@@ -335,7 +335,7 @@ impl HintRouter {
     }
 }
 
-/// One listener of those hints of a tenant that lie in a scope.
+/// One reader of the hints in a scope.
 #[derive(Debug)]
 pub struct ScopedHintReader {
     channel: Arc<Channel>,
@@ -385,7 +385,7 @@ impl ScopedHintReader {
         (!hints.is_empty()).then(|| Batch::Hints(hints, self.channel.cursor(self.cursor)))
     }
 
-    /// Waits until there may be a hint.
+    /// Waits until there may be a new hint.
     pub async fn wait(&mut self) {
         if self.wake.changed().await.is_err() {
             std::future::pending::<()>().await;
@@ -436,7 +436,7 @@ mod tests {
         assert_eq!(slow.take(), None);
     }
 
-    /// A look-up that counts how often it is asked, of sessions that are `mine` or somebody else's.
+    /// Routes once. The look-up counts its calls; sessions are either `mine` or another user's.
     async fn pass(router: &mut HintRouter, asked: &std::cell::Cell<usize>) -> bool {
         let look_up = async |id: &SessionId| {
             asked.set(asked.get() + 1);

@@ -1,8 +1,8 @@
-//! The living part of a process: who is listening, and what they have not seen yet.
+//! The live part of a process: its listeners, and what they have not seen yet.
 //!
-//! Owns the [`Hub`] that stores publish into, in commit order, and that streams, claim calls and
-//! hint streams wait on. Holds nothing that a restart would miss: a log is read from the store
-//! whenever the ring in memory does not reach back far enough.
+//! Owns the [`Hub`] that stores publish into, in commit order, and that streams, claim calls and hint streams wait
+//! on. Holds nothing that must survive a restart: a log is read from the store whenever the ring in memory does not
+//! reach back far enough.
 
 mod bell;
 pub mod budget;
@@ -28,7 +28,7 @@ use crate::store::Notice;
 use crate::time::Timestamp;
 use crate::work::milestone::Milestone;
 
-/// Everything that waits in this process. One per store.
+/// All listeners and waiters of this process. One per store.
 #[derive(Debug, Default)]
 pub struct Hub {
     logs: DashMap<Incarnation, Arc<ring::Channel>>,
@@ -39,7 +39,7 @@ pub struct Hub {
     listener: OnceLock<Listener>,
 }
 
-/// Who is told of runs.
+/// The milestone listener.
 struct Listener(Box<Tell>);
 type Tell = dyn Fn(&Milestone, Timestamp) + Send + Sync;
 
@@ -50,11 +50,11 @@ impl std::fmt::Debug for Listener {
 }
 
 impl Hub {
-    /// Takes what a commit did. Called by stores in commit order, before anyone is acknowledged.
+    /// Takes the notices of a commit. Stores call it in commit order, before they acknowledge the callers.
     pub fn committed(&self, notices: &[Notice]) {
         for notice in notices {
             self.replies.settle(notice);
-            // Asked for by key and not whether there are any: that would look into every part of the map.
+            // Looked up by key: asking whether the map is empty would visit every shard.
             if let Some(channel) = self.logs.get(&notice.incarnation) {
                 channel.publish(&notice.events, notice.last_sequence);
                 if notice.deleted {
@@ -74,14 +74,14 @@ impl Hub {
         self.listener.set(Listener(Box::new(tell))).is_ok()
     }
 
-    /// Tells what has become of a run, and when that was committed.
+    /// Tells the milestone listener of a milestone, and when it was committed.
     pub fn tell(&self, milestone: &Milestone, at: Timestamp) {
         if let Some(Listener(tell)) = self.listener.get() {
             tell(milestone, at);
         }
     }
 
-    /// Takes what another node did: the log reaches further, but the events are in the store.
+    /// Takes another node's commit: the log has grown, and its events are read from the store.
     pub fn raised(&self, incarnation: Incarnation, last_sequence: u64, hint: Hint) {
         if let Some(channel) = self.logs.get(&incarnation) {
             if hint.deleted {
@@ -103,15 +103,15 @@ impl Hub {
         }
     }
 
-    /// Watches a session's row: whoever runs it learns at once that somebody wants something of it.
+    /// Watches a session's row, so that the worker that runs it learns at once of a stop or a steering message.
     pub fn watch_row(self: &Arc<Self>, incarnation: Incarnation) -> RowWatch {
         let changes = self.rows.entry(incarnation).or_default().subscribe();
         RowWatch { hub: self.clone(), incarnation, changes }
     }
 
-    /// The hint itself is made for those who listen.
+    /// Wakes waiting workers, and publishes the hint if the tenant has hint readers; only then is the hint built.
     fn hint(&self, tenant: &TenantId, status: Status, row_changed: bool, hint: impl FnOnce() -> Hint) {
-        // New work, or the end of a run: an agent that may only have so many has room for another.
+        // New work, or the end of a run: an agent at its concurrency limit can take another.
         let work_or_room = status == Status::Pending
             || status.is_terminal()
             || matches!(status, Status::WaitingHuman | Status::AwaitingTool);
@@ -126,14 +126,14 @@ impl Hub {
         }
     }
 
-    /// Wakes whoever waits for work in a tenant: there may be some that no session told of.
+    /// Wakes the claim calls that wait in a tenant: work may have become available without a change of a session.
     pub fn wake_workers(&self, tenant: &TenantId) {
         if let Some(waiters) = self.work.get(tenant) {
             waiters.send_modify(|count| *count += 1);
         }
     }
 
-    /// Wakes everyone to look at the store: notifications may have been lost.
+    /// Makes every listener read the store: notifications may have been lost.
     pub fn wake_all(&self) {
         for channel in &self.logs {
             channel.doubt();
@@ -149,24 +149,24 @@ impl Hub {
         }
     }
 
-    /// The logs that somebody listens to, for a store that must ask other nodes' work by polling.
+    /// The logs that have listeners here, for a store that must poll for other nodes' commits.
     pub fn listened(&self) -> Vec<(Incarnation, u64)> {
         self.logs.iter().map(|entry| (*entry.key(), entry.mark())).collect()
     }
 
-    /// Whether anybody listens to this log here.
+    /// Whether this log has a listener here.
     pub fn listens_to(&self, incarnation: Incarnation) -> bool {
         self.logs.contains_key(&incarnation)
     }
 
-    /// Starts listening to a log. Register first, read the store after: nothing falls in between.
+    /// Starts listening to a log. Register first, read the store after, so that nothing is missed in between.
     pub fn listen(self: &Arc<Self>, incarnation: Incarnation, cursor: u64) -> Reader {
         let channel = self.logs.entry(incarnation).or_default().clone();
         Reader::new(self.clone(), incarnation, channel, cursor)
     }
 
     fn unlisten(&self, incarnation: Incarnation, channel: &Arc<ring::Channel>) {
-        // Two references are left when the last reader goes: the map's and the reader's own.
+        // When the last reader leaves, two references are left: the map's and that reader's.
         self.logs.remove_if(&incarnation, |_, listed| {
             Arc::ptr_eq(listed, channel) && Arc::strong_count(listed) <= 2
         });
@@ -190,19 +190,20 @@ impl Hub {
         self.replies.knows(incarnation)
     }
 
-    /// Takes from another node that a session's unfinished reply is over: its message, or the end of its run, is in the log.
+    /// Takes another node's notice that a session's unfinished reply is over: its message, or the end of its run, is
+    /// in the log.
     pub fn reply_finished(&self, incarnation: Incarnation) {
         self.replies.drop_reply(incarnation);
     }
 
-    /// Listens to hints about a tenant's sessions, from a cursor of this process or anew.
+    /// Listens to hints about a tenant's sessions, from a cursor of this process or from now on.
     pub fn hints(&self, tenant: &TenantId, cursor: Option<&str>) -> HintReader {
         let channel = self.hints.entry(tenant.clone()).or_default().clone();
         HintReader::new(channel, cursor)
     }
 
-    /// Listens to those hints about a tenant's sessions that lie in a scope. Somebody must route them: the first
-    /// listener of a tenant is given the router, to be run for as long as it likes to.
+    /// Listens to the hints about a tenant's sessions in a scope. The first such listener of a tenant also gets the
+    /// router and must run it.
     pub fn scoped_hints(
         &self,
         tenant: &TenantId,
@@ -213,7 +214,7 @@ impl Hub {
         ScopedHintReader::new(channel, scope, cursor)
     }
 
-    /// Waits for work to appear in a tenant. Take it before looking, await it after.
+    /// Waits for work to appear in a tenant. Subscribe before reading the store, await afterwards.
     pub fn work(&self, tenant: &TenantId) -> watch::Receiver<u64> {
         self.work.entry(tenant.clone()).or_default().subscribe()
     }
@@ -224,13 +225,13 @@ impl Hub {
         (self.logs.len(), readers)
     }
 
-    /// Who a delta belongs to, for streams that show it.
+    /// The part of the unfinished reply that a reader has not seen.
     fn reply_since(&self, incarnation: Incarnation, seen: &mut reply::Seen) -> Option<reply::Shown> {
         self.replies.since(incarnation, seen)
     }
 }
 
-/// Tells of changes of one session's row, for as long as it is kept.
+/// Reports changes of one session's row until it is dropped.
 #[derive(Debug)]
 pub struct RowWatch {
     hub: Arc<Hub>,
@@ -239,7 +240,7 @@ pub struct RowWatch {
 }
 
 impl RowWatch {
-    /// Whether there was a change since this was asked last.
+    /// Whether the row changed since the last call.
     pub fn has_changed(&mut self) -> bool {
         let changed = self.changes.has_changed().unwrap_or(false);
         self.changes.mark_unchanged();

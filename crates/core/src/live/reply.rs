@@ -1,5 +1,5 @@
-//! Replies that are still being written: transient text, never numbered, gone when the finished
-//! message is in the log. A reader that joins late is given the text so far.
+//! Replies that are still being written: transient text without a sequence, dropped when the finished message is in
+//! the log. A reader that joins late is given the text so far.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

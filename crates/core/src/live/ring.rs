@@ -29,13 +29,13 @@ impl Frame {
         Arc::new(Self { event, wire: OnceLock::new() })
     }
 
-    /// The encoded form; the first reader that needs it pays for it.
+    /// The encoded form; the first reader that needs it encodes it.
     pub fn wire(&self, encode: impl FnOnce(&Event) -> Bytes) -> Bytes {
         self.wire.get_or_init(|| encode(&self.event)).clone()
     }
 }
 
-/// One log that somebody listens to.
+/// One log that has listeners.
 #[derive(Debug)]
 pub struct Channel {
     ring: Mutex<Ring>,
@@ -50,7 +50,7 @@ struct Ring {
     mark: u64,
     frames: VecDeque<Arc<Frame>>,
     bytes: usize,
-    /// Nothing was ever published here: the mark says nothing yet.
+    /// Nothing has been published here yet: the mark says nothing.
     fresh: bool,
     /// Notifications may have been lost since a reader last looked at the store.
     doubts: u64,
@@ -145,7 +145,7 @@ impl Ring {
     }
 }
 
-/// As many frames as a reader may hold at a time, and always the first.
+/// As many frames as a reader may hold at once, and at least one.
 fn page<'a>(frames: impl Iterator<Item = &'a Arc<Frame>>) -> Vec<Arc<Frame>> {
     let mut bytes = 0;
     let fits = |frame: &&Arc<Frame>| {
@@ -156,7 +156,7 @@ fn page<'a>(frames: impl Iterator<Item = &'a Arc<Frame>>) -> Vec<Arc<Frame>> {
     frames.take_while(fits).cloned().collect()
 }
 
-/// What a reader should do now.
+/// What a reader should do next.
 #[derive(Debug)]
 pub enum Next {
     /// The events after the cursor, in order, without a gap.
@@ -205,7 +205,7 @@ impl Reader {
         self.cursor
     }
 
-    /// Tells what to do, and moves the cursor over frames that it hands out.
+    /// The next step of the reader; moves the cursor past the frames that it returns.
     pub fn look(&mut self) -> Next {
         self.wake.borrow_and_update();
         let Some(channel) = &self.channel else { return Next::Deleted };
@@ -231,7 +231,7 @@ impl Reader {
         self.hub.reply_since(self.incarnation, &mut self.reply_seen).map_or(Next::Wait, Next::Reply)
     }
 
-    /// Reports what was read from the store: the new cursor, and whether that was the end.
+    /// Reports what was read from the store: the new cursor, and whether the store was read to its end.
     pub fn read_to(&mut self, cursor: u64, at_end: bool) {
         self.cursor = self.cursor.max(cursor);
         self.caught_up |= at_end;

@@ -1,5 +1,5 @@
-//! What was found in a turn and may be worth keeping: held while the sitting lasts, decided on at
-//! its end. Nothing here is a memory yet.
+//! Candidates for the memory: found in a turn, held while the sitting lasts, decided on at its end. Nothing here is a
+//! memory yet.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ pub enum What {
 }
 
 impl What {
-    /// The words that two alike candidates share.
+    /// The text by which candidates are compared.
     pub fn text(&self) -> String {
         match self {
             Self::Fact { subject, predicate, object, .. } => {
@@ -46,7 +46,7 @@ impl What {
     }
 }
 
-/// What it takes to be kept at the end of the sitting.
+/// The condition under which it is kept at the end of the sitting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Hold {
@@ -55,12 +55,12 @@ pub enum Hold {
     NeedsRepetition,
 }
 
-/// What a sitting holds back until it ends.
+/// The candidates of an open sitting.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Buffer {
     pub candidates: Vec<Candidate>,
-    /// How often each approach was taken; the most frequent one names the arc's.
+    /// How often each approach was used; the most frequent one becomes the arc's.
     pub approach_counts: BTreeMap<String, u32>,
     /// The person asked not to be remembered in this sitting: nothing is held from then on.
     pub emptied: bool,
@@ -77,7 +77,7 @@ impl Buffer {
         self.candidates.drain(..spare);
     }
 
-    /// Counts the approach that a turn took; names beyond the limit are not told apart.
+    /// Counts the approach of a turn; names beyond the limit are not counted apart.
     pub fn count_approach(&mut self, approach: &str) {
         if let Some(count) = self.approach_counts.get_mut(approach) {
             *count = count.saturating_add(1);

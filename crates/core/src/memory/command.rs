@@ -8,8 +8,8 @@ use super::control::{Command, Counts, Pending, Which};
 use super::phrase::{Phrases, Spoken};
 use super::words;
 
-/// What the message asks of the memory, if anything. While something is pending, a plain yes, no or
-/// number answers it.
+/// The command that the message gives to the memory, if any. While something is pending, a plain yes, no or number
+/// answers it.
 pub fn read(message: &str, pending: Option<&Pending>) -> Option<Command> {
     let spoken = Spoken::of(message);
     if let Some(answer) = pending.and_then(|pending| answer(&spoken, pending)) {
@@ -33,7 +33,7 @@ fn answer(spoken: &Spoken<'_>, pending: &Pending) -> Option<Command> {
     if words.len() <= ANSWER_WORDS_MAX && (NO.contains(first) || !CANCEL.find(spoken).is_empty()) {
         return Some(Command::Cancel);
     }
-    // Deleting asks for a plain yes: one word too many and it is talk.
+    // Deleting needs a plain yes: with any other word the message is talk.
     let plain = words.iter().all(|word| {
         YES.contains(word) || POLITE.contains(word) || number(word).is_some() || NUMBERED.contains(word)
     });
@@ -91,8 +91,8 @@ fn remember(spoken: &Spoken<'_>, from: usize, end: usize) -> Command {
     Command::RememberThis { text: meant.then(|| text.to_owned()) }
 }
 
-/// Whether what stands behind the verb means all that is remembered: "everything you know about me", and not "everything
-/// about my sister".
+/// Whether the words after the verb mean everything that is remembered: "everything you know about me", and not
+/// "everything about my sister".
 fn everything(spoken: &Spoken<'_>, from: usize, end: usize) -> bool {
     spoken.slice(from, end).any(|word| EVERYTHING.contains(word))
         && words::set(spoken.between(from, end))
@@ -142,7 +142,7 @@ fn number(word: &str) -> Option<usize> {
 
 #[derive(Clone, Copy, Debug)]
 enum Heard {
-    /// The last words of the pattern, `own` of them, belong to what is to be kept.
+    /// The last words of the pattern, `own` of them, belong to the text to be kept.
     Remember {
         own: usize,
     },
@@ -153,7 +153,7 @@ enum Heard {
     },
     RecallOn,
     RecallOff,
-    /// Sounds like a command and is none.
+    /// Sounds like a command but is talk.
     Talk,
 }
 
@@ -262,7 +262,7 @@ const TALK: &[&str] = &[
     "don't remember much",
 ];
 
-/// Openings that leave a command a command; `true` where they ask the agent for it.
+/// Openings after which a command may follow; `true` where they ask the agent for it.
 static LEADS: LazyLock<Phrases<bool>> = LazyLock::new(|| {
     let asking = [
         "can you", "could you", "would you", "will you", "i want you to", "i'd like you to",
@@ -320,7 +320,7 @@ static NUMBERED: LazyLock<HashSet<&str>> = LazyLock::new(|| {
 static EVERYTHING: LazyLock<HashSet<&str>> =
     LazyLock::new(|| set("everything all alles tout todo tutto tudo"));
 
-/// What goes with it where it is the memory that is meant.
+/// Words beside the verb that show that the memory is meant.
 static REMEMBERED: LazyLock<HashSet<&str>> = LazyLock::new(|| {
     set(
         "you know me remember memory memories stored saved kept have ever told said i my mine please now facts du weisst \

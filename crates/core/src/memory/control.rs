@@ -1,5 +1,5 @@
-//! Commands that a person gives to the memory in plain words, and what each leads to. Deleting by
-//! talk takes a confirming turn: one hit is asked about, several are listed first, and everything is counted first.
+//! Commands that a person gives to the memory in plain words, and the outcome of each. Deleting by talk takes a
+//! confirming turn: one hit is asked about, several are listed first, and everything is counted first.
 
 use std::fmt;
 
@@ -9,29 +9,29 @@ use super::owner::MemoryAct;
 use super::{Body, Memory, clip};
 use crate::limits;
 
-/// What a user's message asks of the memory.
+/// A command to the memory, as read from a user's message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// To be kept at once; without text the last thing said is meant.
+    /// Keep this at once; without text the last message is meant.
     RememberThis {
         text: Option<String>,
     },
-    /// Nothing of this sitting is to be kept.
+    /// Keep nothing of this sitting.
     DontSave,
     WhatDoYouKnow,
     Forget(Which),
-    /// Everything that is stored; how much that is, whoever reads it counts before anything is decided.
+    /// Delete everything that is stored. The caller fills in the counts before the decision.
     ForgetEverything(Counts),
     RecallOn,
     RecallOff,
-    /// These three exist only while something is pending.
+    /// This and the next two exist only while something is pending.
     Confirm,
     Cancel,
     Choose(usize),
 }
 
 impl Command {
-    /// What it asks of the memory. An answer to a question about a deletion is part of the deletion.
+    /// The kind of access that it needs. An answer to a question about a deletion is part of the deletion.
     pub const fn act(&self) -> MemoryAct {
         match self {
             Self::WhatDoYouKnow => MemoryAct::Read,
@@ -47,10 +47,10 @@ impl Command {
     }
 }
 
-/// Which memory is to be forgotten.
+/// Which memory to forget.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Which {
-    /// The n-th of what was listed, from 1.
+    /// The n-th of the listed ones, from 1.
     Ordinal(usize),
     Query(String),
 }
@@ -61,7 +61,7 @@ pub struct Counts {
     pub facts: u64,
     pub arcs: u64,
     pub rules: u64,
-    /// What was said in this sitting and may be kept at its end.
+    /// Candidates of this sitting that may be kept at its end.
     pub held: u64,
 }
 
@@ -72,7 +72,7 @@ pub struct Target {
     pub label: String,
 }
 
-/// A deletion that waits for the person's next turn.
+/// A deletion that waits for the person's next message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "action", rename_all = "snake_case")]
 pub enum Pending {
@@ -81,18 +81,18 @@ pub enum Pending {
     DeleteEverything,
 }
 
-/// What is to be deleted now.
+/// What to delete now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Delete {
-    /// After its owner was checked once more.
+    /// One memory, after its owner was checked once more.
     One(String),
     Everything,
 }
 
-/// What to say, what waits now, and what to delete now.
+/// What to say, what is pending now, and what to delete now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// Nothing: the turn goes on as talk.
+    /// `None`: the turn goes on as talk.
     pub reply: Option<Reply>,
     pub pending: Option<Pending>,
     pub delete: Option<Delete>,
@@ -101,7 +101,7 @@ pub struct Outcome {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
     Remembered,
-    /// In a session that leaves no trace.
+    /// In an incognito session.
     RememberedUntilYouLeave,
     NothingToRemember,
     NotSaving,
@@ -129,9 +129,9 @@ pub enum Reply {
     NoMemoryHere,
 }
 
-/// What becomes of a command. `matches` are the hits of a query, or, for an ordinal and for "what do
-/// you know", the owner's memories in the order in which they are listed. A turn that does not
-/// answer what is pending lets it lapse: nothing is ever deleted by a yes to something else.
+/// Decides on a command. `matches` are the hits of a query, or, for an ordinal and for "what do you know", the
+/// owner's memories in the order in which they are listed. A message that does not answer what is pending cancels it:
+/// a yes to something else never deletes anything.
 pub fn decide(pending: Option<&Pending>, command: Option<&Command>, matches: &[Target]) -> Outcome {
     let Some(command) = command else { return Outcome::default() };
     match (command, pending) {
@@ -179,7 +179,7 @@ pub fn decide(pending: Option<&Pending>, command: Option<&Command>, matches: &[T
     }
 }
 
-/// What a command comes to in a session that keeps no memory.
+/// The outcome of a command in a session that keeps no memory.
 pub fn without_memory(command: Option<&Command>) -> Outcome {
     command.map_or_else(Outcome::default, |_| say(Reply::NoMemoryHere))
 }

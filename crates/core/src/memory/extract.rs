@@ -31,10 +31,10 @@ pub fn extract(message: &str, sequence: u64) -> Vec<Candidate> {
     found
 }
 
-/// Reads what a model found in a message: a JSON list of `{kind: "fact", subject, predicate, object}`
-/// and `{kind: "rule", text}`, each with `quote`, `category` and `confidence` if it likes. What does
-/// not quote the message is not its finding, and the rules about passing wishes and low moods hold
-/// for a model too. Nothing is found in an answer that is no such list.
+/// Reads what a model found in a message: a JSON list of `{kind: "fact", subject, predicate, object}` and `{kind:
+/// "rule", text}`, each with optional `quote`, `category` and `confidence`. A finding that does not quote the message
+/// is dropped, and the rules about passing wishes and low moods apply to a model too. An answer that is no such list
+/// yields nothing.
 pub fn read(model_text: &str, message: &str, sequence: u64) -> Vec<Candidate> {
     #[derive(Deserialize)]
     struct Found {
@@ -180,7 +180,7 @@ fn rule(spoken: &Spoken<'_>, from: usize, end: usize) -> Option<(String, f32)> {
     ];
     let start = (from..end).find(|at| !POLITE.contains(&&*spoken.words[*at].text))?;
     let hit = RULES.find_at(spoken, start).into_iter().next()?;
-    // "Never mind", "always a pleasure", "call me later" sound alike and ask for nothing.
+    // "Never mind", "always a pleasure", "call me later" sound like rules and ask for nothing.
     const TALK: &[&str] = &[
         "mind", "again", "a", "an", "the", "my", "i", "later", "back", "tomorrow", "when", "if", "crazy",
         "at", "on", "tonight", "had", "been", "happens", "wieder", "mehr", "ich", "mein", "je", "yo", "io",
@@ -203,7 +203,7 @@ fn object(spoken: &Spoken<'_>, hit: &Hit<'_, Form>) -> Option<String> {
     let in_clause =
         spoken.words.get(hit.end).is_some_and(|word| word.clause == spoken.words[hit.end - 1].clause);
     if !in_clause {
-        // A pattern that says it all, such as "I'm vegan".
+        // A pattern that holds its object itself, such as "I'm vegan".
         let last = &spoken.words[hit.end - 1];
         let own = matches!(hit.what.predicate, "is") && !ARTICLES.contains(&&*last.text);
         return own.then(|| spoken.text[last.start..last.end].to_owned());
@@ -227,7 +227,7 @@ fn object(spoken: &Spoken<'_>, hit: &Hit<'_, Form>) -> Option<String> {
         to -= 1;
     }
     let said = spoken.between(from, to);
-    // One moves to the back of a queue as well; a town has a name.
+    // "Moved to" needs a name: one also moves to the back of a queue.
     let moved = spoken.slice(hit.at, hit.end).any(|word| word == "moved");
     let unnamed = moved && !said.starts_with(char::is_uppercase);
     if unnamed || spoken.slice(from, to).next().is_some_and(words::is_negation) {

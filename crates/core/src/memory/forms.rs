@@ -1,5 +1,5 @@
-//! The turns of phrase in which people state something about themselves, or say how they want to be
-//! talked to. A table of words; what is made of them stands in [`super::extract`].
+//! The phrases in which people state something about themselves, or say how they want to be talked to. A table of
+//! words; [`super::extract`] interprets them.
 
 use std::sync::LazyLock;
 
@@ -9,7 +9,7 @@ use super::phrase::Phrases;
 /// What the words after a pattern are.
 #[derive(Clone, Debug)]
 pub(crate) struct Form {
-    /// Whom the fact is about, where it is not the person who talks.
+    /// The subject of the fact, where it is not the person who talks.
     pub subject: Option<&'static str>,
     pub predicate: &'static str,
     pub category: Category,
@@ -133,7 +133,7 @@ const OWN: &[(Form, &[&str])] = &[
     ),
 ];
 
-/// Facts about people and animals of one's own; `{}` stands for one of them.
+/// Facts about people and animals of one's own; `{}` is replaced by each of them.
 const THEIRS: &[(Form, &[&str])] = &[
     (
         form("name", Category::Relation, 0.85, 2),
@@ -318,7 +318,7 @@ pub(crate) static PASSING: LazyLock<Phrases<()>> = LazyLock::new(|| {
     Phrases::new(texts.map(|text| (text, ())))
 });
 
-/// Said for good, whatever else the sentence says.
+/// Said for good, even if the sentence also sounds passing.
 pub(crate) static LASTING: LazyLock<Phrases<()>> = LazyLock::new(|| {
     let texts = [
         "always", "never", "from now on", "every time", "in general", "generally", "usually", "in future",
@@ -330,7 +330,7 @@ pub(crate) static LASTING: LazyLock<Phrases<()>> = LazyLock::new(|| {
     Phrases::new(texts.map(|text| (text, ())))
 });
 
-/// Words before a statement that make it somebody else's, or a supposition.
+/// Words before a statement that make it another person's, or a supposition.
 pub(crate) const SUPPOSED: &[&str] = &[
     "if", "whether", "wish", "imagine", "pretend", "suppose", "says", "said", "thinks", "thought",
     "believes", "claims", "wenn", "falls", "ob", "als", "sagt", "denkt", "si", "dit", "pense", "dice",

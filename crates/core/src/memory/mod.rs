@@ -1,16 +1,15 @@
-//! The memory room: what is kept of the talk with a person beyond the transcript. Three kinds: a
-//! *fact* (subject, predicate, object), an *arc* (what one sitting was about) and one *profile* of
-//! standing rules per owner. Owns the types and every decision about them, all of them pure. It
-//! refuses to keep anything without the sequences it came from, and to know a store or a model.
+//! The memory room: what is kept of the talk with a person beyond the transcript. Three kinds: a *fact* (subject,
+//! predicate, object), an *arc* (what one sitting was about) and one *profile* of standing rules per owner. Owns the
+//! types and every decision about them, all of them pure. It refuses to keep anything without the sequences it came
+//! from, and to know a store or a model.
 //!
-//! What a text means, as numbers that somebody else makes of it, is compared in [`vector`].
+//! Embeddings, which an outside model computes, are compared in [`vector`].
 //!
 //! Whose memory a turn uses, and who may give commands to it, is one rule in [`owner`].
 //!
-//! A turn walks through [`command`] and [`control`] (is this said to the memory?), [`recall`] (what belongs in
-//! the prompt?) and [`extract`] (what might be worth keeping?); what was found waits in a
-//! [`candidate::Buffer`] until the sitting ends, when [`promote`], [`reconcile`] and [`summary`]
-//! decide what becomes of it.
+//! A turn goes through [`command`] and [`control`] (is this said to the memory?), [`recall`] (what belongs in the
+//! prompt?) and [`extract`] (what might be worth keeping?); candidates wait in a [`candidate::Buffer`] until the
+//! sitting ends, when [`promote`], [`reconcile`] and [`summary`] decide on them.
 
 pub mod candidate;
 pub mod command;
@@ -44,8 +43,8 @@ use crate::time::Timestamp;
 pub use profile::{Profile, Rule, profile_id};
 pub use store::{MemoryStore, VectorStore};
 
-/// Whose memory it is: a person's, or that of a session nobody is known in. The tag keeps a user
-/// and a session of the same name apart.
+/// Whose memory it is: a person's, or that of a session without a known user. The tag keeps a user and a session of
+/// the same name apart.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Owner(Arc<str>);
 
@@ -120,7 +119,7 @@ impl Kind {
     }
 }
 
-/// One thing that is remembered.
+/// One stored memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Memory {
     pub id: String,
@@ -128,7 +127,7 @@ pub struct Memory {
     pub body: Body,
     pub created_at: Timestamp,
     pub last_referenced_at: Timestamp,
-    /// Since when it is no longer brought up: something newer took its place.
+    /// Since when it is no longer recalled: a newer memory took its place.
     pub dormant_at: Option<Timestamp>,
 }
 
@@ -141,13 +140,13 @@ impl Memory {
         self.dormant_at.is_none()
     }
 
-    /// All that it says, as one text.
+    /// Its whole content as one text.
     pub fn text(&self) -> String {
         self.body.text()
     }
 
-    /// What an index of words holds of it, with a space between the words: the same on every store,
-    /// whatever its own idea of a word is. A query is given to the index as [`words::set`] has it.
+    /// The words of it that a search index holds, separated by spaces: the same on every store, independent of the
+    /// database's own tokenizer. Queries use [`words::set`].
     pub fn terms(&self) -> String {
         words::meaningful(&self.text()).join(" ")
     }
@@ -316,14 +315,13 @@ pub struct StoryArc {
     /// Computed from the turns, never taken from a model.
     #[serde(default)]
     pub crisis_level_max: u8,
-    /// Sentences of the sitting that told something and were not kept as facts: said again in a later sitting, they are.
+    /// Sentences of the sitting that were not kept as facts; repeated in a later sitting, they are kept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mentioned: Vec<String>,
     pub sources: Vec<Source>,
 }
 
-/// An id that follows from what it names, so that a promotion that is carried out twice writes the
-/// same row twice.
+/// An id derived from its parts, so that a promotion that is carried out twice writes the same row twice.
 pub fn derived_id(parts: &[&str]) -> String {
     let mut hash = sha2::Sha256::new();
     for part in parts {
@@ -349,7 +347,7 @@ pub(crate) fn clip(text: &str, chars_max: usize) -> String {
     format!("{}…", kept.trim_end())
 }
 
-/// A model's answer without the code fence that it may stand in.
+/// A model's answer without the code fence around it, if there is one.
 pub fn unfenced(text: &str) -> &str {
     let text = text.trim();
     let Some(inside) = text.strip_prefix("```").and_then(|rest| rest.strip_suffix("```")) else {

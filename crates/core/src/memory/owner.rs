@@ -1,8 +1,8 @@
 //! Whose memory a turn reads and feeds, and who may give commands to that memory. One pure rule for every surface:
 //! talk in text and voice, the routes of the memory, and the end of a sitting all ask here.
 //!
-//! A person's memory (`user:…`) is used only while that person speaks in a conversation of their own and nobody else
-//! takes part: whatever is recalled stands in the replies, and every participant reads them. Otherwise the memory is
+//! A person's memory (`user:…`) is used only while that person speaks in a conversation of their own without other
+//! participants: recalled memories show up in the replies, and every participant reads them. Otherwise the memory is
 //! the conversation's (`session:…`). The rule is asked at every turn, because people join and leave in between.
 
 use serde::{Deserialize, Serialize};
@@ -13,10 +13,10 @@ use crate::error::{Error, Result};
 use crate::ids::{UserId, optional_user_id};
 use crate::session::{MemoryMode, Session};
 
-/// Who speaks, as far as the memory is concerned.
+/// The speaker of a turn, as far as the memory is concerned.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TurnSpeaker {
-    /// The user of the credential. Nobody on a server without authentication.
+    /// The user of the credential; `None` on a server without authentication.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_user_id")]
     pub caller: Option<UserId>,
     /// The person whose memory is meant: the caller, or the user that a local caller names.
@@ -47,8 +47,8 @@ impl TurnSpeaker {
         Ok(Self { caller, user, is_owner: actor.role == Role::Owner })
     }
 
-    /// The same speaker in a conversation with this open sitting. On a server without authentication all callers are one
-    /// person, so one who names no user goes on as the user whose memory the sitting uses.
+    /// The same speaker in a conversation with this open sitting. On a server without authentication all callers are
+    /// one person, so a caller who names no user goes on as the user whose memory the sitting uses.
     #[must_use]
     pub fn in_sitting_of(mut self, actor: &Actor, session: &Session, open: Option<&Owner>) -> Self {
         if self.user.is_none() && actor.names_users() && session.head.holder.is_none() {
@@ -57,7 +57,7 @@ impl TurnSpeaker {
         self
     }
 
-    /// Whether the session is this speaker's. Sessions that nobody holds belong to the callers of a server without
+    /// Whether the session is this speaker's. Sessions without a holder belong to the callers of a server without
     /// authentication.
     fn holds(&self, session: &Session) -> bool {
         match &session.head.holder {
@@ -67,7 +67,7 @@ impl TurnSpeaker {
     }
 }
 
-/// Whose memory a turn of this speaker uses, as the session stands now.
+/// Whose memory a turn of this speaker uses, as the session is now.
 pub fn memory_owner(session: &Session, speaker: &TurnSpeaker) -> Owner {
     let is_shared = session.head.is_group || session.details.memory_mode == MemoryMode::Incognito;
     match &speaker.user {
@@ -82,26 +82,26 @@ fn is_alone(user: &UserId, participants: &[UserId]) -> bool {
     participants.iter().all(|participant| participant == user)
 }
 
-/// Whether a sitting on this memory has to end before the session has these participants: it is one person's, and
-/// somebody else would hear what is recalled from it.
+/// Whether a sitting on this memory has to end before the session gets these participants: the memory is one
+/// person's, and another participant would hear what is recalled from it.
 pub fn must_end_before(owner: &Owner, participants: &[UserId]) -> bool {
     owner.user_id().is_some_and(|user| !is_alone(&user, participants))
 }
 
-/// What somebody asks of a memory.
+/// The kinds of access to a memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryAct {
-    /// To be told what is kept.
+    /// See what is kept.
     Read,
-    /// To have something kept.
+    /// Have something kept.
     Remember,
-    /// To have something deleted, or not kept.
+    /// Have something deleted, or not kept.
     Forget,
-    /// To let the past be brought up unasked, or not.
+    /// Switch on or off that the agent brings up the past unasked.
     SwitchRecall,
 }
 
-/// Why somebody's command to a memory is not carried out.
+/// Why a command to a memory is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryRefusal {
     /// The memory is the conversation's, and the speaker neither holds it nor is an owner.

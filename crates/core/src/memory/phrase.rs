@@ -1,5 +1,5 @@
-//! Finding fixed turns of phrase in what a person wrote: by whole words, within one sentence, blind
-//! to case, accents and apostrophes. In a pattern `*` stands for up to two words of any kind.
+//! Finds fixed phrases in what a person wrote: by whole words, within one sentence, blind to case, accents and
+//! apostrophes. In a pattern `*` matches up to two words of any kind.
 
 use std::collections::HashMap;
 
@@ -16,7 +16,7 @@ pub struct Spoken<'a> {
 pub struct Word {
     /// Folded: lower case, no accents, no apostrophes.
     pub text: String,
-    /// Where it stands in the text, in bytes.
+    /// Its byte offset in the text.
     pub start: usize,
     pub end: usize,
     /// Which sentence and which clause of the text it belongs to.
@@ -64,7 +64,7 @@ impl<'a> Spoken<'a> {
         Self { text, words }
     }
 
-    /// The sentence that a word stands in, as written.
+    /// The sentence around a word, as written.
     pub fn sentence_around(&self, at: usize) -> &'a str {
         let sentence = self.words[at].sentence;
         let first = self.words.iter().position(|word| word.sentence == sentence).unwrap_or(at);
@@ -84,7 +84,7 @@ impl<'a> Spoken<'a> {
         }
     }
 
-    /// How many words from here on stand in the same clause.
+    /// The index after the last word of the clause that this word is in.
     pub fn clause_end(&self, from: usize) -> usize {
         let Some(first) = self.words.get(from) else { return from };
         let rest = self.words[from..].iter().position(|word| word.clause != first.clause);
@@ -117,7 +117,7 @@ pub struct Hit<'t, T> {
     pub what: &'t T,
 }
 
-/// How many words a `*` may stand for.
+/// How many words a `*` may match.
 const GAP_WORDS_MAX: usize = 2;
 
 impl<T> Phrases<T> {
@@ -135,7 +135,7 @@ impl<T> Phrases<T> {
         Self { by_first }
     }
 
-    /// Every place where a pattern stands, in order; the longest first where several begin.
+    /// Every match of a pattern, in order; the longest first where several begin.
     pub fn find<'t>(&'t self, spoken: &Spoken<'_>) -> Vec<Hit<'t, T>> {
         (0..spoken.words.len()).flat_map(|at| self.find_at(spoken, at)).collect()
     }
@@ -153,7 +153,7 @@ impl<T> Phrases<T> {
     }
 }
 
-/// Where the pattern ends if it stands at `at`, in this sentence.
+/// The end of the pattern if it matches at `at`, in this sentence.
 fn matched(pattern: &[String], words: &[Word], at: usize, sentence: usize) -> Option<usize> {
     match pattern.split_first() {
         None => Some(at),

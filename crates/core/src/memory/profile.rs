@@ -13,7 +13,7 @@ pub struct Profile {
     /// Active rules, oldest first.
     pub rules: Vec<Rule>,
     pub archived_rules: Vec<Rule>,
-    /// Off: the past is not brought up unasked.
+    /// Off: the agent does not bring up the past unasked.
     pub recall_enabled: bool,
 }
 
@@ -26,7 +26,7 @@ impl Profile {
         }
     }
 
-    /// Takes an active rule out of force. Beyond the limit the oldest archived one is dropped.
+    /// Archives an active rule. Beyond the limit the oldest archived one is dropped.
     pub fn archive(&mut self, at: usize) {
         if at < self.rules.len() {
             self.archived_rules.push(self.rules.remove(at));
@@ -35,7 +35,7 @@ impl Profile {
         self.archived_rules.drain(..spare);
     }
 
-    /// Takes a rule out for good; whether there was one.
+    /// Removes a rule for good; returns whether it existed.
     pub fn remove(&mut self, id: &str) -> bool {
         let before = self.rules.len() + self.archived_rules.len();
         self.rules.retain(|rule| rule.id != id);

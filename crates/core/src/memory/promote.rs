@@ -1,6 +1,6 @@
-//! Decides at the end of a sitting which of its candidates become memories. Alike candidates speak
-//! as one; what was said once is kept only if an earlier sitting knows of it; and a person who asked
-//! not to be remembered is not.
+//! Decides at the end of a sitting which of its candidates become memories. Similar candidates count as one; what was
+//! said once is kept only if an earlier sitting or memory holds it too; a person who asked not to be remembered is
+//! not.
 
 use super::candidate::{Buffer, Candidate, Hold, What};
 use super::command;
@@ -11,7 +11,7 @@ use super::words::{self, Set};
 use super::{Category, Fact, Memory, Owner, Rule, SELF, Source, clip, derived_id};
 use crate::limits;
 
-/// What the decision rests on beside the buffer.
+/// The input of the decision beside the buffer.
 #[derive(Clone, Copy, Debug)]
 pub struct Sitting<'a> {
     pub owner: &'a Owner,
@@ -20,7 +20,7 @@ pub struct Sitting<'a> {
     pub turns: &'a [Turn<'a>],
     /// What the owner's memory holds from before.
     pub memories: &'a [Memory],
-    /// What the user said in earlier sittings, as far as it is at hand.
+    /// What the user said in earlier sittings, as far as it was loaded.
     pub earlier: &'a [&'a str],
 }
 
@@ -30,17 +30,17 @@ pub struct Turn<'a> {
     pub text: &'a str,
 }
 
-/// What is to be kept; [`super::reconcile`] fits it into what is known.
+/// The memories to be kept; [`super::reconcile`] merges them with the known ones.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Promoted {
     pub facts: Vec<Fact>,
     pub rules: Vec<Rule>,
 }
 
-/// Alike words: half of all, or this many.
+/// Two candidates are similar if half of their words are shared, or this many.
 const ALIKE_JACCARD_MIN: f32 = 0.5;
 const ALIKE_SHARED_MIN: usize = 3;
-/// Turns that carry a memory by themselves, and a rule beyond doubt.
+/// Turns that are enough for a memory, and for a rule to be certain.
 const SUPPORT_MIN: usize = 2;
 const SUPPORT_SURE: usize = 3;
 const CONFIDENCE_SURE: f32 = 0.95;
@@ -82,8 +82,8 @@ pub fn promote(buffer: &Buffer, sitting: &Sitting<'_>) -> Promoted {
     promoted
 }
 
-/// The sentences of a sitting that told something and became no fact: said again in a later sitting, they count as told
-/// before. The newest few, each once.
+/// Sentences of a sitting that stated something and became no fact: if the person repeats one in a later sitting, it
+/// counts as said before. The newest few, each once.
 pub fn unkept(buffer: &Buffer, promoted: &Promoted) -> Vec<String> {
     let mut quotes: Vec<String> = Vec::new();
     for candidate in buffer.candidates.iter().rev() {
@@ -96,8 +96,8 @@ pub fn unkept(buffer: &Buffer, promoted: &Promoted) -> Vec<String> {
     quotes
 }
 
-/// Makes memories of what a person asked to be remembered, at once: the facts and rules that it
-/// states, or else the words themselves.
+/// The memories of what a person asked to be remembered at once: the facts and rules that it states, or else the
+/// words themselves.
 pub fn remember(text: &str, owner: &Owner, session: &str, sequence: u64) -> Promoted {
     let mut candidates = extract(text, sequence);
     for candidate in &mut candidates {
@@ -129,7 +129,7 @@ pub fn remember(text: &str, owner: &Owner, session: &str, sequence: u64) -> Prom
     promoted
 }
 
-/// The predicate of what was asked to be remembered in words that no rule reads.
+/// The predicate of a remembered sentence in which no rule finds a fact.
 const NOTED: &str = "noted";
 
 /// Candidates that say the same.
@@ -178,7 +178,7 @@ pub(super) fn alike(a: &Set, b: &Set) -> bool {
     words::jaccard(a, b) >= ALIKE_JACCARD_MIN || words::shared(a, b) >= ALIKE_SHARED_MIN
 }
 
-/// "Never" and "always" share all other words.
+/// "Never" and "always" may differ in this one word alone.
 pub(super) fn negates(text: &str) -> bool {
     Spoken::of(text).words.iter().any(|word| words::is_negation(&word.text))
 }
@@ -189,7 +189,7 @@ fn is_known_from_before(cluster: &Cluster<'_>, sitting: &Sitting<'_>) -> bool {
     in_memory || sitting.earlier.iter().any(|text| mentions(&words::set(text), &cluster.object))
 }
 
-/// A preference about how to be answered is said better by the rule.
+/// A preference about how to be answered is better kept as a rule.
 fn guides_the_same(fact: &Fact, rule: &Rule) -> bool {
     fact.category == Category::Preference && mentions(&words::set(&rule.text), &words::set(&fact.object))
 }
@@ -217,7 +217,7 @@ impl<'a> Cluster<'a> {
         sequences
     }
 
-    /// The person asked, later on, to forget just this, or everything.
+    /// Whether the person asked, later on, to forget just this, or everything.
     fn is_unwanted(&self, command: &Command) -> bool {
         match command {
             Command::ForgetEverything(_) => true,
@@ -277,7 +277,7 @@ mod tests {
     use crate::memory::Body;
     use crate::time::Timestamp;
 
-    /// Holds what the turns say and promotes it.
+    /// Ends a sitting of these turns: extracts, holds and promotes.
     fn end(turns: &[&str], memories: &[Memory], earlier: &[&str]) -> Promoted {
         let owner = Owner::stored("user:a");
         let turns: Vec<_> =

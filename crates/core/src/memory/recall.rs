@@ -1,9 +1,9 @@
-//! What of the memory belongs in a prompt: the owner's rules always, then the few facts and arcs
-//! that the person's own words touch. Rankings by words and by likeness of meaning are fused by
-//! rank, so that neither needs the other's scale.
+//! What of the memory belongs in a prompt: the owner's rules always, then the few facts and arcs that the person's
+//! own words touch. Rankings by words and by embedding similarity are fused by rank, so that neither needs the
+//! other's scale.
 //!
-//! Recall off does not make the agent forget; it makes it discreet. What is recalled then stands
-//! under a line that says so, and [`Recalled::may_bring_up`] is false.
+//! With recall off the agent does not forget, but stays discreet: the memories then follow a line that says so, and
+//! [`Recalled::may_bring_up`] is false.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
@@ -19,7 +19,7 @@ use crate::time::Timestamp;
 #[derive(Clone, Copy, Debug)]
 pub struct Occasion<'a> {
     pub message: &'a str,
-    /// The first turn of a sitting also hears of the last one, however long ago.
+    /// The first turn of a sitting is also given the last sitting's arc, however old.
     pub first_turn: bool,
     pub now: Timestamp,
 }
@@ -32,13 +32,12 @@ pub struct Recalled {
     pub arcs: Vec<Memory>,
     /// The last sitting, on the first turn of a new one.
     pub catch_up: Option<Memory>,
-    /// Whether the agent may speak of these by itself: recall is on, or the person asked.
+    /// Whether the agent may mention these unasked: recall is on, or the person asked.
     pub may_bring_up: bool,
 }
 
-/// Picks from the memories that a store found for this message, with the owner's profile and latest
-/// arc among them. `dense` ranks ids by likeness of meaning, the best first; it is
-/// empty where there are no embeddings.
+/// Picks from the memories that a store found for this message, with the owner's profile and latest arc among them.
+/// `dense` ranks ids by embedding similarity, the best first; it is empty where there are no embeddings.
 pub fn recall(occasion: &Occasion<'_>, memories: &[Memory], dense: &[String]) -> Recalled {
     let active = || memories.iter().filter(|memory| memory.is_active());
     let profile = active().find_map(Memory::profile);
@@ -72,14 +71,14 @@ pub fn recall(occasion: &Occasion<'_>, memories: &[Memory], dense: &[String]) ->
     }
 }
 
-/// Arcs older than this are left alone unless they are the last one.
+/// Older arcs are not recalled, except for the last one.
 const ARC_AGE_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
-/// The part of a query's words that a hit must have.
+/// The share of a query's words that a hit must contain.
 const HIT_OVERLAP_MIN: f32 = 0.33;
 /// Softens how much a first place outweighs a second.
 const RRF_K: f32 = 60.0;
 
-/// Whether a text answers to a query by its words.
+/// Whether a text matches a query by its words.
 pub fn is_hit(query: &Set, text: &Set) -> bool {
     !query.is_empty() && words::overlap(query, text) >= HIT_OVERLAP_MIN
 }
@@ -164,8 +163,8 @@ impl Recalled {
         self.facts.iter().chain(&self.arcs).chain(&self.catch_up)
     }
 
-    /// The block of lines that goes to the prompt, each memory on one line. Its words are a person's:
-    /// whoever puts it there marks them as untrusted.
+    /// The lines for the prompt, each memory on one line. They are a person's words: the caller must mark them as
+    /// untrusted.
     pub fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
         if !self.rules.is_empty() {
@@ -191,7 +190,7 @@ impl Recalled {
         lines
     }
 
-    /// The same as one text of at most so many characters, cut after a whole line.
+    /// The same as one text of at most `chars_max` characters, cut after a whole line.
     pub fn text(&self, chars_max: usize) -> String {
         let mut text = String::new();
         let mut chars = 0;

@@ -1,5 +1,5 @@
-//! Fits what was promoted into what is known: said again, said otherwise, or said besides. Every
-//! step can be taken twice with the same effect as once, since an end that failed is tried again.
+//! Merges promoted memories into the known ones: repeated, contradicted or new. Every step can be taken twice with
+//! the same effect as once, since an end that failed is tried again.
 
 use super::promote::{Promoted, alike, negates};
 use super::words;
@@ -7,19 +7,19 @@ use super::{Body, Fact, Memory, Owner, Profile, Rule, Source, derived_id, profil
 use crate::limits;
 use crate::time::Timestamp;
 
-/// What a fact does to the facts that are known.
+/// What a new fact does to the known ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// It is known: counted once more.
+    /// It is known: count it once more.
     Bump(String),
-    /// It takes the place of others.
+    /// It replaces these.
     Supersede {
         old: Vec<String>,
     },
     Coexist,
 }
 
-/// What a fact does among the owner's active facts.
+/// The step of a fact among the owner's active facts.
 pub fn step(fact: &Fact, active: &[Memory]) -> Step {
     let related = || {
         active
@@ -41,7 +41,7 @@ pub fn step(fact: &Fact, active: &[Memory]) -> Step {
     if old.is_empty() { Step::Coexist } else { Step::Supersede { old } }
 }
 
-/// The memories to put, given all that the owner has.
+/// The memories to write, given all that the owner has.
 pub fn reconcile(owner: &Owner, promoted: Promoted, known: &[Memory], now: Timestamp) -> Vec<Memory> {
     let mut facts: Vec<Memory> = known.iter().filter(|memory| memory.fact().is_some()).cloned().collect();
     let mut put: Vec<String> = Vec::new();
@@ -113,8 +113,8 @@ pub fn with_rules(
     (profile != before).then(|| profile_memory(owner, current, profile, now))
 }
 
-/// The owner's profile after somebody turned out to be the same person, if that changes it. Whether the past may be
-/// brought up is the owner's to say, where they have a profile.
+/// The owner's profile after another user was merged into this one, if that changes it. The owner's own recall
+/// setting is kept where they have a profile.
 pub fn with_profile(
     owner: &Owner,
     current: Option<&Memory>,
@@ -162,7 +162,7 @@ fn said_again(known: &mut Rule, rule: Rule) {
     }
 }
 
-/// Counts a fact once more; whether that was new.
+/// Counts a fact once more; returns whether that was new.
 fn bump(memory: &mut Memory, fact: &Fact, now: Timestamp) -> bool {
     let Body::Fact(known) = &mut memory.body else { return false };
     if covers(&known.sources, &fact.sources) {
@@ -202,7 +202,7 @@ fn same_object(a: &Fact, b: &Fact) -> bool {
     words::jaccard(&x, &y) >= 0.5
 }
 
-/// One name, one home, one trade at a time; a favourite of each kind.
+/// Predicates with one value at a time, such as name, home and trade; a favourite of each kind.
 fn is_single_valued(predicate: &str) -> bool {
     const ONE: &[&str] = &[
         "name", "lives_in", "works_as", "works_at", "age", "birthday", "born_in", "comes_from", "married_to",
@@ -230,7 +230,7 @@ mod tests {
         remember(text, &owner(), "s", sequence)
     }
 
-    /// What is known after these were said one after another.
+    /// The memories after these texts were said one after another.
     fn after(texts: &[&str]) -> Vec<Memory> {
         let mut known: Vec<Memory> = Vec::new();
         for (n, text) in texts.iter().enumerate() {

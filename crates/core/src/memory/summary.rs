@@ -1,5 +1,5 @@
-//! What a sitting was about, told from its transcript by rules: the way that works without a model.
-//! A model's own telling is read here too, strictly, and cut to the same shape.
+//! Summarises a sitting from its transcript by rules: the way that works without a model. A model's own summary is
+//! read here too, strictly, and cut to the same shape.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,7 +14,7 @@ use crate::time::Timestamp;
 /// One line of the transcript: whether the user said it, and what was said.
 pub type Line<'a> = (bool, &'a str);
 
-/// What an arc says of a sitting, apart from when and where.
+/// The content of an arc, apart from when and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
     pub themes: Vec<String>,
@@ -25,7 +25,7 @@ pub struct Summary {
     pub resolved_threads: Vec<String>,
 }
 
-/// What is known of the sitting itself.
+/// The facts about the sitting that only the server knows.
 #[derive(Clone, Debug)]
 pub struct Frame {
     pub session: String,
@@ -64,7 +64,7 @@ impl Summary {
 /// A sitting of fewer user turns is not worth an arc.
 const TURNS_MIN: usize = 2;
 
-/// Tells a sitting, or nothing of a thin one.
+/// Summarises a sitting; `None` for a short one.
 pub fn summarise(transcript: &[Line<'_>]) -> Option<Summary> {
     let said: Vec<&str> = transcript.iter().filter(|(is_user, _)| *is_user).map(|(_, text)| *text).collect();
     let said: Vec<&str> = said.into_iter().filter(|text| text.chars().any(char::is_alphanumeric)).collect();
@@ -92,17 +92,17 @@ pub fn summarise(transcript: &[Line<'_>]) -> Option<Summary> {
     })
 }
 
-/// What a model answered when it was asked to tell a sitting.
+/// A model's answer when it was asked to summarise a sitting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     Told(Summary),
-    /// It found nothing to tell.
+    /// It found nothing to summarise.
     Declined,
     Unreadable,
 }
 
-/// Reads a model's answer: one JSON object of the arc's fields, alone or in a code fence, or `null`.
-/// Lists and texts that are too long are cut; what only the server knows is never taken from it.
+/// Reads a model's answer: one JSON object of the arc's fields, alone or in a code fence, or `null`. Lists and texts
+/// that are too long are cut; what only the server knows is never taken from it.
 pub fn read(model_text: &str) -> Answer {
     #[derive(Deserialize)]
     struct Told {
@@ -159,7 +159,7 @@ fn tidy_list(list: &[String], max: usize, chars_max: usize) -> Vec<String> {
     kept
 }
 
-/// The themes that were spoken of most; where none is known, the words that came up again.
+/// The themes that were mentioned most; where none is known, the words that came up again.
 fn themes(said: &[&str]) -> Vec<String> {
     let mut counts: HashMap<String, (usize, usize)> = HashMap::new();
     let all: Vec<String> = said.iter().flat_map(|text| words::meaningful(text)).collect();
@@ -185,8 +185,8 @@ fn themes(said: &[&str]) -> Vec<String> {
     themes
 }
 
-/// The words that name things, as far as their place tells: behind an article or the like, or written as a name is. A verb
-/// such as "called" or "feel" stands in neither place.
+/// Nouns, as far as their place tells: after an article or the like, or written as a name is. Verbs such as "called"
+/// or "feel" occur in neither place.
 fn things_named(said: &[&str]) -> HashSet<String> {
     let mut named = HashSet::new();
     for text in said {
@@ -205,14 +205,14 @@ fn things_named(said: &[&str]) -> HashSet<String> {
     named
 }
 
-/// By count, then by who came first.
+/// By count, then by first occurrence.
 fn most_frequent(counts: HashMap<String, (usize, usize)>, min: usize) -> Vec<String> {
     let mut counted: Vec<_> = counts.into_iter().filter(|(_, (count, _))| *count >= min).collect();
     counted.sort_by_key(|(_, (count, place))| (std::cmp::Reverse(*count), *place));
     counted.into_iter().map(|(word, _)| word).collect()
 }
 
-/// The first mood that was voiced, and the last.
+/// The first mood and the last one in these messages.
 fn moods(said: &[&str]) -> (&'static str, &'static str) {
     let voiced: Vec<(usize, &'static str)> =
         said.iter().enumerate().filter_map(|(turn, text)| Some((turn, mood(text)?))).collect();
@@ -222,7 +222,7 @@ fn moods(said: &[&str]) -> (&'static str, &'static str) {
     (opened, closed)
 }
 
-/// The last mood that a message voices. "Not sad" voices none, "less sad" is relief.
+/// The last mood in a message. "Not sad" is none, "less sad" is relief.
 fn mood(text: &str) -> Option<&'static str> {
     let spoken = Spoken::of(text);
     let mut found = None;
@@ -238,8 +238,8 @@ fn mood(text: &str) -> Option<&'static str> {
     found
 }
 
-/// What was left open, and what was settled. A question that nobody answered is open, and so is what
-/// the person means to do, until they say that it is done.
+/// What was left open, and what was settled. An unanswered question is open, and so is what the person means to do,
+/// until they say that it is done.
 fn threads(transcript: &[Line<'_>]) -> (Vec<String>, Vec<String>) {
     let mut open: Vec<String> = Vec::new();
     let mut resolved: Vec<String> = Vec::new();

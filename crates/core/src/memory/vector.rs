@@ -1,17 +1,17 @@
-//! Likeness of meaning: a memory and a question as vectors of length one, and a shelf on which an owner's vectors stand
-//! ready to be compared with a question, all of them.
+//! Embeddings: a memory and a question as unit vectors, and an owner's vectors, held in memory to be compared with a
+//! question, all of them.
 //!
-//! A store keeps vectors as they are. On a shelf each number has one byte, so that ten thousand of them fit into a
-//! processor's cache rather than into its memory; that moves a likeness by less than a hundredth.
+//! A store keeps vectors at full precision. Here each number takes one byte, so that ten thousand vectors fit into a
+//! processor's cache rather than into its memory; that changes a similarity by less than a hundredth.
 
 use crate::limits;
 
-/// Numbers that stand for what a text means, of length one.
+/// An embedding, normalised to length one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Vector(Box<[f32]>);
 
 impl Vector {
-    /// `None` for what is no direction: nothing, too much, zero, or numbers that are none.
+    /// `None` if the numbers have no direction: none, too many, all zero, or not finite.
     pub fn of(numbers: &[f32]) -> Option<Self> {
         let length = numbers.iter().map(|number| f64::from(*number).powi(2)).sum::<f64>().sqrt();
         let fits = (1..=limits::VECTOR_NUMBERS_MAX).contains(&numbers.len());
@@ -23,7 +23,7 @@ impl Vector {
         Some(Self(unit.collect()))
     }
 
-    /// As a store keeps it.
+    /// The bytes that a store keeps.
     pub fn bytes(&self) -> Vec<u8> {
         self.0.iter().flat_map(|number| number.to_le_bytes()).collect()
     }
@@ -42,10 +42,10 @@ impl Vector {
     }
 }
 
-/// A vector in bytes, the largest number of which is 127.
+/// A vector in bytes, scaled so that the largest number is 127.
 struct Coded {
     numbers: Vec<i8>,
-    /// What a number stands for.
+    /// The value of one unit.
     scale: f32,
 }
 
@@ -59,7 +59,8 @@ impl Coded {
     }
 }
 
-/// An owner's vectors, ready to be compared. All of them are of one width; others cannot be compared and stay out.
+/// An owner's vectors, ready to be compared. All have one width; a vector of another width cannot be compared and is
+/// left out.
 #[derive(Clone, Debug, Default)]
 pub struct Shelf {
     width: usize,
@@ -77,12 +78,12 @@ impl Shelf {
         self.ids.is_empty()
     }
 
-    /// Roughly what it takes.
+    /// Roughly how much memory it takes.
     pub fn bytes(&self) -> usize {
         self.numbers.len() + self.ids.len() * (size_of::<Box<str>>() + size_of::<f32>() + 40)
     }
 
-    /// Puts a vector at the end. Beyond the limit the first one goes.
+    /// Adds a vector. Beyond the limit the oldest one is dropped.
     pub fn put(&mut self, id: &str, vector: &Vector) {
         if self.is_empty() {
             self.width = vector.0.len();
@@ -101,7 +102,7 @@ impl Shelf {
         self.scales.push(scale);
     }
 
-    /// The ids of what is most like a question, and at least so much, the likest first.
+    /// The ids of the vectors most similar to a question, at least `likeness_min`, most similar first.
     pub fn nearest(&self, question: &Vector, likeness_min: f32, limit: usize) -> Vec<String> {
         if question.0.len() != self.width || self.width == 0 {
             return Vec::new();

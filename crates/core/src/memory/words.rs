@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 /// The meaningful words of a text, each once.
 pub type Set = BTreeSet<String>;
 
-/// The meaningful words of a text, in order and as often as they stand there.
+/// The meaningful words of a text, in order, repetitions included.
 pub fn meaningful(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word = String::new();
@@ -43,7 +43,7 @@ pub fn shared(a: &Set, b: &Set) -> usize {
     a.intersection(b).count()
 }
 
-/// How much of `query` stands in `text`: 0 to 1, and 0 for an empty query.
+/// The share of `query` that `text` contains: 0 to 1, and 0 for an empty query.
 pub fn overlap(query: &Set, text: &Set) -> f32 {
     if query.is_empty() { 0.0 } else { shared(query, text) as f32 / query.len() as f32 }
 }
@@ -116,7 +116,7 @@ fn keep(words: &mut Vec<String>, word: &mut String) {
 static STOP: LazyLock<HashSet<&'static str>> =
     LazyLock::new(|| STOP_WORDS.iter().flat_map(|words| words.split_ascii_whitespace()).collect());
 
-/// Grammar that stands alone in scripts without spaces.
+/// Grammar of scripts without spaces.
 const PARTICLES: &str = "のはがをにでともたてだなよねかへやしるいうれさんですま的了是我你他她它们在和也就都这那有不吗呢吧啊一个이가은는을를에의도로";
 
 /// Folded as the words are. Words that are grammar in one language and a thing in another (car, war,

@@ -1,5 +1,5 @@
-//! The people room: tenants, users and their channel identities, keys, share links, the audit
-//! trail. Owns their shapes and checks; the engine's methods stand in [`crate::engine`].
+//! The people room: tenants, users and their channel identities, keys, share links, the audit trail. Owns their
+//! shapes and checks; the commands are in [`crate::engine`].
 
 mod store;
 
@@ -13,7 +13,7 @@ use crate::time::Timestamp;
 
 pub use store::{AuditStore, KeyStore, ShareStore, TenantRowStore, UserStore};
 
-/// The wall around everything of one customer.
+/// A tenant: the boundary around all data of one customer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tenant {
     pub id: TenantId,
@@ -29,7 +29,7 @@ pub struct User {
     pub role: Role,
     /// A suspended user's credentials are refused.
     pub suspended: bool,
-    /// Who this user was merged into.
+    /// The user that this one was merged into.
     pub merged_into: Option<UserId>,
     pub created_at: Timestamp,
     pub identities: Vec<Identity>,
@@ -42,7 +42,7 @@ impl User {
     }
 }
 
-/// Who a person is on a platform.
+/// A user's account on a platform.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Identity {
     pub platform: String,
@@ -75,7 +75,7 @@ pub struct Key {
     pub revoked_at: Option<Timestamp>,
 }
 
-/// What a presented secret was found to be. The store joins what revocation depends on.
+/// The key of a presented secret, with the rows that its validity depends on: the store joins them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundKey {
     pub key: Key,
@@ -108,9 +108,9 @@ pub struct Share {
     pub tenant: TenantId,
     pub session: SessionId,
     pub access: ShareAccess,
-    /// The one view that it opens; none: the session.
+    /// The one view that it opens; `None`: the session.
     pub view: Option<String>,
-    /// The user as whom it opens its view: a personal link.
+    /// The user as whom it opens its view; set for a personal link.
     pub user: Option<UserId>,
     pub created_by: Option<UserId>,
     pub created_at: Timestamp,
@@ -150,9 +150,9 @@ pub struct Audit {
 /// How often credentials from one address were refused within a minute.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RefusedCredentials {
-    /// All of them.
+    /// All refused attempts.
     pub times: u64,
-    /// Those that were not looked up, because too many had been wrong before.
+    /// Attempts that were refused without a look-up, because too many before had failed.
     pub unchecked: u64,
 }
 

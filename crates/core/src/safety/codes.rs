@@ -1,7 +1,7 @@
-//! The closed lists of codes that a safety check and its record may say. Nothing that describes a
-//! person's words in words of its own can be written where one of these is expected.
+//! The closed lists of codes that a safety check and its record use. Where one of these is expected, no free text
+//! about a person's words can be written.
 
-/// An enum of words that are stored, exported and read back by name.
+/// Defines an enum whose variants are stored, exported and read back by name.
 macro_rules! codes {
     ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
         $(#[$doc])*
@@ -54,7 +54,7 @@ codes!(
         Past = "past",
         Imminent = "imminent",
         SeveralSignals = "several_signals",
-        /// A configured phrase said that these words mean nothing here.
+        /// A configured phrase says that these words mean nothing here.
         Allowed = "allowed",
         /// The model saw nothing where the lexicon was sure.
         Disputed = "disputed",
@@ -65,7 +65,7 @@ codes!(OverrideKind {
     Phrase = "phrase",
 });
 codes!(
-    /// What decided.
+    /// What decided the level.
     ClassifierPath {
         Override = "override",
         Model = "model",
@@ -91,7 +91,7 @@ codes!(
     }
 );
 codes!(
-    /// Why the template spoke where a model should have.
+    /// Why the template answered where a model should have.
     FallbackCode {
         NoModel = "no_model",
         ModelFailed = "model_failed",
@@ -101,7 +101,7 @@ codes!(
     }
 );
 codes!(
-    /// How the places that help were found.
+    /// How the help resources were found.
     ResourceLookupStatus {
         NotAttempted = "not_attempted",
         Found = "found",

@@ -1,6 +1,6 @@
-//! The check that needs no model: phrases of several languages, weighed by what stands around them.
-//! A denial, a memory of long ago, a figure of speech and somebody else's trouble weigh less than
-//! the words alone; tonight weighs more. Where in doubt it asks rather than looks away.
+//! The check that needs no model: phrases of several languages, weighed by the words around them. A denial, a distant
+//! memory, a figure of speech and another person's trouble weigh less than the words alone; "tonight" weighs more. In
+//! doubt the check asks rather than ignores.
 
 use std::sync::LazyLock;
 
@@ -11,7 +11,7 @@ use super::{ExtraPhrase, Level};
 use crate::limits;
 use crate::memory::phrase::{Phrases, Spoken};
 
-/// What the words of a message come to.
+/// The result of weighing a message.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
     pub level: Level,
@@ -20,13 +20,13 @@ pub struct Finding {
     pub flags: Vec<Flag>,
 }
 
-/// Whom a phrase speaks of.
+/// Whom a phrase is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Who {
-    /// The person who talks, by its own form.
+    /// The speaker, by the phrase's own grammar.
     Me,
     Other,
-    /// Whoever the sentence names before it.
+    /// The person whom the sentence names before it.
     Open,
 }
 
@@ -53,14 +53,14 @@ pub fn weigh(text: &str, extra: &[ExtraPhrase], allowed: &[String]) -> Finding {
     hits.sort_by_key(|hit| (hit.at, std::cmp::Reverse(hit.end)));
     let mut widest = (0, 0);
     hits.retain(|hit| {
-        // What stands inside a longer phrase is said by that phrase.
+        // A phrase inside a longer matched phrase is not counted again.
         let inside = hit.end < widest.1 || (hit.end == widest.1 && hit.at > widest.0);
         if hit.end > widest.1 {
             widest = (hit.at, hit.end);
         }
         !inside
     });
-    // The gravest first, so that no flood of lesser words hides one.
+    // The gravest first, so that many lesser hits cannot crowd it out.
     hits.sort_by_key(|hit| std::cmp::Reverse(hit.what.level));
     let mut best: Option<(Level, ReasonCode)> = None;
     let mut signals: Vec<(usize, usize)> = Vec::new();
@@ -172,7 +172,7 @@ fn spans(phrases: &Phrases<()>, spoken: &Spoken<'_>) -> Vec<(usize, usize)> {
     phrases.find(spoken).iter().map(|hit| (hit.at, hit.end)).collect()
 }
 
-/// Whether words stand within a span, or overlap one of at least `long` words. Spans are in order.
+/// Whether words lie within a span, or overlap one of at least `long` words. Spans are in order.
 fn covered(spans: &[(usize, usize)], at: usize, end: usize, long: usize) -> bool {
     let first = spans.partition_point(|(from, _)| from + REACH <= at);
     spans[first..].iter().take_while(|(from, _)| *from < end).any(|(from, to)| {
@@ -181,7 +181,7 @@ fn covered(spans: &[(usize, usize)], at: usize, end: usize, long: usize) -> bool
     })
 }
 
-/// Whether a phrase stands in the sentence of this word, no further away than a reader would look.
+/// Whether a phrase occurs in the sentence of this word, within [`REACH`] words.
 fn in_sentence(phrases: &Phrases<()>, spoken: &Spoken<'_>, at: usize) -> bool {
     let sentence = spoken.words[at].sentence;
     let around = at.saturating_sub(REACH)..(at + REACH).min(spoken.words.len());
@@ -218,7 +218,7 @@ fn is_negated(spoken: &Spoken<'_>, at: usize) -> bool {
     !asks && !twice
 }
 
-/// Who is named last before these words.
+/// Whether the last person named before these words is another than the speaker.
 fn is_about_others(spoken: &Spoken<'_>, at: usize) -> bool {
     before(spoken, at, 7)
         .find_map(|(_, word)| {
@@ -233,7 +233,7 @@ fn is_about_others(spoken: &Spoken<'_>, at: usize) -> bool {
         .unwrap_or(false)
 }
 
-/// "She said I …": somebody else's words.
+/// "She said I …": another person's words.
 fn is_reported(spoken: &Spoken<'_>, at: usize) -> bool {
     let words: Vec<&str> = before(spoken, at, 9).map(|(_, word)| word).collect();
     words.windows(2).any(|pair| SAYS.contains(&pair[0]) && OTHERS.contains(&pair[1]))
@@ -275,11 +275,11 @@ pub enum Language {
     Dutch,
 }
 
-/// The language in which a message says what the lexicon knows: that of the longest phrase. English where it knows none.
+/// The language of the longest lexicon phrase in a message; English without one.
 pub fn language_of(text: &str) -> Language {
     let spoken = Spoken::of(text);
     let hits = LANGUAGES.find(&spoken);
-    // Of equally long phrases the first table has the word, so that a word of two languages is English.
+    // Among equally long phrases the first table wins, so that a word of two languages counts as English.
     let longest = hits.iter().max_by_key(|hit| (hit.end - hit.at, std::cmp::Reverse(*hit.what as u8)));
     longest.map(|hit| *hit.what).unwrap_or_default()
 }

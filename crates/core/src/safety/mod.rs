@@ -1,6 +1,6 @@
-//! The safety room: whether what a person says calls for help before it calls for an answer. Owns
-//! the levels, the check and its lexicon, what is then said, and the record of it. It refuses to
-//! carry a word of what was said: a check answers in codes.
+//! The safety room: whether a message calls for help before it calls for an answer. Owns the levels, the check and
+//! its lexicon, the crisis response, and the record of it. It refuses to carry a word of what was said: a check
+//! answers in codes.
 
 mod around;
 pub mod codes;
@@ -22,7 +22,7 @@ use crate::memory::unfenced;
 pub use codes::{ClassifierPath, Flag, OverrideKind, ReasonCode};
 pub use store::CrisisStore;
 
-/// How grave it is: 1 is asked about gently, from 2 on the crisis response speaks.
+/// How grave it is: at 1 the reply asks gently, from 2 on the crisis response replaces the reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "u8", into = "u8")]
 pub enum Level {
@@ -44,7 +44,7 @@ impl Level {
         Self::ALL.get(usize::from(number)).copied()
     }
 
-    /// Whether the crisis response takes the turn.
+    /// Whether the crisis response replaces the reply.
     pub fn is_crisis(self) -> bool {
         self >= Self::Serious
     }
@@ -64,7 +64,7 @@ impl TryFrom<u8> for Level {
     }
 }
 
-/// What the check found: codes only.
+/// The result of the check: codes only.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Crisis {
     pub level: Level,
@@ -75,7 +75,7 @@ pub struct Crisis {
     pub classifier_path: ClassifierPath,
 }
 
-/// What an installation adds to the check.
+/// What an installation configures for the check.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
@@ -85,7 +85,7 @@ pub struct Settings {
     pub phrases: BTreeMap<Level, Vec<String>>,
     /// Phrases beside the built-in lexicon, weighed as its own are.
     pub lexicon: Vec<ExtraPhrase>,
-    /// A country as two letters; which places to name.
+    /// A two-letter country code: selects the help resources.
     pub region: Option<String>,
 }
 
@@ -97,7 +97,7 @@ pub struct ExtraPhrase {
     pub reason_code: Option<ReasonCode>,
 }
 
-/// What a configured model made of the message.
+/// A configured model's verdict on the message.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Classification {
     Made {
@@ -105,7 +105,7 @@ pub enum Classification {
         confidence: f32,
         reason_code: ReasonCode,
     },
-    /// It did not answer, or not in its form.
+    /// The model did not answer, or not in its format.
     Failed,
 }
 

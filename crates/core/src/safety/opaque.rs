@@ -1,5 +1,5 @@
-//! Names for sessions in logs that must not lead back to them. A plain hash of `cli:main` can be
-//! guessed, so by default it takes the installation's key to compute one.
+//! Names for sessions in logs that must not lead back to them. A plain hash of `cli:main` can be guessed, so by
+//! default computing a name takes the installation's key.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::ids::TenantId;
 
-/// What a session is called in the crisis log and in ratings.
+/// The name of a session in the crisis log and in ratings.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct OpaqueId(Arc<str>);
@@ -33,7 +33,7 @@ pub enum Opaque {
     Sha256,
 }
 
-/// What stands in for a session without an id.
+/// The name for a session without an id.
 const NAMELESS: &str = "unknown-session";
 
 impl Opaque {

@@ -1,5 +1,5 @@
-//! The words of the lexicon, by language and by what they mean. What surrounds them is weighed in
-//! [`super::lexicon`]. A `$` at the end of a phrase asks for the end of the clause.
+//! The phrases of the lexicon, by language and meaning. [`super::lexicon`] weighs the words around them. A `$` at the
+//! end of a phrase matches only the end of a clause.
 
 use super::codes::ReasonCode::{
     self, ActiveIdeation, Distress, HarmToOthers, Hopelessness, Overdose, PassiveIdeation, PlanOrMeans,
@@ -415,7 +415,7 @@ pub(super) const DUTCH: &[Row] = &[
     (1, ThirdParty, Other, &["zichzelf doden", "zelfmoord gepleegd", "zichzelf van kant"]),
 ];
 
-/// Words that sound alike and mean nothing grave.
+/// Idioms that contain such words and mean nothing grave.
 pub(super) const IDIOMS: &[&str] = &[
     "dying to", "to die for", "die of laughter", "die of laughing", "want to die laughing", "die laughing",
     "want to die of", "dying of", "bored to death", "scared to death", "kill myself laughing",

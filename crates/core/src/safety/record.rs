@@ -44,7 +44,7 @@ pub struct CrisisRecord {
 }
 
 impl CrisisRecord {
-    /// What is known when the check has spoken; the answer fills in the rest.
+    /// The record at the time of the check; the response fills in the rest.
     pub fn begin(
         id: uuid::Uuid,
         session: OpaqueId,
@@ -75,7 +75,7 @@ impl CrisisRecord {
         }
     }
 
-    /// Keeps it until a date at least; a hold is never shortened.
+    /// Holds the record at least until this date; a hold is never shortened.
     pub fn extend(&mut self, until: Timestamp, reason: HoldReason) {
         if self.retention_extended_until.is_none_or(|held| held < until) {
             self.retention_extended_until = Some(until);
@@ -83,7 +83,7 @@ impl CrisisRecord {
         }
     }
 
-    /// Whether a purge that keeps `kept` takes it.
+    /// Whether a purge that keeps records for `kept` removes it.
     pub fn is_due(&self, now: Timestamp, kept: Duration) -> bool {
         self.detected_at < retention_cutoff(now, kept)
             && self.retention_extended_until.is_none_or(|until| until <= now)

@@ -1,5 +1,5 @@
-//! What is said when someone may be in danger: a short text that takes them seriously, and places
-//! that help where they live. Fixed words and well-known public lines; nothing is looked up.
+//! The crisis response: a short text that takes the person seriously, and help resources where they live. Fixed words
+//! and well-known public lines; nothing is looked up.
 
 use super::codes::{ReasonCode, ResourceLookupStatus};
 use super::lexicon::Language;
@@ -62,16 +62,16 @@ const BY_REGION: &[(&str, &[Resource])] = &[
     ("EU", &[at("Emotional support helplines", "116 123 (where available)"), at("Emergency", "112")]),
 ];
 
-/// Whoever names no country: a directory of all of them.
+/// For people without a known country: a directory of all countries.
 const ANYWHERE: Resource = at("Find A Helpline", "https://findahelpline.com");
 
-/// Other members of the European Union: the shared numbers hold there.
+/// Other members of the European Union, where the shared numbers work.
 const UNION: &[&str] = &[
     "BG", "CY", "CZ", "DK", "EE", "FI", "GR", "HR", "HU", "LT", "LU", "LV", "MT", "PL", "RO", "SE", "SI",
     "SK",
 ];
 
-/// Places for a region such as `DE`, `de-AT` or `en_GB`; the directory of all is always the last.
+/// Resources for a region such as `DE`, `de-AT` or `en_GB`; the directory of all countries always comes last.
 pub fn resources(region: Option<&str>) -> Resources {
     let country = region.map(country).filter(|country| !country.is_empty());
     let row = |code: &str| BY_REGION.iter().find(|(known, _)| *known == code).map(|(_, places)| *places);
@@ -93,7 +93,7 @@ fn country(region: &str) -> String {
     region.trim().rsplit(['-', '_']).next().unwrap_or_default().to_ascii_uppercase()
 }
 
-/// What the crisis response says, at level 2 and 3, in the language of the words that called for it.
+/// The crisis response at level 2 and 3, in the language of the words that caused it.
 pub fn respond(level: Level, reason: ReasonCode, region: Option<&str>, language: Language) -> Response {
     let resources = resources(region);
     let texts = texts::of(language);

@@ -1,5 +1,5 @@
-//! Five block statuses for whoever paints fields and blocks, and the map from a page's sessions
-//! to the state of each of its fields.
+//! Five block statuses for clients that show fields and blocks, and the map from a page's sessions to the status of
+//! each of its fields.
 
 use std::collections::HashMap;
 

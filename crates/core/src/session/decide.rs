@@ -20,8 +20,8 @@ use crate::time::Timestamp;
 use crate::work::queueing::{QueueCause, check_may_queue};
 use crate::work::run::Run;
 
-/// The name of the model that somebody outside runs: the holder of a session, or a worker. A built-in agent of the same
-/// name has it, too.
+/// The name of the model that runs outside Sederunt: the session's holder or a worker runs it. A built-in agent has
+/// the same name.
 pub const EXTERNAL_AGENT: &str = "external";
 
 /// What a decision does to one session.
@@ -34,7 +34,7 @@ pub struct Step {
 }
 
 impl Step {
-    /// A change of the row that the log says nothing about.
+    /// A change of the row without events.
     pub const fn of(update: Update) -> Self {
         Self { update, events: Vec::new(), records: Vec::new() }
     }
@@ -59,7 +59,7 @@ pub struct OpenSession {
     pub priority: Option<i32>,
 }
 
-/// What a caller may say about where it comes from: only what its surface implies anyway.
+/// What a caller says about where it comes from: only what its surface implies anyway.
 #[derive(Clone, Debug, Default)]
 pub struct SourceWish {
     pub kind: Option<SourceKind>,
@@ -68,7 +68,7 @@ pub struct SourceWish {
     pub company: Option<Company>,
 }
 
-/// The session that a caller who found nothing under its id gets.
+/// The new session, where the caller's id does not exist yet.
 pub fn open(actor: &Actor, id: SessionId, wish: OpenSession) -> Result<NewSession> {
     let session_type =
         wish.session_type.ok_or_else(|| Error::invalid("session_type", "is required for a new session"))?;
@@ -136,7 +136,7 @@ pub fn open(actor: &Actor, id: SessionId, wish: OpenSession) -> Result<NewSessio
     })
 }
 
-/// What opening an existing id does: nothing to a closed one; otherwise it shows again, with its
+/// The effect of opening an existing id: nothing on a closed session; any other is shown in lists again, with its
 /// scalar metadata merged. `None` when nothing changes.
 pub fn reopen(actor: &Actor, session: &Session, wish: &OpenSession) -> Result<Option<Step>> {
     if wish.session_type.is_some_and(|wanted| wanted != session.head.session_type) {
@@ -172,7 +172,7 @@ pub struct PatchSession {
     pub participants: Option<Vec<String>>,
 }
 
-/// What a change of the row does. `departed` are the people who have left the session by themselves.
+/// The effect of a change of the row. `departed` are the people who left the session themselves.
 pub fn patch(
     actor: &Actor,
     session: &Session,
@@ -214,7 +214,7 @@ pub fn patch(
     Ok(changes.then_some(Step::of(update)))
 }
 
-/// Somebody who has left a session is put back by themselves or by an owner, not by whoever invited them before.
+/// A person who left a session can be put back by themselves or by an owner, not by another participant.
 fn check_nobody_is_put_back(actor: &Actor, participants: &[UserId], departed: &[UserId]) -> Result<()> {
     let put_back =
         participants.iter().find(|user| departed.contains(user) && actor.user.as_ref() != Some(user));
@@ -226,7 +226,7 @@ fn check_nobody_is_put_back(actor: &Actor, participants: &[UserId], departed: &[
     }
 }
 
-/// What leaving does: the caller is taken off the participants, and it is remembered that the caller wanted it.
+/// The effect of leaving: the caller is removed from the participants and recorded as departed.
 pub fn leave(actor: &Actor, session: &Session) -> Result<Step> {
     let user = actor.user.as_ref().ok_or_else(|| Error::denied("this credential names no user"))?;
     if session.head.holder.as_ref() == Some(user) {
@@ -235,8 +235,8 @@ pub fn leave(actor: &Actor, session: &Session) -> Result<Step> {
     Ok(Step::of(Update { leaves: Some(user.clone()), ..Update::default() }))
 }
 
-/// What coming back after having left does. `None` when the caller takes part already. Whoever has not left by
-/// themselves has no place to come back to, and is told what a stranger is told.
+/// The effect of coming back after leaving. `None` when the caller takes part already. A caller who never left gets
+/// the answer of a stranger.
 pub fn come_back(actor: &Actor, session: &Session, departed: &[UserId]) -> Result<Option<Step>> {
     let user = actor.user.as_ref().ok_or_else(|| Error::denied("this credential names no user"))?;
     if session.head.holder.as_ref() == Some(user) || session.participants.contains(user) {
@@ -248,7 +248,7 @@ pub fn come_back(actor: &Actor, session: &Session, departed: &[UserId]) -> Resul
     Ok(Some(Step::of(Update { add_participant: Some(user.clone()), ..Update::default() })))
 }
 
-/// A move asked for by a caller.
+/// A status change that a caller asks for.
 #[derive(Clone, Debug)]
 pub struct Transition {
     pub to: Status,
@@ -256,10 +256,10 @@ pub struct Transition {
     pub reason: Option<String>,
 }
 
-/// The moves that a caller may ask for by name. Everything else happens through claims, settles,
-/// submits, answers and decisions.
+/// The status changes that a caller may ask for by name. All others happen through claims, settles, submits, answers
+/// and decisions.
 ///
-/// `task` is the session's task as it stands now: starting a draft needs the trigger right on it.
+/// `task` is the session's task as it is now: starting a draft needs the trigger right on it.
 pub fn transition(
     actor: &Actor,
     session: &Session,
@@ -308,7 +308,7 @@ pub fn transition(
     Ok(step)
 }
 
-/// One checked move with everything that goes with it: the event, the claim, the deadline.
+/// One checked status change with everything that belongs to it: the event, the claim, the deadline.
 pub fn move_to(session: &Session, to: Status, by: Authority, reason: Option<&str>) -> Result<Step> {
     let head = &session.head;
     check_move(head.status, to, by, head.is_talk)?;
@@ -320,7 +320,7 @@ pub fn move_to(session: &Session, to: Status, by: Authority, reason: Option<&str
         started: to == Status::Running,
         completed: to.is_terminal(),
         deadline: Some(head.deadline_in(to)),
-        // What went wrong in an earlier attempt is no error of a session that has completed.
+        // An error of an earlier attempt is cleared when the session completes.
         error_message: (to == Status::Completed && session.details.error_message.is_some())
             .then(|| Box::from("")),
         ..Update::default()
@@ -332,7 +332,7 @@ pub fn move_to(session: &Session, to: Status, by: Authority, reason: Option<&str
     Ok(step)
 }
 
-/// A session that goes another way waits for no answer any more.
+/// Closes the pending question of a session that moves on without its answer.
 fn withdraw_question(session: &Session, to: Status, step: &mut Step) -> Result<()> {
     if session.details.run.is_none() {
         return Ok(());
@@ -345,7 +345,7 @@ fn withdraw_question(session: &Session, to: Status, step: &mut Step) -> Result<(
     Ok(())
 }
 
-/// The event that goes with every move.
+/// The event of every status change.
 pub fn status_change(from: Status, to: Status, reason: Option<&str>) -> Result<NewEvent> {
     let mut metadata = json!({"from": from.as_str(), "to": to.as_str()});
     if let Some(reason) = reason {

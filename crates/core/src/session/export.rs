@@ -1,5 +1,5 @@
-//! A session on paper: its row and log as Markdown, plain text or JSON, piece by piece, so that a
-//! long log never stands in memory whole.
+//! Exports a session: its row and log as Markdown, plain text or JSON, piece by piece, so that a long log is never
+//! whole in memory.
 
 use std::fmt::Write as _;
 
@@ -39,13 +39,13 @@ impl Format {
 /// How much of a log is written. JSON is for programs and always holds everything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Extent {
-    /// What was said, and in Markdown what tools answered, in short: what a person reads.
+    /// Messages, and in Markdown short tool results: what a person reads.
     #[default]
     Messages,
     Everything,
 }
 
-/// What a tool answered is cut after so many characters where people read it.
+/// Tool results are cut to this many characters where people read them.
 const TOOL_ANSWER_CHARS_MAX: usize = 300;
 
 /// Writes an export: [`Paper::begin`], any number of [`Paper::events`], [`Paper::end`].
@@ -139,12 +139,12 @@ impl Paper {
     }
 }
 
-/// A time as people read it. Exports in JSON hold the whole of it.
+/// A time to the second, for people. Exports in JSON hold the whole of it.
 fn to_the_second(at: Timestamp) -> String {
     at.to_string().chars().take(19).map(|c| if c == 'T' { ' ' } else { c }).collect()
 }
 
-/// What a tool answered, in one short line.
+/// A tool's result, in one short line.
 fn tool_answer(event: &Event) -> Option<String> {
     if !matches!(event.kind.as_str(), "agent.tool_result" | "user.tool_result") {
         return None;

@@ -1,9 +1,9 @@
-//! The three vocabularies that older callers speak. They are translated at the edge and never
-//! stored; saying a word, storing what it means and saying that again gives the same word.
+//! The three status vocabularies of older callers. They are translated at the surface and never stored; a word that
+//! is stored and translated back is the same word.
 
 use super::Status;
 
-/// One outward vocabulary: how a stored session sounds in it, and what each word means.
+/// One outward vocabulary: its words for stored sessions, and what each word means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Vocabulary {
     Response,
@@ -11,7 +11,7 @@ pub enum Vocabulary {
     Conversation,
 }
 
-/// What a word means when it is stored.
+/// The stored columns that a word means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stored {
     pub status: Status,

@@ -1,10 +1,10 @@
-//! What a list of sessions can be asked for, and where a page goes on.
+//! Filters of a list of sessions, and the cursor of a page.
 
 use super::{SessionType, Status, StatusSet};
 use crate::ids::{SessionId, UserId};
 
-/// Which types a query is about. There is no default: whoever asks says it, so that rows of another
-/// type cannot slip in because somebody forgot.
+/// Which types a query is about. There is no default: every caller names it, so that rows of another type cannot slip
+/// in by omission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Types {
     All,
@@ -42,9 +42,9 @@ pub struct SessionQuery {
     /// `None`: only sessions that are not hidden. `Some(true)`: only hidden ones. `Some(false)`: both.
     pub inactive: Option<bool>,
     pub parents_only: bool,
-    /// Conversations alone.
+    /// Only conversations.
     pub talks_only: bool,
-    /// Whose eyes: `None` sees the whole tenant.
+    /// What the caller may see; `None` sees the whole tenant.
     pub seen_by: Option<Eyes>,
     pub after: Option<ListCursor>,
     pub limit: usize,
@@ -119,7 +119,7 @@ impl<T, C> Default for Page<T, C> {
 }
 
 impl<T> Page<T, i64> {
-    /// A page of numbered rows, of which one more than fits was looked for.
+    /// Cuts a page out of numbered rows; the caller loaded one row more than fits.
     pub fn cut(mut rows: Vec<(i64, T)>, limit: usize) -> Self {
         let more = rows.len() > limit;
         rows.truncate(limit);

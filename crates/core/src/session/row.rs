@@ -86,7 +86,7 @@ pub struct Details {
     pub working_memory: Option<Json>,
     pub input: Option<Json>,
     pub draft_values: Option<Json>,
-    /// What the session carries of the task that it runs: see [`crate::work::run`].
+    /// The run of its task that the session carries: see [`crate::work::run`].
     pub run: Option<Json>,
     pub result: Option<Json>,
     pub usage: Option<Json>,
@@ -100,8 +100,7 @@ pub struct Details {
 }
 
 impl Head {
-    /// The deadline that a session has while it is in this status, counted from now. Sessions with
-    /// a claim live by their lease instead.
+    /// The deadline of a session in this status, counted from now. Sessions with a claim have their lease instead.
     pub fn deadline_in(&self, status: Status) -> Option<Duration> {
         match status {
             Status::Draft | Status::Running if self.session_type == SessionType::Response => {
@@ -113,12 +112,12 @@ impl Head {
         }
     }
 
-    /// Whether another event pushes the deadline out: only silence abandons a response.
+    /// Whether each event extends the deadline: a response is abandoned only by silence.
     pub fn deadline_follows_activity(&self) -> bool {
         self.session_type == SessionType::Response && matches!(self.status, Status::Draft | Status::Running)
     }
 
-    /// Where a passed deadline takes the session.
+    /// The status that a passed deadline leads to.
     pub fn when_overdue(&self) -> Option<Status> {
         match self.status {
             Status::WaitingHuman | Status::AwaitingTool if self.is_talk => Some(Status::Idle),

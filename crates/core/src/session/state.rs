@@ -1,12 +1,12 @@
-//! Where a session stands: what a screen shows while work goes on, read from the row alone, so that
-//! it costs the same however long the log is.
+//! The state of a session: what a screen shows while work goes on, read from the row alone, so that it costs the same
+//! however long the log is.
 
 use super::{Claim, Session, Status};
 use crate::ids::SessionId;
 use crate::json::Json;
 use crate::time::Timestamp;
 
-/// The moving half of a session, without what it is about.
+/// The parts of a session that change while it runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct State {
     pub session: SessionId,
@@ -17,10 +17,10 @@ pub struct State {
     pub last_at: Timestamp,
     pub message_count: u64,
     pub turn_count: u64,
-    /// The sequence of the user message that nobody has answered yet.
+    /// The sequence of the user message that has no answer yet.
     pub open_turn: Option<u64>,
     pub claim: Option<HeldClaim>,
-    /// Outlives the claim: work that was told to stop is not taken up again.
+    /// Outlives the claim: work that was told to stop is not claimed again.
     pub stop_requested: bool,
     pub error_message: Option<Box<str>>,
     pub end_reason: Option<Box<str>>,
@@ -28,7 +28,7 @@ pub struct State {
     pub deadline_at: Option<Timestamp>,
 }
 
-/// Who works on a session, as everybody who may read it sees it: without the credential.
+/// The worker of a session as all its readers see it: without the credential.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldClaim {
     pub worker: Box<str>,

@@ -1,4 +1,4 @@
-//! The ten states, every allowed move between them, and whose move it is: the one place.
+//! The ten statuses, every allowed move between them, and who may make it: the one place.
 
 use std::fmt;
 
@@ -22,12 +22,12 @@ use Status::{
     Abandoned, AwaitingTool, Completed, Draft, Expired, Failed, Idle, Pending, Running, WaitingHuman,
 };
 
-/// Whose hand makes a move.
+/// Who makes a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Authority {
     /// Starting a draft: a task's trigger, or the release of a step in a graph.
     Trigger,
-    /// The first input into a draft, a turn, or a queued turn, the end of a graph of steps: the engine.
+    /// The engine: the first input into a draft, a turn, or a queued turn, the end of a graph of steps.
     Engine,
     /// A step that a person must do.
     HumanStep,
@@ -35,7 +35,7 @@ pub enum Authority {
     Claim,
     /// The worker that holds the claim.
     ClaimHolder,
-    /// A form or tool run that was handed in.
+    /// A submitted form or tool run.
     Submit,
     /// An answer to a question or a decision on an approval.
     Decision,
@@ -51,7 +51,7 @@ pub enum Authority {
 
 use Authority as By;
 
-/// Every allowed move with the hands that may make it. What is not here does not happen.
+/// Every allowed move with the authorities that may make it. No other move is made.
 pub const MOVES: &[(Status, Status, &[Authority])] = &[
     (Draft, Pending, &[By::Trigger]),
     (Draft, Running, &[By::Engine]),
@@ -143,8 +143,8 @@ pub fn is_valid_session_status(text: &str) -> bool {
     Status::parse(text).is_some()
 }
 
-/// Refuses every move that the table does not give to this hand. Talk sessions never become
-/// pending or terminal, whoever asks.
+/// Refuses every move that the table does not give to this authority. Talk sessions never become pending or terminal,
+/// under any authority.
 pub fn check_move(from: Status, to: Status, by: Authority, is_talk: bool) -> Result<()> {
     let listed = MOVES.iter().any(|(f, t, hands)| *f == from && *t == to && hands.contains(&by));
     if !listed || (is_talk && (to == Pending || to.is_terminal())) {

@@ -1,13 +1,13 @@
-//! What serde says about a value, in words that a caller of the API understands. Callers never
-//! read serde's own sentences: they name Rust's types ("untagged enum", "struct", "u32").
+//! Rewords what serde says about a value, so that a caller of the API understands it. Callers never read serde's own
+//! sentences: they name Rust's types ("untagged enum", "struct", "u32").
 
 use serde_json::Value;
 
 /// How much of a refused value is repeated to the caller.
 const SHOWN_CHARS_MAX: usize = 60;
 
-/// Serde's sentence about a value, as a predicate: "must be text, not `5`". What is not one of
-/// serde's sentences was written by this product and is returned as it is.
+/// Serde's sentence about a value, as a predicate: "must be text, not `5`". A sentence that is not serde's was
+/// written by this product and is returned as it is.
 pub fn predicate(message: &str) -> String {
     if let Some((given, names)) = unknown_name(message) {
         return format!("must be {}, not `{}`", one_of(&names), shortened(given));
@@ -75,7 +75,7 @@ pub fn shown(value: &Value) -> String {
     }
 }
 
-/// What serde wanted, beginning with "must".
+/// What serde expected, beginning with "must".
 fn wanted(expected: &str) -> String {
     if expected.starts_with("must ") {
         return expected.to_owned();

@@ -3,16 +3,16 @@
 
 use serde::{Deserialize, Serialize};
 
-/// An exercise that goes on.
+/// An exercise in progress.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ongoing {
     pub exercise: String,
-    /// The step that was said last, from 0.
+    /// The last step that was given, from 0.
     pub step: usize,
     pub approach: String,
 }
 
-/// What the guidance says now, and how it stands afterwards.
+/// What the guidance says now, and its state afterwards.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Guidance {
     pub text: &'static str,
@@ -61,7 +61,7 @@ const WISHES: &[&str] =
     &["exercise", "can we", "could we", "let's", "lets", "do a", "try", "guide me", "start", "please"];
 const STOPS: &[&str] = &["stop", "enough", "cancel", "no more", "quit", "not now"];
 
-/// What a message asks of guidance, given what goes on.
+/// The guidance that a message asks for, given the exercise in progress.
 pub fn guide(text: &str, ongoing: Option<&Ongoing>) -> Option<Guidance> {
     let text = text.to_lowercase();
     let said = |phrase: &&str| contains_words(&text, phrase);
@@ -94,14 +94,14 @@ const FAREWELLS: &[&str] = &[
     "buona notte", "tot ziens",
 ];
 
-/// Whether a message sounds like the end.
+/// Whether a message sounds like a goodbye.
 pub fn is_farewell(text: &str) -> bool {
     let text = text.to_lowercase();
     let short = text.split_whitespace().count() <= 12;
     short && FAREWELLS.iter().any(|phrase| contains_words(&text, phrase))
 }
 
-/// Whether a phrase stands in a text with nothing of a word before or after it. Both are lower-case.
+/// Whether a text contains a phrase as whole words. Both are lower-case.
 fn contains_words(text: &str, phrase: &str) -> bool {
     text.match_indices(phrase).any(|(at, found)| {
         let before = text[..at].chars().next_back();

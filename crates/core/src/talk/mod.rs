@@ -1,11 +1,11 @@
 //! The talk room: turns, sittings and the state that a conversation carries.
 //!
-//! Owns the row that a talk session has beside its own ([`Talk`]), the reducers ([`state`]) and the pure
-//! decisions: what a message does ([`turn`]), how a turn waits for somebody's leave ([`pause`]), and how a sitting
-//! opens and ends ([`sitting`]). Refuses to know what is said: models, recall and safety are above and beside it.
+//! Owns the row that a talk session has beside its own ([`Talk`]), the reducers ([`state`]) and the pure decisions:
+//! what a message does ([`turn`]), how a turn waits for a person's approval ([`pause`]), and how a sitting opens and
+//! ends ([`sitting`]). Refuses to know what is said: models, recall and safety are above and beside it.
 //!
-//! A turn holds its session by a claim like any worker's, with an epoch and a lease, so a process that dies in
-//! the middle of one loses the right to end it, and whoever comes next goes on.
+//! A turn holds its session by a claim like any worker's, with an epoch and a lease, so a process that dies in the
+//! middle of one loses the right to end it, and another node goes on.
 
 pub mod exercise;
 pub mod pause;
@@ -30,7 +30,7 @@ use crate::time::Timestamp;
 pub use state::Fields;
 pub use store::TalkStore;
 
-/// What a talk session has beside its row: bounded, so a turn costs the same however many came before it.
+/// The row of a talk session beside its own: bounded, so a turn costs the same however many came before it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Talk {
     /// The open sitting.
@@ -43,10 +43,10 @@ pub struct Talk {
     /// Messages that wait for a turn, in the order in which they get one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub queue: Vec<Queued>,
-    /// The turn that waits for somebody's leave, or has it and is nobody's yet.
+    /// The turn that waits for a person's approval, or was decided on and waits for a node to go on with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<pause::Paused>,
-    /// The last turn died, and nobody has said anything since.
+    /// The last turn died, and no message has come since.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub interrupted: bool,
     #[serde(default, skip_serializing_if = "Fields::is_empty")]
@@ -57,7 +57,7 @@ pub struct Talk {
     /// Messages that the running turn has taken up beside its own, because they steered it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub took: Vec<u64>,
-    /// What looking back has found while no sitting was open: the next one begins with it.
+    /// Candidates that looking back found while no sitting was open: the next sitting begins with them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub found_between: Vec<Candidate>,
     /// The last message that looking back has read.
@@ -80,13 +80,13 @@ pub struct Sitting {
     pub owner: Owner,
     /// The user that ratings name.
     pub user: Option<String>,
-    /// The user whose message opened it: they may end and rate it, whosever memory it uses.
+    /// The user whose message opened it: they may end and rate it, even if it uses another memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub opened_by: Option<String>,
-    /// The highest level of crisis met in it.
+    /// The highest crisis level in it.
     #[serde(default)]
     pub crisis_max: u8,
-    /// The messages that were met with any level of it: nothing is quoted from them and no theme is made of them.
+    /// The messages with any crisis level: nothing is quoted from them and no theme is drawn from them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub crisis_turns: Vec<u64>,
     #[serde(default)]
@@ -107,7 +107,7 @@ pub struct Ended {
     /// The last sequence of the log when it ended.
     #[serde(default)]
     pub last: u64,
-    /// Closed without a trace: nothing is made of it later, and it cannot be rated.
+    /// Discarded: nothing is made of it later, and it cannot be rated.
     pub discarded: bool,
 }
 
@@ -121,7 +121,7 @@ pub struct Queued {
     pub steers: bool,
     #[serde(default, skip_serializing_if = "Tier::is_fast")]
     pub tier: Tier,
-    /// Who said it: whose memory its turn uses is judged when the turn starts.
+    /// Who said it. Whose memory its turn uses is decided when the turn starts.
     #[serde(default)]
     pub speaker: TurnSpeaker,
 }
@@ -161,9 +161,9 @@ impl Tier {
 pub struct Settings {
     /// Silence after which a sitting has expired.
     pub idle_after: Duration,
-    /// How long a turn may be silent before it counts as dead.
+    /// How long a turn may go without a sign of life before it counts as dead.
     pub lease: Duration,
-    /// How long a turn waits for somebody to agree to a tool call.
+    /// How long a turn waits for a person to approve a tool call.
     pub confirm_within: Duration,
 }
 
@@ -177,7 +177,7 @@ impl Default for Settings {
     }
 }
 
-/// How a conversation stands.
+/// The state of a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Liveness {
     /// No sitting is open.
@@ -201,8 +201,8 @@ impl Liveness {
 }
 
 impl Talk {
-    /// Fills in what is known only under the lock of the write: sequences and the time. Both stores call this,
-    /// after the events of the same change have got their numbers.
+    /// Fills in what only the committing store knows: sequences and the time. Both stores call this, after the events
+    /// of the same change have got their numbers.
     pub fn land(&mut self, appended: &[Appended], now: Timestamp) {
         let first = |kind: &str| {
             appended.iter().find_map(|slot| match slot {
@@ -222,8 +222,8 @@ impl Talk {
         }
     }
 
-    /// Makes what this row says of one user another's: the open sitting reads and feeds their memory from now on and
-    /// ratings name them, and what the user has said and nobody has answered is theirs. Says whether there was anything.
+    /// Makes one user's part of this row another's, because both were merged: the open sitting uses their memory from
+    /// now on and ratings name them, and unanswered messages are theirs. Returns whether anything changed.
     pub fn hand_over(&mut self, from: &UserId, into: &UserId) -> bool {
         let mut handed = false;
         if let Some(open) = self.sitting.as_mut().filter(|open| open.owner == Owner::user(from)) {
@@ -249,7 +249,7 @@ impl Talk {
         self.sitting.as_ref().and_then(|sitting| sitting.active_at)
     }
 
-    /// The message whose turn is next: of a turn that may go on, or the first that waits for one.
+    /// The message whose turn is next: that of a decided turn, or the first in the queue.
     pub fn waiting(&self) -> Option<u64> {
         match &self.paused {
             Some(paused) if paused.decided => Some(paused.turn),

@@ -1,9 +1,8 @@
-//! A turn that waits until somebody agrees to a tool call: how it pauses, how it goes on, how it is given up. All
-//! pure.
+//! A turn that waits for a person to approve a tool call: how it pauses, goes on, or is given up. All pure.
 //!
-//! A paused turn is held by nobody. It stays open in the log until whoever goes on with it closes it, or until it is
-//! given up: in time nobody answered, or somebody wants something else. Every call of it that was not made gets a
-//! result that says so, in the commit that gives it up.
+//! No node holds a paused turn. It stays open in the log until a node goes on with it and closes it, or until it is
+//! given up: the time to decide has passed, or a person wants something else. Every call of it that was not made gets
+//! a result that says so, in the commit that gives it up.
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -25,52 +24,52 @@ use crate::time::Timestamp;
 use crate::work::decide::check_asked;
 use crate::work::run::Run;
 
-/// What is known of a paused turn beside its approval.
+/// A paused turn, beside its approval.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Paused {
     /// The sequence of the message that is answered.
     pub turn: u64,
     #[serde(default, skip_serializing_if = "Tier::is_fast")]
     pub tier: Tier,
-    /// The call that somebody is asked about, then those that wait behind it.
+    /// The call that needs approval, then those that wait behind it.
     pub calls: Vec<Unmade>,
-    /// Who said what is answered: whose memory the turn uses is judged again when it goes on.
+    /// Who said the message. Whose memory the turn uses is decided again when it goes on.
     #[serde(default)]
     pub speaker: TurnSpeaker,
-    /// Somebody has decided: whoever is free goes on.
+    /// The approval is decided: any node may go on with the turn.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub decided: bool,
 }
 
-/// A call that was asked for and not made.
+/// A tool call that was requested and not made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unmade {
     pub id: String,
     pub name: String,
 }
 
-/// What a turn wants leave for.
+/// What a turn needs approval for.
 #[derive(Clone, Debug)]
 pub struct Asking {
     /// The call: `{id, name, summary?, args}`.
     pub call: Json,
     /// That call, then those that wait behind it.
     pub unmade: Vec<Unmade>,
-    /// What a person reads who is asked.
+    /// The text for the person who is asked.
     pub summary: String,
     pub tier: Tier,
     pub speaker: TurnSpeaker,
-    /// What is kept of the turn so far, in order.
+    /// The events of the turn so far, in order.
     pub events: Vec<NewEvent>,
     pub usage: Option<Json>,
 }
 
-/// Why nobody waits for a decision any more.
+/// Why a paused turn is given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GivenUp {
-    /// Nobody decided in time.
+    /// The decision did not come in time.
     TimedOut,
-    /// Somebody stopped the turn, or said something else.
+    /// A person stopped the turn, or sent another message.
     Stopped,
 }
 
@@ -90,7 +89,7 @@ impl GivenUp {
         }
     }
 
-    /// The result of the call that was asked about.
+    /// The result of the call that needed approval.
     const fn result(self) -> (&'static str, &'static str) {
         match self {
             Self::TimedOut => ("timed_out", "timed_out: nobody agreed to this call in time; it was not made"),
@@ -99,10 +98,10 @@ impl GivenUp {
     }
 }
 
-/// The result of a call that nobody waits for any more.
+/// The result of a call that was given up.
 pub const CANCELLED: (&str, &str) = ("cancelled", "cancelled: this call was not made");
 
-/// Whether anybody is there who could agree to something. Where nobody is, nothing is agreed to.
+/// Whether a person can be asked. Where none can, nothing is approved.
 pub fn can_ask(session: &Session) -> bool {
     match session.details.source.kind {
         SourceKind::Schedule => false,
@@ -115,7 +114,7 @@ pub fn can_ask(session: &Session) -> bool {
     }
 }
 
-/// A turn stops to ask. Nobody holds the session while it waits.
+/// Pauses a turn to ask. No node holds the session while it waits.
 pub fn pause(
     session: &Session,
     talk: &Talk,
@@ -143,7 +142,7 @@ pub fn pause(
     Ok(Plan { step, talk: Talk { paused: Some(paused), ..talk.clone() } })
 }
 
-/// The row beside a session whose question was decided.
+/// The talk row after its approval was decided.
 pub fn decided(talk: &Talk) -> Talk {
     let mut after = talk.clone();
     if let Some(paused) = &mut after.paused {
@@ -152,7 +151,7 @@ pub fn decided(talk: &Talk) -> Talk {
     after
 }
 
-/// The paused turn goes on under a new claim. What was decided is handed out once. `None`: it still waits.
+/// The paused turn goes on under a new claim. The decision is handed out once. `None`: it still waits.
 pub(super) fn go_on(session: &Session, talk: &Talk, hold: &Hold) -> Result<Option<Plan>> {
     let free = session.head.status == Status::Running && session.head.claim.is_none();
     if !free || !talk.paused.as_ref().is_some_and(|paused| paused.decided) {
@@ -163,7 +162,7 @@ pub(super) fn go_on(session: &Session, talk: &Talk, hold: &Hold) -> Result<Optio
     Ok(Some(Plan { step: Step::of(update), talk: Talk { paused: None, ..talk.clone() } }))
 }
 
-/// The paused turn is over, and none of what it asked for is done. `None`: nothing is paused.
+/// Gives up the paused turn: none of its calls is made. `None`: nothing is paused.
 pub fn give_up(session: &Session, talk: &Talk, why: GivenUp) -> Result<Option<Plan>> {
     let Some(paused) = &talk.paused else { return Ok(None) };
     let by = if why == GivenUp::TimedOut { Authority::Sweeper } else { Authority::Engine };
@@ -184,7 +183,7 @@ pub fn give_up(session: &Session, talk: &Talk, why: GivenUp) -> Result<Option<Pl
     Ok(Some(Plan { step, talk: Talk { paused: None, took: Vec::new(), ..talk.clone() } }))
 }
 
-/// The result of a call that has none of its own: an outcome, and what a model is told of it.
+/// The result of a call that was not made: an outcome, and the text for the model.
 pub fn result_of(call: &Unmade, (outcome, why): (&str, &str)) -> Result<NewEvent> {
     let metadata =
         json!({"tool_call_id": call.id, "tool_name": call.name, "is_error": true, "outcome": outcome});

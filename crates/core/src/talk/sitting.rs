@@ -1,4 +1,4 @@
-//! How a sitting ends: by somebody's wish, by silence, or discarded. All pure.
+//! How a sitting ends: by request, by silence, or discarded. All pure.
 
 use serde_json::json;
 
@@ -16,15 +16,15 @@ use crate::time::Timestamp;
 /// Why a sitting ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndReason {
-    /// Somebody said so.
+    /// A caller asked for it.
     Asked,
-    /// Nobody said anything for too long.
+    /// No message for too long.
     Silence,
     /// The process went down.
     Shutdown,
-    /// Somebody wants nothing of it kept.
+    /// A caller wants nothing of it kept.
     Discarded,
-    /// The next turn uses another memory, or somebody joins who must not hear this one.
+    /// The next turn uses another memory, or a person joins who must not hear this one.
     MemoryOwnerChanged,
 }
 
@@ -45,14 +45,14 @@ pub fn has_expired(talk: &Talk, now: Timestamp, settings: &Settings) -> bool {
     talk.active_at().is_some_and(|active| active.plus(settings.idle_after) <= now)
 }
 
-/// What does not outlive a sitting: guidance that it had begun, and a deletion that waits for a yes. The yes of a later
-/// sitting may be somebody else's, and another memory may be meant by then.
+/// State that does not outlive a sitting: guidance in progress, and a deletion that waits for a yes. The yes of a
+/// later sitting may be another person's, or mean another memory.
 pub(super) fn forgotten_between_sittings() -> Fields {
     let gone = serde_json::Value::Null;
     Fields::default().with("exercise_state", gone.clone()).with("memory_control", gone)
 }
 
-/// Closes the open sitting with what was made of it. `None` when there is none.
+/// Closes the open sitting, with the records made from it. `None` when there is none.
 pub fn end(
     session: &Session,
     talk: &Talk,

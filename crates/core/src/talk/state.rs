@@ -1,8 +1,8 @@
-//! What a conversation carries from turn to turn: fields, each with a declared reducer.
+//! The state that a conversation carries from turn to turn: fields, each with a declared reducer.
 //!
-//! A turn says only what it changed. The change stands in the log, in the event that closes the turn, and the
-//! fold of all changes is the state, so any state of the past can be read and the kept one can be proven. What
-//! was said (`history`, `transcript`) is the log itself and is kept nowhere else.
+//! A turn names only what it changed. The change is written into the event that closes the turn, and the fold of all
+//! changes is the state, so any past state can be read from the log and the stored one can be checked. What was said
+//! (`history`, `transcript`) is the log itself and is stored nowhere else.
 
 use std::sync::Arc;
 
@@ -16,11 +16,11 @@ use crate::limits;
 /// How a field takes a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reducer {
-    /// Grows with every turn: the log's own lines.
+    /// Grows with every turn: the log itself.
     Append,
     /// Key by key; `null` removes a key, and `null` in place of the object empties the field.
     Merge,
-    /// Describes one turn, and is gone with the next one unless it is said again.
+    /// Describes one turn; cleared by the next one unless set again.
     Overwrite,
 }
 
@@ -42,7 +42,7 @@ pub const FIELDS: &[(&str, Reducer)] = &[
     ("lookups", Reducer::Overwrite),
 ];
 
-/// Turns between two that carry the whole state: reading a state of the past goes back no further.
+/// One turn in this many carries the whole state: reading a past state goes back no further.
 pub const WHOLE_EVERY: u64 = 64;
 
 fn reducer(field: &str) -> Option<Reducer> {
@@ -69,7 +69,7 @@ impl Fields {
         self.0.is_empty()
     }
 
-    /// Says something in a change. A later word on the same merged field adds to an earlier one.
+    /// Adds a field to a change. A later change of the same merged field adds to an earlier one.
     #[must_use]
     pub fn with(mut self, field: &'static str, value: Value) -> Self {
         let fields = Arc::make_mut(&mut self.0);
@@ -82,7 +82,7 @@ impl Fields {
         self
     }
 
-    /// Refuses a change that names what is no field, belongs to the log, or is too large to stand in it.
+    /// Refuses a change that names an unknown field or one of the log, or that is too large for an event.
     pub fn check(&self) -> Result<()> {
         for (field, value) in &*self.0 {
             match reducer(field) {
@@ -98,13 +98,13 @@ impl Fields {
         Ok(())
     }
 
-    /// Takes the change of one turn.
+    /// Applies the change of one turn.
     pub fn apply(&mut self, change: &Self) {
         Arc::make_mut(&mut self.0).retain(|field, _| reducer(field) != Some(Reducer::Overwrite));
         self.touch(change);
     }
 
-    /// Takes a change that is no turn's: what describes the last turn stays.
+    /// Applies a change that belongs to no turn: the fields that describe the last turn stay.
     pub fn touch(&mut self, change: &Self) {
         let fields = Arc::make_mut(&mut self.0);
         for (field, value) in &*change.0 {
@@ -142,7 +142,7 @@ pub struct Said {
     pub whole: bool,
 }
 
-/// Takes one event into a state. Only the engine writes events that say anything about it.
+/// Applies one event to a state. Only the engine writes events that change it.
 pub fn take(state: &mut Fields, event: &Event) {
     let turn = match event.kind.as_str() {
         "session.turn" => true,
@@ -171,7 +171,7 @@ pub fn is_whole(event: &Event) -> bool {
             .is_some_and(|said| said.whole)
 }
 
-/// The types of event that say something about the state.
+/// The event types that change the state.
 pub const SAYING: [&str; 3] = ["session.turn", "session.sitting_started", "session.sitting_ended"];
 
 #[cfg(test)]

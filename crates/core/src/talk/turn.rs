@@ -22,7 +22,7 @@ use crate::session::{Session, Status};
 use crate::store::{ClaimChange, Record, Update};
 use crate::time::Timestamp;
 
-/// What happens to a message that comes while a turn runs.
+/// What to do with a message that comes while a turn runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnBusy {
     /// It waits for its turn.
@@ -57,7 +57,7 @@ pub struct Message {
     pub speaker: TurnSpeaker,
 }
 
-/// Who runs turns here, and for how long without a sign of life.
+/// The node that runs turns here, and its lease.
 #[derive(Clone, Debug)]
 pub struct Hold {
     pub worker: Box<str>,
@@ -76,28 +76,28 @@ impl Hold {
     }
 }
 
-/// A step of a session, with the row beside it.
+/// A step of a session, with its new talk row.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub step: Step,
     pub talk: Talk,
 }
 
-/// What a message comes to.
+/// What a message leads to.
 #[derive(Debug)]
 pub enum Begin {
     /// Its turn runs now.
     Started(Box<Plan>),
-    /// It waits; somebody must see to it that the queue is worked off.
+    /// It waits; the caller must see that the queue is worked off.
     Queued(Box<Plan>),
-    /// The open sitting is to be ended first.
+    /// The open sitting must be ended first.
     EndFirst(EndFirst),
 }
 
-/// A sitting that is to be ended before a turn can start, and why.
+/// A sitting that must be ended before a turn can start, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EndFirst {
-    /// The number of the sitting: another one that was opened meanwhile is not meant.
+    /// The number of the sitting: one that was opened since is not meant.
     pub sitting: u64,
     pub why: EndReason,
 }
@@ -106,7 +106,7 @@ pub struct EndFirst {
 #[derive(Clone, Debug)]
 pub struct Outcome {
     pub kind: OutcomeKind,
-    /// What is kept of it in the log, in order.
+    /// The events of the turn, in order.
     pub events: Vec<NewEvent>,
     pub change: Fields,
     pub buffer: Buffer,
@@ -118,7 +118,7 @@ pub struct Outcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutcomeKind {
     Answered,
-    /// Somebody wanted it to stop; what was said until then is kept.
+    /// A caller asked it to stop; the reply so far is kept.
     Stopped,
     Failed,
 }
@@ -133,7 +133,7 @@ impl OutcomeKind {
     }
 }
 
-/// How a conversation stands.
+/// The state of a conversation.
 pub fn liveness(session: &Session, talk: &Talk, now: Timestamp, settings: &Settings) -> Liveness {
     if talk.interrupted || died(session, now) {
         Liveness::Interrupted
@@ -146,22 +146,22 @@ pub fn liveness(session: &Session, talk: &Talk, now: Timestamp, settings: &Setti
     }
 }
 
-/// Whether a turn runs and is alive, as far as anybody can know.
+/// Whether a turn runs and its lease has not ended.
 pub fn runs(session: &Session, now: Timestamp) -> bool {
     session.head.claim.as_ref().is_some_and(|claim| claim.lease_until > now)
 }
 
-/// Whether a turn is under way: it runs, or waits for somebody's leave.
+/// Whether a turn is under way: it runs, or waits for a person's approval.
 pub fn is_open(session: &Session, talk: &Talk, now: Timestamp) -> bool {
     talk.paused.is_some() || runs(session, now)
 }
 
-/// Whether a turn was begun and whoever ran it is gone.
+/// Whether a turn was begun and its lease has ended.
 fn died(session: &Session, now: Timestamp) -> bool {
     session.head.status == Status::Running && session.head.claim.is_some() && !runs(session, now)
 }
 
-/// The open sitting where it cannot take a turn of this owner's memory any more: it has expired, or uses another memory.
+/// The open sitting, if no turn on this owner's memory can join it: it has expired, or uses another memory.
 fn end_first(talk: &Talk, owner: &Owner, now: Timestamp, settings: &Settings) -> Option<EndFirst> {
     let open = talk.sitting.as_ref()?;
     let why = if sitting::has_expired(talk, now, settings) {
@@ -174,8 +174,8 @@ fn end_first(talk: &Talk, owner: &Owner, now: Timestamp, settings: &Settings) ->
     Some(EndFirst { sitting: open.number, why })
 }
 
-/// An owner who speaks in somebody's conversation takes part in it from that turn on. Everybody else who may speak
-/// takes part already.
+/// An owner who speaks in another user's conversation becomes a participant with that turn. All other speakers are
+/// participants already.
 fn join(session: &Session, speaker: &TurnSpeaker, update: &mut Update) {
     if let Some(user) = speaker.caller.as_ref().filter(|_| speaker.is_owner)
         && session.head.holder.as_ref() != Some(user)
@@ -185,7 +185,7 @@ fn join(session: &Session, speaker: &TurnSpeaker, update: &mut Update) {
     }
 }
 
-/// A message arrives.
+/// Takes a message in.
 pub fn begin(
     session: &Session,
     talk: &Talk,
@@ -224,7 +224,7 @@ pub fn begin(
     Ok(Begin::Started(Box::new(Plan { step, talk: after })))
 }
 
-/// A turn that has somebody's leave goes on; else the first message that waits gets its turn, if nothing runs.
+/// Goes on with a turn that was decided on; else starts the turn of the first queued message, if nothing runs.
 pub fn next(
     session: &Session,
     talk: &Talk,
@@ -252,7 +252,7 @@ pub fn next(
     Ok(Some(Begin::Started(Box::new(Plan { step, talk: after }))))
 }
 
-/// A turn ends, and with it the right to say anything in it.
+/// Ends a turn, and with it the claim under which it ran.
 pub fn finish(session: &Session, talk: &Talk, outcome: Outcome) -> Result<Plan> {
     let mut talk = talk.clone();
     let turn = session.head.turn.map(|turn| turn.sequence);
@@ -265,7 +265,7 @@ pub fn finish(session: &Session, talk: &Talk, outcome: Outcome) -> Result<Plan> 
     Ok(Plan { step, talk })
 }
 
-/// A turn that took place elsewhere, in spoken words, is written down whole.
+/// Records a whole turn that took place elsewhere, in spoken words.
 pub fn record(
     session: &Session,
     talk: &Talk,
@@ -301,7 +301,7 @@ pub fn record(
     Ok(Begin::Started(Box::new(Plan { step, talk: after })))
 }
 
-/// Takes a turn's change into the row, and says so in the event that closes it.
+/// Applies a turn's change to the row, and builds the event that closes the turn.
 fn close(talk: &mut Talk, turn: Option<u64>, outcome: &Outcome) -> Result<NewEvent> {
     outcome.change.check()?;
     if let Some(open) = &mut talk.sitting {
@@ -337,18 +337,18 @@ const fn reason_of(kind: OutcomeKind) -> Option<&'static str> {
     }
 }
 
-/// A turn whose runner is gone is closed in the log; the conversation is free again.
+/// Closes a dead turn in the log; the conversation is free again.
 pub fn interrupted(session: &Session, talk: &Talk) -> Result<Plan> {
     let mut step = move_to(session, Status::Idle, Authority::Engine, Some("interrupted"))?;
     let turn = session.head.turn.map(|turn| turn.sequence);
     step.events.insert(0, closing(turn, &talk.took, "interrupted", None)?);
     let mut talk = Talk { interrupted: true, took: Vec::new(), ..talk.clone() };
-    // Whoever reads the log sees a turn that changed nothing, after which nothing describes the one before it.
+    // The log then holds a turn that changed nothing, so no field describes the turn before it any more.
     talk.state.apply(&Fields::default());
     Ok(Plan { step, talk })
 }
 
-/// What must be said before a new turn, when the last one died.
+/// The events to write before a new turn, when the last one died.
 fn closed_if_dead(session: &Session, talk: &Talk, now: Timestamp) -> Result<(Vec<NewEvent>, Talk)> {
     let (events, after) = match died(session, now) {
         true => {
@@ -360,7 +360,7 @@ fn closed_if_dead(session: &Session, talk: &Talk, now: Timestamp) -> Result<(Vec
     Ok((events, Talk { interrupted: false, ..after }))
 }
 
-/// The claim under which the turn runs, and the move that goes with it.
+/// The claim under which the turn runs, and the status change.
 fn start(session: &Session, hold: &Hold) -> Result<Step> {
     let mut idle = session.clone();
     if idle.head.status == Status::Running {
@@ -382,7 +382,7 @@ fn queued(session: &Session, talk: &Talk, message: Message) -> Result<Plan> {
         return Err(Conflict::SessionBusy.into());
     }
     let mut talk = talk.clone();
-    // The model of a running turn has been shown the memory of its speaker: only words of the same memory steer it.
+    // The model of a running turn has seen the memory of its speaker: only messages on the same memory steer it.
     let owner = memory_owner(session, &message.speaker);
     let hears = talk.sitting.as_ref().is_none_or(|open| open.owner == owner);
     let waiting = Queued {
@@ -402,7 +402,7 @@ fn queued(session: &Session, talk: &Talk, message: Message) -> Result<Plan> {
     Ok(Plan { step: Step { events: vec![message.event], ..Step::of(update) }, talk })
 }
 
-/// A message that takes the place of a turn that was given up for it.
+/// Puts a message first in the queue, in place of the turn that was given up for it.
 fn next_of_all(session: &Session, mut plan: Plan, message: Message) -> Plan {
     plan.step.events.push(message.event);
     plan.step.update.inactive = session.head.inactive.then_some(false);

@@ -1,4 +1,4 @@
-//! Answers: what fits the questions of a view, and how an answer stands in a log. Pure.
+//! Answers: which values fit the questions of a view, and how the log holds an answer. Pure.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -10,13 +10,13 @@ use crate::json::Json;
 use crate::limits;
 use crate::time::Timestamp;
 
-/// The line of a log that holds an answer.
+/// The event type of an answer.
 pub const SUBMIT: &str = "user.form_submit";
 
-/// What one respondent said.
+/// One respondent's answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
-    /// The name under which the log has it: one for each respondent of a view.
+    /// Its external id in the log: one for each respondent of a view.
     pub name: String,
     pub sequence: u64,
     pub view_id: String,
@@ -25,12 +25,12 @@ pub struct Answer {
     pub at: Timestamp,
 }
 
-/// An answer that no run has read: where to find it, and under which claim it came.
+/// An answer that no run has read: where it is, and the epoch in which it came.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Waiting {
     pub name: String,
     pub view_id: String,
-    /// It is handed to the claims after this one.
+    /// Later claims are handed it.
     pub epoch: u64,
 }
 
@@ -42,7 +42,7 @@ struct Metadata {
 }
 
 impl Answer {
-    /// Reads an answer back from a log; `None` for any other line.
+    /// Reads an answer from a log; `None` for any other event.
     pub fn of(event: &Event) -> Option<Self> {
         if event.kind.as_str() != SUBMIT {
             return None;
@@ -52,7 +52,7 @@ impl Answer {
         Some(Self { name, sequence: event.sequence, view_id, respondent, values, at: event.at })
     }
 
-    /// What a worker and a model are told of it.
+    /// The JSON that a worker and a model get of it.
     pub fn told(&self) -> Result<Json> {
         told(&self.view_id, &self.respondent, &self.values)
     }
@@ -63,7 +63,7 @@ pub(super) fn told(view_id: &str, respondent: &Respondent, values: &Json) -> Res
     Ok(Json::object([("view_id", &view_id), ("respondent", &respondent), ("values", values)]))
 }
 
-/// The line that keeps an answer.
+/// The event of an answer.
 pub(super) fn event(view_id: &str, respondent: &Respondent, name: &str, values: &Json) -> Result<NewEvent> {
     let mut event = NewEvent::engine(EventType::known(SUBMIT), Some(told(view_id, respondent, values)?));
     event.external_event_id = Some(name.into());
@@ -71,21 +71,21 @@ pub(super) fn event(view_id: &str, respondent: &Respondent, name: &str, values: 
     Ok(event)
 }
 
-/// The event that says which answers a run was told of.
+/// The event that says which answers a run was given.
 pub fn injected(names: &[String]) -> Result<NewEvent> {
     let metadata = Json::of(&json!({"kind": INJECTED, "ids": names}))?;
     Ok(NewEvent::engine(EventType::known(crate::lesson::shown::INJECTION), Some(metadata)))
 }
 
-/// What the log says of answers in a prompt.
+/// The kind of injected context under which the log lists answers.
 const INJECTED: &str = "answers";
 
-/// The answers that a line of the log says a run was told of.
+/// The answers that an event says a run was given.
 pub fn names_in(event: &Event) -> Vec<String> {
     crate::lesson::shown::injected_ids(event, INJECTED)
 }
 
-/// Refuses values that do not fit the questions, and names the first that does not.
+/// Refuses values that do not fit the questions; the refusal names the first that does not.
 pub fn check(view: &View, values: &Json) -> Result<()> {
     if !values.is_object() {
         return Err(Error::invalid("values", "must be an object"));

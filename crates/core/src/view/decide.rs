@@ -1,4 +1,4 @@
-//! What a submit does. Pure.
+//! Decides on a submitted answer. Pure.
 
 use super::{View, answer, respondent::Respondent};
 use crate::approval::decide::{self as approvals, Settled};
@@ -14,15 +14,15 @@ use crate::time::Timestamp;
 use crate::view::answer::Waiting;
 use crate::work::run::Run;
 
-/// What a submit comes to.
+/// The outcome of a submit.
 #[derive(Debug)]
 pub enum Outcome {
-    /// The same respondent has said the same before.
+    /// The same respondent gave the same answer before; nothing changes.
     Stands,
     Taken(Box<Taken>),
 }
 
-/// An answer that is taken.
+/// An accepted answer.
 #[derive(Debug)]
 pub struct Taken {
     pub step: Step,
@@ -30,18 +30,18 @@ pub struct Taken {
     pub record: Option<Record>,
 }
 
-/// An answer as it comes in.
+/// A submitted answer.
 #[derive(Clone, Copy, Debug)]
 pub struct Submit<'a> {
     pub respondent: &'a Respondent,
     /// The name of this respondent's answer in the log.
     pub name: &'a str,
     pub values: &'a Json,
-    /// What the same respondent has said before.
+    /// The same respondent's earlier answer.
     pub before: Option<&'a Json>,
 }
 
-/// Takes an answer. A session that waits for this view goes on with it; for any other it is kept until the next claim.
+/// Takes an answer. A session that waits for this view goes on with it; otherwise it is kept until the next claim.
 pub fn submit(
     view: &Defined<View>,
     session: &Session,
@@ -118,7 +118,7 @@ mod tests {
         Defined { id: "v".into(), value, version: 1, created_by: None, created_at: NOW, updated_at: NOW }
     }
 
-    /// A session that a worker has had.
+    /// A session that a worker has claimed before.
     fn started(status: Status) -> Session {
         let mut session = session_in(status);
         session.head.epoch = 1;
@@ -156,7 +156,7 @@ mod tests {
         submit(view, session, asked, wish, NOW)
     }
 
-    /// What became of it: the status that the session gets, whether a question closes, and what waits.
+    /// The resulting status of the session, whether a question closes, and how many answers wait.
     fn taken(outcome: Result<Outcome>) -> (Option<Status>, bool, usize) {
         match outcome.unwrap() {
             Outcome::Taken(taken) => {

@@ -1,7 +1,7 @@
-//! The view room: forms that people answer. A view is a document like any other that people define; one that a
-//! session has published takes answers for it. Owns the view and its questions, what fits them ([`answer`]), who answers
-//! and how that is proved ([`respondent`]), and what a submit does to the session ([`decide`]). Refuses to keep answers:
-//! each is one line of the session's log, and the run only remembers which of them nobody has read.
+//! The view room: forms that people answer. A view is a definition like any other; one that a session has published
+//! takes answers for it. Owns the view and its questions, which values fit them ([`answer`]), who answers and how
+//! that is proved ([`respondent`]), and what a submit does to the session ([`decide`]). Refuses to keep answers: each
+//! is one event of the session's log, and the run only names those that no run has read.
 
 pub mod answer;
 pub mod decide;
@@ -38,7 +38,7 @@ pub struct View {
 pub struct PublishConfig {
     #[serde(default)]
     pub gate: Gate,
-    /// Answers that come later are refused; none: as long as the session goes on.
+    /// Later answers are refused; `None`: as long as the session goes on.
     pub expires_at: Option<Timestamp>,
 }
 
@@ -48,9 +48,9 @@ pub enum Gate {
     /// Members and owners of the tenant.
     #[default]
     Member,
-    /// Whoever holds the link.
+    /// Anyone with the link.
     None,
-    /// Whoever holds the link and says who they are first.
+    /// Anyone with the link who gives a name and an address first.
     Lead,
 }
 
@@ -79,7 +79,7 @@ pub struct Question {
     /// What may be chosen.
     #[serde(default)]
     pub options: Vec<Choice>,
-    /// Of a text its characters, of a number itself, of several choices how many.
+    /// Bounds the characters of a text, the value of a number, or how many choices are made.
     pub min: Option<f64>,
     pub max: Option<f64>,
 }
@@ -223,7 +223,7 @@ impl Question {
     }
 }
 
-/// The sum of bytes under a key of the installation, with every part told from the next.
+/// An HMAC under the installation's key, with every part delimited from the next.
 fn mac(key: &[u8; 32], what: &str, parts: &[&str]) -> [u8; 32] {
     let mut message: Vec<u8> = Vec::new();
     for part in std::iter::once(&what).chain(parts) {

@@ -1,4 +1,4 @@
-//! Who answers, and how they prove on the next request that it is still them: a signed cookie per view. Pure.
+//! Who answers a view, and how they prove on the next request that it is still them: a signed cookie per view. Pure.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
@@ -13,7 +13,7 @@ use crate::limits;
 use crate::store::IdemKey;
 use crate::time::Timestamp;
 
-/// Somebody who answers a view, once.
+/// A person or program that answers a view, once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Respondent {
     pub kind: RespondentKind,
@@ -26,9 +26,9 @@ pub enum RespondentKind {
     User,
     /// A key or a machine that names no user.
     Credential,
-    /// The entity that stands for somebody who said who they are.
+    /// The entity of a person who gave a name and an address.
     Lead,
-    /// Somebody of whom nothing is known but their cookie.
+    /// A person of whom only the cookie is known.
     Cookie,
 }
 
@@ -54,7 +54,7 @@ impl Respondent {
         Self { kind: RespondentKind::Cookie, id }
     }
 
-    /// Somebody who has proved who they are by a credential.
+    /// A caller who is known by a credential.
     fn of(actor: &Actor) -> Self {
         match &actor.user {
             Some(user) => Self { kind: RespondentKind::User, id: user.to_string() },
@@ -62,7 +62,7 @@ impl Respondent {
         }
     }
 
-    /// How the log names who wrote the line.
+    /// The author of the answer in the log.
     pub fn author(&self) -> String {
         match self.kind {
             RespondentKind::User => self.id.clone(),
@@ -70,7 +70,7 @@ impl Respondent {
         }
     }
 
-    /// The name of this respondent's answer in the log of the session. Nobody can make it up.
+    /// The external id of this respondent's answer in the session's log. It cannot be guessed.
     pub fn answer_name(&self, key: &[u8; 32], tenant: &TenantId, view_id: &str) -> String {
         let sum = mac(key, "answer", &[tenant.as_str(), view_id, self.kind.as_str(), &self.id]);
         format!("view:{}", hex(&sum[..16]))
@@ -85,21 +85,21 @@ pub fn stranger_name(key: &IdemKey) -> String {
     hex(&sha2::Sha256::new().chain_update(key.scope).chain_update(key.body).finalize()[..16])
 }
 
-/// How far a caller has come at the gate of a view.
+/// The result of the check at a view's gate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Admitted {
     As(Respondent),
-    /// Whoever it is, they need a cookie by which they are known again.
+    /// An unknown person: they need a cookie to be recognised again.
     Anyone,
-    /// They must say who they are first.
+    /// They must give a name and an address first.
     AsLead,
 }
 
-/// Lets a caller through the gate of a view, or does not. `cleared` is what their cookie proves. Who has no business
-/// with the view is told what they would be told of none.
+/// Lets a caller through the gate of a view, or refuses. `cleared` is the respondent that their cookie proves. A
+/// caller who may not see the view is answered as if it did not exist.
 pub fn admit(view: &Defined<View>, actor: &Actor, cleared: Option<Respondent>) -> Result<Admitted> {
     match actor.role {
-        // What nobody has published is for whoever keeps it.
+        // An unpublished view is only for those who edit it.
         Role::Member if view.value.session_id.is_none() => Err(Error::NotFound),
         Role::Owner | Role::Member => Ok(Admitted::As(Respondent::of(actor))),
         // A personal link: it proves which member answers.
@@ -132,7 +132,7 @@ fn opens(actor: &Actor, view: &Defined<View>) -> bool {
     }
 }
 
-/// What somebody says of themselves.
+/// What a respondent says of themselves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lead {
     pub name: String,
@@ -162,7 +162,7 @@ impl Lead {
         Ok(Self { name: name.to_owned(), email })
     }
 
-    /// The id of the entity that stands for this address: the same whoever asks, so that two at once make one.
+    /// The id of the lead's entity, derived from the address, so that two concurrent requests make one entity.
     pub fn entity_id(&self, key: &[u8; 32], tenant: &TenantId) -> String {
         let sum = mac(key, "lead", &[tenant.as_str(), &self.email]);
         let mut bytes = [0; 16];
@@ -171,10 +171,10 @@ impl Lead {
     }
 }
 
-/// How the names of all cookies of respondents begin.
+/// The prefix of all respondents' cookies.
 pub const COOKIE_PREFIX: &str = "sederunt_view_";
 
-/// The name of the cookie by which a respondent of a view is known again.
+/// The name of the cookie by which a respondent of a view is recognised.
 pub fn cookie_name(view_id: &str) -> String {
     use sha2::Digest;
     format!("{COOKIE_PREFIX}{}", hex(&sha2::Sha256::digest(view_id.as_bytes())[..8]))
@@ -184,15 +184,15 @@ pub fn cookie_name(view_id: &str) -> String {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cleared {
     pub who: Respondent,
-    /// It was given with an answer. A lead that only said who it is may be somebody else, and is not told whether
+    /// It was set with an answer. A lead that only gave an address may be another person, and is not told whether
     /// that person has answered.
     pub has_answered: bool,
 }
 
-/// The mark of a cookie that was given with an answer.
+/// Marks a cookie that was set with an answer.
 const ANSWERED: &str = "+";
 
-/// A cookie that says who somebody is to this view and to no other, until then.
+/// A cookie that proves a respondent to this view and to no other, until this time.
 pub fn seal(key: &[u8; 32], tenant: &TenantId, view_id: &str, cleared: &Cleared, until: Timestamp) -> String {
     let until = (until.as_micros() / 1_000_000).to_string();
     let Cleared { who, has_answered } = cleared;
@@ -201,7 +201,7 @@ pub fn seal(key: &[u8; 32], tenant: &TenantId, view_id: &str, cleared: &Cleared,
     format!("{kind}.{}.{until}.{}", BASE64.encode(&who.id), hex(&sum))
 }
 
-/// Whom a cookie names; `None` for one that is not ours, not this view's, or too old.
+/// The respondent that a cookie proves; `None` for one that is not ours, not this view's, or expired.
 pub fn unseal(
     key: &[u8; 32],
     tenant: &TenantId,
@@ -222,7 +222,7 @@ pub fn unseal(
     let until = Timestamp::from_micros(seconds.checked_mul(1_000_000)?);
     let cleared = Cleared { who: Respondent { kind, id }, has_answered };
     let ours = seal(key, tenant, view_id, &cleared, until);
-    // All bytes are looked at, however early they differ.
+    // Compares in constant time: all bytes, however early they differ.
     let differs = ours
         .bytes()
         .zip(cookie.bytes())
@@ -230,7 +230,7 @@ pub fn unseal(
     (differs == 0 && until > now).then_some(cleared)
 }
 
-/// The token of the link that publishing makes. It follows from the key of the installation, so it is kept nowhere
+/// The token of the link that publishing makes. It is derived from the installation's key, so it is stored nowhere
 /// and can be shown again.
 pub fn link_token(key: &[u8; 32], tenant: &TenantId, view_id: &str) -> String {
     BASE64.encode(mac(key, "view link", &[tenant.as_str(), view_id]))
@@ -241,12 +241,12 @@ pub fn link(address: &str, token: &str) -> String {
     format!("{address}{SHARE_QUERY}{token}")
 }
 
-/// A text without the token of a link: what is kept of one that a worker has put the link into.
+/// A text without the token of a link, as it is stored when a worker has put the link into it.
 pub fn without_token(text: &str, token: &str) -> String {
     text.replace(&format!("{SHARE_QUERY}{token}"), "").replace(token, "")
 }
 
-/// What stands between an address and a token.
+/// Separates the address from the token.
 const SHARE_QUERY: &str = "?share=";
 
 /// The id of that link.
@@ -297,7 +297,7 @@ mod tests {
             (Gate::Member, mine(), Some(who(User, "ada")), Err("denied")),
             (Gate::None, mine(), None, Ok(Anyone)),
             (Gate::None, mine(), Some(who(Cookie, "c")), Ok(As(who(Cookie, "c")))),
-            // A cookie says who somebody is at a gate of its own kind, and nothing more.
+            // A cookie is accepted only at the kind of gate that it was set for.
             (Gate::None, mine(), Some(who(User, "ada")), Ok(Anyone)),
             (Gate::Lead, mine(), Some(who(Cookie, "c")), Ok(AsLead)),
             (Gate::Lead, mine(), Some(Respondent::lead("e")), Ok(As(Respondent::lead("e")))),

@@ -1,4 +1,4 @@
-//! How work moves: taking it, ending a run, losing a lease, being told to stop. All pure.
+//! How work moves: a claim, the end of a run, a lost lease, a request to stop. All pure.
 
 use std::sync::Arc;
 
@@ -22,21 +22,21 @@ use crate::store::{Record, Update};
 use crate::time::Timestamp;
 use crate::view::Answer;
 
-/// Hands pending sessions to one worker. What is the same for all of them is made once.
+/// Hands pending sessions to one worker. What they share is built once.
 #[derive(Debug)]
 pub struct HandOut<'a> {
     order: &'a ClaimOrder,
     now: Timestamp,
     moved: NewEvent,
-    /// Sessions of one claim mostly get the same epoch, and then their events say the same.
+    /// Sessions of one claim mostly get the same epoch, and then share this event.
     claimed: Option<(u64, NewEvent)>,
 }
 
-/// What became of a session beside its row.
+/// What a claim changes beside the hot row.
 #[derive(Debug)]
 pub struct Taken {
     pub events: Vec<Arc<Event>>,
-    /// The minute of activity, where it is another one.
+    /// The minute of activity, where it changed.
     pub minute: Option<i64>,
 }
 
@@ -45,8 +45,8 @@ impl<'a> HandOut<'a> {
         Ok(Self { order, now, moved: status_change(Status::Pending, Status::Running, None)?, claimed: None })
     }
 
-    /// A new epoch, a lease, one more attempt, and what the log says of it. Beyond that, a claim moves the last
-    /// sequence and its time and nothing else of the row: stores write no more.
+    /// A new epoch, a lease, one more attempt, and the events. Beyond that, a claim changes only the last sequence
+    /// and its time: stores need not write the rest of the row.
     pub fn take(
         &mut self,
         id: &SessionId,
@@ -95,7 +95,7 @@ pub struct Ended {
     pub step: Step,
     /// Values that are written back with the step.
     pub write_back: Option<Json>,
-    /// What the worker is told when it has to try again; the step is kept all the same.
+    /// What the worker has to repair; the step is committed all the same.
     pub complaints: Vec<String>,
 }
 
@@ -105,8 +105,8 @@ impl From<Step> for Ended {
     }
 }
 
-/// Ends a run as its worker wants, within what was asked of it meanwhile. The answers that it was handed wait no more,
-/// unless the work is to be done again.
+/// Ends a run as its worker wants, unless it was asked to stop meanwhile. The answers that it was handed are
+/// consumed, unless the work is to be done again.
 pub fn settle(session: &Session, settle: Settle, attempts_max: u32, now: Timestamp) -> Result<Ended> {
     let again = matches!(settle, Settle::Fail { .. });
     let ended = end(session, settle, attempts_max, now)?;
@@ -125,7 +125,7 @@ fn cross_out_answers(session: &Session, mut ended: Ended) -> Result<Ended> {
     Ok(ended)
 }
 
-/// How a run ends whose result may not be written to the entities that it names: like one whose result does not fit.
+/// Ends a run whose result may not be written to the entities that it names: like one whose result does not fit.
 pub fn unwritable(session: &Session, ended: &Ended, complaints: Vec<String>) -> Result<Ended> {
     let run = Run { resume: None, ..Run::of(session) };
     let mut refused = unfit(session, run, complaints)?;
@@ -190,7 +190,7 @@ fn end(session: &Session, settle: Settle, attempts_max: u32, now: Timestamp) -> 
     }
 }
 
-/// A run says that it is done: it is, if its contract is kept and nobody has to look first.
+/// A run says that it is done: it completes if its contract is kept and no person has to review it first.
 fn complete(session: &Session, result: Option<&Json>, text: Option<&str>, now: Timestamp) -> Result<Ended> {
     let mut run = Run::of(session);
     let done = |run: Run, write_back: Option<Json>| -> Result<Ended> {
@@ -231,7 +231,7 @@ fn complete(session: &Session, result: Option<&Json>, text: Option<&str>, now: T
     Ok(step.into())
 }
 
-/// A result that does not fit may be repaired once; then the run has failed.
+/// A result that does not fit may be repaired once; then the run fails.
 fn unfit(session: &Session, mut run: Run, complaints: Vec<String>) -> Result<Ended> {
     let message: String = complaints.join("; ").chars().take(limits::SENTENCE_CHARS_MAX).collect();
     if run.repairs >= limits::REPAIRS_MAX {
@@ -270,12 +270,12 @@ fn yielded(session: &Session, pause: Pause, now: Timestamp) -> Result<Step> {
     Ok(step)
 }
 
-/// A run pauses for an answer that has come already: the question is asked and answered at once, and the session is
+/// A run pauses for a view that was answered already: the question is asked and answered at once, and the session is
 /// queued again with the answer.
 fn answered_before(session: &Session, question: Json, answer: Answer, now: Timestamp) -> Result<Step> {
     check_asked(approval::Kind::Question, &question)?;
     let mut step = move_to(session, Status::Pending, Authority::ClaimHolder, Some("answered"))?;
-    // It is no failed attempt.
+    // The pause counts as no failed attempt.
     step.update.attempts = Some(0);
     let mut run = Run::of(session);
     run.answers.retain(|waiting| waiting.name != answer.name);
@@ -330,7 +330,7 @@ pub(crate) fn check_asked(kind: approval::Kind, asked: &Json) -> Result<()> {
     }
 }
 
-/// Puts a question beside a step that parks its session.
+/// Adds a question to a step that parks its session.
 fn ask_for(
     session: &Session,
     mut run: Run,
@@ -384,8 +384,8 @@ fn added_up(before: Option<&Json>, now: Option<Json>) -> Result<Option<Json>> {
     Json::of(&sum).map(Some)
 }
 
-/// A lease was lost: the run is queued again, or given up after its last attempt. A stop that was
-/// asked for meanwhile outlives the lease.
+/// Handles a lost lease: the run is queued again, or fails after its last attempt. A stop that was asked for
+/// meanwhile outlives the lease.
 pub fn lapse(session: &Session, attempts_max: u32) -> Result<Step> {
     let head = &session.head;
     if head.is_talk {
@@ -405,8 +405,7 @@ pub fn lapse(session: &Session, attempts_max: u32) -> Result<Step> {
     Ok(step)
 }
 
-/// Somebody asked a session to stop. A worker is told; what nobody runs ends at once. `None` when
-/// there is nothing to stop.
+/// Stops a session. A worker that holds it is told; otherwise it ends at once. `None` when there is nothing to stop.
 pub fn stop(session: &Session, by: Authority) -> Result<Option<Step>> {
     let head = &session.head;
     match head.status {

@@ -1,4 +1,4 @@
-//! The graph of a task's steps: what is wrong with one, what may start, and how it ends. All pure.
+//! The graph of a task's steps: its faults, the steps that may start, and how it ends. All pure.
 
 use crate::error::{Error, Result};
 use crate::ids::check_name;
@@ -6,7 +6,7 @@ use crate::library::task::{OnChildFailure, Step};
 use crate::limits;
 use crate::session::Status;
 
-/// Refuses steps that could not all run: doubled or unknown keys, circles, steps of nobody.
+/// Refuses steps that could not all run: doubled or unknown keys, circles, steps without an agent or person.
 pub fn check(steps: &[Step]) -> Result<()> {
     if steps.len() > limits::STEPS_MAX {
         return Err(Error::invalid("steps", format!("has more than {}", limits::STEPS_MAX)));
@@ -54,7 +54,7 @@ fn circle(steps: &[Step]) -> Option<Vec<&str>> {
             return None;
         }
         if left.len() == before {
-            // Whoever follows dependencies among these meets one of them again.
+            // All steps left depend on each other: following dependencies leads back to one of them.
             let mut path = vec![left[0]];
             while let Some(next) = path
                 .last()
@@ -72,7 +72,7 @@ fn circle(steps: &[Step]) -> Option<Vec<&str>> {
     }
 }
 
-/// A child of a running graph, as far as the others care.
+/// A child of a running graph, as the other children see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Child<'a> {
     pub key: &'a str,
@@ -80,19 +80,19 @@ pub struct Child<'a> {
     pub status: Status,
 }
 
-/// What follows from where the children stand.
+/// What follows from the children's statuses.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Follows {
     /// Positions of drafts that may start.
     pub start: Vec<usize>,
-    /// Positions of children that will never be needed: they are called off.
+    /// Positions of children that are not needed any more: they are cancelled.
     pub call_off: Vec<usize>,
     /// How the parent ends, if it does.
     pub parent: Option<Status>,
 }
 
-/// Reads the table of children. A draft starts when all that it depends on has completed; one that
-/// depends on something that failed never starts.
+/// What the children's statuses lead to. A draft starts when all its dependencies have completed; one that depends on
+/// a failed step never starts.
 pub fn follows(children: &[Child<'_>], policy: OnChildFailure) -> Follows {
     let failed = children.iter().any(|child| child.status.is_failing());
     if failed && policy == OnChildFailure::FailParent {
@@ -103,7 +103,7 @@ pub fn follows(children: &[Child<'_>], policy: OnChildFailure) -> Follows {
     let of =
         |now: &[Status], key: &String| children.iter().position(|child| child.key == key).map(|n| now[n]);
     let mut call_off = Vec::new();
-    // One called off step calls off those behind it.
+    // Cancelling a step cancels those that depend on it.
     loop {
         let lost = (0..children.len()).find(|n| {
             now[*n] == Status::Draft

@@ -1,7 +1,7 @@
-//! What is told of runs of tasks as they happen: one has started, completed or failed. Told after the commit that did it,
-//! by the node that made the commit, and so once however many nodes there are; a node that dies in between tells nothing.
+//! Milestones: a notification that a run of a task has started, completed or failed. Sent after the commit, by the
+//! node that made the commit, and so once however many nodes there are; if the node dies in between, none is sent.
 //!
-//! Says which run it was and never what was said in it. What leaves no trace is not told of either.
+//! A milestone names the run and carries none of its content. Incognito sessions have none.
 
 use std::time::Duration;
 
@@ -11,23 +11,23 @@ use crate::store::{NewSession, Update};
 use crate::time::Timestamp;
 use crate::work::Claimed;
 
-/// Something that has become of a run.
+/// What happened to a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Milestone {
     pub tenant: TenantId,
     pub session: SessionId,
     pub task_id: Box<str>,
-    /// A step of a run, rather than the whole of it.
+    /// Whether it is a step of a run, rather than the whole run.
     pub is_step: bool,
     pub what: What,
-    /// Why it ended so, where that has a name.
+    /// The code of the reason, if it has one.
     pub reason: Option<Box<str>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     Started,
-    /// How it ended, and when it had started, if it ever had.
+    /// How it ended, and when it had started, if it had.
     Ended {
         status: Status,
         started_at: Option<Timestamp>,
@@ -48,20 +48,20 @@ impl Milestone {
         })
     }
 
-    /// A run that is made running: that of a task with steps.
+    /// The start of a run that needs no worker: the parent of a task with steps.
     pub fn begun(tenant: &TenantId, new: &NewSession) -> Option<Self> {
         let begins = new.head.status == Status::Running;
         begins.then(|| Self::of(tenant, &new.id, &new.head, &new.details, What::Started)).flatten()
     }
 
-    /// A run that a worker has taken for the first time. A later attempt is the same run.
+    /// The start of a run, by its first claim. A later attempt is the same run.
     pub fn taken(claimed: &Claimed) -> Option<Self> {
         let Session { tenant, id, head, details, .. } = &claimed.session;
         let first = claimed.epoch == 1 && !claimed.again;
         first.then(|| Self::of(tenant, id, head, details, What::Started)).flatten()
     }
 
-    /// A run that this ends.
+    /// The end of a run by this update.
     pub fn ended(session: &Session, update: &Update) -> Option<Self> {
         let Session { tenant, id, head, details, .. } = session;
         let status = update.status.filter(|to| to.is_terminal())?;
@@ -80,7 +80,7 @@ impl Milestone {
         }
     }
 
-    /// The name under which it is told.
+    /// The public name of the milestone.
     pub const fn name(&self) -> &'static str {
         match self.what {
             What::Started => "task.session_started",
@@ -89,7 +89,7 @@ impl Milestone {
         }
     }
 
-    /// How long the run took that ended then.
+    /// How long the run took, if it ended at this time.
     pub fn took(&self, at: Timestamp) -> Option<Duration> {
         let What::Ended { started_at: Some(from), .. } = self.what else { return None };
         Some(Duration::from_micros(u64::try_from(at.as_micros() - from.as_micros()).unwrap_or(0)))

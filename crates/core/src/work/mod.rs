@@ -59,12 +59,12 @@ impl ClaimRequest {
     }
 }
 
-/// Whether there is anything to tell a worker besides the session itself.
+/// Whether a worker needs to be told more than the session itself.
 pub fn needs_brief(session: &Session) -> bool {
     session.details.agent_slug.is_some() || !run::Run::of(session).is_silent()
 }
 
-/// A lease is long enough to be renewed and short enough to free the work of the dead.
+/// A lease must be long enough to be renewed, and short enough to free a dead worker's sessions.
 pub fn check_lease(lease: Duration) -> Result<()> {
     if (limits::LEASE_MIN..=limits::LEASE_MAX).contains(&lease) {
         return Ok(());
@@ -75,7 +75,7 @@ pub fn check_lease(lease: Duration) -> Result<()> {
     ))
 }
 
-/// What a store is asked to hand out: the checked request with who asks.
+/// A checked claim request, as the store is asked to serve it.
 #[derive(Clone, Debug)]
 pub struct ClaimOrder {
     pub tenant: TenantId,
@@ -90,17 +90,17 @@ pub struct ClaimOrder {
     pub key: Option<crate::store::IdemKey>,
 }
 
-/// A session that was handed out.
+/// A session that was claimed.
 #[derive(Clone, Debug)]
 pub struct Claimed {
     pub session: Session,
     pub epoch: u64,
     pub lease_until: Timestamp,
-    /// Handed out before, to a call with the same key.
+    /// Handed out before, to a request with the same key.
     pub again: bool,
 }
 
-/// What a heartbeat learns.
+/// The answer to a heartbeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Heartbeat {
     pub lease_until: Timestamp,
@@ -118,7 +118,7 @@ pub enum Settle {
     Fail {
         error: String,
         retryable: bool,
-        /// A word for programs; it becomes the session's `end_reason`.
+        /// A code for programs; it becomes the session's `end_reason`.
         reason: Option<String>,
         usage: Option<Json>,
     },
@@ -129,7 +129,7 @@ pub enum Settle {
 }
 
 impl Settle {
-    /// The JSON Schema that an answer to the question of this settlement must fit.
+    /// The JSON Schema that the answer to this settlement's question must fit.
     pub fn question_schema(&self) -> Option<Json> {
         match self {
             Self::Yield {
@@ -140,7 +140,7 @@ impl Settle {
         }
     }
 
-    /// The end of a run that was asked to stop, with what it has used up.
+    /// The settlement of a run that was asked to stop, with its usage.
     #[must_use]
     pub fn stopped(self) -> Self {
         let (Self::Complete { usage, .. } | Self::Fail { usage, .. } | Self::Yield { usage, .. }) = self;
@@ -162,8 +162,8 @@ pub enum Pause {
     Human {
         question: Option<Json>,
     },
-    /// A view that the session has published asks. Who answered it before the run paused is not asked again: the
-    /// run goes on with that answer.
+    /// A view that the session has published asks. If a respondent answered it before the run paused, the run goes on
+    /// with that answer.
     View {
         question: Json,
         answer: Option<Box<Answer>>,

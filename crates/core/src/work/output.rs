@@ -1,5 +1,5 @@
-//! The output contract: what a run must bring forth, whether it did, and where its values go. Pure;
-//! the write-back itself is part of the change that completes the session.
+//! The output contract: what a run must produce, whether it did, and where its values go. Pure; the write-back itself
+//! is part of the change that completes the session.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::json::Json;
 use crate::json_schema::{self, JsonSchema};
 use crate::limits;
 
-/// What a run must bring forth.
+/// What a run must produce.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Output {
@@ -23,7 +23,7 @@ pub struct Output {
     pub fields: Option<FieldMap>,
     /// The type of entities that are made.
     pub entity_type: Option<String>,
-    /// The field of the session's entity that lists what was made for it.
+    /// The field of the session's entity that lists the entities made for it.
     pub relation: Option<String>,
 }
 
@@ -32,7 +32,7 @@ pub struct Output {
 pub enum OutputType {
     None,
     Text,
-    /// A structured result that is handed on and written to no entity.
+    /// A structured result that is passed on and written to no entity.
     Object,
     /// Fields of the session's entity, or of a new one.
     Entity,
@@ -99,7 +99,7 @@ impl Output {
         self.schema.as_ref().map_or(Ok(()), |schema| json_schema::check("output.schema", schema))
     }
 
-    /// What is wrong with a result, in sentences for whoever made it. Empty: it fits.
+    /// What is wrong with a result, in sentences for its worker. Empty: it fits.
     pub fn complaints(&self, result: Option<&Json>, text: Option<&str>) -> Vec<String> {
         if self.kind == OutputType::None {
             return Vec::new();
@@ -168,7 +168,7 @@ impl Output {
         listed.iter().flat_map(missing).collect()
     }
 
-    /// The values that wait to be written, as they would be: fields of one entity, or of each.
+    /// The values to be approved, as they would be written: fields of one entity, or of each.
     pub fn staged(&self, result: Option<&Json>, text: Option<&str>) -> Result<Json> {
         match (self.kind, result) {
             (OutputType::None, _)
@@ -202,8 +202,8 @@ impl Output {
         }
     }
 
-    /// The result that holds these edited values where it held the staged ones. An edit has to keep the whole contract,
-    /// as the result had to before it was staged.
+    /// The result with these edited values in place of the staged ones. An edit has to keep the whole contract, as
+    /// the result had to before it was staged.
     pub fn edited(&self, result: Option<&Json>, values: &Json) -> Result<Json> {
         let edited = match (self.kind, result) {
             (OutputType::None | OutputType::Text, _) | (_, None) => values.clone(),
@@ -232,7 +232,7 @@ impl Output {
         if complaints.is_empty() { Ok(edited) } else { Err(Error::OutputInvalid { complaints }) }
     }
 
-    /// The other direction of [`Self::mapped`]: a result, or one of its items, with these values in it.
+    /// The inverse of [`Self::mapped`]: a result, or one of its items, with these values in it.
     fn unmapped(&self, result: &Json, values: &Json) -> Json {
         values.fields().into_iter().fold(result.clone(), |result, (field, value)| {
             let path = match &self.fields {
@@ -261,7 +261,7 @@ impl Output {
     }
 }
 
-/// Whether a text can satisfy a schema, as far as its uppermost words say.
+/// Whether a text can satisfy a schema, as far as its top-level keywords say.
 fn allows_text(schema: &Json) -> bool {
     let schema = schema.value();
     let is_text = |kind: &serde_json::Value| kind == "string";
@@ -278,7 +278,7 @@ fn steps_of(path: &str) -> Vec<&str> {
     path.split(separator).collect()
 }
 
-/// The same JSON with another value at these steps. Where a step leads nowhere, nothing is changed.
+/// The same JSON with another value at these steps. Where a step does not exist, nothing is changed.
 fn with_value(json: &Json, steps: &[&str], value: Json) -> Json {
     let Some((step, rest)) = steps.split_first() else { return value };
     if json.is_array() {
@@ -316,7 +316,7 @@ fn items(result: &Json) -> Option<Vec<Json>> {
     }
 }
 
-/// What a value violates of a schema.
+/// How a value violates a schema.
 pub fn misfits(schema: &Json, value: &Json) -> Vec<String> {
     match JsonSchema::compile(schema) {
         Ok(schema) => schema.violations(&value.value(), limits::COMPLAINTS_MAX).0,

@@ -1,5 +1,5 @@
-//! The work queue of one person: five buckets of what is on that person's tasks. A task is somebody's
-//! who made it or is assigned to it. Owns the names and what belongs in each; stores count.
+//! The work queue of one person: five buckets of items on that person's tasks. A task belongs to its maker and its
+//! assignee. Owns the buckets' names and what belongs in each; stores count.
 
 use crate::error::{Error, Result};
 use crate::ids::{SessionId, UserId};
@@ -38,7 +38,7 @@ impl Bucket {
     }
 }
 
-/// Whose queue, and when.
+/// Whose queue, and at what time.
 #[derive(Clone, Debug)]
 pub struct QueueOf {
     /// `None`: every task of the tenant counts as mine.

@@ -1,4 +1,4 @@
-//! Who may make a session pending. The one rule for everything that does: starting a task, opening a pending session,
+//! Who may make a session pending. The one rule for every way to do so: starting a task, opening a pending session,
 //! starting a draft, retrying, and going on after a decision, an answer or a finished step. Pure.
 
 use crate::access::{Actor, Right, Role, Verb, right};
@@ -7,18 +7,18 @@ use crate::library::{Defined, Task};
 use crate::session::Session;
 use crate::work::run::Run;
 
-/// What a session is queued for.
+/// Why a session is queued.
 #[derive(Clone, Copy, Debug)]
 pub enum QueueCause<'a> {
-    /// A run of this task, as the task stands now.
+    /// A run of this task, as the task is now.
     Task(&'a Defined<Task>),
-    /// Work that no task describes, or whose task is gone: only owners start it.
+    /// Work without a task, or whose task is gone: only owners start it.
     NoTask,
-    /// The run that this session already is.
+    /// The session's own run goes on.
     Continues(&'a Session),
 }
 
-/// Refuses to queue a session without the trigger right of now, or a run that goes on.
+/// Refuses to queue a session, unless the caller has the trigger right now or the run goes on.
 pub fn check_may_queue(actor: &Actor, cause: QueueCause<'_>) -> Result<()> {
     let reach = right(actor.role, Verb::Trigger);
     match cause {
@@ -36,7 +36,7 @@ pub fn check_may_queue(actor: &Actor, cause: QueueCause<'_>) -> Result<()> {
     }
 }
 
-/// Refuses to queue a session again that was never queued by anybody who had the right.
+/// Refuses to queue a session again that no caller with the right ever queued.
 pub fn check_continues(session: &Session) -> Result<()> {
     if was_started(session) {
         return Ok(());
@@ -44,7 +44,7 @@ pub fn check_continues(session: &Session) -> Result<()> {
     Err(Error::denied("this session was never started; ask an owner to start it"))
 }
 
-/// What a retry of a session is queued for: its task where it has one, else the run that it was.
+/// Why a retry is queued: for its task where it has one, else to continue the run.
 pub fn cause_of_retry<'a>(session: &'a Session, task: Option<&'a Defined<Task>>) -> QueueCause<'a> {
     match task {
         Some(task) => QueueCause::Task(task),
@@ -59,7 +59,7 @@ fn is_own_or_assigned(actor: &Actor, task: &Defined<Task>) -> bool {
     })
 }
 
-/// Whether a worker has had the session, or a trigger made it.
+/// Whether a worker has claimed the session, or a trigger made it.
 fn was_started(session: &Session) -> bool {
     session.head.epoch > 0 || Run::of(session).task_slug.is_some()
 }

@@ -1,5 +1,5 @@
-//! Chains of retries: the first session, and every session that does its work again. The oldest session of a chain that
-//! is left counts the retries of the whole chain; whoever deletes that session hands the count to the next one. Pure.
+//! Chains of retries: the first session, and every session that does its work again. The oldest existing session of a
+//! chain counts the retries of the whole chain; deleting that session hands the count to the next one. Pure.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -11,22 +11,22 @@ use crate::limits;
 use crate::session::Session;
 use crate::store::NewSession;
 
-/// What a session knows of its chain. No longer than [`limits::RETRIES_PER_ORIGIN_MAX`] lets it grow.
+/// The chain as one session knows it. Bounded by [`limits::RETRIES_PER_ORIGIN_MAX`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RetryChain {
-    /// The incarnation of the first session: an id that was deleted and used again is not of the chain.
+    /// The incarnation of the first session: a session that reuses a deleted id does not belong to the chain.
     origin: Uuid,
     /// Ids in the order in which the sessions were made. A retry knows those up to itself, and the session that counts
     /// knows all of them.
     sessions: Vec<String>,
 }
 
-/// What one more retry changes.
+/// The effect of one more retry.
 #[derive(Debug)]
 pub struct CountedRetry {
     /// The run of the session that counts.
     pub run: Run,
-    /// What the new session knows of the chain.
+    /// The chain as the new session knows it.
     pub chain: RetryChain,
 }
 
@@ -39,17 +39,17 @@ impl RetryChain {
         })
     }
 
-    /// Whether a session that was found by an id of the chain is the one that is meant.
+    /// Whether a session that was found by an id of the chain belongs to the chain.
     pub fn holds(&self, found: &Session) -> bool {
         Self::of(found).origin == self.origin
     }
 
-    /// The ids before a session's own, the oldest first. The first of them that is left counts for this session.
+    /// The ids before a session's own, the oldest first. The first of them that exists counts for this session.
     pub fn before(&self, id: &SessionId) -> impl Iterator<Item = SessionId> {
         self.sessions[..self.place(id)].iter().map(|one| SessionId::stored(one.as_str()))
     }
 
-    /// The ids after a session's own, the oldest first. The first of them that is left takes its count over.
+    /// The ids after a session's own, the oldest first. The first of them that exists takes over its count.
     pub fn after(&self, id: &SessionId) -> impl Iterator<Item = SessionId> {
         self.sessions.iter().skip(self.place(id) + 1).map(|one| SessionId::stored(one.as_str()))
     }
@@ -67,7 +67,7 @@ impl RetryChain {
     }
 }
 
-/// Counts a retry on the session that counts for the chain; refuses one too many.
+/// Counts a retry on the session that counts for the chain; refuses one beyond the limit.
 pub fn count_retry(counting: &Session, made: &SessionId) -> Result<CountedRetry> {
     let mut run = Run::of(counting);
     if run.retries >= limits::RETRIES_PER_ORIGIN_MAX {

@@ -1,6 +1,5 @@
-//! What a session carries of the task that it runs: the contract, frozen when it was triggered, and
-//! where the run stands with the people around it. Kept as one JSON column, because only decisions
-//! read it.
+//! The run that a session carries of its task: the contract, frozen when it was triggered, and its progress with the
+//! people around it. Kept as one JSON column, because only decisions read it.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,13 +14,13 @@ use crate::limits;
 use crate::session::Session;
 use crate::view::Waiting;
 
-/// A run's contract and standing.
+/// A run's contract and progress.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     pub task_slug: Option<String>,
     pub description: Option<String>,
     pub output: Option<Output>,
-    /// The entities that it may write. A run from before there were grants has none.
+    /// The entities that it may write. A run from before grants existed has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub writes: Option<WriteGrant>,
     #[serde(default, skip_serializing_if = "is_false")]
@@ -37,9 +36,9 @@ pub struct Run {
     pub on_child_failure: Option<OnChildFailure>,
     /// Set on a child of a graph.
     pub step: Option<StepOf>,
-    /// What the session waits for a person to say.
+    /// The approval that the session waits for.
     pub approval_id: Option<String>,
-    /// What a person said: handed to whoever takes the session next.
+    /// A person's decision, handed to the next claim.
     pub resume: Option<Resume>,
     /// Outputs that were denied, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -65,17 +64,17 @@ pub struct StepOf {
     pub depends_on: Vec<String>,
 }
 
-/// How a run goes on after a person spoke.
+/// How a run goes on after a person's decision or answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Resume {
     pub approval_id: String,
     /// `approve`, `deny` or `answer`.
     pub decision: String,
-    /// The call that was paused, as it was made.
+    /// The paused call, as the model made it.
     pub tool_call: Option<Json>,
     /// The arguments to use, edited or not.
     pub args: Option<Json>,
-    /// Of the call with these arguments: anything else is not to be carried out.
+    /// Digest of the call with these arguments: no other call may be made.
     pub digest: Option<String>,
     pub reply: Option<Json>,
     /// The view by which it was asked.
@@ -85,7 +84,7 @@ pub struct Resume {
 }
 
 impl Resume {
-    /// What every run is told that goes on after this approval; the rest is the decision's to add.
+    /// What every run gets that goes on after this approval; the caller adds the rest.
     pub fn after(approval_id: &str, decision: &str) -> Self {
         Self {
             approval_id: approval_id.to_owned(),
@@ -100,7 +99,7 @@ impl Resume {
     }
 }
 
-/// An output that a person did not want.
+/// An output that a person denied.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Denial {
     pub by: String,
@@ -115,12 +114,12 @@ impl Run {
 
     /// The JSON Schema that the result of a session's run must fit.
     pub fn contract_schema(session: &Session) -> Option<Json> {
-        // Most runs have none: they are not read for it.
+        // Most runs have none: a text search spares parsing them.
         let mentions = session.details.run.as_ref().is_some_and(|run| run.as_str().contains(r#""schema":"#));
         if mentions { Self::of(session).output?.schema } else { None }
     }
 
-    /// Whether it says nothing to whoever does the work: what there is of it only counts retries.
+    /// Whether it holds nothing for the worker: it only counts retries.
     pub fn is_silent(&self) -> bool {
         Self { retries: 0, retry_chain: None, ..self.clone() } == Self::default()
     }
@@ -129,7 +128,7 @@ impl Run {
         Json::of(self)
     }
 
-    /// The same contract, with nothing done yet.
+    /// The same contract, without any progress.
     #[must_use]
     pub fn afresh(self) -> Self {
         Self {
@@ -144,20 +143,20 @@ impl Run {
         }
     }
 
-    /// The answers that the claim of this epoch is handed: those that came before it, the oldest first, so many at most.
-    /// Whoever takes over is handed them again, until a run that had them has settled.
+    /// The answers that the claim of this epoch is handed: the oldest of those that came before it.
+    /// A claim that takes over is handed them again, until a run that had them has settled.
     pub fn handed(&self, epoch: u64) -> impl Iterator<Item = &Waiting> {
         self.answers.iter().filter(move |waiting| waiting.epoch < epoch).take(limits::ANSWERS_HANDED_MAX)
     }
 
-    /// The run with this epoch has settled: what it was handed waits no more. Whether there was anything.
+    /// Removes the answers that the settled run of this epoch was handed. Returns whether there were any.
     pub fn consume(&mut self, epoch: u64) -> bool {
         let read: Vec<String> = self.handed(epoch).map(|waiting| waiting.name.clone()).collect();
         self.answers.retain(|waiting| !read.contains(&waiting.name));
         !read.is_empty()
     }
 
-    /// Whether a person looks at the output before it counts.
+    /// Whether a person reviews the output before it is written.
     pub fn asks_before_writing(&self) -> bool {
         self.requires_approval || !self.criteria.is_empty()
     }

@@ -21,14 +21,14 @@ use crate::session::{Details, Session, SessionType, Source, Status};
 use crate::store::NewSession;
 use crate::time::Timestamp;
 
-/// A session to be made, with the first events of its log.
+/// A session to be created, with the first events of its log.
 #[derive(Debug)]
 pub struct Start {
     pub new: NewSession,
     pub events: Vec<NewEvent>,
 }
 
-/// Everything that one run begins with: the session that stands for it first.
+/// Everything that one run begins with; the session that represents the run comes first.
 #[derive(Debug, Default)]
 pub struct Starts {
     pub sessions: Vec<Start>,
@@ -77,13 +77,12 @@ pub fn trigger(order: &Order<'_>) -> Result<Starts> {
     Ok(starts)
 }
 
-/// Whether a session stands for a graph of steps.
+/// Whether a session is the parent of a graph of steps.
 pub fn is_graph(session: &Session) -> bool {
     Run::of(session).on_child_failure.is_some()
 }
 
-/// A new run of a graph in which something failed: what had completed is taken over, the rest is
-/// done again.
+/// A new run of a graph in which a step failed: completed steps are taken over, the rest is done again.
 pub fn again(
     actor: &Actor,
     failed: &Session,
@@ -96,7 +95,7 @@ pub fn again(
         return Err(refused.into());
     }
     let mut starts = Starts::default();
-    // Both refuse what has not failed.
+    // Both refuse a session that has not failed.
     let mut fresh = retry(actor, failed)?;
     if failed.id != parent.id {
         fresh = of_former(actor, parent);
@@ -130,7 +129,7 @@ pub fn again(
     Ok(starts)
 }
 
-/// A session like another, with nothing done yet.
+/// A session like another, without any progress.
 fn of_former(actor: &Actor, former: &Session) -> NewSession {
     let mut head = blank_head(former.head.session_type, Status::Draft, former.head.holder.clone());
     head.is_external = former.head.is_external;
@@ -154,7 +153,7 @@ fn of_former(actor: &Actor, former: &Session) -> NewSession {
     }
 }
 
-/// Who does it.
+/// Who does the work.
 #[derive(Clone, Copy)]
 struct Doer<'a> {
     agent: Option<&'a str>,
@@ -236,8 +235,8 @@ fn session(order: &Order<'_>, id: SessionId, doer: Doer<'_>, input: Option<Json>
     }
 }
 
-/// Puts a session among the starts, with its status, its first event and, if a person does it, the
-/// line in that person's inbox.
+/// Adds a session to the starts, with its status, its first event and, if a person does it, the entry in that
+/// person's inbox.
 fn begin(
     starts: &mut Starts,
     mut new: NewSession,
@@ -263,7 +262,7 @@ fn begin(
     Ok(())
 }
 
-/// What a person who does a step is asked.
+/// What the person who does a step is asked.
 pub fn human_step(title: &str, run: &Run, input: Option<&Json>) -> Result<Question> {
     let mut staged = json!({"text": title, "step": run.step.as_ref().map(|step| &step.key)});
     if let Some(description) = &run.description {

@@ -1,9 +1,9 @@
-//! Which entities a run may write. The one rule for everything that writes results back: a task is defined, changed,
-//! imported and started only with the right to change what it writes, and a run writes only what it was granted when it
-//! was started. Pure.
+//! Which entities a run may write. The one rule for every write-back: a caller needs the right to change what a task
+//! writes in order to define, change, import or start it, and a run writes only what it was granted when it was
+//! started. Pure.
 //!
 //! The right is an owner's. An owner lends it to a task as a [`WriteGrant`] (`writes` in the task's document), and
-//! starting the task freezes the grant into the run; retries and the steps of a graph carry it on.
+//! starting the task freezes the grant into the run; retries and the steps of a graph inherit it.
 
 use serde::{Deserialize, Serialize};
 
@@ -30,21 +30,21 @@ pub struct WriteGrant {
 /// One entity that a run is about to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntityWrite<'a> {
-    /// There is an entity of this id.
+    /// An existing entity.
     Change { id: &'a str },
-    /// There is none yet.
+    /// A new entity.
     Make { type_slug: &'a str },
 }
 
 impl WriteGrant {
-    /// What a task writes by its outputs: the entity that it is about, and the types that it makes. `None` for a task
-    /// that writes no entity.
+    /// The grant that a task's outputs need: its own entity, and the types that it makes. `None` for a task that
+    /// writes no entity.
     pub fn needed_by(task: &Task) -> Option<Self> {
         let outputs = task.output.iter().chain(task.steps.iter().filter_map(|step| step.output.as_ref()));
         Self::needed(outputs, task.entity_id.as_deref())
     }
 
-    /// What these outputs write in sessions about this entity.
+    /// The grant that these outputs need in sessions about this entity.
     pub fn needed<'a>(outputs: impl Iterator<Item = &'a Output>, about: Option<&str>) -> Option<Self> {
         let mut needed: Option<Self> = None;
         for output in outputs.filter(|output| output.kind.writes_entities()) {
@@ -55,7 +55,7 @@ impl WriteGrant {
         needed
     }
 
-    /// Refuses a grant that names nothing sensible, or too much.
+    /// Refuses a grant with unusable names, or too many.
     pub fn check(&self) -> Result<()> {
         for (field, names) in [("writes.types", &self.types), ("writes.ids", &self.ids)] {
             if names.len() > limits::WRITE_GRANT_NAMES_MAX {
@@ -67,7 +67,7 @@ impl WriteGrant {
         Ok(())
     }
 
-    /// What another grant names and this one does not, as a sentence's object. `None`: this one covers it.
+    /// What another grant names beyond this one, as a sentence's object. `None`: this one covers it.
     pub fn lacks(&self, other: &Self) -> Option<String> {
         let missing =
             |have: &[String], want: &[String]| want.iter().find(|name| !have.contains(name)).cloned();
@@ -109,9 +109,9 @@ impl OutputType {
 
 /// The task as this caller may define it, or change it from what it was before.
 ///
-/// An owner's definition is a grant: where an owner names no `writes`, the task is granted what its outputs need, at its
-/// making and whenever an owner changes what it writes. Everybody else needs a grant that an owner has set, leaves it
-/// alone, stays within it, and does not hand a granted task to another agent or person.
+/// An owner's definition is a grant: where an owner names no `writes`, the task is granted what its outputs need,
+/// when it is made and whenever an owner changes what it writes. Every other caller needs a grant that an owner has
+/// set, must leave it unchanged and stay within it, and may not hand a granted task to another agent or person.
 pub fn authorized(mut task: Task, actor: &Actor, before: Option<&Task>) -> Result<Task> {
     let needed = WriteGrant::needed_by(&task);
     let granted = before.and_then(|before| before.writes.as_ref());
@@ -154,11 +154,11 @@ fn same_doers(before: &Task, after: &Task) -> bool {
         && before.steps == after.steps
 }
 
-/// What a run is granted that this caller starts now. `None` for a task that writes no entity.
+/// The grant of a run that this caller starts now. `None` for a task that writes no entity.
 ///
 /// An owner starts with its own right: the run may write what the task needs, what the task was granted, and the
-/// entities that the owner names in the input as `entity_id` or `entity_ids`. Anybody else starts with the task's grant;
-/// a task from before there were grants has the right of its maker, as long as the maker is an owner.
+/// entities that the owner names in the input as `entity_id` or `entity_ids`. Every other caller starts with the
+/// task's grant; a task from before grants existed has the right of its maker, as long as the maker is an owner.
 pub fn frozen(
     actor: &Actor,
     task: &Task,
@@ -262,7 +262,7 @@ mod tests {
         assert_eq!(authorized(wide.clone(), &owner, Some(&made)).unwrap().writes, wide.writes);
         let moved = Task { entity_id: Some("f".into()), ..wide.clone() };
         assert_eq!(authorized(moved, &owner, Some(&wide)).unwrap().writes, wide.writes, "a named one stays");
-        // Another change of a task from before there were grants grants nothing by the way.
+        // An unrelated change of a task from before grants existed grants nothing.
         let old = task(ENTITY);
         let renamed = Task { name: "N".into(), ..old.clone() };
         assert_eq!(authorized(renamed, &owner, Some(&old)).unwrap().writes, None);

@@ -1,4 +1,4 @@
-//! WebSockets by way of the HTTP client: the same credentials, certificates and proxies as for every other call.
+//! WebSockets through the HTTP client: the same credentials, certificates and proxies as for every other call.
 
 use futures_util::{SinkExt as _, StreamExt as _};
 use http::{Method, StatusCode, Version, header};
@@ -9,7 +9,7 @@ use tokio_tungstenite::tungstenite::{self, Message};
 
 use super::{Answer, Client, Error, granted};
 
-/// What came through a socket.
+/// A frame from a socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Frame {
     Text(String),
@@ -25,7 +25,7 @@ pub enum Frame {
 pub struct Socket(WebSocketStream<reqwest::Upgraded>);
 
 impl Client {
-    /// Opens a WebSocket. A server that refuses does so as for every other call.
+    /// Opens a WebSocket. A server's refusal is an error as for every other call.
     pub async fn socket(&self, path: &str) -> Result<Socket, Error> {
         let key = generate_key();
         let http = self.transport.over_http()?;
@@ -56,7 +56,7 @@ impl Socket {
         self.0.send(Message::text(text)).await.map_err(broke)
     }
 
-    /// The next frame that says something. After [`Frame::Closed`] there is none.
+    /// The next frame with content. After [`Frame::Closed`] there is none.
     pub async fn next(&mut self) -> Result<Frame, Error> {
         loop {
             match self.0.next().await {

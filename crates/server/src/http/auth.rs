@@ -1,8 +1,7 @@
-//! Who calls: a key, a token, a share link, the operator, or whoever is on this machine.
+//! Authenticates callers: by a key, a token, a share link, the operator's key, or as the local owner.
 //!
-//! Proofs are looked up by their hash and remembered for a few seconds, so that a busy caller costs
-//! no look-up per request and a revoked one is refused within five seconds. A credential is never
-//! logged, printed or kept in clear.
+//! Proofs are looked up by their hash and cached for a few seconds, so that a busy caller costs no look-up per
+//! request and a revoked one is refused within five seconds. A credential is never logged, printed or kept in clear.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -38,10 +37,10 @@ const DOUBTED: Duration = Duration::from_secs(2);
 /// only known credentials of it are looked up.
 const KNOWN: Duration = Duration::from_secs(24 * 3600);
 const KNOWN_MAX: u64 = 100_000;
-/// Proofs remembered, and apart from them failures: nobody can push out the one with the other.
+/// Proofs in the cache, and failures in another: failures cannot evict proofs.
 const REMEMBERED_MAX: u64 = 10_000;
 
-/// The header by which a lending key names the user that it acts for.
+/// The header by which a key with `act_as` names the user that it acts for.
 pub const X_SEDERUNT_USER: &str = "x-sederunt-user";
 /// The header by which the operator names a tenant.
 pub const X_SEDERUNT_TENANT: &str = "x-sederunt-tenant";
@@ -55,7 +54,7 @@ pub struct Caller {
     proof: Option<Arc<Proof>>,
 }
 
-/// What must still hold while a stream is open.
+/// The credential, kept so that it can be checked again while a stream is open.
 struct Proof {
     kind: Kind,
     secret: Box<str>,
@@ -76,7 +75,7 @@ impl std::fmt::Debug for Proof {
     }
 }
 
-/// The name under which it is remembered what a credential proves.
+/// The cache key of a credential.
 fn name(kind: Kind, secret: &str, acts_for: Option<&UserId>) -> SecretHash {
     let mut hash = Sha256::new();
     hash.update([kind as u8]);
@@ -89,7 +88,7 @@ fn name(kind: Kind, secret: &str, acts_for: Option<&UserId>) -> SecretHash {
 }
 
 impl Caller {
-    /// Whoever is on this machine.
+    /// The caller in local mode.
     pub fn local() -> Self {
         Self { actor: Arc::new(Actor::local(SourceKind::Api)), is_operator: false, proof: None }
     }
@@ -98,7 +97,7 @@ impl Caller {
         self.actor.role == Role::Share
     }
 
-    /// Whether there is anything that could be revoked.
+    /// Whether the caller has a credential that could be revoked.
     pub fn can_be_revoked(&self) -> bool {
         self.proof.is_some()
     }
@@ -151,8 +150,8 @@ impl Authenticator {
         })
     }
 
-    /// Who makes this request. `must_wait` says how long whoever asks must wait before it may try a credential that
-    /// is not known.
+    /// The caller of this request. `must_wait` returns how long its address must wait before it may try an unknown
+    /// credential.
     pub async fn caller(
         &self,
         headers: &HeaderMap,
@@ -186,8 +185,8 @@ impl Authenticator {
         }
     }
 
-    /// The caller as the user that a request names in its body or query: a key that may act for others acts for that
-    /// user, as if the header had named it. Callers on this machine, and the operator, are judged by the engine.
+    /// The caller as the user that a request names in its body or query: a key with `act_as` acts for that user, as
+    /// if the header had named it. For local callers and the operator, the engine decides.
     pub async fn acting_for(&self, caller: &Caller, user: Option<&str>) -> Result<Caller, Error> {
         match (user, &caller.proof) {
             (Some(user), Some(proof))
@@ -201,8 +200,8 @@ impl Authenticator {
         }
     }
 
-    /// Whether what a caller proved still holds: the credential opens the same things, with the same role. Asked while
-    /// its streams are open. A caller whose role has changed connects again, and then sees what the new role may see.
+    /// Whether a caller's credential still opens the same things, with the same role. Checked while its streams are
+    /// open. A caller whose role has changed connects again, and then sees what the new role may see.
     pub async fn still_holds(&self, caller: &Caller) -> Result<(), Error> {
         match &caller.proof {
             None => Ok(()),
@@ -233,7 +232,7 @@ impl Authenticator {
         Ok(Caller { actor: Arc::new(actor), is_operator: true, proof: None })
     }
 
-    /// Who presents this, as was found out at most so long ago.
+    /// The caller of a credential, from the cache if the proof is no older than `for_at_most`.
     async fn believe(
         &self,
         kind: Kind,
@@ -258,7 +257,7 @@ impl Authenticator {
         {
             return Err(Error::RateLimited(wait));
         }
-        // Taken before the look-up: what is revoked meanwhile is found in time.
+        // Taken before the look-up, so that a revocation during it is noticed in time.
         let since = Instant::now();
         match self.look_up(kind, secret, acts_for.as_ref()).await {
             Ok(actor) => {

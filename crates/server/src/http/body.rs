@@ -43,7 +43,7 @@ impl Text {
     }
 }
 
-/// The body of a request that was made in this process. It stands in memory already, so nothing limits its size.
+/// The body of a request that was made in this process. It is in memory already, so its size is not limited.
 #[derive(Clone, Debug)]
 pub struct WholeBody(pub Bytes);
 
@@ -173,9 +173,9 @@ fn too_large() -> Refused {
     Error::TooLarge { what: "body", limit: limits::BODY_BYTES_MAX }.into()
 }
 
-/// The person to whom an idempotency key belongs, beside the credential. Several people can come with one credential: a
-/// key that acts for others speaks for the user that it names, and a share link is held by strangers, who are told
-/// apart by the cookies of the views that they answer or, before they have one, by their address.
+/// The person to whom an idempotency key belongs, beside the credential. Several people can share one credential: a
+/// key with `act_as` acts for the user that it names, and a share link is held by strangers, who are distinguished by
+/// the cookies of the views that they answer or, before they have one, by their address.
 pub fn key_person(caller: &Caller, headers: &HeaderMap, peer: Option<&Peer>) -> String {
     if let Some(user) = &caller.actor.user {
         return format!("user {user}");
@@ -196,8 +196,7 @@ pub fn key_person(caller: &Caller, headers: &HeaderMap, peer: Option<&Peer>) -> 
     }
 }
 
-/// Binds a caller's key to the credential, the person behind it and the request line, and remembers the body by its
-/// hash.
+/// Binds a caller's key to the credential, the person behind it and the request line, and stores a hash of the body.
 pub fn idem_key(
     caller: &Caller,
     person: &str,

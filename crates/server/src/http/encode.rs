@@ -1,7 +1,7 @@
 //! Events as bytes: written straight into one buffer, for answers and for streams alike.
 //!
-//! Content and metadata are canonical JSON already, so they are copied as they stand. A share link
-//! sees the same shape with everything but the message left empty.
+//! Content and metadata are canonical JSON already, so they are copied unchanged. A share link gets the same shape
+//! with everything but the message left empty.
 
 use std::io::Write as _;
 
@@ -13,7 +13,7 @@ use sederunt_core::live::reply::Shown;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum View {
     Full,
-    /// What a share link shows: messages, without what stands around them.
+    /// What a share link shows: messages, without their metadata.
     Shared,
 }
 
@@ -24,7 +24,7 @@ impl View {
     }
 }
 
-/// Room for an event's own fields, beside its content and metadata.
+/// Bytes reserved for an event's own fields, beside its content and metadata.
 const EVENT_FRAME_BYTES: usize = 320;
 
 /// Writes one event as JSON.
@@ -84,7 +84,7 @@ pub fn frame(one: &Event, view: View) -> Bytes {
     out.into()
 }
 
-/// A piece of an unfinished reply as a frame of a stream: never numbered.
+/// A piece of an unfinished reply as a frame of a stream, without a sequence.
 pub fn delta(shown: &Shown) -> Bytes {
     let mut out = Vec::with_capacity(shown.text.len() + 64);
     out.extend_from_slice(b"event: delta\ndata: {\"text\":");

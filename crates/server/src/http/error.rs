@@ -20,7 +20,7 @@ pub type Result<T, E = Refused> = std::result::Result<T, E>;
 #[derive(Debug)]
 pub enum Refused {
     Core(Error),
-    /// What the path names is missing, or not the caller's to see: the sentence names it.
+    /// What the path names does not exist, or the caller may not see it: the sentence names it.
     Missing(String),
     /// The path exists, the method does not.
     Method,
@@ -30,7 +30,7 @@ pub enum Refused {
     SlowBody,
     /// An HTTP/1.1 request without exactly one `Host`.
     Host,
-    /// A WebSocket that was asked for as if it were something else.
+    /// A WebSocket request that is not a valid upgrade.
     Upgrade,
 }
 
@@ -171,7 +171,7 @@ impl Refused {
         }
     }
 
-    /// What the caller is told.
+    /// The envelope that the caller gets.
     pub fn body(&self, request_id: &str) -> wire::error::Envelope {
         wire::error::Envelope {
             error: wire::error::Refusal {
@@ -212,7 +212,7 @@ impl Refused {
         response
     }
 
-    /// Everything that lies under what is ours to repair.
+    /// The chain of causes of an internal error.
     pub fn causes(&self) -> Option<Causes> {
         let Self::Core(Error::Internal(cause) | Error::Unavailable(cause)) = self else { return None };
         let mut chain = cause.to_string();
@@ -225,7 +225,7 @@ impl Refused {
         Some(Causes(chain))
     }
 
-    /// Logs what is ours to repair, once.
+    /// Logs an internal error, once.
     pub fn log(&self, request_id: &str, route: &str) {
         let Some(Causes(cause)) = self.causes() else { return };
         if matches!(self, Self::Core(Error::Internal(_))) {
@@ -236,8 +236,8 @@ impl Refused {
     }
 }
 
-/// What lies under a refusal. It leaves with the answer as an extension: the log and a caller in this process see it,
-/// callers over HTTP do not.
+/// The causes of a refusal. They leave with the answer as an extension: the log and a caller in this process see
+/// them, callers over HTTP do not.
 #[derive(Clone, Debug)]
 pub struct Causes(pub String);
 

@@ -1,5 +1,5 @@
-//! The page on which a view is answered: rendered here, with one script and one style sheet of our own and nothing from
-//! anywhere else. What people wrote is escaped; the script sends JSON, since nothing else is taken.
+//! The page on which a view is answered: rendered here, with one script and one style sheet of our own and nothing
+//! from another server. People's texts are escaped; the script sends JSON, since the routes accept nothing else.
 
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, header};
@@ -12,7 +12,7 @@ use super::page::escape;
 pub const SCRIPT: &str = include_str!("form/form.js");
 pub const STYLE: &str = include_str!("form/form.css");
 
-/// To whoever keeps it.
+/// The page for a caller who may read the whole view.
 pub fn whole(view: &Defined<View>) -> String {
     let body = match view.value.session_id {
         Some(_) => questions(&view.id, &view.value.questions),
@@ -21,7 +21,7 @@ pub fn whole(view: &Defined<View>) -> String {
     page(&view.value.title, view.value.description.as_deref(), &body)
 }
 
-/// To whoever answers it.
+/// The page for a respondent.
 pub fn asked(opened: &OpenedView) -> String {
     let body = match &opened.view {
         _ if opened.answered => said("Thank you. Your answer has been received."),
@@ -32,7 +32,7 @@ pub fn asked(opened: &OpenedView) -> String {
     page(&opened.title, opened.description.as_deref(), &body)
 }
 
-/// To whoever may not see it, or came too late.
+/// The page for a caller who may not see the view, or came too late.
 pub fn refused(message: &str) -> String {
     page("This form cannot be shown", None, &said(message))
 }
@@ -83,14 +83,14 @@ fn lead(id: &str) -> String {
     )
 }
 
-/// The end of a form, with the word on its button.
+/// The end of a form, with its button.
 fn end(button: &str) -> String {
     format!(
         "<p class=\"wrong\" role=\"alert\" hidden></p>\n<button type=\"submit\">{button}</button>\n</form>\n"
     )
 }
 
-/// A choice among so few is shown at once; one among more unfolds.
+/// Up to this many choices are shown as radio buttons, more as a drop-down list.
 const RADIOS_MAX: usize = 4;
 
 fn questions(id: &str, questions: &[Question]) -> String {
@@ -125,7 +125,7 @@ fn field(n: usize, question: &Question) -> String {
     let grouped = |each: String| {
         format!("<fieldset{described}>\n<legend>{label}{mark}</legend>\n{help}{each}</fieldset>\n")
     };
-    // Who need not answer can take an answer back.
+    // An optional question can be left unanswered again.
     let no_answer = (!question.required).then_some(("", "No answer"));
     let radios = |each: &[(&str, &str)]| -> String {
         each.iter()

@@ -1,8 +1,7 @@
-//! The one layer around every route: the request's name, who calls, how much, what came of it.
+//! The one layer around every route: request id, authentication, rate limits, logging and metrics.
 //!
-//! Everything here happens once per request and in this order, so it is one function rather than a
-//! stack of layers. What it logs is the route's template, never a path, a query or a body: those
-//! hold ids, tokens and what people said.
+//! Everything here happens once per request and in this order, so it is one function rather than a stack of layers.
+//! It logs the route's template, never a path, a query or a body: those hold ids, tokens and what people said.
 
 use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
@@ -36,7 +35,7 @@ const SLOW: Duration = Duration::from_secs(1);
 /// Routes by which the holder of a link answers a view.
 const FORMS: [&str; 2] = ["/api/views/{id}/submit-interaction", "/api/views/{id}/lead"];
 
-/// The one page that people are sent to: whoever may not see it is told so in words.
+/// The one page that people are sent to: its refusals are pages too.
 const VIEW_PAGE: &str = "/views/{id}";
 
 pub async fn gate(State(app): State<App>, request: Request, next: Next) -> Response {
@@ -93,7 +92,7 @@ pub async fn gate(State(app): State<App>, request: Request, next: Next) -> Respo
             )
         };
     }
-    // What went as it should is counted; a line for each would cost as much as the work itself.
+    // Successful requests are only counted; a log line for each would cost as much as the work itself.
     if status.is_client_error() || status.is_server_error() || took >= SLOW {
         log!(info);
     } else {
@@ -117,7 +116,7 @@ async fn admit(app: &App, route: &str, head: &Parts) -> Result<Option<Caller>, R
     if let Some(names) = &app.local {
         names.check(&head.method, &head.uri, &head.headers)?;
     }
-    // A path that nothing answers tells nobody anything.
+    // A path without a route reveals nothing, so no credential is needed.
     if route == NO_ROUTE || rights::needs_nothing(route) {
         return Ok(None);
     }
@@ -148,12 +147,12 @@ async fn admit(app: &App, route: &str, head: &Parts) -> Result<Option<Caller>, R
     Ok(Some(caller))
 }
 
-/// Whether a path tells only how the server is.
+/// Whether a path is one of the health checks.
 pub fn tells_health(path: &str) -> bool {
     matches!(path, "/healthz" | "/readyz")
 }
 
-/// The answer to a request for which the server has no room.
+/// The answer to a request when the server has no room.
 pub fn overloaded(request: &Request) -> Response {
     let id = request_id::of(request.headers());
     let refused = Refused::from(Error::unavailable(std::io::Error::other("all connections are busy")));
@@ -164,7 +163,7 @@ pub fn overloaded(request: &Request) -> Response {
     response
 }
 
-/// A refusal for people, with the headers that it has for programs.
+/// A refusal as a page, with the headers of the JSON answer.
 fn as_page(refused: &Refused, has_link: bool, envelope: Response) -> Response {
     let (mut head, _) = envelope.into_parts();
     let message = match refused {

@@ -23,7 +23,8 @@ impl FromRequestParts<App> for Leased {
     }
 }
 
-/// What a caller's streams are counted by. The owner of this machine and the operator count in all only.
+/// The accounts that a caller's streams are counted in. Those of the local owner and the operator count only in the
+/// total.
 fn accounts(caller: &Caller, peer: Option<Peer>) -> Vec<StreamAccount> {
     let mut accounts = vec![StreamAccount::InAll];
     if !caller.can_be_revoked() {

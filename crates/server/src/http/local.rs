@@ -1,10 +1,10 @@
-//! The wall around a server without authentication: it answers only to pages and programs that
-//! call it by its own name on this machine.
+//! The guard of a server without authentication: it answers only to pages and programs that call it by its own name
+//! on this machine.
 //!
-//! A browser can be made to call a loopback address by any page (its `Origin` gives it away), or by
-//! a name that was rebound to it (its `Host` gives it away). A proxy in front would make every
-//! stranger local, so its traces are refused too. A browser also says when another site made it call
-//! (`Sec-Fetch-Site`): such a call may look, as following a link does, but change nothing.
+//! Any page can make a browser call a loopback address (its `Origin` shows that), or a name that was rebound to it
+//! (its `Host` shows that). A proxy in front would make every stranger local, so requests with forwarding headers are
+//! refused too. A browser also reports when another site made it call (`Sec-Fetch-Site`): such a call may read, as
+//! following a link does, but change nothing.
 
 use std::net::SocketAddr;
 
@@ -66,7 +66,7 @@ impl Names {
     }
 }
 
-/// Whether a header is one by which proxies pass on who called them.
+/// Whether a header is one by which proxies forward the original caller.
 fn speaks_for_another(name: &str) -> bool {
     name.starts_with("x-forwarded-") || matches!(name, "forwarded" | "x-real-ip" | "via" | "cf-connecting-ip")
 }

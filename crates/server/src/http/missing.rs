@@ -1,12 +1,12 @@
-//! What is said of a thing that a path names and that is not there, or not the caller's to see.
-//! The sentence is made of the request alone, so both are answered with the same bytes.
+//! The sentence of a 404: for a thing that a path names and that does not exist, or that the caller may not see. It
+//! is made of the request alone, so both are answered with the same bytes.
 
 use sederunt_core::Error;
 
 use super::query::unescaped;
 use crate::metrics::NO_ROUTE;
 
-/// What stands behind a segment of a path.
+/// The noun for each segment of a path.
 const NOUNS: [(&str, &str); 18] = [
     ("sessions", "session"),
     ("feedback/sessions", "feedback session"),
@@ -28,8 +28,8 @@ const NOUNS: [(&str, &str); 18] = [
     ("tenants", "tenant"),
 ];
 
-/// The sentence for the last name in a path, by the template of its route. `None`: the route names
-/// nothing, or nothing that has a noun.
+/// The sentence for the last name in a path, by the template of its route. `None`: the route names nothing with a
+/// noun.
 pub fn sentence(route: &str, path: &str) -> Option<String> {
     if route == NO_ROUTE {
         return Some("this server has no such path; /openapi.json lists those that it has".to_owned());

@@ -1,5 +1,5 @@
-//! The HTTP surface: requests come in through the [`gate`], are translated in [`routes`], and their
-//! shapes stand in [`wire`].
+//! The HTTP surface: requests come in through the [`gate`], are translated in [`routes`], and their shapes are in
+//! [`wire`].
 
 pub mod auth;
 pub mod body;
@@ -67,7 +67,7 @@ pub struct Shared {
     /// The names of the listener, on a server without authentication.
     pub local: Option<local::Names>,
     pub about: About,
-    /// How often a quiet stream shows a sign of life.
+    /// How often a quiet stream sends a heartbeat.
     pub heartbeat: Duration,
     pub metrics: Option<PrometheusHandle>,
     pub phase: watch::Receiver<Phase>,
@@ -83,13 +83,13 @@ pub struct About {
     pub base_url: String,
 }
 
-/// What a server is doing.
+/// The phase of a server's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
     Serving,
-    /// Takes nothing new; what is open may end.
+    /// Accepts nothing new; open requests may end.
     Draining,
-    /// What is still open is dropped.
+    /// Open requests are dropped.
     Closed,
 }
 
@@ -101,7 +101,7 @@ impl std::ops::Deref for App {
     }
 }
 
-/// Conversations with the built-in talker: what a server has that was told of no model.
+/// A talker with only the built-in model, for a server without configured models.
 pub fn plain_talker(engine: &Engine) -> Result<Talker, ConfigError> {
     let outbound =
         Outbound::new(Allow::default()).map_err(|error| ConfigError::Outbound(error.to_string()))?;
@@ -110,7 +110,7 @@ pub fn plain_talker(engine: &Engine) -> Result<Talker, ConfigError> {
 }
 
 impl App {
-    /// Of the configuration the talker alone may be missing: then no conversations are held here.
+    /// If the configuration has no talker, this process runs no conversations.
     pub fn new(
         engine: Engine,
         config: &ServerConfig,
@@ -139,14 +139,13 @@ impl App {
         })))
     }
 
-    /// Who holds conversations and draws lessons.
+    /// The talker, which runs conversations and draws lessons.
     pub fn talker(&self) -> Result<&Talker, Error> {
         let missing = || Error::unavailable(std::io::Error::other("this process holds no conversations"));
         self.talker.as_ref().ok_or_else(missing)
     }
 
-    /// Goes on with what waited in a conversation for what was just decided. A process that ends with its answer
-    /// leaves that to the next server.
+    /// Resumes a conversation after a decision. In a process that ends with its answer, the next server resumes it.
     pub fn go_on(&self, tenant: &TenantId, id: &SessionId) {
         if let Some(talker) = &self.talker {
             talker.go_on(tenant, id);

@@ -1,8 +1,8 @@
-//! The page that people see who open the server in a browser.
+//! The page for people who open the server in a browser.
 
 use super::About;
 
-/// Says what runs here and where to go on. Needs nothing from anywhere else.
+/// Says what runs here and where to go next. Loads nothing from another server.
 pub fn home(about: &About) -> String {
     let version = env!("CARGO_PKG_VERSION");
     let docs = env!("CARGO_PKG_REPOSITORY");
@@ -12,7 +12,7 @@ pub fn home(about: &About) -> String {
         "jwt" => "API keys and JSON Web Tokens",
         _ => "API keys",
     };
-    // A browser carries no key: elsewhere these two would only be refused.
+    // A browser sends no key, so with authentication these two links would only be refused.
     let (open, key) = match auth {
         "local" => (
             "\n<li><a href=\"/api/sessions\">Sessions (JSON)</a></li>\n<li><a href=\"/metrics\">Figures</a></li>",

@@ -1,4 +1,4 @@
-//! Names in paths. A name that nothing can have is answered like a name that nothing has.
+//! Names in paths. An invalid name is answered like a name that does not exist.
 
 use axum::RequestPartsExt;
 use axum::extract::{FromRequestParts, RawPathParams};
@@ -41,7 +41,7 @@ impl Named for Bucket {
     }
 }
 
-/// A name of anything else: what no name can be is the name of nothing.
+/// Any other name; an invalid one does not exist.
 impl Named for String {
     fn read<'a>(mut names: impl Iterator<Item = &'a str>) -> Option<Self> {
         names.next().filter(|name| check_name("id", name).is_ok()).map(str::to_owned)

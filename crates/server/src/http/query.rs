@@ -41,7 +41,7 @@ pub fn read<A: Ask>(query: Option<&str>) -> Result<A, Error> {
     Ok(asked)
 }
 
-/// What stands in a query string and has not been asked for yet.
+/// Parameters of a query string that have not been taken yet.
 #[derive(Debug)]
 pub struct Pairs(Vec<(String, String)>);
 
@@ -58,7 +58,7 @@ impl Pairs {
             .map(Self)
     }
 
-    /// Takes a parameter by any of its names; it may stand there once.
+    /// Takes a parameter by any of its names; it may occur once.
     pub fn text(&mut self, names: &[&'static str]) -> Result<Option<String>, Error> {
         let mut found = None;
         for at in (0..self.0.len()).rev() {
@@ -84,7 +84,7 @@ impl Pairs {
         self.parsed(names, "must be true or false", |text| text.parse().ok())
     }
 
-    /// Takes a parameter that `parse` must understand.
+    /// Takes a parameter that `parse` must accept.
     pub fn parsed<T>(
         &mut self,
         names: &[&'static str],
@@ -134,7 +134,7 @@ impl Pairs {
         self.parsed(&["cursor"], "must be a `next_cursor` of this list", ListCursor::parse)
     }
 
-    /// Where a list that is counted through goes on.
+    /// The cursor of a list of numbered rows.
     pub fn row_cursor(&mut self) -> Result<Option<i64>, Error> {
         self.parsed(&["cursor"], "must be a `next_cursor` of this list", |text| text.parse().ok())
     }

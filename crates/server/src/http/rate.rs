@@ -1,5 +1,5 @@
-//! How much each caller may ask. Counted by credential, so that one caller's eagerness is not
-//! another's refusal; strangers are counted by their address, and only for their failures.
+//! Rate limits. Counted by credential, so that one busy caller does not cause another's refusal; strangers are
+//! counted by their address, and only for failed authentications.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
@@ -25,7 +25,7 @@ pub struct Counters {
     failures: Option<Counter>,
     /// How often credentials were refused: for the audit trail.
     pub refused: RefusedCounts,
-    /// Blocks of addresses that are over their limit of failures, and until when.
+    /// Blocks of addresses with too many failures, and until when they must wait.
     guessing: DashMap<u64, Instant>,
     hasher: RandomState,
 }
@@ -68,7 +68,7 @@ impl Counters {
         }
     }
 
-    /// Counts a request of a caller who proved who it is. The owner of this machine is not counted.
+    /// Counts a request of an authenticated caller. The local owner is not counted.
     pub fn request(&self, caller: &Caller) -> Result<(), Error> {
         let counter = match (caller.is_share(), caller.can_be_revoked()) {
             (true, _) => &self.shares,
@@ -79,15 +79,15 @@ impl Counters {
         counter.count(self.hasher.hash_one((&caller.actor.tenant, &caller.actor.credential)))
     }
 
-    /// Counts an answer that comes through a link, by where it comes from: one stranger's eagerness is not the refusal
-    /// of all others who hold the link.
+    /// Counts an answer through a link, by its address: one busy stranger does not block the other holders of the
+    /// link.
     pub fn form(&self, caller: &Caller, peer: Option<IpAddr>) -> Result<(), Error> {
         let Some(counter) = &self.forms else { return Ok(()) };
         let Actor { tenant, credential, .. } = &*caller.actor;
         counter.count(self.hasher.hash_one((tenant, credential, peer.map(block))))
     }
 
-    /// Counts a failure to prove who one is.
+    /// Counts a failed authentication.
     pub fn failure(&self, peer: IpAddr) -> Result<(), Error> {
         self.refused.note_wrong(block(peer));
         match &self.failures {
@@ -108,19 +108,19 @@ impl Counters {
         self.refused.note_unchecked(block(peer));
     }
 
-    /// How long an address that is over its limit of failures must wait before it may try another credential.
+    /// How long an address with too many failures must wait before it may try another credential.
     pub fn must_wait(&self, peer: IpAddr) -> Option<Duration> {
         let until = *self.guessing.get(&self.hasher.hash_one(block(peer)))?;
         until.checked_duration_since(Instant::now()).filter(|wait| !wait.is_zero())
     }
 
-    /// Counts somebody who says through a link who they are.
+    /// Counts a person who registers through a link as a lead.
     pub fn lead(&self, caller: &Caller) -> Result<(), Error> {
         let Some(counter) = self.leads.as_ref().filter(|_| caller.is_share()) else { return Ok(()) };
         counter.count(self.hasher.hash_one((&caller.actor.tenant, &caller.actor.credential)))
     }
 
-    /// Forgets callers that have been quiet.
+    /// Drops the counters of quiet callers.
     pub fn forget_quiet(&self) {
         let now = Instant::now();
         self.guessing.retain(|_, until| *until > now);
@@ -132,10 +132,10 @@ impl Counters {
     }
 }
 
-/// How often quiet callers are forgotten.
+/// How often quiet callers are dropped.
 pub const FORGET_EVERY: Duration = Duration::from_secs(60);
 
-/// The block of addresses that one stranger has: with IPv6 a whole /64.
+/// The block of addresses that one caller is taken to own: with IPv6 a whole /64.
 pub fn block(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
         IpAddr::V6(address) => {

@@ -1,5 +1,5 @@
-//! How often credentials were refused, by the address that presented them: for the audit trail. What is kept in memory and
-//! what is written of it are bounded, however many addresses somebody guesses from.
+//! Counts refused credentials by address, for the audit trail. The counts in memory and the audit lines are bounded,
+//! from however many addresses a caller guesses.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -17,17 +17,17 @@ pub struct RefusedCounts(Mutex<Counts>);
 #[derive(Debug, Default)]
 struct Counts {
     by_address: HashMap<IpAddr, RefusedCredentials>,
-    /// Of addresses that came when there were too many to be told apart.
+    /// Of further addresses, when too many were counted already.
     of_others: RefusedCredentials,
 }
 
 impl RefusedCounts {
-    /// Counts a credential that proved nothing.
+    /// Counts an invalid credential.
     pub fn note_wrong(&self, address: IpAddr) {
         self.note(address, RefusedCredentials { times: 1, unchecked: 0 });
     }
 
-    /// Counts a credential that was not even looked up, after too many wrong ones.
+    /// Counts a credential that was not looked up, after too many invalid ones.
     pub fn note_unchecked(&self, address: IpAddr) {
         self.note(address, RefusedCredentials { times: 1, unchecked: 1 });
     }
@@ -41,7 +41,8 @@ impl RefusedCounts {
         *count += refused;
     }
 
-    /// The counts by address, the highest first, and those of all other addresses together (`None`). Counting begins anew.
+    /// The counts by address, the highest first, and those of all other addresses together (`None`). Counting starts
+    /// anew.
     pub fn take(&self) -> Vec<(Option<IpAddr>, RefusedCredentials)> {
         let Counts { by_address, mut of_others } = std::mem::take(&mut *self.0.lock());
         let mut counts: Vec<_> =
@@ -57,7 +58,7 @@ impl RefusedCounts {
     }
 }
 
-/// Writes into the audit trail how often credentials were refused since this was done last.
+/// Writes audit lines about the credentials refused since the last call.
 pub async fn audit_refused(app: &App) {
     for (address, refused) in app.counters.refused.take() {
         let address = address.map_or_else(|| "other addresses".to_owned(), |address| address.to_string());

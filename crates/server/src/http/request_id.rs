@@ -1,4 +1,4 @@
-//! The name of one request: the caller's own, if it can stand in a header and a log line.
+//! The id of one request: the caller's own, if it is safe in a header and a log line.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,7 +7,7 @@ use http::{HeaderMap, HeaderValue};
 
 pub const X_REQUEST_ID: &str = "x-request-id";
 
-/// The name of the request, for whoever answers it beyond the gate.
+/// The id of the request, for handlers behind the gate.
 #[derive(Clone, Debug)]
 pub struct RequestId(pub HeaderValue);
 

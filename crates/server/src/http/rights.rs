@@ -1,6 +1,6 @@
-//! The rights table of the surfaces: which right every route and every MCP tool asks for.
+//! The rights table of the surfaces: which right every route and every MCP tool needs.
 //!
-//! The engine checks rights where it carries a command out; what each role may do stands in
+//! The engine checks rights where it carries a command out; what each role may do is listed in
 //! [`sederunt_core::access`]. This table says which of those rights a method and a path need, so that the gate knows
 //! which routes need no credential and which a share link reaches, and so that a test can call every route as every
 //! role. A route or a tool without a row here fails the tests.
@@ -11,7 +11,7 @@ use sederunt_core::access::{Role, Verb};
 /// What a caller needs for a request to be carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// Nothing: the answer says nothing about anybody.
+    /// Nothing: the answer reveals nothing about any tenant.
     Nothing,
     /// To be the operator of the installation.
     Operator,
@@ -31,7 +31,7 @@ pub struct RouteRight {
     pub method: &'static str,
     pub path: &'static str,
     pub need: Need,
-    /// Whether a share link reaches it. What the link may see there is the engine's to say.
+    /// Whether a share link reaches it. The engine decides what the link may see there.
     pub opens_to_shares: bool,
 }
 
@@ -60,9 +60,9 @@ impl RouteRight {
 const PEOPLE: &[Role] = &[Role::Owner, Role::Member, Role::Guest];
 const MEMBERS: &[Role] = &[Role::Owner, Role::Member];
 const OWNERS: &[Role] = &[Role::Owner];
-/// Who reads agents, entities and criteria sets.
+/// Roles that read agents, entities and criteria sets.
 const LIBRARY: &[Role] = &[Role::Owner, Role::Member, Role::Worker];
-/// Who reads tasks and views of others.
+/// Roles that read tasks and views of others.
 const WORK: &[Role] = &[Role::Owner, Role::Worker];
 
 /// Every route.
@@ -185,7 +185,7 @@ pub const ROUTES: &[RouteRight] = {
         post("/api/feedback", Any(Verb::Feedback)),
         get("/api/feedback/stats", Any(Verb::Feedback)),
         get("/api/feedback/summary", Any(Verb::Feedback)),
-        // Of the session that the request names; without one, for owners.
+        // On the session that the request names; without one, for owners.
         get("/api/feedback/failures", On(Verb::Read)),
         post("/api/feedback/sessions", OwnOr(OWNERS)),
         get("/api/feedback/sessions", Any(Verb::Feedback)),
@@ -237,13 +237,13 @@ pub const TOOLS: &[(&str, Need)] = &[
     ("prevention_rules", Need::Any(Verb::Learn)),
 ];
 
-/// The row of a route. Whoever may ask for an answer may ask for its head.
+/// The row of a route. `HEAD` needs what `GET` needs.
 fn of(method: &Method, path: &str) -> Option<&'static RouteRight> {
     let method = if *method == Method::HEAD { "GET" } else { method.as_str() };
     ROUTES.iter().find(|row| row.path == path && row.method == method)
 }
 
-/// Whether a path answers without a credential, whatever the method is.
+/// Whether a path answers without a credential, by any method.
 pub fn needs_nothing(path: &str) -> bool {
     ROUTES.iter().any(|row| row.path == path && row.need == Need::Nothing)
 }
@@ -273,7 +273,7 @@ mod tests {
                 methods.map(|method| (path.clone(), method.to_uppercase())).collect::<Vec<_>>()
             })
             .collect();
-        // What is served and not in the document: MCP describes itself, and an older name says nothing new.
+        // Served but not in the document: MCP describes itself, and the other is an older name.
         served.extend([("/mcp", "POST"), ("/threads/{id}/end", "POST")].map(|(p, m)| (p.into(), m.into())));
         let declared: Vec<(String, String)> =
             ROUTES.iter().map(|row| (row.path.to_owned(), row.method.to_owned())).collect();

@@ -18,7 +18,7 @@ use super::routes::{
 use super::{App, gate, spec};
 use crate::mcp::{self, Mcp};
 
-/// Every documented route: the handlers of one path in a row. Handed to a macro, which makes of it what it needs.
+/// Every documented route: the handlers of one path in a row. Passed to a macro, which expands the list as needed.
 macro_rules! every_route {
     ($make:ident) => {
         $make! {
@@ -133,7 +133,7 @@ macro_rules! every_route {
     };
 }
 
-/// What is documented of the routes.
+/// The OpenAPI document of the routes.
 pub fn documented() -> OpenApi {
     macro_rules! documented {
         ($([$($module:ident :: $handler:ident),+])+) => {
@@ -145,7 +145,7 @@ pub fn documented() -> OpenApi {
     every_route!(documented)
 }
 
-/// The routes alone: making the document takes longer than answering most requests.
+/// The routes without the document: building it takes longer than answering most requests.
 fn served() -> Router<App> {
     macro_rules! served {
         ($([$($module:ident :: $handler:ident),+])+) => {
@@ -172,7 +172,7 @@ fn older_names() -> Router<App> {
     Router::new().route("/threads/{id}/end", post(threads::end))
 }
 
-/// The way in for clients of MCP, which is described by itself.
+/// The MCP endpoint, which describes itself.
 fn mcp(app: App) -> Router<App> {
     let mcp = Mcp::new(app);
     Router::new().route(mcp::PATH, post(move |request| mcp.answer(request)))

@@ -1,4 +1,4 @@
-//! The OpenAPI document: what the routes say of themselves, and what holds for all of them.
+//! The OpenAPI document: the descriptions of the routes, and what all of them share.
 
 use std::sync::LazyLock;
 
@@ -32,7 +32,7 @@ pub fn document() -> &'static str {
     &DOCUMENT
 }
 
-/// What stands above the routes.
+/// The general part of the document.
 pub fn head() -> OpenApi {
     let description = "The session server for AI agents: durable sessions, their append-only logs, the work queue \
         over them, live streams.\n\nJSON in snake_case. Every refusal has the shape `Envelope`, with a stable code. \
@@ -67,7 +67,7 @@ struct Shared {
     met_by: fn(&Met<'_>) -> bool,
 }
 
-/// What decides which refusals an operation can meet.
+/// What decides which refusals an operation can return.
 struct Met<'a> {
     path: &'a str,
     writes: bool,
@@ -79,7 +79,7 @@ impl Met<'_> {
         !self.path.starts_with("/api/") && !self.is_page() && self.path != "/metrics"
     }
 
-    /// People look at it, so refusals are pages too.
+    /// People open it in a browser, so refusals are pages too.
     fn is_page(&self) -> bool {
         self.path.starts_with("/views/")
     }
@@ -119,7 +119,7 @@ const SHARED: [Shared; 12] = [
         status: 404,
         description: "Missing, or not yours to see: `not_found`",
         header: None,
-        // A path, a body and a header can each name what is not there.
+        // A path, a body and a header can each name something that does not exist.
         met_by: |met| !met.is_open() || met.path.contains('{'),
     },
     Shared {
@@ -172,7 +172,7 @@ const SHARED: [Shared; 12] = [
     },
 ];
 
-/// The shapes of answers. In them every field is always there, if only as null.
+/// The schemas of answers, in which every field is always present, possibly as null.
 const ANSWERS: [&str; 51] = [
     "Accepted", "Agent", "AgentList", "Answer", "AnswerList", "Appended", "AskedView", "Approval",
     "ApprovalList", "Brief", "Claim", "Claimed", "Claims", "CreatedKey", "CriteriaSet", "CriteriaSetList",
@@ -217,7 +217,7 @@ fn describe_actions(document: &mut OpenApi) {
     }
 }
 
-/// Adds what holds for all routes alike, so that no route has to say it.
+/// Adds what all routes share, so that no route has to repeat it.
 fn complete(document: &mut OpenApi) {
     describe_actions(document);
     if let Some(components) = &mut document.components {

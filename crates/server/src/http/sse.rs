@@ -1,9 +1,9 @@
-//! Streams of server-sent events. One task per connection pulls from the engine and writes one
-//! chunk at a time: a slow reader holds at most one page of events, which is charged to the stream's budget
-//! until it is written, and the connection cuts a reader that takes too little.
+//! Streams of server-sent events. One task per connection pulls from the engine and writes one chunk at a time: a
+//! slow reader holds at most one page of events, which is charged to the stream's budget until it is written, and the
+//! connection cuts a reader that takes too little.
 //!
-//! While a stream is open its reader's credential is looked at again every few seconds, and its
-//! session too unless the reader is an owner, who sees everything in the tenant anyway.
+//! While a stream is open its reader's credential is checked again every few seconds, and its session too unless the
+//! reader is an owner, who sees everything in the tenant anyway.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -29,8 +29,7 @@ use super::wire::search::{Hint, Topics};
 use super::{App, Phase};
 use crate::metrics::OpenStream;
 
-/// Frames are put together up to about this size, so that a long backlog does not stand in memory
-/// twice.
+/// Frames are joined up to about this size, so that a long backlog is not in memory twice.
 const CHUNK_BYTES: usize = 64 * 1024;
 
 const READY: Bytes = Bytes::from_static(b"event: ready\ndata: {}\n\n");
@@ -87,7 +86,7 @@ pub fn log(app: App, caller: Caller, mut log: LogStream) -> impl Stream<Item = R
                     yield Ok(GONE);
                     return;
                 }
-                // The store is away: the client comes back with its cursor.
+                // The store does not answer: the client reconnects with its cursor.
                 Err(error) => {
                     tracing::warn!(target: "sederunt::http", code = error.code(), "a stream broke off because its log could not be read; its client reconnects where it was");
                     return;
@@ -147,7 +146,7 @@ async fn leaving(phase: &mut watch::Receiver<Phase>) {
     let _ = phase.wait_for(|phase| *phase > Phase::Serving).await;
 }
 
-/// Whether a second look says that access has ended. A store that cannot answer says nothing.
+/// Whether a recheck says that access has ended. A store that cannot answer ends nothing.
 fn ended(looked: Result<(), Error>) -> bool {
     !matches!(looked, Ok(()) | Err(Error::Unavailable(_) | Error::Internal(_)))
 }
@@ -203,7 +202,7 @@ fn hint_chunk(batch: &Batch, topics: Topics) -> Bytes {
     }
 }
 
-/// When to look again and when to show a sign of life.
+/// When to check access again and when to send a heartbeat.
 struct Pulse {
     ticks: tokio::time::Interval,
     revocable: bool,
@@ -224,7 +223,7 @@ impl Pulse {
     }
 
     fn every(every: Duration, heartbeat: Duration) -> Self {
-        // One instant for both: the tick that a heartbeat is due at must not fall short of it.
+        // One instant for both: the tick at which a heartbeat is due must not fall short of it.
         let now = Instant::now();
         let mut ticks = interval_at(now + every, every);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -17,14 +17,14 @@ use tokio::time::{Instant, Sleep, sleep};
 pub struct DrainRule {
     /// How long a reader may take nothing at all.
     pub stall_max: Duration,
-    /// How much waiting is looked at together.
+    /// How much waiting is judged together.
     pub window: Duration,
-    /// What a reader must take of it, on average.
+    /// The average rate that a reader must reach in it.
     pub bytes_per_second_min: usize,
 }
 
 impl DrainRule {
-    /// Whether a reader that took so much while writes waited for so long is too slow.
+    /// Whether a reader that took `taken` bytes while writes waited this long is too slow.
     fn is_too_slow(&self, waited: Duration, taken: usize) -> bool {
         let due = self.bytes_per_second_min as u128 * waited.as_millis() / 1000;
         waited >= self.window && (taken as u128) < due
@@ -36,7 +36,7 @@ pub struct Patient<T> {
     inner: T,
     rule: DrainRule,
     blocked: Option<Blocked>,
-    /// How long writes have waited in this window, and what was taken in it.
+    /// How long writes have waited in this window, and how many bytes the reader took in it.
     waited: Duration,
     taken: usize,
 }
@@ -53,7 +53,7 @@ impl<T> Patient<T> {
         Self { inner, rule, blocked: None, waited: Duration::ZERO, taken: 0 }
     }
 
-    /// Passes on what a write came to, and keeps the time of writes that come to nothing.
+    /// Passes on a finished write, and times one that waits.
     fn judge(&mut self, written: Poll<io::Result<usize>>, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let Poll::Ready(written) = written else {
             let left = self.rule.window.saturating_sub(self.waited);
@@ -64,7 +64,7 @@ impl<T> Patient<T> {
             ready!(blocked.timer.as_mut().poll(cx));
             let waited = blocked.since.elapsed();
             if waited < self.rule.stall_max && !self.rule.is_too_slow(self.waited + waited, self.taken) {
-                // The window is over and enough was taken in it: the next one begins.
+                // The window is over and the reader took enough in it: the next one begins.
                 (self.waited, self.taken) = (Duration::ZERO, 0);
                 let patience = self.rule.stall_max.min(self.rule.window);
                 let mut timer = Box::pin(sleep(patience));
@@ -86,7 +86,7 @@ impl<T> Patient<T> {
                 (self.waited, self.taken) = (Duration::ZERO, 0);
             }
         } else if self.waited > Duration::ZERO {
-            // Taken without any waiting: it counts for the reader.
+            // Written without waiting: it counts in the reader's favour.
             self.taken += *written.as_ref().unwrap_or(&0);
         }
         Poll::Ready(written)
@@ -172,7 +172,7 @@ mod tests {
         assert_eq!(began.elapsed().as_secs(), 20);
     }
 
-    /// Writes without end to a reader that takes so many bytes every so many seconds; for how long it lasts.
+    /// Writes without end to a reader that takes this many bytes in each interval; returns how long it lasts.
     async fn written_to(
         mut far: DuplexStream,
         near: DuplexStream,

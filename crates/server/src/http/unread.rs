@@ -1,9 +1,9 @@
-//! What is done with a request's body that no handler read to its end.
+//! Handles a request's body that no handler read to its end.
 //!
-//! A refusal often comes before the body was read: an unknown path, a missing credential, a caller over
-//! its rate. hyper then closes the connection without saying so, and the next request that the client
-//! sends on it fails. So a small rest is read and dropped before the answer goes out, and the connection
-//! is kept; with a larger or slower one the answer says `Connection: close`.
+//! A refusal often comes before the body was read: an unknown path, a missing credential, a caller over its rate.
+//! hyper then closes the connection without notice, and the next request that the client sends on it fails. So a
+//! small rest is read and dropped before the answer goes out, and the connection is kept; with a larger or slower one
+//! the answer says `Connection: close`.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 use parking_lot::Mutex;
 use sederunt_core::limits;
 
-/// A request's body on its way to a handler. When it is dropped before its end, the rest is put aside.
+/// A request's body on its way to a handler. If it is dropped before its end, the rest is kept for [`UnreadBody`].
 #[derive(Debug)]
 pub struct RequestBody {
     incoming: Option<Incoming>,
@@ -25,15 +25,15 @@ pub struct RequestBody {
     unread: UnreadBody,
 }
 
-/// Where a connection puts aside the body that a handler did not read. Requests of one connection come
-/// one after another, so there is at most one.
+/// Holds the body that a handler of this connection did not read. Requests of one connection come one after another,
+/// so there is at most one.
 #[derive(Clone, Debug, Default)]
 pub struct UnreadBody(Arc<Mutex<Option<Rest>>>);
 
 #[derive(Debug)]
 struct Rest {
     incoming: Incoming,
-    /// Somebody read from it, so a client that waits for `100 Continue` was told to send it.
+    /// The handler has read from it, so a client that waits for `100 Continue` was told to send it.
     begun: bool,
 }
 
@@ -43,11 +43,10 @@ impl UnreadBody {
         RequestBody { incoming: Some(incoming), begun: false, unread: self.clone() }
     }
 
-    /// Reads and drops what the handler left, if that is little. Otherwise the answer says that the
-    /// connection ends with it.
+    /// Reads and drops what the handler left, if that is little. Otherwise the answer says `Connection: close`.
     pub async fn settle(&self, expects_continue: bool, response: &mut Response) {
         let Some(Rest { mut incoming, begun }) = self.0.lock().take() else { return };
-        // Reading now would ask the client to send what nobody wants.
+        // Reading now would ask the client to send a body that the server does not want.
         let waits = expects_continue && !begun;
         if !waits {
             let drained = drain(&mut incoming, limits::UNREAD_BODY_DRAINED_BYTES_MAX);
@@ -64,7 +63,7 @@ impl UnreadBody {
     }
 }
 
-/// Reads a body and drops it; whether its end was reached within so many bytes.
+/// Reads a body and drops it; returns whether its end came within `bytes_max`.
 async fn drain(incoming: &mut Incoming, bytes_max: usize) -> bool {
     let mut left = bytes_max as u64;
     while !incoming.is_end_stream() {

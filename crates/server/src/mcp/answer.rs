@@ -1,4 +1,4 @@
-//! What callers are told: results, refusals as results of a tool, and errors of the protocol.
+//! Answers to callers: results, refusals as results of a tool, and errors of the protocol.
 
 use axum::body::Body;
 use axum::response::Response;
@@ -11,18 +11,18 @@ use super::tool::Given;
 use crate::http::error::Refused;
 use crate::http::request_id::RequestId;
 
-/// What a tool found or did.
+/// The result of a tool.
 pub fn given(Given { value, text }: Given) -> CallToolResult {
     let mut result = CallToolResult::success(vec![ContentBlock::text(text)]);
     result.structured_content = Some(value);
     result
 }
 
-/// Arguments that name a thing, and what the thing is.
+/// Arguments that name a thing, and its noun.
 const NAMED: [(&str, &str); 3] =
     [("taskId", "task"), ("sessionId", "session"), ("feedbackEventId", "feedback")];
 
-/// What is said if the thing that a call names is missing, or not its caller's to see.
+/// The sentence of a 404 for the thing that a call names.
 pub fn missing(arguments: Option<&JsonObject>) -> Option<String> {
     NAMED.iter().find_map(|(argument, noun)| {
         let name = arguments?.get(*argument)?.as_str()?;
@@ -30,7 +30,7 @@ pub fn missing(arguments: Option<&JsonObject>) -> Option<String> {
     })
 }
 
-/// What a tool was refused: for programs the envelope of HTTP, for the model the sentence.
+/// A tool's refusal: for programs the envelope of HTTP, for the model the sentence.
 pub fn refused(error: Error, missing: Option<String>, request_id: &RequestId) -> CallToolResult {
     let refused = match (error, missing) {
         (Error::NotFound, Some(sentence)) => Refused::Missing(sentence),
@@ -42,7 +42,7 @@ pub fn refused(error: Error, missing: Option<String>, request_id: &RequestId) ->
     result
 }
 
-/// What a resource was refused. Resources have no results of their own for that.
+/// A resource's refusal. Resources have no results of their own for that.
 pub fn refusal(error: Error, request_id: &RequestId) -> ErrorData {
     let refused = Refused::from(error);
     refused.log(request_id.as_str(), super::PATH);

@@ -1,8 +1,8 @@
-//! The tools and resources of a server on stdin and stdout. What there is stands in the server; this hands requests to
-//! its `/mcp` over one line that is kept open, and asks for another line when that one broke. A call that was cut short
+//! The tools and resources of a server on stdin and stdout. Only a bridge: it passes requests to the server's `/mcp`
+//! over one connection (a line) that is kept open, and asks for another one when that broke. A call that was cut short
 //! is made once more under the same key, so that it has one effect.
 //!
-//! The functions are boxed, so that the code of the protocol is made in this crate and not again in its callers'.
+//! The functions are boxed, so that the protocol's code is compiled in this crate and not again in its callers.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -27,54 +27,54 @@ use crate::client::{Client, Error};
 
 pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// An open line to a server.
+/// An open connection to a server.
 #[derive(Clone, Debug)]
 pub struct Line(Arc<RunningService<RoleClient, ClientConfig>>);
 
 impl Line {
-    /// Whether both are one line.
+    /// Whether both are the same connection.
     pub fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
-/// Why no line was opened.
+/// Why no connection was opened.
 #[derive(Debug, thiserror::Error)]
 pub enum DialError {
-    /// What the server said when it was asked plainly.
+    /// The server's answer to a plain request.
     #[error(transparent)]
     Refused(Error),
     #[error("the server does not speak MCP: {0}")]
     NotMcp(String),
 }
 
-/// Who gives lines to the bridge.
+/// The source of the bridge's connections.
 pub trait Lines: Send + Sync {
-    /// The line that is open. A caller that saw one break names it, and gets another.
+    /// The open connection. A caller whose connection broke names it, and gets a new one.
     fn line<'a>(&'a self, broken: Option<&'a Line>) -> Boxed<'a, Result<Line, Lost>>;
 }
 
-/// There is no server that answers; why, by its code and in a sentence.
+/// No server answers: the reason as a code and as a sentence.
 #[derive(Clone, Debug)]
 pub struct Lost {
     pub code: String,
     pub sentence: String,
 }
 
-/// Opens a line to a server.
+/// Connects to a server.
 pub fn dial(client: &Client) -> Boxed<'_, Result<Line, DialError>> {
     Box::pin(async move {
         let (http, url, headers) = client.way_to(PATH).map_err(DialError::Refused)?;
         let mut config = StreamableHttpClientTransportConfig::with_uri(url);
         config.custom_headers =
             headers.into_iter().filter_map(|(name, value)| Some((name?, value))).collect();
-        // A line that broke is told at once; we open the next one.
+        // A broken connection is reported at once; the bridge opens the next one.
         config.retry_config = Arc::new(NeverRetry::default());
         let us = Implementation::new("sederunt", env!("CARGO_PKG_VERSION"));
         let us = ClientConfig::new(ClientCapabilities::default(), us);
         match serve_client(us, StreamableHttpClientTransport::with_client(http, config)).await {
             Ok(line) => Ok(Line(Arc::new(line))),
-            // Asked plainly, a server says better why.
+            // A plain request gets a clearer error.
             Err(error) => Err(match client.post::<Value>(PATH, &json!({})).await {
                 Err(refused) if !matches!(refused, Error::Strange(_)) => DialError::Refused(refused),
                 _ => DialError::NotMcp(error.to_string()),
@@ -83,8 +83,8 @@ pub fn dial(client: &Client) -> Boxed<'_, Result<Line, DialError>> {
     })
 }
 
-/// Answers on stdin and stdout as the server at the end of this line, until they are closed. The error says what came in
-/// that is not MCP.
+/// Answers on stdin and stdout as the server behind this connection, until they are closed. The error says what came
+/// in that is not MCP.
 pub fn serve_stdio(first: &Line, lines: Arc<dyn Lines>) -> Boxed<'static, Result<(), String>> {
     let mut info = ServerConfig::default();
     if let Some(said) = first.0.peer_info() {
@@ -99,7 +99,7 @@ pub fn serve_stdio(first: &Line, lines: Arc<dyn Lines>) -> Boxed<'static, Result
                 let _ = serving.waiting().await;
                 Ok(())
             }
-            // The client that started us closed its end before it said anything.
+            // The client closed its side before it began.
             Err(ServerInitializeError::ConnectionClosed(_)) => Ok(()),
             Err(error) => Err(error.to_string()),
         }
@@ -114,7 +114,7 @@ struct Bridge {
 
 /// Why a request has no answer.
 enum Broke {
-    /// The server said so.
+    /// The server answered with an error.
     Said(ErrorData),
     Lost(Lost),
 }
@@ -147,7 +147,7 @@ impl From<Broke> for ErrorData {
 }
 
 impl Bridge {
-    /// Hands on one request; once more if the line broke.
+    /// Passes on one request; once more if the connection broke.
     async fn hand_on<T, F>(&self, ask: impl Fn(Line) -> F + Send) -> Result<T, Broke>
     where
         F: Future<Output = Result<T, ServiceError>> + Send,
@@ -230,7 +230,7 @@ impl ServerHandler for Bridge {
     }
 }
 
-/// A page as it was asked for, without what the asker said of itself.
+/// The pagination of a request, without the client's metadata.
 fn plain(page: Option<PaginatedRequestParams>) -> Option<PaginatedRequestParams> {
     page.map(|page| PaginatedRequestParams::default().with_cursor(page.cursor))
 }

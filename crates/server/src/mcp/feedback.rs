@@ -1,5 +1,5 @@
-//! Tools about feedback: a thumb with words, what is added to it, what the thumbs add up to. What becomes of it is a
-//! result with a `status`, also where nothing could be added.
+//! Tools about feedback: thumbs with words, feedback sessions, statistics. The outcome is a result with a `status`,
+//! even where nothing could be added.
 
 use serde::Deserialize;
 use utoipa::ToSchema;
@@ -110,7 +110,7 @@ struct Checks {
     budget_compliant: Option<bool>,
 }
 
-/// The names by which chats call an agent.
+/// The names that chat logs use for an agent.
 const AGENTS: [&str; 5] = ["assistant", "agent", "ai", "model", "bot"];
 
 impl From<ChatLine> for HistoryMessage {

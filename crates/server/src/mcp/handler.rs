@@ -1,4 +1,4 @@
-//! What the SDK calls, once for each request: it finds out who asks, and hands on.
+//! The handler that the SDK calls once for each request: it finds the caller, and passes the request on.
 
 use std::panic::AssertUnwindSafe;
 
@@ -34,7 +34,7 @@ pub struct Handler {
     pub app: App,
 }
 
-/// What the gate knows of the request.
+/// What the gate found out about the request.
 struct Heard<'a> {
     caller: &'a Caller,
     request_id: &'a RequestId,
@@ -83,7 +83,7 @@ impl ServerHandler for Handler {
         };
         let missing = answer::missing(request.arguments.as_ref());
         let called = async {
-            // Canonical already: the body was, and what is left of it is.
+            // Canonical already, because the body was.
             let text =
                 serde_json::to_string(&request.arguments.unwrap_or_default()).map_err(Error::internal)?;
             let given = match context.meta.get(IDEMPOTENCY_KEY) {
@@ -91,7 +91,7 @@ impl ServerHandler for Handler {
                 None => headers.get("idempotency-key").map(HeaderValue::as_bytes),
             };
             let line = format!("MCP {}", request.name);
-            // No share link opens MCP, so no caller here is known by its address.
+            // No share link reaches MCP, so no caller here is identified by its address.
             let person = key_person(caller, headers, None);
             let key = given.map(|given| idem_key(caller, &person, &line, given, &text)).transpose()?;
             tool.call(Asked { app: &self.app, caller, text: &text, key }).await

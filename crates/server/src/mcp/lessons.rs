@@ -1,4 +1,4 @@
-//! Tools about lessons: find them, be told those for what is about to be done, and the rules that came of them.
+//! Tools about lessons: search, the lessons for what is about to be done, and rules.
 
 use sederunt_core::engine::LessonSearch;
 use sederunt_core::{Error, lesson, limits};

@@ -1,12 +1,12 @@
 //! The MCP surface, at `/mcp`: tools and resources over the same engine as every other surface.
 //!
-//! A request stands alone: the gate has let it in and says who calls, the tool calls the engine, and
-//! nothing of it is remembered. That is what the protocol asks for since 2026-07-28, and what it allows
-//! before: clients of the older versions introduce themselves and get no session. So any node answers any
-//! request, a restart forgets nothing, and nothing is keyed on `Mcp-Session-Id`.
+//! Every request is independent: the gate has authenticated the caller, the tool calls the engine, and no state is
+//! kept. That is what the protocol asks for since 2026-07-28, and what it allows before: clients of the older
+//! versions introduce themselves and get no session. So any node answers any request, a restart forgets nothing, and
+//! nothing is keyed on `Mcp-Session-Id`.
 //!
-//! What the product refuses is a tool's answer ([`answer`]); the protocol's own errors are for what is no
-//! request of it. Tools are listed in [`tool`], one file for each group of them.
+//! The engine's refusals are results of a tool ([`answer`]); the protocol's own errors are for invalid requests.
+//! Tools are listed in [`tool`], one file for each group of them.
 
 mod answer;
 pub mod bridge;
@@ -51,7 +51,7 @@ pub struct Mcp {
 
 impl Mcp {
     pub fn new(app: App) -> Self {
-        // The gate knows who may call, and by which name; the SDK would ask again, and know less.
+        // The gate knows who may call, and by which name; the SDK would check again, and know less.
         let config = StreamableHttpServerConfig::default()
             .with_legacy_session_mode(false)
             .with_json_response(true)
@@ -86,7 +86,7 @@ impl Mcp {
         };
         let answered = self.service.handle(Request::from_parts(parts, Body::from(text))).await;
         if answered.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
-            // It is JSON, as was seen above; it is no message of the protocol.
+            // It is valid JSON, as checked above, but no message of the protocol.
             return answer::unreadable(ErrorData::invalid_request(
                 "the body is no JSON-RPC message of MCP", None,
             ));

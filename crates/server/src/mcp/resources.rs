@@ -1,5 +1,5 @@
 //! Sessions and lessons as resources: `sederunt://sessions/{id}` with the newest events, as JSON,
-//! `sederunt://sessions/{id}/transcript`, as Markdown, and `sederunt://lessons/{id}`. Listed are those that the caller
+//! `sederunt://sessions/{id}/transcript`, as Markdown, and `sederunt://lessons/{id}`. The list holds what the caller
 //! may see: lessons, of which there are few, then sessions, the newest first.
 
 use reqwest::Url;
@@ -31,7 +31,7 @@ enum Named {
 }
 
 impl Named {
-    /// A URI that nothing can have is answered like one that nothing has.
+    /// An invalid URI is answered like one that names nothing.
     fn parse(uri: &str) -> Result<Self, Error> {
         let url = Url::parse(uri).map_err(|_| Error::NotFound)?;
         let plain = url.query().is_none() && url.fragment().is_none() && url.scheme() == "sederunt";
@@ -76,14 +76,14 @@ pub fn templates() -> Vec<ResourceTemplate> {
     ]
 }
 
-/// Where a list goes on: lessons come first, then sessions.
+/// The position in a list: lessons come first, then sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Lessons(Option<i64>),
     Sessions(Option<ListCursor>),
 }
 
-/// Stands before the cursor of a page of lessons.
+/// Prefix of a cursor among lessons.
 const AMONG_LESSONS: &str = "lessons.";
 const FIRST_SESSION: &str = "sessions";
 
@@ -138,7 +138,7 @@ pub async fn list(
     Ok(page)
 }
 
-/// Lessons that are in use, and where the next of them are. Whoever may not learn sees none.
+/// Active lessons, and the cursor of the next page. A caller without the right to learn gets none.
 async fn lessons(
     engine: &Engine,
     actor: &Actor,

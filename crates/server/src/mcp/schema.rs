@@ -1,4 +1,4 @@
-//! JSON Schemas of what tools take and give, from the same descriptions as the OpenAPI document.
+//! JSON Schemas of tools' arguments and results, from the same descriptions as the OpenAPI document.
 
 use rmcp::model::JsonObject;
 use serde_json::{Value, json};
@@ -10,17 +10,17 @@ use crate::http::wire::error::Envelope;
 const THERE: &str = "#/components/schemas/";
 const HERE: &str = "#/$defs/";
 
-/// The schema of what a tool takes, with everything that it refers to inside.
+/// The schema of a tool's arguments, with everything that it refers to inside.
 pub fn of_arguments<T: ToSchema>() -> JsonObject {
     let mut parts = Vec::new();
     T::schemas(&mut parts);
     let mut schema = whole(json!(T::schema()), parts);
-    // There are clients that miss it where there are no arguments.
+    // Some clients need it even where there are no arguments.
     schema.entry("properties").or_insert_with(|| json!({}));
     schema
 }
 
-/// The schema of what a tool answers: its result, or a refusal. There are clients that look at both.
+/// The schema of a tool's answer: its result, or a refusal. Some clients check both against it.
 pub fn of_answer<T: ToSchema>() -> JsonObject {
     let mut parts = vec![(T::name().into_owned(), T::schema())];
     T::schemas(&mut parts);
@@ -43,7 +43,7 @@ fn whole(mut schema: Value, parts: Vec<(String, RefOr<Schema>)>) -> JsonObject {
     }
 }
 
-/// Lets references point to where the parts now are.
+/// Points references to the new place of the parts.
 fn move_references(schema: &mut Value) {
     match schema {
         Value::Object(fields) => {

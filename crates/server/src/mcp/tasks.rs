@@ -1,4 +1,4 @@
-//! Tools about work: where a task stands, and a failed run once more.
+//! Tools about work: the progress of a task, and retrying a failed run.
 
 use sederunt_core::{Error, SessionId};
 use serde::Deserialize;

@@ -1,4 +1,4 @@
-//! A tool: what is shown of it, and what it does.
+//! A tool: its description, and its function.
 
 use std::sync::{Arc, LazyLock};
 
@@ -19,7 +19,7 @@ use crate::http::wire::feedback::Markdown;
 
 pub type Answer<'a> = BoxFuture<'a, Result<Given, Error>>;
 
-/// What a tool found or did: for programs, and as text.
+/// A tool's result: for programs, and as text.
 pub struct Given {
     pub value: Value,
     pub text: String,
@@ -28,12 +28,12 @@ pub struct Given {
 /// One tool.
 pub struct Tool {
     pub shown: Shown,
-    /// Other names that it answers to, which are not listed.
+    /// Other names that it accepts, which are not listed.
     aliases: Vec<&'static str>,
     does: Box<dyn for<'a> Fn(Asked<'a>) -> Answer<'a> + Send + Sync>,
 }
 
-/// All of them, in the order in which they are listed.
+/// All tools, in the order in which they are listed.
 pub fn all() -> &'static [Tool] {
     static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
         tasks::tools().into_iter().chain(feedback::tools()).chain(lessons::tools()).collect()
@@ -50,19 +50,19 @@ impl Tool {
         (self.does)(asked)
     }
 
-    /// Lets it answer to another name too.
+    /// Adds another name that it accepts.
     pub fn also_called(mut self, alias: &'static str) -> Self {
         self.aliases.push(alias);
         self
     }
 }
 
-/// What a tool does to the world.
+/// What a tool changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Nothing.
     Reads,
-    /// Nothing but that it is counted what was shown.
+    /// Nothing but the count of what was shown.
     Counts,
     /// Adds something each time.
     Adds,
@@ -70,7 +70,7 @@ pub enum Effect {
     Settles,
 }
 
-/// A tool on its way: `Draft::new(…)`, what it [`gives`](Draft::gives), what it [`does`](Draft::does).
+/// A tool being built: `Draft::new(…)`, what it [`gives`](Draft::gives), what it [`does`](Draft::does).
 pub struct Draft(Shown);
 
 impl Draft {
@@ -85,12 +85,12 @@ impl Draft {
         Self(Shown::new(name, description, Arc::default()).with_title(title).with_annotations(hints))
     }
 
-    /// Says what the result is.
+    /// Sets the type of the result.
     pub fn gives<R: ToSchema>(self) -> Self {
         Self(self.0.with_raw_output_schema(Arc::new(schema::of_answer::<R>())))
     }
 
-    /// Says what it does with its arguments. Their type is what callers are shown, and what is read.
+    /// Sets the function. The type of its arguments is both shown to callers and read from their calls.
     pub fn does<A>(mut self, does: for<'a> fn(Asked<'a>, A) -> Answer<'a>) -> Tool
     where
         A: ToSchema + for<'de> Deserialize<'de> + Send + 'static,
@@ -107,7 +107,7 @@ impl Draft {
     }
 }
 
-/// The product writes `feedback_event_id` where a caller of tools has written `feedbackEventId`.
+/// Names fields in an error as tool callers write them: `feedbackEventId`, not `feedback_event_id`.
 fn named_as_asked(error: Error) -> Error {
     match error {
         Error::Invalid { field, message } => Error::Invalid { field: camel(&field).into(), message },
@@ -131,7 +131,7 @@ pub struct Asked<'a> {
     pub caller: &'a Caller,
     /// The arguments.
     pub text: &'a str,
-    /// What makes a repeat the same call.
+    /// The idempotency key, by which a repeat is recognised.
     pub key: Option<IdemKey>,
 }
 
@@ -151,13 +151,13 @@ pub fn shown(result: impl Serialize) -> Result<Given, Error> {
     Ok(Given { text: value.to_string(), value })
 }
 
-/// A page, which is text as it stands.
+/// A page of Markdown as the result.
 pub fn page(markdown: String) -> Result<Given, Error> {
     let text = markdown.clone();
     Ok(Given { text, ..shown(Markdown { markdown })? })
 }
 
-/// An error about what the caller calls otherwise than the product.
+/// An error with the caller's name of a field instead of the product's.
 pub fn renamed(error: Error, from: &str, to: &'static str) -> Error {
     match error {
         Error::Invalid { field, message } if field == from => Error::invalid(to, message),

@@ -1,4 +1,4 @@
-//! The keeper of conversations: ends what fell silent and goes on with what waits, again and again.
+//! The keeper of conversations: at each interval ends silent sittings and resumes waiting ones.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub async fn run(talker: Talker, every: Duration) {
                 metrics::kept("failed", kept.failed);
                 metrics::kept("resumed", kept.resumed);
             }
-            // A store that is away is reported once, not every time.
+            // A store that does not answer is reported once, not every time.
             Err(error) if !std::mem::replace(&mut failed, true) => {
                 tracing::warn!(target: "sederunt::talk", code = error.code(), %error, "the keeper could not reach the store; nothing is lost, and it tries again");
             }

@@ -1,4 +1,5 @@
-//! What runs beside the requests: the sweeper, the keeper of conversations, the teacher, and the upkeep of keys, counters and figures.
+//! Background tasks of a server: the sweeper, the keeper of conversations, the teacher, and the upkeep of keys,
+//! counters and metrics.
 
 mod keeper;
 mod sweeper;
@@ -30,7 +31,7 @@ pub fn start(app: &App, talker: &Talker, config: &ServerConfig) -> Workers {
 }
 
 impl Workers {
-    /// Ends them. Each of their steps is one commit, so they can be ended anywhere.
+    /// Stops them. Each of their steps is one commit, so they can be stopped at any point.
     pub async fn stop(self) {
         for worker in &self.0 {
             worker.abort();

@@ -1,5 +1,5 @@
-//! The sweeper: frees lost leases, ends what is overdue, hides what fell silent, again and again. What waited behind that
-//! in conversations is gone on with at once.
+//! The sweeper: at each interval frees lost leases, ends overdue sessions, hides silent ones. Conversations that
+//! waited for that are resumed at once.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub async fn run(talker: Talker, every: Duration) {
                 metrics::swept("overdue", swept.overdue);
                 metrics::swept("hidden", swept.hidden);
             }
-            // A store that is away is reported once, not every second.
+            // A store that does not answer is reported once, not every second.
             Err(error) if !std::mem::replace(&mut failed, true) => {
                 tracing::error!(target: "sederunt::sweeper", code = error.code(), %error, "the sweeper could not reach the store; lost leases wait for its next pass");
             }

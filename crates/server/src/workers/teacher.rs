@@ -1,4 +1,4 @@
-//! Closes feedback sessions that fell silent, again and again: one look at all of them, no timer for any.
+//! Closes silent feedback sessions at each interval: one query for all of them, no timer for any.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub async fn run(teacher: Teacher, every: Duration) {
                 failed = false;
                 metrics::kept("feedback", taught.finalized);
             }
-            // A store that is away is reported once, not every time.
+            // A store that does not answer is reported once, not every time.
             Err(error) if !std::mem::replace(&mut failed, true) => {
                 tracing::warn!(target: "sederunt::feedback", code = error.code(), %error, "the teacher could not close feedback sessions; they stay open, and it tries again");
             }

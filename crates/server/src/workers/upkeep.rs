@@ -1,4 +1,4 @@
-//! Forgetting what has served its time.
+//! Removes what is past its retention, and folds metrics.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::http::{App, FORGET_EVERY, audit_refused};
 
 /// Idempotency keys are kept for a day; an hour more does no harm.
 const FORGET_KEYS_EVERY: Duration = Duration::from_secs(3600);
-/// Ratings and crises go by whole days.
+/// Ratings and crisis records expire by whole days.
 const FORGET_RECORDS_EVERY: Duration = Duration::from_secs(24 * 3600);
 /// Recorded times pile up until they are folded into their buckets.
 const FOLD_EVERY: Duration = Duration::from_secs(5);
@@ -25,7 +25,7 @@ pub async fn forget_keys(engine: Engine) {
     }
 }
 
-/// Ratings and crises that have served their time. Nothing that writes them ever removes any.
+/// Removes ratings and crisis records past their retention. Nothing that writes them ever removes any.
 pub async fn forget_records(engine: Engine) {
     let mut ticks = interval(FORGET_RECORDS_EVERY);
     loop {
@@ -44,7 +44,7 @@ pub async fn forget_quiet_callers(app: App) {
     }
 }
 
-/// Tells the audit trail each minute of refused credentials.
+/// Writes audit lines about refused credentials every minute.
 pub async fn audit_refused_credentials(app: App) {
     let mut ticks = interval(FORGET_EVERY);
     loop {

@@ -1,4 +1,4 @@
-//! What becomes of a run's calls: made, put before a person, or answered as a person decided.
+//! The tool calls of a run: made, put before a person, or answered as a person decided.
 
 use sederunt_core::Error;
 use sederunt_core::work::run::Resume;
@@ -11,10 +11,10 @@ use crate::steps::calls::{Answer, Came, is_about};
 use crate::steps::past::Open;
 
 impl Job {
-    /// Deals with calls that the log leaves open: one that a person decided on is carried out or refused as decided,
+    /// Handles the calls that the log leaves open: one that a person decided on is carried out or refused as decided,
     /// one that was begun has an unknown outcome, and any other is made now.
     pub(super) async fn close_open(&self, work: &mut Work, open: Vec<Open>) -> Step<()> {
-        // A decision is about one call, also where a model has given two of them the same id.
+        // A decision is about one call, even if a model has given two of them the same id.
         let mut resume = work.brief.run.resume.clone();
         for open in open {
             let decided = resume.take_if(|resume| self.decides(work, resume, &open));
@@ -30,7 +30,7 @@ impl Job {
         Ok(())
     }
 
-    /// Makes a call, or parks the run until a person has said something about it.
+    /// Makes a call, or parks the run until a person has decided on it.
     pub(super) async fn call(&self, work: &mut Work, open: &Open) -> Step<()> {
         if let Some(flaw) = &open.flaw {
             return self.answer(work, open, Answer::error(flaw.clone(), "bad_arguments")).await;
@@ -59,7 +59,7 @@ impl Job {
         self.take(work, came)
     }
 
-    /// Takes what came of a call into the transcript.
+    /// Adds the outcome of a call to the transcript.
     fn take(&self, work: &mut Work, came: Came) -> Step<()> {
         match came {
             Came::Answered(result) => work.messages.push(result),
@@ -80,7 +80,7 @@ impl Job {
         }
     }
 
-    /// The view that a call publishes: the same, whoever makes the call.
+    /// The id of the view that a call publishes: the same on every worker.
     fn view_id(&self, work: &Work, open: &Open) -> String {
         self.calls(work).idempotency_key(open)
     }

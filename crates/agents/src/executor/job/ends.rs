@@ -1,4 +1,4 @@
-//! How a run ends: its limits, its failures, and what it has used up by then.
+//! How a run ends: its limits, its failures, and its usage.
 
 use sederunt_core::json::Json;
 use sederunt_core::library::task::RunLimits;
@@ -9,18 +9,18 @@ use super::Work;
 use crate::limits::STEPS_MAX;
 use crate::steps::past::Spent;
 
-/// What a run has used up.
+/// The usage of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Tally {
     /// The name of the model that used it.
     pub model: String,
-    /// What was used up before this run: the session's usage counts only what is new.
+    /// The usage before this run: a settlement reports only what is new.
     pub before: Spent,
     pub now: Spent,
 }
 
 impl Tally {
-    /// Puts it beside how a run ends, unless that says it already.
+    /// Adds the usage to a settlement that has none.
     pub(super) fn beside(&self, mut how: Settle) -> Settle {
         let (Settle::Complete { usage, .. } | Settle::Fail { usage, .. } | Settle::Yield { usage, .. }) =
             &mut how;
@@ -73,7 +73,7 @@ pub(super) fn fail(reason: &str, error: &str, retryable: bool, work: Option<&Wor
     }
 }
 
-/// What this run has used up, beside how it ends.
+/// Adds the usage of this run to its settlement.
 pub(super) fn with_usage(how: Settle, work: &Work) -> Settle {
     work.tally.beside(how)
 }

@@ -1,5 +1,5 @@
-//! The tools by which a run turns to people: a question to whoever the run is assigned to, and a form that is published
-//! to others. What a model asks for becomes what the engine is asked for. Pure.
+//! The tools by which a run asks people: a question to the run's assignee, and a view that is published to others.
+//! Translates a model's call into the engine's terms. Pure.
 
 use sederunt_core::Error;
 use sederunt_core::engine::Published;
@@ -17,7 +17,7 @@ use crate::steps::calls::Answer;
 pub(super) const REQUEST_INPUT: &str = "request_input";
 pub(super) const REQUEST_FEEDBACK: &str = "request_feedback";
 
-/// A tool of Sederunt's own, as a model is told of it.
+/// A built-in tool, as a model is told of it.
 pub(super) fn builtin(name: &str) -> Option<ToolSpec> {
     let (name, description, schema) = match name {
         REQUEST_INPUT => (
@@ -42,11 +42,11 @@ pub(super) fn builtin(name: &str) -> Option<ToolSpec> {
 pub(super) enum Asked {
     Question(Json),
     Feedback(Box<Feedback>),
-    /// The model is told what is wrong with it.
+    /// The call is invalid; the model is told what is wrong with it.
     Unfit(String),
 }
 
-/// A form to be published.
+/// A view to be published.
 pub(super) struct Feedback {
     pub view: View,
     pub blocking: bool,
@@ -68,7 +68,7 @@ const fn yes() -> bool {
     true
 }
 
-/// What a call puts to people, if it is such a call and the agent may make it.
+/// What a call asks of people, if it is such a call and the agent may make it.
 pub(super) fn asked(work: &Work, call: &ToolCall) -> Result<Option<Asked>, Error> {
     if !work.specs.iter().any(|spec| spec.name == call.name) {
         return Ok(None);
@@ -106,15 +106,15 @@ fn feedback(call: &ToolCall) -> Result<Feedback, Error> {
     Ok(Feedback { view, blocking })
 }
 
-/// What comes of a form that is published: something to wait for, or a link to go on with.
+/// The effect of publishing a view: a question to wait for, or a result with the link to go on with.
 pub(super) enum Came {
     Question(Json),
     Answer(Answer<'static>),
 }
 
 pub(super) fn came(published: &Published, blocking: bool, base_url: &str) -> Result<Came, Error> {
-    // What is staged or answered stands in the store and in prompts: the token that opens the form to strangers does
-    // not. Whoever may decide on the question, and whoever keeps the view, is shown the whole link.
+    // The question and the result are stored and enter prompts, so they hold the address without the token that opens
+    // the view to strangers. Callers who may decide on the question or read the view are shown the whole link.
     let url = published.address(base_url);
     if blocking {
         return Ok(Came::Question(Json::of(&json!({

@@ -1,4 +1,4 @@
-//! What a model is told in a run, and what it says.
+//! What a model is told in a run, and what it replies.
 
 use sederunt_core::engine::Brief;
 use sederunt_core::json::Json;
@@ -36,10 +36,11 @@ impl Job {
                     text.push_str(&more);
                 }
                 if heard.is_closed() {
-                    // All of it has been said: the message itself is next.
+                    // The reply is complete: the message itself comes next.
                     break;
                 }
-                // Only readers who are there now miss it if this fails; the message itself comes by the log.
+                // If this fails, only current readers miss the piece; the message itself reaches them through the
+                // log.
                 let _ = self
                     .hand
                     .engine
@@ -65,7 +66,7 @@ impl Job {
         task.into_iter().flatten().collect::<Vec<_>>().join("\n\n")
     }
 
-    /// What a run is about, for whoever looks for what is known of it.
+    /// The subject of a run, for finding lessons about it.
     pub(super) fn about(&self, brief: &Brief) -> String {
         let input = self.claimed.session.details.input.as_ref().map_or("", Json::as_str);
         [&self.task(brief), input].join("\n")
@@ -115,7 +116,7 @@ impl Job {
     }
 }
 
-/// The JSON value that a text is, or holds between fences or braces.
+/// The JSON value of a text, alone or between fences or braces.
 pub(super) fn json_in(text: &str) -> Option<Json> {
     let whole = text.trim();
     let fenced = whole

@@ -3,10 +3,10 @@
 
 use serde_json::{Map, Number, Value, json};
 
-/// Schemas nest, and may name themselves; beyond this depth there is nothing but `null`.
+/// Schemas nest, and may refer to themselves; below this depth every value is `null`.
 const DEPTH_MAX: usize = 32;
 
-/// The value. Strings say `words`, as far as they may.
+/// The value. Strings contain `words` where the schema allows it.
 pub fn value(schema: &Value, words: &str) -> Value {
     Maker { root: schema, words }.make(schema, 0)
 }
@@ -56,7 +56,7 @@ impl Maker<'_> {
     }
 
     fn array(&self, schema: &Value, depth: usize) -> Value {
-        // Whoever asks for more than a few items is not simple.
+        // A schema that demands more items is not simple.
         let count = schema["minItems"].as_u64().unwrap_or(0).min(100) as usize;
         let prefix = schema["prefixItems"].as_array();
         let item = |at: usize| {

@@ -71,7 +71,7 @@ fn answer(request: &Request) -> (String, Vec<ToolCall>) {
     }
 }
 
-/// The call that somebody asks for in so many words.
+/// The call that the user spells out.
 fn wish(said: &str, request: &Request) -> Option<ToolCall> {
     let (verb, rest) = said.trim().split_once(char::is_whitespace)?;
     if !verb.eq_ignore_ascii_case("use") {

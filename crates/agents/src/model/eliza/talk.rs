@@ -4,7 +4,7 @@ use sederunt_core::memory::words as memory_words;
 
 use super::rules::{FALLBACKS, KEYWORDS, Keyword, REFLECTIONS};
 
-/// What to say to this, having spoken so often before.
+/// The reply to a message, given how often it has replied before.
 pub fn reply(said: &str, spoken: usize) -> String {
     let said = said.replace(['’', '‘'], "'");
     let clauses = said.split(['.', ',', ';', '!', '?', '\n']).map(words).filter(|words| !words.is_empty());
@@ -27,10 +27,10 @@ pub fn reply(said: &str, spoken: usize) -> String {
         .unwrap_or_else(|| FALLBACKS[spoken % FALLBACKS.len()].to_owned())
 }
 
-/// The part of a question's words that a memory must hold to be its answer.
+/// The share of a question's words that a memory must contain to answer it.
 const ANSWERED_MIN: f32 = 0.6;
 
-/// The answer to a question that something remembered answers: it holds nearly all that the question speaks of.
+/// The answer to a question from a memory that contains nearly all of its words.
 pub fn from_memory(said: &str, remembered: &[String]) -> Option<String> {
     let said = said.trim();
     if !said.ends_with('?') {
@@ -48,8 +48,8 @@ fn words(clause: &str) -> Vec<&str> {
     clause.split_whitespace().map(|word| word.trim_matches(edge)).filter(|word| !word.is_empty()).collect()
 }
 
-/// The parts that the stars of a pattern stand for, or `None` where it does not fit. A star takes as little
-/// as it can; `a|b` is either word.
+/// The parts that the stars of a pattern match, or `None` where it does not fit. A star takes as little as it can;
+/// `a|b` is either word.
 fn take_apart<'a>(pattern: &str, clause: &[&'a str]) -> Option<Vec<Vec<&'a str>>> {
     let pattern: Vec<&str> = pattern.split(' ').collect();
     fit(&pattern, clause)
@@ -110,7 +110,7 @@ fn noun_phrase<'a>(words: &[&'a str]) -> Vec<&'a str> {
     words[..if end == 0 { words.len() } else { end }].to_vec()
 }
 
-/// What was said of oneself, said to the other: `I` becomes `you`.
+/// The other's words from the listener's side: `I` becomes `you`.
 fn turned_round(words: &[&str]) -> String {
     let turned = words.iter().enumerate().map(|(at, word)| {
         let before = at.checked_sub(1).map(|before| words[before]).unwrap_or_default();

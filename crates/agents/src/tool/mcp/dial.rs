@@ -1,4 +1,4 @@
-//! How a line to an MCP server is opened.
+//! Opens a connection to an MCP server.
 
 use std::collections::HashMap;
 use std::process::Stdio;
@@ -69,7 +69,7 @@ impl Dial {
             Self::Http { url, headers, outbound } => {
                 let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str());
                 config.custom_headers = headers.clone();
-                // A stream that broke is told at once; the next call opens another line.
+                // A broken stream is reported at once; the next call opens another connection.
                 config.retry_config = Arc::new(NeverRetry::default());
                 serve_client(
                     introduction(),

@@ -1,13 +1,13 @@
 //! Tools of an MCP server, over a child process or over HTTP.
 //!
-//! A server is declared in the configuration, never by API. It is started when it is first needed, asked for
-//! its tools, and reached again on the next call when it went away; a call that was under way is
-//! [`Error::CutShort`] then, since nobody knows whether it acted. A child sees only the environment that the
-//! configuration gives it, its errors go nowhere, and it is ended when the [`Server`] is dropped. HTTP
-//! servers pass the guard of [`crate::outbound`].
+//! A server is declared in the configuration, never by API. It is started when it is first needed, asked for its
+//! tools, and started again by the next call when it went away; a call that was under way then fails as
+//! [`Error::CutShort`], since it may have acted. A child sees only the environment that the configuration gives it,
+//! its standard error is discarded, and it is ended when the [`Server`] is dropped. HTTP servers pass the guard of
+//! [`crate::outbound`].
 //!
-//! Each call carries, in `_meta`, `sederunt/idempotency_key`, `sederunt/session_id` and, once somebody has
-//! agreed, `sederunt/confirmed`. A result whose JSON says `"requires_confirmation": true` has not acted.
+//! Each call carries, in `_meta`, `sederunt/idempotency_key`, `sederunt/session_id` and, once a person has approved
+//! it, `sederunt/confirmed`. A result whose JSON says `"requires_confirmation": true` has not acted.
 
 mod dial;
 mod names;
@@ -29,7 +29,7 @@ use crate::outbound::Outbound;
 use dial::{Dial, Line};
 pub use names::offered;
 
-/// Under this name, in `_meta`, a call carries what makes a repeat the same call. Our own server takes it too.
+/// The name in `_meta` under which a call carries its idempotency key. Sederunt's own MCP server reads it too.
 pub const IDEMPOTENCY_KEY: &str = "sederunt/idempotency_key";
 
 /// Characters of a tool's description; it is sent with every request.
@@ -38,7 +38,7 @@ const DESCRIPTION_CHARS_MAX: usize = 2_000;
 /// A server as it is configured. Values may hold `${NAME}` for a secret.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// What its tools are named after.
+    /// The prefix of its tools' names.
     pub name: String,
     pub transport: Transport,
     /// How long it may take to start and introduce itself.
@@ -70,7 +70,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server that was not reached yet.
+    /// A server that has not been started yet.
     pub fn new(settings: Settings, secrets: &Secrets, outbound: &Outbound) -> Result<Arc<Self>, BadTool> {
         let Settings { name, transport, start_max } = settings;
         let dial = Dial::new(&name, transport, secrets, outbound)?;
@@ -104,7 +104,7 @@ impl Server {
         listed.into_iter().map(tool).collect()
     }
 
-    /// The open line, or a new one. Only one is opened at a time.
+    /// The open connection, or a new one. Only one is opened at a time.
     async fn line(&self) -> Result<Arc<Line>, Error> {
         let mut line = self.line.lock().await;
         if let Some(open) = line.as_ref().filter(|line| !line.is_closed() && !line.is_transport_closed()) {
@@ -116,7 +116,7 @@ impl Server {
         Ok(opened)
     }
 
-    /// What an error means; a line that broke is given up, so that the next call opens another.
+    /// The meaning of an error; a broken connection is dropped, so that the next call opens another.
     async fn failure(&self, broken: &Arc<Line>, error: &ServiceError) -> Error {
         match error {
             ServiceError::TransportClosed
@@ -140,7 +140,7 @@ impl Server {
         params.arguments = call.args.value().as_object().cloned();
         match line.call_tool(params).await {
             Ok(result) => Ok(outcome(result)),
-            // The server is there and says no: that is an answer.
+            // The server answered with an error: that is a result.
             Err(ServiceError::McpError(error)) => {
                 Ok(Outcome::Done { content: error.message.into_owned(), is_error: true, cut: false })
             }
@@ -152,7 +152,7 @@ impl Server {
 #[derive(Debug)]
 struct McpTool {
     server: Arc<Server>,
-    /// As the server knows it.
+    /// The server's own name for it.
     name: String,
     spec: ToolSpec,
 }

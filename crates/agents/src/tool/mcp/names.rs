@@ -1,4 +1,4 @@
-//! Names that every provider accepts, from names that servers choose freely.
+//! Makes names that every provider accepts from names that servers choose freely.
 
 use sha2::{Digest, Sha256};
 
@@ -10,7 +10,7 @@ pub fn offered(server: &str, tool: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '_' };
     let whole = format!("{server}__{tool}");
     let name: String = whole.chars().map(plain).collect();
-    // `a__b` could also be the tool `b` of `a`, or part of a longer pair: only one border is beyond doubt.
+    // With `__` inside a name the pair could be split in two ways; such names get a hash too.
     let is_clear = !server.contains("__") && !server.ends_with('_') && !tool.starts_with('_');
     if name == whole && is_clear && name.len() <= limits::TOOL_NAME_CHARS_MAX && !tool.is_empty() {
         return name;

@@ -36,7 +36,7 @@ async fn write(desk: &mut Desk<'_>, api: &ApiClient, id: &str, paper: Paper, all
     Ok(())
 }
 
-/// Where the paper goes. A file is made only when there is something to write into it.
+/// The destination of the export. A file is created only when there is something to write.
 struct Desk<'a> {
     out: &'a Out,
     path: Option<&'a Path>,

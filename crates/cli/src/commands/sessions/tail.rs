@@ -1,4 +1,4 @@
-//! `sessions tail`: a log from any point on, as it grows.
+//! `sessions tail`: a log from any point on, live.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::api::{ApiClient, Missing, Request};
 use crate::exit::Result;
 use crate::output::note;
 
-/// The pause before a stream that was cut is taken up again.
+/// The pause before a broken stream is opened again.
 const AGAIN_AFTER: Duration = Duration::from_millis(200);
 
 pub async fn run(scene: &Scene, id: &str, after: u64, follow: bool) -> Result<()> {
@@ -28,14 +28,13 @@ async fn follow_log(
     mut follow: bool,
 ) -> Result<()> {
     let (id, is_closed) = named(api, id).await?;
-    // Nothing more comes from a session that is closed.
+    // A closed session gets no more events.
     follow &= !is_closed;
     loop {
         let mut is_ready = false;
         let request = Request::get(&["sessions", &id, "stream"]).with("after", Some(after));
         let mut stream = api.client().await?.stream(&request.path(), None).await?;
-        // A stream that breaks off is taken up again where it was; a server that is gone does not
-        // answer then.
+        // A stream that breaks off is opened again at its cursor; if the server is gone, that fails.
         while let Ok(Some(message)) = stream.next().await {
             match message.event.as_str() {
                 "message" => {
@@ -48,7 +47,7 @@ async fn follow_log(
                 "ready" => is_ready = true,
                 _ => {}
             }
-            // The session was closed just now: what was written with its end is read once more, to the end.
+            // The session was closed just now: the events of its end are read once more, to the end.
             if is_ready && !follow {
                 break;
             }
@@ -62,7 +61,7 @@ async fn follow_log(
 /// An event that was printed.
 struct Printed {
     sequence: u64,
-    /// After it the session is closed.
+    /// It closes the session.
     closes: bool,
 }
 

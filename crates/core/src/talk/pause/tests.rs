@@ -9,7 +9,7 @@ use crate::talk::turn::tests::{NOW, SETTINGS, alone, hold, kinds, message, runni
 use crate::talk::turn::{Begin, OnBusy, begin, next};
 use crate::talk::{Liveness, Queued};
 
-/// A turn of somebody's conversation.
+/// A running turn.
 fn running() -> Session {
     let mut session = turn_runs(1);
     session.head.holder = Some(UserId::stored("holder"));

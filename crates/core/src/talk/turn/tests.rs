@@ -46,7 +46,7 @@ pub fn message(on_busy: OnBusy) -> Message {
     Message { event, on_busy, tier: Tier::Fast, speaker: alone() }
 }
 
-/// The holder of [`talking`], alone in it.
+/// The holder of [`talking`], who is its only participant.
 pub fn alone() -> TurnSpeaker {
     let holder = Some(UserId::stored("holder"));
     TurnSpeaker { caller: holder.clone(), user: holder, is_owner: false }

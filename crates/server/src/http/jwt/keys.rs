@@ -1,9 +1,8 @@
 //! The keys that tokens are checked with, and where they come from.
 //!
-//! A set that lies in a file or is published by its issuer is read again when a token names a key
-//! that is not in it, and now and then anyway, so that keys can be changed while we serve. However
-//! many such tokens come, the source is asked once in a while only. When it does not answer, the keys
-//! that are known go on being believed.
+//! A key set in a file or published by its issuer is read again when a token names an unknown key, and at intervals
+//! anyway, so that keys can be changed while we serve. The source is asked at most once in a while, however many such
+//! tokens come. When it does not answer, the known keys stay valid.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,7 +18,7 @@ use crate::config::{ConfigError, JwtConfig, JwtKeys};
 
 /// Clocks of issuers may be off by this much, in seconds.
 pub const LEEWAY_S: u64 = 5;
-/// A set is read again after this long, so that a key that was taken out of it stops being believed.
+/// A set is read again after this long, so that a key that was removed from it stops being accepted.
 const KEPT: Duration = Duration::from_secs(300);
 /// How long an issuer may take to answer.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
@@ -33,13 +32,13 @@ pub struct Pinned {
     pub validation: Validation,
 }
 
-/// The keys that are believed now.
+/// The keys that are accepted now.
 pub struct Keys {
     source: Source,
     expected: Expected,
     again_after: Duration,
     held: RwLock<Held>,
-    /// One look at a time; the others wait for what it finds.
+    /// Only one read at a time; other callers wait for its result.
     looking: tokio::sync::Mutex<()>,
 }
 
@@ -50,7 +49,7 @@ enum Source {
     Issuer { http: reqwest::Client, url: String },
 }
 
-/// What tokens must say beside what every token says.
+/// The claims that tokens must have in this installation.
 #[derive(Clone)]
 struct Expected {
     issuer: Option<String>,
@@ -146,7 +145,7 @@ impl Source {
             let rule = "keys are fetched by https://, or by http:// from this machine";
             return Err(ConfigError::Jwt(format!("{rule}: {url}")));
         }
-        // What the address answers is believed; where it might point to is not.
+        // The configured address is trusted; a redirect from it is not.
         let http = reqwest::Client::builder().timeout(ANSWER_MAX).redirect(reqwest::redirect::Policy::none());
         let http = if near { http.no_proxy() } else { http };
         let http = http.build().map_err(|error| ConfigError::Jwt(error.to_string()))?;
@@ -232,7 +231,7 @@ impl Expected {
             validation.set_issuer(&[issuer]);
             required.push("iss");
         }
-        // Without one in the settings, tokens are for this installation by their key.
+        // Without a configured audience, the signing key alone ties tokens to this installation.
         validation.validate_aud = self.audience.is_some();
         if let Some(audience) = &self.audience {
             validation.set_audience(&[audience]);

@@ -1,5 +1,5 @@
-//! Tokens that somebody else makes: checked by a pinned algorithm, never by the one a token names.
-//! [`keys`] holds what they are checked with.
+//! Tokens of an outside issuer: checked by a pinned algorithm, never by the one a token names. [`keys`] holds the
+//! keys.
 
 mod keys;
 
@@ -10,7 +10,7 @@ use serde::Deserialize;
 use self::keys::Keys;
 use crate::config::{ConfigError, JwtConfig};
 
-/// What a token says.
+/// The claims of a token.
 #[derive(Debug, Deserialize)]
 pub struct Claims {
     pub sub: String,
@@ -32,7 +32,7 @@ impl Verifier {
         Keys::new(config).map(Self)
     }
 
-    /// What a token says, if it is whole, fresh, and signed by a key that is believed.
+    /// The claims of a token, if it is well formed, fresh, and signed by an accepted key.
     pub async fn claims(&self, token: &str) -> Result<Claims, Error> {
         let refused = || Error::Unauthenticated("the token is not valid here");
         let header = decode_header(token).map_err(|_| refused())?;

@@ -1,4 +1,4 @@
-//! What waits for a person: list it, decide it, answer it.
+//! Approvals: list, decide, answer.
 
 use axum::Json;
 use axum::extract::State;

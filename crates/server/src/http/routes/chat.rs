@@ -1,4 +1,4 @@
-//! Talk: a turn that is kept, one that is not, and one that is heard while it is said.
+//! Talk: a turn in a conversation, a stateless one, and one whose reply is streamed.
 
 use std::time::Duration;
 
@@ -65,7 +65,7 @@ pub async fn chat(
     Ok(Json(app.talker()?.reply_to(&caller.actor, taken).await?.try_into()?))
 }
 
-/// The conversation that a request names, and what it says in it.
+/// The conversation that a request names, and its message.
 async fn open(app: &App, caller: &Caller, request: &ChatRequest) -> Result<(SessionId, Post)> {
     let content = request.content()?;
     let mode = request.memory_mode.map(Into::into);
@@ -106,7 +106,7 @@ pub async fn stream(
     }))
 }
 
-/// How long a client may take to say what it wants.
+/// How long a client may take to send its request.
 const REQUEST_WAIT_MAX: Duration = Duration::from_secs(30);
 /// The longest reason that a close may carry.
 const REASON_BYTES_MAX: usize = 120;

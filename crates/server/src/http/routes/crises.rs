@@ -1,4 +1,4 @@
-//! The crisis log: hold what is in it beyond its time.
+//! The crisis log: hold its records beyond their retention.
 
 use axum::Json;
 use axum::extract::State;

@@ -1,4 +1,4 @@
-//! Feedback: a thumb with words, what is added to it, and what the thumbs add up to.
+//! Feedback: thumbs with words, feedback sessions, statistics.
 
 use axum::Json;
 use axum::extract::State;

@@ -1,4 +1,4 @@
-//! Lessons: find them, be told those for what is about to be done, accept, reword and retire them.
+//! Lessons: find them, get those for what is about to be done, accept, reword and retire them.
 
 use axum::Json;
 use axum::extract::State;

@@ -1,4 +1,4 @@
-//! What is remembered of somebody: look at it, delete it, let it be brought up or not.
+//! Memories: list, delete, and switch recall on or off.
 
 use axum::Json;
 use axum::extract::State;

@@ -1,4 +1,4 @@
-//! What the server says of itself: whether it lives, whether it can work, its document, its figures.
+//! The server itself: liveness, readiness, the OpenAPI document, metrics.
 
 use axum::Json;
 use axum::extract::State;

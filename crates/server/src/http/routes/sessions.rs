@@ -1,4 +1,4 @@
-//! Sessions: open, list, read, ask where they stand, change, move, retry, fork, stop, delete, export.
+//! Sessions: open, list, read, state, change, move, retry, fork, stop, delete, export.
 
 use async_stream::try_stream;
 use axum::Json;
@@ -321,7 +321,7 @@ pub async fn export(
 ) -> Result<Response> {
     let session = app.engine.export(&caller.actor, &id).await?;
     let last = session.head.last_sequence;
-    // Page by page: a long log never stands in memory whole. What is appended meanwhile is left out.
+    // Page by page: a long log is never whole in memory. Events that are appended meanwhile are left out.
     let body = try_stream! {
         let mut paper = Paper::new(format, extent);
         yield Bytes::from(paper.begin(&session));
@@ -347,8 +347,8 @@ pub async fn export(
     Ok(response)
 }
 
-/// Says what the stream of an export fails with: the connection breaks off, so that nobody takes a
-/// part for the whole.
+/// Fixes the error type of an export's stream: on an error the connection breaks off, so that no client takes a part
+/// for the whole.
 fn typed<S: futures_util::Stream<Item = Result<Bytes, Error>>>(stream: S) -> S {
     stream
 }

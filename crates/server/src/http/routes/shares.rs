@@ -1,4 +1,4 @@
-//! Share links: one session, opened to whoever holds the link.
+//! Share links: each opens one session to anyone who has the link.
 
 use std::time::Duration;
 

@@ -71,7 +71,7 @@ pub async fn hints(
     Ok(sse::response(sse::hints(app, caller, hints, asked.topics, lease)))
 }
 
-/// What a browser sends when it comes back; an empty one says nothing.
+/// The cursor that a browser sends when it reconnects; an empty one counts as none.
 fn last_event_id(headers: &HeaderMap) -> Result<Option<&str>, Error> {
     match headers.get("last-event-id") {
         None => Ok(None),

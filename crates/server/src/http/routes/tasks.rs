@@ -1,4 +1,4 @@
-//! Tasks: define, list, read, change, start, and see where they stand.
+//! Tasks: define, list, read, change, start, and read their progress.
 
 use axum::Json;
 use axum::extract::State;

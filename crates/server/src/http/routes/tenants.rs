@@ -1,4 +1,4 @@
-//! What belongs to the operator: tenants, and the keys of any of them.
+//! The operator's routes: tenants, and the keys of any of them.
 
 use std::time::Duration;
 

@@ -45,7 +45,7 @@ pub struct Threads {
 const THREADS_DEFAULT: usize = 20;
 const THREADS_MAX: usize = 100;
 
-/// A page size within the bounds of what people scroll through.
+/// A page size within the bounds for people's lists.
 fn few(pairs: &mut Pairs) -> Result<usize, Error> {
     let rule = format!("must be 1 to {THREADS_MAX}");
     let limit = pairs.parsed(&["limit"], &rule, |text| {
@@ -209,7 +209,7 @@ pub async fn end(
     match app.talker()?.end(&caller.actor, &id, wish).await {
         Ok(ending) if discard => Ok(Json(EndDone::from(ending).discarded())),
         Ok(ending) => Ok(Json(ending.into())),
-        // Missing and not yours look the same, and both have nothing to end.
+        // A missing conversation and another user's look the same: nothing to end.
         Err(Error::NotFound) => Ok(Json(EndDone::nothing())),
         Err(error) => Err(error.into()),
     }

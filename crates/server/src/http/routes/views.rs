@@ -1,4 +1,4 @@
-//! Views: define, publish, list, read, change; show them to whoever answers, and take the answers.
+//! Views: define, publish, list, read, change; show them to respondents, and take the answers.
 
 use std::time::Duration;
 
@@ -260,7 +260,7 @@ pub async fn style(Asked(()): Asked<()>) -> Response {
     form::asset(form::STYLE, "text/css; charset=utf-8")
 }
 
-/// The cookie by which a respondent of this view is known again.
+/// The cookie by which a respondent of this view is recognised.
 fn cookie<'a>(headers: &'a HeaderMap, id: &str) -> Option<&'a str> {
     let name = cookie_name(id);
     let all = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
@@ -270,7 +270,7 @@ fn cookie<'a>(headers: &'a HeaderMap, id: &str) -> Option<&'a str> {
         .map(|(_, value)| value)
 }
 
-/// No script reads it, no other site sends it, and where the server is reached by TLS it goes no other way.
+/// No script can read it, no other site sends it, and a server with TLS sets it as secure.
 fn with_cookie(mut response: Response, app: &App, id: &str, cookie: Option<String>) -> Response {
     let Some(cookie) = cookie else { return response };
     let secure = if app.about.base_url.starts_with("https://") { "; Secure" } else { "" };

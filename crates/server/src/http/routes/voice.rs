@@ -1,4 +1,4 @@
-//! Spoken conversations: what a realtime model is told, what was said, what it may use, how it ends.
+//! Spoken conversations: instructions for a realtime model, transcripts, its tools, and the end.
 
 use axum::Json;
 use axum::extract::State;

@@ -1,4 +1,4 @@
-//! The work of workers: claim, show signs of life, settle, and say what is being written.
+//! The routes of workers: claim, heartbeat, settle, and text of an unfinished reply.
 
 use std::time::{Duration, Instant};
 
@@ -35,7 +35,7 @@ pub async fn claim(
 ) -> Result<Json<Claims>> {
     let request = input.body.into_core(app.engine.settings().lease);
     request.check()?;
-    // In short turns, so that a server that is told to stop does not wait for those who wait.
+    // In short turns, so that a stopping server does not wait for callers that wait for work.
     let until = Instant::now() + request.wait;
     loop {
         let wait = until.saturating_duration_since(Instant::now()).min(TURN);
@@ -49,7 +49,7 @@ pub async fn claim(
     }
 }
 
-/// How long a claim waits at a stretch.
+/// How long a claim waits in one turn.
 const TURN: Duration = Duration::from_secs(1);
 
 /// Renew a claim

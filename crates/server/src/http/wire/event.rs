@@ -1,4 +1,4 @@
-//! Events on the wire: as they are given, as they are read.
+//! Events on the wire: as they are sent in, and as they are read.
 
 use std::borrow::Cow;
 

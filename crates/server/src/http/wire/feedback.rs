@@ -1,4 +1,4 @@
-//! Feedback on the wire: thumbs with words, what is added to them, what they add up to.
+//! Feedback on the wire: thumbs with words, feedback sessions, statistics.
 
 use sederunt_core::engine::{Captured, FinalizedFeedback, OpenedFeedback};
 use sederunt_core::feedback::RatingCounts;
@@ -188,7 +188,7 @@ pub struct CaptureDone {
 }
 
 impl CaptureDone {
-    /// What came beside something else that was done, and could not be taken.
+    /// The answer for feedback that was sent with another request and refused.
     pub fn refused(why: String) -> Self {
         Self { reason: Some(why), ..Self::of("refused") }
     }

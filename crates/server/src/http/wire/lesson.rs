@@ -1,4 +1,4 @@
-//! Lessons on the wire: what was learned, where it came up, what it has done.
+//! Lessons on the wire: their text, their sources, their effect.
 
 use sederunt_core::engine::{LessonPatch, LessonSearch};
 use sederunt_core::ids::check_text;
@@ -233,7 +233,7 @@ impl Ask for AboutQuery {
         let about = pairs.text(&["q"])?.filter(|text| !text.is_empty());
         let limit = pairs.number(&["limit"])?.unwrap_or(limits::LESSONS_SHOWN_MAX as u64);
         let about = about.ok_or_else(|| Error::invalid("q", "is required"))?;
-        // An address has to stay short; whoever has more to say says it over MCP.
+        // A query string has to stay short; longer texts go through MCP.
         check_text("q", &about, limits::QUERY_CHARS_MAX)?;
         Ok(Self { about, limit: usize::try_from(limit).unwrap_or(usize::MAX) })
     }

@@ -1,4 +1,4 @@
-//! What is remembered, as its owner sees it.
+//! Memories on the wire, as their owner sees them.
 
 use sederunt_core::engine::MemoryStatus as CoreStatus;
 use sederunt_core::memory::{Memory, Profile, Source};

@@ -1,7 +1,7 @@
-//! What stands on the wire: the shapes of requests and answers, and their documentation.
+//! The wire: the shapes of requests and answers, and their documentation.
 //!
-//! These are not the product's own types: a field may be renamed there without a client noticing,
-//! and nothing of the product reaches a client unless it is written down here.
+//! Most of these are not the product's own types: a field may be renamed there without a client noticing, and nothing
+//! of the product reaches a client unless it is listed here. Definitions are the exception (see `library`).
 
 pub mod approval;
 pub mod crisis;

@@ -1,4 +1,4 @@
-//! Where a session stands, on the wire.
+//! The state of a session on the wire.
 
 use sederunt_core::Timestamp;
 use sederunt_core::session as core;

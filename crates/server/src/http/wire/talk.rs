@@ -1,4 +1,4 @@
-//! Turns on the wire: what is said, and what comes back.
+//! Turns on the wire: messages and replies.
 
 use sederunt_agents::model::Message as Said;
 use sederunt_agents::talk::Reply;
@@ -103,13 +103,13 @@ pub struct ChatRequest {
 }
 
 impl ChatRequest {
-    /// What is said, as the parts of a message.
+    /// The message as parts of a content.
     pub fn content(&self) -> Result<Json, Error> {
         text_part(&self.message)
     }
 }
 
-/// A plain text as a message has it; nothing but blanks says nothing.
+/// A plain text as a content; a blank one is refused.
 pub fn text_part(text: &str) -> Result<Json, Error> {
     if text.trim().is_empty() {
         return Err(Error::invalid("message", "must say something"));

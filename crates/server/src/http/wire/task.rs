@@ -1,4 +1,4 @@
-//! Runs of tasks on the wire: starting one, where it stands, and the runs that were about an entity.
+//! Runs of tasks on the wire: starting one, its progress, and the runs about an entity.
 
 use sederunt_core::engine::{self, TaskStanding as CoreStanding};
 use sederunt_core::session::query::{ListCursor, Page};

@@ -1,4 +1,4 @@
-//! Conversations as their surfaces show them: lists, histories, where they stand, how they end.
+//! Conversations as their surfaces show them: lists, histories, state, endings.
 
 use sederunt_agents::talk::end::{Ending, Farewell};
 use sederunt_core::engine::Standing;
@@ -240,7 +240,7 @@ impl From<Ending> for EndDone {
 }
 
 impl EndDone {
-    /// The end of a sitting that was thrown away on purpose.
+    /// The end of a sitting that the caller discarded.
     #[must_use]
     pub fn discarded(mut self) -> Self {
         if self.finalized {

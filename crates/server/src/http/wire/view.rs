@@ -104,7 +104,7 @@ impl From<OpenedView> for AskedView {
 }
 
 impl ViewView {
-    /// What is shown, and the cookie by which a respondent is known again.
+    /// What is shown, and the cookie by which a respondent is recognised.
     pub fn of(shown: Shown, base: &str) -> (Self, Option<String>) {
         match shown {
             Shown::Whole { view, published, .. } => {

@@ -80,7 +80,7 @@ pub struct Claimed {
 }
 
 impl Claims {
-    /// What was handed out, each with its brief.
+    /// The claimed sessions, each with its brief.
     pub async fn briefed(engine: &Engine, claimed: Vec<core::Claimed>) -> Result<Self, Error> {
         let mut claims = Vec::with_capacity(claimed.len());
         for claimed in claimed {

@@ -1,6 +1,6 @@
 //! Tasks, agents, entities, criteria sets, views and bundles on the wire.
 //!
-//! What is written and read here are the product's own definitions; `shapes` says so in the document.
+//! Requests and answers carry the product's own definitions; `shapes` describes them in the document.
 
 mod shapes;
 

@@ -1,5 +1,5 @@
-//! What definitions look like, for the document alone: what is written and read are the product's own
-//! types, field by field, and a test holds the two together.
+//! The schemas of definitions, for the document alone: the routes read and write the product's own types, and a test
+//! compares the two field by field.
 
 use std::collections::BTreeMap;
 
