@@ -333,7 +333,8 @@ mod tests {
         }
         for url in [
             "https://example.org/", "https://notapi.example.org/", "https://api.example.org.evil.net/",
-            "https://api.example.org@evil.net/", "https://evil.net/?api.example.org", "https://evil.net#api.example.org",
+            "https://api.example.org@evil.net/", "https://evil.net/?api.example.org",
+            "https://evil.net#api.example.org",
         ] {
             assert_eq!(check(url, "secret:crm"), Err("invalid"), "{url}");
             assert_eq!(check(url, "Bearer ${crm}"), Err("invalid"), "{url}");
