@@ -69,7 +69,11 @@ impl Quota {
             | Self::IncognitoSessionBytes
             | Self::IncognitoUserBytes
             | Self::IncognitoTotalBytes => true,
-            Self::TenantSessions | Self::TenantRuns | Self::UserSessions | Self::UserRuns => false,
+            Self::TenantSessions
+            | Self::TenantRuns
+            | Self::TenantStreams
+            | Self::UserSessions
+            | Self::UserRuns => false,
         }
     }
 
