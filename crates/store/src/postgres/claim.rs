@@ -340,6 +340,11 @@ fn once_each<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     names
 }
 
+/// More than any queue holds, said so that the planner cannot know it beforehand: it then takes a tenth of a queue for what
+/// is read, and walks the index that is in the queue's order. Told nothing, it plans for the whole queue, and reads all of it by
+/// the other index and sorts it as soon as that one has fewer pages.
+const UNLIMITED: &str = "LIMIT greatest($2, 9223372036854775807)";
+
 /// Walks the queues of so many types and agents side by side, the best of all first, and locks until enough are
 /// held. Each queue is a stretch of an index in its order, which the planner only sees if every one says so.
 pub(super) fn lock_from(types: usize, agents: usize, passes_over: bool) -> String {
@@ -369,7 +374,7 @@ pub(super) fn lock_from(types: usize, agents: usize, passes_over: bool) -> Strin
         .map(|queue| {
             format!(
                 "(SELECT sk, priority FROM session_heads WHERE tk = $1 AND status = 'pending' AND NOT held AND {queue}
-                  ORDER BY priority DESC, sk)"
+                  ORDER BY priority DESC, sk {UNLIMITED})"
             )
         })
         .collect();
