@@ -12,6 +12,14 @@ use super::rows::Columns;
 use super::tx::{Base, Scope, Tx, within};
 use super::{PostgresStore, read, sessions};
 
+/// Every table with rows of tenants but `tenants` itself, in the order in which a removal empties them.
+pub(super) const TENANT_TABLES: [&str; 30] = [
+    "shares", "api_keys", "identities", "users", "idempotency", "approvals", "doc_facets", "docs",
+    "feedback_names", "feedback_sessions", "feedback_events", "lesson_words", "lessons", "memory_words",
+    "memories", "crisis_log", "session_feedback", "talks", "session_heads", "sessions", "participants",
+    "departures", "session_metadata", "session_ranges", "external_ids", "events", "search_docs",
+    "search_done", "audit", "reply_pieces",
+];
 /// Rows that one statement of a removal takes away, so that it holds no lock for long.
 const PORTION: i64 = 5_000;
 
@@ -151,13 +159,7 @@ pub(super) async fn sweep(base: &Base) -> Result<()> {
 }
 
 async fn empty(base: &Base, tk: i32) -> Result<()> {
-    for table in [
-        "shares", "api_keys", "identities", "users", "idempotency", "approvals", "doc_facets", "docs",
-        "feedback_names", "feedback_sessions", "feedback_events", "lesson_words", "lessons", "memory_words",
-        "memories", "crisis_log", "session_feedback", "talks", "session_heads", "sessions", "participants",
-        "departures", "session_metadata", "session_ranges", "external_ids", "events", "search_docs",
-        "search_done", "audit", "reply_pieces",
-    ] {
+    for table in TENANT_TABLES {
         let sql = format!(
             "DELETE FROM {table} WHERE tk = $1 AND ctid = ANY (ARRAY(SELECT ctid FROM {table} WHERE tk = $1 LIMIT $2))"
         );

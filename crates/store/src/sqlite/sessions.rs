@@ -381,19 +381,19 @@ fn remove_metadata(db: &Connection, tk: i64, sk: i64) -> rusqlite::Result<()> {
     Ok(())
 }
 
+/// The tables whose rows go with their session. Its log goes by itself, and so do the rows of its metadata, which have no
+/// index by session.
+pub(super) const SESSION_TABLES: [&str; 9] = [
+    "participants", "departures", "shares", "approvals", "session_details", "sessions", "talks",
+    "session_tails", "session_heads",
+];
+
 /// Removes a session's rows; its log is [`super::logs`]'s to remove first.
 pub(super) fn delete(db: &Connection, tk: i64, sk: i64) -> rusqlite::Result<()> {
     remove_metadata(db, tk, sk)?;
-    db.prepare_cached("DELETE FROM participants WHERE sk = ?1")?.execute([sk])?;
-    db.prepare_cached("DELETE FROM departures WHERE sk = ?1")?.execute([sk])?;
-    db.prepare_cached("DELETE FROM shares WHERE sk = ?1")?.execute([sk])?;
-    db.prepare_cached("DELETE FROM approvals WHERE sk = ?1")?.execute([sk])?;
-    db.prepare_cached("DELETE FROM session_details WHERE sk = ?1")?.execute([sk])?;
-    db.prepare_cached("DELETE FROM sessions WHERE sk = ?1")?.execute([sk])?;
-    db.prepare_cached("DELETE FROM talks WHERE sk = ?1")?.execute([sk])?;
-    db.prepare_cached("DELETE FROM session_tails WHERE sk = ?1")?.execute([sk])?;
-    db.prepare_cached("DELETE FROM session_heads WHERE sk = ?1")?.execute([sk])?;
-    Ok(())
+    SESSION_TABLES.iter().try_for_each(|table| {
+        db.prepare_cached(&format!("DELETE FROM {table} WHERE sk = ?1"))?.execute([sk]).map(drop)
+    })
 }
 
 /// What a tenant uses of its quotas, by holder.

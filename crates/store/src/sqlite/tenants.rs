@@ -16,6 +16,12 @@ use super::records::write_audit;
 use super::writer::Ledger;
 use super::{SqliteStore, apply, heads, sessions};
 
+/// The tables whose rows go with their tenant, in the order in which a removal empties them; what belongs to a session
+/// goes with that ([`sessions::SESSION_TABLES`]), and what is in another file by an errand.
+pub(super) const TENANT_TABLES: [&str; 12] = [
+    "feedback_names", "feedback_sessions", "feedback_events", "lessons", "idempotency", "identities",
+    "users", "keys", "audit", "doc_facets", "docs", "tenants",
+];
 /// Sessions that one step of a removal takes away before others may write.
 const STEP_SESSIONS: i64 = 50;
 
@@ -161,10 +167,7 @@ fn remove_some(db: &Connection, tk: i64) -> rusqlite::Result<Vec<Gone>> {
         .collect::<rusqlite::Result<_>>()?;
     if sessions.is_empty() {
         db.execute("DELETE FROM lesson_words WHERE n IN (SELECT n FROM lessons WHERE tk = ?1)", [tk])?;
-        for table in [
-            "feedback_names", "feedback_sessions", "feedback_events", "lessons", "idempotency", "identities",
-            "users", "keys", "audit", "doc_facets", "docs", "approvals", "tenants",
-        ] {
+        for table in TENANT_TABLES {
             db.execute(&format!("DELETE FROM {table} WHERE tk = ?1"), [tk])?;
         }
     }

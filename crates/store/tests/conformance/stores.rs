@@ -15,11 +15,11 @@ use sederunt_core::store::Store;
 use sederunt_store::postgres::{PostgresOptions, PostgresStore};
 use sederunt_store::sqlite::{Place, SqliteOptions, SqliteStore};
 
-/// Tables of the same name and meaning in both schemas.
-const CONTENT_TABLES: [&str; 19] = [
-    "approvals", "crisis_log", "doc_facets", "docs", "events", "feedback_events", "feedback_names",
-    "feedback_sessions", "lesson_words", "lessons", "memories", "memory_words", "participants",
-    "session_feedback", "session_heads", "session_metadata", "session_ranges", "sessions", "talks",
+/// Tables that may hold rows although no tenant but the default one is there, and says nothing: they tell of the
+/// installation or are derived.
+const OTHER_TABLES: [&str; 13] = [
+    "tenants", "audit", "idempotency", "installation", "search_docs", "search_done", "search_outbox",
+    "talk_outbox", "reply_pieces", "sqlite_sequence", "sqlite_stat1", "sqlite_stat4", "schema_history",
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,22 +76,25 @@ impl TestStore {
         Self { store, hub, ..self.clone() }
     }
 
-    /// How many rows really lie in the tables that hold what was said and by whom, past the seam.
-    pub async fn rows_kept(&self) -> BTreeMap<&'static str, i64> {
-        let count = |table| format!("SELECT count(*) FROM {table}");
+    /// How many rows really lie in each table that holds what tenants have, past the seam.
+    pub async fn rows_kept(&self) -> BTreeMap<String, i64> {
+        let count = |table: &str| format!("SELECT count(*) FROM {table}");
+        let is_kept = |table: &String| !OTHER_TABLES.contains(&table.as_str());
         match &self.home {
             Home::Directory(path) => {
-                let db = rusqlite::Connection::open(path.join("threads.sqlite3")).unwrap();
-                for file in ["memory", "crisis", "session_feedback"] {
-                    let file = path.join(file).with_extension("sqlite3");
-                    db.execute(
-                        "ATTACH ?1 AS ?2",
-                        [file.to_str().unwrap(), file.file_name().unwrap().to_str().unwrap()],
-                    )
-                    .unwrap();
+                let mut rows = BTreeMap::new();
+                for file in ["threads", "memory", "crisis", "session_feedback"] {
+                    let db = rusqlite::Connection::open(path.join(file).with_extension("sqlite3")).unwrap();
+                    let mut tables =
+                        db.prepare("SELECT name FROM sqlite_master WHERE type = 'table'").unwrap();
+                    for table in tables.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap) {
+                        if is_kept(&table) {
+                            let found = db.query_row(&count(&table), [], |row| row.get(0)).unwrap();
+                            rows.insert(table, found);
+                        }
+                    }
                 }
-                let of = |table| (table, db.query_row(&count(table), [], |row| row.get(0)).unwrap());
-                CONTENT_TABLES.into_iter().map(of).collect()
+                rows
             }
             Home::Schema { url, name } => {
                 let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
@@ -99,9 +102,13 @@ impl TestStore {
                 let path =
                     format!("SET search_path = \"{name}\", {name}_memory, {name}_crisis, {name}_feedback");
                 client.batch_execute(&path).await.unwrap();
+                let sql =
+                    "SELECT tablename::text FROM pg_tables WHERE schemaname = ANY (current_schemas(false))";
+                let tables = client.query(sql, &[]).await.unwrap();
                 let mut rows = BTreeMap::new();
-                for table in CONTENT_TABLES {
-                    rows.insert(table, client.query_one(&count(table), &[]).await.unwrap().get(0));
+                for table in tables.iter().map(|row| row.get(0)).filter(is_kept) {
+                    let found = client.query_one(&count(&table), &[]).await.unwrap().get(0);
+                    rows.insert(table, found);
                 }
                 rows
             }

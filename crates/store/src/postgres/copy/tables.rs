@@ -537,6 +537,7 @@ impl Digest {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::tenants::TENANT_TABLES;
     use super::*;
 
     #[test]
@@ -552,5 +553,17 @@ mod tests {
             assert_ne!(digest(&[a, b]), digest(other));
         }
         assert_ne!(digest(&[&[Some("ab"), Some("c")]]), digest(&[&[Some("a"), Some("bc")]]));
+    }
+
+    /// Made anew by the store that is opened on the copy, or of no use to it.
+    const NOT_COPIED: [&str; 3] = ["search_docs", "search_done", "reply_pieces"];
+
+    #[test]
+    fn every_table_of_a_tenant_is_copied_or_made_anew() {
+        let mut copied: Vec<_> = TABLES.iter().map(|table| table.name).chain(NOT_COPIED).collect();
+        let mut all: Vec<_> = TENANT_TABLES.into_iter().chain(["tenants"]).collect();
+        copied.sort_unstable();
+        all.sort_unstable();
+        assert_eq!(copied, all);
     }
 }

@@ -5,15 +5,13 @@ use sederunt_core::people::{Key, SecretHash, Share};
 use sederunt_core::store::SearchQuery;
 use tokio_postgres::error::SqlState;
 
+use super::super::tenants::TENANT_TABLES;
 use super::*;
 
-const TENANT_TABLES: [&str; 31] = [
-    "session_heads", "sessions", "participants", "session_metadata", "events", "external_ids",
-    "session_ranges", "idempotency", "users", "identities", "api_keys", "shares", "audit", "search_docs",
-    "search_done", "tenants", "docs", "doc_facets", "approvals", "talks", "memories", "memory_words",
-    "feedback_events", "feedback_names", "feedback_sessions", "lessons", "lesson_words", "crisis_log",
-    "session_feedback", "reply_pieces", "departures",
-];
+/// Every table with rows of tenants, `tenants` among them.
+fn walled_tables() -> impl Iterator<Item = &'static str> {
+    TENANT_TABLES.into_iter().chain(["tenants"])
+}
 
 /// Two tenants with a session, an event, a key, a trail and everything beside it each.
 async fn two_tenants(scene: &Scene) -> (i32, i32) {
@@ -77,7 +75,7 @@ async fn without_a_tenant_the_app_role_sees_no_row() {
     with_store(async |scene| {
         two_tenants(scene).await;
         let admin = scene.admin().await;
-        for table in TENANT_TABLES {
+        for table in walled_tables() {
             let all = format!("SELECT 1 FROM {table}");
             assert_eq!(under(&admin, &scene.role("app"), &[], &all).await, Ok(0), "{table}");
             // After a transaction the setting is empty, not missing.
@@ -94,7 +92,7 @@ async fn one_tenant_neither_reads_nor_writes_the_rows_of_another() {
         let (ours, theirs) = two_tenants(scene).await;
         let admin = scene.admin().await;
         let as_ours = [("app.tk", &*ours.to_string())];
-        for table in TENANT_TABLES {
+        for table in walled_tables() {
             for reached in [
                 format!("SELECT 1 FROM {table} WHERE tk = {theirs}"),
                 format!("UPDATE {table} SET tk = DEFAULT WHERE tk = {theirs}"),
@@ -278,7 +276,7 @@ async fn every_table_of_a_tenant_is_walled_and_no_role_may_pass() {
             assert!(row.get::<_, bool>(1), "{} has no forced wall", row.get::<_, String>(0));
             walled.push(row.get(0));
         }
-        let mut listed = TENANT_TABLES.map(str::to_owned).to_vec();
+        let mut listed: Vec<_> = walled_tables().map(str::to_owned).collect();
         walled.sort_unstable();
         listed.sort_unstable();
         assert_eq!(walled, listed);
@@ -321,7 +319,7 @@ async fn a_removed_tenant_leaves_no_row() {
         let (ours, theirs) = two_tenants(scene).await;
         scene.delete_tenant(&tenant("theirs")).await.unwrap();
         let admin = scene.admin().await;
-        for table in TENANT_TABLES {
+        for table in walled_tables() {
             let left = format!("SELECT count(*) FROM {table} WHERE tk = {theirs}");
             assert_eq!(count(&admin, &left).await, 0, "{table}");
         }

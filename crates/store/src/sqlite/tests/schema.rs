@@ -6,6 +6,28 @@ use sederunt_core::session::query::{SessionQuery, Types};
 use super::*;
 
 #[tokio::test(flavor = "multi_thread")]
+async fn every_table_of_the_threads_goes_with_its_tenant_or_its_session() {
+    let directory = TempDir::new().unwrap();
+    in_directory(&directory).unwrap().close().await;
+    let file = rusqlite::Connection::open(directory.path().join("store/threads.sqlite3")).unwrap();
+    let mut found: Vec<String> = file
+        .prepare("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'")
+        .unwrap()
+        .query_map([], |row| row.get(0))
+        .unwrap()
+        .collect::<rusqlite::Result<_>>()
+        .unwrap();
+    // With the log, the metadata or the lesson that they are of; and what belongs to no tenant.
+    let otherwise = ["events", "event_external", "session_ranges", "session_metadata", "lesson_words"];
+    let of_nobody = ["installation", "search_outbox", "talk_outbox"];
+    let mut known: Vec<&str> =
+        [&tenants::TENANT_TABLES[..], &sessions::SESSION_TABLES, &otherwise, &of_nobody].concat();
+    found.sort_unstable();
+    known.sort_unstable();
+    assert_eq!(found, known);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_schema_from_the_future_is_refused_and_left_alone() {
     let directory = TempDir::new().unwrap();
     in_directory(&directory).unwrap().close().await;
