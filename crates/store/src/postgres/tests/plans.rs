@@ -365,7 +365,7 @@ async fn what_is_handed_out_is_locked_by_its_key_when_next_to_nothing_waits() {
 
 /// The plan of a statement that takes a tenant, a limit and these words.
 async fn plan_of(scene: &Scene, tk: i32, sql: &str, words: &[&str]) -> Vec<String> {
-    let tx = scene.base.begin(Scope::Tenant(tk)).await.unwrap();
+    let tx = scene.store.base.begin(Scope::Tenant(tk)).await.unwrap();
     let types = ", text".repeat(words.len());
     let given = words.iter().map(|word| format!(", '{word}'")).collect::<String>();
     let asked = format!("PREPARE planned (integer, bigint{types}) AS {sql}");
@@ -388,7 +388,7 @@ async fn plan_of(scene: &Scene, tk: i32, sql: &str, words: &[&str]) -> Vec<Strin
 async fn queues_are_walked_in_their_order_however_much_the_tenant_has_grown_since_stock_was_taken() {
     with_store(async |scene| {
         let tk = scene.tenant_named("ours").await;
-        scene.closing.send_replace(true);
+        scene.store.closing.send_replace(true);
         for n in 0..2 * SESSIONS {
             let mut new = session(&format!("s{n}"));
             new.head.status = if n % 2 == 0 { Status::Pending } else { Status::Idle };
