@@ -29,7 +29,7 @@ fn full() -> Input {
         task: "Sort the mail.".to_owned(),
         input: Some(Json::parse(br#"{"n":1}"#).unwrap()),
         entity: Some(Json::parse(br#"{"title":"Box"}"#).unwrap()),
-        memory: vec!["likes tea".to_owned()],
+        memory: vec!["What is known about this person:".to_owned(), "- likes tea".to_owned()],
         lessons: vec!["ask first".to_owned()],
         reviews: vec!["too long".to_owned()],
         activity: Some("09:00 viewed **Box**".to_owned()),
@@ -50,6 +50,8 @@ fn everything_has_its_place_and_the_prefix_is_always_the_same() {
         ["<task>", "\"input\"", "\"entity\"", "\"memory\"", "\"lessons\"", "\"activity\"", "<reviewer>"];
     let places: Vec<usize> = order.iter().map(|name| text.find(name).unwrap()).collect();
     assert!(places.is_sorted(), "{text}");
+    let memory = "<untrusted kind=\"memory\">\nWhat is known about this person:\n- likes tea\n</untrusted>";
+    assert!(text.contains(memory), "one level of bullets: {text}");
     assert_eq!(built.request.messages[1..], [user("one"), Message::assistant("1"), user("two")]);
     assert_eq!(built.messages_cut, 0);
     let kinds = [Kind::Input, Kind::Entity, Kind::Memory, Kind::Lessons, Kind::Activity];
@@ -154,6 +156,15 @@ fn nothing_said_yet_and_nothing_left_to_answer_still_make_a_valid_request() {
         let input = Input { transcript: Turn::split(messages), ..Input::default() };
         assert_eq!(build(&input, 1_000).unwrap().request.messages, expected);
     }
+}
+
+#[test]
+fn after_a_denied_result_the_last_word_is_the_reviewers() {
+    let transcript = Turn::split([user("a"), Message::assistant("b")]);
+    let input = Input { reviews: vec!["look again".to_owned()], transcript, ..Input::default() };
+    let messages = build(&input, 1_000).unwrap().request.messages;
+    assert!(messages[0].text().contains("look again"), "{messages:?}");
+    assert_eq!(messages.last().unwrap().text(), TRY_AGAIN);
 }
 
 #[test]
