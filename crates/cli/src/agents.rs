@@ -163,6 +163,11 @@ impl Workers {
         let _ = self.leave.send(true);
         let mut serving = self.serving;
         if tokio::time::timeout(patience, &mut serving).await.is_err() {
+            tracing::warn!(
+                target: "sederunt::work",
+                "the time for shutting down is over; runs that are still under way go on from their logs, at the next start \
+                 or on another node"
+            );
             serving.abort();
             let _ = serving.await;
         }

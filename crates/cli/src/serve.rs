@@ -164,7 +164,9 @@ impl Signals {
     /// disk.
     async fn stop(mut self, directory: Option<PathBuf>) {
         self.next().await;
-        note("finishing open requests; a second signal ends at once");
+        note(
+            "finishing what is under way; a second signal ends at once, and loses nothing that was acknowledged",
+        );
         tokio::spawn(async move {
             self.next().await;
             if let Some(directory) = directory {

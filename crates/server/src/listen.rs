@@ -129,7 +129,7 @@ impl Server {
         drop(open);
         phase.send_replace(Phase::Draining);
         if tokio::time::timeout(config.drain_max, all_closed.recv()).await.is_err() {
-            tracing::warn!(target: "sederunt::http", "the time for shutting down is over; requests that are still open are cut");
+            tracing::warn!(target: "sederunt::http", "the time for shutting down is over; requests that are still open are cut, and their callers have to ask again");
             phase.send_replace(Phase::Closed);
             all_closed.recv().await;
         }

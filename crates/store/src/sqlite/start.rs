@@ -39,7 +39,7 @@ impl SqliteStore {
                 tracing::info!(
                     target: "sederunt::store",
                     sessions = freed,
-                    "the last process died while it ran turns or tasks; they are taken over now"
+                    "the last process ended while turns or runs were under way; this one goes on with them"
                 );
             }
         }
