@@ -122,6 +122,9 @@ pub enum Command {
     ///
     /// Without --yes it counts what would be deleted, and deletes nothing. --tenant has no effect.
     Purge(Purge),
+    /// Show how much is remembered, and how conversations were rated
+    #[command(subcommand)]
+    Memory(Memory),
     /// Keep crisis records from being purged
     #[command(subcommand)]
     Safety(Safety),
@@ -164,6 +167,21 @@ pub struct Purge {
     /// Delete; without this it only says what would be deleted
     #[arg(long)]
     pub yes: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Memory {
+    /// Count facts, arcs, rules, ratings by label, and crisis records
+    ///
+    /// Without --thread and --user-id, ratings and crisis records are those of the whole tenant where an owner asks.
+    Status {
+        /// A conversation, and what it uses of memory
+        #[arg(long, value_name = "ID")]
+        thread: Option<String>,
+        /// A user
+        #[arg(long, value_name = "ID")]
+        user_id: Option<String>,
+    },
 }
 
 #[derive(Debug, Subcommand)]
@@ -325,7 +343,8 @@ pub struct ListSessions {
     /// Only sessions of this type: agent, response, tool or mixed
     #[arg(long = "type", value_name = "TYPE")]
     pub session_type: Option<String>,
-    /// draft, pending, running, waiting_human, awaiting_tool, idle, completed, failed, expired or abandoned
+    /// draft, pending, running, waiting_human, awaiting_tool, idle, completed, failed, expired or abandoned; several with
+    /// commas in between
     #[arg(long)]
     pub status: Option<String>,
     /// Only sessions of this group: active, live, failing or terminal

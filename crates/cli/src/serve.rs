@@ -113,6 +113,7 @@ impl House {
         server_config.operator_key_hash = Some(SecretHash::of(&key));
         let kit = Arc::new(agents::kit(config)?);
         store.engine().declare_secrets(kit.secret_hosts());
+        store.engine().declare_models(kit.clone());
         server_config.talker = Some(agents::talker(store.engine(), kit.clone(), config)?);
         let server = Server::bind(store.engine().clone(), server_config).await.map_err(refused)?;
         if let Some(directory) = config.directory() {

@@ -7,6 +7,7 @@
 pub mod access;
 pub mod approval;
 pub mod clock;
+pub mod confidence;
 pub mod engine;
 pub mod error;
 pub mod event;

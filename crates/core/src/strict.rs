@@ -9,6 +9,8 @@ use crate::error::Error;
 
 mod plain;
 
+pub use plain::shortened;
+
 /// The message for a field that a body holds under two of its names.
 pub const GIVEN_TWICE: &str = "is given twice: use either the snake_case or the camelCase name";
 

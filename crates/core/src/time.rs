@@ -33,6 +33,12 @@ impl Timestamp {
         Self(self.0.saturating_sub(i64::try_from(by.as_micros()).unwrap_or(i64::MAX)))
     }
 
+    /// Its day in UTC, as `2026-11-15`.
+    pub fn day(self) -> String {
+        let (year, month, day) = civil(self.0.div_euclid(86_400_000_000));
+        format!("{year:04}-{month:02}-{day:02}")
+    }
+
     /// Reads RFC 3339; anything finer than a microsecond is cut.
     pub fn parse(text: &str) -> Option<Self> {
         text.parse::<jiff::Timestamp>().ok().map(|at| Self(at.as_microsecond()))

@@ -7,6 +7,7 @@ use std::time::Duration;
 use sederunt_core::ids::TenantId;
 use sederunt_core::json::Json;
 use sederunt_core::json_schema;
+use sederunt_core::library::ModelCheck;
 use sederunt_core::library::agent::{HttpTool as HttpDefinition, McpTools, SecretHosts, Tool as Definition};
 use sederunt_core::library::task::RunLimits;
 
@@ -52,8 +53,8 @@ pub enum Unfit {
     #[error("{}", unknown_model(.0))]
     NoModel(String),
     #[error(
-        "the limit `cost_micros` cannot be kept: this server has no price for the model `{0}`; add one under `[prices]`, or \
-         take the limit away"
+        "the limit `cost_micros` cannot be kept: this server has no price for the model `{0}`; add one under `[prices]` in \
+         the agents file, or take the limit away"
     )]
     NoPrice(String),
     #[error("{0}")]
@@ -115,12 +116,23 @@ impl Kit {
         if let Some(model) = self.named.get(name) {
             return Ok(self.patient(model.clone()));
         }
-        let unknown = || Unfit::NoModel(name.to_owned());
-        match name.parse::<Choice>().map_err(|_| unknown())? {
-            Choice::Scripted(_) => Err(unknown()),
-            choice if !self.providers.serve(&choice) => Err(unknown()),
-            choice => choice.open(&self.providers).map(|model| self.patient(model)).map_err(|_| unknown()),
+        let opened = self.choice(name)?.open(&self.providers);
+        opened.map(|model| self.patient(model)).map_err(|_| Unfit::NoModel(name.to_owned()))
+    }
+
+    /// A model that the configuration does not name itself, if a provider serves it.
+    fn choice(&self, name: &str) -> Result<Choice, Unfit> {
+        match name.parse::<Choice>() {
+            Ok(choice) if !matches!(choice, Choice::Scripted(_)) && self.providers.serve(&choice) => {
+                Ok(choice)
+            }
+            Ok(_) | Err(_) => Err(Unfit::NoModel(name.to_owned())),
         }
+    }
+
+    /// Refuses a model that this server does not have.
+    fn check_model(&self, name: &str) -> Result<(), Unfit> {
+        if self.named.contains_key(name) { Ok(()) } else { self.choice(name).map(drop) }
     }
 
     /// Refuses a cost limit for a model without a known price. The built-in `eliza` costs nothing.
@@ -177,6 +189,17 @@ impl Kit {
         };
         let outbound = means.outbound.as_ref().unwrap_or(&self.outbound);
         HttpTool::new(settings, &means.secrets, outbound.clone())
+    }
+}
+
+impl ModelCheck for Kit {
+    fn refusals(&self, model: Option<&str>, limits: &RunLimits) -> Vec<String> {
+        if !self.runs(model) {
+            return Vec::new();
+        }
+        let name = self.name_of(model);
+        let checks = [self.check_model(name), self.check_price(name, limits)];
+        checks.into_iter().filter_map(Result::err).map(|unfit| unfit.to_string()).collect()
     }
 }
 

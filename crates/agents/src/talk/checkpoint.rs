@@ -1,9 +1,11 @@
-//! Looking back: reads the messages since the last time once more for what is worth remembering, and gives a session
-//! without a description one. By rules; after a failure the next call starts at the same message.
+//! Looking back: reads the messages since the last time once more for what is worth remembering and for what the
+//! conversation is about, and gives a session without a description one. By rules; after a failure the next call starts at
+//! the same message.
 
 use std::sync::Arc;
 
 use sederunt_core::access::Actor;
+use sederunt_core::engine::LookedBack;
 use sederunt_core::event::Event;
 use sederunt_core::ids::SessionId;
 use sederunt_core::memory::{extract, summary};
@@ -32,19 +34,23 @@ impl Talker {
         let texts: Vec<(&Event, String)> =
             read.iter().filter_map(|event| Some((event, event.text()?))).collect();
         let calm = |text: &str| safety::check(text, &self.settings.safety, None).level == Level::Calm;
-        let lines: Vec<(bool, &str)> = texts
-            .iter()
-            .map(|(event, text)| (event.kind.as_str() == "user.message", text.as_str()))
-            .filter(|(_, text)| calm(text))
-            .collect();
-        let found = texts
+        let lines_from = |from: u64| -> Vec<(bool, &str)> {
+            texts
+                .iter()
+                .filter(|(event, text)| event.sequence >= from && calm(text))
+                .map(|(event, text)| (event.kind.as_str() == "user.message", text.as_str()))
+                .collect()
+        };
+        let candidates = texts
             .iter()
             .filter(|(event, text)| event.kind.as_str() == "user.message" && calm(text))
             .filter(|(event, _)| is_the_holders(&session, event))
             .flat_map(|(event, text)| extract::extract(text, event.sequence))
             .collect();
-        let description = summary::summarise(&lines).map(|made| made.summary);
-        let wrote = self.engine.look_back(actor, id, last, found, description).await?;
+        let about = summary::summarise(&lines_from(talk.undecided_from()));
+        let description = summary::summarise(&lines_from(0)).map(|made| made.summary);
+        let found = LookedBack { to: last, candidates, about, description };
+        let wrote = self.engine.look_back(actor, id, found).await?;
         Ok(Checkpoint { ran: true, events_read: read.len() as u64, wrote })
     }
 }

@@ -7,6 +7,7 @@
 use std::time::Instant;
 
 use sederunt_core::Error;
+use sederunt_core::confidence::Confidence;
 use sederunt_core::event::Event;
 use sederunt_core::json::Json;
 use sederunt_core::memory::candidate::{Buffer, Candidate};
@@ -451,7 +452,7 @@ pub(super) fn audit_field(crisis: &Crisis) -> Value {
 pub(super) fn crisis_field(crisis: &Crisis) -> Value {
     json!({
         "level": crisis.level,
-        "confidence": crisis.confidence,
+        "confidence": Confidence::from(crisis.confidence),
         "reason_code": crisis.reason_code,
         "flags": crisis.flags,
     })

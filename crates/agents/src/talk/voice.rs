@@ -151,7 +151,7 @@ impl Talker {
         arguments: &Json,
     ) -> Result<Json, Error> {
         let (session, _) = self.engine.conversation(actor, Verb::Talk, id).await?;
-        let owner = self.engine.memory_scope(actor, Some(id), user, MemoryAct::Read).await?.owner;
+        let owner = self.engine.memory_scope(actor, Some(id), user, MemoryAct::Read).await?.owner()?;
         match name {
             "recall" => {
                 let arguments = arguments.value();

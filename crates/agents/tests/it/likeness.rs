@@ -218,7 +218,13 @@ async fn an_incognito_conversation_has_its_vectors_in_its_own_store() {
     world.say("t", TELL).await;
     embedded(&world).await;
     assert_eq!(retrieval(&world.say("t", ASK).await), (1, Some("hybrid")));
-    let owner = world.engine.memory_scope(&world.me, Some(&id), None, MemoryAct::Read).await.unwrap().owner;
+    let owner = world
+        .engine
+        .memory_scope(&world.me, Some(&id), None, MemoryAct::Read)
+        .await
+        .unwrap()
+        .owner()
+        .unwrap();
     let kept = async |world: &World, id: &SessionId| {
         let query = VectorQuery { owner: owner.clone(), model: "toy".into(), after: 0, limit: 10 };
         let tenant: TenantId = world.me.tenant.clone();

@@ -24,6 +24,7 @@ use crate::agents;
 use crate::args::Global;
 use crate::config::Config;
 use crate::exit::{Exit, Failure, Result};
+use crate::output::note;
 
 /// What is shorter than this is taken as it stands.
 const SHORT_ID_CHARS_MIN: usize = 4;
@@ -141,6 +142,10 @@ impl ApiClient {
                     self.client().await?
                 }
                 Some(Worker::Teacher) => &open.client_that_teaches().await?,
+                Some(Worker::Executor) => {
+                    open.declare_models();
+                    self.client().await?
+                }
             },
         };
         Ok(client.request(method.clone(), &request.path(), body.clone()).await?)
@@ -170,6 +175,15 @@ impl OpenStore {
             self.config.public_url.clone().unwrap_or_else(|| format!("http://{}", self.config.listen));
         let client = Client::in_process(self.store.engine().clone(), base_url, kit);
         Ok(client.map_err(sederunt::Error::internal)?.in_tenant(self.tenant.as_str()))
+    }
+
+    /// Declares the models that a server with this configuration has. If the configuration of models cannot be read,
+    /// definitions are kept without warnings.
+    fn declare_models(&self) {
+        match agents::kit(&self.config) {
+            Ok(kit) => self.store.engine().declare_models(Arc::new(kit)),
+            Err(failure) => note(format!("models are not checked: {}", failure.sentence())),
+        }
     }
 
     /// The same with the models that draw lessons, once those are drawn that a running server would have drawn by now.

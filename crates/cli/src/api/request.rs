@@ -20,6 +20,8 @@ pub enum Worker {
     Indexer,
     /// Draws the lessons of feedback that fell silent.
     Teacher,
+    /// Runs agents: it knows which models there are and what they cost, and a definition is warned about the others.
+    Executor,
 }
 
 impl Request {
@@ -95,6 +97,7 @@ impl Request {
             ["sessions"] if self.query.iter().any(|(name, _)| name == "q") => Some(Worker::Indexer),
             ["lessons", ..] | ["feedback", "sessions", _, "finalize"] => Some(Worker::Teacher),
             ["feedback", "sessions", ..] if reads => Some(Worker::Teacher),
+            ["agents" | "tasks"] | ["agents" | "tasks", _] | ["bundle"] if !reads => Some(Worker::Executor),
             _ => None,
         }
     }

@@ -9,28 +9,12 @@ use super::commands::{Kind, Memory};
 use super::leave::{is_sure, writes};
 use super::render::{one_line, width, wrapped};
 use super::repl::{Repl, patiently};
+use crate::commands::memory::{STATUS, on_off};
 use crate::exit::{Exit, Failure, Result};
-use crate::output::{Column, column, plain, visible};
+use crate::output::{plain, visible};
 
 /// The word that deletes many things.
 const WORD: &str = "clear";
-
-const STATUS: &[Column] = &[
-    column("facts", |status| plain(&status["facts"])),
-    column("arcs", |status| plain(&status["arcs"])),
-    column("rules", |status| plain(&status["rules"])),
-    column("recall", |status| on_off(&status["recall_enabled"])),
-    column("ratings", |status| plain(&status["session_feedback_count"])),
-    column("crisis records", |status| plain(&status["crisis_log_count"])),
-];
-
-fn on_off(value: &Value) -> String {
-    match value.as_bool() {
-        Some(true) => "on".to_owned(),
-        Some(false) => "off".to_owned(),
-        None => String::new(),
-    }
-}
 
 /// The last shown lists, by kind and position. A deleted entry leaves its position empty.
 #[derive(Debug, Default)]

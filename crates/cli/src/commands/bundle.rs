@@ -1,6 +1,6 @@
 //! `bundle export|import`.
 
-use super::{Scene, json_in};
+use super::{Scene, json_in, warn};
 use crate::api::{Missing, Request};
 use crate::args::Bundle;
 use crate::exit::{Failure, Result};
@@ -20,7 +20,9 @@ pub async fn run(scene: &Scene, command: Bundle) -> Result<()> {
             if scene.out.is_json() {
                 return scene.out.value(&done);
             }
-            scene.out.line(format!("imported {}", done["imported"]))
+            scene.out.line(format!("imported {}", done["imported"]))?;
+            warn(&done);
+            Ok(())
         }
     }
 }

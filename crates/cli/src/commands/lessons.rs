@@ -25,7 +25,7 @@ const FIELDS: &[Column] = &[
     column("category", |lesson| plain(&lesson["category"])),
     column("agent", |lesson| plain(&lesson["agent_slug"])),
     column("tags", |lesson| plain(&lesson["tags"])),
-    column("confidence", |lesson| format!("{} of 100", lesson["confidence"])),
+    column("confidence", |lesson| hundredths(&lesson["confidence"])),
     column("grounds", |lesson| plain(&lesson["grounds"]).replace('_', " ")),
     column("came up", |lesson| plain(&lesson["occurrences"])),
     column("in", sources),

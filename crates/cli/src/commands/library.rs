@@ -148,12 +148,12 @@ async fn show(scene: &Scene, names: &[&str], fields: &[Column]) -> Result<()> {
 
 async fn create(scene: &Scene, noun: &str, file: &str, fields: &[Column]) -> Result<()> {
     let request = Request::post(&[noun], &json_in(file)?);
-    scene.out.thing(&scene.send(Missing::Make, request).await?, fields)
+    scene.defined(&scene.send(Missing::Make, request).await?, fields)
 }
 
 async fn edit(scene: &Scene, names: &[&str], file: &str, fields: &[Column]) -> Result<()> {
     let request = Request::patch(names, &json_in(file)?);
-    scene.out.thing(&scene.send(Missing::Refuse, request).await?, fields)
+    scene.defined(&scene.send(Missing::Refuse, request).await?, fields)
 }
 
 fn tools(agent: &Value) -> String {

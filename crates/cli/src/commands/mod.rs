@@ -9,6 +9,7 @@ mod inbox;
 mod keys;
 pub mod lessons;
 mod library;
+pub mod memory;
 mod purge;
 mod safety;
 mod sessions;
@@ -28,7 +29,7 @@ use crate::api::{ApiClient, Missing, Request};
 use crate::args::{Cli, Command, Global};
 use crate::config::{Config, Layers, Shown};
 use crate::exit::{Failure, Result};
-use crate::output::{Column, Out, note};
+use crate::output::{Column, Out, note, plain};
 use crate::{chat, doctor, mcp, serve};
 
 /// What every command is given.
@@ -66,6 +67,15 @@ impl Scene {
         Ok(())
     }
 
+    /// Shows a definition, and prints the warnings of the answer; with `--json` they are in the answer.
+    fn defined(&self, thing: &Value, fields: &[Column]) -> Result<()> {
+        self.out.thing(thing, fields)?;
+        if !self.out.is_json() {
+            warn(thing);
+        }
+        Ok(())
+    }
+
     /// Confirms an action that has no answer of its own.
     fn done(&self, id: &str, what: &str) -> Result<()> {
         if self.out.is_json() {
@@ -78,6 +88,13 @@ impl Scene {
 /// A body of the given fields, each unchanged.
 fn object<const N: usize>(fields: [(&str, Option<Json>); N]) -> Json {
     Json::object(fields.iter().filter_map(|(name, value)| Some((*name, value.as_ref()?))))
+}
+
+/// Prints the warnings of an answer.
+fn warn(answer: &Value) {
+    for warning in answer["warnings"].as_array().into_iter().flatten() {
+        note(format!("warning: {}", plain(warning)));
+    }
 }
 
 /// JSON that was given on the command line.
@@ -137,6 +154,7 @@ pub async fn run(cli: Cli) -> Result<()> {
         Command::Tenants(command) => tenants::run(&scene, command).await,
         Command::Audit(wish) => audit::run(&scene, wish).await,
         Command::Purge(wish) => purge::run(&scene, wish).await,
+        Command::Memory(command) => memory::run(&scene, command).await,
         Command::Safety(command) => safety::run(&scene, command).await,
         Command::Migrate(_) => store::migrate(&scene).await,
         Command::Backup { to } => store::backup(&scene, &to).await,

@@ -1,18 +1,23 @@
 //! `migrate`, `backup`, `restore` and `copy`: the store as a whole.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use sederunt::{Place, Sederunt};
+use sederunt::{Engine, Place, Sederunt, Settings};
+use sederunt_core::live::Hub;
+use sederunt_core::store::UpkeepStore as _;
 use sederunt_store::postgres;
 use sederunt_store::sqlite::SqliteStore;
 use serde_json::{Value, json};
 
 use super::Scene;
 use crate::api::beside::{self, Holder};
+use crate::api::{Missing, Request};
 use crate::args;
 use crate::doctor::schema;
 use crate::exit::{Exit, Failure, Result};
+use crate::output::note;
 
 pub async fn migrate(scene: &Scene) -> Result<()> {
     let config = &scene.config;
@@ -58,25 +63,44 @@ pub async fn backup(scene: &Scene, to: &Path) -> Result<()> {
     let in_use = beside::holder(&directory).await != Holder::Nobody;
     let (bar, target) = (progress("pages"), to.to_owned());
     let shown = bar.clone();
-    off_the_runtime(move || {
+    let opened = off_the_runtime(move || {
         if in_use {
             // The files of an open store may still be read, and a restore is a copy of them as they
             // are at one moment.
-            return SqliteStore::restore(&directory, &target);
+            return SqliteStore::restore(&directory, &target).map(|()| None);
         }
+        let hub = Arc::new(Hub::default());
         let options = sederunt_store::sqlite::SqliteOptions {
             place: sederunt_store::sqlite::Place::Directory(directory),
-            clock: std::sync::Arc::default(),
-            hub: std::sync::Arc::default(),
+            clock: Arc::default(),
+            hub: hub.clone(),
         };
-        SqliteStore::open(options)?.backup(&target, &mut |done, total| {
+        let store = SqliteStore::open(options)?;
+        store.backup(&target, &mut |done, total| {
             shown.set_length(total);
             shown.set_position(done);
-        })
+        })?;
+        Ok(Some((store, hub)))
     })
     .await?;
     bar.finish_and_clear();
+    if let Err(failure) = note_backup(scene, opened, to).await {
+        note(format!("The backup is made, but the audit trail does not say so: {}", failure.sentence()));
+    }
     said(scene, "backup", &scene.config.store.0.to_string(), &to.display().to_string())
+}
+
+/// Writes down that a backup was made: in the store that was opened for it, or through the server that has it open.
+async fn note_backup(scene: &Scene, opened: Option<(Arc<SqliteStore>, Arc<Hub>)>, to: &Path) -> Result<()> {
+    let name = to.file_name().unwrap_or(to.as_os_str()).to_string_lossy().into_owned();
+    let Some((store, hub)) = opened else {
+        let request = Request::post(&["audit", "backup"], json!({ "name": name }));
+        return scene.send(Missing::Refuse, request).await.map(drop);
+    };
+    let engine = Engine::new(store.clone(), hub, Settings::default());
+    let noted = engine.operator().note_backup(&name).await;
+    store.close().await;
+    Ok(noted?)
 }
 
 pub async fn restore(scene: &Scene, from: &Path) -> Result<()> {

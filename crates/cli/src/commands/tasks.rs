@@ -84,7 +84,7 @@ pub async fn run(scene: &Scene, command: Tasks) -> Result<()> {
         Tasks::Resume { task } => (Missing::Refuse, change(&task, "active")),
     };
     let task = scene.send(missing, request).await?;
-    scene.out.thing(&task, FIELDS)
+    scene.defined(&task, FIELDS)
 }
 
 async fn list(scene: &Scene, wish: ListTasks) -> Result<()> {

@@ -185,7 +185,7 @@ fn lessons_are_found_accepted_reworded_and_retired() {
         assert_eq!((text(&edited["text"]), &edited["tags"]), ("Let npm do it", &json!(["npm"])));
         assert_eq!(world.json(&["lessons", "edit", id, "--tag", ""])["tags"], json!([]));
         world.fails(&["lessons", "edit", id, "--text", "password: hunter2hunter2"], 2);
-        assert_eq!(world.json(&["lessons", "accept", id])["confidence"], 100);
+        assert_eq!(world.json(&["lessons", "accept", id])["confidence"], 1.0);
         let retired = world.ok(&["lessons", "retire", id]);
         assert!(
             retired.starts_with("after a thumb down: Let npm do it (") && retired.contains("retired"),

@@ -29,6 +29,12 @@ fn sessions_are_a_table_for_people_and_json_for_programs() {
         let items = page["items"].as_array().unwrap();
         assert_eq!((items.len(), items[0]["id"].as_str()), (1, Some(found)), "{filter:?}");
     }
+    for (statuses, count) in [("idle,pending", 2), ("running,pending", 1), ("failed,draft", 0)] {
+        let page = world.json(&["sessions", "ls", "--status", statuses]);
+        assert_eq!(page["items"].as_array().unwrap().len(), count, "{statuses}");
+    }
+    let refused = world.fails(&["sessions", "ls", "--status", "idle,banana"], 2);
+    assert!(refused.contains("`banana`"), "{refused}");
     let first = world.json(&["sessions", "ls", "--limit", "1"]);
     let rest = world.json(&["sessions", "ls", "--cursor", first["next_cursor"].as_str().unwrap()]);
     assert_eq!(rest["items"].as_array().unwrap().len(), 1);

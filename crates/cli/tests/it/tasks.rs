@@ -178,3 +178,28 @@ fn a_persons_step_is_done_and_a_question_answered() {
     let claim = &world.json(&["claims", "take", "--worker", "w"])[0];
     assert_eq!((&claim["resume"]["decision"], &claim["resume"]["reply"]), (&json!("answer"), &json!(3)));
 }
+
+#[test]
+fn what_this_server_will_not_run_is_warned_about_beside_it_and_without_it() {
+    let world = World::new();
+    let agent = json!({"slug": "dear", "name": "Dear", "model": "openai:gpt", "limits": {"cost_micros": 1}});
+    file(&world, "agent.json", &agent);
+    file(&world, "limits.json", &json!({"limits": null}));
+    file(&world, "bundle.json", &json!({"version": 1, "agents": [agent]}));
+    for beside in [false, true] {
+        let _server = beside.then(|| world.serve(&[]));
+        if !beside {
+            let made = world.run(&["agents", "create", "agent.json"]);
+            assert!(
+                made.stderr.contains("warning: agent `dear`: this server has no model `openai:gpt`"),
+                "{}",
+                made.stderr
+            );
+            assert!(made.stderr.contains("`[prices]`"), "{}", made.stderr);
+        }
+        let changed = world.json(&["agents", "edit", "dear", "limits.json"]);
+        assert_eq!(changed["warnings"].as_array().unwrap().len(), 1, "{changed}");
+        let imported = world.run(&["bundle", "import", "bundle.json"]);
+        assert!(imported.stderr.contains("warning: agent `dear`"), "{}", imported.stderr);
+    }
+}

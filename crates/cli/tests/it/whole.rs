@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use sederunt::{Append, DraftEvent, IdemKey, Json, PatchSession, SessionId, ShareAccess};
+use serde_json::json;
 
 use crate::world::{World, owner, queue, talk};
 
@@ -69,11 +70,18 @@ pub fn filled() -> World {
     world
 }
 
+/// The newest line of the audit trail: who, what, on what.
+fn last_act(world: &World) -> [String; 3] {
+    let page = world.json(&["audit", "--limit", "1"]);
+    ["actor", "action", "target"].map(|field| page["items"][0][field].as_str().unwrap().to_owned())
+}
+
 #[test]
 fn a_backup_restores_to_the_same_store() {
     let world = filled();
     let before = everything(&world, ".store", &[]);
     world.ok(&["backup", "copy"]);
+    assert_eq!(last_act(&world), ["operator", "store.backup", "copy"]);
     world.ok(&["restore", "copy", "--store", "fresh"]);
     assert_eq!(everything(&world, "fresh", &[]), before);
     let found = world.json(&["sessions", "ls", "--search", "message 699", "--store", "fresh"]);
@@ -92,8 +100,26 @@ fn a_backup_is_taken_beside_a_running_server() {
     let before = everything(&world, ".store", &[]);
     let server = world.serve(&[]);
     world.ok(&["backup", "copy"]);
+    assert_eq!(last_act(&world), ["operator", "store.backup", "copy"]);
+    world.ok(&["purge", "--yes"]);
+    assert_eq!(last_act(&world)[..2], ["operator", "records.purge"]);
     assert_eq!(server.stop("-TERM"), 0);
     assert_eq!(everything(&world, "copy", &[]), before);
+}
+
+#[test]
+fn what_is_remembered_and_rated_is_counted_with_and_without_a_server() {
+    let world = World::new();
+    world.seed(async |store| queue(store, "s").await);
+    let counted = || {
+        let status = world.json(&["memory", "status"]);
+        assert_eq!(status["ratings"], json!({"positive": 0, "negative": 0, "skip": 0, "total": 0}));
+        status
+    };
+    let alone = counted();
+    let _server = world.serve(&[]);
+    assert_eq!(counted(), alone);
+    assert!(world.ok(&["memory", "status", "--thread", "s"]).contains("ratings"));
 }
 
 #[test]

@@ -12,8 +12,8 @@ use crate::json::Json;
 use crate::json_schema;
 use crate::library::bundle::Named;
 use crate::library::{
-    self, Agent, Bundle, CriteriaSet, Defined, Definition, Doc, DocQuery, Entity, Kind, Task, View,
-    check_configures, patched, reader, shows,
+    self, Agent, Bundle, CriteriaSet, Defined, Definition, Doc, DocQuery, Entity, Kind, ModelUse, Task,
+    UsedModel, View, check_configures, patched, reader, shows,
 };
 use crate::limits;
 use crate::session::decide::EXTERNAL_AGENT;
@@ -148,6 +148,46 @@ impl Engine {
                 self.definition(actor, name).await
             }
         }
+    }
+
+    /// What this server will refuse to run of a definition as long as its configuration stays as it is, in sentences.
+    pub async fn warnings<T: Definition>(&self, actor: &Actor, value: &T) -> Result<Vec<String>> {
+        let Some(models) = self.models.get() else { return Ok(Vec::new()) };
+        let name = value.own_id().or_else(|| value.slug()).unwrap_or_default();
+        let mut warnings = Vec::new();
+        for ModelUse { model, limits } in value.model_uses() {
+            let refusals = match model {
+                UsedModel::Named(model) => models.refusals(model, &limits),
+                UsedModel::OfAgent(slug) if BUILT_IN_AGENTS.contains(&slug) => {
+                    models.refusals(Some(slug), &limits)
+                }
+                UsedModel::OfAgent(slug) => {
+                    let Some(doc) = self.tenant.doc(&actor.tenant, Kind::Agent, slug).await? else {
+                        continue;
+                    };
+                    let agent: Agent = doc.body.read().map_err(Error::internal)?;
+                    models.refusals(agent.model.as_deref(), &limits.and(agent.limits.of_a_run()))
+                }
+            };
+            let subject = match model {
+                UsedModel::OfAgent(agent) => format!("{} `{name}`, agent `{agent}`", T::KIND.as_str()),
+                UsedModel::Named(_) => format!("{} `{name}`", T::KIND.as_str()),
+            };
+            warnings.extend(refusals.into_iter().map(|refusal| format!("{subject}: {refusal}")));
+        }
+        Ok(warnings)
+    }
+
+    /// The warnings of everything in a bundle.
+    pub async fn bundle_warnings(&self, actor: &Actor, bundle: &Bundle) -> Result<Vec<String>> {
+        let mut warnings = Vec::new();
+        for agent in &bundle.agents {
+            warnings.extend(self.warnings(actor, agent).await?);
+        }
+        for task in &bundle.tasks {
+            warnings.extend(self.warnings(actor, &task.value).await?);
+        }
+        Ok(warnings)
     }
 
     /// Every definition of the tenant.

@@ -48,6 +48,24 @@ pub struct AppendDone {
 }
 
 impl Engine {
+    /// Keeps a message that nobody answers. A session that was hidden shows again.
+    pub async fn append_message(
+        &self,
+        actor: &Arc<Actor>,
+        id: &SessionId,
+        content: Json,
+        key: Option<IdemKey>,
+    ) -> Result<AppendDone> {
+        let draft =
+            DraftEvent { kind: "user.message".to_owned(), content: Some(content), ..DraftEvent::default() };
+        let wish = Append { events: vec![draft], ..Append::default() };
+        let done = self.append(actor, id, wish, key).await?;
+        if self.state(actor, id).await.is_ok_and(|state| state.inactive) {
+            self.show_again(actor, id).await?;
+        }
+        Ok(done)
+    }
+
     /// Appends one event or a batch, whole or not at all. Nothing is loaded first: the guard is
     /// checked under the lock of the write, so concurrent appenders never conflict.
     pub async fn append(

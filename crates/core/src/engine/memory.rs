@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use crate::access::{Actor, Role, Verb};
 use crate::error::{Error, Result};
-use crate::feedback::retention_cutoff;
+use crate::feedback::{RatingCounts, retention_cutoff};
 use crate::ids::{SessionId, UserId};
 use crate::limits;
 use crate::memory::owner::{MemoryAct, TurnSpeaker, check_memory_act, memory_owner};
 use crate::memory::{Body, Kind, Memory, Owner, Profile, profile_id, recall, words};
 use crate::session::query::Page;
-use crate::store::{Change, MemoryQuery, Record, RecordsKept, RecordsOf};
+use crate::store::{Change, MemoryQuery, Record, RecordsOf};
+use crate::time::Timestamp;
 
 /// How much is remembered of an owner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,15 +23,27 @@ pub struct MemoryStatus {
     pub rules: usize,
     pub recall_enabled: bool,
     /// Ratings of the conversation; where none is named, of the person, or of the tenant if an owner asks.
-    pub session_feedback_count: u64,
-    pub crisis_log_count: u64,
+    pub ratings: RatingCounts,
+    pub crises: u64,
 }
 
 /// The memory that a caller may access, and which ratings and crisis records are counted beside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryScope {
-    pub owner: Owner,
+    /// None for an owner of the tenant who is no user and names nobody.
+    owner: Option<Owner>,
     records: CountedRecords,
+}
+
+impl MemoryScope {
+    /// Whose memory is meant.
+    pub fn owner(self) -> Result<Owner> {
+        self.owner.ok_or_else(nobody_named)
+    }
+}
+
+fn nobody_named() -> Error {
+    Error::invalid("thread_id", "name a conversation (`thread_id`) or a user (`user_id`)")
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +59,14 @@ enum CountedRecords {
 pub struct Purged {
     pub ratings: u64,
     pub crises: u64,
+}
+
+/// Records from before these days are forgotten.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PurgeCutoffs {
+    pub ratings: Timestamp,
+    pub crises: Timestamp,
+    now: Timestamp,
 }
 
 impl Engine {
@@ -70,25 +91,28 @@ impl Engine {
         let session = session.filter(|session| crate::access::check(actor, Verb::Read, session).is_ok());
         if let Some(session) = session {
             check_memory_act(&session, &speaker, act)?;
-            let owner = memory_owner(&session, &speaker);
+            let owner = Some(memory_owner(&session, &speaker));
             return Ok(MemoryScope { owner, records: CountedRecords::Session(session.id) });
         }
         match (speaker.user, thread) {
             // A conversation without a session has no memory yet; its user may have one.
             (Some(person), Some(_)) => {
-                Ok(MemoryScope { owner: Owner::user(&person), records: CountedRecords::None })
+                Ok(MemoryScope { owner: Some(Owner::user(&person)), records: CountedRecords::None })
             }
-            (None, Some(id)) => Ok(MemoryScope { owner: Owner::session(id), records: CountedRecords::None }),
+            (None, Some(id)) => {
+                Ok(MemoryScope { owner: Some(Owner::session(id)), records: CountedRecords::None })
+            }
             (Some(person), None) => {
                 let records = match user {
                     None if actor.role == Role::Owner => CountedRecords::Tenant,
                     _ => CountedRecords::User(person.clone()),
                 };
-                Ok(MemoryScope { owner: Owner::user(&person), records })
+                Ok(MemoryScope { owner: Some(Owner::user(&person)), records })
             }
-            (None, None) => {
-                Err(Error::invalid("thread_id", "name a conversation (`thread_id`) or a user (`user_id`)"))
+            (None, None) if actor.role == Role::Owner => {
+                Ok(MemoryScope { owner: None, records: CountedRecords::Tenant })
             }
+            (None, None) => Err(nobody_named()),
         }
     }
 
@@ -190,11 +214,25 @@ impl Engine {
     /// Removes ratings and crisis records of all tenants that are older than these spans, by default their retention.
     /// A held crisis record stays.
     pub async fn purge_records(&self, ratings: Option<Duration>, crises: Option<Duration>) -> Result<Purged> {
+        self.purge_before(self.purge_cutoffs(ratings, crises).await?).await
+    }
+
+    /// The days before which a purge deletes records, for these retention periods or the default ones.
+    pub(super) async fn purge_cutoffs(
+        &self,
+        ratings: Option<Duration>,
+        crises: Option<Duration>,
+    ) -> Result<PurgeCutoffs> {
         let now = self.tenant.now().await?;
         let cut = |kept: Option<Duration>, default| retention_cutoff(now, kept.unwrap_or(default));
+        let (ratings, crises) = (cut(ratings, limits::RATINGS_KEPT), cut(crises, limits::CRISIS_KEPT));
+        Ok(PurgeCutoffs { ratings, crises, now })
+    }
+
+    pub(super) async fn purge_before(&self, cut: PurgeCutoffs) -> Result<Purged> {
         Ok(Purged {
-            ratings: self.sessions.purge_ratings(cut(ratings, limits::RATINGS_KEPT)).await?,
-            crises: self.sessions.purge_crises(cut(crises, limits::CRISIS_KEPT), now).await?,
+            ratings: self.sessions.purge_ratings(cut.ratings).await?,
+            crises: self.sessions.purge_crises(cut.crises, cut.now).await?,
         })
     }
 
@@ -204,17 +242,21 @@ impl Engine {
         ratings: Option<Duration>,
         crises: Option<Duration>,
     ) -> Result<Purged> {
-        let now = self.tenant.now().await?;
-        let cut = |kept: Option<Duration>, default| retention_cutoff(now, kept.unwrap_or(default));
-        let (ratings, crises) = (cut(ratings, limits::RATINGS_KEPT), cut(crises, limits::CRISIS_KEPT));
-        let found = self.sessions.purgeable(ratings, crises, now).await?;
+        let cut = self.purge_cutoffs(ratings, crises).await?;
+        let found = self.sessions.purgeable(cut.ratings, cut.crises, cut.now).await?;
         Ok(Purged { ratings: found.ratings, crises: found.crises })
     }
 
     /// How many memories there are, and how many records beside them.
     pub async fn memory_status(&self, actor: &Actor, scope: &MemoryScope) -> Result<MemoryStatus> {
-        let count = async |kind| self.sessions.count_memories(&actor.tenant, &scope.owner, kind).await;
-        let profile = self.profile(actor, &scope.owner).await?;
+        let (facts, arcs, profile) = match &scope.owner {
+            Some(owner) => (
+                self.sessions.count_memories(&actor.tenant, owner, Kind::Fact).await?,
+                self.sessions.count_memories(&actor.tenant, owner, Kind::Arc).await?,
+                self.profile(actor, owner).await?,
+            ),
+            None => (0, 0, Profile::default()),
+        };
         let counted = match &scope.records {
             CountedRecords::Session(id) => {
                 Some(RecordsOf::Session(self.opaque().await?.of(&actor.tenant, id.as_str())))
@@ -223,20 +265,25 @@ impl Engine {
             CountedRecords::Tenant => Some(RecordsOf::Tenant),
             CountedRecords::None => None,
         };
-        let kept = match counted {
-            Some(of) => self.sessions.records_kept(&actor.tenant, of).await.unwrap_or_else(|error| {
+        let (ratings, crises) = match counted {
+            Some(of) => self.count_records(actor, of).await.unwrap_or_else(|error| {
                 tracing::warn!(target: "sederunt::memory", %error, "the store could not count ratings and crisis records; the answer shows none");
-                RecordsKept::default()
+                Default::default()
             }),
-            None => RecordsKept::default(),
+            None => Default::default(),
         };
         Ok(MemoryStatus {
-            facts: count(Kind::Fact).await?,
-            arcs: count(Kind::Arc).await?,
+            facts,
+            arcs,
             rules: profile.rules.len(),
             recall_enabled: profile.recall_enabled,
-            session_feedback_count: kept.ratings,
-            crisis_log_count: kept.crises,
+            ratings,
+            crises,
         })
+    }
+
+    async fn count_records(&self, actor: &Actor, of: RecordsOf) -> Result<(RatingCounts, u64)> {
+        let ratings = self.sessions.rating_counts(&actor.tenant, of.clone()).await?;
+        Ok((ratings, self.sessions.records_kept(&actor.tenant, of).await?.crises))
     }
 }

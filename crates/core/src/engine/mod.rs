@@ -44,16 +44,18 @@ pub use people::{CreatedKey, NewKey, NewShare, NewUser, Operator, UserPatch};
 pub use queue::Waiting;
 pub use said::Standing;
 pub use sessions::Opened;
+pub use sittings::LookedBack;
 pub use stream::{HintStream, LogStream, StreamItem};
 pub use sweep::Swept;
 pub use talk::{Begun, Fate, Finished, NextTurn, Post, Posted, Recorded, Spoken};
 pub use tasks::{EntitySession, TaskStanding, duration_of};
-pub use views::{Opened as OpenedView, Published, Shown, Submission, Submitted};
+pub use views::{Asker, Opened as OpenedView, Published, Shown, Submission, Submitted};
 pub use work::Brief;
 
 use crate::access::{self, Actor, Verb};
 use crate::error::{Conflict, Error, Result};
 use crate::ids::SessionId;
+use crate::library::ModelCheck;
 use crate::library::agent::SecretHosts;
 use crate::limits;
 use crate::live::Hub;
@@ -109,6 +111,8 @@ pub struct Engine {
     quotas: Arc<quotas::QuotaBook>,
     /// The hosts to which the operator's tool secrets may be sent.
     secret_hosts: Arc<OnceLock<SecretHosts>>,
+    /// What the operator's configuration says of models.
+    models: Arc<OnceLock<Arc<dyn ModelCheck>>>,
 }
 
 impl Engine {
@@ -123,6 +127,7 @@ impl Engine {
             untaught: Arc::default(),
             quotas: Arc::default(),
             secret_hosts: Arc::default(),
+            models: Arc::default(),
         }
     }
 
@@ -144,6 +149,12 @@ impl Engine {
     /// refused. Only the first declaration counts.
     pub fn declare_secrets(&self, hosts: SecretHosts) {
         self.secret_hosts.get_or_init(|| hosts);
+    }
+
+    /// Declares the models of this server: definitions that name another one get a warning from now on. Only the first
+    /// declaration counts.
+    pub fn declare_models(&self, models: Arc<dyn ModelCheck>) {
+        self.models.get_or_init(|| models);
     }
 
     pub fn session_store(&self) -> &Arc<dyn SessionStore> {

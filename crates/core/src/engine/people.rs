@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::Engine;
 use super::sessions::{audit_name, check_limit};
+use super::{Engine, Purged};
 use crate::access::{self, ActingUser, Actor, Role, ShareAccess, Verb};
 use crate::error::{Error, Result};
 use crate::ids::{CredentialId, SessionId, TenantId, UserId, check_name, check_text, random_secret};
@@ -42,7 +42,7 @@ pub struct CreatedKey {
 
 /// The tenant that every installation has: local mode serves it, and its audit trail holds what belongs to no other
 /// tenant.
-const INSTALLATION_TENANT: &str = "default";
+pub(super) const INSTALLATION_TENANT: &str = "default";
 
 /// Refuses a share link with a longer life than allowed.
 pub(super) fn check_share_life(expires_in: Duration) -> Result<()> {
@@ -406,13 +406,13 @@ impl Operator<'_> {
     }
 
     pub async fn create_tenant(&self, id: &TenantId) -> Result<Tenant> {
-        self.0.tenant.create_tenant(id, operator_audit("tenant.create", id)).await
+        self.0.tenant.create_tenant(id, operator_audit("tenant.create", id.as_str())).await
     }
 
     /// Suspends or resumes a tenant; its credentials follow within five seconds.
     pub async fn suspend_tenant(&self, id: &TenantId, suspended: bool) -> Result<Tenant> {
         let action = if suspended { "tenant.suspend" } else { "tenant.resume" };
-        self.0.tenant.suspend_tenant(id, suspended, operator_audit(action, id)).await
+        self.0.tenant.suspend_tenant(id, suspended, operator_audit(action, id.as_str())).await
     }
 
     /// Removes a tenant with everything in it.
@@ -426,16 +426,37 @@ impl Operator<'_> {
         }
         self.0.tenant.delete_tenant(id).await?;
         // The tenant's own trail is deleted with it.
+        self.note("tenant.delete", id.as_str()).await
+    }
+
+    /// Deletes old ratings and crisis records of all tenants, as the server does once a day by [`Engine::purge_records`]. An
+    /// audit line comes first.
+    pub async fn purge_records(&self, ratings: Option<Duration>, crises: Option<Duration>) -> Result<Purged> {
+        let cut = self.0.purge_cutoffs(ratings, crises).await?;
+        let target = format!("ratings before {}, crises before {}", cut.ratings.day(), cut.crises.day());
+        self.note("records.purge", &target).await?;
+        self.0.purge_before(cut).await
+    }
+
+    /// Writes down that the operator made a backup of the store, which is a copy of everything in it. `name` is that of
+    /// the backup's directory.
+    pub async fn note_backup(&self, name: &str) -> Result<()> {
+        check_text("name", name, limits::NAME_CHARS_MAX)?;
+        self.note("store.backup", name).await
+    }
+
+    /// Writes a line into the trail of the installation about what concerns all tenants, or none that is left.
+    async fn note(&self, action: &'static str, target: &str) -> Result<()> {
         let own = TenantId::stored(INSTALLATION_TENANT);
-        if self.0.tenant.tenant(&own).await?.is_some() {
-            self.0.commit(Change::new(own).audited(operator_audit("tenant.delete", id))).await?;
+        if self.0.tenant.tenant(&own).await?.is_none() {
+            return Ok(());
         }
-        Ok(())
+        self.0.commit(Change::new(own).audited(operator_audit(action, target))).await.map(drop)
     }
 }
 
-fn operator_audit(action: &'static str, tenant: &TenantId) -> Audit {
-    Audit { actor: "operator".into(), action, target: tenant.to_string() }
+fn operator_audit(action: &'static str, target: &str) -> Audit {
+    Audit { actor: "operator".into(), action, target: target.to_owned() }
 }
 
 pub(super) fn audit(actor: &Actor, action: &'static str, target: &str) -> Audit {

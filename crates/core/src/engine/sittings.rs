@@ -15,9 +15,20 @@ use crate::safety::opaque::Opaque;
 use crate::session::decide::Step;
 use crate::session::{DescriptionSource, MemoryMode, Session};
 use crate::store::{Due, Record, Refusal, Update};
-use crate::talk::Talk;
 use crate::talk::sitting::{self, EndReason};
 use crate::talk::turn::{self, Plan};
+use crate::talk::{Fields, Talk};
+
+/// What looking back over a conversation has found.
+#[derive(Clone, Debug)]
+pub struct LookedBack {
+    /// The last message that was read.
+    pub to: u64,
+    pub candidates: Vec<Candidate>,
+    /// What was said that no ended sitting has decided on is about this.
+    pub about: Option<Summary>,
+    pub description: Option<String>,
+}
 
 /// What a rating takes from the sitting that it is about.
 struct RatedSitting {
@@ -136,9 +147,7 @@ impl Engine {
         &self,
         actor: &Actor,
         id: &SessionId,
-        to: u64,
-        found: Vec<Candidate>,
-        description: Option<String>,
+        found: LookedBack,
     ) -> Result<Vec<&'static str>> {
         let wrote = parking_lot::Mutex::new(Vec::new());
         self.settle_on(|| {
@@ -148,10 +157,10 @@ impl Engine {
                 if turn::runs(&session, now) {
                     return Err(Conflict::SessionBusy.into());
                 }
-                if talk.looked_back_to >= to {
+                if talk.looked_back_to >= found.to {
                     return Ok(Decided::Nothing(()));
                 }
-                let plan = look_back(&session, &talk, to, &found, description.as_deref())?;
+                let plan = look_back(&session, &talk, &found)?;
                 *wrote.lock() = plan.1;
                 Ok(Decided::Change(Box::new(planned_change(&session, &plan.0))))
             })
@@ -175,44 +184,41 @@ impl Engine {
     }
 }
 
-/// The change of looking back: new candidates, a description where no person wrote one, and an event.
-fn look_back(
-    session: &Session,
-    talk: &Talk,
-    to: u64,
-    found: &[Candidate],
-    description: Option<&str>,
-) -> Result<(Plan, Vec<&'static str>)> {
+/// The change of looking back: new candidates, what the sitting is about, a description where no person wrote one, and
+/// an event.
+fn look_back(session: &Session, talk: &Talk, found: &LookedBack) -> Result<(Plan, Vec<&'static str>)> {
     let mut wrote = Vec::new();
     let mut after = talk.clone();
-    let last_ended = after.ended.as_ref().map_or(0, |ended| ended.last);
+    let undecided_from = talk.undecided_from();
+    let undecided = found.candidates.iter().filter(|one| one.sequence >= undecided_from);
     if let Some(open) = &mut after.sitting {
-        let held = |one: &&Candidate| {
-            open.first.is_none_or(|first| one.sequence >= first)
-                && !open
-                    .buffer
-                    .candidates
-                    .iter()
-                    .any(|known| (&known.what, known.sequence) == (&one.what, one.sequence))
+        let is_new = |one: &&Candidate| {
+            let mut held = open.buffer.candidates.iter();
+            !held.any(|known| (&known.what, known.sequence) == (&one.what, one.sequence))
         };
-        let new: Vec<Candidate> = found.iter().filter(held).cloned().collect();
+        let new: Vec<Candidate> = undecided.filter(is_new).cloned().collect();
         if !new.is_empty() && !open.buffer.emptied {
             wrote.push("candidates");
             open.buffer.hold(new);
         }
     } else {
-        // Candidates of ended sittings were decided on when those ended.
-        let new = found.iter().filter(|one| one.sequence > last_ended).cloned();
         let before = after.found_between.len();
-        after.found_between.extend(new);
+        after.found_between.extend(undecided.cloned());
         if after.found_between.len() > before {
             wrote.push("candidates");
         }
         let spare = after.found_between.len().saturating_sub(limits::CANDIDATES_MAX);
         after.found_between.drain(..spare);
     }
+    let mut change = Fields::default();
+    let is_wanted = after.sitting.as_ref().is_none_or(|open| !open.buffer.emptied);
+    if let Some(about) = found.about.as_ref().filter(|_| is_wanted) {
+        change = change.with("session_memory", sitting::session_memory(about));
+        after.state.touch(&change);
+        wrote.push("session_memory");
+    }
     let mut update = Update::default();
-    if let Some(text) = description
+    if let Some(text) = found.description.as_deref()
         && session.details.description_source != Some(DescriptionSource::User)
         && session.details.description.as_deref() != Some(text)
     {
@@ -221,9 +227,9 @@ fn look_back(
         wrote.push("description");
     }
     let metadata = Json::of(&serde_json::json!({
-        "reason": "manual", "from_sequence": talk.looked_back_to + 1, "to_sequence": to,
+        "reason": "manual", "from_sequence": talk.looked_back_to + 1, "to_sequence": found.to, "state": change,
     }))?;
-    after.looked_back_to = to;
+    after.looked_back_to = found.to;
     let event = NewEvent::engine(EventType::known("session.introspection"), Some(metadata));
     let step = Step { events: vec![event], ..Step::of(update) };
     Ok((Plan { step, talk: after }, wrote))

@@ -5,7 +5,7 @@ use std::time::Duration;
 use smallvec::smallvec;
 use uuid::Uuid;
 
-use super::people::{NewShare, SHARE_LIFE_MAX, audit, check_share_life};
+use super::people::{INSTALLATION_TENANT, NewShare, SHARE_LIFE_MAX, audit, check_share_life};
 use super::work::{fence, without_a_claim};
 use super::{Decided, Engine, Settled};
 use crate::access::{self, Actor, Role, ShareAccess, Verb};
@@ -15,7 +15,7 @@ use crate::event::{Appended, EventQuery};
 use crate::ids::{SessionId, TenantId, UserId, check_name};
 use crate::json::Json;
 use crate::library::entity::{EMAIL, Entity, LEAD};
-use crate::library::{Defined, DocQuery, Kind, View};
+use crate::library::{Agent, Defined, DocQuery, Kind, Task, View};
 use crate::limits;
 use crate::people::{SecretHash, Share};
 use crate::session::query::Page;
@@ -78,6 +78,7 @@ pub struct Opened {
     pub id: Box<str>,
     pub title: String,
     pub description: Option<String>,
+    pub asked_by: Asker,
     pub gate: Gate,
     /// `None` until the gate is passed.
     pub view: Option<View>,
@@ -85,6 +86,15 @@ pub struct Opened {
     pub answered: bool,
     /// The cookie by which the respondent is recognised next time.
     pub cookie: Option<String>,
+}
+
+/// Who asks, as every respondent sees it: names, and nothing else of the session.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Asker {
+    /// The agent's name, or the task's where the agent has none.
+    pub name: Option<String>,
+    /// `None` for the tenant of the installation, which has no name of its own.
+    pub tenant: Option<String>,
 }
 
 /// A submitted answer.
@@ -302,6 +312,7 @@ impl Engine {
             id: view.id,
             title: view.value.title.clone(),
             description: view.value.description.clone(),
+            asked_by: self.asker(&session).await?,
             gate: view.value.publish_config.gate,
             view: who.is_some().then_some(view.value),
             open,
@@ -532,6 +543,27 @@ impl Engine {
     async fn found_view(&self, actor: &Actor, id: &str) -> Result<Defined<View>> {
         let doc = self.tenant.doc(&actor.tenant, Kind::View, id).await?.ok_or(Error::NotFound)?;
         Defined::of(&doc)
+    }
+
+    /// Who asks by the views of a session.
+    async fn asker(&self, session: &Session) -> Result<Asker> {
+        let Session { tenant, details, .. } = session;
+        let mut name = match &details.agent_slug {
+            Some(slug) => self.tenant.doc(tenant, Kind::Agent, slug).await?,
+            None => None,
+        }
+        .map(|doc| doc.body.read::<Agent>().map(|agent| agent.name))
+        .transpose()
+        .map_err(Error::internal)?;
+        if name.is_none()
+            && let Some(task) = &details.task_id
+            && let Some(doc) = self.tenant.doc(tenant, Kind::Task, task).await?
+        {
+            name = Some(doc.body.read::<Task>().map_err(Error::internal)?.name);
+        }
+        let is_named = tenant.as_str() != INSTALLATION_TENANT;
+        let name = name.filter(|name| !name.trim().is_empty());
+        Ok(Asker { name, tenant: is_named.then(|| tenant.to_string()) })
     }
 
     /// The session that takes the answers of a view. An unpublished view has none.

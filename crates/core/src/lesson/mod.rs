@@ -15,6 +15,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use crate::confidence::Confidence;
 use crate::feedback::capture::Signal;
 use crate::ids::{SessionId, TenantId, UserId};
 use crate::memory::words::{self, Set};
@@ -212,14 +213,14 @@ impl Lesson {
         self.body.agent.is_none() || self.body.agent.as_deref() == agent
     }
 
-    /// From 0 to 100, by the number of grounds for it.
-    pub fn confidence(&self) -> u8 {
+    /// By the number of grounds for it.
+    pub fn confidence(&self) -> Confidence {
         let grounds = &self.body.grounds;
         if grounds.contains(&Ground::AcceptedByAPerson) {
-            return 100;
+            return Confidence::SURE;
         }
         let known = Ground::ALL.len() - 1;
-        u8::try_from(grounds.len() * 100 / known).unwrap_or(100)
+        Confidence::new(grounds.len() as f64 / known as f64)
     }
 
     /// Whether this user wrote one of its sources.
@@ -429,16 +430,16 @@ pub(crate) mod tests {
     #[test]
     fn confidence_grows_with_its_grounds_and_is_whole_once_a_person_agreed() {
         let mut one = lesson("x");
-        assert_eq!(one.confidence(), 0);
+        assert_eq!(one.confidence(), Confidence::default());
         one.believe(Ground::SaysWhatToChange);
         one.believe(Ground::SaysWhatToChange);
-        assert_eq!((one.confidence(), one.body.grounds.len()), (16, 1));
+        assert_eq!((one.confidence(), one.body.grounds.len()), (Confidence::new(0.17), 1));
         for ground in &Ground::ALL[1..6] {
             one.believe(*ground);
         }
-        assert_eq!(one.confidence(), 100);
+        assert_eq!(one.confidence(), Confidence::SURE);
         let mut two = lesson("y");
         two.believe(Ground::AcceptedByAPerson);
-        assert_eq!(two.confidence(), 100);
+        assert_eq!(two.confidence(), Confidence::SURE);
     }
 }

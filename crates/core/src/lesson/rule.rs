@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::{Lesson, Polarity, State};
+use crate::confidence::Confidence;
 use crate::limits;
 use crate::memory::clip;
 use crate::time::Timestamp;
@@ -17,7 +18,7 @@ pub struct Rule {
     /// What to do then.
     pub then: String,
     /// From 0 to 0.95: never certain.
-    pub confidence: f64,
+    pub confidence: Confidence,
     pub weight: f64,
 }
 
@@ -35,7 +36,7 @@ pub fn of(lesson: &Lesson, occurrences_min: u64, now: Timestamp) -> Option<Rule>
     is_rule.then(|| Rule {
         when: when(lesson),
         then: lesson.body.text.clone(),
-        confidence: (0.5 + 0.1 * lesson.occurrences as f64).min(0.95),
+        confidence: Confidence::new((0.5 + 0.1 * lesson.occurrences as f64).min(0.95)),
         weight,
         lesson: lesson.clone(),
     })
@@ -83,7 +84,7 @@ pub fn page(rules: &[Rule]) -> String {
             "- {occasion} {} ({}×, {:.2}; {})\n",
             line(&rule.then),
             rule.lesson.occurrences,
-            rule.confidence,
+            rule.confidence.value(),
             rule.lesson.id
         ));
     }
@@ -154,7 +155,7 @@ mod tests {
         one.occurrences = 9;
         one.body.action = Some(Action { family: ActionFamily::Deploy, target: "the site".into() });
         let rule = of(&one, 3, NOW).unwrap();
-        assert_eq!(rule.confidence, 0.95);
+        assert_eq!(rule.confidence, Confidence::new(0.95));
         assert_eq!(
             page(&[rule]).lines().last().unwrap(),
             format!("- IF about to deploy the site THEN Run the tests (9×, 0.95; {})", one.id)

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::task::RunLimits;
-use super::{Definition, Kind};
+use super::{Definition, Kind, ModelUse, UsedModel};
 use crate::error::{Error, Result};
 use crate::ids::{TenantId, check_name, check_text};
 use crate::json::Json;
@@ -133,6 +133,11 @@ pub const BUILTINS: [&str; 2] = ["request_input", "request_feedback"];
 
 impl Definition for Agent {
     const KIND: Kind = Kind::Agent;
+
+    fn model_uses(&self) -> Vec<ModelUse<'_>> {
+        let model = UsedModel::Named(self.model.as_deref());
+        vec![ModelUse { model, limits: self.limits.of_a_run() }]
+    }
 
     fn check(&self) -> Result<()> {
         check_name("slug", &self.slug)?;

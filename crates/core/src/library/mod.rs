@@ -7,6 +7,7 @@ pub mod agent;
 pub mod bundle;
 pub mod criteria;
 pub mod entity;
+pub mod models;
 mod read;
 mod store;
 pub mod task;
@@ -18,6 +19,7 @@ pub use agent::Agent;
 pub use bundle::Bundle;
 pub use criteria::CriteriaSet;
 pub use entity::Entity;
+pub use models::{ModelCheck, ModelUse, UsedModel};
 pub use read::read;
 pub use store::DocStore;
 pub use task::Task;
@@ -158,6 +160,10 @@ pub trait Definition: Clone + std::fmt::Debug + Serialize + DeserializeOwned + S
     }
     /// The JSON Schemas that it holds: they are compiled before it is checked.
     fn schemas(&self) -> Vec<&Json> {
+        Vec::new()
+    }
+    /// What it will ask of models.
+    fn model_uses(&self) -> Vec<ModelUse<'_>> {
         Vec::new()
     }
 }

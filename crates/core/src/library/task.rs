@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{ASSIGNED_TO, Definition, Kind};
+use super::{ASSIGNED_TO, Definition, Kind, ModelUse, UsedModel};
 use crate::access::Actor;
 use crate::error::{Error, Result};
 use crate::ids::{check_name, check_text};
@@ -138,6 +138,14 @@ impl RunLimits {
 
 impl Definition for Task {
     const KIND: Kind = Kind::Task;
+
+    fn model_uses(&self) -> Vec<ModelUse<'_>> {
+        let mut agents: Vec<&str> = self.agents().collect();
+        agents.sort_unstable();
+        agents.dedup();
+        let limits = self.limits;
+        agents.into_iter().map(|slug| ModelUse { model: UsedModel::OfAgent(slug), limits }).collect()
+    }
 
     fn check(&self) -> Result<()> {
         check_name("slug", &self.slug)?;

@@ -1,6 +1,6 @@
 //! Filters of a list of sessions, and the cursor of a page.
 
-use super::{SessionType, Status, StatusSet};
+use super::{SessionType, StatusSet};
 use crate::ids::{SessionId, UserId};
 
 /// Which types a query is about. There is no default: every caller names it, so that rows of another type cannot slip
@@ -25,7 +25,8 @@ impl Types {
 #[derive(Clone, Debug)]
 pub struct SessionQuery {
     pub types: Types,
-    pub status: Option<Status>,
+    /// Any of these.
+    pub status: Option<StatusSet>,
     pub group: Option<StatusSet>,
     pub kind: Option<String>,
     pub platform: Option<String>,
@@ -51,6 +52,15 @@ pub struct SessionQuery {
 }
 
 impl SessionQuery {
+    /// The statuses that rows may have; any, where neither statuses nor a group are asked for.
+    pub const fn statuses(&self) -> Option<StatusSet> {
+        match (self.status, self.group) {
+            (Some(status), Some(group)) => Some(status.and(group)),
+            (Some(only), None) | (None, Some(only)) => Some(only),
+            (None, None) => None,
+        }
+    }
+
     /// A first page without any filter but the types.
     pub const fn of(types: Types, limit: usize) -> Self {
         Self {

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::error::{Conflict, Error, Result};
+use crate::strict::shortened;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Status {
@@ -181,6 +182,22 @@ impl StatusSet {
         Status::ALL.into_iter().filter(move |status| self.contains(*status))
     }
 
+    /// Those that are in both.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    /// Reads one status, or several with commas in between.
+    pub fn parse(text: &str) -> Result<Self> {
+        let mut all = Self(0);
+        for word in text.split(',') {
+            let status = Status::parse(word.trim()).ok_or_else(|| unknown_status(word))?;
+            all.0 |= Self::of(&[status]).0;
+        }
+        Ok(all)
+    }
+
     /// The groups that lists filter by.
     pub fn group(name: &str) -> Option<Self> {
         match name {
@@ -193,9 +210,37 @@ impl StatusSet {
     }
 }
 
+impl From<Status> for StatusSet {
+    fn from(status: Status) -> Self {
+        Self::of(&[status])
+    }
+}
+
+fn unknown_status(word: &str) -> Error {
+    let known: Vec<&str> = Status::ALL.iter().map(|status| status.as_str()).collect();
+    let rule = format!(
+        "names `{}`, which is no status: write {}, or several with commas in between",
+        shortened(word.trim()),
+        known.join(", ")
+    );
+    Error::invalid("status", rule)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn several_statuses_are_read_and_an_unknown_one_is_named() {
+        assert_eq!(StatusSet::parse("idle").unwrap(), Idle.into());
+        assert_eq!(StatusSet::parse("running, idle,idle").unwrap(), StatusSet::of(&[Idle, Running]));
+        for (text, named) in [("idle,banana", "`banana`"), ("", "``"), ("idle,", "``"), ("IDLE", "`IDLE`")] {
+            let refused = StatusSet::parse(text).unwrap_err().to_string();
+            assert!(refused.starts_with(&format!("`status` names {named}")), "{refused}");
+            assert!(refused.contains("awaiting_tool"), "{refused}");
+        }
+        assert_eq!(StatusSet::LIVE.and(StatusSet::TERMINAL).iter().count(), 0);
+    }
 
     #[test]
     fn nothing_leaves_a_terminal_status() {

@@ -122,7 +122,8 @@ fn value(given: &str) -> Option<String> {
     }
 }
 
-fn shortened(text: &str) -> String {
+/// The beginning of what a caller wrote, for a sentence that names it.
+pub fn shortened(text: &str) -> String {
     match text.char_indices().nth(SHOWN_CHARS_MAX) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),

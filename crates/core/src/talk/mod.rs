@@ -65,6 +65,17 @@ pub struct Talk {
     pub looked_back_to: u64,
 }
 
+impl Talk {
+    /// The first message about which no ended sitting has decided what is kept of it.
+    pub fn undecided_from(&self) -> u64 {
+        match (&self.sitting, &self.ended) {
+            (Some(open), _) => open.first.unwrap_or(0),
+            (None, Some(ended)) => ended.last + 1,
+            (None, None) => 0,
+        }
+    }
+}
+
 /// One stretch of talk, from its first turn to its end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sitting {

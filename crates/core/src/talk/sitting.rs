@@ -1,6 +1,6 @@
 //! How a sitting ends: by request, by silence, or discarded. All pure.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::turn::{self, Plan};
 use super::{Ended, Fields, Settings, Talk};
@@ -48,8 +48,17 @@ pub fn has_expired(talk: &Talk, now: Timestamp, settings: &Settings) -> bool {
 /// State that does not outlive a sitting: guidance in progress, and a deletion that waits for a yes. The yes of a
 /// later sitting may be another person's, or mean another memory.
 pub(super) fn forgotten_between_sittings() -> Fields {
-    let gone = serde_json::Value::Null;
+    let gone = Value::Null;
     Fields::default().with("exercise_state", gone.clone()).with("memory_control", gone)
+}
+
+/// The field `session_memory` of the state, from the summary of a stretch of talk.
+pub fn session_memory(told: &Summary) -> Value {
+    json!({
+        "summary": told.summary,
+        "active_concerns": told.themes,
+        "open_loops": told.open_loops,
+    })
 }
 
 /// Closes the open sitting, with the records made from it. `None` when there is none.
@@ -69,12 +78,10 @@ pub fn end(
     let discarded = why == EndReason::Discarded;
     let mut change = forgotten_between_sittings();
     if let Some(told) = summary.filter(|_| !discarded) {
-        let left = json!({
-            "summary": told.summary,
-            "active_concerns": told.themes,
-            "open_loops": told.open_loops,
-        });
-        change = change.with("session_memory", left);
+        change = change.with("session_memory", session_memory(told));
+    } else if (discarded || open.buffer.emptied) && talk.looked_back_to >= talk.undecided_from() {
+        // What looking back wrote of this sitting is not to be kept either.
+        change = change.with("session_memory", Value::Null);
     }
     let mut after = talk.clone();
     after.sitting = None;

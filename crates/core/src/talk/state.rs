@@ -146,7 +146,7 @@ pub struct Said {
 pub fn take(state: &mut Fields, event: &Event) {
     let turn = match event.kind.as_str() {
         "session.turn" => true,
-        "session.sitting_started" | "session.sitting_ended" => false,
+        "session.sitting_started" | "session.sitting_ended" | "session.introspection" => false,
         _ => return,
     };
     let Some(said) = event.metadata.as_ref().and_then(|metadata| metadata.read::<Said>().ok()) else {
@@ -172,7 +172,8 @@ pub fn is_whole(event: &Event) -> bool {
 }
 
 /// The event types that change the state.
-pub const SAYING: [&str; 3] = ["session.turn", "session.sitting_started", "session.sitting_ended"];
+pub const SAYING: [&str; 4] =
+    ["session.turn", "session.sitting_started", "session.sitting_ended", "session.introspection"];
 
 #[cfg(test)]
 mod tests {

@@ -3,7 +3,7 @@
 
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, header};
-use sederunt_core::engine::OpenedView;
+use sederunt_core::engine::{Asker, OpenedView};
 use sederunt_core::library::{Defined, View};
 use sederunt_core::view::{Question, QuestionType};
 
@@ -29,7 +29,18 @@ pub fn asked(opened: &OpenedView) -> String {
         Some(view) => questions(&opened.id, &view.questions),
         None => lead(&opened.id),
     };
-    page(&opened.title, opened.description.as_deref(), &body)
+    page(&opened.title, opened.description.as_deref(), &format!("{}{body}", asker(&opened.asked_by)))
+}
+
+/// Who asks, in one sentence.
+fn asker(asked_by: &Asker) -> String {
+    let sentence = match (&asked_by.name, &asked_by.tenant) {
+        (Some(name), Some(tenant)) => format!("Asked by {name} for {tenant}."),
+        (Some(name), None) => format!("Asked by {name}."),
+        (None, Some(tenant)) => format!("Asked for {tenant}."),
+        (None, None) => return String::new(),
+    };
+    format!("<p class=\"help\">{}</p>\n", escape(&sentence))
 }
 
 /// The page for a caller who may not see the view, or came too late.
@@ -225,6 +236,7 @@ mod tests {
             id: "v\"1".into(),
             title: view.title.clone(),
             description: view.description.clone(),
+            asked_by: Asker { name: Some(HOSTILE.to_owned()), tenant: Some(HOSTILE.to_owned()) },
             gate: Gate::None,
             view: Some(view),
             open: true,
@@ -247,6 +259,25 @@ mod tests {
         for from_elsewhere in ["http:", "https:", "style=", "<img", "javascript:"] {
             assert!(!page.contains(from_elsewhere), "{from_elsewhere}");
         }
+    }
+
+    #[test]
+    fn the_page_says_who_asks_before_any_gate() {
+        let by = |name: Option<&str>, tenant: Option<&str>| Asker {
+            name: name.map(str::to_owned),
+            tenant: tenant.map(str::to_owned),
+        };
+        for (asked_by, says) in [
+            (by(Some("Scribe"), Some("acme")), "Asked by Scribe for acme."),
+            (by(Some("Scribe & Co"), None), "Asked by Scribe &amp; Co."),
+            (by(None, Some("acme")), "Asked for acme."),
+        ] {
+            let lead = OpenedView { view: None, gate: Gate::Lead, asked_by, ..opened() };
+            for view in [lead.clone(), OpenedView { open: false, ..lead.clone() }] {
+                assert!(asked(&view).contains(says), "{}", asked(&view));
+            }
+        }
+        assert!(!asked(&OpenedView { asked_by: Asker::default(), ..opened() }).contains("Asked"));
     }
 
     #[test]

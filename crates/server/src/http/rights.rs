@@ -216,6 +216,7 @@ pub const ROUTES: &[RouteRight] = {
         get("/api/tenants/{id}/keys", Operator),
         delete("/api/tenants/{id}/keys/{key_id}", Operator),
         post("/api/purge", Operator),
+        post("/api/audit/backup", Operator),
         // Tools have rows of their own.
         post("/mcp", Roles(&[Role::Owner, Role::Member, Role::Guest, Role::Worker, Role::Channel])),
     ]

@@ -124,6 +124,7 @@ macro_rules! every_route {
             [tenants::create_key, tenants::keys]
             [tenants::revoke_key]
             [tenants::purge]
+            [tenants::note_backup]
             [meta::health]
             [meta::ready]
             [meta::figures]

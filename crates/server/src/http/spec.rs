@@ -173,8 +173,8 @@ const SHARED: [Shared; 12] = [
 ];
 
 /// The schemas of answers, in which every field is always present, possibly as null.
-const ANSWERS: [&str; 51] = [
-    "Accepted", "Agent", "AgentList", "Answer", "AnswerList", "Appended", "AskedView", "Approval",
+const ANSWERS: [&str; 52] = [
+    "Accepted", "Agent", "AgentList", "Answer", "AnswerList", "Appended", "AskedView", "Asker", "Approval",
     "ApprovalList", "Brief", "Claim", "Claimed", "Claims", "CreatedKey", "CriteriaSet", "CriteriaSetList",
     "Denial", "Entity", "EntityList", "EntitySession", "EntitySessionList", "Event", "EventPage", "Health",
     "Heartbeat", "Hit", "Hits", "Imported", "Key", "KeyList", "QueueCounts", "QueueItem", "QueueList",
@@ -183,14 +183,17 @@ const ANSWERS: [&str; 51] = [
     "ViewList",
 ];
 
-/// The one field that an answer leaves out: only the holder of a claim is told to stop.
-const LEFT_OUT: (&str, &str) = ("Appended", "stop_requested");
+/// The fields that an answer leaves out: only the holder of a claim is told to stop, and only the answer to what
+/// defined something warns of it.
+const LEFT_OUT: [(&str, &str); 3] =
+    [("Appended", "stop_requested"), ("Agent", "warnings"), ("Task", "warnings")];
 
 fn require_all(name: &str, schema: &mut RefOr<Schema>) {
     match schema {
         RefOr::T(Schema::Object(object)) => {
             let fields = object.properties.keys();
-            object.required = fields.filter(|field| (name, field.as_str()) != LEFT_OUT).cloned().collect();
+            object.required =
+                fields.filter(|field| !LEFT_OUT.contains(&(name, field.as_str()))).cloned().collect();
         }
         RefOr::T(Schema::AllOf(all)) => all.items.iter_mut().for_each(|item| require_all(name, item)),
         _ => {}
@@ -376,7 +379,8 @@ mod tests {
             assert!(schema.is_object(), "{name}");
             let fields = schema["properties"].as_object().map_or(0, |fields| fields.len());
             let required = schema["required"].as_array().map_or(0, Vec::len);
-            assert_eq!(required, fields - usize::from(name == LEFT_OUT.0), "{name}");
+            let left_out = LEFT_OUT.iter().filter(|(of, _)| *of == name).count();
+            assert_eq!(required, fields - left_out, "{name}");
         }
     }
 

@@ -10,6 +10,7 @@ on_every_store!(
     an_owner_reads_who_defined_loosened_exported_and_deleted_what,
     the_audit_trail_is_for_owners_and_is_paged,
     refused_credentials_and_deleted_tenants_stand_in_the_trail_of_the_installation,
+    purges_and_backups_stand_in_the_trail_of_the_installation,
     a_page_of_conversations_is_full_whatever_lies_between_them,
 );
 
@@ -104,6 +105,26 @@ async fn refused_credentials_and_deleted_tenants_stand_in_the_trail_of_the_insta
         lines,
         [["192.0.2.1", "credential.refused", "40 within a minute"], ["operator", "tenant.delete", "acme"]]
     );
+}
+
+async fn purges_and_backups_stand_in_the_trail_of_the_installation(ground: Ground) {
+    let house = House::keyed(ground).await;
+    let (owner, operator) = (house.key(Role::Owner, "olga").await, house.operator());
+    let before = trail(&owner).await.len();
+    operator.post("/api/purge", json!({"preview": true})).await.expect(200);
+    operator.post("/api/purge", json!({"ratings_days": 10, "crisis_days": 20})).await.expect(200);
+    operator.post("/api/audit/backup", json!({"name": "2026-11-15"})).await.expect(204);
+    operator.post("/api/audit/backup", json!({"name": "x".repeat(201)})).await.refused(422, "invalid");
+    owner.post("/api/audit/backup", json!({"name": "mine"})).await.refused(403, "denied");
+    let told = trail(&owner).await.split_off(before);
+    let expected = ["records.purge", "store.backup"].map(|what| ("operator".to_owned(), what.to_owned()));
+    assert_eq!(told, expected, "a preview is no purge");
+    let lines = owner.get("/api/audit?limit=2").await.expect(200).body;
+    assert_eq!(lines["items"][0]["target"], "2026-11-15");
+    let now = house.engine.tenant_store().now().await.unwrap();
+    let day = |days: u64| now.minus(std::time::Duration::from_secs(days * 86_400)).day();
+    let purged = format!("ratings before {}, crises before {}", day(10), day(20));
+    assert_eq!(lines["items"][1]["target"], purged);
 }
 
 async fn a_page_of_conversations_is_full_whatever_lies_between_them(ground: Ground) {

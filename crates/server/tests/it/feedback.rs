@@ -87,7 +87,7 @@ async fn a_thumb_down_becomes_a_lesson_that_can_be_found_accepted_and_retired(gr
         me.patch(&path, json!({"state": "active", "text": "Leave lock files alone"})).await.expect(200);
     assert_eq!(
         (&accepted.body["confidence"], &accepted.body["text"]),
-        (&json!(100), &json!("Leave lock files alone"))
+        (&json!(1.0), &json!("Leave lock files alone"))
     );
     me.patch(&path, json!({"state": "retired"})).await.expect(200);
     let told = me.get("/api/lessons/retrieve?q=lock%20files").await.expect(200).body;

@@ -1,5 +1,12 @@
 //! /api/agents, /api/entities, /api/criteria-sets, /api/bundle
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use sederunt_agents::executor::Kit;
+use sederunt_agents::model::Model;
+use sederunt_agents::model::scripted::Scripted;
+use sederunt_agents::outbound::{Allow, Outbound};
 use sederunt_core::access::Role;
 use sederunt_core::limits;
 use serde_json::{Value, json};
@@ -14,6 +21,7 @@ on_every_store!(
     a_list_goes_on_where_it_ended,
     a_bundle_goes_from_one_tenant_to_another_whole,
     a_bundle_lands_whole_or_not_at_all,
+    what_this_server_will_not_run_is_warned_about_when_it_is_defined,
 );
 
 const ENTITY: &str = "0198c5d2-0000-7000-8000-000000000001";
@@ -210,9 +218,15 @@ async fn a_bundle_goes_from_one_tenant_to_another_whole(ground: Ground) {
     assert_eq!(bundle["criteria_sets"][0]["dimensions"][0]["option_styles"]["cruel"]["hard_block"], true);
     operator.post("/api/tenants", json!({"id": "acme"})).await.expect(201);
     let there = operator.with("x-sederunt-tenant", "acme");
-    assert_eq!(there.post("/api/bundle", bundle.clone()).await.expect(200).body, json!({"imported": 4}));
+    assert_eq!(
+        there.post("/api/bundle", bundle.clone()).await.expect(200).body,
+        json!({"imported": 4, "warnings": []})
+    );
     assert_eq!(there.get("/api/bundle").await.expect(200).body, bundle);
-    assert_eq!(there.post("/api/bundle", bundle.clone()).await.expect(200).body, json!({"imported": 4}));
+    assert_eq!(
+        there.post("/api/bundle", bundle.clone()).await.expect(200).body,
+        json!({"imported": 4, "warnings": []})
+    );
     let task = there.get("/api/tasks/report").await.expect(200).body;
     assert_eq!((&task["id"], &task["version"]), (&json!("t-1"), &json!(1)), "what is the same is left alone");
 }
@@ -227,4 +241,49 @@ async fn a_bundle_lands_whole_or_not_at_all(ground: Ground) {
     owner.get("/api/entities/e").await.refused(404, "not_found");
     let twice = json!({"entities": [{"id": "e", "type_slug": "x"}, {"id": "e", "type_slug": "y"}]});
     owner.post("/api/bundle", twice).await.refused(422, "invalid");
+}
+
+async fn what_this_server_will_not_run_is_warned_about_when_it_is_defined(ground: Ground) {
+    let house = House::open_over(ground, |engine, _| {
+        let model: Arc<dyn Model> = Arc::new(Scripted::parse(r#"{"steps":[{"say":"Yes."}]}"#).unwrap());
+        let mut kit = Kit::plain(Outbound::new(Allow::default()).unwrap());
+        kit.named = BTreeMap::from([("scripted:known".to_owned(), model)]);
+        engine.declare_models(Arc::new(kit));
+    })
+    .await;
+    let owner = house.anyone();
+    let no_model = "this server has no model `openai:gpt`: set `[openai] key_file` in the agents file";
+    let no_price = "the limit `cost_micros` cannot be kept: this server has no price for the model \
+        `scripted:known`; add one under `[prices]` in the agents file, or take the limit away";
+    let agent = |slug: &str, model: &str, limits: Value| json!({"slug": slug, "name": "A", "model": model, "limits": limits});
+    for (slug, model, limits, expected) in [
+        ("fits", "scripted:known", json!({"steps": 3}), json!(null)),
+        ("free", "eliza", json!({"cost_micros": 1}), json!(null)),
+        ("elsewhere", "external", json!({"cost_micros": 1}), json!(null)),
+        ("absent", "openai:gpt", json!({}), json!([format!("agent `absent`: {no_model}")])),
+        ("dear", "scripted:known", json!({"cost_micros": 1}), json!([format!("agent `dear`: {no_price}")])),
+    ] {
+        let made = owner.post("/api/agents", agent(slug, model, limits)).await.expect(201).body;
+        assert_eq!(made["warnings"], expected, "{slug}");
+        let read = owner.get(&format!("/api/agents/{slug}")).await.expect(200).body;
+        assert!(read.get("warnings").is_none(), "{read}");
+    }
+    let mended = owner.patch("/api/agents/dear", json!({"limits": null})).await.expect(200).body;
+    assert_eq!(mended["warnings"], json!(null));
+    let worse = owner.patch("/api/agents/dear", json!({"model": "openai:gpt"})).await.expect(200).body;
+    assert_eq!(worse["warnings"], json!([format!("agent `dear`: {no_model}")]));
+
+    let task = json!({"slug": "t", "name": "T", "agent_slug": "fits", "limits": {"cost_micros": 5}});
+    let made = owner.post("/api/tasks", task.clone()).await.expect(201).body;
+    assert_eq!(made["warnings"], json!([format!("task `t`, agent `fits`: {no_price}")]));
+    let mended = owner.patch("/api/tasks/t", json!({"limits": null})).await.expect(200).body;
+    assert_eq!(mended["warnings"], json!(null));
+
+    let bundle = json!({"version": 1, "agents": [agent("absent", "openai:gpt", json!({}))],
+        "tasks": [{"id": made["id"], "slug": "t", "name": "T", "agent_slug": "fits", "limits": {"cost_micros": 5}}]});
+    let imported = owner.post("/api/bundle", bundle).await.expect(200).body;
+    let expected =
+        json!([format!("agent `absent`: {no_model}"), format!("task `t`, agent `fits`: {no_price}")]);
+    assert_eq!(imported["warnings"], expected, "{imported}");
+    assert_eq!(owner.get("/api/bundle").await.expect(200).body["agents"][0].get("warnings"), None);
 }

@@ -13,6 +13,7 @@ mod audit;
 mod bad_input;
 mod budgets;
 mod comments;
+mod confidence;
 mod connections;
 mod crises;
 mod events;

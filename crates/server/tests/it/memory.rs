@@ -89,9 +89,12 @@ async fn a_page_of_facts_goes_on_where_the_last_one_ended(ground: Ground) {
 
 async fn nobody_is_asked_about_in_general(ground: Ground) {
     let house = House::local(ground).await;
-    for path in ["status", "facts", "arcs", "rules"] {
+    for path in ["facts", "arcs", "rules"] {
         house.anyone().get(&format!("/api/memory/{path}")).await.refused(422, "invalid");
     }
+    // An owner who is nobody in particular is told of the tenant's ratings and crises.
+    let status = house.anyone().get("/api/memory/status").await.expect(200).body;
+    assert_eq!((&status["facts"], &status["ratings"]["total"]), (&json!(0), &json!(0)));
 }
 
 /// What only alice has said, and only to herself.
@@ -274,6 +277,21 @@ async fn records_are_counted_for_whom_they_concern(ground: Ground) {
     assert_eq!(counts(&alice, "").await, [1, 1]);
     assert_eq!(counts(&alice, "?thread_id=a").await, [1, 1]);
     assert_eq!(counts(&boss, "").await, [1, 1], "an owner sees the tenant's");
+    for (who, thread, label) in [(&alice, "a2", "negative"), (&boss, "b", "skip"), (&boss, "b2", "negative")]
+    {
+        who.post("/api/chat", json!({"thread_id": thread, "message": "Hello"})).await.expect(200);
+        who.post(&format!("/api/threads/{thread}/end"), json!({"feedback": label})).await.expect(200);
+    }
+    let labels = async |who: &Guest<'_>, query: &str| {
+        let status = who.get(&format!("/api/memory/status{query}")).await.expect(200).body;
+        let counted = ["positive", "negative", "skip", "total"].map(|label| status["ratings"][label].clone());
+        assert_eq!(status["session_feedback_count"], counted[3]);
+        counted.map(|count| count.as_u64().unwrap())
+    };
+    assert_eq!(labels(&gus, "").await, [0, 0, 0, 0]);
+    assert_eq!(labels(&alice, "").await, [1, 1, 0, 2], "others see their own");
+    assert_eq!(labels(&alice, "?thread_id=a2").await, [0, 1, 0, 1]);
+    assert_eq!(labels(&boss, "").await, [1, 2, 1, 4], "an owner sees the tenant's");
     let local = House::local(ground).await;
     let me = local.anyone();
     me.post("/api/chat", json!({"thread_id": "a", "message": "I want to kill myself", "user_id": "ada"}))

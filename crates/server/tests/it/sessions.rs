@@ -117,6 +117,12 @@ async fn lists_are_filtered_and_go_on_from_their_cursor(ground: Ground) {
     let table = [
         ("session_type=agent", vec!["s5", "s3", "s1"]),
         ("status=draft", vec!["s5", "s3", "s1"]),
+        ("status=draft,idle", vec!["s6", "s5", "s4", "s3", "s2", "s1", "s0"]),
+        ("status=draft,running&limit=2", vec!["s5", "s3"]),
+        ("status=running,completed", vec![]),
+        ("status=draft,completed&group=terminal", vec![]),
+        ("status=idle,draft&session_type=mixed", vec!["s6", "s4", "s2", "s0"]),
+        ("status=idle,draft&metadata.n=4", vec!["s4"]),
         ("group=live", vec![]),
         ("metadata.parity=0", vec!["s6", "s4", "s2", "s0"]),
         ("metadata.parity=0&metadata.n=4", vec!["s4"]),
@@ -131,6 +137,12 @@ async fn lists_are_filtered_and_go_on_from_their_cursor(ground: Ground) {
             expected,
             "{query}"
         );
+    }
+    for (status, named) in [("draft,banana", "`banana`"), ("draft,,idle", "``"), ("", "``")] {
+        let refused = owner.get(&format!("/api/sessions?status={status}")).await.refused(422, "invalid");
+        assert_eq!(refused.body["error"]["field"], "status");
+        let sentence = refused.body["error"]["message"].as_str().unwrap();
+        assert!(sentence.contains(named) && sentence.contains("waiting_human"), "{sentence}");
     }
 }
 

@@ -25,6 +25,8 @@ on_every_store!(
     conversations_are_listed_and_looked_into,
     the_log_proves_the_kept_state_at_any_sequence,
     looking_back_describes_a_session_once,
+    looking_back_writes_what_a_sitting_is_about_until_it_is_discarded,
+    what_is_only_kept_shows_a_hidden_session_again,
     strangers_find_nothing,
     what_cannot_be_said_is_refused,
     an_incognito_conversation_is_found_by_its_id_alone,
@@ -315,6 +317,63 @@ async fn looking_back_describes_a_session_once(ground: Ground) {
     let session = me.get("/api/sessions/t").await.expect(200).body;
     assert_eq!(session["description_source"], "introspection");
     me.post("/api/sessions/t/checkpoint", json!({"reason": "idle"})).await.refused(422, "invalid");
+}
+
+async fn looking_back_writes_what_a_sitting_is_about_until_it_is_discarded(ground: Ground) {
+    let house = House::local(ground).await;
+    let me = house.anyone();
+    let checkpoint = async || {
+        let done = me.post("/api/sessions/t/checkpoint", json!({})).await.expect(200).body;
+        done["wrote"].as_array().unwrap().contains(&json!("session_memory"))
+    };
+    let kept = async || {
+        let proven = me.get("/api/sessions/t/replay").await.expect(200).body;
+        assert_eq!(proven["matches"], json!(true), "the log proves the state");
+        proven["state"]["session_memory"].clone()
+    };
+    chat(&me, "t", "My garden in Graz is full of snails").await.expect(200);
+    assert!(!checkpoint().await, "one message is about nothing yet");
+    for text in ["The snails in my garden eat everything", "I still have to buy a fence for the garden"] {
+        chat(&me, "t", text).await.expect(200);
+    }
+    assert!(checkpoint().await);
+    let about = kept().await;
+    assert!(about["summary"].as_str().is_some_and(|text| text.contains("garden")), "{about}");
+    assert!(about["active_concerns"].as_array().is_some_and(|all| !all.is_empty()), "{about}");
+    assert!(about["open_loops"].is_array(), "{about}");
+    me.post("/api/threads/t/end", json!({"discard": true})).await.expect(200);
+    assert_eq!(kept().await, json!(null), "nothing of a discarded sitting is kept");
+
+    for text in ["My boat needs paint", "The paint for my boat is blue", "Don't save this"] {
+        chat(&me, "t", text).await.expect(200);
+    }
+    assert!(!checkpoint().await, "nothing is kept of what somebody wants kept nowhere");
+    assert_eq!(kept().await, json!(null));
+    me.post("/api/threads/t/end", json!({})).await.expect(200);
+
+    for text in ["My boat needs paint", "The paint for my boat is blue"] {
+        chat(&me, "t", text).await.expect(200);
+    }
+    assert!(checkpoint().await);
+    chat(&me, "t", "Don't save this").await.expect(200);
+    me.post("/api/threads/t/end", json!({})).await.expect(200);
+    assert_eq!(kept().await, json!(null), "what was looked back at before goes with the sitting");
+}
+
+async fn what_is_only_kept_shows_a_hidden_session_again(ground: Ground) {
+    let house = House::local(ground).await;
+    let me = house.anyone();
+    let id = me.session(json!({"session_type": "mixed"})).await;
+    let path = format!("/api/sessions/{id}");
+    let listed = async || me.get("/api/sessions").await.expect(200).body["items"].as_array().unwrap().len();
+    me.patch(&path, json!({"inactive": true})).await.expect(200);
+    assert_eq!(listed().await, 0);
+    let note = json!({"text": "note this", "append_only": true});
+    let kept = me.post(&format!("{path}/messages"), note).await.expect(200).body;
+    assert_eq!(kept["triggered"], json!(false));
+    let session = me.get(&path).await.expect(200).body;
+    assert_eq!((&session["inactive"], &session["message_count"]), (&json!(false), &json!(1)));
+    assert_eq!(listed().await, 1);
 }
 
 async fn strangers_find_nothing(ground: Ground) {

@@ -26,6 +26,7 @@ on_every_store!(
     a_published_view_keeps_its_questions_and_can_be_closed,
     answers_are_counted_on_their_own,
     the_page_is_for_people_and_loads_nothing_from_elsewhere,
+    whoever_answers_is_told_who_asks_and_no_more_of_it,
 );
 on_store!(token_on_file, File: the_token_of_a_link_stands_nowhere_in_the_store);
 on_store!(token_on_postgres, Postgres: the_token_of_a_link_stands_nowhere_in_the_store);
@@ -134,7 +135,7 @@ async fn a_link_shows_what_is_asked_and_nothing_else(ground: Ground) {
     let seen = stranger.get(&format!("/api/views/{}", scene.id)).await.expect(200).body;
     let mut keys: Vec<&str> = seen.as_object().unwrap().keys().map(String::as_str).collect();
     keys.sort_unstable();
-    assert_eq!(keys, ["answered", "description", "gate", "id", "open", "questions", "title"]);
+    assert_eq!(keys, ["answered", "asked_by", "description", "gate", "id", "open", "questions", "title"]);
     assert!(!seen.to_string().contains("secret plan") && !seen.to_string().contains(&scene.session));
     let session = &scene.session;
     for path in ["", "/events", "/state", "/stream"] {
@@ -538,4 +539,56 @@ async fn the_page_is_for_people_and_loads_nothing_from_elsewhere(ground: Ground)
         house.anyone().get(&format!("/views/{}?share={}", scene.id, "A".repeat(43))).await.expect(401);
     assert!(refused.text.contains("unknown, expired or revoked"), "{}", refused.text);
     assert!(refused.headers["content-type"].to_str().unwrap().starts_with("text/html"));
+}
+
+async fn whoever_answers_is_told_who_asks_and_no_more_of_it(ground: Ground) {
+    let house = House::keyed(ground).await;
+    let operator = house.operator();
+    operator.post("/api/tenants", json!({"id": "acme"})).await.expect(201);
+    // Where, who does it, and what the page says of that.
+    for (tenant, doer, says) in [
+        ("acme", json!({"agent_slug": "scribe"}), Some("Asked by Scribe &lt;i&gt;Ltd&lt;/i&gt; for acme.")),
+        ("default", json!({"agent_slug": "scribe"}), Some("Asked by Scribe &lt;i&gt;Ltd&lt;/i&gt;.")),
+        ("default", json!({"agent_slug": "external"}), Some("Asked by Yearly survey.")),
+    ] {
+        let key = json!({"role": "owner", "user": "olga"});
+        let made = operator.post(&format!("/api/tenants/{tenant}/keys"), key).await.expect(201).body;
+        let owner = house.bearer(made["key"].as_str().unwrap());
+        let agent = json!({"slug": "scribe", "name": "Scribe <i>Ltd</i>", "instructions": "confidential ways",
+            "model": "external"});
+        owner.post("/api/agents", agent).await;
+        let mut task =
+            json!({"slug": doer["agent_slug"], "name": "Yearly survey", "description": "confidential why"});
+        task["agent_slug"] = doer["agent_slug"].clone();
+        owner.post("/api/tasks", task).await.expect(201);
+        for gate in ["none", "lead", "member"] {
+            let trigger = format!("/api/tasks/{}/trigger", doer["agent_slug"].as_str().unwrap());
+            let session = owner.post(&trigger, json!({"input": {"secret": "confidential input"}})).await;
+            let session = session.expect(201).id();
+            let claims = owner.post("/api/claims", json!({"worker": "w"})).await.expect(200).body;
+            let epoch = claims["claims"][0]["epoch"].as_u64().unwrap();
+            assert_eq!(claims["claims"][0]["session"]["id"], session);
+            let view = publish(&owner, &session, epoch, form(gate)).await;
+            let url = view.body["url"].as_str().unwrap();
+            let who = match gate {
+                "member" => owner.clone(),
+                _ => house.anyone().with("x-share-token", url.split_once("?share=").unwrap().1),
+            };
+            let page = who.get(&format!("/views/{}", view.id())).await.expect(200).text;
+            match says {
+                Some(says) => assert!(page.contains(says), "{gate}: {page}"),
+                None => assert!(!page.contains("Asked by"), "{gate}: {page}"),
+            }
+            assert!(!page.contains("confidential") && !page.contains("<i>"), "{page}");
+            if gate != "member" {
+                let asked = who.get(&format!("/api/views/{}", view.id())).await.expect(200).body;
+                let tenant = if tenant == "acme" { json!("acme") } else { json!(null) };
+                assert_eq!(asked["asked_by"]["tenant"], tenant);
+                assert!(!asked.to_string().contains("confidential"), "{asked}");
+            }
+        }
+    }
+    let scene = Scene::open(&house, "none").await;
+    let page = scene.stranger(&house).get(&format!("/views/{}", scene.id)).await.expect(200).text;
+    assert!(!page.contains("Asked by"), "nobody is named where nobody has a name: {page}");
 }

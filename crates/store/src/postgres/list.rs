@@ -116,8 +116,7 @@ pub(super) async fn sessions(base: &Base, tenant: &TenantId, query: SessionQuery
     };
     let statuses: Vec<&str> = Status::ALL
         .into_iter()
-        .filter(|status| query.status.is_none_or(|only| only == *status))
-        .filter(|status| query.group.is_none_or(|group| group.contains(*status)))
+        .filter(|status| query.statuses().is_none_or(|only| only.contains(*status)))
         .map(Status::as_str)
         .collect();
     let types: Vec<&str> = SessionType::ALL

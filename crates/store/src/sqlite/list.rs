@@ -85,12 +85,10 @@ enum Walk {
 impl Asked {
     /// `None` when nothing can answer the query.
     fn of(db: &Connection, tk: i64, query: &SessionQuery) -> rusqlite::Result<Option<Self>> {
-        let statuses = match (query.status, query.group) {
-            (Some(status), Some(group)) if !group.contains(status) => return Ok(None),
-            (Some(status), _) => Some(vec![status]),
-            (None, Some(group)) => Some(group.iter().collect()),
-            (None, None) => None,
-        };
+        let statuses: Option<Vec<Status>> = query.statuses().map(|only| only.iter().collect());
+        if statuses.as_ref().is_some_and(Vec::is_empty) {
+            return Ok(None);
+        }
         let inactive = match query.inactive {
             None => vec![false],
             Some(true) => vec![true],

@@ -58,12 +58,31 @@ async fn each_filter_chooses_alone(store: &TestStore) {
         all.iter().copied().filter(|name| !without.contains(name)).collect()
     };
     let q = everything;
+    let several = |statuses: &[Status]| Some(StatusSet::of(statuses));
     let cases: Vec<(SessionQuery, Vec<&str>)> = vec![
         (q(), all.clone()),
         (SessionQuery { types: Types::Only(SessionType::Agent), ..q() }, vec!["agent"]),
         (SessionQuery { types: Types::Only(SessionType::Tool), ..q() }, vec![]),
-        (SessionQuery { status: Some(Status::Running), ..q() }, vec!["running"]),
-        (SessionQuery { status: Some(Status::Idle), ..q() }, but(&["running", "failed"])),
+        (SessionQuery { status: Some(Status::Running.into()), ..q() }, vec!["running"]),
+        (SessionQuery { status: Some(Status::Idle.into()), ..q() }, but(&["running", "failed"])),
+        (
+            SessionQuery { status: several(&[Status::Failed, Status::Running]), ..q() },
+            vec!["running", "failed"],
+        ),
+        (SessionQuery { status: several(&[Status::Idle, Status::Failed]), ..q() }, but(&["running"])),
+        (SessionQuery { status: several(&[Status::Draft, Status::Expired]), ..q() }, vec![]),
+        (
+            SessionQuery {
+                status: several(&[Status::Failed, Status::Running]),
+                group: Some(StatusSet::FAILING),
+                ..q()
+            },
+            vec!["failed"],
+        ),
+        (
+            SessionQuery { status: several(&[Status::Running]), group: Some(StatusSet::FAILING), ..q() },
+            vec![],
+        ),
         (SessionQuery { group: Some(StatusSet::LIVE), ..q() }, vec!["running"]),
         (SessionQuery { group: Some(StatusSet::FAILING), ..q() }, vec!["failed"]),
         (SessionQuery { group: Some(StatusSet::ACTIVE), ..q() }, but(&["failed"])),
@@ -128,7 +147,7 @@ async fn filters_hold_together(store: &TestStore) {
             .await;
     }
     let both = SessionQuery {
-        status: Some(Status::Running),
+        status: Some(Status::Running.into()),
         user_id: Some(user("bob")),
         agent_slug: Some("writer".into()),
         types: Types::Only(SessionType::Mixed),
@@ -190,7 +209,7 @@ async fn words_choose_sessions_by_title_description_or_message(store: &TestStore
     assert_eq!(listed(store, text("two zebra")).await, ["described", "said"]);
     assert_eq!(listed(store, text("one two")).await, [""; 0], "no message has both");
     assert_eq!(listed(store, text("horse \" OR zebra")).await, [""; 0]);
-    let idle = SessionQuery { status: Some(Status::Running), ..text("zebra") };
+    let idle = SessionQuery { status: Some(Status::Running.into()), ..text("zebra") };
     assert_eq!(listed(store, idle).await, [""; 0]);
 }
 
@@ -285,7 +304,7 @@ async fn a_task_lists_its_sessions_in_one_order_wherever_they_stand(store: &Test
     store.update("done", to(Status::Completed)).await;
 
     let of_task = || SessionQuery { task_id: Some("t".into()), inactive: Some(false), ..everything() };
-    let status = |status: Status| SessionQuery { status: Some(status), ..of_task() };
+    let status = |status: Status| SessionQuery { status: Some(status.into()), ..of_task() };
     let group = |group: StatusSet| SessionQuery { group: Some(group), ..of_task() };
     let agents = SessionQuery { types: Types::Only(SessionType::Agent), ..of_task() };
     let visible = SessionQuery { inactive: None, ..of_task() };
@@ -297,6 +316,10 @@ async fn a_task_lists_its_sessions_in_one_order_wherever_they_stand(store: &Test
         (status(Status::Pending), &["put back", "waits"]),
         (status(Status::Running), &["handed out"]),
         (status(Status::Completed), &["done"]),
+        (
+            SessionQuery { status: Some(StatusSet::of(&[Status::Pending, Status::Completed])), ..of_task() },
+            &["put back", "waits", "done"],
+        ),
         (group(StatusSet::LIVE), &["put back", "handed out", "waits"]),
         (group(StatusSet::FAILING), &["given up", "failed"]),
     ] {
@@ -408,7 +431,7 @@ async fn wide_filters_are_paged_like_narrow_ones(store: &TestStore) {
     let pair = |key: &str| (key.to_owned(), "true".to_owned());
     let participant = |name: &str| Some(Eyes::Participant(user(name)));
     let q = || SessionQuery { limit: 900, ..everything() };
-    let running = || SessionQuery { status: Some(Status::Running), ..q() };
+    let running = || SessionQuery { status: Some(Status::Running.into()), ..q() };
     let cases: Vec<(SessionQuery, usize)> = vec![
         (SessionQuery { metadata: vec![pair("wide")], ..q() }, MANY),
         (SessionQuery { metadata: vec![pair("wide")], ..running() }, MANY / 5),

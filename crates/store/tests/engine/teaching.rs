@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sederunt_core::access::Actor;
+use sederunt_core::confidence::Confidence;
 use sederunt_core::engine::{Captured, Engine, LessonPatch, LessonSearch, OpenedFeedback};
 use sederunt_core::feedback::capture::{Capture, Signal, Speaker, Words};
 use sederunt_core::feedback::session::{Added, FeedbackSession, Reason};
@@ -360,7 +361,7 @@ async fn a_strangers_lesson_is_a_proposal_until_a_member_accepts_it(world: &Worl
     assert_eq!(world.found(&worker, "greet").await.len(), 1);
     assert_eq!(world.engine.change_lesson(&worker, &lesson.id, accept()).await.unwrap_err().code(), "denied");
     let accepted = world.engine.change_lesson(&ann, &lesson.id, accept()).await.unwrap();
-    assert_eq!((accepted.state, accepted.confidence()), (State::Active, 100));
+    assert_eq!((accepted.state, accepted.confidence()), (State::Active, Confidence::SURE));
     assert_eq!(accepted.body.accepted.unwrap().by.as_deref(), Some("ann"));
     assert_eq!(given().await, 1);
     let from_a_worker = world.taught(&worker, change("slow", "Cache the answers of the registry")).await;

@@ -421,14 +421,17 @@ impl Walk {
                 let user = [None, Some("ada")][self.dice.roll(2)];
                 let thread = [None, Some(&id)][self.dice.roll(2)];
                 let act = if n.is_multiple_of(2) { MemoryAct::Read } else { MemoryAct::Forget };
-                let answer =
-                    match engine.memory_scope(actor, thread, user, act).await.map(|scope| scope.owner) {
-                        Ok(owner) if act == MemoryAct::Read => {
-                            text(engine.memories(actor, &owner, Kind::Fact, None, 100).await)
-                        }
-                        Ok(owner) => text(engine.forget(actor, &owner, Kind::Fact, "fact-of-ada").await),
-                        Err(error) => text(Err::<(), _>(error)),
-                    };
+                let answer = match engine
+                    .memory_scope(actor, thread, user, act)
+                    .await
+                    .and_then(sederunt_core::engine::MemoryScope::owner)
+                {
+                    Ok(owner) if act == MemoryAct::Read => {
+                        text(engine.memories(actor, &owner, Kind::Fact, None, 100).await)
+                    }
+                    Ok(owner) => text(engine.forget(actor, &owner, Kind::Fact, "fact-of-ada").await),
+                    Err(error) => text(Err::<(), _>(error)),
+                };
                 told("memory", on, answer)
             }
         }

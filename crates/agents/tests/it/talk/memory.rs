@@ -85,7 +85,8 @@ async fn what_was_said_often_enough_is_kept_at_the_end_with_where_it_was_said() 
         .memory_scope(&world.me, Some(&SessionId::stored("t")), None, MemoryAct::Read)
         .await
         .unwrap()
-        .owner;
+        .owner()
+        .unwrap();
     let facts = world.engine.memories(&world.me, &owner, Kind::Fact, None, 10).await.unwrap().items;
     assert_eq!(facts.len(), 1, "{facts:?}");
     let fact = facts[0].fact().unwrap();
@@ -147,8 +148,13 @@ async fn an_incognito_conversation_works_and_is_in_no_list() {
         .unwrap();
     world.reply(taken).await.unwrap();
     assert_eq!(world.remembered("secret", None, Kind::Fact).await.len(), 1);
-    let alice =
-        world.engine.memory_scope(&world.me, None, Some("alice"), MemoryAct::Read).await.unwrap().owner;
+    let alice = world
+        .engine
+        .memory_scope(&world.me, None, Some("alice"), MemoryAct::Read)
+        .await
+        .unwrap()
+        .owner()
+        .unwrap();
     assert!(world.engine.memories(&world.me, &alice, Kind::Fact, None, 10).await.unwrap().items.is_empty());
     let query =
         sederunt_core::session::query::SessionQuery::of(sederunt_core::session::query::Types::All, 10);

@@ -117,7 +117,8 @@ impl World {
             .memory_scope(&self.me, Some(&SessionId::stored(thread)), user, MemoryAct::Read)
             .await
             .unwrap()
-            .owner;
+            .owner()
+            .unwrap();
         let page = self.engine.memories(&self.me, &owner, kind, None, 100).await.unwrap();
         page.items.iter().map(sederunt_core::memory::Memory::text).collect()
     }

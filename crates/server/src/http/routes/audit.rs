@@ -12,7 +12,8 @@ use crate::http::wire::people::{AuditAsked, AuditList, AuditQuery};
 /// Read the audit trail
 ///
 /// For owners: who made, changed, exported or deleted what, newest first. In the tenant `default` also refused
-/// credentials, counted by address and minute, and tenants that the operator deleted.
+/// credentials, counted by address and minute, and what the operator did above all tenants: tenants deleted, records
+/// purged, backups made.
 #[utoipa::path(
     get, path = "/api/audit", operation_id = "read_audit", tag = "people", params(AuditAsked),
     responses((status = 200, description = "A page, newest first", body = AuditList))

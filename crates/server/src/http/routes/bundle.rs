@@ -34,6 +34,7 @@ pub async fn export(
 )]
 pub async fn import(State(app): State<App>, caller: Caller, text: Text) -> Result<Json<Imported>> {
     let bundle = library::Bundle::read(&text.json())?;
-    let imported = app.engine.import(&caller.actor, bundle, text.key).await?;
-    Ok(Json(Imported { imported }))
+    let imported = app.engine.import(&caller.actor, bundle.clone(), text.key).await?;
+    let warnings = app.engine.bundle_warnings(&caller.actor, &bundle).await?;
+    Ok(Json(Imported { imported, warnings }))
 }

@@ -32,13 +32,13 @@ async fn page<T: From<Page<Memory, i64>>>(
     asked: &WhosePage,
     kind: Kind,
 ) -> Result<Json<T>> {
-    let MemoryScope { owner, .. } = scope(app, caller, &asked.whose, MemoryAct::Read).await?;
+    let owner = scope(app, caller, &asked.whose, MemoryAct::Read).await?.owner()?;
     let page = app.engine.memories(&caller.actor, &owner, kind, asked.after, asked.limit).await?;
     Ok(Json(page.into()))
 }
 
 async fn forget(app: &App, caller: &Caller, whose: &Whose, kind: Kind, id: &str) -> Result<StatusCode> {
-    let MemoryScope { owner, .. } = scope(app, caller, whose, MemoryAct::Forget).await?;
+    let owner = scope(app, caller, whose, MemoryAct::Forget).await?.owner()?;
     app.engine.forget(&caller.actor, &owner, kind, id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -123,7 +123,7 @@ pub async fn rules(
     caller: Caller,
     Asked(whose): Asked<Whose>,
 ) -> Result<Json<RuleList>> {
-    let MemoryScope { owner, .. } = scope(&app, &caller, &whose, MemoryAct::Read).await?;
+    let owner = scope(&app, &caller, &whose, MemoryAct::Read).await?.owner()?;
     Ok(Json(app.engine.profile(&caller.actor, &owner).await?.into()))
 }
 
@@ -139,7 +139,7 @@ pub async fn forget_rule(
     At(id): At<String>,
     Asked(whose): Asked<Whose>,
 ) -> Result<StatusCode> {
-    let MemoryScope { owner, .. } = scope(&app, &caller, &whose, MemoryAct::Forget).await?;
+    let owner = scope(&app, &caller, &whose, MemoryAct::Forget).await?.owner()?;
     app.engine.forget_rule(&caller.actor, &owner, &id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -163,7 +163,7 @@ pub async fn recall(
         })
         .transpose()?;
     let whose = Whose { thread, user: asked.user_id };
-    let MemoryScope { owner, .. } = scope(&app, &caller, &whose, MemoryAct::SwitchRecall).await?;
+    let owner = scope(&app, &caller, &whose, MemoryAct::SwitchRecall).await?.owner()?;
     app.engine.set_recall(&caller.actor, &owner, asked.enabled).await?;
     Ok(Json(RecallDone { enabled: asked.enabled }))
 }

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
-use sederunt_core::engine::{Append, DraftEvent, Post};
+use sederunt_core::engine::Post;
 use sederunt_core::{Error, SessionId};
 use utoipa::IntoParams;
 
@@ -61,13 +61,7 @@ pub async fn post(
         reply: None,
     };
     if input.body.append_only.unwrap_or(false) {
-        let draft =
-            DraftEvent { kind: "user.message".to_owned(), content: Some(content), ..DraftEvent::default() };
-        let wish = Append { events: vec![draft], ..Append::default() };
-        let appended = app.engine.append(&caller.actor, &id, wish, input.key).await?;
-        if app.engine.state(&caller.actor, &id).await.is_ok_and(|state| state.inactive) {
-            app.engine.show_again(&caller.actor, &id).await?;
-        }
+        let appended = app.engine.append_message(&caller.actor, &id, content, input.key).await?;
         return Ok((StatusCode::OK, Json(done(appended.last_sequence, false))));
     }
     let wish = Post {

@@ -31,7 +31,8 @@ pub async fn create(
 ) -> Result<(StatusCode, Json<Kept<library::Task>>)> {
     let (id, wish) = read(&text.json())?;
     let made = app.engine.define(&caller.actor, id.as_deref(), wish, text.key).await?;
-    Ok((StatusCode::CREATED, Json(made.into())))
+    let warnings = app.engine.warnings(&caller.actor, &made.value).await?;
+    Ok((StatusCode::CREATED, Json(Kept::warned(made, warnings))))
 }
 
 /// List tasks
@@ -81,7 +82,8 @@ pub async fn patch(
     text: Text,
 ) -> Result<Json<Kept<library::Task>>> {
     let changed = app.engine.redefine(&caller.actor, &id, &text.json(), text.key).await?;
-    Ok(Json(changed.into()))
+    let warnings = app.engine.warnings(&caller.actor, &changed.value).await?;
+    Ok(Json(Kept::warned(changed, warnings)))
 }
 
 /// Start a task

@@ -18,7 +18,7 @@ use crate::http::error::{Refused, Result};
 use crate::http::path::At;
 use crate::http::query::Asked;
 use crate::http::wire::people::{
-    CreatedKey, KeyList, NewKey, NewTenant, PatchTenant, Purge, Purged, Tenant, TenantList,
+    BackupMade, CreatedKey, KeyList, NewKey, NewTenant, PatchTenant, Purge, Purged, Tenant, TenantList,
 };
 
 /// Lets only the operator through.
@@ -177,7 +177,24 @@ pub async fn purge(State(app): State<App>, _: AsOperator, input: Input<Purge>) -
     let counted = if input.body.preview {
         app.engine.purgeable_records(ratings, crises).await?
     } else {
-        app.engine.purge_records(ratings, crises).await?
+        app.engine.operator().purge_records(ratings, crises).await?
     };
     Ok(Json(counted.into()))
+}
+
+/// Note that a backup was made
+///
+/// `sederunt backup` copies the files of a store that is in use by itself, and tells the server, which writes it into the audit
+/// trail of the tenant `default`.
+#[utoipa::path(
+    post, path = "/api/audit/backup", operation_id = "note_backup", tag = "operator", request_body = BackupMade,
+    responses((status = 204, description = "Written down"))
+)]
+pub async fn note_backup(
+    State(app): State<App>,
+    _: AsOperator,
+    input: Input<BackupMade>,
+) -> Result<StatusCode> {
+    app.engine.operator().note_backup(&input.body.name).await?;
+    Ok(StatusCode::NO_CONTENT)
 }

@@ -8,7 +8,7 @@ use sederunt_core::{Error, Timestamp, limits};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::{Count, words};
+use super::{Confidence, Count, words};
 use crate::http::query::{Ask, Pairs};
 
 words!(
@@ -85,8 +85,8 @@ pub struct Lesson {
     pub tags: Vec<String>,
     /// Whose lesson it is; everybody's if null.
     pub agent_slug: Option<String>,
-    /// Out of a hundred, and why.
-    pub confidence: u8,
+    pub confidence: Confidence,
+    /// Why it is believed.
     pub grounds: Vec<String>,
     /// How often it came up, each feedback counted once.
     pub occurrences: Count,
@@ -104,7 +104,7 @@ pub struct Lesson {
 
 impl From<lesson::Lesson> for Lesson {
     fn from(one: lesson::Lesson) -> Self {
-        let confidence = one.confidence();
+        let confidence = one.confidence().into();
         let (body, effect) = (one.body, one.effect);
         let source = |source: lesson::Source| LessonSource {
             feedback_event_id: source.event,
@@ -265,8 +265,8 @@ pub struct PreventionRule {
     pub when: String,
     /// What to do then.
     pub then: String,
-    /// From 0 to 0.95.
-    pub confidence: f64,
+    /// At most 0.95.
+    pub confidence: Confidence,
     /// How often it came up, less for what is long past.
     pub weight: f64,
     pub lesson: Lesson,
@@ -277,7 +277,7 @@ impl From<rule::Rule> for PreventionRule {
         Self {
             when: rule.when,
             then: rule.then,
-            confidence: rule.confidence,
+            confidence: rule.confidence.into(),
             weight: (rule.weight * 1000.0).round() / 1000.0,
             lesson: rule.lesson.into(),
         }

@@ -7,7 +7,8 @@ use sederunt_core::{Error, SessionId, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::Count;
+use super::feedback::LabelCounts;
+use super::{Confidence, Count};
 use crate::http::query::{Ask, Pairs};
 
 /// Whose memory.
@@ -97,7 +98,7 @@ pub struct Fact {
     pub object: String,
     pub quote: String,
     pub category: String,
-    pub confidence: f32,
+    pub confidence: Confidence,
     pub support: u32,
     pub sources: Vec<Provenance>,
     #[schema(value_type = String, format = DateTime)]
@@ -125,7 +126,7 @@ impl From<Page<Memory, i64>> for FactList {
                 object: fact.object,
                 quote: fact.quote,
                 category: serde_json::to_value(fact.category).ok()?.as_str()?.to_owned(),
-                confidence: fact.confidence,
+                confidence: fact.confidence.into(),
                 support: fact.support,
                 sources: provenance(&fact.sources),
                 created_at: memory.created_at,
@@ -199,7 +200,7 @@ impl From<Page<Memory, i64>> for ArcList {
 pub struct Rule {
     pub id: String,
     pub text: String,
-    pub confidence: f32,
+    pub confidence: Confidence,
     pub quotes: Vec<String>,
     pub sources: Vec<Provenance>,
 }
@@ -218,7 +219,7 @@ impl From<Profile> for RuleList {
             sources: provenance(&rule.sources),
             id: rule.id,
             text: rule.text,
-            confidence: rule.confidence,
+            confidence: rule.confidence.into(),
             quotes: rule.quotes,
         });
         Self { items: items.collect(), recall_enabled: profile.recall_enabled }
@@ -232,8 +233,10 @@ pub struct MemoryStatus {
     pub arcs: Count,
     pub rules: Count,
     pub recall_enabled: bool,
-    /// Ratings of this conversation, or of the tenant.
+    /// Ratings of this conversation; where none is named, your own, and to owners those of the tenant.
     pub session_feedback_count: Count,
+    /// The same ratings by label.
+    pub ratings: LabelCounts,
     pub crisis_log_count: Count,
 }
 
@@ -244,8 +247,9 @@ impl From<CoreStatus> for MemoryStatus {
             arcs: Count(status.arcs),
             rules: Count(status.rules as u64),
             recall_enabled: status.recall_enabled,
-            session_feedback_count: Count(status.session_feedback_count),
-            crisis_log_count: Count(status.crisis_log_count),
+            session_feedback_count: Count(status.ratings.total()),
+            ratings: status.ratings.into(),
+            crisis_log_count: Count(status.crises),
         }
     }
 }

@@ -119,6 +119,40 @@ impl ToSchema for Count {
     }
 }
 
+/// How sure something is.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Confidence(sederunt_core::confidence::Confidence);
+
+impl From<sederunt_core::confidence::Confidence> for Confidence {
+    fn from(confidence: sederunt_core::confidence::Confidence) -> Self {
+        Self(confidence)
+    }
+}
+
+impl From<f32> for Confidence {
+    fn from(share: f32) -> Self {
+        Self(share.into())
+    }
+}
+
+impl PartialSchema for Confidence {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new()
+            .schema_type(Type::Number)
+            .format(Some(SchemaFormat::KnownFormat(KnownFormat::Double)))
+            .description(Some("From 0 to 1, with at most two decimals."))
+            .minimum(Some(0))
+            .maximum(Some(1))
+            .into()
+    }
+}
+
+impl ToSchema for Confidence {
+    fn name() -> std::borrow::Cow<'static, str> {
+        "Confidence".into()
+    }
+}
+
 /// A request without any fields: an empty body, or `{}`.
 #[derive(Clone, Copy, Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]

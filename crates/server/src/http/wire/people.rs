@@ -497,6 +497,16 @@ pub struct Purge {
     pub preview: bool,
 }
 
+/// A backup that was made of the store.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"name": "2026-11-15"}))]
+pub struct BackupMade {
+    /// The name of its directory.
+    #[schema(min_length = 1, max_length = 200)]
+    pub name: String,
+}
+
 /// How many records went, or would go.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Purged {

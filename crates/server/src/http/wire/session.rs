@@ -381,8 +381,9 @@ pub struct Fork {
 pub struct SessionsAsked {
     #[param(inline)]
     pub session_type: Option<SessionType>,
-    #[param(inline)]
-    pub status: Option<Status>,
+    /// One status, or several with commas in between: sessions in any of them.
+    #[param(min_length = 1, max_length = 200, example = "running,waiting_human")]
+    pub status: Option<String>,
     #[param(inline)]
     pub group: Option<Group>,
     #[param(inline)]
@@ -437,7 +438,7 @@ impl Ask for SessionsQuery {
             pairs.parsed(&["session_type", "type"], rule, |text| core::SessionType::parse(text).ok())?;
         Ok(Self(SessionQuery {
             types: session_type.map_or(Types::All, Types::Only),
-            status: pairs.parsed(&["status"], "is not a status", core::Status::parse)?,
+            status: pairs.text(&["status"])?.as_deref().map(StatusSet::parse).transpose()?,
             group: pairs.parsed(&["group"], "must be active, live, failing or terminal", StatusSet::group)?,
             kind: pairs.parsed(&["kind"], "is not a kind of source", |text| {
                 core::SourceKind::parse(text).ok().map(|kind| kind.as_str().to_owned())

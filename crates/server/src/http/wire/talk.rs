@@ -11,7 +11,7 @@ use sederunt_core::{Error, limits};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{Count, Raw, words};
+use super::{Confidence, Count, Raw, words};
 
 words!(
     /// Which model answers.
@@ -122,7 +122,7 @@ pub fn text_part(text: &str) -> Result<Json, Error> {
 pub struct Crisis {
     /// 0 to 3; from 2 on the crisis response has answered.
     pub level: u8,
-    pub confidence: f32,
+    pub confidence: Confidence,
     pub reason_code: String,
     pub flags: Vec<String>,
 }

@@ -78,6 +78,7 @@ pub struct AskedView {
     pub id: String,
     pub title: String,
     pub description: Option<String>,
+    pub asked_by: Asker,
     #[schema(value_type = Gate)]
     pub gate: view::Gate,
     /// Null until the gate is passed: say who you are first.
@@ -89,12 +90,22 @@ pub struct AskedView {
     pub answered: bool,
 }
 
+/// Who asks.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Asker {
+    /// The name of the agent, or of the task where the agent has none.
+    pub name: Option<String>,
+    /// The tenant, unless it is `default`.
+    pub tenant: Option<String>,
+}
+
 impl From<OpenedView> for AskedView {
     fn from(opened: OpenedView) -> Self {
         Self {
             id: opened.id.into(),
             title: opened.title,
             description: opened.description,
+            asked_by: Asker { name: opened.asked_by.name, tenant: opened.asked_by.tenant },
             gate: opened.gate,
             questions: opened.view.map(|view| view.questions),
             open: opened.open,

@@ -33,6 +33,16 @@ pub struct Kept<T> {
     pub created_by: Option<String>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
+    /// Only in the answer to what defined or changed it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
+impl<T> Kept<T> {
+    /// What was just defined or changed, with what this server says against it.
+    pub fn warned(defined: Defined<T>, warnings: Vec<String>) -> Self {
+        Self { warnings, ..defined.into() }
+    }
 }
 
 impl<T> From<Defined<T>> for Kept<T> {
@@ -44,6 +54,7 @@ impl<T> From<Defined<T>> for Kept<T> {
             created_by: defined.created_by.map(|user| user.to_string()),
             created_at: defined.created_at,
             updated_at: defined.updated_at,
+            warnings: Vec::new(),
         }
     }
 }
@@ -65,14 +76,16 @@ impl<T> From<Page<Defined<T>, i64>> for KeptList<T> {
 }
 
 /// What came of an import.
-#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+#[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Imported {
     /// How many definitions the bundle held.
     pub imported: usize,
+    /// What this server will refuse to run of them as long as its configuration stays as it is.
+    pub warnings: Vec<String>,
 }
 
 /// Fields that the server alone writes.
-const SERVERS_OWN: [&str; 5] = ["version", "created_by", "created_at", "updated_at", "url"];
+const SERVERS_OWN: [&str; 6] = ["version", "created_by", "created_at", "updated_at", "url", "warnings"];
 
 /// The shapes of requests follow from those of answers: a new thing may leave out what has a default,
 /// a change may leave out everything, and nobody writes what is the server's own.
@@ -296,6 +309,7 @@ mod tests {
             created_by: None,
             created_at: Timestamp::default(),
             updated_at: Timestamp::default(),
+            warnings: Vec::new(),
         };
         serde_json::from_str(&serde_json::to_string(&kept).unwrap()).unwrap()
     }
@@ -309,23 +323,26 @@ mod tests {
         let dimension = &set["dimensions"][0];
         let view = kept(bundle.views[0].value.clone());
         let question = &view["questions"][0];
-        let mut with_link = names(&view);
-        with_link.push("url".to_owned());
-        with_link.sort();
+        let with = |thing: &Value, more: &str| {
+            let mut names = names(thing);
+            names.push(more.to_owned());
+            names.sort();
+            names
+        };
         let table: [(&str, Vec<String>, Vec<String>); 16] = [
-            ("task", names(&task), documented::<Task>()),
+            ("task", with(&task, "warnings"), documented::<Task>()),
             ("step", names(&task["steps"][0]), documented::<Step>()),
             ("output", names(&task["output"]), documented::<Output>()),
             ("writes", names(&task["writes"]), documented::<WriteGrant>()),
             ("approval", names(&task["approval"]), documented::<ApprovalTerms>()),
             ("limits", names(&task["limits"]), documented::<RunLimits>()),
-            ("agent", names(&agent), documented::<Agent>()),
+            ("agent", with(&agent, "warnings"), documented::<Agent>()),
             ("agent limits", names(&agent["limits"]), documented::<AgentLimits>()),
             ("entity", names(&kept(bundle.entities[0].value.clone())), documented::<Entity>()),
             ("criteria set", names(&set), documented::<CriteriaSet>()),
             ("dimension", names(dimension), documented::<Dimension>()),
             ("option", names(&dimension["options"][0]), documented::<Choice>()),
-            ("view", with_link, documented::<View>()),
+            ("view", with(&view, "url"), documented::<View>()),
             ("gate", names(&view["publish_config"]), documented::<PublishConfig>()),
             ("question", names(question), documented::<Question>()),
             ("choice", names(&question["options"][0]), documented::<QuestionOption>()),

@@ -61,6 +61,9 @@ pub struct Task {
     created_at: Timestamp,
     #[schema(value_type = String, format = DateTime)]
     updated_at: Timestamp,
+    /// Only in the answer to what defined or changed it: what this server will refuse to run of it as long as its
+    /// configuration stays as it is. Left out where that is nothing.
+    warnings: Vec<String>,
 }
 
 #[derive(Debug, ToSchema)]
@@ -201,6 +204,9 @@ pub struct Agent {
     created_at: Timestamp,
     #[schema(value_type = String, format = DateTime)]
     updated_at: Timestamp,
+    /// Only in the answer to what defined or changed it: what this server will refuse to run of it as long as its
+    /// configuration stays as it is. Left out where that is nothing.
+    warnings: Vec<String>,
 }
 
 /// What one run of an agent may use, and how many of them at once.
