@@ -409,3 +409,146 @@ async fn a_share_link_is_seen_by_its_maker_the_holder_owners_and_whoever_has_it(
     })
     .await;
 }
+
+/// Columns that name a user, in tables whose rows every user of the tenant may be shown as far as the database is concerned.
+/// ADR 20 says why. A new column of this kind is put here and there, or its table is given a policy that knows the user.
+const USERS_NAMED: [(&str, &str); 23] = [
+    ("api_keys", "user_id"),
+    ("approvals", "assigned_to"),
+    ("approvals", "decided_by"),
+    ("audit", "actor"),
+    ("departures", "user_id"),
+    ("docs", "created_by"),
+    ("events", "author"),
+    ("feedback_events", "author"),
+    ("feedback_names", "author"),
+    ("feedback_sessions", "author"),
+    ("identities", "external_id"),
+    ("identities", "user_id"),
+    ("lesson_words", "drawer"),
+    ("memories", "drawer"),
+    ("memories", "owner"),
+    ("memory_words", "drawer"),
+    ("lessons", "drawer"),
+    ("participants", "user_id"),
+    ("session_feedback", "user_id_or_null"),
+    ("session_heads", "holder"),
+    ("users", "id"),
+    ("users", "merged_into"),
+    ("users", "name"),
+];
+
+#[tokio::test]
+async fn the_tables_that_know_the_user_are_those_that_the_reasons_name() {
+    with_store(async |scene| {
+        let admin = scene.admin().await;
+        let all = schemas(&scene.schema);
+        let sql = "SELECT tablename || '/' || policyname FROM pg_policies WHERE schemaname = ANY ($1)
+             AND coalesce(qual, '') ~ $2 ORDER BY 1";
+        for (setting, policies) in [
+            ("app[.]user", vec!["shares/app"]),
+            ("app[.]role", vec!["shares/app"]),
+            ("app[.]hash", vec!["api_keys/hashed", "shares/hashed"]),
+        ] {
+            let rows = admin.query(sql, &[&all.as_slice(), &setting]).await.unwrap();
+            let found: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+            assert_eq!(found, policies, "{setting}");
+        }
+        let sql = "SELECT c.relname::text, a.attname::text FROM pg_class c
+             JOIN pg_namespace s ON s.oid = c.relnamespace
+             JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+             WHERE c.relkind = 'r' AND s.nspname = ANY ($1) AND c.relname <> 'shares'
+                 AND (a.attname ~ '(user|author|owner|holder|actor|merged_into|drawer)' OR a.attname ~ '_(by|to)$'
+                     OR c.relname = 'users' AND a.attname IN ('id', 'name')
+                     OR c.relname = 'identities' AND a.attname = 'external_id')
+                 AND a.attname NOT IN ('done_to', 'embedded_by')";
+        let rows = admin.query(sql, &[&all.as_slice()]).await.unwrap();
+        let mut found: Vec<(String, String)> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
+        let mut named = USERS_NAMED.map(|(table, column)| (table.to_owned(), column.to_owned())).to_vec();
+        found.sort_unstable();
+        named.sort_unstable();
+        assert_eq!(found, named);
+
+        // Roles that see several tenants at once are not shown users, but for what an append is judged by.
+        let mut shown = Vec::new();
+        for (table, column) in USERS_NAMED.into_iter().chain([("shares", "created_by"), ("shares", "user_id")]) {
+            for part in ["append", "scan", "find", "relay"] {
+                let sql = format!("SELECT has_column_privilege($1, to_regclass('{table}'), '{column}', 'SELECT')");
+                if admin.query_one(&sql, &[&scene.role(part)]).await.unwrap().get(0) {
+                    shown.push((part, table, column));
+                }
+            }
+        }
+        shown.sort_unstable();
+        assert_eq!(shown, [("append", "participants", "user_id"), ("append", "session_heads", "holder")]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn no_statement_of_one_user_reaches_the_share_links_of_another() {
+    with_store(async |scene| {
+        let tk = scene.tenant_named("ours").await.to_string();
+        for (user, n) in [("ann", 1), ("eve", 2)] {
+            let mut new = session(&format!("of {user}"));
+            new.head.holder = Some(sederunt_core::UserId::stored(user));
+            let part = Part { on: On::New(Box::new(new)), guard: Guard::default(), writes: smallvec![] };
+            let share = Share {
+                id: format!("link of {user}").into(),
+                tenant: tenant("ours"),
+                session: id(&format!("of {user}")),
+                access: ShareAccess::Read,
+                view: None,
+                user: None,
+                created_by: Some(sederunt_core::UserId::stored(user)),
+                created_at: Timestamp::from_micros(n),
+                expires_at: Timestamp::from_micros(i64::MAX),
+                revoked_at: None,
+                tenant_suspended: false,
+            };
+            let hash = SecretHash::of(user);
+            scene.commit(Change::new(tenant("ours")).part(part)).await.unwrap();
+            scene.commit(Change::new(tenant("ours")).record(Record::AddShare { share, hash })).await.unwrap();
+        }
+        let admin = scene.admin().await;
+        admin.batch_execute("ANALYZE shares").await.unwrap();
+        let learned = format!(
+            "SELECT count(*) FROM pg_stats WHERE schemaname = '{}' AND tablename = 'shares'",
+            scene.schema
+        );
+        assert!(count(&admin, &learned).await > 0, "the planner has learned something");
+        let settings = [("app.tk", &*tk), ("app.user", "eve")];
+        let hers = "id = 'link of eve'";
+        for (sql, outcome) in [
+            ("SELECT 1 FROM shares".to_owned(), Ok(1)),
+            (format!("SELECT 1 FROM shares WHERE NOT {hers}"), Ok(0)),
+            ("SELECT 1 FROM session_heads h JOIN shares s USING (tk, sk)".to_owned(), Ok(1)),
+            ("SELECT 1 FROM (SELECT count(*) AS n FROM shares) c WHERE n > 1".to_owned(), Ok(0)),
+            (format!("UPDATE shares SET revoked_at = 1 WHERE NOT {hers} RETURNING id"), Ok(0)),
+            (format!("DELETE FROM shares WHERE NOT {hers} RETURNING id"), Ok(0)),
+            ("SELECT 1 FROM shares WHERE NOT (created_by = 'eve') FOR UPDATE".to_owned(), Ok(0)),
+            // What the planner has learned of the values is kept from those who do not see all rows.
+            (format!("SELECT 1 FROM pg_stats WHERE schemaname = '{}' AND tablename = 'shares'", scene.schema), Ok(0)),
+            (
+                "INSERT INTO shares SELECT * FROM shares ON CONFLICT DO NOTHING".to_owned(),
+                Ok(0),
+            ),
+            (
+                "INSERT INTO shares (tk, id, hash, sk, session_id, access, created_by, created_at, expires_at)
+                 SELECT tk, 'link of ann', 'x', sk, id, 'read', 'eve', 0, 1 FROM session_heads WHERE holder = 'eve'
+                 ON CONFLICT (tk, id) DO UPDATE SET created_by = 'eve'"
+                    .to_owned(),
+                Err(SqlState::INSUFFICIENT_PRIVILEGE),
+            ),
+            ("UPDATE shares SET created_by = 'ann', sk = 0".to_owned(), Err(SqlState::INSUFFICIENT_PRIVILEGE)),
+        ] {
+            assert_eq!(under(&admin, &scene.role("app"), &settings, &sql).await, outcome, "{sql}");
+        }
+        for part in ["append", "scan", "find", "relay"] {
+            let everybody = [("app.tk", &*tk), ("app.tks", &*format!("{{{tk}}}")), ("app.role", "owner")];
+            let outcome = under(&admin, &scene.role(part), &everybody, "SELECT 1 FROM shares").await;
+            assert_eq!(outcome, Err(SqlState::INSUFFICIENT_PRIVILEGE), "{part}");
+        }
+    })
+    .await;
+}
