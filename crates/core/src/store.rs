@@ -4,6 +4,7 @@
 //! [`Guard`] under which it was decided. [`Guard::check`] is pure and lives in this room, so that no store
 //! can judge differently. Stores hold SQL and row mapping; every rule stands above them.
 
+mod basis;
 mod change;
 mod guard;
 pub mod incognito;
@@ -26,6 +27,7 @@ pub use crate::safety::CrisisStore;
 pub use crate::session::{SessionListStore, SessionRowStore};
 pub use crate::talk::TalkStore;
 pub use crate::work::{ClaimStore, WorkQueueStore};
+pub use basis::{Expect, RowKey, RowState, judge, next_version};
 pub use change::{
     Change, ClaimChange, Committed, Fork, IdemKey, NewSession, Note, Notice, On, Part, PartDone, Refusal,
     Replay, Update, Write,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::future::{OptionFuture, join, join3};
 use sederunt_core::access::ActingUser;
-use sederunt_core::error::{Conflict, Error};
+use sederunt_core::error::Error;
 use sederunt_core::event::{Appended, Event, advance};
 use sederunt_core::ids::{SessionId, UserId};
 use sederunt_core::session::Head;
@@ -20,16 +20,16 @@ use smallvec::SmallVec;
 
 use super::batch::EXTERNAL;
 use super::fault::Fault;
-use super::keys::{self, Found};
-use super::records;
 use super::rows::{Columns, HEAD, Keyed, new_events};
 use super::sessions::{self, Fresh, Made, Range};
-use super::talk;
 use super::tx::{ANSWER_MAX, Base, CLOCK, Param, Scope, TICK, Tx, count, hash64, int, last_tick, locked_at};
 use super::writes::{Broken, EventRows, FallbackRows, KeyRows, StateRows, Writes, cells};
+use super::{basis, keys, records, talk};
 
 /// How often a change is tried again when it met another transaction.
 const CONTENTION_TRIES_MAX: usize = 3;
+/// The key that two sessions of one id violate.
+const SESSION_ID: &str = "sessions_id";
 /// A deletion may have a long log to remove.
 const DELETE_MAX: Duration = Duration::from_secs(90);
 
@@ -42,7 +42,8 @@ pub(super) enum Stop {
 impl Stop {
     /// Nothing was written, and another try may pass.
     pub(super) fn invites_another_try(&self) -> bool {
-        matches!(self, Self::Broken(Broken { fault, certain: true }) if fault.is_contention() || fault.is_lost())
+        matches!(self, Self::Broken(Broken { fault, certain: true })
+            if fault.is_contention() || fault.is_lost() || fault.violated().is_some_and(is_of_a_record))
     }
 }
 
@@ -95,15 +96,16 @@ pub(super) async fn apply(base: &Base, tk: i32, change: &Change) -> Result<Commi
     }
 }
 
-/// A violated key is a refusal that the product knows.
+/// Whether the unique key of a record was violated: somebody else has written it since it was judged.
+fn is_of_a_record(violated: &str) -> bool {
+    violated != SESSION_ID && !violated.ends_with("_fkey")
+}
+
+/// What the violation of a key means that is no record's.
 fn meaning(Broken { fault, certain }: Broken) -> Refusal {
     match fault.violated() {
         _ if !certain => Error::unavailable(Error::from(fault)).into(),
-        Some("sessions_id" | "docs_id") => Refusal::Stale,
-        Some(
-            "users_pkey" | "identities_pkey" | "api_keys_pkey" | "shares_pkey" | "docs_slug" | "approvals_id"
-            | "feedback_events_id",
-        ) => Conflict::AlreadyExists.into(),
+        Some(SESSION_ID) => Refusal::Stale,
         Some(foreign) if foreign.ends_with("_tk_fkey") => Error::NotFound.into(),
         _ => Error::from(fault).into(),
     }
@@ -156,7 +158,9 @@ struct Seen {
     /// Surrogates for the sessions to be made.
     fresh: Vec<i64>,
     /// What the key of the change did before.
-    known: Option<Found>,
+    known: Option<keys::Found>,
+    /// The rows that the records rest on.
+    basis: basis::Found,
 }
 
 /// Carries a change out to its commit.
@@ -181,6 +185,7 @@ async fn carry_out(base: &Base, tx: &Tx, tk: i32, change: &Change) -> Result<Don
         parts.push(judge(part, &mut place, &asides, seen.now)?);
         sheet.places.push(place);
     }
+    seen.basis.judge(change)?;
     let committed = Committed { at: seen.now, parts, replay: None };
     sheet.write(tx, tk, change, &committed, seen.now).await?;
     if !change.records.is_empty() {
@@ -228,10 +233,14 @@ async fn lock(base: &Base, tx: &Tx, tk: i32, change: &Change) -> Result<Seen, St
     let find = client.prepare_cached(&keys::counting()).await?;
     let find_params: [Param<'_>; 2] = [&tk, &scope];
     let wait_params: [Param<'_>; 1] = [&twins];
+    let keys = change.rests_on();
+    let asked = basis::Asked::of(&keys);
+    let load_params = asked.params(&tk);
+    let load = if keys.is_empty() { None } else { Some(client.prepare_cached(&asked.sql).await?) };
     // Sessions that are locked or made tell the time as well; of a key, somebody may have to be answered without any.
     let asks_time = scope.is_some() || (ids.is_empty() && news == 0);
     // Sent together, run in turn; whatever stands behind a lock sees what was committed while it was waited for.
-    let (begun, waited, ((locked, now, drawn), known)) = join3(
+    let (begun, waited, ((locked, now, drawn), (known, rows))) = join3(
         tx.begin(),
         OptionFuture::from(twins.map(|_| client.query(&wait, &wait_params))),
         join(
@@ -240,7 +249,10 @@ async fn lock(base: &Base, tx: &Tx, tk: i32, change: &Change) -> Result<Seen, St
                 OptionFuture::from(asks_time.then(|| client.query_one(&clock, &[]))),
                 OptionFuture::from((news > 0).then(|| client.query(&draw, &draw_params))),
             ),
-            OptionFuture::from(scope.map(|_| client.query(&find, &find_params))),
+            join(
+                OptionFuture::from(scope.map(|_| client.query(&find, &find_params))),
+                OptionFuture::from(load.as_ref().map(|load| client.query(load, &load_params))),
+            ),
         ),
     )
     .await;
@@ -258,8 +270,9 @@ async fn lock(base: &Base, tx: &Tx, tk: i32, change: &Change) -> Result<Seen, St
         heads.insert(id, Locked { sk, head });
     }
     let fresh = drawn.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
-    let known = known.transpose()?.unwrap_or_default().first().map(Found::of).transpose()?;
-    Ok(Seen { now, heads, fresh, known })
+    let known = known.transpose()?.unwrap_or_default().first().map(keys::Found::of).transpose()?;
+    let basis = basis::Found::of(&rows.transpose()?.unwrap_or_default())?;
+    Ok(Seen { now, heads, fresh, known, basis })
 }
 
 /// What the guards and the log ask beside the heads.

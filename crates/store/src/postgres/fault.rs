@@ -14,13 +14,15 @@ pub(super) enum Fault {
     Pool(PoolError),
     /// Whether anything was written is not known.
     TimedOut,
+    /// A row was not as it was judged: where there was none, there was none to lock.
+    Overtaken,
     Core(Error),
 }
 
 impl Fault {
     /// Two transactions stood in each other's way: nothing was written, and another try may pass.
     pub(super) fn is_contention(&self) -> bool {
-        let Self::Database(error) = self else { return false };
+        let Self::Database(error) = self else { return matches!(self, Self::Overtaken) };
         error.code().is_some_and(|state| {
             *state == SqlState::T_R_SERIALIZATION_FAILURE || *state == SqlState::T_R_DEADLOCK_DETECTED
         })
@@ -89,6 +91,7 @@ impl From<Fault> for Error {
         match fault {
             Fault::Core(error) => error,
             Fault::Pool(error) => Self::unavailable(error),
+            Fault::Overtaken => Self::internal("a record was overtaken again and again"),
             Fault::TimedOut => Self::unavailable("the database did not answer in time"),
             Fault::Database(error) => {
                 let passing = error.code().map_or(!is_mistake(&error), |state| {

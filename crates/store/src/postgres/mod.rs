@@ -6,6 +6,7 @@
 //! Nodes tell each other by `spread` what has happened; rows are always read from the tables.
 
 mod approvals;
+mod basis;
 mod batch;
 mod claim;
 mod commit;

@@ -1,11 +1,10 @@
 //! Rows beside sessions that a change brings: documents, approvals, keys, share links, users, identities. Whatever
-//! is refused here takes the whole transaction with it.
+//! is overtaken here takes the whole transaction with it.
 
 use sederunt_core::access::Role;
-use sederunt_core::error::{Conflict, Error};
 use sederunt_core::ids::UserId;
 use sederunt_core::people::{Identity, User};
-use sederunt_core::store::{Record, Refusal};
+use sederunt_core::store::Record;
 use sederunt_core::time::Timestamp;
 
 use super::commit::Stop;
@@ -13,27 +12,19 @@ use super::fault::{Fault, Result};
 use super::tx::Tx;
 use super::{approvals, crises, feedback, lessons, library, memories, ratings, talk};
 
-const STALE: Stop = Stop::Refused(Refusal::Stale);
-
-/// Applies one record of a change.
+/// Writes one record of a change, which was judged under the locks of [`super::basis`].
 pub(super) async fn write(tx: &Tx, tk: i32, record: &Record, now: Timestamp) -> Result<(), Stop> {
-    let touched = match record {
-        Record::PutDoc { doc, expects } => {
-            return library::put(tx, tk, doc, *expects, now).await?.then_some(()).ok_or(STALE);
-        }
+    let written = match record {
+        Record::PutDoc { doc, expects } => library::put(tx, tk, doc, *expects, now).await?,
         Record::DropDoc { kind, id } => return Ok(library::remove(tx, tk, *kind, id).await?),
         Record::CloseApproval { id, state, decided_by, body } => {
-            let closed =
-                approvals::close(tx, tk, id, *state, decided_by.as_deref(), body.as_deref(), now).await?;
-            return closed.then_some(()).ok_or(STALE);
+            approvals::close(tx, tk, id, *state, decided_by.as_deref(), body.as_deref(), now).await?
         }
         Record::AddFeedback(event) => return Ok(feedback::add(tx, tk, event).await?),
         Record::PutFeedbackSession { session, expects } => {
-            return feedback::put_session(tx, tk, session, *expects).await?.then_some(()).ok_or(STALE);
+            feedback::put_session(tx, tk, session, *expects).await?
         }
-        Record::PutLesson { lesson, expects } => {
-            return lessons::put(tx, tk, lesson, *expects).await?.then_some(()).ok_or(STALE);
-        }
+        Record::PutLesson { lesson, expects } => lessons::put(tx, tk, lesson, *expects).await?,
         Record::CountLessons { ids, count } => return Ok(lessons::count(tx, tk, ids, *count, now).await?),
         Record::PutMemory(memory) => return Ok(memories::put(tx, tk, memory).await?),
         Record::DropMemory { id } => return Ok(memories::remove(tx, tk, id).await?),
@@ -41,8 +32,8 @@ pub(super) async fn write(tx: &Tx, tk: i32, record: &Record, now: Timestamp) -> 
         Record::MoveMemories { from, into } => return Ok(memories::hand_over(tx, tk, from, into).await?),
         Record::AddRating(rating) => return Ok(ratings::add(tx, tk, rating).await?),
         Record::AddCrisis(crisis) => return Ok(crises::add(tx, tk, crisis).await?),
-        Record::HoldCrisis { id, until, reason } => crises::hold(tx, tk, id, *until, *reason).await?,
-        Record::AddApproval(approval) => approvals::add(tx, tk, approval, now).await?,
+        Record::HoldCrisis { id, until, reason } => crises::hold(tx, tk, id, *until, *reason).await? > 0,
+        Record::AddApproval(approval) => approvals::add(tx, tk, approval, now).await? > 0,
         Record::AddKey { key, hash } => {
             let sql = "INSERT INTO api_keys (tk, id, hash, user_id, role, prefix, act_as, created_at, expires_at, revoked_at)
                  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
@@ -62,10 +53,11 @@ pub(super) async fn write(tx: &Tx, tk: i32, record: &Record, now: Timestamp) -> 
                 ],
             )
             .await?
+                > 0
         }
         Record::RevokeKey { id } => {
             let sql = "UPDATE api_keys SET revoked_at = coalesce(revoked_at, $3) WHERE tk = $1 AND id = $2";
-            tx.execute(sql, &[&tk, &id.as_str(), &now.as_micros()]).await?
+            tx.execute(sql, &[&tk, &id.as_str(), &now.as_micros()]).await? > 0
         }
         Record::AddShare { share, hash } => {
             // Bound to this life of the session: the link of a deleted one opens nothing.
@@ -89,65 +81,49 @@ pub(super) async fn write(tx: &Tx, tk: i32, record: &Record, now: Timestamp) -> 
                 ],
             )
             .await?
+                > 0
         }
         Record::RevokeShare { id, .. } => {
             let sql = "UPDATE shares SET revoked_at = coalesce(revoked_at, $3) WHERE tk = $1 AND id = $2";
-            tx.execute(sql, &[&tk, id, &now.as_micros()]).await?
+            tx.execute(sql, &[&tk, id, &now.as_micros()]).await? > 0
         }
         Record::AddUser(user) => add_user(tx, tk, user).await?,
         Record::UpdateUser { id, role, name, suspended } => {
             let sql = "UPDATE users SET role = coalesce($3, role), name = coalesce($4, name),
                  suspended = coalesce($5, suspended) WHERE tk = $1 AND id = $2";
-            tx.execute(sql, &[&tk, &id.as_str(), &role.map(Role::as_str), name, suspended]).await?
+            tx.execute(sql, &[&tk, &id.as_str(), &role.map(Role::as_str), name, suspended]).await? > 0
         }
         Record::AddIdentity { user, identity } => add_identity(tx, tk, user, identity).await?,
-        Record::MergeUser { from, into } => merge_user(tx, tk, from, into).await?,
+        Record::MergeUser { from, into } => return Ok(merge_user(tx, tk, from, into).await?),
     };
-    if touched == 0 {
-        return Err(Fault::Core(Error::NotFound).into());
-    }
-    Ok(())
+    written.then_some(()).ok_or_else(|| Fault::Overtaken.into())
 }
 
-async fn add_user(tx: &Tx, tk: i32, user: &User) -> Result<u64> {
+async fn add_user(tx: &Tx, tk: i32, user: &User) -> Result<bool> {
     let sql = "INSERT INTO users (tk, id, name, role, suspended, merged_into, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7)";
     let merged = user.merged_into.as_ref().map(UserId::as_str);
     let (id, role) = (user.id.as_str(), user.role.as_str());
-    let added = tx
-        .execute(sql, &[&tk, &id, &user.name, &role, &user.suspended, &merged, &user.created_at.as_micros()])
+    tx.execute(sql, &[&tk, &id, &user.name, &role, &user.suspended, &merged, &user.created_at.as_micros()])
         .await?;
     for identity in &user.identities {
-        add_identity(tx, tk, &user.id, identity).await?;
-    }
-    Ok(added)
-}
-
-async fn add_identity(tx: &Tx, tk: i32, user: &UserId, identity: &Identity) -> Result<u64> {
-    let known = tx
-        .query("SELECT 1 FROM users WHERE tk = $1 AND id = $2 FOR KEY SHARE", &[&tk, &user.as_str()])
-        .await?;
-    if known.is_empty() {
-        return Ok(0);
-    }
-    let sql = "INSERT INTO identities (tk, platform, external_id, user_id) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING";
-    let params = (&identity.platform, &identity.external_id, user.as_str());
-    let added = tx.execute(sql, &[&tk, params.0, params.1, &params.2]).await?;
-    if added == 0 {
-        let sql =
-            "SELECT 1 FROM identities WHERE tk = $1 AND platform = $2 AND external_id = $3 AND user_id = $4";
-        if tx.query(sql, &[&tk, params.0, params.1, &params.2]).await?.is_empty() {
-            return Err(Fault::Core(Conflict::AlreadyExists.into()));
+        if !add_identity(tx, tk, &user.id, identity).await? {
+            return Ok(false);
         }
     }
-    Ok(1)
+    Ok(true)
 }
 
-async fn merge_user(tx: &Tx, tk: i32, giver: &UserId, taker: &UserId) -> Result<u64> {
+/// Writes an identity, or leaves it if the user has it; `false` if another one has.
+async fn add_identity(tx: &Tx, tk: i32, user: &UserId, identity: &Identity) -> Result<bool> {
+    let sql = "INSERT INTO identities (tk, platform, external_id, user_id) VALUES ($1, $2, $3, $4)
+         ON CONFLICT (tk, platform, external_id) DO UPDATE SET user_id = excluded.user_id
+             WHERE identities.user_id = excluded.user_id";
+    let added = tx.execute(sql, &[&tk, &identity.platform, &identity.external_id, &user.as_str()]).await?;
+    Ok(added > 0)
+}
+
+async fn merge_user(tx: &Tx, tk: i32, giver: &UserId, taker: &UserId) -> Result<()> {
     let (from, into) = (giver.as_str(), taker.as_str());
-    let sql = "SELECT id FROM users WHERE tk = $1 AND id = ANY ($2) ORDER BY id FOR NO KEY UPDATE";
-    if tx.query(sql, &[&tk, &vec![from, into]]).await?.len() < 2 {
-        return Ok(0);
-    }
     for sql in [
         "UPDATE identities SET user_id = $3 WHERE tk = $1 AND user_id = $2",
         "INSERT INTO participants (tk, sk, user_id) SELECT tk, sk, $3 FROM participants WHERE tk = $1 AND user_id = $2
@@ -176,4 +152,5 @@ async fn merge_user(tx: &Tx, tk: i32, giver: &UserId, taker: &UserId) -> Result<
         &[&tk, &from, &into],
     )
     .await
+    .map(drop)
 }

@@ -22,7 +22,8 @@ use super::{events, logs, outbox, records, sessions, talk};
 
 type Checked<T> = Result<T, Trouble<Refusal>>;
 
-pub(super) fn commit(ledger: &mut Ledger<'_>, change: &Change) -> Checked<Committed> {
+/// `crises` are those that the records rest on and that are there, in their own file.
+pub(super) fn commit(ledger: &mut Ledger<'_>, change: &Change, crises: &[Box<str>]) -> Checked<Committed> {
     let now = ledger.now();
     let Some(tk) = ledger.tenant(&change.tenant)? else { return refuse(Error::NotFound) };
     if let Some(key) = &change.key
@@ -35,7 +36,7 @@ pub(super) fn commit(ledger: &mut Ledger<'_>, change: &Change) -> Checked<Commit
         .iter()
         .map(|part| check(ledger, tk, part, now))
         .collect::<Checked<SmallVec<[Target; 1]>>>()?;
-    records::check(ledger.db, tk, change)?;
+    records::check(ledger.db, tk, change, crises)?;
     Ok(write(ledger, tk, change, targets, now)?)
 }
 

@@ -6,7 +6,7 @@ use sederunt_core::Timestamp;
 use sederunt_core::approval::{Approval, ApprovalQuery, Body, State};
 use sederunt_core::ids::{SessionId, TenantId, UserId};
 use sederunt_core::session::query::Page;
-use sederunt_core::store::{ApprovalListStore, ApprovalStore, Record, Refusal, StoreFuture};
+use sederunt_core::store::{ApprovalListStore, ApprovalStore, StoreFuture};
 
 use super::SqliteStore;
 use super::fault::unknown_word;
@@ -78,36 +78,12 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Approval> {
     }))
 }
 
-/// The state of an approval, after what the same change has done before.
-pub(super) fn state(
-    db: &Connection,
-    tk: i64,
-    id: &str,
-    earlier: &[Record],
-) -> rusqlite::Result<Option<State>> {
-    let moved = earlier.iter().rev().find_map(|record| match record {
-        Record::AddApproval(added) if *added.id == *id => Some(added.state),
-        Record::CloseApproval { id: closed, state, .. } if **closed == *id => Some(*state),
-        _ => None,
-    });
-    if moved.is_some() {
-        return Ok(moved);
-    }
+pub(super) fn state(db: &Connection, tk: i64, id: &str) -> rusqlite::Result<Option<State>> {
     let stored: Option<String> = db
         .prepare_cached("SELECT state FROM approvals WHERE tk = ?1 AND id = ?2")?
         .query_row(params![tk, id], |row| row.get(0))
         .optional()?;
     stored.map(|word| State::parse(&word).ok_or_else(|| unknown_word(&word))).transpose()
-}
-
-pub(super) fn check_pending(
-    db: &Connection,
-    tk: i64,
-    id: &str,
-    earlier: &[Record],
-) -> rusqlite::Result<Result<(), Refusal>> {
-    let pending = state(db, tk, id, earlier)? == Some(State::Pending);
-    Ok(if pending { Ok(()) } else { Err(Refusal::Stale) })
 }
 
 pub(super) fn add(db: &Connection, tk: i64, approval: &Approval, now: Timestamp) -> rusqlite::Result<()> {

@@ -8,7 +8,9 @@ use sederunt_core::feedback::session::{FeedbackSession, SessionBody, State};
 use sederunt_core::feedback::stats::{Counts, Failures, Tally};
 use sederunt_core::ids::{SessionId, TenantId, UserId};
 use sederunt_core::session::query::Page;
-use sederunt_core::store::{FailureQuery, FeedbackDue, FeedbackQuery, FeedbackStore, Refusal, StoreFuture};
+use sederunt_core::store::{
+    FailureQuery, FeedbackDue, FeedbackQuery, FeedbackStore, StoreFuture, next_version,
+};
 use sederunt_core::{Timestamp, limits};
 
 use super::SqliteStore;
@@ -272,23 +274,6 @@ pub(super) fn sessions(
     Ok(Page::cut(found, query.limit))
 }
 
-pub(super) fn is_there(db: &Connection, tk: i64, id: &str) -> rusqlite::Result<bool> {
-    db.prepare_cached("SELECT 1 FROM feedback_events WHERE tk = ?1 AND id = ?2")?.exists(params![tk, id])
-}
-
-pub(super) fn check_session(
-    db: &Connection,
-    tk: i64,
-    id: &str,
-    expects: Option<u64>,
-) -> rusqlite::Result<Result<(), Refusal>> {
-    let version = db
-        .prepare_cached("SELECT version FROM feedback_sessions WHERE tk = ?1 AND id = ?2")?
-        .query_row(params![tk, id], |row| row.get(0).map(i64::cast_unsigned))
-        .optional()?;
-    Ok(if version == expects { Ok(()) } else { Err(Refusal::Stale) })
-}
-
 pub(super) fn add(db: &Connection, tk: i64, event: &FeedbackEvent) -> rusqlite::Result<()> {
     let author = event.author.as_ref().map(UserId::as_str);
     db.prepare_cached(
@@ -336,7 +321,7 @@ pub(super) fn put_session(
         session.opened_at.as_micros(),
         session.expires_at.as_micros(),
         session.author.as_ref().map(UserId::as_str),
-        expects.map_or(1, |version| version + 1).cast_signed(),
+        next_version(expects).cast_signed(),
         serde_json::to_string(&session.body).map_err(unwritable)?,
     ])
     .map(drop)

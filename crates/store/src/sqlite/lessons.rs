@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use sederunt_core::ids::{TenantId, UserId};
 use sederunt_core::lesson::{Body, Count, Effect, Lesson, LessonQuery, Polarity, State};
 use sederunt_core::session::query::Page;
-use sederunt_core::store::{LessonStore, Refusal, StoreFuture};
+use sederunt_core::store::{LessonStore, StoreFuture, next_version};
 use sederunt_core::{Timestamp, limits};
 
 use super::fault::{unknown_word, unreadable, unwritable};
@@ -125,19 +125,6 @@ fn matching(db: &Connection, tk: i64, query: &LessonQuery) -> rusqlite::Result<P
     Ok(Page { items, next: None })
 }
 
-pub(super) fn check(
-    db: &Connection,
-    tk: i64,
-    id: &str,
-    expects: Option<u64>,
-) -> rusqlite::Result<Result<(), Refusal>> {
-    let version = db
-        .prepare_cached("SELECT version FROM lessons WHERE tk = ?1 AND id = ?2")?
-        .query_row(params![tk, id], |row| row.get(0).map(i64::cast_unsigned))
-        .optional()?;
-    Ok(if version == expects { Ok(()) } else { Err(Refusal::Stale) })
-}
-
 /// Writes a lesson. Its words are filed anew only if they are others.
 pub(super) fn put(db: &Connection, tk: i64, lesson: &Lesson, expects: Option<u64>) -> rusqlite::Result<()> {
     let filing = Filing::of_lesson(tk, lesson);
@@ -163,7 +150,7 @@ pub(super) fn put(db: &Connection, tk: i64, lesson: &Lesson, expects: Option<u64
                 lesson.occurrences.cast_signed(),
                 lesson.created_at.as_micros(),
                 lesson.updated_at.as_micros(),
-                expects.map_or(1, |version| version + 1).cast_signed(),
+                next_version(expects).cast_signed(),
                 serde_json::to_string(&lesson.body).map_err(unwritable)?,
                 filing.drawer,
                 line,

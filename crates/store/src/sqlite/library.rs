@@ -2,13 +2,13 @@
 
 use futures_util::FutureExt as _;
 use rusqlite::{Connection, OptionalExtension, Row, params};
+use sederunt_core::Timestamp;
 use sederunt_core::ids::{TenantId, UserId};
 use sederunt_core::json::Json;
 use sederunt_core::library::agent::CONCURRENCY;
 use sederunt_core::library::{self, Doc, DocQuery, Kind};
 use sederunt_core::session::query::Page;
-use sederunt_core::store::{DocStore, Record, Refusal, StoreFuture};
-use sederunt_core::{Conflict, Timestamp};
+use sederunt_core::store::{DocStore, StoreFuture, next_version};
 
 use super::SqliteStore;
 use super::fault::unknown_word;
@@ -82,58 +82,6 @@ fn with_facets(db: &Connection, (n, mut doc): (i64, Doc)) -> rusqlite::Result<(i
     Ok((n, doc))
 }
 
-/// Asks everything that may refuse a document. What the same change has put before counts as there.
-pub(super) fn check(
-    db: &Connection,
-    tk: i64,
-    doc: &Doc,
-    expects: Option<u64>,
-    earlier: &[Record],
-) -> rusqlite::Result<Result<(), Refusal>> {
-    let put = |id: &str| {
-        earlier.iter().rev().find_map(|record| match record {
-            Record::PutDoc { doc: put, expects } if put.kind == doc.kind && *put.id == *id => {
-                Some((put.slug.as_deref(), following(*expects)))
-            }
-            _ => None,
-        })
-    };
-    let version = match put(&doc.id) {
-        Some((_, version)) => Some(version),
-        None => version_of(db, tk, doc)?,
-    };
-    if version != expects {
-        return Ok(Err(Refusal::Stale));
-    }
-    let Some(slug) = doc.slug.as_deref() else { return Ok(Ok(())) };
-    let put_with_slug = earlier.iter().any(|record| {
-        matches!(record, Record::PutDoc { doc: other, .. } if other.kind == doc.kind && other.id != doc.id
-            && put(&other.id).is_some_and(|(taken, _)| taken == Some(slug)))
-    });
-    let stored_with_slug =
-        owner_of(db, tk, doc.kind, slug)?.is_some_and(|owner| owner != *doc.id && put(&owner).is_none());
-    if put_with_slug || stored_with_slug {
-        return Ok(Err(Conflict::AlreadyExists.into()));
-    }
-    Ok(Ok(()))
-}
-
-fn following(expects: Option<u64>) -> u64 {
-    expects.map_or(1, |version| version + 1)
-}
-
-fn version_of(db: &Connection, tk: i64, doc: &Doc) -> rusqlite::Result<Option<u64>> {
-    db.prepare_cached("SELECT version FROM docs WHERE tk = ?1 AND kind = ?2 AND id = ?3")?
-        .query_row(params![tk, doc.kind.as_str(), doc.id], |row| row.get(0).map(i64::cast_unsigned))
-        .optional()
-}
-
-fn owner_of(db: &Connection, tk: i64, kind: Kind, slug: &str) -> rusqlite::Result<Option<String>> {
-    db.prepare_cached("SELECT id FROM docs WHERE tk = ?1 AND kind = ?2 AND slug = ?3")?
-        .query_row(params![tk, kind.as_str(), slug], |row| row.get(0))
-        .optional()
-}
-
 pub(super) fn put(
     db: &Connection,
     tk: i64,
@@ -155,7 +103,7 @@ pub(super) fn put(
                 doc.id,
                 doc.slug,
                 doc.body.as_str(),
-                following(expects).cast_signed(),
+                next_version(expects).cast_signed(),
                 doc.created_by.as_ref().map(UserId::as_str),
                 now.as_micros(),
             ],

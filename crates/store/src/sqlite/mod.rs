@@ -92,11 +92,11 @@ impl Drop for SqliteStore {
 impl CommitStore for SqliteStore {
     fn commit(&self, change: Change) -> BoxFuture<'_, Result<Committed, Refusal>> {
         if change.records.iter().all(|record| record.side().is_none()) {
-            return self.writer.ask(move |ledger| apply::commit(ledger, &change)).boxed();
+            return self.writer.ask(move |ledger| apply::commit(ledger, &change, &[])).boxed();
         }
         async move {
-            self.check_held(&change).await?;
-            let done = self.writer.ask(move |ledger| apply::commit(ledger, &change)).await;
+            let crises = self.crises_found(&change).await?;
+            let done = self.writer.ask(move |ledger| apply::commit(ledger, &change, &crises)).await;
             let (annex, writer) = (self.annex.clone(), self.writer.clone());
             tokio::task::spawn_blocking(move || annex.keep_up(&writer));
             done

@@ -1,7 +1,7 @@
 //! Read helpers: point reads on the caller's thread, page reads after the side files have caught up, and retention
 //! purges.
 
-use sederunt_core::store::{Change, Record, Refusal};
+use sederunt_core::store::{Change, RowKey};
 use sederunt_core::{Error, Result, TenantId};
 
 use super::fault::report;
@@ -60,20 +60,17 @@ impl SqliteStore {
         tokio::task::spawn_blocking(move || annex.purge(side, delete)).await.map_err(Error::internal)?
     }
 
-    /// Whoever holds a crisis must learn that there is none, and it is not in the file that a commit looks into.
-    pub(super) async fn check_held(&self, change: &Change) -> Result<(), Refusal> {
-        for record in &change.records {
-            let Record::HoldCrisis { id, .. } = record else { continue };
+    /// The crises that the records of a change rest on and that are there: a commit cannot look into their file.
+    pub(super) async fn crises_found(&self, change: &Change) -> Result<Vec<Box<str>>> {
+        let mut found = Vec::new();
+        for key in change.rests_on() {
+            let RowKey::Crisis(id) = key else { continue };
             self.carried_over().await?;
-            let added = change
-                .records
-                .iter()
-                .any(|other| matches!(other, Record::AddCrisis(crisis) if crisis.id.to_string() == **id));
-            if !added && !self.near(|db| crises::exists(db, &change.tenant, id)).await? {
-                return Err(Error::NotFound.into());
+            if self.near(|db| crises::exists(db, &change.tenant, &id)).await? {
+                found.push(id.into());
             }
         }
-        Ok(())
+        Ok(found)
     }
 
     /// Reads one thing here and now.

@@ -1,103 +1,71 @@
 //! Rows beside sessions that a change brings: documents, approvals, keys, share links, users,
 //! identities, audit lines.
 
-use rusqlite::{Connection, OptionalExtension, params};
-use sederunt_core::ids::{CredentialId, SessionId, UserId};
+use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
+use sederunt_core::Timestamp;
+use sederunt_core::ids::UserId;
 use sederunt_core::people::{Audit, Identity};
-use sederunt_core::store::{Change, On, PartDone, Record, Refusal};
-use sederunt_core::{Conflict, Error, Timestamp};
+use sederunt_core::store::{Change, PartDone, Record, Refusal, RowKey, RowState};
 
 use super::fault::Trouble;
 use super::{approvals, feedback, lessons, library, talk};
 
-/// Asks everything that may refuse a record, before anything of the change is written.
-pub(super) fn check(db: &Connection, tk: i64, change: &Change) -> Result<(), Trouble<Refusal>> {
-    for (at, record) in change.records.iter().enumerate() {
-        let earlier = &change.records[..at];
-        let fits: Result<(), Refusal> = match record {
-            Record::PutDoc { doc, expects } => library::check(db, tk, doc, *expects, earlier)?,
-            Record::AddApproval(approval) => {
-                is_there(makes(change, &approval.session) || session_exists(db, tk, &approval.session)?)
-                    .and(is_new(approvals::state(db, tk, &approval.id, earlier)?.is_some()))
-            }
-            Record::CloseApproval { id, .. } => approvals::check_pending(db, tk, id, earlier)?,
-            Record::AddKey { key, .. } => is_new(key_exists(db, tk, &key.id)?),
-            Record::RevokeKey { id } => is_there(key_exists(db, tk, id)?),
-            Record::AddShare { share, .. } => {
-                is_there(makes(change, &share.session) || session_exists(db, tk, &share.session)?)
-            }
-            Record::RevokeShare { id, .. } => is_there(
-                db.prepare_cached("SELECT 1 FROM shares WHERE tk = ?1 AND id = ?2")?
-                    .exists(params![tk, id])?,
-            ),
-            Record::AddUser(user) => {
-                let mut fits = is_new(user_exists(db, tk, &user.id)?);
-                for identity in &user.identities {
-                    fits = fits.and(is_new(user_with(db, tk, identity)?.is_some()));
-                }
-                fits
-            }
-            Record::UpdateUser { id, .. } => is_there(user_exists(db, tk, id)?),
-            Record::AddIdentity { user, identity } => {
-                let other = user_with(db, tk, identity)?.is_some_and(|owner| owner != user.as_str());
-                is_there(user_exists(db, tk, user)? || adds_user(change, user)).and(is_new(other))
-            }
-            Record::AddFeedback(event) => is_new(feedback::is_there(db, tk, &event.id)?),
-            Record::PutFeedbackSession { session, expects } => {
-                feedback::check_session(db, tk, &session.id, *expects)?
-            }
-            Record::PutLesson { lesson, expects } => lessons::check(db, tk, &lesson.id, *expects)?,
-            Record::CountLessons { .. } | Record::DropDoc { .. } => Ok(()),
-            // They go to other files, which nobody writes to from here: there is nothing to ask.
-            Record::PutMemory(_)
-            | Record::DropMemory { .. }
-            | Record::DropMemories { .. }
-            | Record::MoveMemories { .. }
-            | Record::AddRating(_)
-            | Record::AddCrisis(_)
-            | Record::HoldCrisis { .. } => Ok(()),
-            Record::MergeUser { from, into } => {
-                is_there(user_exists(db, tk, from)? && user_exists(db, tk, into)?)
-            }
-        };
-        fits.map_err(Trouble::Refused)?;
+/// Asks everything that may refuse a record, before anything of the change is written. `crises` are those of their own file
+/// that were looked for: nothing of it can be read from here.
+pub(super) fn check(
+    db: &Connection,
+    tk: i64,
+    change: &Change,
+    crises: &[Box<str>],
+) -> Result<(), Trouble<Refusal>> {
+    change.judge_records(|key| find(db, tk, key, crises))?.map_err(Trouble::Refused)
+}
+
+/// What there is under a key.
+fn find(
+    db: &Connection,
+    tk: i64,
+    key: &RowKey<'_>,
+    crises: &[Box<str>],
+) -> rusqlite::Result<Option<RowState>> {
+    let present = |sql: &str, id: &str| {
+        Ok(db.prepare_cached(sql)?.exists(params![tk, id])?.then_some(RowState::Present))
+    };
+    let version = |sql: &str, names: &[&dyn ToSql]| {
+        let version =
+            |row: &Row<'_>| row.get(0).map(|version: i64| RowState::Version(version.cast_unsigned()));
+        db.prepare_cached(sql)?.query_row(names, version).optional()
+    };
+    let of = |sql: &str, names: &[&dyn ToSql]| {
+        db.prepare_cached(sql)?.query_row(names, |row| row.get(0).map(RowState::Of)).optional()
+    };
+    match key {
+        RowKey::Session(id) => present("SELECT 1 FROM session_heads WHERE tk = ?1 AND id = ?2", id.as_str()),
+        RowKey::Doc(kind, id) => version(
+            "SELECT version FROM docs WHERE tk = ?1 AND kind = ?2 AND id = ?3",
+            params![tk, kind.as_str(), id],
+        ),
+        RowKey::Slug(kind, slug) => of(
+            "SELECT id FROM docs WHERE tk = ?1 AND kind = ?2 AND slug = ?3",
+            params![tk, kind.as_str(), slug],
+        ),
+        RowKey::Approval(id) => approvals::state(db, tk, id).map(|state| state.map(RowState::Approval)),
+        RowKey::ApiKey(id) => present("SELECT 1 FROM keys WHERE tk = ?1 AND id = ?2", id.as_str()),
+        RowKey::Share(id) => present("SELECT 1 FROM shares WHERE tk = ?1 AND id = ?2", id),
+        RowKey::User(id) => present("SELECT 1 FROM users WHERE tk = ?1 AND id = ?2", id.as_str()),
+        RowKey::Identity(identity) => of(
+            "SELECT user_id FROM identities WHERE tk = ?1 AND platform = ?2 AND external_id = ?3",
+            params![tk, identity.platform, identity.external_id],
+        ),
+        RowKey::Feedback(id) => present("SELECT 1 FROM feedback_events WHERE tk = ?1 AND id = ?2", id),
+        RowKey::FeedbackSession(id) => {
+            version("SELECT version FROM feedback_sessions WHERE tk = ?1 AND id = ?2", params![tk, id])
+        }
+        RowKey::Lesson(id) => {
+            version("SELECT version FROM lessons WHERE tk = ?1 AND id = ?2", params![tk, id])
+        }
+        RowKey::Crisis(id) => Ok(crises.iter().any(|found| **found == **id).then_some(RowState::Present)),
     }
-    Ok(())
-}
-
-fn is_there(found: bool) -> Result<(), Refusal> {
-    if found { Ok(()) } else { Err(Error::NotFound.into()) }
-}
-
-fn is_new(found: bool) -> Result<(), Refusal> {
-    if found { Err(Conflict::AlreadyExists.into()) } else { Ok(()) }
-}
-
-fn makes(change: &Change, session: &SessionId) -> bool {
-    change.parts.iter().any(|part| matches!(&part.on, On::New(new) if new.id == *session))
-}
-
-fn adds_user(change: &Change, id: &UserId) -> bool {
-    change.records.iter().any(|record| matches!(record, Record::AddUser(user) if user.id == *id))
-}
-
-fn session_exists(db: &Connection, tk: i64, id: &SessionId) -> rusqlite::Result<bool> {
-    db.prepare_cached("SELECT 1 FROM session_heads WHERE tk = ?1 AND id = ?2")?
-        .exists(params![tk, id.as_str()])
-}
-
-fn key_exists(db: &Connection, tk: i64, id: &CredentialId) -> rusqlite::Result<bool> {
-    db.prepare_cached("SELECT 1 FROM keys WHERE tk = ?1 AND id = ?2")?.exists(params![tk, id.as_str()])
-}
-
-fn user_exists(db: &Connection, tk: i64, id: &UserId) -> rusqlite::Result<bool> {
-    db.prepare_cached("SELECT 1 FROM users WHERE tk = ?1 AND id = ?2")?.exists(params![tk, id.as_str()])
-}
-
-fn user_with(db: &Connection, tk: i64, identity: &Identity) -> rusqlite::Result<Option<String>> {
-    db.prepare_cached("SELECT user_id FROM identities WHERE tk = ?1 AND platform = ?2 AND external_id = ?3")?
-        .query_row(params![tk, identity.platform, identity.external_id], |row| row.get(0))
-        .optional()
 }
 
 /// Writes the records of a change whose parts are done.
@@ -199,8 +167,8 @@ fn write_one(db: &Connection, tk: i64, record: &Record, now: Timestamp) -> rusql
         // Left as errands: see `errands`.
         Record::PutMemory(_)
         | Record::DropMemory { .. }
-            | Record::DropMemories { .. }
-            | Record::MoveMemories { .. }
+        | Record::DropMemories { .. }
+        | Record::MoveMemories { .. }
         | Record::AddRating(_)
         | Record::AddCrisis(_)
         | Record::HoldCrisis { .. } => Ok(()),

@@ -3,16 +3,20 @@
 use std::collections::BTreeSet;
 
 use sederunt_core::event::Appended;
+use sederunt_core::library::{Doc, Kind};
 use sederunt_core::session::Status;
-use sederunt_core::store::{Guard, Update, Write};
+use sederunt_core::store::{Change, Guard, Record, Update, Write};
 
 use crate::given::*;
+use crate::library::a_doc;
+use crate::people::a_user;
 use crate::stores::TestStore;
 
 on_each_store! {
     sixty_four_appenders_on_one_session_leave_a_dense_log,
     an_external_id_sent_by_many_at_once_is_taken_once,
     one_of_many_creators_of_an_id_wins,
+    a_record_that_many_make_at_once_is_made_once_and_the_others_learn_it,
     one_of_many_decisions_on_a_version_wins,
     one_of_many_appends_at_a_sequence_wins,
     changes_of_several_sessions_in_crossing_order_all_land,
@@ -75,6 +79,30 @@ async fn one_of_many_creators_of_an_id_wins(store: &TestStore) {
     let (session, log) = store.state("s").await;
     assert_eq!(session.details.title, Some(winners[0].0.to_string().into()));
     assert_eq!(log.len(), 1);
+}
+
+async fn a_record_that_many_make_at_once_is_made_once_and_the_others_learn_it(store: &TestStore) {
+    let verdicts = |make: fn(usize) -> Record| async move {
+        let mut verdicts = store
+            .at_once(16, move |store, n| async move {
+                let change = Change::new(store.tenant.clone()).record(make(n));
+                verdict(&store.commit(change).await)
+            })
+            .await;
+        verdicts.sort_unstable_by_key(|verdict| *verdict != "ok");
+        verdicts
+    };
+    let one_and = |other| std::iter::once("ok").chain([other; 15]).collect::<Vec<_>>();
+    assert_eq!(verdicts(|_| Record::AddUser(a_user("ann"))).await, one_and("already_exists"));
+    let same_doc = |_| Record::PutDoc { doc: Box::new(a_doc(Kind::Entity, "d")), expects: None };
+    assert_eq!(verdicts(same_doc).await, one_and("stale"));
+    let same_slug = |n| {
+        let doc = Doc { slug: Some("taken".into()), ..a_doc(Kind::Task, &format!("d{n}")) };
+        Record::PutDoc { doc: Box::new(doc), expects: None }
+    };
+    assert_eq!(verdicts(same_slug).await, one_and("already_exists"));
+    let same_lesson = |_| crate::kept::taught("lesson_1", "Keep answers short", None);
+    assert_eq!(verdicts(same_lesson).await, one_and("stale"));
 }
 
 async fn one_of_many_decisions_on_a_version_wins(store: &TestStore) {

@@ -36,7 +36,7 @@ fn records() -> Vec<Record> {
 impl SqliteStore {
     /// Commits without carrying anything over: nobody has come by yet.
     async fn left_behind(&self, change: Change) {
-        let done = self.writer.ask(move |ledger| apply::commit(ledger, &change)).await;
+        let done = self.writer.ask(move |ledger| apply::commit(ledger, &change, &[])).await;
         done.map_err(|refusal: Refusal| format!("{refusal:?}")).unwrap();
     }
 

@@ -93,7 +93,7 @@ async fn a_read_is_served_at_a_free_desk_and_waits_for_nobody_at_a_taken_one() {
             let append = move |ledger: &mut writer::Ledger<'_>| {
                 let _ = started.send(());
                 let _ = held.lock().recv_timeout(PATIENCE);
-                apply::commit(ledger, &appending("s", &["two"]))
+                apply::commit(ledger, &appending("s", &["two"]), &[])
             };
             store.writer.ask(append).await
         }

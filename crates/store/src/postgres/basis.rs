@@ -1,0 +1,189 @@
+//! Finds the rows that the records of a change rest on, in one statement: what must stay as it is found is locked until
+//! the change is committed. What the rows mean is for core to judge.
+
+use sederunt_core::approval::State;
+use sederunt_core::error::Error;
+use sederunt_core::store::{Change, Refusal, RowKey, RowState};
+use tokio_postgres::Row;
+
+use super::fault::Result;
+use super::tx::{Param, count};
+
+/// What of a row decides.
+enum Reads {
+    Presence,
+    Version,
+    /// Whose it is.
+    Of,
+    State,
+}
+
+/// How rows are found, one kind of them each: by a name in two parts, with a version and a word. `{a}` and `{b}` are the
+/// first and second parts of the names that are asked for. In the order in which rows are locked.
+const FINDS: [(Reads, &str); 12] = [
+    (
+        Reads::Presence,
+        "SELECT s.id, '', 0::bigint, '' FROM sessions s JOIN session_heads h ON h.tk = s.tk AND h.sk = s.sk
+         WHERE s.tk = $1 AND s.id = ANY ({a}) ORDER BY h.sk FOR KEY SHARE OF h",
+    ),
+    (
+        Reads::Version,
+        "SELECT d.id, d.kind, d.version, '' FROM unnest({a}, {b}) AS k (id, kind)
+         JOIN docs d ON d.tk = $1 AND d.kind = k.kind AND d.id = k.id ORDER BY d.n FOR NO KEY UPDATE OF d",
+    ),
+    (
+        Reads::Of,
+        "SELECT d.slug, d.kind, 0::bigint, d.id FROM unnest({a}, {b}) AS k (slug, kind)
+         JOIN docs d ON d.tk = $1 AND d.kind = k.kind AND d.slug = k.slug",
+    ),
+    (
+        Reads::State,
+        "SELECT id, '', 0::bigint, state FROM approvals WHERE tk = $1 AND id = ANY ({a})
+         ORDER BY n FOR NO KEY UPDATE",
+    ),
+    (
+        Reads::Presence,
+        "SELECT id, '', 0::bigint, '' FROM api_keys WHERE tk = $1 AND id = ANY ({a})
+         ORDER BY id FOR NO KEY UPDATE",
+    ),
+    (
+        Reads::Presence,
+        "SELECT id, '', 0::bigint, '' FROM shares WHERE tk = $1 AND id = ANY ({a}) ORDER BY id FOR NO KEY UPDATE",
+    ),
+    (
+        Reads::Presence,
+        "SELECT id, '', 0::bigint, '' FROM users WHERE tk = $1 AND id = ANY ({a}) ORDER BY id FOR NO KEY UPDATE",
+    ),
+    (
+        Reads::Of,
+        "SELECT i.platform, i.external_id, 0::bigint, i.user_id FROM unnest({a}, {b}) AS k (platform, external_id)
+         JOIN identities i ON i.tk = $1 AND i.platform = k.platform AND i.external_id = k.external_id",
+    ),
+    (Reads::Presence, "SELECT id, '', 0::bigint, '' FROM feedback_events WHERE tk = $1 AND id = ANY ({a})"),
+    (
+        Reads::Version,
+        "SELECT id, '', version, '' FROM feedback_sessions WHERE tk = $1 AND id = ANY ({a})
+         ORDER BY n FOR NO KEY UPDATE",
+    ),
+    (
+        Reads::Version,
+        "SELECT id, '', version, '' FROM lessons WHERE tk = $1 AND id = ANY ({a}) ORDER BY n FOR NO KEY UPDATE",
+    ),
+    (
+        Reads::Presence,
+        "SELECT id, '', 0::bigint, '' FROM crisis_log WHERE tk = $1 AND id = ANY ({a})
+         ORDER BY id FOR NO KEY UPDATE",
+    ),
+];
+
+/// The place of a key in [`FINDS`], and its name in two parts.
+fn place<'k>(key: &'k RowKey<'_>) -> (usize, &'k str, &'k str) {
+    match key {
+        RowKey::Session(id) => (0, id.as_str(), ""),
+        RowKey::Doc(kind, id) => (1, id, kind.as_str()),
+        RowKey::Slug(kind, slug) => (2, slug, kind.as_str()),
+        RowKey::Approval(id) => (3, id, ""),
+        RowKey::ApiKey(id) => (4, id.as_str(), ""),
+        RowKey::Share(id) => (5, id, ""),
+        RowKey::User(id) => (6, id.as_str(), ""),
+        RowKey::Identity(identity) => (7, &identity.platform, &identity.external_id),
+        RowKey::Feedback(id) => (8, id, ""),
+        RowKey::FeedbackSession(id) => (9, id, ""),
+        RowKey::Lesson(id) => (10, id, ""),
+        RowKey::Crisis(id) => (11, id, ""),
+    }
+}
+
+/// What a change asks for: a statement that is the same for all changes with the same kinds of rows, and its names.
+#[derive(Default)]
+pub(super) struct Asked<'k> {
+    pub(super) sql: String,
+    names: Vec<Vec<&'k str>>,
+}
+
+impl<'k> Asked<'k> {
+    pub(super) fn of(keys: &'k [RowKey<'_>]) -> Self {
+        let mut asked = Self::default();
+        for (at, (_, find)) in FINDS.iter().enumerate() {
+            let (mut a, mut b) = (Vec::new(), Vec::new());
+            for (_, first, second) in keys.iter().map(place).filter(|(of, ..)| *of == at) {
+                a.push(first);
+                b.push(second);
+            }
+            if a.is_empty() {
+                continue;
+            }
+            let find = find.replace("{a}", &asked.add(a));
+            let find = if find.contains("{b}") { find.replace("{b}", &asked.add(b)) } else { find };
+            let union = if asked.sql.is_empty() { "" } else { " UNION ALL " };
+            asked.sql += &format!("{union}SELECT {at}, f.* FROM ({find}) f");
+        }
+        asked
+    }
+
+    fn add(&mut self, names: Vec<&'k str>) -> String {
+        self.names.push(names);
+        format!("${}::text[]", self.names.len() + 1)
+    }
+
+    pub(super) fn params<'p>(&'p self, tk: &'p i32) -> Vec<Param<'p>> {
+        std::iter::once(tk as Param<'p>).chain(self.names.iter().map(|names| names as Param<'p>)).collect()
+    }
+}
+
+/// The place of a row in [`FINDS`], its name in two parts, and its state.
+type FoundRow = (usize, String, String, RowState);
+
+/// The rows that were found.
+pub(super) struct Found(Vec<FoundRow>);
+
+impl Found {
+    pub(super) fn of(rows: &[Row]) -> Result<Self> {
+        rows.iter().map(found).collect::<Result<_>>().map(Self)
+    }
+
+    fn state(&self, key: &RowKey<'_>) -> Option<RowState> {
+        let (at, a, b) = place(key);
+        let is_it = |row: &&FoundRow| (row.0, &*row.1, &*row.2) == (at, a, b);
+        self.0.iter().find(is_it).map(|(.., state)| state.clone())
+    }
+
+    /// Whether the records of a change may be written.
+    pub(super) fn judge(&self, change: &Change) -> std::result::Result<(), Refusal> {
+        match change.judge_records(|key| Ok::<_, std::convert::Infallible>(self.state(key))) {
+            Ok(judged) => judged,
+        }
+    }
+}
+
+fn found(row: &Row) -> Result<FoundRow> {
+    let at = usize::try_from(row.try_get::<_, i32>(0)?).map_err(Error::internal)?;
+    let (reads, _) = FINDS.get(at).ok_or_else(|| Error::internal("a row of no kind was found"))?;
+    let (version, word): (i64, &str) = (row.try_get(3)?, row.try_get(4)?);
+    let state = match reads {
+        Reads::Presence => RowState::Present,
+        Reads::Version => RowState::Version(count(version)),
+        Reads::Of => RowState::Of(word.into()),
+        Reads::State => {
+            let state = State::parse(word);
+            RowState::Approval(state.ok_or_else(|| Error::internal(format!("an approval is `{word}`")))?)
+        }
+    };
+    Ok((at, row.try_get(1)?, row.try_get(2)?, state))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_with_the_same_kinds_of_rows_ask_by_the_same_statement() {
+        let asked = |ids: &[&'static str]| {
+            let keys: Vec<_> = ids.iter().map(|id| RowKey::Lesson(id)).chain([RowKey::Share("s")]).collect();
+            Asked::of(&keys).sql
+        };
+        assert_eq!(asked(&["a"]), asked(&["b", "c"]));
+        assert!(asked(&["a"]).contains("$2::text[]") && asked(&["a"]).contains("$3::text[]"));
+        assert_eq!(Asked::of(&[]).sql, "");
+    }
+}
