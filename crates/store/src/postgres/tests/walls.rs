@@ -494,7 +494,7 @@ async fn no_statement_of_one_user_reaches_the_share_links_of_another() {
             new.head.holder = Some(sederunt_core::UserId::stored(user));
             let part = Part { on: On::New(Box::new(new)), guard: Guard::default(), writes: smallvec![] };
             let share = Share {
-                id: format!("link of {user}").into(),
+                id: format!("link of {user}"),
                 tenant: tenant("ours"),
                 session: id(&format!("of {user}")),
                 access: ShareAccess::Read,
