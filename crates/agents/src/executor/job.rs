@@ -54,6 +54,8 @@ pub(super) struct Job {
     place: Option<Place>,
     /// The state of the run that is needed if it is cut short.
     trace: Mutex<Trace>,
+    /// Held while the run is being settled.
+    settlement: tokio::sync::Mutex<()>,
 }
 
 /// The state of a run that is cut short.
@@ -133,7 +135,8 @@ impl Job {
         let (life, epoch, in_flight) = (head.incarnation, claimed.epoch, Mutex::default());
         let hand = Hand { engine, actor, session, life, epoch, turn: None, in_flight };
         let Settings { lease, base_url, .. } = settings.clone();
-        Self { hand, kit, claimed, agent, lease, base_url, place, trace: Mutex::default() }
+        let (trace, settlement) = Default::default();
+        Self { hand, kit, claimed, agent, lease, base_url, place, trace, settlement }
     }
 
     /// Works and settles. An error means that this worker may not settle the session, or cannot now.
@@ -170,7 +173,11 @@ impl Job {
         let Hand { engine, actor, session, epoch, .. } = &self.hand;
         loop {
             let stop_requested = match pulse.beat().await {
-                Beat::Look => engine.look_at_claim(&self.claimed).await,
+                Beat::Look => {
+                    // The settlement changes the row itself, and decides on a stop that came before it.
+                    drop(self.settlement.lock().await);
+                    engine.look_at_claim(&self.claimed).await
+                }
                 Beat::Renew => {
                     let beat = engine.heartbeat(actor, session, *epoch, Some(self.lease)).await;
                     beat.map(|beat| beat.stop_requested)
@@ -215,6 +222,7 @@ impl Job {
 
     /// Ends the run with its last words.
     async fn settle_saying(&self, how: Settle, words: Vec<DraftEvent>) -> Result<(), Error> {
+        let _settling = self.settlement.lock().await;
         self.place.iter().for_each(Place::leave);
         self.hand.engine.settle_saying(&self.hand.actor, &self.claimed, how, words).await
     }
