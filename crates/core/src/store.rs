@@ -16,10 +16,10 @@ mod upkeep;
 use futures_util::future::BoxFuture;
 
 pub use crate::approval::{ApprovalListStore, ApprovalStore};
+pub use crate::definitions::DocStore;
 pub use crate::event::{EventStore, SearchStore};
 pub use crate::feedback::{FeedbackStore, RatingStore};
 pub use crate::lesson::LessonStore;
-pub use crate::library::DocStore;
 pub use crate::live::DeltaStore;
 pub use crate::memory::{MemoryStore, VectorStore};
 pub use crate::people::{AuditStore, KeyStore, ShareStore, TenantRowStore, UserStore};

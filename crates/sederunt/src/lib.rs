@@ -57,7 +57,7 @@ pub use sederunt_core::store::{Hit, IdemKey, PrivateLimits, Vitals};
 pub use sederunt_core::time::Timestamp;
 pub use sederunt_core::work::{ClaimRequest, Claimed, Heartbeat, Pause, Settle};
 pub use sederunt_core::{
-    approval, event, feedback, library, limits, live, memory, safety, session, store, talk, work,
+    approval, definitions, event, feedback, limits, live, memory, safety, session, store, talk, work,
 };
 
 /// The examples of the front page compile.

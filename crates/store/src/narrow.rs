@@ -5,7 +5,7 @@
 //! rows are told by their number `n`.
 
 use sederunt_core::approval::{ApprovalQuery, Assigned, State};
-use sederunt_core::library::{ASSIGNED_TO, DocQuery, Kind, MADE_BY};
+use sederunt_core::definitions::{ASSIGNED_TO, DocQuery, Kind, MADE_BY};
 use sederunt_core::limits;
 use sederunt_core::session::query::Page;
 

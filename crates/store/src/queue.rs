@@ -1,8 +1,8 @@
 //! What both stores ask for a person's work queue. `$1` is the tenant's number and `$2` the person;
 //! rows are told by a number `n`: that of the session, or of the task in the one bucket of tasks.
 
+use sederunt_core::definitions::{ASSIGNED_TO, MADE_BY};
 use sederunt_core::ids::SessionId;
-use sederunt_core::library::{ASSIGNED_TO, MADE_BY};
 use sederunt_core::session::query::Page;
 use sederunt_core::work::queue::{Bucket, QueueItem, QueueOf};
 

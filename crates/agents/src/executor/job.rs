@@ -13,13 +13,13 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use sederunt_core::access::Actor;
+use sederunt_core::definitions::agent::Tool as Definition;
+use sederunt_core::definitions::task::RunLimits;
+use sederunt_core::definitions::{Agent, Defined};
 use sederunt_core::engine::{Brief, DraftEvent, Engine};
 use sederunt_core::event::{Event, EventQuery};
 use sederunt_core::json::Json;
 use sederunt_core::lesson::{Lesson, shown};
-use sederunt_core::library::agent::Tool as Definition;
-use sederunt_core::library::task::RunLimits;
-use sederunt_core::library::{Agent, Defined};
 use sederunt_core::view::answer::{self, Answer};
 use sederunt_core::work::output::OutputType;
 use sederunt_core::work::{Claimed, Settle};

@@ -13,9 +13,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sederunt_core::access::Actor;
+use sederunt_core::definitions::{Agent, Defined};
 use sederunt_core::engine::Engine;
 use sederunt_core::ids::{CredentialId, ProcessWorker, TenantId};
-use sederunt_core::library::{Agent, Defined};
 use sederunt_core::session::SessionType;
 use sederunt_core::work::{ClaimRequest, Claimed};
 use sederunt_core::{Error, limits as core_limits};

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use sederunt_core::definitions::agent::Tool as Definition;
 use sederunt_core::engine::Begun;
 use sederunt_core::event::{EventType, NewEvent};
 use sederunt_core::json::Json;
-use sederunt_core::library::agent::Tool as Definition;
 use sederunt_core::talk::pause::{self, Unmade};
 use sederunt_core::{Error, limits as core_limits};
 use serde_json::json;

@@ -5,11 +5,11 @@
 
 use std::sync::Arc;
 
+use sederunt_core::definitions::agent::Tool as Definition;
+use sederunt_core::definitions::task::RunLimits;
+use sederunt_core::definitions::{Agent, Defined, Kind};
 use sederunt_core::event::Event;
 use sederunt_core::lesson::shown;
-use sederunt_core::library::agent::Tool as Definition;
-use sederunt_core::library::task::RunLimits;
-use sederunt_core::library::{Agent, Defined, Kind};
 use sederunt_core::safety::Level;
 use sederunt_core::talk::Tier;
 use sederunt_core::{Error, Session, limits as core_limits};

@@ -4,14 +4,14 @@
 
 use serde_json::json;
 
-use super::gate::{Verdict, check_choices, evaluate_safety_gate};
+use super::safety_gate::{Verdict, check_choices, evaluate_safety_gate};
 use super::{Approval, Body, Kind, State, call_id, digest, split_schema, with_args};
 use crate::access::{Actor, Role};
+use crate::definitions::task::OnExpiry;
 use crate::error::{Conflict, Error, Result};
 use crate::event::{EventType, NewEvent, payload};
 use crate::ids::{SessionId, UserId, check_text};
 use crate::json::Json;
-use crate::library::task::OnExpiry;
 use crate::limits;
 use crate::session::decide::{Step, move_to};
 use crate::session::status::Authority;

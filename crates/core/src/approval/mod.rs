@@ -3,15 +3,15 @@
 //! staged, and the gate. What a decision does to its session is in [`decide`].
 
 pub mod decide;
-pub mod gate;
+pub mod safety_gate;
 mod store;
 
 use serde::{Deserialize, Deserializer, Serialize};
 use sha2::Digest as _;
 
+use crate::definitions::task::OnExpiry;
 use crate::ids::{SessionId, UserId};
 use crate::json::Json;
-use crate::library::task::OnExpiry;
 use crate::time::Timestamp;
 
 pub use store::{ApprovalListStore, ApprovalStore};

@@ -6,6 +6,7 @@ use uuid::Uuid;
 
 use super::Engine;
 use crate::access::{self, Actor, Right, Role, Verb, right};
+use crate::definitions::Task;
 use crate::error::{Conflict, Error, Result};
 use crate::event::EventQuery;
 use crate::feedback::capture::{
@@ -18,7 +19,6 @@ use crate::ids::{SessionId, TenantId, UserId, check_text};
 use crate::lesson::infer::{Matter, Prior};
 use crate::lesson::merge::{Draft, Merged, merge};
 use crate::lesson::{self, Lesson, LessonQuery};
-use crate::library::Task;
 use crate::limits;
 use crate::session::query::Page;
 use crate::session::{MemoryMode, Session};

@@ -5,12 +5,12 @@
 //! changes. The methods are in one file per noun.
 
 mod approvals;
+mod consequences;
 mod credential;
 mod crises;
-mod family;
+mod definitions;
 mod feedback;
 mod lessons;
-mod library;
 mod log;
 mod memory;
 mod pauses;
@@ -18,13 +18,13 @@ mod people;
 mod queue;
 mod quotas;
 mod retries;
-mod said;
 mod sessions;
 mod sittings;
 mod stream;
 mod sweep;
 mod talk;
 mod tasks;
+mod transcript;
 mod views;
 mod work;
 
@@ -35,28 +35,28 @@ use futures_util::future::BoxFuture;
 
 pub use credential::{Credential, TokenClaims};
 pub use crises::Hold;
+pub use definitions::BUILT_IN_AGENTS;
 pub use feedback::{Captured, FinalizedFeedback, OpenedFeedback};
 pub use lessons::{LessonPatch, LessonSearch};
-pub use library::BUILT_IN_AGENTS;
 pub use log::{Append, AppendDone, DraftEvent};
 pub use memory::{MemoryScope, MemoryStatus, Purged};
 pub use people::{CreatedKey, NewKey, NewShare, NewUser, Operator, UserPatch};
 pub use queue::Waiting;
-pub use said::Standing;
 pub use sessions::Opened;
 pub use sittings::LookedBack;
 pub use stream::{HintStream, LogStream, StreamItem};
 pub use sweep::Swept;
 pub use talk::{Begun, Fate, Finished, NextTurn, Post, Posted, Recorded, Spoken};
 pub use tasks::{EntitySession, TaskStanding, duration_of};
+pub use transcript::Standing;
 pub use views::{Asker, Opened as OpenedView, Published, Shown, Submission, Submitted};
 pub use work::Brief;
 
 use crate::access::{self, Actor, Verb};
+use crate::definitions::ModelCheck;
+use crate::definitions::agent::SecretHosts;
 use crate::error::{Conflict, Error, Result};
 use crate::ids::SessionId;
-use crate::library::ModelCheck;
-use crate::library::agent::SecretHosts;
 use crate::limits;
 use crate::live::Hub;
 use crate::quota::QuotaSettings;

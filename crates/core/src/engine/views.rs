@@ -10,12 +10,12 @@ use super::work::{fence, without_a_claim};
 use super::{Decided, Engine, Settled};
 use crate::access::{self, Actor, Role, ShareAccess, Verb};
 use crate::approval::{Approval, asked_by};
+use crate::definitions::entity::{EMAIL, Entity, LEAD};
+use crate::definitions::{Agent, Defined, DocQuery, Kind, Task, View};
 use crate::error::{Conflict, Error, Result};
 use crate::event::{Appended, EventQuery};
 use crate::ids::{SessionId, TenantId, UserId, check_name};
 use crate::json::Json;
-use crate::library::entity::{EMAIL, Entity, LEAD};
-use crate::library::{Agent, Defined, DocQuery, Kind, Task, View};
 use crate::limits;
 use crate::people::{SecretHash, Share};
 use crate::session::query::Page;
@@ -611,7 +611,7 @@ impl Engine {
     }
 }
 
-fn new_doc<T: crate::library::Definition>(
+fn new_doc<T: crate::definitions::Definition>(
     id: &str,
     value: T,
     created_by: Option<crate::ids::UserId>,

@@ -7,18 +7,18 @@ use smallvec::{SmallVec, smallvec};
 
 use super::{Change, On, Record, Refusal};
 use crate::approval;
+use crate::definitions;
 use crate::error::{Conflict, Error};
 use crate::ids::{CredentialId, SessionId, UserId};
-use crate::library;
 use crate::people::Identity;
 
 /// A row, by what it is found by.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RowKey<'r> {
     Session(&'r SessionId),
-    Doc(library::Kind, &'r str),
+    Doc(definitions::Kind, &'r str),
     /// The document that has this slug.
-    Slug(library::Kind, &'r str),
+    Slug(definitions::Kind, &'r str),
     Approval(&'r str),
     ApiKey(&'r CredentialId),
     Share(&'r str),
@@ -278,9 +278,9 @@ mod tests {
 
     use super::*;
     use crate::access::Role;
+    use crate::definitions::{Doc, Kind};
     use crate::ids::TenantId;
     use crate::json::Json;
-    use crate::library::{Doc, Kind};
     use crate::people::User;
     use crate::time::Timestamp;
 

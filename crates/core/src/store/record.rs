@@ -2,12 +2,12 @@
 
 use crate::access::{ActingUser, Role};
 use crate::approval::{self, Approval};
+use crate::definitions::{self, Doc};
 use crate::feedback::Rating;
 use crate::feedback::capture::FeedbackEvent;
 use crate::feedback::session::FeedbackSession;
 use crate::ids::{CredentialId, SessionId, UserId};
 use crate::lesson::{self, Lesson};
-use crate::library::{self, Doc};
 use crate::memory::{Memory, Owner};
 use crate::people::{Identity, Key, SecretHash, Share, User};
 use crate::safety::codes::HoldReason;
@@ -25,7 +25,7 @@ pub enum Record {
     },
     /// One that is not there is no error.
     DropDoc {
-        kind: library::Kind,
+        kind: definitions::Kind,
         id: Box<str>,
     },
     /// Its session must exist, or be made by the same change.

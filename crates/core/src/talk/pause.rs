@@ -10,7 +10,7 @@ use serde_json::json;
 use super::turn::{self, Hold, Plan};
 use super::{Settings, Talk, Tier};
 use crate::approval::decide::{Question, ask};
-use crate::approval::gate::Verdict;
+use crate::approval::safety_gate::Verdict;
 use crate::approval::{Kind, State};
 use crate::error::Result;
 use crate::event::{EventType, NewEvent};

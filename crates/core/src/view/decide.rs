@@ -3,9 +3,9 @@
 use super::{View, answer, respondent::Respondent};
 use crate::approval::decide::{self as approvals, Settled};
 use crate::approval::{Approval, Kind, State};
+use crate::definitions::Defined;
 use crate::error::{Conflict, Result};
 use crate::json::Json;
-use crate::library::Defined;
 use crate::limits;
 use crate::session::decide::Step;
 use crate::session::{Session, Status};

@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 pub use answer::{Answer, Waiting};
 pub use respondent::{Lead, Respondent};
 
+use crate::definitions::{Definition, Kind};
 use crate::error::{Error, Result};
 use crate::ids::{check_name, check_text};
-use crate::library::{Definition, Kind};
 use crate::limits;
 use crate::time::Timestamp;
 

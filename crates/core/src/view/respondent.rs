@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{Gate, View, hex, mac};
 use crate::access::{Actor, Role, ShareAccess};
+use crate::definitions::Defined;
 use crate::error::{Error, Result};
 use crate::ids::{TenantId, check_text};
-use crate::library::Defined;
 use crate::limits;
 use crate::store::IdemKey;
 use crate::time::Timestamp;

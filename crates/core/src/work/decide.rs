@@ -8,7 +8,7 @@ use super::run::{Resume, Run};
 use super::{ClaimOrder, Pause, Settle};
 use crate::approval;
 use crate::approval::decide::Question;
-use crate::approval::gate::{Verdict, evaluate_safety_gate};
+use crate::approval::safety_gate::{Verdict, evaluate_safety_gate};
 use crate::error::{Error, Result};
 use crate::event::{Appended, Event, EventType, NewEvent, advance};
 use crate::ids::{SessionId, check_name, check_text};

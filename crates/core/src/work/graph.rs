@@ -1,8 +1,8 @@
 //! The graph of a task's steps: its faults, the steps that may start, and how it ends. All pure.
 
+use crate::definitions::task::{OnChildFailure, Step};
 use crate::error::{Error, Result};
 use crate::ids::check_name;
-use crate::library::task::{OnChildFailure, Step};
 use crate::limits;
 use crate::session::Status;
 

@@ -2,8 +2,8 @@
 //! starting a draft, retrying, and going on after a decision, an answer or a finished step. Pure.
 
 use crate::access::{Actor, Right, Role, Verb, right};
+use crate::definitions::{Defined, Task};
 use crate::error::{Error, Result};
-use crate::library::{Defined, Task};
 use crate::session::Session;
 use crate::work::run::Run;
 

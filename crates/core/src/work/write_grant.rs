@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use super::output::{Output, OutputType};
 use crate::access::{Actor, Role};
+use crate::definitions::Task;
 use crate::error::{Error, Result};
 use crate::ids::check_name;
 use crate::json::Json;
-use crate::library::Task;
 use crate::limits;
 
 /// The entities that a task, or a run of it, may write.

@@ -3,8 +3,8 @@
 
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, header};
+use sederunt_core::definitions::{Defined, View};
 use sederunt_core::engine::{Asker, OpenedView};
-use sederunt_core::library::{Defined, View};
 use sederunt_core::view::{Question, QuestionType};
 
 use super::page::escape;

@@ -2,9 +2,9 @@
 
 use futures_util::FutureExt as _;
 use postgres_types::Type;
+use sederunt_core::definitions::{self, Doc, DocQuery, Kind};
 use sederunt_core::ids::{TenantId, UserId};
 use sederunt_core::json::Json;
-use sederunt_core::library::{self, Doc, DocQuery, Kind};
 use sederunt_core::session::query::Page;
 use sederunt_core::store::{DocStore, StoreFuture};
 use sederunt_core::time::Timestamp;
@@ -35,7 +35,7 @@ pub(super) fn doc_of(row: &Row) -> Result<(i64, Doc)> {
         updated_at: columns.time()?,
     };
     let (keys, values): (Vec<&str>, Vec<&str>) = (columns.take()?, columns.take()?);
-    let known = |(key, value): (&str, &str)| library::facet(key).map(|key| (key, value.into()));
+    let known = |(key, value): (&str, &str)| definitions::facet(key).map(|key| (key, value.into()));
     doc.facets = keys.into_iter().zip(values).filter_map(known).collect();
     Ok((n, doc))
 }

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use futures_util::future::{OptionFuture, join_all, join5};
 use sederunt_core::Error;
+use sederunt_core::definitions::{Doc, Kind};
 use sederunt_core::ids::{SessionId, TenantId};
-use sederunt_core::library::{Doc, Kind};
 use sederunt_core::session::Session;
 use sederunt_core::time::Timestamp;
 use tokio::sync::oneshot;

@@ -3,10 +3,10 @@
 use futures_util::FutureExt as _;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use sederunt_core::Timestamp;
+use sederunt_core::definitions::agent::CONCURRENCY;
+use sederunt_core::definitions::{self, Doc, DocQuery, Kind};
 use sederunt_core::ids::{TenantId, UserId};
 use sederunt_core::json::Json;
-use sederunt_core::library::agent::CONCURRENCY;
-use sederunt_core::library::{self, Doc, DocQuery, Kind};
 use sederunt_core::session::query::Page;
 use sederunt_core::store::{DocStore, StoreFuture, next_version};
 
@@ -75,7 +75,7 @@ fn with_facets(db: &Connection, (n, mut doc): (i64, Doc)) -> rusqlite::Result<(i
         db.prepare_cached("SELECT key, value FROM doc_facets WHERE n = ?1 ORDER BY key, value")?;
     let mut rows = statement.query([n])?;
     while let Some(row) = rows.next()? {
-        if let Some(key) = library::facet(row.get_ref(0)?.as_str()?) {
+        if let Some(key) = definitions::facet(row.get_ref(0)?.as_str()?) {
             doc.facets.push((key, row.get(1)?));
         }
     }

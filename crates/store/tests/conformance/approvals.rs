@@ -2,7 +2,7 @@
 
 use sederunt_core::Timestamp;
 use sederunt_core::approval::{Approval, ApprovalQuery, Assigned, Body, Kind, State, digest};
-use sederunt_core::library::task::OnExpiry;
+use sederunt_core::definitions::task::OnExpiry;
 use sederunt_core::session::Status;
 use sederunt_core::store::{Change, Committed, Guard, Record, Refusal, Update, Write};
 

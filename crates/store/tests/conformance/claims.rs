@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use sederunt_core::library::agent::CONCURRENCY;
-use sederunt_core::library::{Doc, Kind};
+use sederunt_core::definitions::agent::CONCURRENCY;
+use sederunt_core::definitions::{Doc, Kind};
 use sederunt_core::session::{SessionType, Status};
 use sederunt_core::store::{ClaimChange, Fence, Guard, Record, Update, Write};
 use sederunt_core::work::ClaimOrder;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use sederunt_core::definitions::{Doc, Kind};
 use sederunt_core::event::Appended;
-use sederunt_core::library::{Doc, Kind};
 use sederunt_core::session::Status;
 use sederunt_core::store::{Change, Guard, Record, Update, Write};
 

@@ -1,6 +1,6 @@
 //! Documents: what people define, found by id, slug and facets.
 
-use sederunt_core::library::{Defined, Doc, DocQuery, Entity, Kind, Task};
+use sederunt_core::definitions::{Defined, Doc, DocQuery, Entity, Kind, Task};
 use sederunt_core::store::{Change, Committed, Guard, Record, Refusal, Write};
 use sederunt_core::{TenantId, Timestamp};
 

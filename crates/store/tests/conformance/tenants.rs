@@ -2,8 +2,8 @@
 
 use sederunt_core::access::ActingUser;
 use sederunt_core::approval::ApprovalQuery;
+use sederunt_core::definitions::{DocQuery, Kind};
 use sederunt_core::event::{Appended, EventQuery};
-use sederunt_core::library::{DocQuery, Kind};
 use sederunt_core::people::{Audit, SecretHash, User};
 use sederunt_core::session::query::SessionQuery;
 use sederunt_core::store::{Guard, Record, RecordsKept, RecordsOf, Update, Write};

@@ -2,8 +2,8 @@
 
 use sederunt_core::approval::decide::{Decide, Decision};
 use sederunt_core::approval::{ApprovalQuery, Kind, State};
+use sederunt_core::definitions::Task;
 use sederunt_core::error::Result;
-use sederunt_core::library::Task;
 use sederunt_core::session::decide::{OpenSession, Transition};
 use sederunt_core::session::{Session, SessionType, Status};
 use sederunt_core::{Actor, Role, SessionId, limits, strict};

@@ -2,9 +2,9 @@
 //! Translates a model's call into the engine's terms. Pure.
 
 use sederunt_core::Error;
+use sederunt_core::definitions::{Definition, View};
 use sederunt_core::engine::Published;
 use sederunt_core::json::Json;
-use sederunt_core::library::{Definition, View};
 use sederunt_core::strict;
 use sederunt_core::view::{Gate, PublishConfig, Question};
 use serde::Deserialize;

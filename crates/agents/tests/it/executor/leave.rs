@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sederunt_core::approval::decide::Decision;
+use sederunt_core::definitions::View;
 use sederunt_core::engine::Submission;
-use sederunt_core::library::View;
 use sederunt_core::session::Status;
 use sederunt_core::store::{Change, Guard, On, Part, Update, Write};
 use sederunt_core::view::answer;

@@ -15,10 +15,10 @@ use sederunt_core::access::Actor;
 use sederunt_core::approval::decide::Decision;
 use sederunt_core::approval::{Approval, ApprovalQuery, State};
 use sederunt_core::clock::SystemClock;
+use sederunt_core::definitions::{Agent, Task};
 use sederunt_core::engine::Engine;
 use sederunt_core::event::{Event, EventQuery};
 use sederunt_core::json::Json;
-use sederunt_core::library::{Agent, Task};
 use sederunt_core::session::{Session, SourceKind, Status};
 use sederunt_core::{SessionId, strict};
 

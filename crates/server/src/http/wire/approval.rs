@@ -2,7 +2,7 @@
 
 use sederunt_core::approval::decide::{self, Decision as CoreDecision};
 use sederunt_core::approval::{self as core, ApprovalQuery, State as CoreState};
-use sederunt_core::library::task::OnExpiry as CoreOnExpiry;
+use sederunt_core::definitions::task::OnExpiry as CoreOnExpiry;
 use sederunt_core::session::query::Page;
 use sederunt_core::{Error, SessionId, Timestamp};
 use serde::{Deserialize, Serialize};

@@ -1,8 +1,8 @@
 //! A person's work queue on the wire.
 
 use sederunt_core::Error;
+use sederunt_core::definitions as core;
 use sederunt_core::engine::Waiting;
-use sederunt_core::library as core;
 use sederunt_core::session::query::Page;
 use sederunt_core::work::queue::QueueCounts as CoreCounts;
 use serde::Serialize;

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
+use sederunt_core::definitions;
 use sederunt_core::engine::{self, OpenedView, Shown, Submitted};
-use sederunt_core::library;
 use sederunt_core::session::query::Page;
 use sederunt_core::view::{self, Answer as CoreAnswer};
 use sederunt_core::{Error, Timestamp};
@@ -41,7 +41,7 @@ impl ToSchema for ViewView {
 #[derive(Debug, Serialize)]
 pub struct KeptView {
     #[serde(flatten)]
-    pub kept: Kept<library::View>,
+    pub kept: Kept<definitions::View>,
     pub url: Option<String>,
 }
 
@@ -52,8 +52,8 @@ impl KeptView {
     }
 }
 
-impl From<library::Defined<library::View>> for KeptView {
-    fn from(view: library::Defined<library::View>) -> Self {
+impl From<definitions::Defined<definitions::View>> for KeptView {
+    fn from(view: definitions::Defined<definitions::View>) -> Self {
         Self { kept: view.into(), url: None }
     }
 }
@@ -65,8 +65,8 @@ pub struct KeptViews {
     pub next_cursor: Option<String>,
 }
 
-impl From<Page<library::Defined<library::View>, i64>> for KeptViews {
-    fn from(page: Page<library::Defined<library::View>, i64>) -> Self {
+impl From<Page<definitions::Defined<definitions::View>, i64>> for KeptViews {
+    fn from(page: Page<definitions::Defined<definitions::View>, i64>) -> Self {
         let next_cursor = page.next.map(|next| next.to_string());
         Self { items: page.items.into_iter().map(Into::into).collect(), next_cursor }
     }

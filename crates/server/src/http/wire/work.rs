@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use sederunt_core::definitions;
+use sederunt_core::definitions::task::RunLimits as CoreLimits;
 use sederunt_core::engine::{self, Engine};
-use sederunt_core::library;
-use sederunt_core::library::task::RunLimits as CoreLimits;
 use sederunt_core::session::SessionType as CoreType;
 use sederunt_core::work::output::Output as CoreOutput;
 use sederunt_core::work::{self as core, Pause, Settle, run};
@@ -158,9 +158,9 @@ pub struct Brief {
     #[schema(value_type = Object)]
     pub results: BTreeMap<String, Raw>,
     #[schema(value_type = Option<Agent>)]
-    pub agent: Option<Kept<library::Agent>>,
+    pub agent: Option<Kept<definitions::Agent>>,
     #[schema(value_type = Option<Entity>)]
-    pub entity: Option<Kept<library::Entity>>,
+    pub entity: Option<Kept<definitions::Entity>>,
 }
 
 /// An output that a person did not want.

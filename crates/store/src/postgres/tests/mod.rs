@@ -22,10 +22,10 @@ use futures_util::FutureExt;
 use sederunt_core::access::{Actor, Role};
 use sederunt_core::approval::{self, Approval};
 use sederunt_core::clock::SystemClock;
+use sederunt_core::definitions::{self, Doc};
 use sederunt_core::event::{Event, EventQuery, EventType, NewEvent};
 use sederunt_core::ids::{CredentialId, Incarnation, SessionId, TenantId};
 use sederunt_core::json::Json;
-use sederunt_core::library::{self, Doc};
 use sederunt_core::live::Hub;
 use sederunt_core::people::Audit;
 use sederunt_core::session::{Details, Head, MemoryMode, SessionType, Source, SourceKind, Status};
@@ -233,7 +233,7 @@ fn append(to: &str, name: &str, events: Vec<NewEvent>) -> Change {
 fn putting(name: &str, facets: &[(&'static str, &str)]) -> Record {
     let unset = Timestamp::default();
     let doc = Doc {
-        kind: library::Kind::Task,
+        kind: definitions::Kind::Task,
         id: name.into(),
         slug: Some(format!("slug of {name}").into()),
         body: Json::empty_object(),

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use sederunt_core::UserId;
 use sederunt_core::approval::{ApprovalQuery, Assigned, State};
-use sederunt_core::library::{DocQuery, Kind};
+use sederunt_core::definitions::{DocQuery, Kind};
 use sederunt_core::session::query::{Eyes, SessionQuery, Types};
 use sederunt_core::store::{MemoryQuery, Update};
 use sederunt_core::work::ClaimOrder;

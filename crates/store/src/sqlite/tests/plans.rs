@@ -2,7 +2,7 @@
 
 use sederunt_core::Timestamp;
 use sederunt_core::approval::{ApprovalQuery, Assigned, State};
-use sederunt_core::library::{DocQuery, Kind};
+use sederunt_core::definitions::{DocQuery, Kind};
 use sederunt_core::work::queue::{Bucket, QueueOf};
 
 use super::*;

@@ -1,9 +1,9 @@
 //! Which entities a task and its runs may write: what an owner has granted, and nothing else.
 
+use sederunt_core::definitions::bundle::Named;
+use sederunt_core::definitions::{Bundle, Entity, Task};
 use sederunt_core::engine::{NewKey, NewUser, UserPatch};
 use sederunt_core::error::{Error, Result};
-use sederunt_core::library::bundle::Named;
-use sederunt_core::library::{Bundle, Entity, Task};
 use sederunt_core::session::Status;
 use sederunt_core::work::write_grant::WriteGrant;
 use sederunt_core::{Actor, Role, UserId, strict};

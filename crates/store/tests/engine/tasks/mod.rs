@@ -7,9 +7,9 @@ mod graphs;
 mod queue;
 mod results;
 
+use sederunt_core::definitions::{CriteriaSet, Entity, Task};
 use sederunt_core::error::Error;
 use sederunt_core::json::Json;
-use sederunt_core::library::{CriteriaSet, Entity, Task};
 use sederunt_core::session::Session;
 use sederunt_core::work::{Claimed, Settle};
 use sederunt_core::{Actor, strict};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sederunt_core::library::{Agent, Task};
+use sederunt_core::definitions::{Agent, Task};
 use sederunt_core::session::Status;
 use sederunt_core::strict;
 use sederunt_core::work::{ClaimRequest, Claimed};

@@ -6,15 +6,15 @@ use super::people::audit;
 use super::sessions::check_limit;
 use super::{Decided, Engine, Settled};
 use crate::access::{self, Actor, Role, Verb};
+use crate::definitions::bundle::Named;
+use crate::definitions::{
+    self, Agent, Bundle, CriteriaSet, Defined, Definition, Doc, DocQuery, Entity, Kind, ModelUse, Task,
+    UsedModel, View, check_configures, patched, reader, shows,
+};
 use crate::error::{Error, Result};
 use crate::ids::check_name;
 use crate::json::Json;
 use crate::json_schema;
-use crate::library::bundle::Named;
-use crate::library::{
-    self, Agent, Bundle, CriteriaSet, Defined, Definition, Doc, DocQuery, Entity, Kind, ModelUse, Task,
-    UsedModel, View, check_configures, patched, reader, shows,
-};
 use crate::limits;
 use crate::session::decide::EXTERNAL_AGENT;
 use crate::session::query::Page;
@@ -194,7 +194,7 @@ impl Engine {
     pub async fn bundle(&self, actor: &Actor) -> Result<Bundle> {
         access::check_general(actor, Verb::Administer)?;
         let bundle = Bundle {
-            version: library::bundle::VERSION,
+            version: definitions::bundle::VERSION,
             agents: self.all::<Agent>(actor).await?.into_iter().map(|agent| agent.value).collect(),
             criteria_sets: named(self.all::<CriteriaSet>(actor).await?),
             entities: named(self.all::<Entity>(actor).await?),
@@ -261,9 +261,9 @@ impl Engine {
                 ));
             }
             doc.created_by.clone_from(&before.created_by);
-            doc.facets.retain(|(key, _)| *key != library::MADE_BY);
+            doc.facets.retain(|(key, _)| *key != definitions::MADE_BY);
             doc.facets
-                .extend(before.created_by.as_ref().map(|user| (library::MADE_BY, user.as_str().into())));
+                .extend(before.created_by.as_ref().map(|user| (definitions::MADE_BY, user.as_str().into())));
             if doc.body == before.body {
                 return Ok(());
             }

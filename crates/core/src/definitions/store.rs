@@ -1,7 +1,7 @@
 //! What definitions ask of a database.
 
+use crate::definitions::{Doc, DocQuery, Kind};
 use crate::ids::TenantId;
-use crate::library::{Doc, DocQuery, Kind};
 use crate::session::query::Page;
 use crate::store::StoreFuture;
 

@@ -1,8 +1,8 @@
 //! The safety gate: judges staged values by the dimensions of a criteria set. Pure.
 
+use crate::definitions::criteria::{Choice, Dimension, Flag};
 use crate::error::{Error, Result};
 use crate::json::Json;
-use crate::library::criteria::{Choice, Dimension, Flag};
 
 /// What the gate found.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -112,7 +112,7 @@ fn raise(flags: &mut Vec<String>, flag: String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::library::CriteriaSet;
+    use crate::definitions::CriteriaSet;
 
     fn json(text: &str) -> Json {
         Json::parse(text.as_bytes()).unwrap()

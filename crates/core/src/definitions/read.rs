@@ -114,8 +114,8 @@ fn each<T>(list: &str, value: &Json, read: impl Fn(&Json) -> Result<T>) -> Resul
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::library::agent::{HttpTool, Tool};
-    use crate::library::{Entity, patched};
+    use crate::definitions::agent::{HttpTool, Tool};
+    use crate::definitions::{Entity, patched};
 
     fn json(text: &str) -> Json {
         Json::parse(text.as_bytes()).unwrap()
