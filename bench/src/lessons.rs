@@ -12,7 +12,7 @@ use sederunt_agents::teacher::Teacher;
 use sederunt_core::engine::{Engine, LessonSearch};
 use sederunt_core::feedback::capture::Signal;
 use sederunt_core::feedback::session::{FeedbackSession, SessionBody, State as Standing};
-use sederunt_core::lesson::{Body, Category, Effect, Lesson, Polarity, State, id_of};
+use sederunt_core::lesson::{Category, Effect, Lesson, LessonBody, Polarity, State, id_of};
 use sederunt_core::store::{Change, Record};
 use serde_json::{Value, json};
 
@@ -97,7 +97,7 @@ fn lesson(n: usize, now: sederunt_core::Timestamp) -> Lesson {
         updated_at: now,
         version: 0,
         effect: Effect::default(),
-        body: Body {
+        body: LessonBody {
             text,
             category: Category::Error,
             trigger: None,
@@ -155,7 +155,10 @@ async fn sweep(engine: &Engine, silent: usize) -> Result<f64> {
     let thumb = |n: usize| {
         let wish = sederunt_core::feedback::capture::Capture {
             signal: Some(Signal::Down),
-            words: sederunt_core::feedback::capture::Words { context: Some(words(n)), ..Default::default() },
+            words: sederunt_core::feedback::capture::FeedbackText {
+                context: Some(words(n)),
+                ..Default::default()
+            },
             ..Default::default()
         };
         let (signal, judged) = sederunt_core::feedback::capture::judge(&owner, wish, None)?;

@@ -29,14 +29,14 @@ pub use crate::talk::TalkStore;
 pub use crate::work::{ClaimStore, WorkQueueStore};
 pub use basis::{Expect, RowKey, RowState, judge, next_version};
 pub use change::{
-    Change, ClaimChange, Committed, Fork, IdemKey, NewSession, Note, Notice, On, Part, PartDone, Refusal,
-    Replay, Update, Write,
+    Change, ChangePart, ClaimChange, Committed, Fork, IdemKey, NewSession, Note, Notice, On, PartResult,
+    Refusal, Replay, Update, Write,
 };
 pub use guard::{AppendRule, Fence, Guard};
 pub use private_budget::PrivateLimits;
 pub use query::{
-    AuditLine, Due, FailureQuery, FeedbackDue, FeedbackQuery, Hit, MemoryQuery, NumberedVector, RecordsKept,
-    RecordsOf, SearchQuery, VectorQuery, Vectors, Vitals,
+    AuditLine, Due, FailureQuery, FeedbackDue, FeedbackQuery, MemoryQuery, NumberedVector, RecordsKept,
+    RecordsOf, SearchHit, SearchQuery, VectorQuery, Vectors, Vitals,
 };
 pub use record::{Home, Record, SideRecord};
 pub use upkeep::{SweepStore, UpkeepStore};

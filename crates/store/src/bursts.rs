@@ -7,7 +7,7 @@
 use sederunt_core::ids::SessionId;
 use sederunt_core::limits;
 use sederunt_core::session::query::Page;
-use sederunt_core::store::{Hit, SearchQuery};
+use sederunt_core::store::{SearchHit, SearchQuery};
 
 use crate::snippet;
 use crate::words::Sought;
@@ -100,7 +100,7 @@ pub(crate) struct HitPage<'q> {
     limit: usize,
     /// What has this number or a higher one was shown before.
     before: i64,
-    items: Vec<Hit>,
+    items: Vec<SearchHit>,
     /// What was looked at last.
     last: i64,
 }
@@ -132,7 +132,7 @@ impl<'q> HitPage<'q> {
             return false;
         }
         let sequence = (seq > 0).then_some(seq.cast_unsigned());
-        self.items.push(Hit {
+        self.items.push(SearchHit {
             session: SessionId::stored(session),
             sequence,
             snippet: snippet(text, self.sought.asked()),
@@ -147,12 +147,12 @@ impl<'q> HitPage<'q> {
     }
 
     /// Nothing is left behind it.
-    pub(crate) fn ended(self) -> Page<Hit, i64> {
+    pub(crate) fn ended(self) -> Page<SearchHit, i64> {
         Page { items: self.items, next: None }
     }
 
     /// There may be more behind what was looked at last.
-    pub(crate) fn broken_off(self) -> Page<Hit, i64> {
+    pub(crate) fn broken_off(self) -> Page<SearchHit, i64> {
         Page { items: self.items, next: Some(self.last) }
     }
 }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use sederunt_core::lesson::{Lesson, LessonQuery, State};
 use sederunt_core::memory::words::meaningful;
-use sederunt_core::memory::{Kind, Memory, Owner};
+use sederunt_core::memory::{Memory, MemoryKind, Owner};
 use sederunt_core::store::MemoryQuery;
 use sha2::{Digest as _, Sha256};
 
@@ -69,7 +69,7 @@ pub(crate) struct Hit {
 }
 
 /// The number of a drawer. Two may share one by a very rare chance: what is found in it is compared with its owner.
-fn drawer(tk: i64, owner: &Owner, kind: Kind, dormant: bool) -> i64 {
+fn drawer(tk: i64, owner: &Owner, kind: MemoryKind, dormant: bool) -> i64 {
     drawer_of(tk, &[kind.as_str().as_bytes(), &[u8::from(dormant)], owner.as_str().as_bytes()])
 }
 
@@ -89,7 +89,7 @@ fn drawer_of(tk: i64, parts: &[&[u8]]) -> i64 {
 /// Every drawer of an owner, in the same order for all.
 pub(crate) fn drawers_of(tk: i64, owner: &Owner) -> Vec<i64> {
     let states = |kind| [false, true].map(|dormant| drawer(tk, owner, kind, dormant));
-    Kind::ALL.into_iter().flat_map(states).collect()
+    MemoryKind::ALL.into_iter().flat_map(states).collect()
 }
 
 /// The drawers in which a question is asked.
@@ -99,8 +99,8 @@ pub(crate) fn drawers(tk: i64, query: &MemoryQuery) -> Vec<i64> {
     kinds.iter().flat_map(|kind| states.iter().map(|state| drawer(tk, &query.owner, *kind, *state))).collect()
 }
 
-pub(crate) fn kinds(query: &MemoryQuery) -> Vec<Kind> {
-    query.kind.map_or_else(|| Kind::ALL.to_vec(), |kind| vec![kind])
+pub(crate) fn kinds(query: &MemoryQuery) -> Vec<MemoryKind> {
+    query.kind.map_or_else(|| MemoryKind::ALL.to_vec(), |kind| vec![kind])
 }
 
 /// The words that a question asks for, each once.

@@ -20,7 +20,7 @@ use sederunt_core::engine::{Brief, DraftEvent, Engine};
 use sederunt_core::event::{Event, EventQuery};
 use sederunt_core::json::Json;
 use sederunt_core::lesson::{Lesson, shown};
-use sederunt_core::view::answer::{self, Answer};
+use sederunt_core::view::answer::{self, ViewAnswer};
 use sederunt_core::work::output::OutputType;
 use sederunt_core::work::{Claimed, Settle};
 use sederunt_core::{Error, limits as core_limits};
@@ -290,9 +290,9 @@ impl Job {
     async fn answers(&self, brief: &Brief, log: &[Event]) -> Step<Vec<String>> {
         let Hand { engine, actor, session, epoch, .. } = &self.hand;
         let told: Vec<String> = log.iter().flat_map(answer::names_in).collect();
-        let mut answers: Vec<Answer> =
-            log.iter().filter_map(Answer::of).filter(|answer| told.contains(&answer.name)).collect();
-        let fresh: Vec<Answer> =
+        let mut answers: Vec<ViewAnswer> =
+            log.iter().filter_map(ViewAnswer::of).filter(|answer| told.contains(&answer.name)).collect();
+        let fresh: Vec<ViewAnswer> =
             brief.answers.iter().filter(|answer| !told.contains(&answer.name)).cloned().collect();
         if !fresh.is_empty() {
             engine.show_answers(actor, session, *epoch, &fresh).await?;

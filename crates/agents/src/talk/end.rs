@@ -257,9 +257,11 @@ impl Talker {
         };
         let reply = model.run(&request, &mut |_| {}).await.map_err(Error::unavailable)?;
         match summary::read(&reply.text) {
-            summary::Answer::Told(summary) => Ok(Some(summary)),
-            summary::Answer::Declined => Ok(None),
-            summary::Answer::Unreadable => Err(Error::unavailable("the model's summary cannot be read")),
+            summary::SummaryAnswer::Told(summary) => Ok(Some(summary)),
+            summary::SummaryAnswer::Declined => Ok(None),
+            summary::SummaryAnswer::Unreadable => {
+                Err(Error::unavailable("the model's summary cannot be read"))
+            }
         }
     }
 }

@@ -6,13 +6,15 @@ use sederunt_core::event::Event;
 use sederunt_core::ids::{TenantId, UserId};
 use sederunt_core::lesson::{Lesson, shown};
 use sederunt_core::memory::candidate::Buffer;
-use sederunt_core::memory::control::{self, Command, Counts, Delete, Pending, Reply, Target, Which};
+use sederunt_core::memory::control::{
+    self, Command, ControlReply, Delete, MemoryCounts, Pending, Target, Which,
+};
 use sederunt_core::memory::owner::check_memory_act;
-use sederunt_core::memory::promote::{self, Promoted, Sitting as Evidence, Turn};
+use sederunt_core::memory::promote::{self, Promoted, ReviewedTurn, SittingReview};
 use sederunt_core::memory::recall::{self, Occasion, Recalled as Picked};
-use sederunt_core::memory::summary::{self, Frame, Summary};
+use sederunt_core::memory::summary::{self, SittingFacts, Summary};
 use sederunt_core::memory::{
-    Body, Fact, Kind, Memory, Owner, command, derived_id, profile_id, reconcile, words,
+    Fact, Memory, MemoryBody, MemoryKind, Owner, command, derived_id, profile_id, reconcile, words,
 };
 use sederunt_core::safety::Level;
 use sederunt_core::session::MemoryMode;
@@ -79,7 +81,7 @@ impl<'a> Memories<'a> {
         self.engine.session_store().memory(self.tenant, &profile_id(&self.owner)).await
     }
 
-    async fn find(&self, kind: Kind, words: Vec<String>, limit: usize) -> Result<Vec<Memory>, Error> {
+    async fn find(&self, kind: MemoryKind, words: Vec<String>, limit: usize) -> Result<Vec<Memory>, Error> {
         let query = MemoryQuery {
             owner: self.owner.clone(),
             kind: Some(kind),
@@ -95,8 +97,8 @@ impl<'a> Memories<'a> {
     /// Facts and arcs for a list: by words where there are any, newest first otherwise.
     async fn listed(&self, query: &str) -> Result<Vec<Memory>, Error> {
         let words: Vec<String> = words::set(query).into_iter().collect();
-        let mut found = self.find(Kind::Fact, words.clone(), core_limits::KNOWN_LISTED_MAX).await?;
-        found.extend(self.find(Kind::Arc, words.clone(), core_limits::RECALLED_ARCS_MAX).await?);
+        let mut found = self.find(MemoryKind::Fact, words.clone(), core_limits::KNOWN_LISTED_MAX).await?;
+        found.extend(self.find(MemoryKind::Arc, words.clone(), core_limits::RECALLED_ARCS_MAX).await?);
         if !words.is_empty() {
             let hits: Vec<String> =
                 recall::rank(query, &found).into_iter().map(|memory| memory.id.clone()).collect();
@@ -128,7 +130,7 @@ impl<'a> Memories<'a> {
             turn = said.sequence;
             command = Command::RememberThis { text: said.text() };
         }
-        if command == Command::ForgetEverything(Counts::default()) {
+        if command == Command::ForgetEverything(MemoryCounts::default()) {
             command = Command::ForgetEverything(self.counts(buffer).await?);
         }
         let matches = match &command {
@@ -139,8 +141,8 @@ impl<'a> Memories<'a> {
         let targets: Vec<Target> = matches.iter().filter_map(Target::of).collect();
         let outcome = control::decide(pending.as_ref(), Some(&command), &targets);
         let Some(mut reply) = outcome.reply else { return Ok(None) };
-        if reply == Reply::Remembered && self.session.details.memory_mode == MemoryMode::Incognito {
-            reply = Reply::RememberedUntilYouLeave;
+        if reply == ControlReply::Remembered && self.session.details.memory_mode == MemoryMode::Incognito {
+            reply = ControlReply::RememberedUntilYouLeave;
         }
         let now = self.engine.tenant_store().now().await?;
         let mut records = Vec::new();
@@ -176,12 +178,12 @@ impl<'a> Memories<'a> {
     }
 
     /// How many memories there are to forget.
-    async fn counts(&self, buffer: &Buffer) -> Result<Counts, Error> {
+    async fn counts(&self, buffer: &Buffer) -> Result<MemoryCounts, Error> {
         let store = self.engine.session_store();
         let profile = self.profile().await?;
-        Ok(Counts {
-            facts: store.count_memories(self.tenant, &self.owner, Kind::Fact).await?,
-            arcs: store.count_memories(self.tenant, &self.owner, Kind::Arc).await?,
+        Ok(MemoryCounts {
+            facts: store.count_memories(self.tenant, &self.owner, MemoryKind::Fact).await?,
+            arcs: store.count_memories(self.tenant, &self.owner, MemoryKind::Arc).await?,
             rules: profile.as_ref().and_then(Memory::profile).map_or(0, |profile| profile.rules.len() as u64),
             held: buffer.candidates.len() as u64,
         })
@@ -219,11 +221,11 @@ impl<'a> Memories<'a> {
     async fn by_words(&self, words: Vec<String>, opened: bool) -> Result<Vec<Memory>, Error> {
         let mut memories: Vec<Memory> = self.profile().await?.into_iter().collect();
         if !words.is_empty() {
-            memories.extend(self.find(Kind::Fact, words.clone(), limits::RECALL_CANDIDATES).await?);
-            memories.extend(self.find(Kind::Arc, words, limits::RECALL_CANDIDATES).await?);
+            memories.extend(self.find(MemoryKind::Fact, words.clone(), limits::RECALL_CANDIDATES).await?);
+            memories.extend(self.find(MemoryKind::Arc, words, limits::RECALL_CANDIDATES).await?);
         }
         if opened {
-            for arc in self.find(Kind::Arc, Vec::new(), 1).await? {
+            for arc in self.find(MemoryKind::Arc, Vec::new(), 1).await? {
                 if !memories.iter().any(|known| known.id == arc.id) {
                     memories.push(arc);
                 }
@@ -260,21 +262,21 @@ impl<'a> Memories<'a> {
         if open.buffer.emptied {
             return Ok(kept);
         }
-        let turns: Vec<Turn<'_>> =
-            mine.iter().map(|(sequence, text)| Turn { sequence: *sequence, text }).collect();
+        let turns: Vec<ReviewedTurn<'_>> =
+            mine.iter().map(|(sequence, text)| ReviewedTurn { sequence: *sequence, text }).collect();
         let texts: Vec<String> =
             open.buffer.candidates.iter().map(|candidate| candidate.what.text()).collect();
         let known = self.known_like(&texts).await?;
         let arcs = match texts.is_empty() {
             true => Vec::new(),
-            false => self.find(Kind::Arc, Vec::new(), limits::EARLIER_ARCS_MAX).await?,
+            false => self.find(MemoryKind::Arc, Vec::new(), limits::EARLIER_ARCS_MAX).await?,
         };
         let earlier: Vec<&str> = arcs
             .iter()
             .filter_map(Memory::arc)
             .flat_map(|arc| arc.mentioned.iter().map(String::as_str))
             .collect();
-        let evidence = Evidence {
+        let evidence = SittingReview {
             owner: &self.owner,
             session: self.session.id.as_str(),
             turns: &turns,
@@ -285,7 +287,7 @@ impl<'a> Memories<'a> {
         if let Some(summary) = summary {
             let number = open.number.to_string();
             let id = derived_id(&["arc", &self.session.head.incarnation.0.to_string(), &number]);
-            let frame = Frame {
+            let frame = SittingFacts {
                 session: self.session.id.to_string(),
                 started_at: open.opened_at.unwrap_or(now),
                 ended_at: open.active_at.unwrap_or(now),
@@ -298,7 +300,7 @@ impl<'a> Memories<'a> {
             let arc = Memory {
                 id: id.clone(),
                 owner: self.owner.clone(),
-                body: Body::Arc(summary.clone().into_arc(frame)),
+                body: MemoryBody::Arc(summary.clone().into_arc(frame)),
                 created_at: now,
                 last_referenced_at: now,
                 dormant_at: None,
@@ -318,7 +320,7 @@ impl<'a> Memories<'a> {
             if words.is_empty() {
                 continue;
             }
-            for memory in self.find(Kind::Fact, words, limits::KNOWN_LIKE_MAX).await? {
+            for memory in self.find(MemoryKind::Fact, words, limits::KNOWN_LIKE_MAX).await? {
                 if !known.iter().any(|one| one.id == memory.id) {
                     known.push(memory);
                 }

@@ -30,7 +30,7 @@ use sederunt_core::safety;
 use sederunt_core::session::decide::OpenSession;
 use sederunt_core::session::{MemoryMode, SessionType};
 use sederunt_core::store::IdemKey;
-use sederunt_core::talk::turn::Hold;
+use sederunt_core::talk::turn::TurnHost;
 use sederunt_core::{Conflict, Error, limits as core_limits};
 use tokio::sync::{mpsc, watch};
 
@@ -65,7 +65,7 @@ pub struct Talker {
     engine: Engine,
     kit: Arc<Kit>,
     settings: Arc<Settings>,
-    hold: Hold,
+    hold: TurnHost,
     /// How many turns run here.
     running: watch::Sender<usize>,
 }
@@ -90,7 +90,7 @@ pub struct Taken {
 
 impl Talker {
     pub fn new(engine: Engine, kit: Arc<Kit>, settings: Settings) -> Self {
-        let hold = Hold {
+        let hold = TurnHost {
             worker: "talk".into(),
             credential: CredentialId::of_process(ProcessWorker::Talker),
             lease: engine.settings().talk.lease,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use sederunt_core::definitions::agent::Tool as Definition;
 use sederunt_core::definitions::task::RunLimits;
-use sederunt_core::definitions::{Agent, Defined, Kind};
+use sederunt_core::definitions::{Agent, Defined, DefinitionKind};
 use sederunt_core::event::Event;
 use sederunt_core::lesson::shown;
 use sederunt_core::safety::Level;
@@ -162,7 +162,8 @@ impl Talker {
     async fn persona(&self, session: &Session, tier: Tier) -> Result<Persona, Failure> {
         let agent: Option<Agent> = match &session.details.agent_slug {
             Some(slug) => {
-                let doc = self.engine.tenant_store().doc(&session.tenant, Kind::Agent, slug).await?;
+                let doc =
+                    self.engine.tenant_store().doc(&session.tenant, DefinitionKind::Agent, slug).await?;
                 doc.as_ref().map(Defined::of).transpose()?.map(|agent| agent.value)
             }
             None => None,

@@ -10,9 +10,9 @@ use sederunt_core::json::Json;
 use sederunt_core::lesson::shown;
 use sederunt_core::live::RowWatch;
 use sederunt_core::memory::candidate::Buffer;
-use sederunt_core::talk::Fields;
+use sederunt_core::talk::StateFields;
 use sederunt_core::talk::pause::Asking;
-use sederunt_core::talk::turn::{Outcome, OutcomeKind};
+use sederunt_core::talk::turn::{TurnOutcome, TurnOutcomeKind};
 use sederunt_core::{Conflict, Error};
 use serde_json::json;
 use tokio::sync::mpsc::UnboundedSender;
@@ -183,14 +183,14 @@ fn asking(begun: &Begun, asks: Asks) -> Result<Asking, Error> {
     })
 }
 
-fn answered(begun: &Begun, answer: Answer) -> Result<Outcome, Error> {
+fn answered(begun: &Begun, answer: Answer) -> Result<TurnOutcome, Error> {
     let mut events = injected(&answer.injected)?;
     for text in &answer.before {
         events.push(message(text, json!({}))?);
     }
     events.push(message(&answer.text, json!({"session_action": answer.action.as_str()}))?);
-    Ok(Outcome {
-        kind: OutcomeKind::Answered,
+    Ok(TurnOutcome {
+        kind: TurnOutcomeKind::Answered,
         events,
         change: answer.change,
         buffer: answer.buffer,
@@ -201,25 +201,27 @@ fn answered(begun: &Begun, answer: Answer) -> Result<Outcome, Error> {
 }
 
 /// What is kept of a turn without an answer: the text so far, and why there is no more.
-fn cut_short(begun: &Begun, failure: &Failure, left: &Left) -> Result<Outcome, Error> {
+fn cut_short(begun: &Begun, failure: &Failure, left: &Left) -> Result<TurnOutcome, Error> {
     let mut events = Vec::new();
     let kind = match failure {
-        Failure::Stopped => OutcomeKind::Stopped,
-        Failure::Model(_) | Failure::Limit(_) | Failure::Unfit(_) | Failure::Engine(_) => OutcomeKind::Failed,
+        Failure::Stopped => TurnOutcomeKind::Stopped,
+        Failure::Model(_) | Failure::Limit(_) | Failure::Unfit(_) | Failure::Engine(_) => {
+            TurnOutcomeKind::Failed
+        }
     };
     if !left.said.trim().is_empty() {
         events.push(message(&left.said, json!({"interrupted": true}))?);
     }
-    if kind == OutcomeKind::Failed {
+    if kind == TurnOutcomeKind::Failed {
         let metadata =
             Json::of(&json!({"code": failure.code(), "message": failure.sentence(), "turn": begun.turn}))?;
         events.push(NewEvent::engine(EventType::known("session.error"), Some(metadata)));
     }
     let buffer = begun.talk.sitting.as_ref().map_or_else(Buffer::default, |open| open.buffer.clone());
-    Ok(Outcome {
+    Ok(TurnOutcome {
         kind,
         events,
-        change: Fields::default().with("route", kind.as_str().into()),
+        change: StateFields::default().with("route", kind.as_str().into()),
         buffer,
         crisis: 0,
         records: Vec::new(),

@@ -1,6 +1,6 @@
 //! The safety gate: judges staged values by the dimensions of a criteria set. Pure.
 
-use crate::definitions::criteria::{Choice, Dimension, Flag};
+use crate::definitions::criteria::{Dimension, DimensionOption, Flag};
 use crate::error::{Error, Result};
 use crate::json::Json;
 
@@ -88,7 +88,7 @@ pub fn check_choices(edited: &Json, dimensions: &[Dimension]) -> Result<()> {
 struct Outside;
 
 /// What a value chooses: one option, or several if it is a list.
-fn chosen<'a>(dimension: &'a Dimension, value: Option<&Json>) -> Vec<Result<&'a Choice, Outside>> {
+fn chosen<'a>(dimension: &'a Dimension, value: Option<&Json>) -> Vec<Result<&'a DimensionOption, Outside>> {
     let words = match value.map(Json::value) {
         None | Some(serde_json::Value::Null) => Vec::new(),
         Some(serde_json::Value::Array(many)) => many,
@@ -136,8 +136,8 @@ mod tests {
 
     #[test]
     fn the_gate_scores_flags_and_blocks() {
-        type Row<'a> = (&'a str, Option<f64>, &'a [&'a str], Option<(&'a str, &'a str)>);
-        let table: [Row<'_>; 9] = [
+        type GateRow<'a> = (&'a str, Option<f64>, &'a [&'a str], Option<(&'a str, &'a str)>);
+        let table: [GateRow<'_>; 9] = [
             (r#"{"tone":"kind","risk":"low","note":"x"}"#, Some(1.0), &[], None),
             (r#"{"tone":"curt","risk":"low"}"#, Some(0.75), &["tone:curt"], None),
             (r#"{"tone":"kind","risk":"high"}"#, Some(0.5), &["needs a lawyer"], None),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::task::RunLimits;
-use super::{Definition, Kind, ModelUse, UsedModel};
+use super::{Definition, DefinitionKind, ModelUse, UsedModel};
 use crate::error::{Error, Result};
 use crate::ids::{TenantId, check_name, check_text};
 use crate::json::Json;
@@ -132,7 +132,7 @@ pub const CONCURRENCY: &str = "concurrency";
 pub const BUILTINS: [&str; 2] = ["request_input", "request_feedback"];
 
 impl Definition for Agent {
-    const KIND: Kind = Kind::Agent;
+    const KIND: DefinitionKind = DefinitionKind::Agent;
 
     fn model_uses(&self) -> Vec<ModelUse<'_>> {
         let model = UsedModel::Named(self.model.as_deref());

@@ -36,7 +36,7 @@ use crate::view::SESSION_FACET;
 
 /// What a document defines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Kind {
+pub enum DefinitionKind {
     Task,
     Agent,
     Entity,
@@ -44,7 +44,7 @@ pub enum Kind {
     View,
 }
 
-impl Kind {
+impl DefinitionKind {
     pub const ALL: [Self; 5] = [Self::Task, Self::Agent, Self::Entity, Self::CriteriaSet, Self::View];
 
     pub const fn as_str(self) -> &'static str {
@@ -86,7 +86,7 @@ pub struct AuditActions {
 /// A document as a store keeps it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Doc {
-    pub kind: Kind,
+    pub kind: DefinitionKind,
     pub id: Box<str>,
     /// Unique within its kind, where it has one.
     pub slug: Option<Box<str>>,
@@ -104,7 +104,7 @@ pub struct Doc {
 /// Filters of a list of documents; all given ones must hold. Newest first.
 #[derive(Clone, Debug)]
 pub struct DocQuery {
-    pub kind: Kind,
+    pub kind: DefinitionKind,
     pub facets: Vec<(&'static str, String)>,
     /// Only what this user made or is assigned to.
     pub of_user: Option<UserId>,
@@ -137,7 +137,7 @@ pub fn facet(name: &str) -> Option<&'static str> {
 
 /// A type that people define.
 pub trait Definition: Clone + std::fmt::Debug + Serialize + DeserializeOwned + Send + Sync + 'static {
-    const KIND: Kind;
+    const KIND: DefinitionKind;
 
     /// Refuses a definition that could not work.
     fn check(&self) -> Result<()>;
@@ -235,19 +235,19 @@ pub fn patched<T: Definition>(current: &T, patch: &Json) -> Result<T> {
 }
 
 /// Refuses a caller that may not write documents of this kind: owners may write all, members their own tasks.
-pub fn check_configures(actor: &Actor, kind: Kind) -> Result<()> {
+pub fn check_configures(actor: &Actor, kind: DefinitionKind) -> Result<()> {
     match right(actor.role, Verb::Configure) {
         Right::All => Ok(()),
-        Right::OwnOrAssigned if kind == Kind::Task && actor.user.is_some() => Ok(()),
+        Right::OwnOrAssigned if kind == DefinitionKind::Task && actor.user.is_some() => Ok(()),
         _ => Err(Error::denied("only an owner may change this")),
     }
 }
 
 /// Whose documents a caller may read: `None` is all of them.
-pub fn reader(actor: &Actor, kind: Kind) -> Result<Option<UserId>> {
+pub fn reader(actor: &Actor, kind: DefinitionKind) -> Result<Option<UserId>> {
     match actor.role {
         Role::Owner | Role::Worker => Ok(None),
-        Role::Member if matches!(kind, Kind::Task | Kind::View) => {
+        Role::Member if matches!(kind, DefinitionKind::Task | DefinitionKind::View) => {
             Ok(Some(actor.user.clone().ok_or_else(|| Error::denied("this credential names no user"))?))
         }
         Role::Member => Ok(None),

@@ -2,7 +2,7 @@
 //! and a misfit is named with its path.
 
 use super::bundle::{Named, VERSION};
-use super::{Agent, Bundle, Definition, Kind, Task, View};
+use super::{Agent, Bundle, Definition, DefinitionKind, Task, View};
 use crate::error::{Error, Result};
 use crate::json::Json;
 use crate::strict;
@@ -16,12 +16,13 @@ pub fn read<T: Definition>(body: &Json) -> Result<(Option<String>, T)> {
     let mut fields = body.fields();
     let id = match T::KIND {
         // An agent's slug is its id.
-        Kind::Agent => None,
-        Kind::Task | Kind::Entity | Kind::CriteriaSet | Kind::View => {
-            take(&mut fields, "id").map(|id| text("id", &id)).transpose()?.flatten()
-        }
+        DefinitionKind::Agent => None,
+        DefinitionKind::Task
+        | DefinitionKind::Entity
+        | DefinitionKind::CriteriaSet
+        | DefinitionKind::View => take(&mut fields, "id").map(|id| text("id", &id)).transpose()?.flatten(),
     };
-    if T::KIND == Kind::View
+    if T::KIND == DefinitionKind::View
         && fields.iter().any(|(key, value)| key == SESSION_FACET && value.as_str() != "null")
     {
         return Err(Error::invalid(SESSION_FACET, "is set by publishing, which needs the claim's `epoch`"));
@@ -35,8 +36,8 @@ pub(super) fn read_fields<T: Definition>(fields: Vec<(String, Json)>) -> Result<
 }
 
 /// `criteria_set_id` is read as a list of one.
-pub(super) fn renamed(kind: Kind, mut fields: Vec<(String, Json)>) -> Result<Vec<(String, Json)>> {
-    if kind == Kind::Task
+pub(super) fn renamed(kind: DefinitionKind, mut fields: Vec<(String, Json)>) -> Result<Vec<(String, Json)>> {
+    if kind == DefinitionKind::Task
         && let Some(one) = take(&mut fields, "criteria_set_id")
     {
         if fields.iter().any(|(key, _)| key == "criteria_set_ids") {

@@ -1,6 +1,6 @@
 //! What definitions ask of a database.
 
-use crate::definitions::{Doc, DocQuery, Kind};
+use crate::definitions::{DefinitionKind, Doc, DocQuery};
 use crate::ids::TenantId;
 use crate::session::query::Page;
 use crate::store::StoreFuture;
@@ -8,6 +8,11 @@ use crate::store::StoreFuture;
 /// What people define: documents by their name and in lists.
 pub trait DocStore {
     /// A document by its id, or else by its slug.
-    fn doc<'a>(&'a self, tenant: &'a TenantId, kind: Kind, name: &'a str) -> StoreFuture<'a, Option<Doc>>;
+    fn doc<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        kind: DefinitionKind,
+        name: &'a str,
+    ) -> StoreFuture<'a, Option<Doc>>;
     fn docs<'a>(&'a self, tenant: &'a TenantId, query: DocQuery) -> StoreFuture<'a, Page<Doc, i64>>;
 }

@@ -10,7 +10,7 @@ use crate::feedback::failure;
 use crate::ids::SessionId;
 use crate::json::Json;
 use crate::limits;
-use crate::session::decide::{Step, move_to};
+use crate::session::decide::{SessionStep, move_to};
 use crate::session::query::{SessionQuery, Types};
 use crate::session::status::Authority;
 use crate::session::{Session, Status};
@@ -23,7 +23,7 @@ use crate::work::trigger::human_step;
 
 impl Engine {
     /// The change that carries out a step, with everything that follows from it.
-    pub(super) async fn stepped(&self, session: &Session, step: Step) -> Result<Change> {
+    pub(super) async fn stepped(&self, session: &Session, step: SessionStep) -> Result<Change> {
         let mut change = Change::new(session.tenant.clone());
         let ends = step.update.status.filter(|to| to.is_terminal());
         let result = step.update.result.clone();
@@ -86,7 +86,7 @@ impl Engine {
         // Always written: of two children that end at once, the second must see the first.
         let step = match follows.parent {
             Some(end) => ended(&parent, end, child, &family, &runs)?,
-            None => Step::of(Update::default()),
+            None => SessionStep::of(Update::default()),
         };
         add(change, &parent, step)?;
         Ok(())
@@ -105,7 +105,7 @@ impl Engine {
 }
 
 /// Adds a step of a session to a change, with the failure record if it fails, and its milestone if it ends.
-fn add(change: &mut Change, session: &Session, mut step: Step) -> Result<()> {
+fn add(change: &mut Change, session: &Session, mut step: SessionStep) -> Result<()> {
     let failure = failure::leave(session, &mut step)?;
     change.milestones.extend(Milestone::ended(session, &step.update));
     change.records.append(&mut step.records);
@@ -115,7 +115,7 @@ fn add(change: &mut Change, session: &Session, mut step: Step) -> Result<()> {
 }
 
 /// Starts a step whose dependencies are done: queued for its agent, or put into its person's inbox.
-fn started(child: &Session, mut run: Run, now: Timestamp) -> Result<Step> {
+fn started(child: &Session, mut run: Run, now: Timestamp) -> Result<SessionStep> {
     if child.details.agent_slug.is_some() {
         return move_to(child, Status::Pending, Authority::Trigger, Some("released"));
     }
@@ -130,12 +130,12 @@ fn started(child: &Session, mut run: Run, now: Timestamp) -> Result<Step> {
 }
 
 /// Cancels a child that is not needed any more; a running one is told to stop. `None`: it has ended.
-fn called_off(child: &Session) -> Result<Option<Step>> {
+fn called_off(child: &Session) -> Result<Option<SessionStep>> {
     let by = match child.head.status {
         status if status.is_terminal() => return Ok(None),
         Status::Running if child.head.claim.is_some() => {
             let update = Update { stop_requested: Some(true), ..Update::default() };
-            return Ok((!child.head.stop_requested).then(|| Step::of(update)));
+            return Ok((!child.head.stop_requested).then(|| SessionStep::of(update)));
         }
         Status::Pending => Authority::Owner,
         _ => Authority::OwnerOrHolder,
@@ -146,7 +146,13 @@ fn called_off(child: &Session) -> Result<Option<Step>> {
 }
 
 /// Ends the parent: its result is that of the steps that no other step depends on.
-fn ended(parent: &Session, end: Status, last: &Session, family: &[Session], runs: &[Run]) -> Result<Step> {
+fn ended(
+    parent: &Session,
+    end: Status,
+    last: &Session,
+    family: &[Session],
+    runs: &[Run],
+) -> Result<SessionStep> {
     let reason = (end == Status::Failed).then_some("child_failed");
     let mut step = move_to(parent, end, Authority::Engine, reason)?;
     if end == Status::Failed {

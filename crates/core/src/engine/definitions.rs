@@ -4,12 +4,12 @@ use uuid::Uuid;
 
 use super::people::audit;
 use super::sessions::check_limit;
-use super::{Decided, Engine, Settled};
+use super::{CommandOutcome, Decided, Engine};
 use crate::access::{self, Actor, Role, Verb};
 use crate::definitions::bundle::Named;
 use crate::definitions::{
-    self, Agent, Bundle, CriteriaSet, Defined, Definition, Doc, DocQuery, Entity, Kind, ModelUse, Task,
-    UsedModel, View, check_configures, patched, reader, shows,
+    self, Agent, Bundle, CriteriaSet, Defined, Definition, DefinitionKind, Doc, DocQuery, Entity, ModelUse,
+    Task, UsedModel, View, check_configures, patched, reader, shows,
 };
 use crate::error::{Error, Result};
 use crate::ids::check_name;
@@ -86,7 +86,7 @@ impl Engine {
         Defined::of(&self.document(actor, T::KIND, name).await?)
     }
 
-    async fn document(&self, actor: &Actor, kind: Kind, name: &str) -> Result<Doc> {
+    async fn document(&self, actor: &Actor, kind: DefinitionKind, name: &str) -> Result<Doc> {
         let reader = reader(actor, kind)?;
         let doc = self.tenant.doc(&actor.tenant, kind, name).await?.ok_or(Error::NotFound)?;
         if shows(&doc, reader.as_ref()) { Ok(doc) } else { Err(Error::NotFound) }
@@ -141,8 +141,8 @@ impl Engine {
             })
             .await?;
         match done {
-            Settled::Nothing(defined) => Ok(defined),
-            Settled::Done(_) => {
+            CommandOutcome::Nothing(defined) => Ok(defined),
+            CommandOutcome::Done(_) => {
                 // A task may be active again, or an agent may have a higher limit.
                 self.hub.wake_workers(&actor.tenant);
                 self.definition(actor, name).await
@@ -162,7 +162,7 @@ impl Engine {
                     models.refusals(Some(slug), &limits)
                 }
                 UsedModel::OfAgent(slug) => {
-                    let Some(doc) = self.tenant.doc(&actor.tenant, Kind::Agent, slug).await? else {
+                    let Some(doc) = self.tenant.doc(&actor.tenant, DefinitionKind::Agent, slug).await? else {
                         continue;
                     };
                     let agent: Agent = doc.body.read().map_err(Error::internal)?;
@@ -247,7 +247,7 @@ impl Engine {
             })
             .await?;
         match done {
-            Settled::Nothing(()) | Settled::Done(_) => Ok(bundle.len()),
+            CommandOutcome::Nothing(()) | CommandOutcome::Done(_) => Ok(bundle.len()),
         }
     }
 
@@ -275,21 +275,21 @@ impl Engine {
 
     /// Refuses a task that names agents, criteria sets or other definitions that do not exist.
     async fn check_references(&self, actor: &Actor, doc: &Doc) -> Result<()> {
-        if doc.kind == Kind::Agent {
+        if doc.kind == DefinitionKind::Agent {
             return self.check_secrets(actor, &doc.body.read().map_err(Error::internal)?);
         }
-        if doc.kind != Kind::Task {
+        if doc.kind != DefinitionKind::Task {
             return Ok(());
         }
         let task: Task = doc.body.read().map_err(Error::internal)?;
         for agent in task.agents().filter(|slug| !BUILT_IN_AGENTS.contains(slug)) {
-            self.named_by("agent_slug", actor, Kind::Agent, agent).await?;
+            self.named_by("agent_slug", actor, DefinitionKind::Agent, agent).await?;
         }
         if let Some(entity) = &task.entity_id {
-            self.named_by("entity_id", actor, Kind::Entity, entity).await?;
+            self.named_by("entity_id", actor, DefinitionKind::Entity, entity).await?;
         }
         for set in &task.criteria_set_ids {
-            self.named_by("criteria_set_ids", actor, Kind::CriteriaSet, set).await?;
+            self.named_by("criteria_set_ids", actor, DefinitionKind::CriteriaSet, set).await?;
         }
         Ok(())
     }
@@ -298,7 +298,13 @@ impl Engine {
         self.secret_hosts.get().map_or(Ok(()), |hosts| hosts.check(&actor.tenant, agent))
     }
 
-    async fn named_by(&self, field: &'static str, actor: &Actor, kind: Kind, name: &str) -> Result<()> {
+    async fn named_by(
+        &self,
+        field: &'static str,
+        actor: &Actor,
+        kind: DefinitionKind,
+        name: &str,
+    ) -> Result<()> {
         match self.tenant.doc(&actor.tenant, kind, name).await? {
             Some(_) => Ok(()),
             None => Err(Error::invalid(field, format!("there is no {} `{name}`", kind.as_str()))),
@@ -310,18 +316,18 @@ impl Engine {
         for task in &bundle.tasks {
             for agent in task.value.agents().filter(|slug| !BUILT_IN_AGENTS.contains(slug)) {
                 if !bundle.agents.iter().any(|known| known.slug == agent) {
-                    self.named_by("tasks.agent_slug", actor, Kind::Agent, agent).await?;
+                    self.named_by("tasks.agent_slug", actor, DefinitionKind::Agent, agent).await?;
                 }
             }
             for set in &task.value.criteria_set_ids {
                 if !bundle.criteria_sets.iter().any(|known| known.id == *set) {
-                    self.named_by("tasks.criteria_set_ids", actor, Kind::CriteriaSet, set).await?;
+                    self.named_by("tasks.criteria_set_ids", actor, DefinitionKind::CriteriaSet, set).await?;
                 }
             }
             if let Some(entity) = &task.value.entity_id
                 && !bundle.entities.iter().any(|known| known.id == *entity)
             {
-                self.named_by("tasks.entity_id", actor, Kind::Entity, entity).await?;
+                self.named_by("tasks.entity_id", actor, DefinitionKind::Entity, entity).await?;
             }
         }
         Ok(())
@@ -340,7 +346,7 @@ fn check_may_change(actor: &Actor, before: &Doc, after: &Doc) -> Result<()> {
     if before.created_by.is_none() || before.created_by != actor.user {
         return Err(Error::denied("only an owner, or who made it, changes this"));
     }
-    if before.kind != Kind::Task {
+    if before.kind != DefinitionKind::Task {
         return Ok(());
     }
     let (before, after): (Task, Task) =

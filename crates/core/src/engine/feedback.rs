@@ -16,7 +16,7 @@ use crate::feedback::session::{self, Added, Closed, FeedbackSession, Reason, Ses
 use crate::feedback::stats::{self, Stats};
 use crate::feedback::{Rating, RatingCounts, secret};
 use crate::ids::{SessionId, TenantId, UserId, check_text};
-use crate::lesson::infer::{Matter, Prior};
+use crate::lesson::infer::{Matter, SourceMessage};
 use crate::lesson::merge::{Draft, Merged, merge};
 use crate::lesson::{self, Lesson, LessonQuery};
 use crate::limits;
@@ -393,7 +393,11 @@ impl Engine {
     }
 
     /// The messages before the feedback: from the session's log, or those that were sent with it.
-    async fn said_before_feedback(&self, tenant: &TenantId, event: &FeedbackEvent) -> Result<Vec<Prior>> {
+    async fn said_before_feedback(
+        &self,
+        tenant: &TenantId,
+        event: &FeedbackEvent,
+    ) -> Result<Vec<SourceMessage>> {
         let session = match &event.session {
             Some(id) => self.sessions.session(tenant, id).await?,
             None => None,
@@ -401,7 +405,7 @@ impl Engine {
         let Some(session) = session else {
             let told = event.body.history.iter();
             return Ok(told
-                .map(|said| Prior { role: said.role, text: said.text.clone(), sequence: None })
+                .map(|said| SourceMessage { role: said.role, text: said.text.clone(), sequence: None })
                 .collect());
         };
         let last = event.body.sequences.iter().max().copied().unwrap_or(session.head.last_sequence);
@@ -412,7 +416,7 @@ impl Engine {
             .filter_map(|message| {
                 let role =
                     if message.kind.as_str() == "user.message" { Speaker::User } else { Speaker::Assistant };
-                Some(Prior { role, text: message.text()?, sequence: Some(message.sequence) })
+                Some(SourceMessage { role, text: message.text()?, sequence: Some(message.sequence) })
             })
             .collect())
     }

@@ -15,13 +15,13 @@ use crate::error::{Conflict, Error, Result};
 use crate::feedback::capture::{self, EventBody};
 use crate::feedback::secret;
 use crate::ids::{SessionId, TenantId, check_text};
-use crate::lesson::rule::{self, Rule};
+use crate::lesson::rule::{self, LessonRule};
 use crate::lesson::shown::{self, Whom};
-use crate::lesson::{Category, Ground, Lesson, LessonQuery, Polarity, Source, State, Touch};
+use crate::lesson::{Category, Ground, Lesson, LessonQuery, LessonSource, Polarity, State, Touch};
 use crate::limits;
 use crate::memory::words;
 use crate::session::query::Page;
-use crate::store::{Change, Guard, On, Part, Record, Refusal, Write};
+use crate::store::{Change, ChangePart, Guard, On, Record, Refusal, Write};
 use crate::time::Timestamp;
 
 /// A caller's search for lessons.
@@ -122,7 +122,7 @@ impl Engine {
     }
 
     /// The rules that came up in at least `occurrences_min` feedbacks, the weightiest first.
-    pub async fn prevention_rules(&self, actor: &Actor, occurrences_min: u64) -> Result<Vec<Rule>> {
+    pub async fn prevention_rules(&self, actor: &Actor, occurrences_min: u64) -> Result<Vec<LessonRule>> {
         access::check_general(actor, Verb::Learn)?;
         let query = LessonQuery {
             states: vec![State::Active],
@@ -133,7 +133,7 @@ impl Engine {
         };
         let now = self.tenant.now().await?;
         let found = self.seen_by(actor, self.tenant.lessons(&actor.tenant, query).await?.items).await?;
-        let mut rules: Vec<Rule> =
+        let mut rules: Vec<LessonRule> =
             found.iter().filter_map(|lesson| rule::of(lesson, occurrences_min, now)).collect();
         rules.sort_by(|a, b| b.weight.total_cmp(&a.weight).then_with(|| a.lesson.id.cmp(&b.lesson.id)));
         rules.truncate(limits::RULES_LISTED_MAX);
@@ -209,7 +209,7 @@ impl Engine {
         lessons: &[Lesson],
     ) -> Result<()> {
         access::check_general(actor, Verb::Work)?;
-        let part = Part {
+        let part = ChangePart {
             on: On::Session(id.clone()),
             guard: Guard { fence: Some(fence(actor, epoch)), ..Guard::default() },
             writes: smallvec![Write::Append(vec![shown::injected(lessons)?])],
@@ -255,7 +255,7 @@ impl Engine {
         let mut readable: HashMap<SessionId, bool> = HashMap::new();
         let mut seen = Vec::with_capacity(lessons.len());
         for mut lesson in lessons {
-            let mut kept: Vec<Source> = Vec::new();
+            let mut kept: Vec<LessonSource> = Vec::new();
             for source in std::mem::take(&mut lesson.body.sources) {
                 if self.may_trace(actor, &source, &mut readable).await? {
                     kept.push(source);
@@ -273,7 +273,7 @@ impl Engine {
     async fn may_trace(
         &self,
         actor: &Actor,
-        source: &Source,
+        source: &LessonSource,
         readable: &mut HashMap<SessionId, bool>,
     ) -> Result<bool> {
         if source.author.is_some()

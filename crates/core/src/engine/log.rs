@@ -13,7 +13,7 @@ use crate::event::{Appended, Event, EventPage, EventQuery, EventType, Kinds, New
 use crate::ids::{SessionId, check_name};
 use crate::json::Json;
 use crate::limits;
-use crate::store::{AppendRule, Change, Guard, IdemKey, On, Part, Write};
+use crate::store::{AppendRule, Change, ChangePart, Guard, IdemKey, On, Write};
 
 /// Types that a share link shows.
 pub(super) const SHARED_TYPES: [&str; 2] = ["user.message", "agent.message"];
@@ -79,7 +79,7 @@ impl Engine {
         self.check_byte_quota(actor).await?;
         let kinds = Kinds::of(events.iter().map(|event| &event.kind));
         let rule = AppendRule { actor: actor.clone(), kinds, epoch: wish.epoch };
-        let part = Part {
+        let part = ChangePart {
             on: On::Session(id.clone()),
             guard: Guard { sequence: wish.expected_sequence, append: Some(rule), ..Guard::default() },
             writes: smallvec![Write::Append(events)],

@@ -34,22 +34,22 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 
 pub use credential::{Credential, TokenClaims};
-pub use crises::Hold;
+pub use crises::CrisisHold;
 pub use definitions::BUILT_IN_AGENTS;
 pub use feedback::{Captured, FinalizedFeedback, OpenedFeedback};
 pub use lessons::{LessonPatch, LessonSearch};
 pub use log::{Append, AppendDone, DraftEvent};
 pub use memory::{MemoryScope, MemoryStatus, Purged};
 pub use people::{CreatedKey, NewKey, NewShare, NewUser, Operator, UserPatch};
-pub use queue::Waiting;
-pub use sessions::Opened;
+pub use queue::WaitingItem;
+pub use sessions::OpenedSession;
 pub use sittings::LookedBack;
 pub use stream::{HintStream, LogStream, StreamItem};
 pub use sweep::Swept;
-pub use talk::{Begun, Fate, Finished, NextTurn, Post, Posted, Recorded, Spoken};
+pub use talk::{Begun, Fate, Finished, NextTurn, Post, Posted, Recorded, SpokenTurn};
 pub use tasks::{EntitySession, TaskStanding, duration_of};
 pub use transcript::Standing;
-pub use views::{Asker, Opened as OpenedView, Published, Shown, Submission, Submitted};
+pub use views::{Asker, OpenedView, Published, Submission, Submitted, ViewDisplay};
 pub use work::Brief;
 
 use crate::access::{self, Actor, Verb};
@@ -61,11 +61,11 @@ use crate::limits;
 use crate::live::Hub;
 use crate::quota::QuotaSettings;
 use crate::session::Session;
-use crate::session::decide::Step;
+use crate::session::decide::SessionStep;
 use crate::store::incognito::IncognitoRouter;
 use crate::store::{
-    Change, Committed, Guard, IdemKey, On, Part, PrivateLimits, Refusal, SessionStore, Store, TenantStore,
-    Write,
+    Change, ChangePart, Committed, Guard, IdemKey, On, PrivateLimits, Refusal, SessionStore, Store,
+    TenantStore, Write,
 };
 
 /// Times and counts that an operator may set.
@@ -195,16 +195,16 @@ impl Engine {
     async fn settle_on<'a, T>(
         &self,
         load_and_decide: impl Fn() -> BoxFuture<'a, Result<Decided<T>>>,
-    ) -> Result<Settled<T>> {
+    ) -> Result<CommandOutcome<T>> {
         let mut refused: Error = Conflict::SessionBusy.into();
         for _ in 0..limits::DECIDE_ROUNDS_MAX {
             let change = match load_and_decide().await? {
-                Decided::Nothing(kept) => return Ok(Settled::Nothing(kept)),
+                Decided::Nothing(kept) => return Ok(CommandOutcome::Nothing(kept)),
                 Decided::Change(change) => change,
             };
             let is_joint = change.parts.len() > 1;
             match self.carry_out(*change).await {
-                Ok(committed) => return Ok(Settled::Done(Box::new(committed))),
+                Ok(committed) => return Ok(CommandOutcome::Done(Box::new(committed))),
                 Err(Refusal::Stale) => refused = Conflict::SessionBusy.into(),
                 // The missing session may be a related one that was deleted meanwhile: decide again.
                 Err(Refusal::Rejected(Error::NotFound)) if is_joint => refused = Error::NotFound,
@@ -219,12 +219,12 @@ impl Engine {
         &self,
         actor: &Actor,
         key: Option<IdemKey>,
-        done: Result<Settled<T>>,
-    ) -> Result<Settled<T>> {
+        done: Result<CommandOutcome<T>>,
+    ) -> Result<CommandOutcome<T>> {
         match (done, key) {
             (Err(error @ (Error::Conflict(_) | Error::Denied(_))), Some(key)) => {
                 match self.sessions.recall(&actor.tenant, key).await? {
-                    Some(replay) => Ok(Settled::Done(Box::new(Committed {
+                    Some(replay) => Ok(CommandOutcome::Done(Box::new(Committed {
                         at: self.tenant.now().await?,
                         parts: smallvec::SmallVec::new(),
                         replay: Some(replay),
@@ -286,17 +286,17 @@ enum Decided<T> {
     Change(Box<Change>),
 }
 
-enum Settled<T> {
+enum CommandOutcome<T> {
     Nothing(T),
     Done(Box<Committed>),
 }
 
 /// The part that carries out a step on the row that it was decided on.
-fn step_part(session: &Session, step: Step) -> Part {
+fn step_part(session: &Session, step: SessionStep) -> ChangePart {
     let mut writes = smallvec::SmallVec::new();
     if !step.events.is_empty() {
         writes.push(Write::Append(step.events));
     }
     writes.push(Write::Update(Box::new(step.update)));
-    Part { on: On::Session(session.id.clone()), guard: Guard::seen(session), writes }
+    ChangePart { on: On::Session(session.id.clone()), guard: Guard::seen(session), writes }
 }

@@ -4,33 +4,40 @@ use smallvec::smallvec;
 use uuid::Uuid;
 
 use super::talk::planned_change;
-use super::{Decided, Engine, Settled, step_part};
+use super::{CommandOutcome, Decided, Engine, step_part};
 use crate::access::{self, Actor, Role, Verb};
-use crate::definitions::{Agent, Defined, Kind, Task};
+use crate::definitions::{Agent, Defined, DefinitionKind, Task};
 use crate::error::{Conflict, Error, Result};
 use crate::ids::{SessionId, TenantId, UserId, check_text};
 use crate::limits;
 use crate::memory::owner::must_end_before;
 use crate::people::Audit;
-use crate::session::decide::{self, EXTERNAL_AGENT, OpenSession, PatchSession, Step, Transition};
+use crate::session::decide::{self, EXTERNAL_AGENT, OpenSession, PatchSession, SessionStep, Transition};
 use crate::session::query::{Eyes, ListCursor, Page, SessionQuery, Types};
 use crate::session::status::Authority;
-use crate::session::{MemoryMode, Session, State, Status};
-use crate::store::{Change, Guard, Hit, IdemKey, NewSession, Note, On, Part, SearchQuery, Update, Write};
+use crate::session::{MemoryMode, Session, SessionState, Status};
+use crate::store::{
+    Change, ChangePart, Guard, IdemKey, NewSession, Note, On, SearchHit, SearchQuery, Update, Write,
+};
 use crate::talk::Talk;
 use crate::talk::pause::{self, GivenUp};
 use crate::work;
 
 /// A session that was opened.
 #[derive(Clone, Debug)]
-pub struct Opened {
+pub struct OpenedSession {
     pub session: Session,
     pub created: bool,
 }
 
 impl Engine {
     /// Opens a session: makes it, or shows the existing one of that id again.
-    pub async fn open(&self, actor: &Actor, wish: OpenSession, key: Option<IdemKey>) -> Result<Opened> {
+    pub async fn open(
+        &self,
+        actor: &Actor,
+        wish: OpenSession,
+        key: Option<IdemKey>,
+    ) -> Result<OpenedSession> {
         access::check_general(actor, Verb::Open)?;
         if actor.role == Role::Channel && wish.id.is_none() {
             return Err(Error::invalid("id", "a channel key names the session under its own prefix"));
@@ -73,8 +80,8 @@ impl Engine {
             })
             .await?;
         let done = match done {
-            Settled::Nothing(session) => return Ok(Opened { session, created: false }),
-            Settled::Done(done) => done,
+            CommandOutcome::Nothing(session) => return Ok(OpenedSession { session, created: false }),
+            CommandOutcome::Done(done) => done,
         };
         let (id, created) = match (&done.replay, &wish.id) {
             (Some(replay), None) => {
@@ -84,7 +91,7 @@ impl Engine {
             // Reopening appends nothing.
             (None, _) => (id, done.parts.iter().any(|part| !part.appended.is_empty())),
         };
-        Ok(Opened { session: self.session_after(actor, &id, &done).await?, created })
+        Ok(OpenedSession { session: self.session_after(actor, &id, &done).await?, created })
     }
 
     /// Whether an agent's model runs outside Sederunt: its sessions are external.
@@ -92,7 +99,7 @@ impl Engine {
         if slug == EXTERNAL_AGENT {
             return Ok(true);
         }
-        let doc = self.tenant.doc(tenant, Kind::Agent, slug).await?;
+        let doc = self.tenant.doc(tenant, DefinitionKind::Agent, slug).await?;
         let agent: Option<Defined<Agent>> = doc.as_ref().map(Defined::of).transpose()?;
         Ok(agent.is_some_and(|agent| agent.value.model.as_deref() == Some(EXTERNAL_AGENT)))
     }
@@ -124,8 +131,8 @@ impl Engine {
     }
 
     /// The state of a session, at the cost of one row.
-    pub async fn state(&self, actor: &Actor, id: &SessionId) -> Result<State> {
-        self.load(actor, Verb::Read, id).await.map(State::from)
+    pub async fn state(&self, actor: &Actor, id: &SessionId) -> Result<SessionState> {
+        self.load(actor, Verb::Read, id).await.map(SessionState::from)
     }
 
     /// A page of the sessions that the caller may see.
@@ -234,7 +241,7 @@ impl Engine {
                     let session = self.load(actor, Verb::Talk, id).await?;
                     self.carried_out(session, None, |session| {
                         let shown = Update { inactive: Some(false), ..Update::default() };
-                        Ok(session.head.inactive.then(|| Step::of(shown)))
+                        Ok(session.head.inactive.then(|| SessionStep::of(shown)))
                     })
                     .await
                 })
@@ -338,7 +345,7 @@ impl Engine {
             Box::pin(async {
                 let session = self.load(actor, Verb::Delete, id).await?;
                 decide::check_deletable(actor, &session, how)?;
-                let part = Part {
+                let part = ChangePart {
                     on: On::Session(session.id.clone()),
                     guard: Guard::seen(&session),
                     writes: smallvec![Write::Delete],
@@ -365,7 +372,7 @@ impl Engine {
         text: &str,
         after: Option<i64>,
         limit: usize,
-    ) -> Result<Page<Hit, i64>> {
+    ) -> Result<Page<SearchHit, i64>> {
         check_limit(limit)?;
         check_text("q", text, limits::QUERY_CHARS_MAX)?;
         let words: Vec<String> = search_words(text);
@@ -381,7 +388,7 @@ impl Engine {
         &self,
         session: Session,
         key: Option<IdemKey>,
-        decide: impl Fn(&Session) -> Result<Option<Step>> + Sync,
+        decide: impl Fn(&Session) -> Result<Option<SessionStep>> + Sync,
     ) -> Result<Decided<Session>> {
         let Some(step) = decide(&session)? else { return Ok(Decided::Nothing(session)) };
         Ok(Decided::Change(Box::new(self.stepped(&session, step).await?.keyed(key))))
@@ -393,11 +400,11 @@ impl Engine {
         actor: &Actor,
         id: &SessionId,
         key: Option<IdemKey>,
-        done: Result<Settled<Session>>,
+        done: Result<CommandOutcome<Session>>,
     ) -> Result<Session> {
         match self.or_replayed(actor, key, done).await? {
-            Settled::Nothing(session) => Ok(session),
-            Settled::Done(done) => self.session_after(actor, id, &done).await,
+            CommandOutcome::Nothing(session) => Ok(session),
+            CommandOutcome::Done(done) => self.session_after(actor, id, &done).await,
         }
     }
 
@@ -412,7 +419,7 @@ impl Engine {
 
 pub(super) fn creation(actor: &Actor, new: NewSession, key: Option<IdemKey>) -> Result<Change> {
     let events = vec![decide::created_event(&new)?];
-    let part = Part {
+    let part = ChangePart {
         on: On::New(Box::new(new)),
         guard: Guard::default(),
         writes: smallvec![Write::Append(events)],

@@ -1,7 +1,7 @@
 //! Commands on sittings: finding silent ones, closing, rating, and looking back over a conversation.
 
 use super::talk::{beside, planned_change};
-use super::{Decided, Engine, Settled};
+use super::{CommandOutcome, Decided, Engine};
 use crate::access::{self, Actor, Verb};
 use crate::error::{Conflict, Result};
 use crate::event::{EventType, NewEvent};
@@ -12,12 +12,12 @@ use crate::limits;
 use crate::memory::candidate::Candidate;
 use crate::memory::summary::Summary;
 use crate::safety::opaque::Opaque;
-use crate::session::decide::Step;
+use crate::session::decide::SessionStep;
 use crate::session::{DescriptionSource, MemoryMode, Session};
 use crate::store::{Due, Record, Refusal, Update};
 use crate::talk::sitting::{self, EndReason};
 use crate::talk::turn::{self, Plan};
-use crate::talk::{Fields, Talk};
+use crate::talk::{StateFields, Talk};
 
 /// What looking back over a conversation has found.
 #[derive(Clone, Debug)]
@@ -139,7 +139,7 @@ impl Engine {
                 })
             })
             .await?;
-        Ok(matches!(done, Settled::Done(_)))
+        Ok(matches!(done, CommandOutcome::Done(_)))
     }
 
     /// Stores what looking back over a conversation found, up to a message. Returns what was written.
@@ -210,7 +210,7 @@ fn look_back(session: &Session, talk: &Talk, found: &LookedBack) -> Result<(Plan
         let spare = after.found_between.len().saturating_sub(limits::CANDIDATES_MAX);
         after.found_between.drain(..spare);
     }
-    let mut change = Fields::default();
+    let mut change = StateFields::default();
     let is_wanted = after.sitting.as_ref().is_none_or(|open| !open.buffer.emptied);
     if let Some(about) = found.about.as_ref().filter(|_| is_wanted) {
         change = change.with("session_memory", sitting::session_memory(about));
@@ -231,6 +231,6 @@ fn look_back(session: &Session, talk: &Talk, found: &LookedBack) -> Result<(Plan
     }))?;
     after.looked_back_to = found.to;
     let event = NewEvent::engine(EventType::known("session.introspection"), Some(metadata));
-    let step = Step { events: vec![event], ..Step::of(update) };
+    let step = SessionStep { events: vec![event], ..SessionStep::of(update) };
     Ok((Plan { step, talk: after }, wrote))
 }

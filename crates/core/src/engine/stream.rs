@@ -16,20 +16,20 @@ use crate::ids::{Incarnation, SessionId};
 use crate::limits;
 use crate::live::budget::{HeldBytes, StreamLease};
 use crate::live::hints::Batch;
-use crate::live::reply::Shown;
-use crate::live::{Delta, Frame, HintReader, Next, Reader, ScopedHintReader};
+use crate::live::reply::ReplyPiece;
+use crate::live::{Delta, EventFrame, HintReader, Next, Reader, ScopedHintReader};
 
 /// What a log stream returns next.
 #[derive(Debug)]
 pub enum StreamItem {
     /// Events after all earlier ones, in order.
-    Frames(Vec<Arc<Frame>>),
+    Frames(Vec<Arc<EventFrame>>),
     /// Rows were removed: the log continues at this sequence.
     Gap { first: u64 },
     /// The backlog has been sent; from here on the stream is live.
     Ready,
     /// More of a reply that is still being written.
-    Reply(Shown),
+    Reply(ReplyPiece),
     /// The session is gone.
     Ended,
 }
@@ -203,20 +203,20 @@ impl LogStream {
                 self.queued.push_back(StreamItem::Gap { first });
             }
             expected = first + 1;
-            run.push(Frame::new(Arc::new(event)));
+            run.push(EventFrame::new(Arc::new(event)));
         }
         self.queue(run);
         Ok(())
     }
 
-    fn queue(&mut self, frames: Vec<Arc<Frame>>) {
+    fn queue(&mut self, frames: Vec<Arc<EventFrame>>) {
         let frames = self.shown(frames);
         if !frames.is_empty() {
             self.queued.push_back(StreamItem::Frames(frames));
         }
     }
 
-    fn shown(&self, mut frames: Vec<Arc<Frame>>) -> Vec<Arc<Frame>> {
+    fn shown(&self, mut frames: Vec<Arc<EventFrame>>) -> Vec<Arc<EventFrame>> {
         if self.actor.role == Role::Share {
             frames.retain(|frame| SHARED_TYPES.contains(&frame.event.kind.as_str()));
         }

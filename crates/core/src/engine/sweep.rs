@@ -9,9 +9,9 @@ use crate::approval;
 use crate::error::Result;
 use crate::limits;
 use crate::session::Session;
-use crate::session::decide::{Step, check_at_rest, move_to};
+use crate::session::decide::{SessionStep, check_at_rest, move_to};
 use crate::session::status::Authority;
-use crate::store::{Change, Due, Guard, On, Part, Refusal, Update, Write};
+use crate::store::{Change, ChangePart, Due, Guard, On, Refusal, Update, Write};
 use crate::talk::{self, pause::GivenUp};
 use crate::time::Timestamp;
 use crate::work;
@@ -76,7 +76,7 @@ impl Engine {
             if check_at_rest(&session).is_err() {
                 continue;
             }
-            let part = Part {
+            let part = ChangePart {
                 on: On::Session(session.id.clone()),
                 guard: Guard { sequence: Some(session.head.last_sequence), ..Guard::seen(&session) },
                 writes: smallvec![Write::Delete],
@@ -138,7 +138,7 @@ fn decide(
     now: Timestamp,
     silent_since: Timestamp,
     attempts_max: u32,
-) -> Result<Option<(Reason, Step)>> {
+) -> Result<Option<(Reason, SessionStep)>> {
     let head = &session.head;
     if let Some(claim) = &head.claim {
         if claim.lease_until > now {
@@ -157,7 +157,7 @@ fn decide(
     }
     if !head.inactive && !head.status.is_live() && head.last_at < silent_since {
         let update = Update { inactive: Some(true), ..Update::default() };
-        return Ok(Some((Reason::Silent, Step::of(update))));
+        return Ok(Some((Reason::Silent, SessionStep::of(update))));
     }
     Ok(None)
 }

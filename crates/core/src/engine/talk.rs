@@ -8,7 +8,7 @@ use std::sync::Arc;
 use smallvec::smallvec;
 
 use super::log::{DraftEvent, check_batch};
-use super::{Decided, Engine, Settled};
+use super::{CommandOutcome, Decided, Engine};
 use crate::access::{Actor, Verb};
 use crate::error::{Conflict, Error, Result};
 use crate::event::{Appended, Event, NewEvent};
@@ -20,9 +20,9 @@ use crate::memory::Owner;
 use crate::memory::owner::{TurnSpeaker, memory_owner};
 use crate::session::Session;
 use crate::store::{
-    Change, ClaimChange, Committed, Due, Fence, Guard, IdemKey, On, Part, Refusal, Update, Write,
+    Change, ChangePart, ClaimChange, Committed, Due, Fence, Guard, IdemKey, On, Refusal, Update, Write,
 };
-use crate::talk::turn::{self, Begin, EndFirst, Hold, Message, OnBusy, Outcome, Plan};
+use crate::talk::turn::{self, Begin, EndFirst, Message, OnBusy, Plan, TurnHost, TurnOutcome};
 use crate::talk::{Talk, Tier};
 use crate::time::Timestamp;
 use crate::work::run::{Resume, Run};
@@ -79,7 +79,7 @@ pub struct Begun {
     pub speaker: TurnSpeaker,
     /// A person's decision, where this turn goes on after one.
     pub resume: Option<Resume>,
-    pub(super) hold: Hold,
+    pub(super) hold: TurnHost,
 }
 
 impl Begun {
@@ -99,7 +99,7 @@ impl Begun {
 
 /// A turn that took place elsewhere, in spoken words.
 #[derive(Clone, Debug)]
-pub struct Spoken {
+pub struct SpokenTurn {
     pub content: Json,
     /// Identifies the turn, so that a repeat is recognised.
     pub external_id: String,
@@ -131,7 +131,7 @@ impl Engine {
         actor: &Actor,
         id: &SessionId,
         wish: Post,
-        hold: &Hold,
+        hold: &TurnHost,
         key: Option<IdemKey>,
     ) -> Result<Posted> {
         let draft = DraftEvent {
@@ -173,8 +173,8 @@ impl Engine {
             })
             .await?;
         let done = match done {
-            Settled::Done(done) => done,
-            Settled::Nothing(first) => {
+            CommandOutcome::Done(done) => done,
+            CommandOutcome::Nothing(first) => {
                 let message = Arc::new(unkept(id, event));
                 return Ok(Posted { session: id.clone(), message, fate: Fate::EndFirst(first) });
             }
@@ -216,7 +216,7 @@ impl Engine {
         &self,
         tenant: &TenantId,
         id: &SessionId,
-        hold: &Hold,
+        hold: &TurnHost,
     ) -> Result<Option<NextTurn>> {
         let planned = parking_lot::Mutex::new(None);
         let done = self
@@ -244,8 +244,8 @@ impl Engine {
             })
             .await;
         let done = match done {
-            Ok(Settled::Done(done)) => done,
-            Ok(Settled::Nothing(first)) => return Ok(first.map(NextTurn::EndFirst)),
+            Ok(CommandOutcome::Done(done)) => done,
+            Ok(CommandOutcome::Nothing(first)) => return Ok(first.map(NextTurn::EndFirst)),
             // Another node has taken it.
             Err(Error::Conflict(_)) => return Ok(None),
             Err(error) => return Err(error),
@@ -269,7 +269,7 @@ impl Engine {
     }
 
     /// Closes a turn with its reply, records and state. Fenced if its lease ended before.
-    pub async fn finish_turn(&self, begun: &Begun, outcome: Outcome) -> Result<Finished> {
+    pub async fn finish_turn(&self, begun: &Begun, outcome: TurnOutcome) -> Result<Finished> {
         self.let_go(begun, |session, talk| turn::finish(session, talk, outcome.clone()).map(Some))
             .await?
             .ok_or_else(|| Error::internal("a turn did not end"))
@@ -317,8 +317,8 @@ impl Engine {
         &self,
         actor: &Actor,
         id: &SessionId,
-        said: Spoken,
-        outcome: Outcome,
+        said: SpokenTurn,
+        outcome: TurnOutcome,
         key: IdemKey,
     ) -> Result<Result<Recorded, EndFirst>> {
         let draft = DraftEvent {
@@ -356,8 +356,8 @@ impl Engine {
             })
             .await;
         let done = match self.or_replayed(actor, Some(key), done).await? {
-            Settled::Done(done) => done,
-            Settled::Nothing(first) => return Ok(Err(first)),
+            CommandOutcome::Done(done) => done,
+            CommandOutcome::Nothing(first) => return Ok(Err(first)),
         };
         let (sequences, repeated) = match &done.replay {
             Some(replay) => (replay.sequences.clone(), true),
@@ -374,7 +374,7 @@ impl Engine {
     pub async fn renew_turn(&self, begun: &Begun) -> Result<bool> {
         let update = Update { claim: Some(ClaimChange::Renew(begun.hold.lease)), ..Update::default() };
         let fence = Fence { credential: begun.hold.credential.clone(), epoch: begun.epoch };
-        let part = Part {
+        let part = ChangePart {
             on: On::Session(begun.session.id.clone()),
             guard: Guard { fence: Some(fence), incarnation: Some(begun.incarnation()), ..Guard::default() },
             writes: smallvec![Write::Update(Box::new(update))],
@@ -447,7 +447,7 @@ pub(super) fn planned_change(session: &Session, plan: &Plan) -> Change {
     let mut writes = if opens { smallvec![update, events] } else { smallvec![events, update] };
     writes.retain(|write| !matches!(write, Write::Append(events) if events.is_empty()));
     writes.push(Write::Talk(Box::new(talk)));
-    let part = Part { on: On::Session(session.id.clone()), guard: Guard::seen(session), writes };
+    let part = ChangePart { on: On::Session(session.id.clone()), guard: Guard::seen(session), writes };
     let mut change = Change::new(session.tenant.clone()).part(part);
     change.records = step.records;
     change
@@ -455,7 +455,7 @@ pub(super) fn planned_change(session: &Session, plan: &Plan) -> Change {
 
 /// A change of a session's talk row alone.
 pub(super) fn beside(session: &Session, talk: Talk) -> Change {
-    let part = Part {
+    let part = ChangePart {
         on: On::Session(session.id.clone()),
         guard: Guard::seen(session),
         writes: smallvec![Write::Update(Box::default()), Write::Talk(Box::new(talk))],

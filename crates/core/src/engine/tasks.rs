@@ -8,7 +8,7 @@ use super::Engine;
 use super::sessions::check_limit;
 use crate::access::{Actor, Role};
 use crate::definitions::criteria::Dimension;
-use crate::definitions::{CriteriaSet, Defined, Entity, Kind, Task};
+use crate::definitions::{CriteriaSet, Defined, DefinitionKind, Entity, Task};
 use crate::error::{Error, Result};
 use crate::event::{Event, EventQuery};
 use crate::ids::{SessionId, TenantId};
@@ -16,7 +16,7 @@ use crate::json::Json;
 use crate::limits;
 use crate::session::query::{ListCursor, Page, SessionQuery, Types};
 use crate::session::{Session, Status};
-use crate::store::{Change, Guard, IdemKey, NewSession, Note, On, Part, Record, Write};
+use crate::store::{Change, ChangePart, Guard, IdemKey, NewSession, Note, On, Record, Write};
 use crate::work::milestone::Milestone;
 use crate::work::queueing::{QueueCause, check_may_queue};
 use crate::work::trigger::{self, Order, Starts};
@@ -103,7 +103,7 @@ impl Engine {
     /// The task that a session runs, as the task is now, if it still exists.
     pub(super) async fn task_of(&self, session: &Session) -> Result<Option<Defined<Task>>> {
         let Some(id) = &session.details.task_id else { return Ok(None) };
-        let doc = self.tenant.doc(&session.tenant, Kind::Task, id).await?;
+        let doc = self.tenant.doc(&session.tenant, DefinitionKind::Task, id).await?;
         doc.filter(|doc| doc.id == *id).as_ref().map(Defined::of).transpose()
     }
 
@@ -138,7 +138,7 @@ impl Engine {
     async fn criteria_of(&self, actor: &Actor, task: &Task) -> Result<Vec<Dimension>> {
         let Some(id) = task.criteria_set_ids.first() else { return Ok(Vec::new()) };
         let doc =
-            self.tenant.doc(&actor.tenant, Kind::CriteriaSet, id).await?.ok_or_else(|| {
+            self.tenant.doc(&actor.tenant, DefinitionKind::CriteriaSet, id).await?.ok_or_else(|| {
                 Error::invalid("criteria_set_ids", format!("there is no criteria set `{id}`"))
             })?;
         Ok(Defined::<CriteriaSet>::of(&doc)?.value.dimensions)
@@ -191,7 +191,7 @@ impl Engine {
             if let Some(id) = &session.details.task_id {
                 task = tasks.iter().find(|task| task.id == *id).cloned();
                 if task.is_none()
-                    && let Some(doc) = self.tenant.doc(&actor.tenant, Kind::Task, id).await?
+                    && let Some(doc) = self.tenant.doc(&actor.tenant, DefinitionKind::Task, id).await?
                 {
                     task = Some(Defined::of(&doc)?);
                     tasks.extend(task.clone());
@@ -223,7 +223,7 @@ pub(super) fn starting(actor: &Actor, starts: Starts) -> Result<(Change, NewSess
     for start in starts.sessions {
         first.get_or_insert_with(|| start.new.clone());
         change.milestones.extend(Milestone::begun(&actor.tenant, &start.new));
-        change.parts.push(Part {
+        change.parts.push(ChangePart {
             on: On::New(Box::new(start.new)),
             guard: Guard::default(),
             writes: smallvec![Write::Append(start.events)],

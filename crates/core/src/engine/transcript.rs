@@ -13,7 +13,7 @@ use crate::ids::SessionId;
 use crate::limits;
 use crate::session::Session;
 use crate::store::Due;
-use crate::talk::state::{self, Fields};
+use crate::talk::state::{self, StateFields};
 use crate::talk::turn;
 use crate::talk::{Liveness, Talk};
 
@@ -105,7 +105,7 @@ impl Engine {
     }
 
     /// The state as it was after a sequence, read from the log.
-    pub async fn state_at(&self, actor: &Actor, id: &SessionId, at: u64) -> Result<Fields> {
+    pub async fn state_at(&self, actor: &Actor, id: &SessionId, at: u64) -> Result<StateFields> {
         let session = self.load(actor, Verb::Read, id).await?;
         let mut saying: Vec<Event> = Vec::new();
         let mut before = Some(at.min(session.head.last_sequence) + 1);
@@ -126,7 +126,7 @@ impl Engine {
                 break;
             }
         }
-        let mut fields = Fields::default();
+        let mut fields = StateFields::default();
         for event in saying.iter().rev() {
             state::take(&mut fields, event);
         }

@@ -7,11 +7,11 @@ use uuid::Uuid;
 
 use super::people::{INSTALLATION_TENANT, NewShare, SHARE_LIFE_MAX, audit, check_share_life};
 use super::work::{fence, without_a_claim};
-use super::{Decided, Engine, Settled};
+use super::{CommandOutcome, Decided, Engine};
 use crate::access::{self, Actor, Role, ShareAccess, Verb};
 use crate::approval::{Approval, asked_by};
 use crate::definitions::entity::{EMAIL, Entity, LEAD};
-use crate::definitions::{Agent, Defined, DocQuery, Kind, Task, View};
+use crate::definitions::{Agent, Defined, DefinitionKind, DocQuery, Task, View};
 use crate::error::{Conflict, Error, Result};
 use crate::event::{Appended, EventQuery};
 use crate::ids::{SessionId, TenantId, UserId, check_name};
@@ -20,10 +20,10 @@ use crate::limits;
 use crate::people::{SecretHash, Share};
 use crate::session::query::Page;
 use crate::session::{MemoryMode, Session};
-use crate::store::{Change, Guard, IdemKey, On, Part, Record, Write};
+use crate::store::{Change, ChangePart, Guard, IdemKey, On, Record, Write};
 use crate::time::Timestamp;
-use crate::view::answer::{self, Answer};
-use crate::view::decide::{self, Outcome, Submit};
+use crate::view::answer::{self, ViewAnswer};
+use crate::view::decide::{self, Submit, SubmitOutcome};
 use crate::view::respondent::{self, Admitted, Cleared, Lead, Respondent, RespondentKind, admit};
 use crate::view::{Gate, SESSION_FACET};
 use crate::work::run::Run;
@@ -64,17 +64,17 @@ impl Published {
 
 /// A view as a caller sees it.
 #[derive(Clone, Debug)]
-pub enum Shown {
+pub enum ViewDisplay {
     /// To its maker, owners and workers: whole; with its link if it is published, and as a respondent sees it if the
     /// caller may answer.
-    Whole { view: Box<Defined<View>>, published: Option<Box<Published>>, asked: Option<Box<Opened>> },
+    Whole { view: Box<Defined<View>>, published: Option<Box<Published>>, asked: Option<Box<OpenedView>> },
     /// To a respondent: the questions, and nothing of the session.
-    Asked(Box<Opened>),
+    Asked(Box<OpenedView>),
 }
 
 /// What a respondent sees.
 #[derive(Clone, Debug)]
-pub struct Opened {
+pub struct OpenedView {
     pub id: Box<str>,
     pub title: String,
     pub description: Option<String>,
@@ -142,7 +142,7 @@ impl Engine {
             let (id, view) = (id.clone(), view.clone());
             Box::pin(async move {
                 if key.is_none()
-                    && let Some(doc) = self.tenant.doc(&actor.tenant, Kind::View, &id).await?
+                    && let Some(doc) = self.tenant.doc(&actor.tenant, DefinitionKind::View, &id).await?
                 {
                     let before: Defined<View> = Defined::of(&doc)?;
                     return if before.value == view {
@@ -158,7 +158,7 @@ impl Engine {
             })
         })
         .await?;
-        let doc = self.tenant.doc(&actor.tenant, Kind::View, &id).await?.ok_or(Error::NotFound)?;
+        let doc = self.tenant.doc(&actor.tenant, DefinitionKind::View, &id).await?.ok_or(Error::NotFound)?;
         let token = respondent::link_token(&secret, &actor.tenant, &id);
         Ok(Published { view: Defined::of(&doc)?, token })
     }
@@ -204,7 +204,7 @@ impl Engine {
         };
         let hash = SecretHash::of(&respondent::link_token(secret, &actor.tenant, id));
         // The row is changed too, so that the session is not deleted concurrently without its views.
-        let part = Part {
+        let part = ChangePart {
             on: On::Session(session.id.clone()),
             guard: Guard { fence: Some(fence(actor, epoch)), ..Guard::default() },
             writes: smallvec![Write::Update(Box::default())],
@@ -257,7 +257,7 @@ impl Engine {
     }
 
     /// A view: whole to its maker, owners and workers, its questions to respondents. `cookie` is the respondent's.
-    pub async fn view(&self, actor: &Actor, id: &str, cookie: Option<&str>) -> Result<Shown> {
+    pub async fn view(&self, actor: &Actor, id: &str, cookie: Option<&str>) -> Result<ViewDisplay> {
         let view = self.found_view(actor, id).await?;
         let secret = self.tenant.installation_key().await?;
         let keeps = match actor.role {
@@ -274,9 +274,9 @@ impl Engine {
                 Some(_) => self.opened(actor, view.clone(), &secret, cookie).await.ok().map(Box::new),
                 None => None,
             };
-            return Ok(Shown::Whole { view: Box::new(view), published, asked });
+            return Ok(ViewDisplay::Whole { view: Box::new(view), published, asked });
         }
-        self.opened(actor, view, &secret, cookie).await.map(|opened| Shown::Asked(Box::new(opened)))
+        self.opened(actor, view, &secret, cookie).await.map(|opened| ViewDisplay::Asked(Box::new(opened)))
     }
 
     /// A view as a respondent sees it.
@@ -286,7 +286,7 @@ impl Engine {
         view: Defined<View>,
         secret: &[u8; 32],
         cookie: Option<&str>,
-    ) -> Result<Opened> {
+    ) -> Result<OpenedView> {
         let now = self.tenant.now().await?;
         let cleared = known(secret, actor, &view, cookie, now);
         let has_answered = cleared.as_ref().is_some_and(|cleared| cleared.has_answered);
@@ -308,7 +308,7 @@ impl Engine {
             Some(who) => self.answer_of(secret, &view, &session, who).await?.is_some(),
             None => false,
         };
-        Ok(Opened {
+        Ok(OpenedView {
             id: view.id,
             title: view.value.title.clone(),
             description: view.value.description.clone(),
@@ -400,8 +400,8 @@ impl Engine {
                     };
                     let asked = self.pending_of(&session).await?;
                     let taken = match decide::submit(&view, &session, asked.as_ref(), submit, now)? {
-                        Outcome::Stands => return Ok(Decided::Nothing(())),
-                        Outcome::Taken(taken) => *taken,
+                        SubmitOutcome::Stands => return Ok(Decided::Nothing(())),
+                        SubmitOutcome::Taken(taken) => *taken,
                     };
                     let mut change = self.stepped(&session, taken.step).await?;
                     change.records.extend(taken.record);
@@ -414,13 +414,13 @@ impl Engine {
             return Err(Error::internal("nobody has answered"));
         };
         let now = match &done {
-            Settled::Nothing(()) => before,
-            Settled::Done(done) => {
+            CommandOutcome::Nothing(()) => before,
+            CommandOutcome::Done(done) => {
                 done.parts.first().and_then(|part| part.appended.first()).map(Appended::sequence)
             }
         };
         let sequence = now.ok_or_else(|| Error::internal("an answer has no place"))?;
-        Ok(Submitted { respondent, sequence, repeated: matches!(done, Settled::Nothing(())), cookie })
+        Ok(Submitted { respondent, sequence, repeated: matches!(done, CommandOutcome::Nothing(())), cookie })
     }
 
     /// The answers to a view, oldest first.
@@ -430,7 +430,7 @@ impl Engine {
         id: &str,
         after: u64,
         limit: usize,
-    ) -> Result<Page<Answer, u64>> {
+    ) -> Result<Page<ViewAnswer, u64>> {
         super::sessions::check_limit(limit)?;
         let view: Defined<View> = self.definition(actor, id).await?;
         if view.value.session_id.is_none() {
@@ -442,7 +442,8 @@ impl Engine {
         let types = vec![answer::SUBMIT.to_owned()];
         let query = EventQuery { after, types, limit, ..EventQuery::default() };
         let page = self.sessions.events(&actor.tenant, &session.id, query).await?;
-        let given = page.events.iter().filter_map(Answer::of).filter(|answer| *answer.view_id == *view.id);
+        let given =
+            page.events.iter().filter_map(ViewAnswer::of).filter(|answer| *answer.view_id == *view.id);
         Ok(Page { items: given.collect(), next: page.has_more.then_some(page.next_after) })
     }
 
@@ -452,11 +453,11 @@ impl Engine {
         actor: &Actor,
         id: &SessionId,
         epoch: u64,
-        answers: &[Answer],
+        answers: &[ViewAnswer],
     ) -> Result<()> {
         access::check_general(actor, Verb::Work)?;
         let names: Vec<String> = answers.iter().map(|answer| answer.name.clone()).collect();
-        let part = Part {
+        let part = ChangePart {
             on: On::Session(id.clone()),
             guard: Guard { fence: Some(fence(actor, epoch)), ..Guard::default() },
             writes: smallvec![Write::Append(vec![answer::injected(&names)?])],
@@ -465,7 +466,7 @@ impl Engine {
     }
 
     /// The answers that a claim is handed.
-    pub(super) async fn handed(&self, session: &Session, epoch: u64, run: &Run) -> Result<Vec<Answer>> {
+    pub(super) async fn handed(&self, session: &Session, epoch: u64, run: &Run) -> Result<Vec<ViewAnswer>> {
         let mut answers = Vec::new();
         for waiting in run.handed(epoch) {
             answers.extend(self.answer_named(session, &waiting.name).await?);
@@ -481,7 +482,7 @@ impl Engine {
         let Some(id) = asked_by(&question) else {
             return Ok(Settle::Yield { pause: Pause::Human { question: Some(question) }, usage });
         };
-        let doc = self.tenant.doc(&session.tenant, Kind::View, &id).await?;
+        let doc = self.tenant.doc(&session.tenant, DefinitionKind::View, &id).await?;
         let view: Option<Defined<View>> = doc.as_ref().map(Defined::of).transpose()?;
         let published = view.filter(|view| view.value.session_id.as_deref() == Some(session.id.as_str()));
         let Some(view) = published else {
@@ -507,7 +508,9 @@ impl Engine {
     /// address; here the address becomes the link that opens it.
     pub(super) async fn with_link(&self, tenant: &TenantId, mut approval: Approval) -> Result<Approval> {
         let Some(id) = approval.view_id() else { return Ok(approval) };
-        let Some(doc) = self.tenant.doc(tenant, Kind::View, &id).await? else { return Ok(approval) };
+        let Some(doc) = self.tenant.doc(tenant, DefinitionKind::View, &id).await? else {
+            return Ok(approval);
+        };
         let view: Defined<View> = Defined::of(&doc)?;
         let Some(staged) = &approval.body.staged else { return Ok(approval) };
         if view.value.publish_config.gate == Gate::Member {
@@ -530,18 +533,21 @@ impl Engine {
     /// The records that delete a deleted session's views.
     pub(super) async fn views_to_drop(&self, session: &Session) -> Result<Vec<Record>> {
         let query = DocQuery {
-            kind: Kind::View,
+            kind: DefinitionKind::View,
             facets: vec![(SESSION_FACET, session.id.to_string())],
             of_user: None,
             after: None,
             limit: limits::PAGE_ROWS_MAX,
         };
         let views = self.tenant.docs(&session.tenant, query).await?.items;
-        Ok(views.into_iter().map(|view| Record::DropDoc { kind: Kind::View, id: view.id }).collect())
+        Ok(views
+            .into_iter()
+            .map(|view| Record::DropDoc { kind: DefinitionKind::View, id: view.id })
+            .collect())
     }
 
     async fn found_view(&self, actor: &Actor, id: &str) -> Result<Defined<View>> {
-        let doc = self.tenant.doc(&actor.tenant, Kind::View, id).await?.ok_or(Error::NotFound)?;
+        let doc = self.tenant.doc(&actor.tenant, DefinitionKind::View, id).await?.ok_or(Error::NotFound)?;
         Defined::of(&doc)
     }
 
@@ -549,7 +555,7 @@ impl Engine {
     async fn asker(&self, session: &Session) -> Result<Asker> {
         let Session { tenant, details, .. } = session;
         let mut name = match &details.agent_slug {
-            Some(slug) => self.tenant.doc(tenant, Kind::Agent, slug).await?,
+            Some(slug) => self.tenant.doc(tenant, DefinitionKind::Agent, slug).await?,
             None => None,
         }
         .map(|doc| doc.body.read::<Agent>().map(|agent| agent.name))
@@ -557,7 +563,7 @@ impl Engine {
         .map_err(Error::internal)?;
         if name.is_none()
             && let Some(task) = &details.task_id
-            && let Some(doc) = self.tenant.doc(tenant, Kind::Task, task).await?
+            && let Some(doc) = self.tenant.doc(tenant, DefinitionKind::Task, task).await?
         {
             name = Some(doc.body.read::<Task>().map_err(Error::internal)?.name);
         }
@@ -578,30 +584,30 @@ impl Engine {
         view: &Defined<View>,
         session: &Session,
         who: &Respondent,
-    ) -> Result<Option<Answer>> {
+    ) -> Result<Option<ViewAnswer>> {
         self.answer_named(session, &who.answer_name(secret, &session.tenant, &view.id)).await
     }
 
-    async fn answer_named(&self, session: &Session, name: &str) -> Result<Option<Answer>> {
+    async fn answer_named(&self, session: &Session, name: &str) -> Result<Option<ViewAnswer>> {
         let Some(sequence) = self.sessions.sequence_of(&session.tenant, &session.id, name).await? else {
             return Ok(None);
         };
         let query = EventQuery { after: sequence - 1, limit: 1, ..EventQuery::default() };
         let page = self.sessions.events(&session.tenant, &session.id, query).await?;
-        Ok(page.events.first().and_then(Answer::of))
+        Ok(page.events.first().and_then(ViewAnswer::of))
     }
 
     /// The entity id of a lead: the existing one with this address, or a new one.
     async fn lead_id(&self, tenant: &TenantId, secret: &[u8; 32], lead: &Lead) -> Result<String> {
         let facets = vec![("type_slug", LEAD.to_owned()), (EMAIL, lead.email.clone())];
-        let query = DocQuery { kind: Kind::Entity, facets, of_user: None, after: None, limit: 1 };
+        let query = DocQuery { kind: DefinitionKind::Entity, facets, of_user: None, after: None, limit: 1 };
         let known = self.tenant.docs(tenant, query).await?.items.pop();
         Ok(known.map_or_else(|| lead.entity_id(secret, tenant), |known| known.id.into()))
     }
 
     /// The record that makes a lead; `None` if it exists. A stranger cannot change what is known of a person.
     async fn new_lead(&self, tenant: &TenantId, id: &str, lead: &Lead) -> Result<Option<Record>> {
-        if self.tenant.doc(tenant, Kind::Entity, id).await?.is_some() {
+        if self.tenant.doc(tenant, DefinitionKind::Entity, id).await?.is_some() {
             return Ok(None);
         }
         let (name, email) = (Json::of(&lead.name)?, Json::of(&lead.email)?);

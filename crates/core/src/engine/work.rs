@@ -10,17 +10,19 @@ use smallvec::smallvec;
 use super::log::check_batch;
 use super::{Decided, DraftEvent, Engine};
 use crate::access::{self, Actor, Role, Verb};
-use crate::definitions::{Agent, Defined, Entity, Kind};
+use crate::definitions::{Agent, Defined, DefinitionKind, Entity};
 use crate::error::{Conflict, Error, Result};
 use crate::event::{EventPage, EventQuery, Kinds, NewEvent};
 use crate::ids::SessionId;
 use crate::json::Json;
 use crate::json_schema;
 use crate::session::{Session, SessionType};
-use crate::store::{AppendRule, Change, ClaimChange, Fence, Guard, IdemKey, On, Part, Record, Update, Write};
+use crate::store::{
+    AppendRule, Change, ChangePart, ClaimChange, Fence, Guard, IdemKey, On, Record, Update, Write,
+};
 use crate::time::Timestamp;
-use crate::view::Answer;
-use crate::work::decide::Ended;
+use crate::view::ViewAnswer;
+use crate::work::decide::RunEnd;
 use crate::work::milestone::Milestone;
 use crate::work::run::Run;
 use crate::work::{self, ClaimOrder, ClaimRequest, Claimed, Heartbeat, Settle};
@@ -37,7 +39,7 @@ pub struct Brief {
     pub agent: Option<Defined<Agent>>,
     pub entity: Option<Defined<Entity>>,
     /// Answers to views that came since the last run, oldest first.
-    pub answers: Vec<Answer>,
+    pub answers: Vec<ViewAnswer>,
 }
 
 impl Engine {
@@ -46,12 +48,12 @@ impl Engine {
         let Session { tenant, details, .. } = &claimed.session;
         let mut brief = Brief { run: Run::of(&claimed.session), agent, ..Brief::default() };
         if let (Some(slug), None) = (&details.agent_slug, &brief.agent) {
-            let doc = self.tenant.doc(tenant, Kind::Agent, slug).await?;
+            let doc = self.tenant.doc(tenant, DefinitionKind::Agent, slug).await?;
             brief.agent = doc.as_ref().map(Defined::of).transpose()?;
         }
         brief.answers = self.handed(&claimed.session, claimed.epoch, &brief.run).await?;
         if let Some(id) = &details.entity_id {
-            let doc = self.tenant.doc(tenant, Kind::Entity, id).await?;
+            let doc = self.tenant.doc(tenant, DefinitionKind::Entity, id).await?;
             brief.entity = doc.as_ref().map(Defined::of).transpose()?;
         }
         let needed = brief.run.step.as_ref().map_or(&[][..], |step| &step.depends_on[..]);
@@ -128,7 +130,7 @@ impl Engine {
         let lease = lease.unwrap_or(self.settings.lease);
         work::check_lease(lease)?;
         let update = Update { claim: Some(ClaimChange::Renew(lease)), ..Update::default() };
-        let part = Part {
+        let part = ChangePart {
             on: On::Session(id.clone()),
             guard: Guard { fence: Some(fence(actor, epoch)), ..Guard::default() },
             writes: smallvec![Write::Update(Box::new(update))],
@@ -182,7 +184,7 @@ impl Engine {
         let events = check_batch(actor, words)?;
         let kinds = Kinds::of(events.iter().map(|event| &event.kind));
         let rule = AppendRule { actor: actor.clone(), kinds, epoch: Some(epoch) };
-        let words = Words { events, rule, seen: session.clone() };
+        let words = LastEvents { events, rule, seen: session.clone() };
         self.end_run(actor, &session.id, epoch, how, Some(words), None).await
     }
 
@@ -192,7 +194,7 @@ impl Engine {
         id: &SessionId,
         epoch: u64,
         how: Settle,
-        words: Option<Words>,
+        words: Option<LastEvents>,
         key: Option<IdemKey>,
     ) -> Result<()> {
         access::check_general(actor, Verb::Work)?;
@@ -252,7 +254,7 @@ impl Engine {
     }
 
     /// How a run ends, and its entity records. A result that may not be written counts as one that does not fit.
-    async fn ended(&self, session: &Session, how: Settle, now: Timestamp) -> Result<(Ended, Vec<Record>)> {
+    async fn ended(&self, session: &Session, how: Settle, now: Timestamp) -> Result<(RunEnd, Vec<Record>)> {
         let ended = work::decide::settle(session, how, self.settings.attempts_max, now)?;
         match self.written_by(session, ended.write_back.as_ref(), &ended.step).await {
             Ok(written) => Ok((ended, written)),
@@ -265,7 +267,7 @@ impl Engine {
 }
 
 /// The last events of a run.
-struct Words {
+struct LastEvents {
     events: Vec<NewEvent>,
     rule: AppendRule,
     /// The row that was claimed.

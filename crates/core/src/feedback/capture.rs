@@ -31,14 +31,14 @@ codes!(
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Capture {
     pub signal: Option<Signal>,
-    pub words: Words,
+    pub words: FeedbackText,
     pub tags: Vec<String>,
     pub skill: Option<String>,
     pub failure_type: Option<FailureType>,
     /// The id of an earlier event that this belongs to.
     pub related: Option<String>,
     /// The messages before it, oldest first, where no session holds them.
-    pub history: Vec<Said>,
+    pub history: Vec<PrecedingMessage>,
     pub rubric: Vec<Score>,
     pub guardrails: Guardrails,
     pub session: Option<SessionId>,
@@ -60,14 +60,14 @@ impl Capture {
                 return Err(Error::invalid("comment", "goes with positive or negative, and not with skip"));
             }
         };
-        let words = Words { context: Some(comment), ..Words::default() };
+        let words = FeedbackText { context: Some(comment), ..FeedbackText::default() };
         Ok(Some(Self { signal: Some(signal), words, session: Some(session), ..Self::default() }))
     }
 }
 
 /// The words of a feedback.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Words {
+pub struct FeedbackText {
     pub context: Option<String>,
     pub what_went_wrong: Option<String>,
     pub what_to_change: Option<String>,
@@ -76,7 +76,7 @@ pub struct Words {
 
 /// A message before the feedback.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Said {
+pub struct PrecedingMessage {
     pub role: Speaker,
     pub text: String,
 }
@@ -121,12 +121,12 @@ impl FeedbackEvent {
 /// The part of an event that a store keeps as one text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EventBody {
-    pub words: Words,
+    pub words: FeedbackText,
     pub tags: Vec<String>,
     pub skill: Option<String>,
     pub failure_type: Option<FailureType>,
     pub related: Option<String>,
-    pub history: Vec<Said>,
+    pub history: Vec<PrecedingMessage>,
     pub rubric: Vec<Score>,
     pub guardrails: Guardrails,
     pub sequences: Vec<u64>,
@@ -173,7 +173,7 @@ pub fn judge(actor: &Actor, wish: Capture, agent: Option<String>) -> Result<(Sig
         skill: wish.skill.map(|skill| skill.trim().to_lowercase()).filter(|skill| !skill.is_empty()),
         failure_type: wish.failure_type,
         related: wish.related,
-        history: wish.history.into_iter().skip(history).map(Said::clipped).collect(),
+        history: wish.history.into_iter().skip(history).map(PrecedingMessage::clipped).collect(),
         rubric: wish.rubric,
         guardrails: wish.guardrails,
         sequences: wish.sequences,
@@ -334,7 +334,7 @@ const STOCK: &[&str] = &[
     "mauvais", "bueno", "malo",
 ];
 
-impl Words {
+impl FeedbackText {
     /// Each text with the name of its field.
     pub fn fields(&self) -> impl Iterator<Item = (&'static str, &str)> {
         [
@@ -359,7 +359,7 @@ impl Words {
     }
 }
 
-impl Said {
+impl PrecedingMessage {
     fn clipped(self) -> Self {
         Self { text: clip(&self.text, limits::FEEDBACK_MESSAGE_CHARS_MAX), ..self }
     }
@@ -377,7 +377,7 @@ mod tests {
     fn down(context: &str) -> Capture {
         Capture {
             signal: Some(Signal::Down),
-            words: Words { context: Some(context.to_owned()), ..Words::default() },
+            words: FeedbackText { context: Some(context.to_owned()), ..FeedbackText::default() },
             ..Capture::default()
         }
     }
@@ -395,19 +395,25 @@ mod tests {
         {
             assert!(matches!(judged(down(clear)), Judged::Accepted(body) if !body.vague), "{clear}");
         }
-        let change = Words { what_to_change: Some("shorter".to_owned()), ..Words::default() };
+        let change = FeedbackText { what_to_change: Some("shorter".to_owned()), ..FeedbackText::default() };
         assert!(matches!(judged(Capture { words: change, ..down("wrong") }), Judged::Accepted(_)));
-        let said = vec![Said { role: Speaker::User, text: "please run the tests first".to_owned() }];
+        let said =
+            vec![PrecedingMessage { role: Speaker::User, text: "please run the tests first".to_owned() }];
         assert!(matches!(judged(Capture { history: said, ..down("") }), Judged::Accepted(_)));
     }
 
     #[test]
     fn a_thumb_up_that_its_checks_contradict_is_asked_back_about() {
-        let up =
-            |words: Words| Capture { signal: Some(Signal::Up), words, ..down("it wrote the report well") };
-        let worked = |text: &str| Words { what_worked: Some(text.to_owned()), ..Words::default() };
+        let up = |words: FeedbackText| Capture {
+            signal: Some(Signal::Up),
+            words,
+            ..down("it wrote the report well")
+        };
+        let worked =
+            |text: &str| FeedbackText { what_worked: Some(text.to_owned()), ..FeedbackText::default() };
         let failed = Guardrails { tests_passed: Some(false), ..Guardrails::default() };
-        let context = Words { context: Some("it wrote the report well".to_owned()), ..Words::default() };
+        let context =
+            FeedbackText { context: Some("it wrote the report well".to_owned()), ..FeedbackText::default() };
         assert!(matches!(judged(up(context.clone())), Judged::Accepted(_)));
         assert!(matches!(judged(Capture { guardrails: failed, ..up(context.clone()) }), Judged::Vague(..)));
         assert!(matches!(
@@ -423,7 +429,8 @@ mod tests {
         let beside = |label, comment: &str| Capture::beside(label, comment.into(), SessionId::stored("s"));
         for (label, signal) in [(Label::Positive, Signal::Up), (Label::Negative, Signal::Down)] {
             let wish = beside(label, "answers are too long").unwrap().unwrap();
-            let words = Words { context: Some("answers are too long".into()), ..Words::default() };
+            let words =
+                FeedbackText { context: Some("answers are too long".into()), ..FeedbackText::default() };
             let session = Some(SessionId::stored("s"));
             assert_eq!(wish, Capture { signal: Some(signal), words, session, ..Capture::default() });
         }
@@ -437,7 +444,7 @@ mod tests {
     #[test]
     fn a_secret_anywhere_blocks_all_of_it() {
         let secret = "password: hunter2hunter2";
-        let said = vec![Said { role: Speaker::User, text: secret.to_owned() }];
+        let said = vec![PrecedingMessage { role: Speaker::User, text: secret.to_owned() }];
         let blocked = [
             down(secret),
             Capture { tags: vec![secret.to_owned()], ..down("it edited the lock file") },

@@ -1,6 +1,6 @@
 //! Whether a new lesson is one that is known already, and how the known one changes.
 
-use super::{Body, Effect, Ground, Lesson, Polarity, Source, State, id_of};
+use super::{Effect, Ground, Lesson, LessonBody, LessonSource, Polarity, State, id_of};
 use crate::ids::TenantId;
 use crate::limits;
 use crate::memory::words;
@@ -12,8 +12,8 @@ const ALIKE: f32 = 0.6;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Draft {
     pub polarity: Polarity,
-    pub body: Body,
-    pub source: Source,
+    pub body: LessonBody,
+    pub source: LessonSource,
 }
 
 /// The outcome of merging a draft.
@@ -67,7 +67,7 @@ pub fn merge(tenant: &TenantId, draft: Draft, known: &[Lesson]) -> Merged {
                 updated_at: at,
                 version: 0,
                 effect: Effect::default(),
-                body: Body { sources: vec![draft.source], ..draft.body },
+                body: LessonBody { sources: vec![draft.source], ..draft.body },
             }))
         }
     }
@@ -112,7 +112,7 @@ mod tests {
     use crate::time::Timestamp;
 
     fn draft(text: &str, event: &str, trusted: bool) -> Draft {
-        let source = Source {
+        let source = LessonSource {
             event: event.to_owned(),
             feedback_session: "fbs_0".into(),
             at: Timestamp::from_micros(9),

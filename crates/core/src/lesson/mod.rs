@@ -89,12 +89,12 @@ pub struct Lesson {
     /// Counts changes, from 1.
     pub version: u64,
     pub effect: Effect,
-    pub body: Body,
+    pub body: LessonBody,
 }
 
 /// The part of a lesson that a store keeps as one text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Body {
+pub struct LessonBody {
     pub text: String,
     pub category: Category,
     /// The agent's message that the feedback was about.
@@ -105,16 +105,16 @@ pub struct Body {
     pub agent: Option<String>,
     pub grounds: Vec<Ground>,
     /// The newest sources.
-    pub sources: Vec<Source>,
+    pub sources: Vec<LessonSource>,
     pub accepted: Option<Touch>,
     pub edited: Option<Touch>,
     pub retired: Option<Touch>,
 }
 
-impl Body {
+impl LessonBody {
     /// Makes one user's sources another's, because both were merged. Returns whether there were any.
     pub fn hand_over(&mut self, from: &UserId, into: &UserId) -> bool {
-        let theirs = |source: &&mut Source| source.author.as_deref() == Some(from.as_str());
+        let theirs = |source: &&mut LessonSource| source.author.as_deref() == Some(from.as_str());
         let mut any = false;
         for source in self.sources.iter_mut().filter(theirs) {
             source.author = Some(into.to_string());
@@ -138,7 +138,7 @@ pub struct Action {
 
 /// One feedback in which a lesson came up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Source {
+pub struct LessonSource {
     pub event: String,
     pub feedback_session: String,
     pub at: Timestamp,
@@ -308,7 +308,7 @@ pub(crate) mod tests {
             updated_at: Timestamp::from_micros(0),
             version: 1,
             effect: Effect::default(),
-            body: Body {
+            body: LessonBody {
                 text: text.to_owned(),
                 category: Category::Error,
                 trigger: None,
@@ -330,7 +330,7 @@ pub(crate) mod tests {
         lesson.body.sources = authors
             .iter()
             .enumerate()
-            .map(|(n, author)| Source {
+            .map(|(n, author)| LessonSource {
                 event: format!("fb_{n}"),
                 feedback_session: "fbs_0".into(),
                 at: Timestamp::from_micros(0),
@@ -406,7 +406,7 @@ pub(crate) mod tests {
 
     #[test]
     fn what_a_merged_user_said_is_found_and_handed_over() {
-        let source = |author: Option<&str>| Source {
+        let source = |author: Option<&str>| LessonSource {
             event: "fb_0".into(),
             feedback_session: "fbs_0".into(),
             at: days(0),
@@ -418,13 +418,16 @@ pub(crate) mod tests {
         let mut body = lesson("ask ann").body;
         body.sources = vec![source(Some("an\"n")), source(None), source(Some("ben")), source(Some("an\"n"))];
         let (ann, ben, eve) = (UserId::stored("an\"n"), UserId::stored("ben"), UserId::stored("eve"));
-        let text = |body: &Body| serde_json::to_string(body).unwrap();
-        assert!(text(&body).contains(&Body::mark_of(&ann)) && !text(&body).contains(&Body::mark_of(&eve)));
+        let text = |body: &LessonBody| serde_json::to_string(body).unwrap();
+        assert!(
+            text(&body).contains(&LessonBody::mark_of(&ann))
+                && !text(&body).contains(&LessonBody::mark_of(&eve))
+        );
         assert!(!body.hand_over(&eve, &ben));
         assert!(body.hand_over(&ann, &ben) && !body.hand_over(&ann, &ben));
         let authors: Vec<_> = body.sources.iter().map(|source| source.author.as_deref()).collect();
         assert_eq!(authors, [Some("ben"), None, Some("ben"), Some("ben")]);
-        assert!(!text(&body).contains(&Body::mark_of(&ann)));
+        assert!(!text(&body).contains(&LessonBody::mark_of(&ann)));
     }
 
     #[test]

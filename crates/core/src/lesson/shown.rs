@@ -103,7 +103,7 @@ pub fn line(lesson: &Lesson) -> String {
 }
 
 /// Lessons and rules as a page of Markdown, for a caller who asks what is known about a subject.
-pub fn pack(query: &str, lessons: &[Lesson], rules: &[rule::Rule]) -> String {
+pub fn pack(query: &str, lessons: &[Lesson], rules: &[rule::LessonRule]) -> String {
     let query = clip(&query.split_whitespace().collect::<Vec<_>>().join(" "), 200);
     let mut page = format!("# What is known about: {query}\n\n");
     if lessons.is_empty() {

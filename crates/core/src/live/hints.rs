@@ -41,16 +41,16 @@ impl Hint {
 }
 
 #[derive(Debug)]
-pub(super) struct Channel {
+pub(super) struct HintChannel {
     /// Names this ring, so that a cursor of another process is recognised.
     name: String,
-    ring: Mutex<Ring>,
+    ring: Mutex<HintRing>,
     bell: Bell,
     routes: Mutex<Routes>,
 }
 
 #[derive(Debug, Default)]
-struct Ring {
+struct HintRing {
     /// Number of the newest hint.
     last: u64,
     /// Hints up to this number are gone: a cursor before it gets a reset.
@@ -58,7 +58,7 @@ struct Ring {
     hints: VecDeque<Hint>,
 }
 
-impl Default for Channel {
+impl Default for HintChannel {
     fn default() -> Self {
         Self {
             name: random_hex::<6>(),
@@ -69,7 +69,7 @@ impl Default for Channel {
     }
 }
 
-impl Channel {
+impl HintChannel {
     pub(super) fn publish(&self, hint: Hint) {
         {
             let mut ring = self.ring.lock();
@@ -120,14 +120,14 @@ pub enum Batch {
 /// One reader of all hints of a tenant.
 #[derive(Debug)]
 pub struct HintReader {
-    channel: Arc<Channel>,
+    channel: Arc<HintChannel>,
     wake: watch::Receiver<u64>,
     cursor: u64,
     reset: bool,
 }
 
 impl HintReader {
-    pub(super) fn new(channel: Arc<Channel>, cursor: Option<&str>) -> Self {
+    pub(super) fn new(channel: Arc<HintChannel>, cursor: Option<&str>) -> Self {
         let wake = channel.bell.listen();
         let last = channel.ring.lock().last;
         let (cursor, reset) = channel.resume(cursor, last);
@@ -231,7 +231,7 @@ impl Routes {
 /// Sorts a tenant's hints into the scopes that have readers.
 #[derive(Debug)]
 pub struct HintRouter {
-    channel: Weak<Channel>,
+    channel: Weak<HintChannel>,
     wake: watch::Receiver<u64>,
     audiences: HashMap<SessionId, (Audience, Instant)>,
 }
@@ -338,7 +338,7 @@ impl HintRouter {
 /// One reader of the hints in a scope.
 #[derive(Debug)]
 pub struct ScopedHintReader {
-    channel: Arc<Channel>,
+    channel: Arc<HintChannel>,
     scope: ReadScope,
     wake: watch::Receiver<u64>,
     cursor: u64,
@@ -347,7 +347,7 @@ pub struct ScopedHintReader {
 
 impl ScopedHintReader {
     pub(super) fn new(
-        channel: Arc<Channel>,
+        channel: Arc<HintChannel>,
         scope: ReadScope,
         cursor: Option<&str>,
     ) -> (Self, Option<HintRouter>) {
@@ -411,7 +411,7 @@ mod tests {
 
     #[test]
     fn hints_are_folded_to_the_newest_of_each_session() {
-        let channel = Arc::new(Channel::default());
+        let channel = Arc::new(HintChannel::default());
         let mut reader = HintReader::new(channel.clone(), None);
         for n in 1..=3 {
             channel.publish(hint("a", n));
@@ -426,7 +426,7 @@ mod tests {
 
     #[test]
     fn a_foreign_or_overrun_cursor_is_reset() {
-        let channel = Arc::new(Channel::default());
+        let channel = Arc::new(HintChannel::default());
         assert!(matches!(HintReader::new(channel.clone(), Some("other.1")).take(), Some(Batch::Reset(_))));
         let mut slow = HintReader::new(channel.clone(), None);
         for n in 0..=limits::HINT_RING_MAX as u64 {
@@ -453,7 +453,7 @@ mod tests {
 
     #[tokio::test]
     async fn hints_that_nobody_may_see_wake_nobody_and_are_looked_up_once() {
-        let channel = Arc::new(Channel::default());
+        let channel = Arc::new(HintChannel::default());
         let (mut mine, router) = ScopedHintReader::new(channel.clone(), me(), None);
         let mut router = router.unwrap();
         let crowd: Vec<_> = (0..1000)
@@ -482,7 +482,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_scope_resumes_from_its_cursor_or_is_reset() {
-        let channel = Arc::new(Channel::default());
+        let channel = Arc::new(HintChannel::default());
         let asked = std::cell::Cell::new(0);
         let (mut first, router) = ScopedHintReader::new(channel.clone(), me(), None);
         let mut router = router.unwrap();
@@ -516,7 +516,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_router_ends_when_nobody_has_listened_for_a_while() {
-        let channel = Arc::new(Channel::default());
+        let channel = Arc::new(HintChannel::default());
         let asked = std::cell::Cell::new(0);
         let (reader, router) = ScopedHintReader::new(channel.clone(), me(), None);
         let mut router = router.unwrap();

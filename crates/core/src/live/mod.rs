@@ -18,7 +18,7 @@ use tokio::sync::watch;
 
 pub use hints::{Hint, HintReader, ScopedHintReader};
 pub use reply::{Delta, ends_reply};
-pub use ring::{Frame, Next, Reader};
+pub use ring::{EventFrame, Next, Reader};
 pub use store::DeltaStore;
 
 use crate::access::ReadScope;
@@ -31,8 +31,8 @@ use crate::work::milestone::Milestone;
 /// All listeners and waiters of this process. One per store.
 #[derive(Debug, Default)]
 pub struct Hub {
-    logs: DashMap<Incarnation, Arc<ring::Channel>>,
-    hints: DashMap<TenantId, Arc<hints::Channel>>,
+    logs: DashMap<Incarnation, Arc<ring::LogChannel>>,
+    hints: DashMap<TenantId, Arc<hints::HintChannel>>,
     work: DashMap<TenantId, watch::Sender<u64>>,
     rows: DashMap<Incarnation, watch::Sender<u64>>,
     replies: reply::Replies,
@@ -165,7 +165,7 @@ impl Hub {
         Reader::new(self.clone(), incarnation, channel, cursor)
     }
 
-    fn unlisten(&self, incarnation: Incarnation, channel: &Arc<ring::Channel>) {
+    fn unlisten(&self, incarnation: Incarnation, channel: &Arc<ring::LogChannel>) {
         // When the last reader leaves, two references are left: the map's and that reader's.
         self.logs.remove_if(&incarnation, |_, listed| {
             Arc::ptr_eq(listed, channel) && Arc::strong_count(listed) <= 2
@@ -226,7 +226,11 @@ impl Hub {
     }
 
     /// The part of the unfinished reply that a reader has not seen.
-    fn reply_since(&self, incarnation: Incarnation, seen: &mut reply::Seen) -> Option<reply::Shown> {
+    fn reply_since(
+        &self,
+        incarnation: Incarnation,
+        seen: &mut reply::ReplyPosition,
+    ) -> Option<reply::ReplyPiece> {
         self.replies.since(incarnation, seen)
     }
 }

@@ -19,12 +19,12 @@ use crate::limits;
 
 /// An event on its way to readers, encoded once for all of them.
 #[derive(Debug)]
-pub struct Frame {
+pub struct EventFrame {
     pub event: Arc<Event>,
     wire: OnceLock<Bytes>,
 }
 
-impl Frame {
+impl EventFrame {
     pub fn new(event: Arc<Event>) -> Arc<Self> {
         Arc::new(Self { event, wire: OnceLock::new() })
     }
@@ -37,18 +37,18 @@ impl Frame {
 
 /// One log that has listeners.
 #[derive(Debug)]
-pub struct Channel {
-    ring: Mutex<Ring>,
+pub struct LogChannel {
+    ring: Mutex<EventRing>,
     bell: Bell,
 }
 
 #[derive(Debug, Default)]
-struct Ring {
+struct EventRing {
     /// The sequence before the first frame.
     base: u64,
     /// The highest sequence known to exist.
     mark: u64,
-    frames: VecDeque<Arc<Frame>>,
+    frames: VecDeque<Arc<EventFrame>>,
     bytes: usize,
     /// Nothing has been published here yet: the mark says nothing.
     fresh: bool,
@@ -57,13 +57,13 @@ struct Ring {
     deleted: bool,
 }
 
-impl Default for Channel {
+impl Default for LogChannel {
     fn default() -> Self {
-        Self { ring: Mutex::new(Ring { fresh: true, ..Ring::default() }), bell: Bell::default() }
+        Self { ring: Mutex::new(EventRing { fresh: true, ..EventRing::default() }), bell: Bell::default() }
     }
 }
 
-impl Channel {
+impl LogChannel {
     pub(super) fn publish(&self, events: &[Arc<Event>], last_sequence: u64) {
         {
             let mut ring = self.ring.lock();
@@ -104,7 +104,7 @@ impl Channel {
     }
 }
 
-impl Ring {
+impl EventRing {
     fn push(&mut self, event: &Arc<Event>) {
         if self.fresh {
             self.fresh = false;
@@ -119,7 +119,7 @@ impl Ring {
         }
         self.mark = event.sequence;
         self.bytes += event.bytes();
-        self.frames.push_back(Frame::new(event.clone()));
+        self.frames.push_back(EventFrame::new(event.clone()));
         while self.frames.len() > limits::RING_FRAMES_MAX
             || (self.bytes > limits::RING_BYTES_MAX && self.frames.len() > 1)
         {
@@ -146,9 +146,9 @@ impl Ring {
 }
 
 /// As many frames as a reader may hold at once, and at least one.
-fn page<'a>(frames: impl Iterator<Item = &'a Arc<Frame>>) -> Vec<Arc<Frame>> {
+fn page<'a>(frames: impl Iterator<Item = &'a Arc<EventFrame>>) -> Vec<Arc<EventFrame>> {
     let mut bytes = 0;
-    let fits = |frame: &&Arc<Frame>| {
+    let fits = |frame: &&Arc<EventFrame>| {
         let first = bytes == 0;
         bytes += frame.event.bytes().max(1);
         first || bytes <= limits::STREAM_PAGE_BYTES_MAX
@@ -160,11 +160,11 @@ fn page<'a>(frames: impl Iterator<Item = &'a Arc<Frame>>) -> Vec<Arc<Frame>> {
 #[derive(Debug)]
 pub enum Next {
     /// The events after the cursor, in order, without a gap.
-    Frames(Vec<Arc<Frame>>),
+    Frames(Vec<Arc<EventFrame>>),
     /// The ring does not reach back to the cursor: read the store.
     ReadStore,
     /// More of the unfinished reply.
-    Reply(reply::Shown),
+    Reply(reply::ReplyPiece),
     /// Nothing new: wait.
     Wait,
     /// The session is gone.
@@ -176,17 +176,22 @@ pub enum Next {
 pub struct Reader {
     hub: Arc<Hub>,
     incarnation: Incarnation,
-    channel: Option<Arc<Channel>>,
+    channel: Option<Arc<LogChannel>>,
     wake: watch::Receiver<u64>,
     cursor: u64,
     doubts_seen: u64,
     /// The store has been read to its end once: from here the ring can be trusted.
     caught_up: bool,
-    reply_seen: reply::Seen,
+    reply_seen: reply::ReplyPosition,
 }
 
 impl Reader {
-    pub(super) fn new(hub: Arc<Hub>, incarnation: Incarnation, channel: Arc<Channel>, cursor: u64) -> Self {
+    pub(super) fn new(
+        hub: Arc<Hub>,
+        incarnation: Incarnation,
+        channel: Arc<LogChannel>,
+        cursor: u64,
+    ) -> Self {
         let wake = channel.bell.listen();
         let doubts_seen = channel.ring.lock().doubts;
         Self {
@@ -197,7 +202,7 @@ impl Reader {
             cursor,
             doubts_seen,
             caught_up: false,
-            reply_seen: reply::Seen::default(),
+            reply_seen: reply::ReplyPosition::default(),
         }
     }
 

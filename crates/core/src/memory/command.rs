@@ -4,14 +4,14 @@
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
-use super::control::{Command, Counts, Pending, Which};
-use super::phrase::{Phrases, Spoken};
+use super::control::{Command, MemoryCounts, Pending, Which};
+use super::phrase::{Phrases, TextWords};
 use super::words;
 
 /// The command that the message gives to the memory, if any. While something is pending, a plain yes, no or number
 /// answers it.
 pub fn read(message: &str, pending: Option<&Pending>) -> Option<Command> {
-    let spoken = Spoken::of(message);
+    let spoken = TextWords::of(message);
     if let Some(answer) = pending.and_then(|pending| answer(&spoken, pending)) {
         return Some(answer);
     }
@@ -26,7 +26,7 @@ pub fn read(message: &str, pending: Option<&Pending>) -> Option<Command> {
     None
 }
 
-fn answer(spoken: &Spoken<'_>, pending: &Pending) -> Option<Command> {
+fn answer(spoken: &TextWords<'_>, pending: &Pending) -> Option<Command> {
     let words: Vec<&str> = spoken.slice(0, spoken.words.len()).collect();
     let has = |set: &HashSet<&str>| words.iter().any(|word| set.contains(word));
     let first = *words.first()?;
@@ -50,7 +50,7 @@ fn answer(spoken: &Spoken<'_>, pending: &Pending) -> Option<Command> {
     (has(&YES) && !named).then_some(Command::Confirm)
 }
 
-fn sentence(spoken: &Spoken<'_>, from: usize, end: usize) -> Option<Command> {
+fn sentence(spoken: &TextWords<'_>, from: usize, end: usize) -> Option<Command> {
     let (start, requested) = lead(spoken, from, end);
     let asks = spoken.text[spoken.words[end - 1].end..].trim_start().starts_with('?');
     let hits = COMMANDS.find_at(spoken, start);
@@ -71,7 +71,7 @@ fn sentence(spoken: &Spoken<'_>, from: usize, end: usize) -> Option<Command> {
             Heard::RecallOff => Some(Command::RecallOff),
             Heard::Remember { own } => Some(remember(spoken, rest - own, end)),
             Heard::Forget { .. } if everything(spoken, start + 1, end) => {
-                Some(Command::ForgetEverything(Counts::default()))
+                Some(Command::ForgetEverything(MemoryCounts::default()))
             }
             Heard::Forget { own } => match forget(spoken, rest - own, end) {
                 Some(which) => Some(Command::Forget(which)),
@@ -84,16 +84,17 @@ fn sentence(spoken: &Spoken<'_>, from: usize, end: usize) -> Option<Command> {
 }
 
 /// What is to be kept: the rest of the sentence, or what follows a bare "remember this".
-fn remember(spoken: &Spoken<'_>, from: usize, end: usize) -> Command {
+fn remember(spoken: &TextWords<'_>, from: usize, end: usize) -> Command {
     let here = spoken.between(from, end);
     let text = if here.is_empty() { spoken.between(end, spoken.words.len()) } else { here };
-    let meant = !text.is_empty() && !Spoken::of(text).words.iter().all(|word| TRAILING.contains(&*word.text));
+    let meant =
+        !text.is_empty() && !TextWords::of(text).words.iter().all(|word| TRAILING.contains(&*word.text));
     Command::RememberThis { text: meant.then(|| text.to_owned()) }
 }
 
 /// Whether the words after the verb mean everything that is remembered: "everything you know about me", and not
 /// "everything about my sister".
-fn everything(spoken: &Spoken<'_>, from: usize, end: usize) -> bool {
+fn everything(spoken: &TextWords<'_>, from: usize, end: usize) -> bool {
     spoken.slice(from, end).any(|word| EVERYTHING.contains(word))
         && words::set(spoken.between(from, end))
             .iter()
@@ -102,7 +103,7 @@ fn everything(spoken: &Spoken<'_>, from: usize, end: usize) -> bool {
 
 /// What is to be forgotten, if the rest of the sentence names anything. "Forget that, tell me …"
 /// goes on with something else.
-fn forget(spoken: &Spoken<'_>, from: usize, end: usize) -> Option<Which> {
+fn forget(spoken: &TextWords<'_>, from: usize, end: usize) -> Option<Which> {
     if spoken.words.get(from).is_some_and(|word| word.clause != spoken.words[from - 1].clause) {
         return None;
     }
@@ -120,7 +121,7 @@ fn forget(spoken: &Spoken<'_>, from: usize, end: usize) -> Option<Which> {
 }
 
 /// Where the sentence begins behind its polite opening, and whether that was a request to the agent.
-fn lead(spoken: &Spoken<'_>, from: usize, end: usize) -> (usize, bool) {
+fn lead(spoken: &TextWords<'_>, from: usize, end: usize) -> (usize, bool) {
     let (mut at, mut requested) = (from, false);
     while let Some(hit) = LEADS.find_at(spoken, at).into_iter().next() {
         if hit.end >= end {
@@ -387,13 +388,13 @@ mod tests {
             ("Forget that I live in Graz", query("I live in Graz")),
             ("Can you forget about my sister?", query("my sister")),
             ("please forget my address", query("my address")),
-            ("Forget everything you know about me", Command::ForgetEverything(Counts::default())),
-            ("Please forget everything.", Command::ForgetEverything(Counts::default())),
-            ("Delete everything you remember about me", Command::ForgetEverything(Counts::default())),
-            ("Vergiss alles, bitte", Command::ForgetEverything(Counts::default())),
-            ("Vergiss alles über mich", Command::ForgetEverything(Counts::default())),
-            ("Oublie tout", Command::ForgetEverything(Counts::default())),
-            ("Olvida todo lo que sabes de mí", Command::ForgetEverything(Counts::default())),
+            ("Forget everything you know about me", Command::ForgetEverything(MemoryCounts::default())),
+            ("Please forget everything.", Command::ForgetEverything(MemoryCounts::default())),
+            ("Delete everything you remember about me", Command::ForgetEverything(MemoryCounts::default())),
+            ("Vergiss alles, bitte", Command::ForgetEverything(MemoryCounts::default())),
+            ("Vergiss alles über mich", Command::ForgetEverything(MemoryCounts::default())),
+            ("Oublie tout", Command::ForgetEverything(MemoryCounts::default())),
+            ("Olvida todo lo que sabes de mí", Command::ForgetEverything(MemoryCounts::default())),
             ("Forget everything about my sister", query("everything about my sister")),
             ("Vergiss, dass ich in Graz wohne.", query("ich in Graz wohne")),
             ("Oublie mon adresse", query("mon adresse")),

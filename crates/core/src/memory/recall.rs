@@ -9,9 +9,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use super::phrase::{Phrases, Spoken};
+use super::phrase::{Phrases, TextWords};
 use super::words::{self, Set};
-use super::{Memory, Rule, clip};
+use super::{Memory, ProfileRule, clip};
 use crate::limits;
 use crate::time::Timestamp;
 
@@ -27,7 +27,7 @@ pub struct Occasion<'a> {
 /// What goes into the prompt.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Recalled {
-    pub rules: Vec<Rule>,
+    pub rules: Vec<ProfileRule>,
     pub facts: Vec<Memory>,
     pub arcs: Vec<Memory>,
     /// The last sitting, on the first turn of a new one.
@@ -118,7 +118,7 @@ pub fn fuse<'i>(lists: impl IntoIterator<Item = Vec<&'i str>>) -> Vec<&'i str> {
 
 /// Whether the message itself speaks of what was said before, or asks about the person who asks.
 pub fn asks_for_the_past(message: &str) -> bool {
-    let spoken = Spoken::of(message);
+    let spoken = TextWords::of(message);
     if !PAST.find(&spoken).is_empty() {
         return true;
     }
@@ -226,7 +226,7 @@ mod tests {
     use super::*;
     use crate::memory::promote::remember;
     use crate::memory::reconcile::{with_recall, with_rules};
-    use crate::memory::{Body, Owner, Source, StoryArc};
+    use crate::memory::{MemoryBody, MemorySource, Owner, StoryArc};
 
     const DAY: Duration = Duration::from_secs(86_400);
 
@@ -238,7 +238,7 @@ mod tests {
         Owner::stored("user:a")
     }
 
-    fn memory(id: &str, body: Body) -> Memory {
+    fn memory(id: &str, body: MemoryBody) -> Memory {
         let at = now().minus(DAY);
         Memory {
             id: id.into(),
@@ -251,14 +251,14 @@ mod tests {
     }
 
     fn fact(id: &str, text: &str) -> Memory {
-        memory(id, Body::Fact(remember(text, &owner(), "s", 1).facts.remove(0)))
+        memory(id, MemoryBody::Fact(remember(text, &owner(), "s", 1).facts.remove(0)))
     }
 
     fn arc(id: &str, summary: &str, days_ago: u32) -> Memory {
         let ended_at = now().minus(DAY * days_ago);
         memory(
             id,
-            Body::Arc(StoryArc {
+            MemoryBody::Arc(StoryArc {
                 session: "s".into(),
                 started_at: ended_at,
                 ended_at,
@@ -272,7 +272,7 @@ mod tests {
                 approach: None,
                 crisis_level_max: 0,
                 mentioned: Vec::new(),
-                sources: vec![Source { session: "s".into(), sequences: vec![1] }],
+                sources: vec![MemorySource { session: "s".into(), sequences: vec![1] }],
             }),
         )
     }

@@ -9,7 +9,7 @@ use super::codes::{Flag, ReasonCode};
 use super::phrases::{DUTCH, ENGLISH, FRENCH, GERMAN, IDIOMS, ITALIAN, PORTUGUESE, SPANISH};
 use super::{ExtraPhrase, Level};
 use crate::limits;
-use crate::memory::phrase::{Phrases, Spoken};
+use crate::memory::phrase::{Phrases, TextWords};
 
 /// The result of weighing a message.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,7 +40,7 @@ struct Entry {
 
 /// Weighs a message. `extra` are phrases of the installation's own; words in `allowed` are passed over.
 pub fn weigh(text: &str, extra: &[ExtraPhrase], allowed: &[String]) -> Finding {
-    let spoken = Spoken::of(text);
+    let spoken = TextWords::of(text);
     let mut flags: Vec<Flag> = Vec::new();
     let idioms = spans(&IDIOM, &spoken);
     let passed = spans(&Phrases::new(allowed.iter().map(|text| (text.as_str(), ()))), &spoken);
@@ -93,7 +93,7 @@ pub fn weigh(text: &str, extra: &[ExtraPhrase], allowed: &[String]) -> Finding {
 }
 
 fn in_context(
-    spoken: &Spoken<'_>,
+    spoken: &TextWords<'_>,
     at: usize,
     end: usize,
     entry: Entry,
@@ -164,11 +164,11 @@ fn note(flags: &mut Vec<Flag>, flag: Flag) {
 }
 
 /// Whether the clause ends before this word.
-fn ends_clause(spoken: &Spoken<'_>, end: usize) -> bool {
+fn ends_clause(spoken: &TextWords<'_>, end: usize) -> bool {
     spoken.words.get(end).is_none_or(|next| next.clause != spoken.words[end - 1].clause)
 }
 
-fn spans(phrases: &Phrases<()>, spoken: &Spoken<'_>) -> Vec<(usize, usize)> {
+fn spans(phrases: &Phrases<()>, spoken: &TextWords<'_>) -> Vec<(usize, usize)> {
     phrases.find(spoken).iter().map(|hit| (hit.at, hit.end)).collect()
 }
 
@@ -182,7 +182,7 @@ fn covered(spans: &[(usize, usize)], at: usize, end: usize, long: usize) -> bool
 }
 
 /// Whether a phrase occurs in the sentence of this word, within [`REACH`] words.
-fn in_sentence(phrases: &Phrases<()>, spoken: &Spoken<'_>, at: usize) -> bool {
+fn in_sentence(phrases: &Phrases<()>, spoken: &TextWords<'_>, at: usize) -> bool {
     let sentence = spoken.words[at].sentence;
     let around = at.saturating_sub(REACH)..(at + REACH).min(spoken.words.len());
     around
@@ -194,7 +194,7 @@ fn in_sentence(phrases: &Phrases<()>, spoken: &Spoken<'_>, at: usize) -> bool {
 const REACH: usize = 20;
 
 /// The words before this one in its sentence, nearest first.
-fn before<'s>(spoken: &'s Spoken<'_>, at: usize, count: usize) -> impl Iterator<Item = (usize, &'s str)> {
+fn before<'s>(spoken: &'s TextWords<'_>, at: usize, count: usize) -> impl Iterator<Item = (usize, &'s str)> {
     let sentence = spoken.words[at].sentence;
     (at.saturating_sub(count)..at)
         .rev()
@@ -204,7 +204,7 @@ fn before<'s>(spoken: &'s Spoken<'_>, at: usize, count: usize) -> impl Iterator<
 }
 
 /// "I don't want to …": a denial reaches over words such as *want* and *going to*, not over *know why*.
-fn is_negated(spoken: &Spoken<'_>, at: usize) -> bool {
+fn is_negated(spoken: &TextWords<'_>, at: usize) -> bool {
     let clause = spoken.words[at].clause;
     let words: Vec<&str> =
         before(spoken, at, 9).take_while(|(near, _)| *near == clause).map(|(_, word)| word).collect();
@@ -219,7 +219,7 @@ fn is_negated(spoken: &Spoken<'_>, at: usize) -> bool {
 }
 
 /// Whether the last person named before these words is another than the speaker.
-fn is_about_others(spoken: &Spoken<'_>, at: usize) -> bool {
+fn is_about_others(spoken: &TextWords<'_>, at: usize) -> bool {
     before(spoken, at, 7)
         .find_map(|(_, word)| {
             if FIRST.contains(&word) {
@@ -234,12 +234,12 @@ fn is_about_others(spoken: &Spoken<'_>, at: usize) -> bool {
 }
 
 /// "She said I …": another person's words.
-fn is_reported(spoken: &Spoken<'_>, at: usize) -> bool {
+fn is_reported(spoken: &TextWords<'_>, at: usize) -> bool {
     let words: Vec<&str> = before(spoken, at, 9).map(|(_, word)| word).collect();
     words.windows(2).any(|pair| SAYS.contains(&pair[0]) && OTHERS.contains(&pair[1]))
 }
 
-fn is_light(spoken: &Spoken<'_>, at: usize) -> bool {
+fn is_light(spoken: &TextWords<'_>, at: usize) -> bool {
     const LAUGHTER: &[char] = &['😂', '🤣', '😆', '😹'];
     let reach = at.saturating_sub(REACH)..(at + REACH).min(spoken.words.len());
     let from = spoken.words[reach.start].start;
@@ -277,7 +277,7 @@ pub enum Language {
 
 /// The language of the longest lexicon phrase in a message; English without one.
 pub fn language_of(text: &str) -> Language {
-    let spoken = Spoken::of(text);
+    let spoken = TextWords::of(text);
     let hits = LANGUAGES.find(&spoken);
     // Among equally long phrases the first table wins, so that a word of two languages counts as English.
     let longest = hits.iter().max_by_key(|hit| (hit.end - hit.at, std::cmp::Reverse(*hit.what as u8)));

@@ -16,9 +16,9 @@ use crate::people::Identity;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RowKey<'r> {
     Session(&'r SessionId),
-    Doc(definitions::Kind, &'r str),
+    Doc(definitions::DefinitionKind, &'r str),
     /// The document that has this slug.
-    Slug(definitions::Kind, &'r str),
+    Slug(definitions::DefinitionKind, &'r str),
     Approval(&'r str),
     ApiKey(&'r CredentialId),
     Share(&'r str),
@@ -37,7 +37,7 @@ pub enum RowState {
     /// Of a document, a feedback session or a lesson.
     Version(u64),
     /// Of an approval.
-    Approval(approval::State),
+    Approval(approval::ApprovalState),
     /// Of a slug, the id of its document; of an identity, its user.
     Of(Box<str>),
 }
@@ -70,7 +70,7 @@ pub fn judge(expect: Expect<'_>, found: Option<&RowState>) -> Result<(), Refusal
         (Expect::Version(version), Some(found)) => {
             matches!(found, RowState::Version(found) if Some(*found) == version)
         }
-        (Expect::Pending, found) => found == Some(&RowState::Approval(approval::State::Pending)),
+        (Expect::Pending, found) => found == Some(&RowState::Approval(approval::ApprovalState::Pending)),
     };
     match expect {
         _ if fits => Ok(()),
@@ -278,7 +278,7 @@ mod tests {
 
     use super::*;
     use crate::access::Role;
-    use crate::definitions::{Doc, Kind};
+    use crate::definitions::{DefinitionKind, Doc};
     use crate::ids::TenantId;
     use crate::json::Json;
     use crate::people::User;
@@ -286,7 +286,7 @@ mod tests {
 
     fn doc(id: &str, slug: &str, expects: Option<u64>) -> Record {
         let doc = Doc {
-            kind: Kind::Task,
+            kind: DefinitionKind::Task,
             id: id.into(),
             slug: Some(slug.into()),
             body: Json::stored("{}"),
@@ -299,7 +299,7 @@ mod tests {
         Record::PutDoc { doc: Box::new(doc), expects }
     }
 
-    fn close(state: approval::State) -> Record {
+    fn close(state: approval::ApprovalState) -> Record {
         Record::CloseApproval { id: "a".into(), state, decided_by: None, body: None }
     }
 
@@ -325,9 +325,9 @@ mod tests {
         let change = Change { records, ..Change::new(TenantId::stored("t")) };
         let judged = change.judge_records(|key| {
             Ok::<_, Infallible>(match key {
-                RowKey::Doc(Kind::Task, "d") => Some(RowState::Version(3)),
-                RowKey::Slug(Kind::Task, "taken") => Some(RowState::Of("d".into())),
-                RowKey::Approval("a") => Some(RowState::Approval(approval::State::Pending)),
+                RowKey::Doc(DefinitionKind::Task, "d") => Some(RowState::Version(3)),
+                RowKey::Slug(DefinitionKind::Task, "taken") => Some(RowState::Of("d".into())),
+                RowKey::Approval("a") => Some(RowState::Approval(approval::ApprovalState::Pending)),
                 _ => None,
             })
         });
@@ -340,7 +340,7 @@ mod tests {
 
     #[test]
     fn a_row_is_judged_by_what_is_expected_of_it() {
-        let pending = RowState::Approval(approval::State::Pending);
+        let pending = RowState::Approval(approval::ApprovalState::Pending);
         let of = RowState::Of("d".into());
         let rows = [None, Some(&RowState::Present), Some(&RowState::Version(3)), Some(&pending), Some(&of)];
         let table = [
@@ -369,8 +369,11 @@ mod tests {
         assert_eq!(judged(vec![doc("d", "taken", Some(3))]), "ok");
         assert_eq!(judged(vec![doc("d", "taken", Some(3)), doc("d", "taken", Some(4))]), "ok");
         assert_eq!(judged(vec![doc("d", "taken", Some(3)), doc("d", "taken", Some(3))]), "stale");
-        assert_eq!(judged(vec![close(approval::State::Approved)]), "ok");
-        assert_eq!(judged(vec![close(approval::State::Approved), close(approval::State::Denied)]), "stale");
+        assert_eq!(judged(vec![close(approval::ApprovalState::Approved)]), "ok");
+        assert_eq!(
+            judged(vec![close(approval::ApprovalState::Approved), close(approval::ApprovalState::Denied)]),
+            "stale"
+        );
         assert_eq!(judged(vec![user("ann"), user("bob")]), "already_exists", "one identity, two users");
         let again = Record::AddIdentity { user: UserId::stored("ann"), identity: identity() };
         assert_eq!(judged(vec![again.clone()]), "not_found");
@@ -382,7 +385,7 @@ mod tests {
         let new = || doc("e", "taken", None);
         assert_eq!(judged(vec![new()]), "already_exists");
         assert_eq!(judged(vec![doc("d", "other", Some(3)), new()]), "ok");
-        assert_eq!(judged(vec![Record::DropDoc { kind: Kind::Task, id: "d".into() }, new()]), "ok");
+        assert_eq!(judged(vec![Record::DropDoc { kind: DefinitionKind::Task, id: "d".into() }, new()]), "ok");
         assert_eq!(judged(vec![doc("d", "taken", Some(3)), new()]), "already_exists");
         assert_eq!(judged(vec![doc("f", "s", None), doc("g", "s", None)]), "already_exists");
         assert_eq!(judged(vec![doc("f", "s", None), doc("f", "t", Some(1)), doc("g", "s", None)]), "ok");

@@ -22,7 +22,7 @@ use crate::work::milestone::Milestone;
 #[derive(Clone, Debug)]
 pub struct Change {
     pub tenant: TenantId,
-    pub parts: SmallVec<[Part; 1]>,
+    pub parts: SmallVec<[ChangePart; 1]>,
     pub records: Vec<Record>,
     pub audit: Option<Audit>,
     pub key: Option<IdemKey>,
@@ -43,7 +43,7 @@ impl Change {
     }
 
     #[must_use]
-    pub fn part(mut self, part: Part) -> Self {
+    pub fn part(mut self, part: ChangePart) -> Self {
         self.parts.push(part);
         self
     }
@@ -67,7 +67,7 @@ impl Change {
     }
 
     /// A record as it is kept, now that this was done.
-    pub fn landed<'r>(&self, record: &'r Record, done: &[PartDone], now: Timestamp) -> Cow<'r, Record> {
+    pub fn landed<'r>(&self, record: &'r Record, done: &[PartResult], now: Timestamp) -> Cow<'r, Record> {
         let Record::AddFeedback(event) = record else { return Cow::Borrowed(record) };
         let mut event = event.clone();
         event.land(self, done, now);
@@ -78,14 +78,14 @@ impl Change {
     pub fn is_plain_append(&self) -> bool {
         self.records.is_empty()
             && self.audit.is_none()
-            && matches!(&self.parts[..], [Part { on: On::Session(_), writes, .. }]
+            && matches!(&self.parts[..], [ChangePart { on: On::Session(_), writes, .. }]
                 if matches!(&writes[..], [Write::Append(_)]))
     }
 }
 
 /// What a change does to one session.
 #[derive(Clone, Debug)]
-pub struct Part {
+pub struct ChangePart {
     pub on: On,
     pub guard: Guard,
     pub writes: SmallVec<[Write; 2]>,
@@ -261,7 +261,7 @@ pub struct Note(pub uuid::Uuid);
 #[derive(Clone, Debug)]
 pub struct Committed {
     pub at: Timestamp,
-    pub parts: SmallVec<[PartDone; 1]>,
+    pub parts: SmallVec<[PartResult; 1]>,
     /// Set when the key was there already: nothing was written now.
     pub replay: Option<Replay>,
 }
@@ -275,7 +275,7 @@ pub struct Replay {
 }
 
 #[derive(Clone, Debug)]
-pub struct PartDone {
+pub struct PartResult {
     pub head: Head,
     pub appended: Vec<Appended>,
 }

@@ -386,7 +386,7 @@ impl MemoryStore for IncognitoRouter {
         &'a self,
         tenant: &'a TenantId,
         owner: &'a Owner,
-        kind: memory::Kind,
+        kind: memory::MemoryKind,
     ) -> StoreFuture<'a, u64> {
         self.of_owner(tenant, owner).count_memories(tenant, owner, kind)
     }

@@ -18,7 +18,7 @@ pub struct Due {
 #[derive(Clone, Debug)]
 pub struct MemoryQuery {
     pub owner: Owner,
-    pub kind: Option<memory::Kind>,
+    pub kind: Option<memory::MemoryKind>,
     /// Any of these, best match first, instead of newest first; then `after` is not used.
     pub words: Vec<String>,
     /// Created at or after this.
@@ -114,7 +114,7 @@ pub struct SearchQuery {
 
 /// Something that the words were found in.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Hit {
+pub struct SearchHit {
     pub session: SessionId,
     /// The event, or `None` for the title or description.
     pub sequence: Option<u64>,

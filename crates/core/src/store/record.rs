@@ -25,7 +25,7 @@ pub enum Record {
     },
     /// One that is not there is no error.
     DropDoc {
-        kind: definitions::Kind,
+        kind: definitions::DefinitionKind,
         id: Box<str>,
     },
     /// Its session must exist, or be made by the same change.
@@ -33,10 +33,10 @@ pub enum Record {
     /// Closes a pending approval; one that is not pending any more is `Stale`.
     CloseApproval {
         id: Box<str>,
-        state: approval::State,
+        state: approval::ApprovalState,
         decided_by: Option<Box<str>>,
         /// `None` leaves what was staged as it is.
-        body: Option<Box<approval::Body>>,
+        body: Option<Box<approval::ApprovalBody>>,
     },
     /// Writes a memory whole, new or not: the last word stands.
     PutMemory(Box<Memory>),

@@ -27,7 +27,7 @@ use crate::memory::candidate::{Buffer, Candidate};
 use crate::memory::owner::TurnSpeaker;
 use crate::time::Timestamp;
 
-pub use state::Fields;
+pub use state::StateFields;
 pub use store::TalkStore;
 
 /// The row of a talk session beside its own: bounded, so a turn costs the same however many came before it.
@@ -39,7 +39,7 @@ pub struct Talk {
     #[serde(default)]
     pub sittings: u64,
     /// The sitting that ended last.
-    pub ended: Option<Ended>,
+    pub ended: Option<EndedSitting>,
     /// Messages that wait for a turn, in the order in which they get one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub queue: Vec<Queued>,
@@ -49,8 +49,8 @@ pub struct Talk {
     /// The last turn died, and no message has come since.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub interrupted: bool,
-    #[serde(default, skip_serializing_if = "Fields::is_empty")]
-    pub state: Fields,
+    #[serde(default, skip_serializing_if = "StateFields::is_empty")]
+    pub state: StateFields,
     /// Turns that have changed the state.
     #[serde(default)]
     pub turns: u64,
@@ -108,7 +108,7 @@ pub struct Sitting {
 
 /// A sitting that is over.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ended {
+pub struct EndedSitting {
     pub number: u64,
     pub turns: u64,
     pub user: Option<String>,

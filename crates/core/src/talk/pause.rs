@@ -7,16 +7,16 @@
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::turn::{self, Hold, Plan};
+use super::turn::{self, Plan, TurnHost};
 use super::{Settings, Talk, Tier};
-use crate::approval::decide::{Question, ask};
+use crate::approval::decide::{ApprovalQuestion, ask};
 use crate::approval::safety_gate::Verdict;
-use crate::approval::{Kind, State};
+use crate::approval::{ApprovalKind, ApprovalState};
 use crate::error::Result;
 use crate::event::{EventType, NewEvent};
 use crate::json::Json;
 use crate::memory::owner::TurnSpeaker;
-use crate::session::decide::{Step, move_to};
+use crate::session::decide::{SessionStep, move_to};
 use crate::session::status::Authority;
 use crate::session::{Session, SourceKind, Status};
 use crate::store::{Record, Update};
@@ -82,10 +82,10 @@ impl GivenUp {
         }
     }
 
-    const fn state(self) -> State {
+    const fn state(self) -> ApprovalState {
         match self {
-            Self::TimedOut => State::Expired,
-            Self::Stopped => State::Cancelled,
+            Self::TimedOut => ApprovalState::Expired,
+            Self::Stopped => ApprovalState::Cancelled,
         }
     }
 
@@ -122,11 +122,12 @@ pub fn pause(
     now: Timestamp,
     settings: &Settings,
 ) -> Result<Plan> {
-    check_asked(Kind::Tool, &asking.call)?;
+    check_asked(ApprovalKind::Tool, &asking.call)?;
     let mut run = Run::of(session);
     run.assigned_to = session.head.holder.as_ref().map(ToString::to_string);
     let mut step = move_to(session, Status::AwaitingTool, Authority::ClaimHolder, Some("confirmation"))?;
-    let question = Question { kind: Kind::Tool, staged: asking.call, verdict: Verdict::default() };
+    let question =
+        ApprovalQuestion { kind: ApprovalKind::Tool, staged: asking.call, verdict: Verdict::default() };
     let (mut approval, mut event) = ask(&session.id, None, &mut run, question, now)?;
     approval.expires_at = Some(now.plus(settings.confirm_within));
     event.content = Some(text(&asking.summary)?);
@@ -152,14 +153,14 @@ pub fn decided(talk: &Talk) -> Talk {
 }
 
 /// The paused turn goes on under a new claim. The decision is handed out once. `None`: it still waits.
-pub(super) fn go_on(session: &Session, talk: &Talk, hold: &Hold) -> Result<Option<Plan>> {
+pub(super) fn go_on(session: &Session, talk: &Talk, hold: &TurnHost) -> Result<Option<Plan>> {
     let free = session.head.status == Status::Running && session.head.claim.is_none();
     if !free || !talk.paused.as_ref().is_some_and(|paused| paused.decided) {
         return Ok(None);
     }
     let run = Run { resume: None, ..Run::of(session) };
     let update = Update { claim: Some(hold.take()), run: Some(run.to_json()?), ..Update::default() };
-    Ok(Some(Plan { step: Step::of(update), talk: Talk { paused: None, ..talk.clone() } }))
+    Ok(Some(Plan { step: SessionStep::of(update), talk: Talk { paused: None, ..talk.clone() } }))
 }
 
 /// Gives up the paused turn: none of its calls is made. `None`: nothing is paused.

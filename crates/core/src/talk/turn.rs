@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::pause::{self, GivenUp};
 use super::sitting::{EndReason, forgotten_between_sittings};
-use super::state::{self, Fields};
+use super::state::{self, StateFields};
 use super::{Liveness, Queued, Settings, Sitting, Talk, Tier, sitting};
 use crate::error::{Conflict, Error, Result};
 use crate::event::{EventType, NewEvent};
@@ -16,7 +16,7 @@ use crate::limits;
 use crate::memory::Owner;
 use crate::memory::candidate::Buffer;
 use crate::memory::owner::{TurnSpeaker, memory_owner};
-use crate::session::decide::{Step, move_to};
+use crate::session::decide::{SessionStep, move_to};
 use crate::session::status::Authority;
 use crate::session::{Session, Status};
 use crate::store::{ClaimChange, Record, Update};
@@ -59,13 +59,13 @@ pub struct Message {
 
 /// The node that runs turns here, and its lease.
 #[derive(Clone, Debug)]
-pub struct Hold {
+pub struct TurnHost {
     pub worker: Box<str>,
     pub credential: CredentialId,
     pub lease: Duration,
 }
 
-impl Hold {
+impl TurnHost {
     /// The claim under which a turn runs.
     pub(super) fn take(&self) -> ClaimChange {
         ClaimChange::Take {
@@ -79,7 +79,7 @@ impl Hold {
 /// A step of a session, with its new talk row.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    pub step: Step,
+    pub step: SessionStep,
     pub talk: Talk,
 }
 
@@ -104,11 +104,11 @@ pub struct EndFirst {
 
 /// How a turn ended.
 #[derive(Clone, Debug)]
-pub struct Outcome {
-    pub kind: OutcomeKind,
+pub struct TurnOutcome {
+    pub kind: TurnOutcomeKind,
     /// The events of the turn, in order.
     pub events: Vec<NewEvent>,
-    pub change: Fields,
+    pub change: StateFields,
     pub buffer: Buffer,
     pub crisis: u8,
     pub records: Vec<Record>,
@@ -116,14 +116,14 @@ pub struct Outcome {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OutcomeKind {
+pub enum TurnOutcomeKind {
     Answered,
     /// A caller asked it to stop; the reply so far is kept.
     Stopped,
     Failed,
 }
 
-impl OutcomeKind {
+impl TurnOutcomeKind {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Answered => "answered",
@@ -190,7 +190,7 @@ pub fn begin(
     session: &Session,
     talk: &Talk,
     message: Message,
-    hold: &Hold,
+    hold: &TurnHost,
     now: Timestamp,
     settings: &Settings,
 ) -> Result<Begin> {
@@ -228,7 +228,7 @@ pub fn begin(
 pub fn next(
     session: &Session,
     talk: &Talk,
-    hold: &Hold,
+    hold: &TurnHost,
     now: Timestamp,
     settings: &Settings,
 ) -> Result<Option<Begin>> {
@@ -253,7 +253,7 @@ pub fn next(
 }
 
 /// Ends a turn, and with it the claim under which it ran.
-pub fn finish(session: &Session, talk: &Talk, outcome: Outcome) -> Result<Plan> {
+pub fn finish(session: &Session, talk: &Talk, outcome: TurnOutcome) -> Result<Plan> {
     let mut talk = talk.clone();
     let turn = session.head.turn.map(|turn| turn.sequence);
     let closing = close(&mut talk, turn, &outcome)?;
@@ -270,7 +270,7 @@ pub fn record(
     session: &Session,
     talk: &Talk,
     asked: Message,
-    outcome: Outcome,
+    outcome: TurnOutcome,
     now: Timestamp,
     settings: &Settings,
 ) -> Result<Begin> {
@@ -288,7 +288,7 @@ pub fn record(
         open.buffer.hold(outcome.buffer.candidates.iter().cloned());
     }
     let buffer = after.sitting.as_ref().map_or_else(Buffer::default, |open| open.buffer.clone());
-    let outcome = Outcome { buffer, ..outcome };
+    let outcome = TurnOutcome { buffer, ..outcome };
     let closing = close(&mut after, None, &outcome)?;
     let mut update = match dead.is_empty() {
         true => Update::default(),
@@ -297,15 +297,15 @@ pub fn record(
     update.inactive = session.head.inactive.then_some(false);
     join(session, &asked.speaker, &mut update);
     let events = dead.into_iter().chain(opening).chain([asked.event]).chain(outcome.events).chain([closing]);
-    let step = Step { events: events.collect(), records: outcome.records, ..Step::of(update) };
+    let step = SessionStep { events: events.collect(), records: outcome.records, ..SessionStep::of(update) };
     Ok(Begin::Started(Box::new(Plan { step, talk: after })))
 }
 
 /// Applies a turn's change to the row, and builds the event that closes the turn.
-fn close(talk: &mut Talk, turn: Option<u64>, outcome: &Outcome) -> Result<NewEvent> {
+fn close(talk: &mut Talk, turn: Option<u64>, outcome: &TurnOutcome) -> Result<NewEvent> {
     outcome.change.check()?;
     if let Some(open) = &mut talk.sitting {
-        open.turns += u64::from(outcome.kind == OutcomeKind::Answered);
+        open.turns += u64::from(outcome.kind == TurnOutcomeKind::Answered);
         open.crisis_max = open.crisis_max.max(outcome.crisis);
         if outcome.crisis > 0 {
             let spare = (open.crisis_turns.len() + 1).saturating_sub(limits::CRISIS_TURNS_NOTED_MAX);
@@ -318,7 +318,7 @@ fn close(talk: &mut Talk, turn: Option<u64>, outcome: &Outcome) -> Result<NewEve
     talk.state.apply(&change);
     talk.turns += 1;
     let whole = talk.turns.is_multiple_of(state::WHOLE_EVERY);
-    let said = state::Said { state: if whole { talk.state.clone() } else { change }, whole };
+    let said = state::StateNote { state: if whole { talk.state.clone() } else { change }, whole };
     closing(turn, &std::mem::take(&mut talk.took), outcome.kind.as_str(), Some(&said))
 }
 
@@ -329,11 +329,11 @@ fn check_talk(session: &Session) -> Result<()> {
     Err(Error::invalid("session_id", "is no conversation: append events to it instead"))
 }
 
-const fn reason_of(kind: OutcomeKind) -> Option<&'static str> {
+const fn reason_of(kind: TurnOutcomeKind) -> Option<&'static str> {
     match kind {
-        OutcomeKind::Answered => None,
-        OutcomeKind::Stopped => Some("stopped"),
-        OutcomeKind::Failed => Some("failed"),
+        TurnOutcomeKind::Answered => None,
+        TurnOutcomeKind::Stopped => Some("stopped"),
+        TurnOutcomeKind::Failed => Some("failed"),
     }
 }
 
@@ -344,7 +344,7 @@ pub fn interrupted(session: &Session, talk: &Talk) -> Result<Plan> {
     step.events.insert(0, closing(turn, &talk.took, "interrupted", None)?);
     let mut talk = Talk { interrupted: true, took: Vec::new(), ..talk.clone() };
     // The log then holds a turn that changed nothing, so no field describes the turn before it any more.
-    talk.state.apply(&Fields::default());
+    talk.state.apply(&StateFields::default());
     Ok(Plan { step, talk })
 }
 
@@ -361,7 +361,7 @@ fn closed_if_dead(session: &Session, talk: &Talk, now: Timestamp) -> Result<(Vec
 }
 
 /// The claim under which the turn runs, and the status change.
-fn start(session: &Session, hold: &Hold) -> Result<Step> {
+fn start(session: &Session, hold: &TurnHost) -> Result<SessionStep> {
     let mut idle = session.clone();
     if idle.head.status == Status::Running {
         idle.head.status = Status::Idle;
@@ -399,7 +399,7 @@ fn queued(session: &Session, talk: &Talk, message: Message) -> Result<Plan> {
         inactive: session.head.inactive.then_some(false),
         ..Update::default()
     };
-    Ok(Plan { step: Step { events: vec![message.event], ..Step::of(update) }, talk })
+    Ok(Plan { step: SessionStep { events: vec![message.event], ..SessionStep::of(update) }, talk })
 }
 
 /// Puts a message first in the queue, in place of the turn that was given up for it.
@@ -446,7 +446,7 @@ pub(super) fn closing(
     turn: Option<u64>,
     took: &[u64],
     outcome: &str,
-    said: Option<&state::Said>,
+    said: Option<&state::StateNote>,
 ) -> Result<NewEvent> {
     let mut metadata = json!({"turn": turn, "outcome": outcome});
     if !took.is_empty() {

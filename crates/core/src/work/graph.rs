@@ -1,13 +1,13 @@
 //! The graph of a task's steps: its faults, the steps that may start, and how it ends. All pure.
 
-use crate::definitions::task::{OnChildFailure, Step};
+use crate::definitions::task::{OnChildFailure, TaskStep};
 use crate::error::{Error, Result};
 use crate::ids::check_name;
 use crate::limits;
 use crate::session::Status;
 
 /// Refuses steps that could not all run: doubled or unknown keys, circles, steps without an agent or person.
-pub fn check(steps: &[Step]) -> Result<()> {
+pub fn check(steps: &[TaskStep]) -> Result<()> {
     if steps.len() > limits::STEPS_MAX {
         return Err(Error::invalid("steps", format!("has more than {}", limits::STEPS_MAX)));
     }
@@ -44,8 +44,8 @@ pub fn check(steps: &[Step]) -> Result<()> {
 }
 
 /// The steps that wait for each other, if some do.
-fn circle(steps: &[Step]) -> Option<Vec<&str>> {
-    let mut left: Vec<&Step> = steps.iter().collect();
+fn circle(steps: &[TaskStep]) -> Option<Vec<&str>> {
+    let mut left: Vec<&TaskStep> = steps.iter().collect();
     loop {
         let before = left.len();
         let waiting: Vec<&str> = left.iter().map(|step| step.key.as_str()).collect();
@@ -131,8 +131,8 @@ pub fn follows(children: &[Child<'_>], policy: OnChildFailure) -> Follows {
 mod tests {
     use super::*;
 
-    fn step(key: &str, depends_on: &[&str]) -> Step {
-        Step {
+    fn step(key: &str, depends_on: &[&str]) -> TaskStep {
+        TaskStep {
             key: key.into(),
             name: None,
             agent_slug: Some("eliza".into()),
@@ -145,9 +145,9 @@ mod tests {
 
     #[test]
     fn a_graph_that_cannot_run_is_refused_with_the_reason() {
-        let nobody = Step { agent_slug: None, ..step("a", &[]) };
-        let both = Step { assigned_to: Some("ada".into()), ..step("a", &[]) };
-        let table: [(Vec<Step>, &str); 7] = [
+        let nobody = TaskStep { agent_slug: None, ..step("a", &[]) };
+        let both = TaskStep { assigned_to: Some("ada".into()), ..step("a", &[]) };
+        let table: [(Vec<TaskStep>, &str); 7] = [
             (vec![step("a", &["b"]), step("b", &["a"])], "a → b → a"),
             (vec![step("a", &["a"])], "a → a"),
             (vec![step("x", &[]), step("a", &["x", "c"]), step("b", &["a"]), step("c", &["b"])], "circle"),
@@ -161,7 +161,7 @@ mod tests {
             assert!(refused.to_string().contains(reason), "{refused} does not say {reason}");
         }
         assert!(check(&[step("a", &[]), step("b", &["a"]), step("c", &["a", "b"])]).is_ok());
-        let many: Vec<Step> = (0..=limits::STEPS_MAX).map(|n| step(&n.to_string(), &[])).collect();
+        let many: Vec<TaskStep> = (0..=limits::STEPS_MAX).map(|n| step(&n.to_string(), &[])).collect();
         assert!(check(&many).is_err() && check(&many[1..]).is_ok());
     }
 
@@ -178,8 +178,9 @@ mod tests {
                 Child { key: "c", depends_on: &on_both, status: c },
             ]
         };
-        type Row<'a> = (Status, Status, Status, OnChildFailure, &'a [usize], &'a [usize], Option<Status>);
-        let table: [Row<'_>; 8] = [
+        type GraphRow<'a> =
+            (Status, Status, Status, OnChildFailure, &'a [usize], &'a [usize], Option<Status>);
+        let table: [GraphRow<'_>; 8] = [
             (Pending, Draft, Draft, OnChildFailure::FailParent, &[], &[], None),
             (Completed, Draft, Draft, OnChildFailure::FailParent, &[1], &[], None),
             (Completed, Running, Draft, OnChildFailure::FailParent, &[], &[], None),

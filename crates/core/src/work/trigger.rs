@@ -2,22 +2,22 @@
 
 use serde_json::json;
 
-use super::output::Output;
+use super::output::OutputContract;
 use super::run::{Run, StepOf};
 use super::write_grant::WriteGrant;
 use crate::access::Actor;
-use crate::approval::decide::{Question, ask};
+use crate::approval::decide::{ApprovalQuestion, ask};
 use crate::approval::safety_gate::Verdict;
 use crate::approval::{self, Approval};
 use crate::definitions::criteria::Dimension;
-use crate::definitions::task::{Step, TaskStatus};
+use crate::definitions::task::{TaskStatus, TaskStep};
 use crate::definitions::{Defined, Task};
 use crate::error::{Conflict, Result};
 use crate::event::NewEvent;
 use crate::ids::{SessionId, UserId};
 use crate::json::Json;
 use crate::session::decide::{blank_details, blank_head, created_event, retry};
-use crate::session::{Details, Session, SessionType, Source, Status};
+use crate::session::{Details, Session, SessionSource, SessionType, Status};
 use crate::store::NewSession;
 use crate::time::Timestamp;
 
@@ -146,7 +146,7 @@ fn of_former(actor: &Actor, former: &Session) -> NewSession {
             input: old.input.clone(),
             metadata: old.metadata.clone(),
             memory_mode: old.memory_mode,
-            ..blank_details(Source::direct(actor.surface, false))
+            ..blank_details(SessionSource::direct(actor.surface, false))
         },
         participants: former.participants.clone(),
         fork_of: None,
@@ -167,7 +167,7 @@ impl Doer<'_> {
     }
 }
 
-fn contract(order: &Order<'_>, output: Option<Output>, judged: bool) -> Run {
+fn contract(order: &Order<'_>, output: Option<OutputContract>, judged: bool) -> Run {
     let task = &order.task.value;
     Run {
         task_slug: Some(task.slug.clone()),
@@ -189,7 +189,7 @@ fn contract(order: &Order<'_>, output: Option<Output>, judged: bool) -> Run {
     }
 }
 
-fn child(order: &Order<'_>, step: &Step, parent: &SessionId, input: Option<&Json>) -> (NewSession, Run) {
+fn child(order: &Order<'_>, step: &TaskStep, parent: &SessionId, input: Option<&Json>) -> (NewSession, Run) {
     let task = &order.task.value;
     let doer = Doer { agent: step.agent_slug.as_deref(), person: step.assigned_to.as_deref() };
     let mut new = session(order, SessionId::generate(), doer, overlaid(input, step.input.as_ref()));
@@ -228,7 +228,7 @@ fn session(order: &Order<'_>, id: SessionId, doer: Doer<'_>, input: Option<Json>
             agent_slug: doer.agent.map(Into::into),
             entity_id: task.entity_id.as_deref().map(Into::into),
             input,
-            ..blank_details(Source::direct(actor.surface, false))
+            ..blank_details(SessionSource::direct(actor.surface, false))
         },
         participants,
         fork_of: None,
@@ -263,7 +263,7 @@ fn begin(
 }
 
 /// What the person who does a step is asked.
-pub fn human_step(title: &str, run: &Run, input: Option<&Json>) -> Result<Question> {
+pub fn human_step(title: &str, run: &Run, input: Option<&Json>) -> Result<ApprovalQuestion> {
     let mut staged = json!({"text": title, "step": run.step.as_ref().map(|step| &step.key)});
     if let Some(description) = &run.description {
         staged["description"] = description.as_str().into();
@@ -277,7 +277,11 @@ pub fn human_step(title: &str, run: &Run, input: Option<&Json>) -> Result<Questi
     if let Some(schema) = run.output.as_ref().and_then(|output| output.schema.as_ref()) {
         staged["schema"] = schema.value();
     }
-    Ok(Question { kind: approval::Kind::Question, staged: Json::of(&staged)?, verdict: Verdict::default() })
+    Ok(ApprovalQuestion {
+        kind: approval::ApprovalKind::Question,
+        staged: Json::of(&staged)?,
+        verdict: Verdict::default(),
+    })
 }
 
 /// Fields of one object over those of another; anything else replaces.

@@ -5,7 +5,7 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, header};
 use sederunt_core::definitions::{Defined, View};
 use sederunt_core::engine::{Asker, OpenedView};
-use sederunt_core::view::{Question, QuestionType};
+use sederunt_core::view::{QuestionType, ViewQuestion};
 
 use super::page::escape;
 
@@ -104,7 +104,7 @@ fn end(button: &str) -> String {
 /// Up to this many choices are shown as radio buttons, more as a drop-down list.
 const RADIOS_MAX: usize = 4;
 
-fn questions(id: &str, questions: &[Question]) -> String {
+fn questions(id: &str, questions: &[ViewQuestion]) -> String {
     let fields: String = questions.iter().enumerate().map(|(n, question)| field(n, question)).collect();
     let must = if questions.iter().any(|question| question.required) {
         "<p class=\"help\"><span class=\"must\">*</span> needs an answer</p>\n"
@@ -118,7 +118,7 @@ fn questions(id: &str, questions: &[Question]) -> String {
     )
 }
 
-fn field(n: usize, question: &Question) -> String {
+fn field(n: usize, question: &ViewQuestion) -> String {
     let (key, label, kind) = (escape(&question.key), escape(&question.label), question.kind.as_str());
     let required = if question.required { " required" } else { "" };
     let mark = if question.required { " <span class=\"must\" title=\"required\">*</span>" } else { "" };

@@ -16,7 +16,7 @@ use futures_util::Stream;
 use http::{HeaderValue, header};
 use sederunt_core::access::Role;
 use sederunt_core::engine::{HintStream, LogStream, StreamItem};
-use sederunt_core::live::Frame;
+use sederunt_core::live::EventFrame;
 use sederunt_core::live::hints::Batch;
 use sederunt_core::{Error, limits};
 use tokio::sync::watch;
@@ -153,7 +153,7 @@ fn ended(looked: Result<(), Error>) -> bool {
 
 /// The frames as chunks: one, unless they are very many. A frame that others read too was encoded
 /// once for all of them; one that was read for this stream alone is written straight into its chunk.
-fn chunks(frames: Vec<Arc<Frame>>, view: View) -> impl Iterator<Item = Bytes> {
+fn chunks(frames: Vec<Arc<EventFrame>>, view: View) -> impl Iterator<Item = Bytes> {
     let mut frames = frames.into_iter().peekable();
     std::iter::from_fn(move || {
         let first = frames.next()?;
@@ -170,7 +170,7 @@ fn chunks(frames: Vec<Arc<Frame>>, view: View) -> impl Iterator<Item = Bytes> {
     })
 }
 
-fn wire(frame: &Arc<Frame>, view: View) -> Bytes {
+fn wire(frame: &Arc<EventFrame>, view: View) -> Bytes {
     if view == View::Full && Arc::strong_count(frame) > 1 {
         frame.wire(|event| encode::frame(event, view))
     } else {
@@ -249,8 +249,8 @@ mod tests {
 
     use super::*;
 
-    fn frame(sequence: u64) -> Arc<Frame> {
-        Frame::new(Arc::new(Event {
+    fn frame(sequence: u64) -> Arc<EventFrame> {
+        EventFrame::new(Arc::new(Event {
             session_id: SessionId::stored("s"),
             sequence,
             kind: EventType::known("user.message"),

@@ -1,7 +1,7 @@
 //! Finds the rows that the records of a change rest on, in one statement: what must stay as it is found is locked until
 //! the change is committed. What the rows mean is for core to judge.
 
-use sederunt_core::approval::State;
+use sederunt_core::approval::ApprovalState;
 use sederunt_core::error::Error;
 use sederunt_core::store::{Change, Refusal, RowKey, RowState};
 use tokio_postgres::Row;
@@ -165,7 +165,7 @@ fn found(row: &Row) -> Result<FoundRow> {
         Reads::Version => RowState::Version(count(version)),
         Reads::Of => RowState::Of(word.into()),
         Reads::State => {
-            let state = State::parse(word);
+            let state = ApprovalState::parse(word);
             RowState::Approval(state.ok_or_else(|| Error::internal(format!("an approval is `{word}`")))?)
         }
     };

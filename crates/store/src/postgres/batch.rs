@@ -11,7 +11,7 @@ use sederunt_core::error::Error;
 use sederunt_core::event::{Appended, NewEvent, advance};
 use sederunt_core::ids::{SessionId, TenantId, UserId};
 use sederunt_core::session::Head;
-use sederunt_core::store::{Committed, Guard, IdemKey, Notice, PartDone, Refusal, Replay};
+use sederunt_core::store::{Committed, Guard, IdemKey, Notice, PartResult, Refusal, Replay};
 use sederunt_core::time::Timestamp;
 use smallvec::smallvec;
 use tokio::sync::oneshot;
@@ -411,7 +411,7 @@ impl Bench {
             seen.keys.insert((job.tk, key.scope), Found::now(job.tk, sk, key, replay));
         }
         let head = locked.head.clone();
-        Ok(Committed { at: seen.now, parts: smallvec![PartDone { head, appended }], replay: None })
+        Ok(Committed { at: seen.now, parts: smallvec![PartResult { head, appended }], replay: None })
     }
 
     /// The changes that wrote something, with their heads and what they did.
@@ -419,7 +419,7 @@ impl Bench {
         &'a self,
         jobs: &'a [&Job],
         answers: &'a [Answer],
-    ) -> impl Iterator<Item = (&'a Job, &'a Locked, &'a PartDone)> {
+    ) -> impl Iterator<Item = (&'a Job, &'a Locked, &'a PartResult)> {
         jobs.iter().zip(answers).zip(&self.seen.place).filter_map(|((job, answer), place)| {
             let done = answer.as_ref().ok().filter(|done| done.replay.is_none())?.parts.first()?;
             Some((*job, self.seen.heads.get((*place)?)?, done))

@@ -12,7 +12,7 @@ use sederunt_core::event::{Appended, Event, advance};
 use sederunt_core::ids::{SessionId, UserId};
 use sederunt_core::session::Head;
 use sederunt_core::store::{
-    Change, Committed, NewSession, Notice, On, Part, PartDone, Record, Refusal, Replay, Update, Write,
+    Change, ChangePart, Committed, NewSession, Notice, On, PartResult, Record, Refusal, Replay, Update, Write,
 };
 use sederunt_core::talk::Talk;
 use sederunt_core::time::Timestamp;
@@ -347,7 +347,7 @@ impl Place {
 async fn take_place(
     tx: &Tx,
     tk: i32,
-    part: &Part,
+    part: &ChangePart,
     seen: &mut Seen,
     fresh: &mut impl Iterator<Item = i64>,
 ) -> Result<Place, Stop> {
@@ -382,7 +382,7 @@ async fn take_place(
     Ok(Place { sk, id, head, fresh, events, description: None, talk: None, deleted: false })
 }
 
-fn judge(part: &Part, place: &mut Place, asides: &Asides, now: Timestamp) -> Result<PartDone, Stop> {
+fn judge(part: &ChangePart, place: &mut Place, asides: &Asides, now: Timestamp) -> Result<PartResult, Stop> {
     let head = &mut place.head;
     if place.fresh.is_none() {
         let asked = part.guard.asks_participant(head);
@@ -418,7 +418,7 @@ fn judge(part: &Part, place: &mut Place, asides: &Asides, now: Timestamp) -> Res
             Write::Delete => place.deleted = true,
         }
     }
-    Ok(PartDone { head: head.clone(), appended })
+    Ok(PartResult { head: head.clone(), appended })
 }
 
 /// All parts, ready to be written.
@@ -523,7 +523,7 @@ impl Sheet {
     }
 }
 
-fn updates(part: &Part) -> impl Iterator<Item = &Update> {
+fn updates(part: &ChangePart) -> impl Iterator<Item = &Update> {
     part.writes.iter().filter_map(|write| match write {
         Write::Update(update) => Some(&**update),
         Write::Append(_) | Write::Talk(_) | Write::Delete => None,

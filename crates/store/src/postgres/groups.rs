@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use sederunt_core::error::Error;
 use sederunt_core::ids::SessionId;
-use sederunt_core::store::{Change, Committed, On, Part, Refusal, Write};
+use sederunt_core::store::{Change, ChangePart, Committed, On, Refusal, Write};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -52,7 +52,7 @@ impl Groups {
 
     /// Whether a change may share its transaction: it is small, and all that it does is in its parts.
     pub(super) fn take(change: &Change) -> bool {
-        let small = |part: &Part| {
+        let small = |part: &ChangePart| {
             let forks = matches!(&part.on, On::New(new) if new.fork_of.is_some());
             !forks && !part.writes.iter().any(|write| matches!(write, Write::Delete))
         };
@@ -164,7 +164,7 @@ mod tests {
         let mut change = Change::new(TenantId::stored("t"));
         for id in ids {
             let on = On::Session(SessionId::stored(*id));
-            change.parts.push(Part { on, guard: Guard::default(), writes: Default::default() });
+            change.parts.push(ChangePart { on, guard: Guard::default(), writes: Default::default() });
         }
         Waiting { tk, change, done: oneshot::channel().0 }
     }

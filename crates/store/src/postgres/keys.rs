@@ -3,7 +3,7 @@
 use sederunt_core::error::Error;
 use sederunt_core::ids::TenantId;
 use sederunt_core::session::Head;
-use sederunt_core::store::{Committed, IdemKey, Note, PartDone, Refusal, Replay};
+use sederunt_core::store::{Committed, IdemKey, Note, PartResult, Refusal, Replay};
 use sederunt_core::time::Timestamp;
 use tokio_postgres::Row;
 
@@ -60,7 +60,7 @@ impl Found {
         if self.body != key.body {
             return Err(Error::IdempotencyMismatch.into());
         }
-        let parts = heads.into_iter().map(|head| PartDone { head, appended: Vec::new() }).collect();
+        let parts = heads.into_iter().map(|head| PartResult { head, appended: Vec::new() }).collect();
         Ok(Committed { at: now, parts, replay: Some(self.replay.clone()) })
     }
 }

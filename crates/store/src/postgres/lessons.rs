@@ -2,7 +2,7 @@
 
 use sederunt_core::error::Error;
 use sederunt_core::ids::{TenantId, UserId};
-use sederunt_core::lesson::{Body, Count, Effect, Lesson, LessonQuery, Polarity, State};
+use sederunt_core::lesson::{Count, Effect, Lesson, LessonBody, LessonQuery, Polarity, State};
 use sederunt_core::limits;
 use sederunt_core::session::query::Page;
 use sederunt_core::store::{LessonStore, StoreFuture};
@@ -192,9 +192,9 @@ pub(super) async fn merge(tx: &Tx, tk: i32, from: &UserId, into: &UserId) -> Res
     // Locked in the order in which they are counted.
     let sql =
         "SELECT n, body FROM lessons WHERE tk = $1 AND position($2 IN body) > 0 ORDER BY n FOR NO KEY UPDATE";
-    for row in tx.query(sql, &[&tk, &Body::mark_of(from)]).await? {
+    for row in tx.query(sql, &[&tk, &LessonBody::mark_of(from)]).await? {
         let n: i64 = row.try_get(0)?;
-        let mut body: Body = serde_json::from_str(row.try_get(1)?).map_err(Error::internal)?;
+        let mut body: LessonBody = serde_json::from_str(row.try_get(1)?).map_err(Error::internal)?;
         if body.hand_over(from, into) {
             let text = serde_json::to_string(&body).map_err(Error::internal)?;
             let sql = "UPDATE lessons SET body = $3, version = version + 1 WHERE tk = $1 AND n = $2";

@@ -2,7 +2,7 @@
 
 use futures_util::FutureExt as _;
 use postgres_types::Type;
-use sederunt_core::definitions::{self, Doc, DocQuery, Kind};
+use sederunt_core::definitions::{self, DefinitionKind, Doc, DocQuery};
 use sederunt_core::ids::{TenantId, UserId};
 use sederunt_core::json::Json;
 use sederunt_core::session::query::Page;
@@ -24,7 +24,7 @@ pub(super) fn doc_of(row: &Row) -> Result<(i64, Doc)> {
     let mut columns = Columns::of(row);
     let n = columns.take()?;
     let mut doc = Doc {
-        kind: columns.word(Kind::parse)?,
+        kind: columns.word(DefinitionKind::parse)?,
         id: columns.take::<&str>()?.into(),
         slug: columns.text()?,
         body: Json::stored(columns.take::<&str>()?),
@@ -53,7 +53,12 @@ pub(super) fn named() -> String {
 }
 
 impl DocStore for PostgresStore {
-    fn doc<'a>(&'a self, tenant: &'a TenantId, kind: Kind, name: &'a str) -> StoreFuture<'a, Option<Doc>> {
+    fn doc<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        kind: DefinitionKind,
+        name: &'a str,
+    ) -> StoreFuture<'a, Option<Doc>> {
         self.looks.doc(tenant, kind, name).boxed()
     }
 
@@ -126,7 +131,10 @@ pub(super) async fn put(tx: &Tx, tk: i32, doc: &Doc, expects: Option<u64>, now: 
     let sql = "INSERT INTO doc_facets (tk, kind, key, value, n)
          SELECT $1, $2, u.key, u.value, $5 FROM unnest($3::text[], $4::text[]) AS u (key, value) ON CONFLICT DO NOTHING";
     tx.execute(sql, &[&tk, &kind, &keys, &values, &n]).await?;
-    if doc.kind == Kind::Task && expects.is_some() && doc.facets.contains(&("status", "active".into())) {
+    if doc.kind == DefinitionKind::Task
+        && expects.is_some()
+        && doc.facets.contains(&("status", "active".into()))
+    {
         // What waited for it may be handed out again.
         let sql = "UPDATE session_heads SET held = false WHERE tk = $1 AND task_id = $2 AND held";
         tx.execute(sql, &[&tk, &id]).await?;
@@ -134,7 +142,7 @@ pub(super) async fn put(tx: &Tx, tk: i32, doc: &Doc, expects: Option<u64>, now: 
     Ok(true)
 }
 
-pub(super) async fn remove(tx: &Tx, tk: i32, kind: Kind, id: &str) -> Result<()> {
+pub(super) async fn remove(tx: &Tx, tk: i32, kind: DefinitionKind, id: &str) -> Result<()> {
     for sql in [
         "DELETE FROM doc_facets WHERE tk = $1 AND n IN (SELECT n FROM docs WHERE tk = $1 AND kind = $2 AND id = $3)",
         "DELETE FROM docs WHERE tk = $1 AND kind = $2 AND id = $3",

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use futures_util::future::{OptionFuture, join_all, join5};
 use sederunt_core::Error;
-use sederunt_core::definitions::{Doc, Kind};
+use sederunt_core::definitions::{DefinitionKind, Doc};
 use sederunt_core::ids::{SessionId, TenantId};
 use sederunt_core::session::Session;
 use sederunt_core::time::Timestamp;
@@ -36,7 +36,7 @@ type Asked<K, T> = HashMap<K, Vec<Answer<Option<T>>>>;
 #[derive(Debug)]
 enum Question {
     Session(i32, TenantId, SessionId, Answer<Option<Session>>),
-    Doc(i32, TenantId, (Kind, Box<str>), Answer<Option<Doc>>),
+    Doc(i32, TenantId, (DefinitionKind, Box<str>), Answer<Option<Doc>>),
     Now(Answer<Timestamp>),
 }
 
@@ -61,7 +61,12 @@ impl Looks {
         self.ask(|answer| Question::Session(tk, tenant.clone(), id.clone(), answer)).await
     }
 
-    pub(super) async fn doc(&self, tenant: &TenantId, kind: Kind, name: &str) -> Result<Option<Doc>, Error> {
+    pub(super) async fn doc(
+        &self,
+        tenant: &TenantId,
+        kind: DefinitionKind,
+        name: &str,
+    ) -> Result<Option<Doc>, Error> {
         let Some(tk) = self.base.tk(tenant).await? else { return Ok(None) };
         self.ask(|answer| Question::Doc(tk, tenant.clone(), (kind, name.into()), answer)).await
     }
@@ -133,14 +138,14 @@ fn of(looks: &mut Vec<Look>, tk: i32, tenant: TenantId) -> &mut Look {
 struct Look {
     tenant: Option<(i32, TenantId)>,
     sessions: Asked<SessionId, Session>,
-    docs: Asked<(Kind, Box<str>), Doc>,
+    docs: Asked<(DefinitionKind, Box<str>), Doc>,
     nows: Vec<Answer<Timestamp>>,
 }
 
 #[derive(Default)]
 struct Seen {
     sessions: HashMap<SessionId, Session>,
-    docs: HashMap<(Kind, Box<str>), Doc>,
+    docs: HashMap<(DefinitionKind, Box<str>), Doc>,
     now: Timestamp,
 }
 
@@ -259,7 +264,7 @@ mod tests {
             Question::Session(tk, tenant.clone(), SessionId::stored(id), oneshot::channel().0)
         };
         let doc = |tk, tenant: &TenantId, name: &str| {
-            Question::Doc(tk, tenant.clone(), (Kind::Task, name.into()), oneshot::channel().0)
+            Question::Doc(tk, tenant.clone(), (DefinitionKind::Task, name.into()), oneshot::channel().0)
         };
         let looks = apart(vec![
             session(1, &a, "x"),

@@ -10,7 +10,8 @@ use sederunt_core::json::Json;
 use sederunt_core::session::row::Turn;
 use sederunt_core::session::source::Company;
 use sederunt_core::session::{
-    Claim, DescriptionSource, Details, Head, MemoryMode, Session, SessionType, Source, SourceKind, Status,
+    Claim, DescriptionSource, Details, Head, MemoryMode, Session, SessionSource, SessionType, SourceKind,
+    Status,
 };
 use sederunt_core::time::Timestamp;
 use tokio_postgres::Row;
@@ -147,7 +148,7 @@ impl<'a> Columns<'a> {
 
     /// [`DETAILS`], and the participants after them.
     fn details(&mut self) -> Result<(Details, Vec<UserId>)> {
-        let source = Source {
+        let source = SessionSource {
             kind: self.word(|text| SourceKind::parse(text).ok())?,
             interactive: self.take()?,
             platform: self.take::<Option<String>>()?.map(Into::into),

@@ -5,7 +5,7 @@ use sederunt_core::ids::TenantId;
 use sederunt_core::json::Json;
 use sederunt_core::limits;
 use sederunt_core::session::query::Page;
-use sederunt_core::store::{Hit, SearchQuery, SearchStore, StoreFuture};
+use sederunt_core::store::{SearchHit, SearchQuery, SearchStore, StoreFuture};
 
 use super::fault::Result;
 use super::list::Seen;
@@ -42,12 +42,20 @@ pub(super) async fn sessions_with(base: &Base, tk: i32, text: &str) -> Result<Op
 }
 
 impl SearchStore for PostgresStore {
-    fn search<'a>(&'a self, tenant: &'a TenantId, query: SearchQuery) -> StoreFuture<'a, Page<Hit, i64>> {
+    fn search<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        query: SearchQuery,
+    ) -> StoreFuture<'a, Page<SearchHit, i64>> {
         read(search(&self.base, tenant, query))
     }
 }
 
-pub(super) async fn search(base: &Base, tenant: &TenantId, query: SearchQuery) -> Result<Page<Hit, i64>> {
+pub(super) async fn search(
+    base: &Base,
+    tenant: &TenantId,
+    query: SearchQuery,
+) -> Result<Page<SearchHit, i64>> {
     let sought = Sought::of(&query.words);
     let (Some(tk), Some(sought)) = (base.tk(tenant).await?, sought) else {
         return Ok(Page::default());

@@ -6,7 +6,8 @@ use sederunt_core::event::{Appended, NewEvent};
 use sederunt_core::ids::{SessionId, TenantId};
 use sederunt_core::session::DescriptionSource;
 use sederunt_core::store::{
-    Change, Committed, IdemKey, NewSession, Notice, On, Part, PartDone, Record, Refusal, Update, Write,
+    Change, ChangePart, Committed, IdemKey, NewSession, Notice, On, PartResult, Record, Refusal, Update,
+    Write,
 };
 use sederunt_core::talk::Talk;
 use sederunt_core::{Error, Timestamp};
@@ -67,7 +68,7 @@ fn repeat(
             On::New(new) => &new.id,
         };
         if let Some(found) = ledger.head(tk, id)? {
-            parts.push(PartDone { head: found.head, appended: Vec::new() });
+            parts.push(PartResult { head: found.head, appended: Vec::new() });
         }
     }
     Ok(Committed { at: now, parts, replay: Some(used.replay) })
@@ -79,7 +80,7 @@ enum Target {
     New { fork_source: Option<Found> },
 }
 
-fn check(ledger: &mut Ledger<'_>, tk: i64, part: &Part, now: Timestamp) -> Checked<Target> {
+fn check(ledger: &mut Ledger<'_>, tk: i64, part: &ChangePart, now: Timestamp) -> Checked<Target> {
     match &part.on {
         On::Session(id) => {
             let Some(found) = ledger.head(tk, id)? else {
@@ -148,7 +149,7 @@ fn write(
     if let Some(key) = &change.key {
         let sequences: SmallVec<[u64; 4]> = parts
             .iter()
-            .find(|part: &&PartDone| !part.appended.is_empty())
+            .find(|part: &&PartResult| !part.appended.is_empty())
             .map(|part| part.appended.iter().map(Appended::sequence).collect())
             .unwrap_or_default();
         let done = Done { sk: first_sk, sequences: &sequences, taken: &[] };
@@ -271,7 +272,7 @@ impl Work {
         tk: i64,
         tenant: &TenantId,
         id: &SessionId,
-    ) -> rusqlite::Result<PartDone> {
+    ) -> rusqlite::Result<PartResult> {
         let sk = self.found.sk;
         if self.deleted {
             ledger.forget_head(tk, id);
@@ -307,7 +308,7 @@ impl Work {
                 deleted: self.deleted,
             });
         }
-        Ok(PartDone { head, appended: self.appended })
+        Ok(PartResult { head, appended: self.appended })
     }
 }
 

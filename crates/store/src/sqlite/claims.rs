@@ -13,7 +13,7 @@ use sederunt_core::error::Result;
 use sederunt_core::ids::SessionId;
 use sederunt_core::session::Head;
 use sederunt_core::store::{ClaimStore, Notice, StoreFuture};
-use sederunt_core::work::decide::{HandOut, Taken};
+use sederunt_core::work::decide::{ClaimEffects, HandOut};
 use sederunt_core::work::{ClaimOrder, Claimed};
 use sederunt_core::{Error, Timestamp};
 
@@ -186,7 +186,7 @@ fn write(
     ledger: &mut Ledger<'_>,
     tk: i64,
     order: &ClaimOrder,
-    plan: Vec<(Waiting, Taken)>,
+    plan: Vec<(Waiting, ClaimEffects)>,
     now: Timestamp,
 ) -> rusqlite::Result<HandedOut> {
     let db = ledger.db;
@@ -196,7 +196,7 @@ fn write(
     let mut set_status = db.prepare_cached(sessions::SET_STATUS)?;
     let mut set_status_and_minute = db.prepare_cached(sessions::SET_STATUS_AND_MINUTE)?;
     let mut taken = Vec::with_capacity(plan.len());
-    for (Waiting { sk, id, head, started_at, counted, .. }, Taken { events, minute }) in plan {
+    for (Waiting { sk, id, head, started_at, counted, .. }, ClaimEffects { events, minute }) in plan {
         let take = if counted { &mut take_counted } else { &mut take };
         heads::take(take, sk, &head, started_at)?;
         move_tail.execute(params![sk, head.last_sequence.cast_signed(), head.last_at.as_micros()])?;

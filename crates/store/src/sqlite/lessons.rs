@@ -3,7 +3,7 @@
 use futures_util::FutureExt as _;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use sederunt_core::ids::{TenantId, UserId};
-use sederunt_core::lesson::{Body, Count, Effect, Lesson, LessonQuery, Polarity, State};
+use sederunt_core::lesson::{Count, Effect, Lesson, LessonBody, LessonQuery, Polarity, State};
 use sederunt_core::session::query::Page;
 use sederunt_core::store::{LessonStore, StoreFuture, next_version};
 use sederunt_core::{Timestamp, limits};
@@ -54,7 +54,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<(i64, Lesson)> {
             negative_since: number(11)?,
             positive_since: number(12)?,
         },
-        body: serde_json::from_str::<Body>(row.get_ref(13)?.as_str()?).map_err(unreadable)?,
+        body: serde_json::from_str::<LessonBody>(row.get_ref(13)?.as_str()?).map_err(unreadable)?,
     };
     Ok((row.get(0)?, lesson))
 }
@@ -206,11 +206,11 @@ pub(super) fn count(
 pub(super) fn merge(db: &Connection, tk: i64, from: &UserId, into: &UserId) -> rusqlite::Result<()> {
     let theirs: Vec<(i64, String)> = db
         .prepare_cached("SELECT n, body FROM lessons WHERE tk = ?1 AND instr(body, ?2) > 0")?
-        .query_map(params![tk, Body::mark_of(from)], |row| Ok((row.get(0)?, row.get(1)?)))?
+        .query_map(params![tk, LessonBody::mark_of(from)], |row| Ok((row.get(0)?, row.get(1)?)))?
         .collect::<rusqlite::Result<_>>()?;
     let mut write = db.prepare_cached("UPDATE lessons SET body = ?2, version = version + 1 WHERE n = ?1")?;
     for (n, text) in theirs {
-        let mut body = serde_json::from_str::<Body>(&text).map_err(unreadable)?;
+        let mut body = serde_json::from_str::<LessonBody>(&text).map_err(unreadable)?;
         if body.hand_over(from, into) {
             write.execute(params![n, serde_json::to_string(&body).map_err(unwritable)?])?;
         }

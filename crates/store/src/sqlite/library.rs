@@ -4,7 +4,7 @@ use futures_util::FutureExt as _;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use sederunt_core::Timestamp;
 use sederunt_core::definitions::agent::CONCURRENCY;
-use sederunt_core::definitions::{self, Doc, DocQuery, Kind};
+use sederunt_core::definitions::{self, DefinitionKind, Doc, DocQuery};
 use sederunt_core::ids::{TenantId, UserId};
 use sederunt_core::json::Json;
 use sederunt_core::session::query::Page;
@@ -20,7 +20,12 @@ const DOCS: &str = "SELECT d.n, d.kind, d.id, d.slug, d.body, d.version, d.creat
      FROM docs d";
 
 impl DocStore for SqliteStore {
-    fn doc<'a>(&'a self, tenant: &'a TenantId, kind: Kind, name: &'a str) -> StoreFuture<'a, Option<Doc>> {
+    fn doc<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        kind: DefinitionKind,
+        name: &'a str,
+    ) -> StoreFuture<'a, Option<Doc>> {
         self.near(move |db| {
             for column in ["id", "slug"] {
                 let found = db
@@ -57,7 +62,7 @@ fn docs(db: &Connection, tk: i64, query: &DocQuery) -> rusqlite::Result<Page<Doc
 fn read(row: &Row<'_>) -> rusqlite::Result<(i64, Doc)> {
     let kind = row.get_ref(1)?.as_str()?;
     let doc = Doc {
-        kind: Kind::parse(kind).ok_or_else(|| unknown_word(kind))?,
+        kind: DefinitionKind::parse(kind).ok_or_else(|| unknown_word(kind))?,
         id: row.get(2)?,
         slug: row.get(3)?,
         body: Json::stored(row.get_ref(4)?.as_str()?),
@@ -116,7 +121,7 @@ pub(super) fn put(
         )?
         .execute(params![tk, doc.kind.as_str(), key, value, n])?;
     }
-    if doc.kind == Kind::Task && expects.is_some() && is_active(db, tk, &doc.id)? {
+    if doc.kind == DefinitionKind::Task && expects.is_some() && is_active(db, tk, &doc.id)? {
         // What waited for it may be handed out again.
         db.prepare_cached(
             "UPDATE session_heads SET held = 0 WHERE held = 1 AND sk IN \
@@ -124,7 +129,7 @@ pub(super) fn put(
         )?
         .execute(params![tk, doc.id])?;
     }
-    if doc.kind == Kind::Agent && doc.facets.iter().any(|(key, _)| *key == CONCURRENCY) {
+    if doc.kind == DefinitionKind::Agent && doc.facets.iter().any(|(key, _)| *key == CONCURRENCY) {
         // What its agent runs already counts from now on.
         db.prepare_cached(
             "UPDATE session_heads SET counted = 1 WHERE counted = 0 AND sk IN \
@@ -137,7 +142,7 @@ pub(super) fn put(
     Ok(())
 }
 
-pub(super) fn remove(db: &Connection, tk: i64, kind: Kind, id: &str) -> rusqlite::Result<()> {
+pub(super) fn remove(db: &Connection, tk: i64, kind: DefinitionKind, id: &str) -> rusqlite::Result<()> {
     for sql in [
         "DELETE FROM doc_facets WHERE n IN (SELECT n FROM docs WHERE tk = ?1 AND kind = ?2 AND id = ?3)",
         "DELETE FROM docs WHERE tk = ?1 AND kind = ?2 AND id = ?3",

@@ -10,7 +10,7 @@ use rusqlite::{Connection, params};
 use sederunt_core::ids::TenantId;
 use sederunt_core::limits;
 use sederunt_core::session::query::{Eyes, Page};
-use sederunt_core::store::{Hit, SearchQuery, SearchStore, StoreFuture};
+use sederunt_core::store::{SearchHit, SearchQuery, SearchStore, StoreFuture};
 
 use super::{SqliteStore, sessions};
 use crate::bursts::{Burst, HitPage};
@@ -89,14 +89,18 @@ pub(super) fn within_tenant(tk: i64, matching: &str) -> String {
 }
 
 impl SearchStore for SqliteStore {
-    fn search<'a>(&'a self, tenant: &'a TenantId, query: SearchQuery) -> StoreFuture<'a, Page<Hit, i64>> {
+    fn search<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        query: SearchQuery,
+    ) -> StoreFuture<'a, Page<SearchHit, i64>> {
         self.within(tenant, move |db, tk| find(db, tk, &query)).boxed()
     }
 }
 
 /// A page of hits, newest first. It ends at the limit, or after so many documents that the caller may not see that going
 /// on is the next call's work.
-fn find(db: &Connection, tk: i64, query: &SearchQuery) -> rusqlite::Result<Page<Hit, i64>> {
+fn find(db: &Connection, tk: i64, query: &SearchQuery) -> rusqlite::Result<Page<SearchHit, i64>> {
     let Some(sought) = Sought::of(&query.words) else { return Ok(Page::default()) };
     let mut page = HitPage::new(&sought, query);
     let mut statement = db.prepare_cached(

@@ -22,7 +22,7 @@ use sederunt_core::people::{Audit, User};
 use sederunt_core::session::decide::{self, OpenSession};
 use sederunt_core::session::{SessionType, SourceKind};
 use sederunt_core::store::{
-    ClaimStore as _, CrisisStore as _, EventStore as _, Fork, Guard, MemoryStore as _, On, Part,
+    ChangePart, ClaimStore as _, CrisisStore as _, EventStore as _, Fork, Guard, MemoryStore as _, On,
     RatingStore as _, Record, SearchQuery, SearchStore as _, SessionListStore as _, SessionRowStore as _,
     SweepStore as _, TalkStore as _, TenantRowStore as _, Update, Write,
 };
@@ -63,17 +63,17 @@ fn message(text: &str) -> NewEvent {
     NewEvent { content: Some(content), ..NewEvent::engine(EventType::known("user.message"), None) }
 }
 
-fn new_session(name: &str) -> Part {
+fn new_session(name: &str) -> ChangePart {
     let wish = OpenSession { session_type: Some(SessionType::Mixed), ..OpenSession::default() };
     let new = decide::open(&Actor::local(SourceKind::Api), id(name), wish).unwrap();
-    Part { on: On::New(Box::new(new)), guard: Guard::default(), writes: smallvec![] }
+    ChangePart { on: On::New(Box::new(new)), guard: Guard::default(), writes: smallvec![] }
 }
 
-fn on(name: &str, write: Write) -> Part {
-    Part { on: On::Session(id(name)), guard: Guard::default(), writes: smallvec![write] }
+fn on(name: &str, write: Write) -> ChangePart {
+    ChangePart { on: On::Session(id(name)), guard: Guard::default(), writes: smallvec![write] }
 }
 
-fn change(parts: impl IntoIterator<Item = Part>) -> Change {
+fn change(parts: impl IntoIterator<Item = ChangePart>) -> Change {
     parts.into_iter().fold(Change::new(tenant()), Change::part)
 }
 

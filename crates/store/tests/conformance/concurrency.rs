@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use sederunt_core::definitions::{Doc, Kind};
+use sederunt_core::definitions::{DefinitionKind, Doc};
 use sederunt_core::event::Appended;
 use sederunt_core::session::Status;
 use sederunt_core::store::{Change, Guard, Record, Update, Write};
@@ -94,10 +94,10 @@ async fn a_record_that_many_make_at_once_is_made_once_and_the_others_learn_it(st
     };
     let one_and = |other| std::iter::once("ok").chain([other; 15]).collect::<Vec<_>>();
     assert_eq!(verdicts(|_| Record::AddUser(a_user("ann"))).await, one_and("already_exists"));
-    let same_doc = |_| Record::PutDoc { doc: Box::new(a_doc(Kind::Entity, "d")), expects: None };
+    let same_doc = |_| Record::PutDoc { doc: Box::new(a_doc(DefinitionKind::Entity, "d")), expects: None };
     assert_eq!(verdicts(same_doc).await, one_and("stale"));
     let same_slug = |n| {
-        let doc = Doc { slug: Some("taken".into()), ..a_doc(Kind::Task, &format!("d{n}")) };
+        let doc = Doc { slug: Some("taken".into()), ..a_doc(DefinitionKind::Task, &format!("d{n}")) };
         Record::PutDoc { doc: Box::new(doc), expects: None }
     };
     assert_eq!(verdicts(same_slug).await, one_and("already_exists"));

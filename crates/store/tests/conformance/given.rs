@@ -7,10 +7,12 @@ use sederunt_core::event::{Event, EventQuery, EventType, NewEvent};
 use sederunt_core::json::Json;
 use sederunt_core::session::query::{SessionQuery, Types};
 use sederunt_core::session::source::Company;
-use sederunt_core::session::{Details, Head, MemoryMode, Session, SessionType, Source, SourceKind, Status};
+use sederunt_core::session::{
+    Details, Head, MemoryMode, Session, SessionSource, SessionType, SourceKind, Status,
+};
 use sederunt_core::store::{
-    Change, Committed, Guard, IdemKey, NewSession, Note, On, Part, PartDone, Refusal, SearchQuery, Update,
-    Write,
+    Change, ChangePart, Committed, Guard, IdemKey, NewSession, Note, On, PartResult, Refusal, SearchQuery,
+    Update, Write,
 };
 use sederunt_core::work::{ClaimOrder, Claimed};
 use sederunt_core::{Actor, CredentialId, Incarnation, Role, SessionId, Timestamp, UserId};
@@ -69,7 +71,7 @@ pub fn a_session(name: &str, adjust: impl FnOnce(&mut NewSession)) -> NewSession
             deadline_at: None,
         },
         details: Details {
-            source: Source {
+            source: SessionSource {
                 kind: SourceKind::Api,
                 interactive: false,
                 platform: None,
@@ -157,19 +159,19 @@ pub fn actor(role: Role, name: Option<&str>, by: &str) -> Actor {
     Actor { role, user: name.map(user), credential: credential(by), ..Actor::local(SourceKind::Api) }
 }
 
-pub fn creating(new: NewSession) -> Part {
-    Part { on: On::New(Box::new(new)), guard: Guard::default(), writes: smallvec![] }
+pub fn creating(new: NewSession) -> ChangePart {
+    ChangePart { on: On::New(Box::new(new)), guard: Guard::default(), writes: smallvec![] }
 }
 
-pub fn on(name: &str, guard: Guard, write: Write) -> Part {
-    Part { on: On::Session(id(name)), guard, writes: smallvec![write] }
+pub fn on(name: &str, guard: Guard, write: Write) -> ChangePart {
+    ChangePart { on: On::Session(id(name)), guard, writes: smallvec![write] }
 }
 
-pub fn appending(name: &str, events: Vec<NewEvent>) -> Part {
+pub fn appending(name: &str, events: Vec<NewEvent>) -> ChangePart {
     on(name, Guard::default(), Write::Append(events))
 }
 
-pub fn updating(name: &str, update: Update) -> Part {
+pub fn updating(name: &str, update: Update) -> ChangePart {
     on(name, Guard::default(), Write::Update(Box::new(update)))
 }
 
@@ -186,7 +188,7 @@ pub fn sequences(events: &[Event]) -> Vec<u64> {
     events.iter().map(|event| event.sequence).collect()
 }
 
-pub fn appended(done: &PartDone) -> Vec<u64> {
+pub fn appended(done: &PartResult) -> Vec<u64> {
     done.appended.iter().map(sederunt_core::event::Appended::sequence).collect()
 }
 
@@ -204,27 +206,27 @@ pub fn everything() -> SessionQuery {
 }
 
 impl TestStore {
-    pub fn change(&self, part: Part) -> Change {
+    pub fn change(&self, part: ChangePart) -> Change {
         Change::new(self.tenant.clone()).part(part)
     }
 
     /// Commits a change of one part that must be taken.
-    pub async fn write(&self, part: Part) -> PartDone {
+    pub async fn write(&self, part: ChangePart) -> PartResult {
         let done = self.commit(self.change(part)).await;
         assert_eq!(verdict(&done), "ok", "{done:?}");
         done.unwrap().parts.pop().expect("a change that was applied says what it did")
     }
 
-    pub async fn create(&self, new: NewSession) -> PartDone {
+    pub async fn create(&self, new: NewSession) -> PartResult {
         self.write(creating(new)).await
     }
 
     /// An idle talk session.
-    pub async fn open(&self, name: &str) -> PartDone {
+    pub async fn open(&self, name: &str) -> PartResult {
         self.create(a_session(name, |_| {})).await
     }
 
-    pub async fn append(&self, name: &str, events: Vec<NewEvent>) -> PartDone {
+    pub async fn append(&self, name: &str, events: Vec<NewEvent>) -> PartResult {
         self.write(appending(name, events)).await
     }
 
@@ -237,7 +239,7 @@ impl TestStore {
         self.commit(self.change(on(name, guard, Write::Append(events)))).await
     }
 
-    pub async fn update(&self, name: &str, update: Update) -> PartDone {
+    pub async fn update(&self, name: &str, update: Update) -> PartResult {
         self.write(updating(name, update)).await
     }
 

@@ -1,6 +1,6 @@
 //! What feedback has taught: written under its version, found by words, listed, counted.
 
-use sederunt_core::lesson::{Category, Count, Effect, Lesson, LessonQuery, Polarity, Source, State};
+use sederunt_core::lesson::{Category, Count, Effect, Lesson, LessonQuery, LessonSource, Polarity, State};
 use sederunt_core::store::{Record, Refusal};
 
 use crate::given::*;
@@ -203,7 +203,7 @@ async fn what_a_merged_user_taught_follows_them(store: &TestStore) {
     let of = |id: &str, authors: [&str; 2]| {
         let mut one = lesson(id, "ask ann, author of the tests");
         let first = one.body.sources[0].clone();
-        let sources = authors.map(|author| Source { author: Some(author.to_owned()), ..first.clone() });
+        let sources = authors.map(|author| LessonSource { author: Some(author.to_owned()), ..first.clone() });
         one.body.sources = sources.to_vec();
         one
     };

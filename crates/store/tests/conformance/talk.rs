@@ -5,7 +5,7 @@ use std::time::Duration;
 use sederunt_core::event::{Appended, NewEvent};
 use sederunt_core::session::Status;
 use sederunt_core::session::row::Turn;
-use sederunt_core::store::{ClaimChange, Due, Fence, Guard, On, Part, Record, Update, Write};
+use sederunt_core::store::{ChangePart, ClaimChange, Due, Fence, Guard, On, Record, Update, Write};
 use sederunt_core::talk::Talk;
 use sederunt_core::{Session, Timestamp};
 use smallvec::smallvec;
@@ -62,8 +62,8 @@ fn opening() -> NewEvent {
     event("session.sitting_started")
 }
 
-fn all(name: &str, writes: impl IntoIterator<Item = Write>) -> Part {
-    Part { on: On::Session(id(name)), guard: Guard::default(), writes: writes.into_iter().collect() }
+fn all(name: &str, writes: impl IntoIterator<Item = Write>) -> ChangePart {
+    ChangePart { on: On::Session(id(name)), guard: Guard::default(), writes: writes.into_iter().collect() }
 }
 
 fn talk(talk: Talk) -> Write {

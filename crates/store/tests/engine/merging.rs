@@ -2,7 +2,7 @@
 
 use sederunt_core::access::Actor;
 use sederunt_core::engine::{Begun, Fate, LessonSearch, NewUser, OpenedFeedback, Operator, Post};
-use sederunt_core::feedback::capture::{Capture, Signal, Words};
+use sederunt_core::feedback::capture::{Capture, FeedbackText, Signal};
 use sederunt_core::feedback::session::Reason;
 use sederunt_core::lesson::infer;
 use sederunt_core::memory::Owner;
@@ -10,8 +10,8 @@ use sederunt_core::memory::candidate::Buffer;
 use sederunt_core::session::{Session, SessionType, SourceKind};
 use sederunt_core::store::FeedbackDue;
 use sederunt_core::talk::sitting::EndReason;
-use sederunt_core::talk::turn::{Outcome, OutcomeKind};
-use sederunt_core::talk::{Fields, Talk};
+use sederunt_core::talk::turn::{TurnOutcome, TurnOutcomeKind};
+use sederunt_core::talk::{StateFields, Talk};
 use sederunt_core::{Role, SessionId, UserId};
 
 use crate::on_both_stores;
@@ -41,10 +41,10 @@ impl World {
     }
 
     async fn answer(&self, begun: &Begun) {
-        let outcome = Outcome {
-            kind: OutcomeKind::Answered,
+        let outcome = TurnOutcome {
+            kind: TurnOutcomeKind::Answered,
             events: Vec::new(),
-            change: Fields::default(),
+            change: StateFields::default(),
             buffer: Buffer::default(),
             crisis: 0,
             records: Vec::new(),
@@ -102,7 +102,7 @@ async fn what_a_merged_user_taught_is_seen_by_whom_they_became(world: &World) {
     let (ann, bob) = (world.actor(Role::Member, "ann"), world.actor(Role::Member, "bob"));
     let wish = |change: &str| Capture {
         signal: Some(Signal::Down),
-        words: Words { what_to_change: Some(change.to_owned()), ..Words::default() },
+        words: FeedbackText { what_to_change: Some(change.to_owned()), ..FeedbackText::default() },
         ..Capture::default()
     };
     let lesson = world.taught(&ann, wish("Greet people by name")).await;

@@ -3,7 +3,7 @@
 
 use futures_util::future::join_all;
 use sederunt_core::approval::decide::{Decide, Decision};
-use sederunt_core::approval::{Approval, State};
+use sederunt_core::approval::{Approval, ApprovalState};
 use sederunt_core::engine::{Begun, Engine, Fate, NextTurn, Post};
 use sederunt_core::error::Error;
 use sederunt_core::event::EventQuery;
@@ -68,7 +68,7 @@ impl World {
         said.filter_map(|said| Some(said["outcome"].as_str()?.to_owned())).collect()
     }
 
-    async fn state(&self, approval: &Approval) -> State {
+    async fn state(&self, approval: &Approval) -> ApprovalState {
         self.engine.approval(&self.owner(), &approval.id).await.unwrap().state
     }
 }
@@ -102,7 +102,7 @@ async fn a_turn_waits_for_leave_as_long_as_it_may_and_no_longer(world: &World) {
     assert_eq!(node.sweep().await.unwrap().overdue, 0);
     let session = world.session("s").await;
     assert_eq!((session.head.status, session.head.deadline_at), (Status::Idle, None));
-    assert_eq!(world.state(&approval).await, State::Expired);
+    assert_eq!(world.state(&approval).await, ApprovalState::Expired);
     assert_eq!(world.outcomes("s").await, ["timed_out", "cancelled", "timed_out"]);
     assert!(decide(&node, world, &approval.id, Decision::Approve).await.is_err());
     assert!(next(&node, &begun, "b").await.is_none(), "what has expired does not run");
@@ -127,7 +127,7 @@ async fn a_message_during_the_wait_has_a_turn_of_its_own(world: &World) {
     let id = begun.session.id.clone();
     let post = Post { on_busy: OnBusy::Interrupt, ..post };
     node.post(&owner, &id, post, &hold("b"), None).await.unwrap();
-    assert_eq!(world.state(&approval).await, State::Cancelled);
+    assert_eq!(world.state(&approval).await, ApprovalState::Cancelled);
     assert_eq!(world.outcomes("interrupted").await, ["cancelled", "cancelled", "stopped"]);
     let its_own = next(&node, &begun, "b").await.unwrap();
     assert!(its_own.turn > begun.turn && its_own.resume.is_none());
@@ -161,7 +161,7 @@ async fn whoever_is_quicker_decides_stops_or_gives_up(world: &World) {
         );
         stopped.unwrap();
         // Decided first, it was stopped before anybody went on; stopped first, it cannot be decided.
-        let expected = if decided.is_ok() { State::Approved } else { State::Cancelled };
+        let expected = if decided.is_ok() { ApprovalState::Approved } else { ApprovalState::Cancelled };
         won[usize::from(decided.is_ok())] += 1;
         assert_eq!(world.state(&approval).await, expected);
         assert!(next(&node, &begun, "b").await.is_none(), "it was stopped, and nothing is done");

@@ -6,7 +6,7 @@ use std::time::Duration;
 use sederunt_core::access::Actor;
 use sederunt_core::confidence::Confidence;
 use sederunt_core::engine::{Captured, Engine, LessonPatch, LessonSearch, OpenedFeedback};
-use sederunt_core::feedback::capture::{Capture, Signal, Speaker, Words};
+use sederunt_core::feedback::capture::{Capture, FeedbackText, Signal, Speaker};
 use sederunt_core::feedback::session::{Added, FeedbackSession, Reason};
 use sederunt_core::lesson::infer;
 use sederunt_core::lesson::merge::Merged;
@@ -37,15 +37,15 @@ crate::on_both_stores! {
 }
 
 fn down(context: &str) -> Capture {
-    let words = Words { context: Some(context.to_owned()), ..Words::default() };
+    let words = FeedbackText { context: Some(context.to_owned()), ..FeedbackText::default() };
     Capture { signal: Some(Signal::Down), words, ..Capture::default() }
 }
 
 fn change(wrong: &str, change: &str) -> Capture {
-    let words = Words {
+    let words = FeedbackText {
         what_went_wrong: Some(wrong.to_owned()),
         what_to_change: Some(change.to_owned()),
-        ..Words::default()
+        ..FeedbackText::default()
     };
     Capture { signal: Some(Signal::Down), words, ..Capture::default() }
 }

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use sederunt_core::approval::decide::{Decide, Decision};
-use sederunt_core::approval::{ApprovalQuery, State};
+use sederunt_core::approval::{ApprovalQuery, ApprovalState};
 use sederunt_core::definitions::{Entity, View};
-use sederunt_core::engine::{Credential, Engine, OpenedView, Published, Shown, Submission, Submitted};
+use sederunt_core::engine::{Credential, Engine, OpenedView, Published, Submission, Submitted, ViewDisplay};
 use sederunt_core::error::Error;
 use sederunt_core::event::EventQuery;
 use sederunt_core::session::{SessionType, Status};
@@ -101,7 +101,7 @@ async fn waiting(world: &World, gate: Gate) -> (Arc<Actor>, SessionId, Published
 
 async fn a_run_that_asks_by_a_view_goes_on_with_the_answer(world: &World) {
     let (worker, id, _) = waiting(world, Gate::Member).await;
-    let query = ApprovalQuery { state: Some(State::Pending), limit: 10, ..ApprovalQuery::default() };
+    let query = ApprovalQuery { state: Some(ApprovalState::Pending), limit: 10, ..ApprovalQuery::default() };
     let asked = world.engine.approvals(&world.owner(), false, query).await.unwrap().items.pop().unwrap();
     let staged = asked.body.staged.as_ref().unwrap().as_str();
     assert_eq!(staged, r#"{"text":"Which one?","view_id":"v"}"#);
@@ -120,7 +120,7 @@ async fn a_run_that_asks_by_a_view_goes_on_with_the_answer(world: &World) {
     assert!(handed(world, &claim).await.is_empty(), "it is not handed twice");
     assert_eq!(claim.session.head.attempts, 1, "whoever waited has not failed");
     let decided = world.engine.approval(&world.owner(), &resume.approval_id).await.unwrap();
-    assert_eq!((decided.state, decided.decided_by.as_deref()), (State::Approved, Some("ada")));
+    assert_eq!((decided.state, decided.decided_by.as_deref()), (ApprovalState::Approved, Some("ada")));
     let answers = world.engine.answers(&world.owner(), "v", 0, 10).await.unwrap().items;
     assert_eq!(answers.len(), 1);
     assert_eq!((answers[0].sequence, answers[0].respondent.id.as_str()), (done.sequence, "ada"));
@@ -137,7 +137,7 @@ async fn a_run_that_was_answered_before_it_paused_goes_on_at_once(world: &World)
     assert!(handed(world, &again).await.is_empty(), "it was handed as what the run waited for");
     assert_eq!(again.session.head.attempts, 1);
     let decided = world.engine.approval(&world.owner(), &resume(&again).approval_id).await.unwrap();
-    assert_eq!(decided.state, State::Approved);
+    assert_eq!(decided.state, ApprovalState::Approved);
 }
 
 async fn the_same_publication_again_gives_the_same_link(world: &World) {
@@ -328,7 +328,7 @@ async fn answers_are_handed_again_until_a_run_that_had_them_settles(world: &Worl
 
 async fn an_answer_that_nobody_will_give_is_denied(world: &World) {
     let (worker, _, published) = waiting(world, Gate::None).await;
-    let query = ApprovalQuery { state: Some(State::Pending), limit: 1, ..ApprovalQuery::default() };
+    let query = ApprovalQuery { state: Some(ApprovalState::Pending), limit: 1, ..ApprovalQuery::default() };
     let asked = world.engine.approvals(&world.owner(), false, query).await.unwrap().items.pop().unwrap();
     let deny = Decide {
         decision: Decision::Deny,
@@ -350,9 +350,9 @@ async fn an_answer_that_nobody_will_give_is_denied(world: &World) {
 async fn a_lead_becomes_an_entity_and_is_found_again(world: &World) {
     let (_, _, published) = waiting(world, Gate::Lead).await;
     let holder = stranger(&world.engine, &published).await;
-    let shown = |shown: Shown| match shown {
-        Shown::Asked(opened) => *opened,
-        Shown::Whole { .. } => panic!("a stranger sees all of it"),
+    let shown = |shown: ViewDisplay| match shown {
+        ViewDisplay::Asked(opened) => *opened,
+        ViewDisplay::Whole { .. } => panic!("a stranger sees all of it"),
     };
     let before: OpenedView = shown(world.engine.view(&holder, "v", None).await.unwrap());
     assert!(before.view.is_none() && before.open, "what is asked shows after the gate");
@@ -415,7 +415,9 @@ async fn a_link_opens_its_view_and_nothing_of_the_session(world: &World) {
         assert_eq!(world.engine.view(&holder, other, None).await.unwrap_err().code(), "not_found");
         assert_eq!(submit(world, &holder, other, "x").await.unwrap_err().code(), "not_found");
     }
-    let Shown::Asked(opened) = world.engine.view(&holder, "v", None).await.unwrap() else { panic!("whole") };
+    let ViewDisplay::Asked(opened) = world.engine.view(&holder, "v", None).await.unwrap() else {
+        panic!("whole")
+    };
     let cookie = opened.cookie.expect("they are known again");
     let done = world.engine.submit(&holder, "v", Some(&cookie), &values("x"), None).await.unwrap();
     assert!(done.cookie.is_none());
@@ -480,8 +482,8 @@ async fn views_of_one_tenant_are_nothing_in_another(world: &World) {
 async fn members_keep_what_they_made_and_answer_the_rest(world: &World) {
     let (_, _, _) = waiting(world, Gate::Member).await;
     let (ada, guest) = (world.actor(Role::Member, "ada"), world.actor(Role::Guest, "gus"));
-    assert!(matches!(world.engine.view(&ada, "v", None).await.unwrap(), Shown::Asked(_)));
-    assert!(matches!(world.engine.view(&world.owner(), "v", None).await.unwrap(), Shown::Whole { .. }));
+    assert!(matches!(world.engine.view(&ada, "v", None).await.unwrap(), ViewDisplay::Asked(_)));
+    assert!(matches!(world.engine.view(&world.owner(), "v", None).await.unwrap(), ViewDisplay::Whole { .. }));
     assert_eq!(world.engine.view(&guest, "v", None).await.unwrap_err().code(), "not_found");
     assert_eq!(world.engine.answers(&ada, "v", 0, 10).await.unwrap_err().code(), "not_found");
     let page = world.engine.definitions::<View>(&ada, Vec::new(), None, 10).await.unwrap();

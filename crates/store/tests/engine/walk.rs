@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use sederunt_core::access::{Actor, ShareAccess};
 use sederunt_core::approval::decide::{Decide, Decision};
-use sederunt_core::approval::{ApprovalQuery, State};
+use sederunt_core::approval::{ApprovalQuery, ApprovalState};
 use sederunt_core::definitions::{Entity, Task};
 use sederunt_core::error::{Error, Result};
 use sederunt_core::event::EventQuery;
 use sederunt_core::json::Json;
 use sederunt_core::memory::owner::MemoryAct;
-use sederunt_core::memory::{Body, Category, Fact, Kind, Memory, Owner};
+use sederunt_core::memory::{Category, Fact, Memory, MemoryBody, MemoryKind, Owner};
 use sederunt_core::session::decide::{OpenSession, PatchSession, Transition};
 use sederunt_core::session::query::{SessionQuery, Types};
 use sederunt_core::session::{Session, SessionType, Status};
@@ -361,8 +361,11 @@ impl Walk {
                 )
             }
             18 => {
-                let query =
-                    ApprovalQuery { state: Some(State::Pending), limit: 100, ..ApprovalQuery::default() };
+                let query = ApprovalQuery {
+                    state: Some(ApprovalState::Pending),
+                    limit: 100,
+                    ..ApprovalQuery::default()
+                };
                 let all = engine.approvals(&self.world.owner(), false, query).await.unwrap().items;
                 if all.is_empty() {
                     return told("nothing to decide", None, String::new().into());
@@ -427,9 +430,9 @@ impl Walk {
                     .and_then(sederunt_core::engine::MemoryScope::owner)
                 {
                     Ok(owner) if act == MemoryAct::Read => {
-                        text(engine.memories(actor, &owner, Kind::Fact, None, 100).await)
+                        text(engine.memories(actor, &owner, MemoryKind::Fact, None, 100).await)
                     }
-                    Ok(owner) => text(engine.forget(actor, &owner, Kind::Fact, "fact-of-ada").await),
+                    Ok(owner) => text(engine.forget(actor, &owner, MemoryKind::Fact, "fact-of-ada").await),
                     Err(error) => text(Err::<(), _>(error)),
                 };
                 told("memory", on, answer)
@@ -587,7 +590,7 @@ async fn remember(world: &World, user: &str, text: &str) {
     let memory = Memory {
         id: format!("fact-of-{user}"),
         owner: Owner::user(&UserId::stored(user)),
-        body: Body::Fact(fact),
+        body: MemoryBody::Fact(fact),
         created_at: Timestamp::default(),
         last_referenced_at: Timestamp::default(),
         dormant_at: None,

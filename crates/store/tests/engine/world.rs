@@ -11,7 +11,7 @@ use sederunt_core::live::Hub;
 use sederunt_core::session::decide::OpenSession;
 use sederunt_core::session::{Session, SessionType, SourceKind, Status};
 use sederunt_core::store::IdemKey;
-use sederunt_core::talk::turn::Hold;
+use sederunt_core::talk::turn::TurnHost;
 use sederunt_core::work::{ClaimRequest, Claimed};
 use sederunt_core::{CredentialId, Role, SessionId, TenantId, UserId, limits};
 use sederunt_store::postgres::{PostgresOptions, PostgresStore};
@@ -132,8 +132,8 @@ pub fn request() -> ClaimRequest {
 }
 
 /// What a node holds a turn by.
-pub fn hold(node: &str) -> Hold {
-    Hold { worker: "talk".into(), credential: CredentialId::stored(node), lease: limits::LEASE_DEFAULT }
+pub fn hold(node: &str) -> TurnHost {
+    TurnHost { worker: "talk".into(), credential: CredentialId::stored(node), lease: limits::LEASE_DEFAULT }
 }
 
 pub fn wish(id: &str, session_type: SessionType) -> OpenSession {

@@ -6,7 +6,7 @@ use sederunt_core::definitions::{Definition, View};
 use sederunt_core::engine::Published;
 use sederunt_core::json::Json;
 use sederunt_core::strict;
-use sederunt_core::view::{Gate, PublishConfig, Question};
+use sederunt_core::view::{Gate, PublishConfig, ViewQuestion};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -57,7 +57,7 @@ pub(super) struct Feedback {
 struct FeedbackArgs {
     title: String,
     description: Option<String>,
-    questions: Vec<Question>,
+    questions: Vec<ViewQuestion>,
     #[serde(default = "yes")]
     blocking: bool,
     #[serde(default)]

@@ -13,7 +13,7 @@ use sederunt_agents::model::{Heard, Model, Request};
 use sederunt_agents::outbound::{Allow, Outbound};
 use sederunt_core::access::Actor;
 use sederunt_core::approval::decide::Decision;
-use sederunt_core::approval::{Approval, ApprovalQuery, State};
+use sederunt_core::approval::{Approval, ApprovalQuery, ApprovalState};
 use sederunt_core::clock::SystemClock;
 use sederunt_core::definitions::{Agent, Task};
 use sederunt_core::engine::Engine;
@@ -151,7 +151,8 @@ impl World {
     }
 
     pub async fn asked(&self) -> Approval {
-        let query = ApprovalQuery { state: Some(State::Pending), limit: 10, ..ApprovalQuery::default() };
+        let query =
+            ApprovalQuery { state: Some(ApprovalState::Pending), limit: 10, ..ApprovalQuery::default() };
         self.engine.approvals(&self.owner, false, query).await.unwrap().items.pop().expect("something waits")
     }
 

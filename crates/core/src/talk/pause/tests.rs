@@ -1,7 +1,7 @@
 use super::*;
 use crate::access::Actor;
 use crate::approval::Approval;
-use crate::approval::decide::{self, Decide, Decision, Outcome};
+use crate::approval::decide::{self, Decide, Decision, DecisionOutcome};
 use crate::ids::UserId;
 use crate::store::ClaimChange;
 use crate::talk::sitting::{self, EndReason};
@@ -42,7 +42,7 @@ fn after(session: &Session, plan: &Plan) -> Session {
     after
 }
 
-fn approval_in(step: &Step) -> Approval {
+fn approval_in(step: &SessionStep) -> Approval {
     let found = step.records.iter().find_map(|record| match record {
         Record::AddApproval(approval) => Some((**approval).clone()),
         _ => None,
@@ -69,7 +69,7 @@ fn verdict(decision: Decision, args: Option<&str>) -> Decide {
 fn decided_on(decision: Decision, args: Option<&str>) -> (Session, Talk) {
     let (session, talk, approval) = paused();
     let owner = Actor::local(SourceKind::Api);
-    let Outcome::Settled(settled) =
+    let DecisionOutcome::Settled(settled) =
         decide::decide(&owner, &session, &approval, &verdict(decision, args), NOW).unwrap()
     else {
         panic!("it stood already")
@@ -78,7 +78,7 @@ fn decided_on(decision: Decision, args: Option<&str>) -> (Session, Talk) {
     (after(&session, &Plan { step: settled.step, talk: talk.clone() }), talk)
 }
 
-fn outcomes(step: &Step) -> Vec<String> {
+fn outcomes(step: &SessionStep) -> Vec<String> {
     let told = step.events.iter().filter_map(|event| event.metadata.as_ref()).map(Json::value);
     told.filter_map(|metadata| Some(metadata["outcome"].as_str()?.to_owned())).collect()
 }
@@ -91,7 +91,7 @@ fn a_turn_that_asks_is_nobodys_until_somebody_answers() {
     assert_eq!((session.head.status, session.head.claim.is_none()), (Status::AwaitingTool, true));
     assert_eq!(session.head.deadline_at, Some(NOW.plus(SETTINGS.confirm_within)));
     let approval = approval_in(&plan.step);
-    assert_eq!((approval.kind, approval.expires_at), (Kind::Tool, session.head.deadline_at));
+    assert_eq!((approval.kind, approval.expires_at), (ApprovalKind::Tool, session.head.deadline_at));
     assert_eq!(approval.assigned_to, session.head.holder);
     let paused = plan.talk.paused.clone().unwrap();
     assert_eq!((paused.turn, paused.tier, paused.decided), (3, Tier::Quality, false));
@@ -129,8 +129,20 @@ fn a_turn_that_is_given_up_leaves_a_result_for_every_call() {
     let (asked, talk, _) = paused();
     let (decided, decided_talk) = decided_on(Decision::Approve, None);
     let cases = [
-        (&asked, &talk, GivenUp::TimedOut, Some(State::Expired), ["timed_out", "cancelled", "timed_out"]),
-        (&asked, &talk, GivenUp::Stopped, Some(State::Cancelled), ["cancelled", "cancelled", "stopped"]),
+        (
+            &asked,
+            &talk,
+            GivenUp::TimedOut,
+            Some(ApprovalState::Expired),
+            ["timed_out", "cancelled", "timed_out"],
+        ),
+        (
+            &asked,
+            &talk,
+            GivenUp::Stopped,
+            Some(ApprovalState::Cancelled),
+            ["cancelled", "cancelled", "stopped"],
+        ),
         (&decided, &decided_talk, GivenUp::Stopped, None, ["cancelled", "cancelled", "stopped"]),
     ];
     for (session, talk, why, closes, told) in cases {

@@ -14,8 +14,8 @@ pub const SETTINGS: Settings = Settings {
     confirm_within: Duration::from_secs(120),
 };
 
-pub fn hold() -> Hold {
-    Hold { worker: "w".into(), credential: CredentialId::stored("c"), lease: SETTINGS.lease }
+pub fn hold() -> TurnHost {
+    TurnHost { worker: "w".into(), credential: CredentialId::stored("c"), lease: SETTINGS.lease }
 }
 
 fn talking(status: Status) -> Session {
@@ -70,7 +70,7 @@ fn begun(session: &Session, talk: &Talk, on_busy: OnBusy) -> Result<Begin> {
     begin(session, talk, message(on_busy), &hold(), NOW, &SETTINGS)
 }
 
-pub fn kinds(step: &Step) -> Vec<&str> {
+pub fn kinds(step: &SessionStep) -> Vec<&str> {
     step.events.iter().map(|event| event.kind.as_str()).collect()
 }
 
@@ -207,7 +207,8 @@ fn a_dead_turn_is_closed_in_the_log_and_the_next_one_works() {
 #[test]
 fn a_dead_turn_leaves_the_state_that_its_log_tells_of() {
     let mut talk = sat(1);
-    talk.state.touch(&Fields::default().with("route", "talk".into()).with("diagnostics", json!({"a": 1})));
+    talk.state
+        .touch(&StateFields::default().with("route", "talk".into()).with("diagnostics", json!({"a": 1})));
     let session = running(-1);
     let swept = interrupted(&session, &talk).unwrap();
     let Ok(Begin::Started(next)) = begun(&session, &talk, OnBusy::Queue) else { panic!("no turn begins") };
@@ -241,10 +242,10 @@ fn what_waits_gets_its_turn_when_nothing_runs() {
 
 #[test]
 fn the_end_of_a_turn_keeps_its_change_and_the_whole_state_now_and_then() {
-    let outcome = || Outcome {
-        kind: OutcomeKind::Answered,
+    let outcome = || TurnOutcome {
+        kind: TurnOutcomeKind::Answered,
         events: Vec::new(),
-        change: Fields::default().with("route", "talk".into()),
+        change: StateFields::default().with("route", "talk".into()),
         buffer: Buffer::default(),
         crisis: 2,
         records: Vec::new(),

@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::response::{Html, IntoResponse, Response};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use sederunt_core::definitions::{self, read};
-use sederunt_core::engine::{Shown, Submission};
+use sederunt_core::engine::{Submission, ViewDisplay};
 use sederunt_core::ids::UserId;
 use sederunt_core::view::{self, respondent::cookie_name};
 use sederunt_core::{Error, SessionId, limits};
@@ -234,8 +234,8 @@ pub async fn page(
 ) -> Result<Response> {
     let shown = app.engine.view(&caller.actor, &id, cookie(&headers, &id)).await?;
     let (html, cookie) = match shown {
-        Shown::Whole { view, asked: None, .. } => (form::whole(&view), None),
-        Shown::Whole { asked: Some(opened), .. } | Shown::Asked(opened) => {
+        ViewDisplay::Whole { view, asked: None, .. } => (form::whole(&view), None),
+        ViewDisplay::Whole { asked: Some(opened), .. } | ViewDisplay::Asked(opened) => {
             (form::asked(&opened), opened.cookie.clone())
         }
     };

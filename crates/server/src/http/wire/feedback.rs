@@ -2,10 +2,10 @@
 
 use sederunt_core::engine::{Captured, FinalizedFeedback, OpenedFeedback};
 use sederunt_core::feedback::RatingCounts;
-use sederunt_core::feedback::capture::{self, Capture, Guardrails, Said, Score, Words};
+use sederunt_core::feedback::capture::{self, Capture, FeedbackText, Guardrails, PrecedingMessage, Score};
 use sederunt_core::feedback::complaint;
 use sederunt_core::feedback::session::{self, Added};
-use sederunt_core::feedback::stats::{self, Counts};
+use sederunt_core::feedback::stats::{self, ThumbTotals};
 use sederunt_core::lesson::merge::Merged;
 use sederunt_core::session::query::Page;
 use sederunt_core::{Error, SessionId, Timestamp, limits};
@@ -138,7 +138,7 @@ impl TryFrom<CaptureRequest> for Capture {
         };
         Ok(Self {
             signal: Some(asked.signal.into()),
-            words: Words {
+            words: FeedbackText {
                 context: asked.context,
                 what_went_wrong: asked.what_went_wrong,
                 what_to_change: asked.what_to_change,
@@ -151,7 +151,7 @@ impl TryFrom<CaptureRequest> for Capture {
             history: asked
                 .history
                 .into_iter()
-                .map(|one| Said { role: one.role.into(), text: one.text })
+                .map(|one| PrecedingMessage { role: one.role.into(), text: one.text })
                 .collect(),
             rubric: asked.rubric_scores.into_iter().map(score).collect(),
             guardrails,
@@ -543,8 +543,8 @@ pub struct ThumbCounts {
     pub approval_rate: Option<f64>,
 }
 
-impl From<Counts> for ThumbCounts {
-    fn from(counts: Counts) -> Self {
+impl From<ThumbTotals> for ThumbCounts {
+    fn from(counts: ThumbTotals) -> Self {
         Self {
             total: Count(counts.total()),
             up: Count(counts.up),
@@ -733,7 +733,7 @@ impl From<RatingCounts> for LabelCounts {
 
 impl From<stats::Stats> for FeedbackStats {
     fn from(stats: stats::Stats) -> Self {
-        let named = |list: Vec<(String, Counts)>| {
+        let named = |list: Vec<(String, ThumbTotals)>| {
             list.into_iter().map(|(name, counts)| NamedCounts { name, counts: counts.into() }).collect()
         };
         Self {

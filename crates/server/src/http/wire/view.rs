@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 
 use sederunt_core::definitions;
-use sederunt_core::engine::{self, OpenedView, Shown, Submitted};
+use sederunt_core::engine::{self, OpenedView, Submitted, ViewDisplay};
 use sederunt_core::session::query::Page;
-use sederunt_core::view::{self, Answer as CoreAnswer};
+use sederunt_core::view::{self, ViewAnswer};
 use sederunt_core::{Error, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::openapi::schema::OneOfBuilder;
@@ -83,7 +83,7 @@ pub struct AskedView {
     pub gate: view::Gate,
     /// Null until the gate is passed: say who you are first.
     #[schema(value_type = Option<Vec<Question>>)]
-    pub questions: Option<Vec<view::Question>>,
+    pub questions: Option<Vec<view::ViewQuestion>>,
     /// Whether it still takes answers.
     pub open: bool,
     /// Whether you have answered it.
@@ -116,13 +116,13 @@ impl From<OpenedView> for AskedView {
 
 impl ViewView {
     /// What is shown, and the cookie by which a respondent is recognised.
-    pub fn of(shown: Shown, base: &str) -> (Self, Option<String>) {
+    pub fn of(shown: ViewDisplay, base: &str) -> (Self, Option<String>) {
         match shown {
-            Shown::Whole { view, published, .. } => {
+            ViewDisplay::Whole { view, published, .. } => {
                 let url = published.map(|published| published.url(base));
                 (Self::Whole(Box::new(KeptView { kept: (*view).into(), url })), None)
             }
-            Shown::Asked(opened) => {
+            ViewDisplay::Asked(opened) => {
                 let cookie = opened.cookie.clone();
                 (Self::Asked(Box::new((*opened).into())), cookie)
             }
@@ -203,8 +203,8 @@ pub struct Answer {
     pub at: Timestamp,
 }
 
-impl From<CoreAnswer> for Answer {
-    fn from(answer: CoreAnswer) -> Self {
+impl From<ViewAnswer> for Answer {
+    fn from(answer: ViewAnswer) -> Self {
         let view::Respondent { kind, id } = answer.respondent;
         Self {
             view_id: answer.view_id,
@@ -224,8 +224,8 @@ pub struct AnswerList {
     pub next_cursor: Option<String>,
 }
 
-impl From<Page<CoreAnswer, u64>> for AnswerList {
-    fn from(page: Page<CoreAnswer, u64>) -> Self {
+impl From<Page<ViewAnswer, u64>> for AnswerList {
+    fn from(page: Page<ViewAnswer, u64>) -> Self {
         Self {
             items: page.items.into_iter().map(Into::into).collect(),
             next_cursor: page.next.map(|next| next.to_string()),

@@ -7,7 +7,7 @@ use sederunt_core::definitions;
 use sederunt_core::definitions::task::RunLimits as CoreLimits;
 use sederunt_core::engine::{self, Engine};
 use sederunt_core::session::SessionType as CoreType;
-use sederunt_core::work::output::Output as CoreOutput;
+use sederunt_core::work::output::OutputContract;
 use sederunt_core::work::{self as core, Pause, Settle, run};
 use sederunt_core::{Error, Timestamp, limits};
 use serde::{Deserialize, Serialize};
@@ -149,7 +149,7 @@ pub struct Brief {
     pub description: Option<String>,
     /// What the run must bring forth.
     #[schema(value_type = Option<Output>)]
-    pub output: Option<CoreOutput>,
+    pub output: Option<OutputContract>,
     #[schema(value_type = RunLimits)]
     pub limits: CoreLimits,
     /// Outputs of this session that were denied, oldest first.

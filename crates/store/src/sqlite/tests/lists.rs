@@ -10,7 +10,7 @@ const SESSIONS: usize = 10_000;
 /// Five lists, in a build without optimisation on a busy machine.
 const LISTS_MAX: Duration = Duration::from_secs(3);
 
-fn titled(name: &str, title: String) -> Part {
+fn titled(name: &str, title: String) -> ChangePart {
     let mut part = new_session(name);
     if let On::New(new) = &mut part.on {
         new.details.title = Some(title.into());

@@ -1,8 +1,8 @@
 //! What statements walk: the index of what they are asked for, in its own order.
 
 use sederunt_core::Timestamp;
-use sederunt_core::approval::{ApprovalQuery, Assigned, State};
-use sederunt_core::definitions::{DocQuery, Kind};
+use sederunt_core::approval::{ApprovalQuery, ApprovalState, Assigned};
+use sederunt_core::definitions::{DefinitionKind, DocQuery};
 use sederunt_core::work::queue::{Bucket, QueueOf};
 
 use super::*;
@@ -129,7 +129,7 @@ async fn lists_of_documents_and_approvals_walk_the_index_of_the_filter_that_they
     };
     let docs = |facets: &[(&'static str, &str)], of_user: bool| {
         Narrowed::docs(&DocQuery {
-            kind: Kind::Task,
+            kind: DefinitionKind::Task,
             facets: facets.iter().map(|&(key, value)| (key, value.to_owned())).collect(),
             of_user: of_user.then(|| UserId::stored("ann")),
             after: Some(5),
@@ -138,7 +138,7 @@ async fn lists_of_documents_and_approvals_walk_the_index_of_the_filter_that_they
     };
     let approvals = |session: bool, task: bool, assigned_to: Option<Assigned>| {
         let query = ApprovalQuery {
-            state: Some(State::Pending),
+            state: Some(ApprovalState::Pending),
             session: session.then(|| id("s")),
             task_id: task.then(|| "t".to_owned()),
             assigned_to,

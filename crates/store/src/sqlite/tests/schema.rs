@@ -83,7 +83,7 @@ async fn a_store_of_the_first_schema_is_brought_forward_with_what_it_holds() {
             ..OpenSession::default()
         };
         let new = decide::open(&Actor::local(SourceKind::Api), id(status.as_str()), wish).unwrap();
-        let part = Part { on: On::New(Box::new(new)), guard: Guard::default(), writes: smallvec![] };
+        let part = ChangePart { on: On::New(Box::new(new)), guard: Guard::default(), writes: smallvec![] };
         store.commit(change([part])).await.unwrap();
     }
     let under_a_key = || {
