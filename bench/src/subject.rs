@@ -10,7 +10,7 @@ use sederunt_core::ids::SessionId;
 use sederunt_core::json::Json;
 use sederunt_core::session::decide::{self, OpenSession};
 use sederunt_core::session::{SessionType, SourceKind};
-use sederunt_core::store::{Change, ChangePart, Guard, On, Refusal, Write};
+use sederunt_core::store::{Change, ChangePart, Guard, PartTarget, Refusal, Write};
 use tokio::runtime::Runtime;
 
 use crate::bench::Bench;
@@ -224,7 +224,7 @@ pub async fn make_sessions(engine: &Engine, count: usize, wish: impl Fn(usize) -
             let new = decide::open(&actor, id, wish)?;
             let events = vec![decide::created_event(&new)?];
             change = change.part(ChangePart {
-                on: On::New(Box::new(new)),
+                on: PartTarget::New(Box::new(new)),
                 guard: Guard::default(),
                 writes: [Write::Append(events)].into_iter().collect(),
             });

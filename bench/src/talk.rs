@@ -10,7 +10,7 @@ use sederunt_agents::executor::Kit;
 use sederunt_agents::model::{self, Delta, Heard, Model, Reply, Request, Stop, Usage};
 use sederunt_agents::outbound::{Allow, Outbound};
 use sederunt_agents::talk::{Progress, Settings, Talker};
-use sederunt_core::engine::{Append, Engine, Fate, Post};
+use sederunt_core::engine::{Append, Engine, Post, PostFate};
 use sederunt_core::event::{EventType, NewEvent};
 use sederunt_core::ids::{CredentialId, SessionId, UserId};
 use sederunt_core::json::Json;
@@ -20,7 +20,7 @@ use sederunt_core::memory::{
 };
 use sederunt_core::session::SessionType;
 use sederunt_core::session::decide::{self, OpenSession};
-use sederunt_core::store::{Change, ChangePart, Guard, MemoryQuery, On, Record, Write};
+use sederunt_core::store::{Change, ChangePart, Guard, MemoryQuery, PartTarget, Record, Write};
 use sederunt_core::talk::turn::{OnBusy, TurnHost, TurnOutcome, TurnOutcomeKind};
 use sederunt_core::talk::{Sitting, StateFields, Talk, Tier};
 use serde_json::json;
@@ -130,7 +130,7 @@ async fn kept(engine: &Engine, sessions: usize, seconds: f64) -> Result<Sample> 
             let mut done = 0;
             while Instant::now() < until {
                 let posted = engine.post(&owner, &id, post(&text)?, &hold, None).await?;
-                let Fate::Started(begun) = posted.fate else { anyhow::bail!("a turn did not start") };
+                let PostFate::Started(begun) = posted.fate else { anyhow::bail!("a turn did not start") };
                 engine.finish_turn(&begun, outcome(&text)?).await?;
                 done += 1;
             }
@@ -345,7 +345,7 @@ async fn open_sittings(engine: &Engine, numbers: std::ops::Range<usize>) -> Resu
             };
             let talk = Talk { sitting: Some(sitting), sittings: 1, ..Talk::default() };
             change = change.part(ChangePart {
-                on: On::New(Box::new(new)),
+                on: PartTarget::New(Box::new(new)),
                 guard: Guard::default(),
                 writes: [Write::Append(events), Write::Talk(Box::new(talk))].into_iter().collect(),
             });
@@ -359,7 +359,7 @@ async fn open_sittings(engine: &Engine, numbers: std::ops::Range<usize>) -> Resu
 pub async fn turn(engine: &Engine, id: &SessionId) -> Result<()> {
     let text = words();
     let posted = engine.post(&subject::owner(), id, post(&text)?, &hold(), None).await?;
-    let Fate::Started(begun) = posted.fate else { anyhow::bail!("a turn did not start") };
+    let PostFate::Started(begun) = posted.fate else { anyhow::bail!("a turn did not start") };
     engine.finish_turn(&begun, outcome(&text)?).await?;
     Ok(())
 }

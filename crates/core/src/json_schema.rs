@@ -109,16 +109,16 @@ pub async fn prepare(schemas: impl IntoIterator<Item = &Json>) {
 
 /// What the cache keeps: a schema that cannot be used is remembered as well.
 #[derive(Clone)]
-struct Compiled {
+struct CachedSchema {
     schema: Result<Arc<JsonSchema>, SchemaFault>,
     /// An upper bound of the memory that it takes.
     bytes: u32,
 }
 
-static CACHE: LazyLock<Cache<[u8; 32], Compiled>> = LazyLock::new(|| {
+static CACHE: LazyLock<Cache<[u8; 32], CachedSchema>> = LazyLock::new(|| {
     Cache::builder()
         .max_capacity(limits::SCHEMA_CACHE_BYTES_MAX)
-        .weigher(|_: &[u8; 32], compiled: &Compiled| compiled.bytes)
+        .weigher(|_: &[u8; 32], compiled: &CachedSchema| compiled.bytes)
         .build()
 });
 
@@ -126,7 +126,7 @@ fn digest(schema: &Json) -> [u8; 32] {
     Sha256::digest(schema.as_str().as_bytes()).into()
 }
 
-fn build(schema: &Json) -> Compiled {
+fn build(schema: &Json) -> CachedSchema {
     let value = schema.value();
     let mut bytes = 1_024;
     let built = Survey::of(&value).and_then(|(cost, self_applications)| {
@@ -151,7 +151,7 @@ fn build(schema: &Json) -> Compiled {
             )?;
         Ok(Arc::new(JsonSchema { validator, self_applications }))
     });
-    Compiled { schema: built, bytes }
+    CachedSchema { schema: built, bytes }
 }
 
 /// What a schema costs, with every reference followed.

@@ -4,7 +4,7 @@
 //! What both stores have in common: `$1` is the tenant's number, the texts follow from `$2` on, and
 //! rows are told by their number `n`.
 
-use sederunt_core::approval::{ApprovalQuery, ApprovalState, Assigned};
+use sederunt_core::approval::{ApprovalQuery, ApprovalState, AssigneeFilter};
 use sederunt_core::definitions::{ASSIGNED_TO, DefinitionKind, DocQuery, MADE_BY};
 use sederunt_core::limits;
 use sederunt_core::session::query::Page;
@@ -104,11 +104,11 @@ impl Narrowed {
             list.ways.push(Way { walks, holds: format!("w.task_id || '' = {task}") });
         }
         if let Some(assigned) = &query.assigned_to {
-            let (Assigned::To(user) | Assigned::ToOrNobody(user)) = assigned;
+            let (AssigneeFilter::To(user) | AssigneeFilter::ToOrNobody(user)) = assigned;
             let user = list.text(user.as_str());
             let mut wheres = vec![format!(" AND w.assigned_to = {user}")];
             let mut holds = format!("w.assigned_to || '' = {user}");
-            if matches!(assigned, Assigned::ToOrNobody(_)) {
+            if matches!(assigned, AssigneeFilter::ToOrNobody(_)) {
                 wheres.push(" AND w.assigned_to IS NULL".to_owned());
                 holds = format!("coalesce(w.assigned_to, {user}) = {user}");
             }

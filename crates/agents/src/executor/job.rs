@@ -15,14 +15,14 @@ use parking_lot::Mutex;
 use sederunt_core::access::Actor;
 use sederunt_core::definitions::agent::Tool as Definition;
 use sederunt_core::definitions::task::RunLimits;
-use sederunt_core::definitions::{Agent, Defined};
+use sederunt_core::definitions::{Agent, StoredDefinition};
 use sederunt_core::engine::{Brief, DraftEvent, Engine};
 use sederunt_core::event::{Event, EventQuery};
 use sederunt_core::json::Json;
 use sederunt_core::lesson::{Lesson, shown};
 use sederunt_core::view::answer::{self, ViewAnswer};
 use sederunt_core::work::output::OutputType;
-use sederunt_core::work::{Claimed, Settle};
+use sederunt_core::work::{ClaimedRun, Settle};
 use sederunt_core::{Error, limits as core_limits};
 use serde_json::json;
 
@@ -45,8 +45,8 @@ use crate::tool::Toolbox;
 pub(super) struct Job {
     hand: Hand,
     kit: Arc<Kit>,
-    claimed: Claimed,
-    agent: Option<Defined<Agent>>,
+    claimed: ClaimedRun,
+    agent: Option<StoredDefinition<Agent>>,
     lease: Duration,
     /// The base address of this server, for links.
     base_url: String,

@@ -1,17 +1,17 @@
 //! What a conversation reads from the memory and writes to it. The rules are core's; this room only loads what they
 //! need and turns their decisions into records.
 
-use sederunt_core::engine::{Begun, Engine};
+use sederunt_core::engine::{Engine, RunningTurn};
 use sederunt_core::event::Event;
 use sederunt_core::ids::{TenantId, UserId};
 use sederunt_core::lesson::{Lesson, shown};
 use sederunt_core::memory::candidate::Buffer;
 use sederunt_core::memory::control::{
-    self, Command, ControlReply, Delete, MemoryCounts, Pending, Target, Which,
+    self, Command, ControlReply, ForgetTarget, MemoryCounts, MemoryDeletion, MemorySelector, PendingDeletion,
 };
 use sederunt_core::memory::owner::check_memory_act;
-use sederunt_core::memory::promote::{self, Promoted, ReviewedTurn, SittingReview};
-use sederunt_core::memory::recall::{self, Occasion, Recalled as Picked};
+use sederunt_core::memory::promote::{self, Promotion, ReviewedTurn, SittingReview};
+use sederunt_core::memory::recall::{self, RecallOccasion, RecalledMemories};
 use sederunt_core::memory::summary::{self, SittingFacts, Summary};
 use sederunt_core::memory::{
     Fact, Memory, MemoryBody, MemoryKind, Owner, command, derived_id, profile_id, reconcile, words,
@@ -39,7 +39,7 @@ pub(super) struct Memories<'a> {
 /// The result of a command to the memory.
 pub(super) struct Controlled {
     pub text: String,
-    pub pending: Option<Pending>,
+    pub pending: Option<PendingDeletion>,
     pub records: Vec<Record>,
 }
 
@@ -53,7 +53,7 @@ pub(super) struct Kept {
 /// The memories and lessons that enter a prompt.
 #[derive(Default)]
 pub(super) struct Recalled {
-    picked: Picked,
+    picked: RecalledMemories,
     /// The person has a profile, which says whether the past may be brought up.
     has_profile: bool,
     now: Timestamp,
@@ -64,7 +64,7 @@ pub(super) struct Recalled {
 }
 
 impl<'a> Memories<'a> {
-    pub(super) fn of(talker: &'a Talker, begun: &'a Begun) -> Self {
+    pub(super) fn of(talker: &'a Talker, begun: &'a RunningTurn) -> Self {
         Self::owned(talker, &begun.session, begun.owner())
     }
 
@@ -111,7 +111,7 @@ impl<'a> Memories<'a> {
     pub(super) async fn control(
         &self,
         text: &str,
-        begun: &Begun,
+        begun: &RunningTurn,
         buffer: &mut Buffer,
     ) -> Result<Option<Controlled>, Error> {
         let pending = pending_of(begun);
@@ -134,11 +134,11 @@ impl<'a> Memories<'a> {
             command = Command::ForgetEverything(self.counts(buffer).await?);
         }
         let matches = match &command {
-            Command::WhatDoYouKnow | Command::Forget(Which::Ordinal(_)) => self.listed("").await?,
-            Command::Forget(Which::Query(query)) => self.listed(query).await?,
+            Command::WhatDoYouKnow | Command::Forget(MemorySelector::Ordinal(_)) => self.listed("").await?,
+            Command::Forget(MemorySelector::Query(query)) => self.listed(query).await?,
             _ => Vec::new(),
         };
-        let targets: Vec<Target> = matches.iter().filter_map(Target::of).collect();
+        let targets: Vec<ForgetTarget> = matches.iter().filter_map(ForgetTarget::of).collect();
         let outcome = control::decide(pending.as_ref(), Some(&command), &targets);
         let Some(mut reply) = outcome.reply else { return Ok(None) };
         if reply == ControlReply::Remembered && self.session.details.memory_mode == MemoryMode::Incognito {
@@ -162,13 +162,13 @@ impl<'a> Memories<'a> {
         }
         match outcome.delete {
             // The question may be old: check that the memory still belongs to this owner.
-            Some(Delete::One(id)) => {
+            Some(MemoryDeletion::One(id)) => {
                 let found = self.engine.session_store().memory(self.tenant, &id).await?;
                 if found.is_some_and(|memory| memory.owner == self.owner) {
                     records.push(Record::DropMemory { id: id.into() });
                 }
             }
-            Some(Delete::Everything) => {
+            Some(MemoryDeletion::Everything) => {
                 records.push(Record::DropMemories { owner: self.owner.clone() });
                 buffer.empty();
             }
@@ -190,13 +190,13 @@ impl<'a> Memories<'a> {
     }
 
     /// The user's message before this turn.
-    async fn last_said(&self, begun: &Begun) -> Result<Option<Event>, Error> {
+    async fn last_said(&self, begun: &RunningTurn) -> Result<Option<Event>, Error> {
         let before = self.engine.said_before(self.session, begun.turn, 4).await?;
         Ok(before.into_iter().rfind(|event| event.kind.as_str() == "user.message"))
     }
 
     /// What belongs into the prompt of a turn.
-    pub(super) async fn recall(&self, text: &str, begun: &Begun) -> Result<Recalled, Error> {
+    pub(super) async fn recall(&self, text: &str, begun: &RunningTurn) -> Result<Recalled, Error> {
         let now = begun.session.head.last_at;
         let words: Vec<String> = words::set(text).into_iter().collect();
         let (by_words, like) = tokio::join!(self.by_words(words, begun.opened), self.like(text));
@@ -209,7 +209,7 @@ impl<'a> Memories<'a> {
             memories.extend(found.into_iter().filter(|memory| memory.owner == self.owner));
         }
         let has_profile = memories.iter().any(|memory| memory.profile().is_some());
-        let occasion = Occasion { message: text, first_turn: begun.opened, now };
+        let occasion = RecallOccasion { message: text, first_turn: begun.opened, now };
         let path = if like.is_some() { "hybrid" } else { "lexical" };
         let picked = recall::recall(&occasion, &memories, &like.unwrap_or_default());
         let agent = self.session.details.agent_slug.as_deref();
@@ -329,7 +329,7 @@ impl<'a> Memories<'a> {
         Ok(known)
     }
 
-    async fn reconciled(&self, promoted: Promoted, now: Timestamp) -> Result<Vec<Record>, Error> {
+    async fn reconciled(&self, promoted: Promotion, now: Timestamp) -> Result<Vec<Record>, Error> {
         let texts: Vec<String> = promoted.facts.iter().map(|fact| fact.sentence()).collect();
         let known = self.known_like(&texts).await?;
         let put = reconcile::reconcile(&self.owner, promoted, &known, now);
@@ -339,13 +339,13 @@ impl<'a> Memories<'a> {
     /// What a spoken conversation is told of its person: how they want to be talked to, and nothing else unasked.
     pub(super) async fn rules_text(&self) -> Result<String, Error> {
         let profile = self.profile().await?;
-        let picked = Picked {
+        let picked = RecalledMemories {
             rules: profile
                 .as_ref()
                 .and_then(Memory::profile)
                 .map(|one| one.rules.clone())
                 .unwrap_or_default(),
-            ..Picked::default()
+            ..RecalledMemories::default()
         };
         let mut text = picked.text(limits::VOICE_MEMORY_CHARS_MAX);
         let on = profile.as_ref().and_then(Memory::profile).is_some_and(|profile| profile.recall_enabled);
@@ -361,13 +361,13 @@ impl<'a> Memories<'a> {
     /// Memories about a subject that the person explicitly asks for.
     pub(super) async fn asked_for(&self, query: &str) -> Result<Vec<String>, Error> {
         let found = self.listed(query).await?;
-        Ok(found.iter().filter_map(Target::of).map(|target| target.label).collect())
+        Ok(found.iter().filter_map(ForgetTarget::of).map(|target| target.label).collect())
     }
 }
 
 /// The deletion that waits for a yes, if the speaker is the person who was asked. Another person's yes does not
 /// count.
-fn pending_of(begun: &Begun) -> Option<Pending> {
+fn pending_of(begun: &RunningTurn) -> Option<PendingDeletion> {
     let at = |key| begun.talk.state.at("memory_control", key);
     let asked = at("asked_by").and_then(Value::as_str);
     let speaks = begun.speaker.user.as_ref().map(UserId::as_str);

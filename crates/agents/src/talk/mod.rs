@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sederunt_core::access::Actor;
-use sederunt_core::engine::{Engine, Fate, NextTurn, Post, StreamItem};
+use sederunt_core::engine::{Engine, NextTurn, Post, PostFate, StreamItem};
 use sederunt_core::event::Event;
 use sederunt_core::ids::{CredentialId, ProcessWorker, SessionId, TenantId};
 use sederunt_core::safety;
@@ -145,11 +145,11 @@ impl Talker {
             let posted = self.engine.post(actor, id, wish.clone(), &self.hold, key).await?;
             let (heard, progress) = mpsc::unbounded_channel();
             let end = match posted.fate {
-                Fate::EndFirst(first) => {
+                PostFate::EndFirst(first) => {
                     self.end_first(&actor.tenant, id, first).await?;
                     continue;
                 }
-                Fate::Started(begun) => {
+                PostFate::Started(begun) => {
                     let (tell, end) = tokio::sync::oneshot::channel();
                     let message = posted.message.clone();
                     self.spawn(|this| async move {
@@ -165,11 +165,11 @@ impl Talker {
                     });
                     Some(end)
                 }
-                Fate::Waits => {
+                PostFate::Waits => {
                     self.go_on(&actor.tenant, id);
                     None
                 }
-                Fate::Repeated => None,
+                PostFate::Repeated => None,
             };
             return Ok(Taken { session: posted.session, message: posted.message, progress, end });
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use sederunt_core::definitions::agent::Tool as Definition;
 use sederunt_core::definitions::task::RunLimits;
-use sederunt_core::definitions::{Agent, Defined, DefinitionKind};
+use sederunt_core::definitions::{Agent, DefinitionKind, StoredDefinition};
 use sederunt_core::event::Event;
 use sederunt_core::lesson::shown;
 use sederunt_core::safety::Level;
@@ -164,7 +164,7 @@ impl Talker {
             Some(slug) => {
                 let doc =
                     self.engine.tenant_store().doc(&session.tenant, DefinitionKind::Agent, slug).await?;
-                doc.as_ref().map(Defined::of).transpose()?.map(|agent| agent.value)
+                doc.as_ref().map(StoredDefinition::of).transpose()?.map(|agent| agent.value)
             }
             None => None,
         };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use secrecy::{ExposeSecret, SecretString};
 use sederunt_core::access::{Actor, Verb};
-use sederunt_core::engine::{Recorded, SpokenTurn};
+use sederunt_core::engine::{RecordedTurn, SpokenTurn};
 use sederunt_core::event::{EventType, NewEvent};
 use sederunt_core::ids::{SessionId, check_name};
 use sederunt_core::json::Json;
@@ -89,7 +89,7 @@ impl Talker {
         actor: &Arc<Actor>,
         id: &SessionId,
         said: Transcript,
-    ) -> Result<Recorded, Error> {
+    ) -> Result<RecordedTurn, Error> {
         check_name("external_id", &said.external_id)?;
         for (field, text) in [("user_text", &said.user_text), ("assistant_text", &said.assistant_text)] {
             if text.trim().is_empty() {

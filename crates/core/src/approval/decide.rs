@@ -4,7 +4,7 @@
 
 use serde_json::json;
 
-use super::safety_gate::{Verdict, check_choices, evaluate_safety_gate};
+use super::safety_gate::{GateVerdict, check_choices, evaluate_safety_gate};
 use super::{Approval, ApprovalBody, ApprovalKind, ApprovalState, call_id, digest, split_schema, with_args};
 use crate::access::{Actor, Role};
 use crate::definitions::task::OnExpiry;
@@ -28,7 +28,7 @@ use crate::work::trigger::human_step;
 pub struct ApprovalQuestion {
     pub kind: ApprovalKind,
     pub staged: Json,
-    pub verdict: Verdict,
+    pub verdict: GateVerdict,
 }
 
 /// A fresh id.
@@ -117,7 +117,7 @@ impl Decision {
 
 /// A decision as a person sends it.
 #[derive(Clone, Debug)]
-pub struct Decide {
+pub struct DecisionRequest {
     pub decision: Decision,
     pub modified_args: Option<Json>,
     pub modified_output: Option<Json>,
@@ -149,7 +149,7 @@ pub fn decide(
     actor: &Actor,
     session: &Session,
     approval: &Approval,
-    wish: &Decide,
+    wish: &DecisionRequest,
     now: Timestamp,
 ) -> Result<DecisionOutcome> {
     check_may_decide(actor, approval)?;
@@ -248,7 +248,7 @@ fn decided(approval: &Approval, decision: &'static str) -> Error {
     Conflict::AlreadyDecided { decision, decided_by }.into()
 }
 
-fn refuse_edits(wish: &Decide) -> Result<()> {
+fn refuse_edits(wish: &DecisionRequest) -> Result<()> {
     for (field, edit) in [("modified_args", &wish.modified_args), ("modified_output", &wish.modified_output)]
     {
         if edit.is_some() {
@@ -329,7 +329,7 @@ struct DenialTerms {
 }
 
 impl DenialTerms {
-    fn of(actor: &Actor, wish: &Decide) -> Self {
+    fn of(actor: &Actor, wish: &DecisionRequest) -> Self {
         Self { by: by(actor), reason: wish.reason.clone(), expired: false }
     }
 }
@@ -352,7 +352,7 @@ fn decide_tool(
     session: &Session,
     approval: &Approval,
     staged: &Json,
-    wish: &Decide,
+    wish: &DecisionRequest,
 ) -> Result<DecisionOutcome> {
     if wish.modified_output.is_some() {
         return Err(Error::invalid("modified_output", "a tool call has arguments; use `modified_args`"));
@@ -414,7 +414,7 @@ fn approve_output(
     session: &Session,
     approval: &Approval,
     staged: &Json,
-    wish: &Decide,
+    wish: &DecisionRequest,
 ) -> Result<DecisionOutcome> {
     if wish.modified_args.is_some() {
         return Err(Error::invalid("modified_args", "an output has values; use `modified_output`"));
@@ -647,7 +647,7 @@ pub fn human_complete(
     run.approval_id = None;
     let (mut step, write_back) = match staged {
         Some(staged) if run.asks_before_writing() => {
-            let verdict = if run.criteria.is_empty() { Verdict::default() } else { verdict };
+            let verdict = if run.criteria.is_empty() { GateVerdict::default() } else { verdict };
             let question = ApprovalQuestion { kind: ApprovalKind::Output, staged, verdict };
             (asked_next(session, run, question, now)?, None)
         }

@@ -190,14 +190,14 @@ pub struct ApprovalQuery {
     pub state: Option<ApprovalState>,
     pub session: Option<SessionId>,
     pub task_id: Option<String>,
-    pub assigned_to: Option<Assigned>,
+    pub assigned_to: Option<AssigneeFilter>,
     pub after: Option<i64>,
     pub limit: usize,
 }
 
 /// Whose approvals to list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Assigned {
+pub enum AssigneeFilter {
     To(UserId),
     /// This person's, and those without an assignee.
     ToOrNobody(UserId),

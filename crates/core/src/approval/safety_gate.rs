@@ -6,25 +6,25 @@ use crate::json::Json;
 
 /// What the gate found.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Verdict {
+pub struct GateVerdict {
     /// The first option chosen that must never be written.
-    pub blocked: Option<Block>,
+    pub blocked: Option<GateBlock>,
     /// The mean of the chosen options' scores.
     pub score: Option<f64>,
     pub flags: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Block {
+pub struct GateBlock {
     pub dimension: String,
     pub option: String,
 }
 
 /// Judges what is staged: one object, or each of a list. Only selections count.
-pub fn evaluate_safety_gate(staged: &Json, dimensions: &[Dimension]) -> Verdict {
+pub fn evaluate_safety_gate(staged: &Json, dimensions: &[Dimension]) -> GateVerdict {
     let things: Vec<Json> =
         if staged.is_array() { staged.read().unwrap_or_default() } else { vec![staged.clone()] };
-    let mut verdict = Verdict::default();
+    let mut verdict = GateVerdict::default();
     let mut scores = Vec::new();
     for thing in &things {
         let fields = thing.fields();
@@ -38,7 +38,7 @@ pub fn evaluate_safety_gate(staged: &Json, dimensions: &[Dimension]) -> Verdict 
                 match option {
                     Ok(option) => {
                         if dimension.blocks(&option.value) {
-                            verdict.blocked.get_or_insert_with(|| Block {
+                            verdict.blocked.get_or_insert_with(|| GateBlock {
                                 dimension: dimension.slug.clone(),
                                 option: option.value.clone(),
                             });
@@ -52,7 +52,7 @@ pub fn evaluate_safety_gate(staged: &Json, dimensions: &[Dimension]) -> Verdict 
                             Flag::Raised(false) | Flag::None => {}
                         }
                     }
-                    Err(Outside) => raise(&mut verdict.flags, format!("unknown:{}", dimension.slug)),
+                    Err(UnknownOption) => raise(&mut verdict.flags, format!("unknown:{}", dimension.slug)),
                 }
             }
         }
@@ -85,10 +85,13 @@ pub fn check_choices(edited: &Json, dimensions: &[Dimension]) -> Result<()> {
 }
 
 /// A value that is none of the options.
-struct Outside;
+struct UnknownOption;
 
 /// What a value chooses: one option, or several if it is a list.
-fn chosen<'a>(dimension: &'a Dimension, value: Option<&Json>) -> Vec<Result<&'a DimensionOption, Outside>> {
+fn chosen<'a>(
+    dimension: &'a Dimension,
+    value: Option<&Json>,
+) -> Vec<Result<&'a DimensionOption, UnknownOption>> {
     let words = match value.map(Json::value) {
         None | Some(serde_json::Value::Null) => Vec::new(),
         Some(serde_json::Value::Array(many)) => many,
@@ -98,7 +101,7 @@ fn chosen<'a>(dimension: &'a Dimension, value: Option<&Json>) -> Vec<Result<&'a 
         .iter()
         .map(|word| {
             let text = word.as_str().map_or_else(|| word.to_string(), str::to_owned);
-            dimension.options.iter().find(|option| option.value == text).ok_or(Outside)
+            dimension.options.iter().find(|option| option.value == text).ok_or(UnknownOption)
         })
         .collect()
 }

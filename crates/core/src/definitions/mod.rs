@@ -85,7 +85,7 @@ pub struct AuditActions {
 
 /// A document as a store keeps it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Doc {
+pub struct DefinitionDoc {
     pub kind: DefinitionKind,
     pub id: Box<str>,
     /// Unique within its kind, where it has one.
@@ -170,7 +170,7 @@ pub trait Definition: Clone + std::fmt::Debug + Serialize + DeserializeOwned + S
 
 /// A definition as stored.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Defined<T> {
+pub struct StoredDefinition<T> {
     pub id: Box<str>,
     pub value: T,
     pub version: u64,
@@ -179,8 +179,8 @@ pub struct Defined<T> {
     pub updated_at: Timestamp,
 }
 
-impl<T: Definition> Defined<T> {
-    pub fn of(doc: &Doc) -> Result<Self> {
+impl<T: Definition> StoredDefinition<T> {
+    pub fn of(doc: &DefinitionDoc) -> Result<Self> {
         Ok(Self {
             id: doc.id.clone(),
             value: doc.body.read().map_err(Error::internal)?,
@@ -192,7 +192,7 @@ impl<T: Definition> Defined<T> {
     }
 
     /// The document to store. The store sets the times.
-    pub fn to_doc(&self) -> Result<Doc> {
+    pub fn to_doc(&self) -> Result<DefinitionDoc> {
         self.value.check()?;
         let body = Json::of(&self.value)?;
         if body.len() > limits::DOCUMENT_BYTES_MAX {
@@ -200,7 +200,7 @@ impl<T: Definition> Defined<T> {
         }
         let mut facets = self.value.facets();
         facets.extend(self.created_by.as_ref().map(|user| (MADE_BY, user.as_str().into())));
-        Ok(Doc {
+        Ok(DefinitionDoc {
             kind: T::KIND,
             id: self.id.clone(),
             slug: self.value.slug().map(Into::into),
@@ -256,7 +256,7 @@ pub fn reader(actor: &Actor, kind: DefinitionKind) -> Result<Option<UserId>> {
 }
 
 /// Whether a reader may see a document.
-pub fn shows(doc: &Doc, reader: Option<&UserId>) -> bool {
+pub fn shows(doc: &DefinitionDoc, reader: Option<&UserId>) -> bool {
     reader.is_none_or(|user| {
         doc.facets
             .iter()

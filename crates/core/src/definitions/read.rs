@@ -1,7 +1,7 @@
 //! Reads what a caller defines: the id is given beside the fields of the definition, older field names are accepted,
 //! and a misfit is named with its path.
 
-use super::bundle::{Named, VERSION};
+use super::bundle::{NamedDefinition, VERSION};
 use super::{Agent, Bundle, Definition, DefinitionKind, Task, View};
 use crate::error::{Error, Result};
 use crate::json::Json;
@@ -93,10 +93,10 @@ impl TryFrom<Json> for Bundle {
     }
 }
 
-fn named<T: Definition>(body: &Json) -> Result<Named<T>> {
+fn named<T: Definition>(body: &Json) -> Result<NamedDefinition<T>> {
     let (id, value) = read(body)?;
     let id = id.ok_or_else(|| Error::invalid("id", "is required"))?;
-    Ok(Named { id, value })
+    Ok(NamedDefinition { id, value })
 }
 
 /// Reads each item of a list; a misfit is named with its index.

@@ -1,6 +1,6 @@
 //! What definitions ask of a database.
 
-use crate::definitions::{DefinitionKind, Doc, DocQuery};
+use crate::definitions::{DefinitionDoc, DefinitionKind, DocQuery};
 use crate::ids::TenantId;
 use crate::session::query::Page;
 use crate::store::StoreFuture;
@@ -13,6 +13,7 @@ pub trait DocStore {
         tenant: &'a TenantId,
         kind: DefinitionKind,
         name: &'a str,
-    ) -> StoreFuture<'a, Option<Doc>>;
-    fn docs<'a>(&'a self, tenant: &'a TenantId, query: DocQuery) -> StoreFuture<'a, Page<Doc, i64>>;
+    ) -> StoreFuture<'a, Option<DefinitionDoc>>;
+    fn docs<'a>(&'a self, tenant: &'a TenantId, query: DocQuery)
+    -> StoreFuture<'a, Page<DefinitionDoc, i64>>;
 }

@@ -6,10 +6,10 @@ use super::pauses::let_go_on;
 use super::sessions::check_limit;
 use super::{CommandOutcome, Decided, Engine};
 use crate::access::{Actor, Role};
-use crate::approval::decide::{self as decisions, Decide, DecisionOutcome, check_may_decide};
-use crate::approval::{self, Approval, ApprovalQuery, ApprovalState, Assigned};
+use crate::approval::decide::{self as decisions, DecisionOutcome, DecisionRequest, check_may_decide};
+use crate::approval::{self, Approval, ApprovalQuery, ApprovalState, AssigneeFilter};
 use crate::definitions::entity::Entity;
-use crate::definitions::{Defined, DefinitionKind, Task};
+use crate::definitions::{DefinitionKind, StoredDefinition, Task};
 use crate::error::{Conflict, Error, Result};
 use crate::ids::SessionId;
 use crate::json::Json;
@@ -17,7 +17,7 @@ use crate::json_schema;
 use crate::session::Session;
 use crate::session::decide::SessionStep;
 use crate::session::query::Page;
-use crate::store::{Change, IdemKey, Note, Record};
+use crate::store::{Change, IdemKey, KeyNote, Record};
 use crate::talk::Talk;
 use crate::time::Timestamp;
 use crate::work::output::{OutputContract, OutputType};
@@ -48,9 +48,9 @@ impl Engine {
     ) -> Result<Page<Approval, i64>> {
         check_limit(query.limit)?;
         query.assigned_to = match (actor.role, actor.user.clone()) {
-            (Role::Owner, Some(user)) if mine => Some(Assigned::ToOrNobody(user)),
+            (Role::Owner, Some(user)) if mine => Some(AssigneeFilter::ToOrNobody(user)),
             (Role::Owner, _) => None,
-            (Role::Member, Some(user)) => Some(Assigned::To(user)),
+            (Role::Member, Some(user)) => Some(AssigneeFilter::To(user)),
             _ => return Err(Error::denied("only an assignee or an owner decides")),
         };
         let mut page = self.tenant.approvals(&actor.tenant, query).await?;
@@ -66,7 +66,7 @@ impl Engine {
             Err(Error::NotFound) => {}
             found => return found,
         }
-        let task: Defined<Task> = self.definition(actor, id).await?;
+        let task: StoredDefinition<Task> = self.definition(actor, id).await?;
         let query = ApprovalQuery {
             state: Some(ApprovalState::Pending),
             task_id: Some(task.id.to_string()),
@@ -87,7 +87,7 @@ impl Engine {
         &self,
         actor: &Actor,
         id: &str,
-        wish: Decide,
+        wish: DecisionRequest,
         key: Option<IdemKey>,
     ) -> Result<Approval> {
         let before = match key {
@@ -95,7 +95,7 @@ impl Engine {
             None => None,
         };
         match before {
-            Some(Note(decided)) => self.approval(actor, &decided.to_string()).await,
+            Some(KeyNote(decided)) => self.approval(actor, &decided.to_string()).await,
             None => {
                 let meant = self.approval_or_only_of_task(actor, id).await?;
                 self.decide(actor, &meant.id, wish, key).await
@@ -109,10 +109,10 @@ impl Engine {
         &self,
         actor: &Actor,
         id: &str,
-        wish: Decide,
+        wish: DecisionRequest,
         key: Option<IdemKey>,
     ) -> Result<Approval> {
-        let key = key.map(|key| IdemKey { note: Uuid::parse_str(id).ok().map(Note), ..key });
+        let key = key.map(|key| IdemKey { note: Uuid::parse_str(id).ok().map(KeyNote), ..key });
         let done = self
             .settle_on(|| {
                 Box::pin(async {
@@ -286,7 +286,7 @@ impl Engine {
                         self.tenant.doc(&session.tenant, DefinitionKind::Entity, about).await?
                 {
                     writer.check(EntityWrite::Change { id: &source.id })?;
-                    let mut source: Defined<Entity> = Defined::of(&source)?;
+                    let mut source: StoredDefinition<Entity> = StoredDefinition::of(&source)?;
                     let listed = source.value.fields.fields().into_iter().find(|(key, _)| key == relation);
                     let mut ids: Vec<String> =
                         listed.and_then(|(_, ids)| ids.read().ok()).unwrap_or_default();
@@ -322,7 +322,7 @@ impl Engine {
             && let Some(doc) = self.tenant.doc(&writer.session.tenant, DefinitionKind::Entity, id).await?
         {
             writer.check(EntityWrite::Change { id })?;
-            let mut entity: Defined<Entity> = Defined::of(&doc)?;
+            let mut entity: StoredDefinition<Entity> = StoredDefinition::of(&doc)?;
             entity.value.take(fields);
             let expects = Some(entity.version);
             return Ok(Record::PutDoc { doc: Box::new(entity.to_doc()?), expects });
@@ -340,7 +340,7 @@ impl Engine {
             .map(|title| title.chars().take(crate::limits::NAME_CHARS_MAX).collect());
         let mut entity = Entity { type_slug: type_slug.to_owned(), title, fields: Json::empty_object() };
         entity.take(fields);
-        let made = Defined {
+        let made = StoredDefinition {
             id: id.map_or_else(decisions::new_id, Into::into),
             value: entity,
             version: 0,

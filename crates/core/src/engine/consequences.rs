@@ -11,12 +11,12 @@ use crate::ids::SessionId;
 use crate::json::Json;
 use crate::limits;
 use crate::session::decide::{SessionStep, move_to};
-use crate::session::query::{SessionQuery, Types};
+use crate::session::query::{SessionQuery, TypeFilter};
 use crate::session::status::Authority;
 use crate::session::{Session, Status};
 use crate::store::{Change, Record, Update};
 use crate::time::Timestamp;
-use crate::work::graph::{self, Child};
+use crate::work::graph::{self, GraphChild};
 use crate::work::milestone::Milestone;
 use crate::work::run::Run;
 use crate::work::trigger::human_step;
@@ -63,10 +63,10 @@ impl Engine {
             }
         }
         let runs: Vec<Run> = family.iter().map(Run::of).collect();
-        let places: Vec<Child<'_>> = family
+        let places: Vec<GraphChild<'_>> = family
             .iter()
             .zip(&runs)
-            .map(|(session, run)| Child {
+            .map(|(session, run)| GraphChild {
                 key: run.step.as_ref().map_or("", |step| &step.key),
                 depends_on: run.step.as_ref().map_or(&[], |step| &step.depends_on),
                 status: session.head.status,
@@ -96,7 +96,7 @@ impl Engine {
         let query = SessionQuery {
             parent_id: Some(parent.id.clone()),
             inactive: Some(false),
-            ..SessionQuery::of(Types::All, limits::PAGE_ROWS_MAX)
+            ..SessionQuery::of(TypeFilter::All, limits::PAGE_ROWS_MAX)
         };
         let mut children = self.tenant.sessions(&parent.tenant, query).await?.items;
         children.sort_by(|a, b| a.id.cmp(&b.id));

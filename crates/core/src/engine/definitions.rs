@@ -6,10 +6,10 @@ use super::people::audit;
 use super::sessions::check_limit;
 use super::{CommandOutcome, Decided, Engine};
 use crate::access::{self, Actor, Role, Verb};
-use crate::definitions::bundle::Named;
+use crate::definitions::bundle::NamedDefinition;
 use crate::definitions::{
-    self, Agent, Bundle, CriteriaSet, Defined, Definition, DefinitionKind, Doc, DocQuery, Entity, ModelUse,
-    Task, UsedModel, View, check_configures, patched, reader, shows,
+    self, Agent, Bundle, CriteriaSet, Definition, DefinitionDoc, DefinitionKind, DocQuery, Entity, ModelUse,
+    StoredDefinition, Task, UsedModel, View, check_configures, patched, reader, shows,
 };
 use crate::error::{Error, Result};
 use crate::ids::check_name;
@@ -18,7 +18,7 @@ use crate::json_schema;
 use crate::limits;
 use crate::session::decide::EXTERNAL_AGENT;
 use crate::session::query::Page;
-use crate::store::{Change, IdemKey, Note, Record};
+use crate::store::{Change, IdemKey, KeyNote, Record};
 use crate::time::Timestamp;
 use crate::view::SESSION_FACET;
 
@@ -33,7 +33,7 @@ impl Engine {
         id: Option<&str>,
         wish: T,
         key: Option<IdemKey>,
-    ) -> Result<Defined<T>> {
+    ) -> Result<StoredDefinition<T>> {
         check_configures(actor, T::KIND)?;
         let wish = wish.authorized(actor, None)?;
         let drawn = Uuid::now_v7();
@@ -48,7 +48,7 @@ impl Engine {
             }
             (None, None) => drawn.to_string().into(),
         };
-        let made = Defined {
+        let made = StoredDefinition {
             id,
             value: wish,
             version: 0,
@@ -62,7 +62,7 @@ impl Engine {
         if self.tenant.doc(&actor.tenant, T::KIND, &made.id).await?.is_some() && key.is_none() {
             return Err(crate::Conflict::AlreadyExists.into());
         }
-        let key = key.map(|key| IdemKey { note: Some(Note(drawn)), ..key });
+        let key = key.map(|key| IdemKey { note: Some(KeyNote(drawn)), ..key });
         let change = Change::new(actor.tenant.clone())
             .record(Record::PutDoc { doc: Box::new(doc), expects: None })
             .audited(audit(actor, T::KIND.audit_actions().created, &made.id))
@@ -82,11 +82,11 @@ impl Engine {
     }
 
     /// One definition, by its id or slug.
-    pub async fn definition<T: Definition>(&self, actor: &Actor, name: &str) -> Result<Defined<T>> {
-        Defined::of(&self.document(actor, T::KIND, name).await?)
+    pub async fn definition<T: Definition>(&self, actor: &Actor, name: &str) -> Result<StoredDefinition<T>> {
+        StoredDefinition::of(&self.document(actor, T::KIND, name).await?)
     }
 
-    async fn document(&self, actor: &Actor, kind: DefinitionKind, name: &str) -> Result<Doc> {
+    async fn document(&self, actor: &Actor, kind: DefinitionKind, name: &str) -> Result<DefinitionDoc> {
         let reader = reader(actor, kind)?;
         let doc = self.tenant.doc(&actor.tenant, kind, name).await?.ok_or(Error::NotFound)?;
         if shows(&doc, reader.as_ref()) { Ok(doc) } else { Err(Error::NotFound) }
@@ -99,11 +99,11 @@ impl Engine {
         facets: Vec<(&'static str, String)>,
         after: Option<i64>,
         limit: usize,
-    ) -> Result<Page<Defined<T>, i64>> {
+    ) -> Result<Page<StoredDefinition<T>, i64>> {
         check_limit(limit)?;
         let query = DocQuery { kind: T::KIND, facets, of_user: reader(actor, T::KIND)?, after, limit };
         let page = self.tenant.docs(&actor.tenant, query).await?;
-        let items = page.items.iter().map(Defined::of).collect::<Result<_>>()?;
+        let items = page.items.iter().map(StoredDefinition::of).collect::<Result<_>>()?;
         Ok(Page { items, next: page.next })
     }
 
@@ -114,13 +114,13 @@ impl Engine {
         name: &str,
         patch: &Json,
         key: Option<IdemKey>,
-    ) -> Result<Defined<T>> {
+    ) -> Result<StoredDefinition<T>> {
         check_configures(actor, T::KIND)?;
         let done = self
             .settle_on(|| {
                 Box::pin(async {
                     let doc = self.document(actor, T::KIND, name).await?;
-                    let mut defined: Defined<T> = Defined::of(&doc)?;
+                    let mut defined: StoredDefinition<T> = StoredDefinition::of(&doc)?;
                     let before = doc;
                     let was = defined.value.clone();
                     defined.value = patched(&was, patch)?.authorized(actor, Some(&was))?;
@@ -211,7 +211,7 @@ impl Engine {
         Ok(bundle)
     }
 
-    async fn all<T: Definition>(&self, actor: &Actor) -> Result<Vec<Defined<T>>> {
+    async fn all<T: Definition>(&self, actor: &Actor) -> Result<Vec<StoredDefinition<T>>> {
         let mut all = Vec::new();
         let mut after = None;
         loop {
@@ -251,7 +251,7 @@ impl Engine {
         }
     }
 
-    async fn take_in(&self, actor: &Actor, mut doc: Doc, change: &mut Change) -> Result<()> {
+    async fn take_in(&self, actor: &Actor, mut doc: DefinitionDoc, change: &mut Change) -> Result<()> {
         let before = self.tenant.doc(&actor.tenant, doc.kind, &doc.id).await?.filter(|old| old.id == doc.id);
         if let Some(before) = &before {
             if before.facets.iter().any(|(key, _)| *key == SESSION_FACET) {
@@ -274,7 +274,7 @@ impl Engine {
     }
 
     /// Refuses a task that names agents, criteria sets or other definitions that do not exist.
-    async fn check_references(&self, actor: &Actor, doc: &Doc) -> Result<()> {
+    async fn check_references(&self, actor: &Actor, doc: &DefinitionDoc) -> Result<()> {
         if doc.kind == DefinitionKind::Agent {
             return self.check_secrets(actor, &doc.body.read().map_err(Error::internal)?);
         }
@@ -334,12 +334,12 @@ impl Engine {
     }
 }
 
-fn named<T>(defined: Vec<Defined<T>>) -> Vec<Named<T>> {
-    defined.into_iter().map(|one| Named { id: one.id.into(), value: one.value }).collect()
+fn named<T>(defined: Vec<StoredDefinition<T>>) -> Vec<NamedDefinition<T>> {
+    defined.into_iter().map(|one| NamedDefinition { id: one.id.into(), value: one.value }).collect()
 }
 
 /// A member changes only its own definitions, and never demands less of a task than an owner did.
-fn check_may_change(actor: &Actor, before: &Doc, after: &Doc) -> Result<()> {
+fn check_may_change(actor: &Actor, before: &DefinitionDoc, after: &DefinitionDoc) -> Result<()> {
     if actor.role == Role::Owner {
         return Ok(());
     }

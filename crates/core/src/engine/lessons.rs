@@ -16,12 +16,12 @@ use crate::feedback::capture::{self, EventBody};
 use crate::feedback::secret;
 use crate::ids::{SessionId, TenantId, check_text};
 use crate::lesson::rule::{self, LessonRule};
-use crate::lesson::shown::{self, Whom};
-use crate::lesson::{Category, Ground, Lesson, LessonQuery, LessonSource, Polarity, State, Touch};
+use crate::lesson::shown::{self, LessonAudience};
+use crate::lesson::{Category, Ground, Lesson, LessonQuery, LessonSource, LessonTouch, Polarity, State};
 use crate::limits;
 use crate::memory::words;
 use crate::session::query::Page;
-use crate::store::{Change, ChangePart, Guard, On, Record, Refusal, Write};
+use crate::store::{Change, ChangePart, Guard, PartTarget, Record, Refusal, Write};
 use crate::time::Timestamp;
 
 /// A caller's search for lessons.
@@ -51,9 +51,9 @@ const NEWEST_MAX: usize = 20;
 
 /// Tenants that had no lesson for agents a moment ago: most tenants have none, and are not asked again for a while.
 #[derive(Debug, Default)]
-pub(super) struct Untaught(DashMap<TenantId, Instant>);
+pub(super) struct LessonlessTenants(DashMap<TenantId, Instant>);
 
-impl Untaught {
+impl LessonlessTenants {
     fn holds(&self, tenant: &TenantId) -> bool {
         self.0.get(tenant).is_some_and(|since| since.elapsed() < limits::LESSONS_LOOK_AGAIN)
     }
@@ -109,7 +109,7 @@ impl Engine {
         };
         let found = self.tenant.lessons(&actor.tenant, query).await?.items;
         let found = self.seen_by(actor, found).await?;
-        let picked = shown::pick(about, found, Whom::Asker, most, self.tenant.now().await?);
+        let picked = shown::pick(about, found, LessonAudience::Asker, most, self.tenant.now().await?);
         self.count_shown(&actor.tenant, &picked).await?;
         Ok(picked)
     }
@@ -151,7 +151,7 @@ impl Engine {
             }
             access::check_general(actor, Verb::Teach)?;
             let by = actor.user.as_ref().map(ToString::to_string);
-            let touch = Touch { by, at: self.tenant.now().await? };
+            let touch = LessonTouch { by, at: self.tenant.now().await? };
             let changed = changed(found.clone(), patch.state, text.as_deref(), tags.as_deref(), &touch);
             let change = Change::new(actor.tenant.clone())
                 .record(Record::PutLesson { lesson: Box::new(changed), expects: Some(found.version) })
@@ -197,7 +197,7 @@ impl Engine {
             found.extend(more);
         }
         let now = self.tenant.now().await?;
-        Ok(shown::pick(about, found, Whom::Agent(agent), limits::LESSONS_SHOWN_MAX, now))
+        Ok(shown::pick(about, found, LessonAudience::Agent(agent), limits::LESSONS_SHOWN_MAX, now))
     }
 
     /// Records in the log that a run was given these lessons, and counts them as shown.
@@ -210,7 +210,7 @@ impl Engine {
     ) -> Result<()> {
         access::check_general(actor, Verb::Work)?;
         let part = ChangePart {
-            on: On::Session(id.clone()),
+            on: PartTarget::Session(id.clone()),
             guard: Guard { fence: Some(fence(actor, epoch)), ..Guard::default() },
             writes: smallvec![Write::Append(vec![shown::injected(lessons)?])],
         };
@@ -243,7 +243,7 @@ impl Engine {
         };
         let found = self.tenant.lessons(&actor.tenant, query).await?.items;
         let found = self.seen_by(actor, found).await?;
-        Ok(shown::pick(&about, found, Whom::Asker, most, self.tenant.now().await?))
+        Ok(shown::pick(&about, found, LessonAudience::Asker, most, self.tenant.now().await?))
     }
 
     /// The lessons that the caller may see, with the provenance that it may see.
@@ -329,7 +329,7 @@ fn changed(
     state: Option<State>,
     text: Option<&str>,
     tags: Option<&[String]>,
-    touch: &Touch,
+    touch: &LessonTouch,
 ) -> Lesson {
     let at: Timestamp = touch.at;
     if let Some(text) = text.filter(|text| *text != lesson.body.text) {

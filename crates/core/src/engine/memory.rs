@@ -56,7 +56,7 @@ enum CountedRecords {
 
 /// How many records were removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Purged {
+pub struct PurgeCounts {
     pub ratings: u64,
     pub crises: u64,
 }
@@ -213,7 +213,11 @@ impl Engine {
 
     /// Removes ratings and crisis records of all tenants that are older than these spans, by default their retention.
     /// A held crisis record stays.
-    pub async fn purge_records(&self, ratings: Option<Duration>, crises: Option<Duration>) -> Result<Purged> {
+    pub async fn purge_records(
+        &self,
+        ratings: Option<Duration>,
+        crises: Option<Duration>,
+    ) -> Result<PurgeCounts> {
         self.purge_before(self.purge_cutoffs(ratings, crises).await?).await
     }
 
@@ -229,8 +233,8 @@ impl Engine {
         Ok(PurgeCutoffs { ratings, crises, now })
     }
 
-    pub(super) async fn purge_before(&self, cut: PurgeCutoffs) -> Result<Purged> {
-        Ok(Purged {
+    pub(super) async fn purge_before(&self, cut: PurgeCutoffs) -> Result<PurgeCounts> {
+        Ok(PurgeCounts {
             ratings: self.sessions.purge_ratings(cut.ratings).await?,
             crises: self.sessions.purge_crises(cut.crises, cut.now).await?,
         })
@@ -241,10 +245,10 @@ impl Engine {
         &self,
         ratings: Option<Duration>,
         crises: Option<Duration>,
-    ) -> Result<Purged> {
+    ) -> Result<PurgeCounts> {
         let cut = self.purge_cutoffs(ratings, crises).await?;
         let found = self.sessions.purgeable(cut.ratings, cut.crises, cut.now).await?;
-        Ok(Purged { ratings: found.ratings, crises: found.crises })
+        Ok(PurgeCounts { ratings: found.ratings, crises: found.crises })
     }
 
     /// How many memories there are, and how many records beside them.

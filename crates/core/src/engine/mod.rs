@@ -36,20 +36,20 @@ use futures_util::future::BoxFuture;
 pub use credential::{Credential, TokenClaims};
 pub use crises::CrisisHold;
 pub use definitions::BUILT_IN_AGENTS;
-pub use feedback::{Captured, FinalizedFeedback, OpenedFeedback};
+pub use feedback::{CaptureOutcome, FeedbackEnding, FeedbackOpening};
 pub use lessons::{LessonPatch, LessonSearch};
-pub use log::{Append, AppendDone, DraftEvent};
-pub use memory::{MemoryScope, MemoryStatus, Purged};
+pub use log::{Append, AppendResult, DraftEvent};
+pub use memory::{MemoryScope, MemoryStatus, PurgeCounts};
 pub use people::{CreatedKey, NewKey, NewShare, NewUser, Operator, UserPatch};
 pub use queue::WaitingItem;
 pub use sessions::OpenedSession;
-pub use sittings::LookedBack;
+pub use sittings::LookbackResult;
 pub use stream::{HintStream, LogStream, StreamItem};
-pub use sweep::Swept;
-pub use talk::{Begun, Fate, Finished, NextTurn, Post, Posted, Recorded, SpokenTurn};
+pub use sweep::SweepCounts;
+pub use talk::{FinishedTurn, NextTurn, Post, PostFate, PostResult, RecordedTurn, RunningTurn, SpokenTurn};
 pub use tasks::{EntitySession, TaskStanding, duration_of};
-pub use transcript::Standing;
-pub use views::{Asker, OpenedView, Published, Submission, Submitted, ViewDisplay};
+pub use transcript::TalkStanding;
+pub use views::{Asker, OpenedView, PublishedView, Submission, SubmitResult, ViewDisplay};
 pub use work::Brief;
 
 use crate::access::{self, Actor, Verb};
@@ -64,8 +64,8 @@ use crate::session::Session;
 use crate::session::decide::SessionStep;
 use crate::store::incognito::IncognitoRouter;
 use crate::store::{
-    Change, ChangePart, Committed, Guard, IdemKey, On, PrivateLimits, Refusal, SessionStore, Store,
-    TenantStore, Write,
+    Change, ChangePart, CommitResult, Guard, IdemKey, PartTarget, PrivateLimits, Refusal, SessionStore,
+    Store, TenantStore, Write,
 };
 
 /// Times and counts that an operator may set.
@@ -107,7 +107,7 @@ pub struct Engine {
     settings: Settings,
     /// The store of incognito sessions; without it, none may be opened.
     incognito: Option<Arc<IncognitoRouter>>,
-    untaught: Arc<lessons::Untaught>,
+    untaught: Arc<lessons::LessonlessTenants>,
     quotas: Arc<quotas::QuotaBook>,
     /// The hosts to which the operator's tool secrets may be sent.
     secret_hosts: Arc<OnceLock<SecretHosts>>,
@@ -224,7 +224,7 @@ impl Engine {
         match (done, key) {
             (Err(error @ (Error::Conflict(_) | Error::Denied(_))), Some(key)) => {
                 match self.sessions.recall(&actor.tenant, key).await? {
-                    Some(replay) => Ok(CommandOutcome::Done(Box::new(Committed {
+                    Some(replay) => Ok(CommandOutcome::Done(Box::new(CommitResult {
                         at: self.tenant.now().await?,
                         parts: smallvec::SmallVec::new(),
                         replay: Some(replay),
@@ -238,7 +238,7 @@ impl Engine {
 
     /// The session that a command made or changed, as it is now. Every answer to a repeated request that holds a
     /// session comes through here: what the first request did is shown only to a caller who may read it now.
-    async fn session_after(&self, actor: &Actor, id: &SessionId, done: &Committed) -> Result<Session> {
+    async fn session_after(&self, actor: &Actor, id: &SessionId, done: &CommitResult) -> Result<Session> {
         let session = self.sessions.session(&actor.tenant, id).await?.ok_or(Error::NotFound)?;
         if done.replay.is_some() {
             access::check_replay(actor, &session)?;
@@ -247,7 +247,7 @@ impl Engine {
     }
 
     /// Commits a change, then sends its milestones. A repeat sends none: the first commit did.
-    async fn carry_out(&self, mut change: Change) -> Result<Committed, Refusal> {
+    async fn carry_out(&self, mut change: Change) -> Result<CommitResult, Refusal> {
         let milestones = std::mem::take(&mut change.milestones);
         let (made, freed) = quotas::foreseen(&change);
         if !made.is_empty() {
@@ -271,7 +271,7 @@ impl Engine {
     }
 
     /// Commits a change that was decided on nothing that could change.
-    async fn commit(&self, change: Change) -> Result<Committed> {
+    async fn commit(&self, change: Change) -> Result<CommitResult> {
         match self.carry_out(change).await {
             Ok(committed) => Ok(committed),
             Err(Refusal::Stale) => Err(Conflict::SessionBusy.into()),
@@ -288,7 +288,7 @@ enum Decided<T> {
 
 enum CommandOutcome<T> {
     Nothing(T),
-    Done(Box<Committed>),
+    Done(Box<CommitResult>),
 }
 
 /// The part that carries out a step on the row that it was decided on.
@@ -298,5 +298,5 @@ fn step_part(session: &Session, step: SessionStep) -> ChangePart {
         writes.push(Write::Append(step.events));
     }
     writes.push(Write::Update(Box::new(step.update)));
-    ChangePart { on: On::Session(session.id.clone()), guard: Guard::seen(session), writes }
+    ChangePart { on: PartTarget::Session(session.id.clone()), guard: Guard::seen(session), writes }
 }

@@ -6,7 +6,7 @@ use super::Engine;
 use super::sessions::check_limit;
 use crate::access::{Actor, Role};
 use crate::approval::Approval;
-use crate::definitions::{Defined, DefinitionKind, Task};
+use crate::definitions::{DefinitionKind, StoredDefinition, Task};
 use crate::error::{Error, Result};
 use crate::session::Session;
 use crate::session::query::Page;
@@ -20,7 +20,7 @@ const FAILED_SHOWN: Duration = Duration::from_secs(24 * 3600);
 pub enum WaitingItem {
     Approval(Box<Approval>, Box<Session>),
     Session(Box<Session>),
-    Task(Box<Defined<Task>>),
+    Task(Box<StoredDefinition<Task>>),
 }
 
 impl Engine {
@@ -67,7 +67,7 @@ impl Engine {
                 session(&id).await?.map(|session| WaitingItem::Session(Box::new(session)))
             }
             QueueItem::Task(id) => match self.tenant.doc(&actor.tenant, DefinitionKind::Task, &id).await? {
-                Some(doc) => Some(WaitingItem::Task(Box::new(Defined::of(&doc)?))),
+                Some(doc) => Some(WaitingItem::Task(Box::new(StoredDefinition::of(&doc)?))),
                 None => None,
             },
         })

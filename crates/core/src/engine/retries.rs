@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::ids::SessionId;
 use crate::session::Session;
 use crate::session::decide::{self, SessionStep};
-use crate::store::{Change, ChangePart, IdemKey, Note, On, Update};
+use crate::store::{Change, ChangePart, IdemKey, KeyNote, PartTarget, Update};
 use crate::work::retry_chain::{self, CountedRetry, RetryChain};
 use crate::work::run::Run;
 use crate::work::{queueing, trigger};
@@ -26,7 +26,7 @@ impl Engine {
                     let (change, new) = self.retrying(actor, id).await?;
                     let drawn = Uuid::parse_str(new.as_str()).map_err(Error::internal)?;
                     *made.lock() = drawn;
-                    let key = key.map(|key| IdemKey { note: Some(Note(drawn)), ..key });
+                    let key = key.map(|key| IdemKey { note: Some(KeyNote(drawn)), ..key });
                     Ok(Decided::<()>::Change(Box::new(change.keyed(key))))
                 })
             })
@@ -65,7 +65,7 @@ impl Engine {
         let counting = self.counting_retries(retried).await?;
         let CountedRetry { run, chain } = retry_chain::count_retry(&counting, &new)?;
         for part in &mut change.parts {
-            if let On::New(made) = &mut part.on
+            if let PartTarget::New(made) = &mut part.on
                 && made.id == new
             {
                 chain.clone().put_into(made)?;

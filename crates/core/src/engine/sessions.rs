@@ -6,21 +6,22 @@ use uuid::Uuid;
 use super::talk::planned_change;
 use super::{CommandOutcome, Decided, Engine, step_part};
 use crate::access::{self, Actor, Role, Verb};
-use crate::definitions::{Agent, Defined, DefinitionKind, Task};
+use crate::definitions::{Agent, DefinitionKind, StoredDefinition, Task};
 use crate::error::{Conflict, Error, Result};
 use crate::ids::{SessionId, TenantId, UserId, check_text};
 use crate::limits;
 use crate::memory::owner::must_end_before;
 use crate::people::Audit;
 use crate::session::decide::{self, EXTERNAL_AGENT, OpenSession, PatchSession, SessionStep, Transition};
-use crate::session::query::{Eyes, ListCursor, Page, SessionQuery, Types};
+use crate::session::query::{ListCursor, Page, SessionQuery, TypeFilter, Visibility};
 use crate::session::status::Authority;
 use crate::session::{MemoryMode, Session, SessionState, Status};
 use crate::store::{
-    Change, ChangePart, Guard, IdemKey, NewSession, Note, On, SearchHit, SearchQuery, Update, Write,
+    Change, ChangePart, Guard, IdemKey, KeyNote, NewSession, PartTarget, SearchHit, SearchQuery, Update,
+    Write,
 };
 use crate::talk::Talk;
-use crate::talk::pause::{self, GivenUp};
+use crate::talk::pause::{self, AbandonReason};
 use crate::work;
 
 /// A session that was opened.
@@ -53,7 +54,7 @@ impl Engine {
             Some(text) => SessionId::parse_new(text)?,
             None => SessionId::stored(drawn.to_string()),
         };
-        let key = key.map(|key| IdemKey { note: Some(Note(drawn)), ..key });
+        let key = key.map(|key| IdemKey { note: Some(KeyNote(drawn)), ..key });
         let done = self
             .settle_on(|| {
                 Box::pin(async {
@@ -100,7 +101,7 @@ impl Engine {
             return Ok(true);
         }
         let doc = self.tenant.doc(tenant, DefinitionKind::Agent, slug).await?;
-        let agent: Option<Defined<Agent>> = doc.as_ref().map(Defined::of).transpose()?;
+        let agent: Option<StoredDefinition<Agent>> = doc.as_ref().map(StoredDefinition::of).transpose()?;
         Ok(agent.is_some_and(|agent| agent.value.model.as_deref() == Some(EXTERNAL_AGENT)))
     }
 
@@ -159,7 +160,7 @@ impl Engine {
             parent_id: Some(parent.id),
             inactive: Some(false),
             after,
-            ..SessionQuery::of(Types::All, limit)
+            ..SessionQuery::of(TypeFilter::All, limit)
         };
         self.sessions(actor, query).await
     }
@@ -282,7 +283,7 @@ impl Engine {
         &self,
         actor: &Actor,
         session: &Session,
-    ) -> Result<Option<Defined<Task>>> {
+    ) -> Result<Option<StoredDefinition<Task>>> {
         let task = self.task_of(session).await?;
         if let Some(task) = &task {
             self.right_to_write(actor, task, None).await?;
@@ -300,7 +301,7 @@ impl Engine {
                     if status.is_terminal() {
                         return Err(Conflict::NothingToStop { status }.into());
                     }
-                    if let Some(plan) = pause::give_up(&session, &talk, GivenUp::Stopped)? {
+                    if let Some(plan) = pause::give_up(&session, &talk, AbandonReason::Stopped)? {
                         return Ok(Decided::Change(Box::new(planned_change(&session, &plan).keyed(key))));
                     }
                     let by = match (actor.role, session.head.status) {
@@ -346,7 +347,7 @@ impl Engine {
                 let session = self.load(actor, Verb::Delete, id).await?;
                 decide::check_deletable(actor, &session, how)?;
                 let part = ChangePart {
-                    on: On::Session(session.id.clone()),
+                    on: PartTarget::Session(session.id.clone()),
                     guard: Guard::seen(&session),
                     writes: smallvec![Write::Delete],
                 };
@@ -410,7 +411,7 @@ impl Engine {
 
     async fn create(&self, actor: &Actor, new: NewSession, key: Option<IdemKey>) -> Result<Session> {
         let drawn = Uuid::parse_str(new.id.as_str()).map_err(Error::internal)?;
-        let key = key.map(|key| IdemKey { note: Some(Note(drawn)), ..key });
+        let key = key.map(|key| IdemKey { note: Some(KeyNote(drawn)), ..key });
         let done = self.commit(creation(actor, new, key)?).await?;
         let id = done.replay.as_ref().and_then(|replay| replay.note).map_or(drawn, |note| note.0);
         self.session_after(actor, &SessionId::stored(id.to_string()), &done).await
@@ -420,7 +421,7 @@ impl Engine {
 pub(super) fn creation(actor: &Actor, new: NewSession, key: Option<IdemKey>) -> Result<Change> {
     let events = vec![decide::created_event(&new)?];
     let part = ChangePart {
-        on: On::New(Box::new(new)),
+        on: PartTarget::New(Box::new(new)),
         guard: Guard::default(),
         writes: smallvec![Write::Append(events)],
     };
@@ -428,14 +429,14 @@ pub(super) fn creation(actor: &Actor, new: NewSession, key: Option<IdemKey>) -> 
 }
 
 /// The scope of a caller's lists and searches.
-fn eyes(actor: &Actor) -> Result<Option<Eyes>> {
+fn eyes(actor: &Actor) -> Result<Option<Visibility>> {
     Ok(match actor.role {
         Role::Owner => None,
-        Role::Member | Role::Guest => Some(Eyes::Participant(
+        Role::Member | Role::Guest => Some(Visibility::Participant(
             actor.user.clone().ok_or_else(|| Error::denied("this credential names no user"))?,
         )),
-        Role::Worker => Some(Eyes::Claims(actor.credential.clone())),
-        Role::Channel => Some(Eyes::Prefix(actor.prefix.as_deref().unwrap_or_default().to_owned())),
+        Role::Worker => Some(Visibility::Claims(actor.credential.clone())),
+        Role::Channel => Some(Visibility::Prefix(actor.prefix.as_deref().unwrap_or_default().to_owned())),
         Role::Share => return Err(Error::denied("a share link opens one session, not lists")),
     })
 }

@@ -11,38 +11,38 @@ use super::{CommandOutcome, Decided, Engine};
 use crate::access::{self, Actor, Role, ShareAccess, Verb};
 use crate::approval::{Approval, asked_by};
 use crate::definitions::entity::{EMAIL, Entity, LEAD};
-use crate::definitions::{Agent, Defined, DefinitionKind, DocQuery, Task, View};
+use crate::definitions::{Agent, DefinitionKind, DocQuery, StoredDefinition, Task, View};
 use crate::error::{Conflict, Error, Result};
-use crate::event::{Appended, EventQuery};
+use crate::event::{AppendOutcome, EventQuery};
 use crate::ids::{SessionId, TenantId, UserId, check_name};
 use crate::json::Json;
 use crate::limits;
 use crate::people::{SecretHash, Share};
 use crate::session::query::Page;
 use crate::session::{MemoryMode, Session};
-use crate::store::{Change, ChangePart, Guard, IdemKey, On, Record, Write};
+use crate::store::{Change, ChangePart, Guard, IdemKey, PartTarget, Record, Write};
 use crate::time::Timestamp;
 use crate::view::answer::{self, ViewAnswer};
-use crate::view::decide::{self, Submit, SubmitOutcome};
-use crate::view::respondent::{self, Admitted, Cleared, Lead, Respondent, RespondentKind, admit};
-use crate::view::{Gate, SESSION_FACET};
+use crate::view::decide::{self, SubmitOutcome, SubmitRequest};
+use crate::view::respondent::{self, Admission, CookieClaims, Lead, Respondent, RespondentKind, admit};
+use crate::view::{SESSION_FACET, ViewAudience};
 use crate::work::run::Run;
 use crate::work::{Pause, Settle};
 
 /// A view that a session has published, with the link that opens it.
 #[derive(Clone, Debug)]
-pub struct Published {
-    pub view: Defined<View>,
+pub struct PublishedView {
+    pub view: StoredDefinition<View>,
     pub token: String,
 }
 
-impl Published {
+impl PublishedView {
     /// The link that opens it to strangers. Members authenticate themselves and need no token.
     pub fn url(&self, base_url: &str) -> String {
         let address = self.address(base_url);
         match self.view.value.publish_config.gate {
-            Gate::Member => address,
-            Gate::None | Gate::Lead => respondent::link(&address, &self.token),
+            ViewAudience::Member => address,
+            ViewAudience::None | ViewAudience::Lead => respondent::link(&address, &self.token),
         }
     }
 
@@ -67,7 +67,11 @@ impl Published {
 pub enum ViewDisplay {
     /// To its maker, owners and workers: whole; with its link if it is published, and as a respondent sees it if the
     /// caller may answer.
-    Whole { view: Box<Defined<View>>, published: Option<Box<Published>>, asked: Option<Box<OpenedView>> },
+    Whole {
+        view: Box<StoredDefinition<View>>,
+        published: Option<Box<PublishedView>>,
+        asked: Option<Box<OpenedView>>,
+    },
     /// To a respondent: the questions, and nothing of the session.
     Asked(Box<OpenedView>),
 }
@@ -79,7 +83,7 @@ pub struct OpenedView {
     pub title: String,
     pub description: Option<String>,
     pub asked_by: Asker,
-    pub gate: Gate,
+    pub gate: ViewAudience,
     /// `None` until the gate is passed.
     pub view: Option<View>,
     pub open: bool,
@@ -106,7 +110,7 @@ pub struct Submission {
 
 /// A stored answer.
 #[derive(Clone, Debug)]
-pub struct Submitted {
+pub struct SubmitResult {
     pub respondent: Respondent,
     pub sequence: u64,
     /// The same answer was given before: nothing was written now.
@@ -125,7 +129,7 @@ impl Engine {
         id: Option<&str>,
         wish: View,
         key: Option<IdemKey>,
-    ) -> Result<Published> {
+    ) -> Result<PublishedView> {
         access::check_general(actor, Verb::Work)?;
         let id: Box<str> = match (id, key) {
             (Some(id), _) => {
@@ -144,7 +148,7 @@ impl Engine {
                 if key.is_none()
                     && let Some(doc) = self.tenant.doc(&actor.tenant, DefinitionKind::View, &id).await?
                 {
-                    let before: Defined<View> = Defined::of(&doc)?;
+                    let before: StoredDefinition<View> = StoredDefinition::of(&doc)?;
                     return if before.value == view {
                         Ok(Decided::Nothing(()))
                     } else {
@@ -160,7 +164,7 @@ impl Engine {
         .await?;
         let doc = self.tenant.doc(&actor.tenant, DefinitionKind::View, &id).await?.ok_or(Error::NotFound)?;
         let token = respondent::link_token(&secret, &actor.tenant, &id);
-        Ok(Published { view: Defined::of(&doc)?, token })
+        Ok(PublishedView { view: StoredDefinition::of(&doc)?, token })
     }
 
     async fn publication(
@@ -205,7 +209,7 @@ impl Engine {
         let hash = SecretHash::of(&respondent::link_token(secret, &actor.tenant, id));
         // The row is changed too, so that the session is not deleted concurrently without its views.
         let part = ChangePart {
-            on: On::Session(session.id.clone()),
+            on: PartTarget::Session(session.id.clone()),
             guard: Guard { fence: Some(fence(actor, epoch)), ..Guard::default() },
             writes: smallvec![Write::Update(Box::default())],
         };
@@ -268,7 +272,7 @@ impl Engine {
         if keeps {
             let published = view.value.session_id.is_some().then(|| {
                 let token = respondent::link_token(&secret, &actor.tenant, &view.id);
-                Box::new(Published { view: view.clone(), token })
+                Box::new(PublishedView { view: view.clone(), token })
             });
             let asked = match &published {
                 Some(_) => self.opened(actor, view.clone(), &secret, cookie).await.ok().map(Box::new),
@@ -283,7 +287,7 @@ impl Engine {
     async fn opened(
         &self,
         actor: &Actor,
-        view: Defined<View>,
+        view: StoredDefinition<View>,
         secret: &[u8; 32],
         cookie: Option<&str>,
     ) -> Result<OpenedView> {
@@ -294,13 +298,13 @@ impl Engine {
         let session = self.session_of(&actor.tenant, &view).await?;
         let open = decide::check_open(&view.value, &session, now).is_ok();
         let (who, cookie) = match admitted {
-            Admitted::As(who) => (Some(who), None),
-            Admitted::Anyone => {
+            Admission::As(who) => (Some(who), None),
+            Admission::Anyone => {
                 let who = Respondent::cookie(crate::ids::random_hex::<16>());
                 let cookie = clearance(secret, &actor.tenant, &view, who.clone(), false, now);
                 (Some(who), Some(cookie))
             }
-            Admitted::AsLead => (None, None),
+            Admission::AsLead => (None, None),
         };
         let answered = match &who {
             // A caller who only named an address is not told whether the person with that address has answered.
@@ -325,7 +329,7 @@ impl Engine {
     pub async fn clear_lead(&self, actor: &Actor, id: &str, lead: &Lead) -> Result<String> {
         let secret = self.tenant.installation_key().await?;
         let view = self.found_view(actor, id).await?;
-        if !matches!(admit(&view, actor, None)?, Admitted::AsLead) {
+        if !matches!(admit(&view, actor, None)?, Admission::AsLead) {
             return Err(Error::invalid("lead", "this view does not ask who you are"));
         }
         let now = self.tenant.now().await?;
@@ -352,7 +356,7 @@ impl Engine {
         cookie: Option<&str>,
         wish: &Submission,
         key: Option<IdemKey>,
-    ) -> Result<Submitted> {
+    ) -> Result<SubmitResult> {
         let secret = self.tenant.installation_key().await?;
         // A stranger without a cookie gets a name once, before the first round. Under an idempotency key the name
         // follows from the key and from what is answered, so a repeat of the request finds its own answer.
@@ -366,17 +370,17 @@ impl Engine {
                     let now = self.tenant.now().await?;
                     let cleared = known(&secret, actor, &view, cookie, now);
                     let admitted = admit(&view, actor, cleared.map(|cleared| cleared.who))?;
-                    let is_stranger = admitted == Admitted::Anyone;
+                    let is_stranger = admitted == Admission::Anyone;
                     let (who, lead, sets_cookie) = match (admitted, &wish.lead) {
-                        (Admitted::As(who), _) => {
+                        (Admission::As(who), _) => {
                             let is_lead = who.kind == RespondentKind::Lead;
                             (who, None, is_lead)
                         }
-                        (Admitted::Anyone, _) => (stranger.clone(), None, true),
-                        (Admitted::AsLead, None) => {
+                        (Admission::Anyone, _) => (stranger.clone(), None, true),
+                        (Admission::AsLead, None) => {
                             return Err(Error::invalid("lead", "say who you are first: name and e-mail"));
                         }
-                        (Admitted::AsLead, Some(lead)) => {
+                        (Admission::AsLead, Some(lead)) => {
                             let entity = self.lead_id(&actor.tenant, &secret, lead).await?;
                             let record = self.new_lead(&actor.tenant, &entity, lead).await?;
                             (Respondent::lead(&entity), record, true)
@@ -392,7 +396,7 @@ impl Engine {
                     let sequence = before.as_ref().map(|before| before.sequence);
                     *found.lock() = Some((who.clone(), sequence, cookie));
                     let name = who.answer_name(&secret, &actor.tenant, &view.id);
-                    let submit = Submit {
+                    let submit = SubmitRequest {
                         respondent: &who,
                         name: &name,
                         values: &wish.values,
@@ -416,11 +420,16 @@ impl Engine {
         let now = match &done {
             CommandOutcome::Nothing(()) => before,
             CommandOutcome::Done(done) => {
-                done.parts.first().and_then(|part| part.appended.first()).map(Appended::sequence)
+                done.parts.first().and_then(|part| part.appended.first()).map(AppendOutcome::sequence)
             }
         };
         let sequence = now.ok_or_else(|| Error::internal("an answer has no place"))?;
-        Ok(Submitted { respondent, sequence, repeated: matches!(done, CommandOutcome::Nothing(())), cookie })
+        Ok(SubmitResult {
+            respondent,
+            sequence,
+            repeated: matches!(done, CommandOutcome::Nothing(())),
+            cookie,
+        })
     }
 
     /// The answers to a view, oldest first.
@@ -432,7 +441,7 @@ impl Engine {
         limit: usize,
     ) -> Result<Page<ViewAnswer, u64>> {
         super::sessions::check_limit(limit)?;
-        let view: Defined<View> = self.definition(actor, id).await?;
+        let view: StoredDefinition<View> = self.definition(actor, id).await?;
         if view.value.session_id.is_none() {
             // An unpublished view has no answers.
             return Ok(Page::default());
@@ -458,7 +467,7 @@ impl Engine {
         access::check_general(actor, Verb::Work)?;
         let names: Vec<String> = answers.iter().map(|answer| answer.name.clone()).collect();
         let part = ChangePart {
-            on: On::Session(id.clone()),
+            on: PartTarget::Session(id.clone()),
             guard: Guard { fence: Some(fence(actor, epoch)), ..Guard::default() },
             writes: smallvec![Write::Append(vec![answer::injected(&names)?])],
         };
@@ -483,7 +492,7 @@ impl Engine {
             return Ok(Settle::Yield { pause: Pause::Human { question: Some(question) }, usage });
         };
         let doc = self.tenant.doc(&session.tenant, DefinitionKind::View, &id).await?;
-        let view: Option<Defined<View>> = doc.as_ref().map(Defined::of).transpose()?;
+        let view: Option<StoredDefinition<View>> = doc.as_ref().map(StoredDefinition::of).transpose()?;
         let published = view.filter(|view| view.value.session_id.as_deref() == Some(session.id.as_str()));
         let Some(view) = published else {
             return Err(Error::invalid("question.view_id", "names no view that this session has published"));
@@ -511,9 +520,9 @@ impl Engine {
         let Some(doc) = self.tenant.doc(tenant, DefinitionKind::View, &id).await? else {
             return Ok(approval);
         };
-        let view: Defined<View> = Defined::of(&doc)?;
+        let view: StoredDefinition<View> = StoredDefinition::of(&doc)?;
         let Some(staged) = &approval.body.staged else { return Ok(approval) };
-        if view.value.publish_config.gate == Gate::Member {
+        if view.value.publish_config.gate == ViewAudience::Member {
             return Ok(approval);
         }
         let secret = self.tenant.installation_key().await?;
@@ -546,9 +555,9 @@ impl Engine {
             .collect())
     }
 
-    async fn found_view(&self, actor: &Actor, id: &str) -> Result<Defined<View>> {
+    async fn found_view(&self, actor: &Actor, id: &str) -> Result<StoredDefinition<View>> {
         let doc = self.tenant.doc(&actor.tenant, DefinitionKind::View, id).await?.ok_or(Error::NotFound)?;
-        Defined::of(&doc)
+        StoredDefinition::of(&doc)
     }
 
     /// Who asks by the views of a session.
@@ -573,7 +582,7 @@ impl Engine {
     }
 
     /// The session that takes the answers of a view. An unpublished view has none.
-    async fn session_of(&self, tenant: &TenantId, view: &Defined<View>) -> Result<Session> {
+    async fn session_of(&self, tenant: &TenantId, view: &StoredDefinition<View>) -> Result<Session> {
         let id = view.value.session_id.as_deref().ok_or(Conflict::ViewClosed)?;
         self.sessions.session(tenant, &SessionId::stored(id)).await?.ok_or(Error::NotFound)
     }
@@ -581,7 +590,7 @@ impl Engine {
     async fn answer_of(
         &self,
         secret: &[u8; 32],
-        view: &Defined<View>,
+        view: &StoredDefinition<View>,
         session: &Session,
         who: &Respondent,
     ) -> Result<Option<ViewAnswer>> {
@@ -622,7 +631,7 @@ fn new_doc<T: crate::definitions::Definition>(
     value: T,
     created_by: Option<crate::ids::UserId>,
 ) -> Result<Record> {
-    let made = Defined {
+    let made = StoredDefinition {
         id: id.into(),
         value,
         version: 0,
@@ -637,21 +646,21 @@ fn new_doc<T: crate::definitions::Definition>(
 fn known(
     secret: &[u8; 32],
     actor: &Actor,
-    view: &Defined<View>,
+    view: &StoredDefinition<View>,
     cookie: Option<&str>,
     now: Timestamp,
-) -> Option<Cleared> {
+) -> Option<CookieClaims> {
     respondent::unseal(secret, &actor.tenant, &view.id, cookie?, now)
 }
 
 fn clearance(
     secret: &[u8; 32],
     tenant: &TenantId,
-    view: &Defined<View>,
+    view: &StoredDefinition<View>,
     who: Respondent,
     has_answered: bool,
     now: Timestamp,
 ) -> String {
-    let cleared = Cleared { who, has_answered };
+    let cleared = CookieClaims { who, has_answered };
     respondent::seal(secret, tenant, &view.id, &cleared, now.plus(limits::CLEARANCE_LIFE))
 }

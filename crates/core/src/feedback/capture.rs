@@ -143,7 +143,7 @@ pub struct EventBody {
 
 /// The judgement of a capture, before anything is stored.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Judged {
+pub enum CaptureJudgement {
     Accepted(Box<EventBody>),
     /// Stored as a thumb; the caller is asked for details.
     Vague(Box<EventBody>, Clarification),
@@ -159,11 +159,11 @@ pub struct Clarification {
 }
 
 /// Judges feedback. `agent` is the agent whose work it is about.
-pub fn judge(actor: &Actor, wish: Capture, agent: Option<String>) -> Result<(Signal, Judged)> {
+pub fn judge(actor: &Actor, wish: Capture, agent: Option<String>) -> Result<(Signal, CaptureJudgement)> {
     let signal = wish.signal.ok_or_else(|| Error::invalid("signal", "must be up or down"))?;
     check(&wish)?;
     if let Some(kind) = all_texts(&wish).find_map(secret::found) {
-        return Ok((signal, Judged::Blocked(kind)));
+        return Ok((signal, CaptureJudgement::Blocked(kind)));
     }
     let clarification = unclear(signal, &wish);
     let history = wish.history.len().saturating_sub(limits::FEEDBACK_HISTORY_KEPT);
@@ -184,8 +184,10 @@ pub fn judge(actor: &Actor, wish: Capture, agent: Option<String>) -> Result<(Sig
     });
     Ok((
         signal,
-        clarification
-            .map_or_else(|| Judged::Accepted(body.clone()), |asked| Judged::Vague(body.clone(), asked)),
+        clarification.map_or_else(
+            || CaptureJudgement::Accepted(body.clone()),
+            |asked| CaptureJudgement::Vague(body.clone(), asked),
+        ),
     ))
 }
 
@@ -370,7 +372,7 @@ mod tests {
     use super::*;
     use crate::session::SourceKind;
 
-    fn judged(wish: Capture) -> Judged {
+    fn judged(wish: Capture) -> CaptureJudgement {
         judge(&Actor::local(SourceKind::Api), wish, None).unwrap().1
     }
 
@@ -388,18 +390,21 @@ mod tests {
             "", "wrong", "Wrong!", "it worked", "LGTM", "that was bad", "\u{1f44e}", "try again",
             "do better", "not helpful at all",
         ] {
-            assert!(matches!(judged(down(vague)), Judged::Vague(body, _) if body.vague), "{vague}");
+            assert!(matches!(judged(down(vague)), CaptureJudgement::Vague(body, _) if body.vague), "{vague}");
         }
         for clear in
             ["it edited the lock file", "answers are too long", "Antworten sind zu lang", "回答が長すぎる"]
         {
-            assert!(matches!(judged(down(clear)), Judged::Accepted(body) if !body.vague), "{clear}");
+            assert!(
+                matches!(judged(down(clear)), CaptureJudgement::Accepted(body) if !body.vague),
+                "{clear}"
+            );
         }
         let change = FeedbackText { what_to_change: Some("shorter".to_owned()), ..FeedbackText::default() };
-        assert!(matches!(judged(Capture { words: change, ..down("wrong") }), Judged::Accepted(_)));
+        assert!(matches!(judged(Capture { words: change, ..down("wrong") }), CaptureJudgement::Accepted(_)));
         let said =
             vec![PrecedingMessage { role: Speaker::User, text: "please run the tests first".to_owned() }];
-        assert!(matches!(judged(Capture { history: said, ..down("") }), Judged::Accepted(_)));
+        assert!(matches!(judged(Capture { history: said, ..down("") }), CaptureJudgement::Accepted(_)));
     }
 
     #[test]
@@ -414,14 +419,17 @@ mod tests {
         let failed = Guardrails { tests_passed: Some(false), ..Guardrails::default() };
         let context =
             FeedbackText { context: Some("it wrote the report well".to_owned()), ..FeedbackText::default() };
-        assert!(matches!(judged(up(context.clone())), Judged::Accepted(_)));
-        assert!(matches!(judged(Capture { guardrails: failed, ..up(context.clone()) }), Judged::Vague(..)));
+        assert!(matches!(judged(up(context.clone())), CaptureJudgement::Accepted(_)));
+        assert!(matches!(
+            judged(Capture { guardrails: failed, ..up(context.clone()) }),
+            CaptureJudgement::Vague(..)
+        ));
         assert!(matches!(
             judged(Capture { guardrails: failed, ..up(worked("the plan")) }),
-            Judged::Accepted(_)
+            CaptureJudgement::Accepted(_)
         ));
         let low = vec![Score { criterion: "style".into(), score: 2.0, evidence: None, judge: None }];
-        assert!(matches!(judged(Capture { rubric: low, ..up(context) }), Judged::Vague(..)));
+        assert!(matches!(judged(Capture { rubric: low, ..up(context) }), CaptureJudgement::Vague(..)));
     }
 
     #[test]
@@ -451,7 +459,7 @@ mod tests {
             Capture { history: said, ..down("it edited the lock file") },
         ];
         for wish in blocked {
-            assert_eq!(judged(wish), Judged::Blocked(secret::Kind::Credential));
+            assert_eq!(judged(wish), CaptureJudgement::Blocked(secret::Kind::Credential));
         }
     }
 

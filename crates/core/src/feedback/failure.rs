@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 use super::capture::{EventBody, FeedbackEvent, FeedbackText, Guardrails, Signal};
 use super::secret;
 use crate::error::Result;
-use crate::event::Appended;
+use crate::event::AppendOutcome;
 use crate::limits;
 use crate::memory::clip;
 use crate::session::decide::SessionStep;
 use crate::session::{MemoryMode, Session, Status};
-use crate::store::{Change, On, PartResult};
+use crate::store::{Change, PartResult, PartTarget};
 use crate::time::Timestamp;
 use crate::work::decide::error_event;
 use crate::work::run::Run;
@@ -87,7 +87,8 @@ pub fn leave(session: &Session, step: &mut SessionStep) -> Result<Option<Feedbac
 /// The code of the failure; adds the error event if the step has none.
 fn say_why(step: &mut SessionStep) -> Result<String> {
     let said = step.events.iter().rfind(|event| event.kind.as_str() == ERROR);
-    let said = said.and_then(|event| event.metadata.as_ref()?.read::<Why>().ok()).map(|why| why.code);
+    let said =
+        said.and_then(|event| event.metadata.as_ref()?.read::<FailureCause>().ok()).map(|why| why.code);
     let is_said = said.is_some();
     let reason = step.update.end_reason.as_deref().filter(|reason| secret::found(reason).is_none());
     let code = reason.map(str::to_owned).or(said).unwrap_or_else(|| "failed".to_owned());
@@ -101,7 +102,7 @@ fn say_why(step: &mut SessionStep) -> Result<String> {
 }
 
 #[derive(Deserialize)]
-struct Why {
+struct FailureCause {
     code: String,
 }
 
@@ -126,15 +127,13 @@ impl FeedbackEvent {
             return;
         }
         self.at = now;
-        let own = change
-            .parts
-            .iter()
-            .zip(done)
-            .filter(|(part, _)| matches!(&part.on, On::Session(id) if Some(id) == self.session.as_ref()));
+        let own = change.parts.iter().zip(done).filter(
+            |(part, _)| matches!(&part.on, PartTarget::Session(id) if Some(id) == self.session.as_ref()),
+        );
         self.body.sequences = own
             .flat_map(|(_, done)| done.appended.iter().rev())
             .find_map(|appended| match appended {
-                Appended::New(event) if event.kind.as_str() == ERROR => Some(event.sequence),
+                AppendOutcome::New(event) if event.kind.as_str() == ERROR => Some(event.sequence),
                 _ => None,
             })
             .into_iter()

@@ -6,7 +6,7 @@
 
 use serde::Deserialize;
 
-use super::merge::Draft;
+use super::merge::LessonDraft;
 use super::{Action, ActionFamily, Category, Ground, LessonBody, LessonSource, Polarity};
 use crate::feedback::capture::{FeedbackEvent, FeedbackText, Speaker, says_something};
 use crate::feedback::complaint::{Complaint, Kind};
@@ -17,7 +17,7 @@ use crate::memory::{clip, words};
 
 /// Everything that a lesson is drawn from.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Matter {
+pub struct LessonMaterial {
     pub event: FeedbackEvent,
     pub session: FeedbackSession,
     /// The messages before the feedback, oldest first.
@@ -38,7 +38,7 @@ const TARGET_CHARS_MAX: usize = 100;
 /// Characters from which on a context is taken to say what happened.
 const CONTEXT_CHARS_MIN: usize = 10;
 
-impl Matter {
+impl LessonMaterial {
     pub fn complaints(&self) -> Vec<Complaint> {
         let words = &self.event.body.words;
         let fields = [&words.context, &words.what_went_wrong].into_iter().flatten();
@@ -87,7 +87,7 @@ impl Matter {
     }
 
     /// The parts of a draft that do not depend on how the lesson was worded.
-    fn draft(&self, text: &str, tags: Vec<String>, grounds: Vec<Ground>) -> Draft {
+    fn draft(&self, text: &str, tags: Vec<String>, grounds: Vec<Ground>) -> LessonDraft {
         let polarity = Polarity::from(self.event.signal);
         let trigger = self.trigger();
         let sequences = match &self.event.body.sequences[..] {
@@ -95,7 +95,7 @@ impl Matter {
             given => given.to_vec(),
         };
         let body = &self.event.body;
-        Draft {
+        LessonDraft {
             polarity,
             body: LessonBody {
                 text: clip(text, limits::LESSON_CHARS_MAX),
@@ -157,7 +157,7 @@ impl Matter {
 }
 
 /// The lesson of a matter by fixed rules.
-pub fn infer(matter: &Matter) -> Option<Draft> {
+pub fn infer(matter: &LessonMaterial) -> Option<LessonDraft> {
     let words = matter.words();
     let context = matter.context();
     let context = (!words::set(&context).is_empty()).then_some(context);
@@ -168,7 +168,7 @@ pub fn infer(matter: &Matter) -> Option<Draft> {
     Some(matter.draft(&text, matter.tags(), matter.grounds()))
 }
 
-fn avoid(matter: &Matter, words: &FeedbackText, context: Option<&str>) -> Option<String> {
+fn avoid(matter: &LessonMaterial, words: &FeedbackText, context: Option<&str>) -> Option<String> {
     if let Some(change) = &words.what_to_change {
         return Some(match &words.what_went_wrong {
             Some(wrong) => format!("{} (before: {})", ended(change), wrong.trim_end_matches('.')),
@@ -191,7 +191,7 @@ fn avoid(matter: &Matter, words: &FeedbackText, context: Option<&str>) -> Option
     }
 }
 
-fn repeat(matter: &Matter, words: &FeedbackText, context: Option<&str>) -> Option<String> {
+fn repeat(matter: &LessonMaterial, words: &FeedbackText, context: Option<&str>) -> Option<String> {
     let act = matter.trigger().and_then(|prior| action(&prior.text));
     match (&words.what_worked, context, act) {
         (Some(worked), _, _) => Some(format!("Do this again: {worked}")),
@@ -289,7 +289,7 @@ struct LessonAnswer {
 }
 
 /// The lesson as a model worded it. `None` where its answer cannot be used: the caller falls back to the rules.
-pub fn read(answer: &str, matter: &Matter) -> Option<Draft> {
+pub fn read(answer: &str, matter: &LessonMaterial) -> Option<LessonDraft> {
     let (from, to) = (answer.find('{')?, answer.rfind('}')?);
     let told: LessonAnswer = serde_json::from_str(answer.get(from..=to)?).ok()?;
     let text = told.lesson?.replace('\0', "");
@@ -322,9 +322,9 @@ mod tests {
 
     const NOW: Timestamp = Timestamp::from_micros(7);
 
-    fn matter(signal: Signal, words: FeedbackText, added: &[&str]) -> Matter {
+    fn matter(signal: Signal, words: FeedbackText, added: &[&str]) -> LessonMaterial {
         let said = |text: &&str| Addition { role: Speaker::User, text: (*text).to_owned(), at: NOW };
-        Matter {
+        LessonMaterial {
             session: FeedbackSession {
                 id: "fbs_0".into(),
                 event: "fb_0".into(),

@@ -18,7 +18,7 @@ use sha2::{Digest as _, Sha256};
 use crate::confidence::Confidence;
 use crate::feedback::capture::Signal;
 use crate::ids::{SessionId, TenantId, UserId};
-use crate::memory::words::{self, Set};
+use crate::memory::words::{self, WordSet};
 use crate::safety::codes::codes;
 use crate::time::Timestamp;
 
@@ -88,7 +88,7 @@ pub struct Lesson {
     pub updated_at: Timestamp,
     /// Counts changes, from 1.
     pub version: u64,
-    pub effect: Effect,
+    pub effect: EffectCounts,
     pub body: LessonBody,
 }
 
@@ -106,9 +106,9 @@ pub struct LessonBody {
     pub grounds: Vec<Ground>,
     /// The newest sources.
     pub sources: Vec<LessonSource>,
-    pub accepted: Option<Touch>,
-    pub edited: Option<Touch>,
-    pub retired: Option<Touch>,
+    pub accepted: Option<LessonTouch>,
+    pub edited: Option<LessonTouch>,
+    pub retired: Option<LessonTouch>,
 }
 
 impl LessonBody {
@@ -151,14 +151,14 @@ pub struct LessonSource {
 
 /// Who did it, and when.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Touch {
+pub struct LessonTouch {
     pub by: Option<String>,
     pub at: Timestamp,
 }
 
 /// How often a lesson was shown, and the thumbs since. Counted beside the row, so that showing it changes no version.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Effect {
+pub struct EffectCounts {
     pub shown: u64,
     pub first_shown_at: Option<Timestamp>,
     pub last_shown_at: Option<Timestamp>,
@@ -169,7 +169,7 @@ pub struct Effect {
 
 /// Which counter to raise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Count {
+pub enum EffectCounter {
     Shown,
     Negative,
     Positive,
@@ -182,7 +182,7 @@ const FADED: f64 = 0.25;
 
 impl Lesson {
     /// The words by which it is compared with others.
-    pub fn words(&self) -> Set {
+    pub fn words(&self) -> WordSet {
         words::set(&self.body.text)
     }
 
@@ -307,7 +307,7 @@ pub(crate) mod tests {
             created_at: Timestamp::from_micros(0),
             updated_at: Timestamp::from_micros(0),
             version: 1,
-            effect: Effect::default(),
+            effect: EffectCounts::default(),
             body: LessonBody {
                 text: text.to_owned(),
                 category: Category::Error,
@@ -357,7 +357,7 @@ pub(crate) mod tests {
         }
         one.occurrences = 4;
         assert!(one.is_live(days(120)) && !one.is_live(days(121)));
-        one.body.accepted = Some(Touch { by: None, at: days(0) });
+        one.body.accepted = Some(LessonTouch { by: None, at: days(0) });
         assert!(one.is_live(days(4_000)));
         one.state = State::Retired;
         assert!(!one.is_live(days(0)));

@@ -96,7 +96,7 @@ mod tests {
     use std::time::Duration;
 
     use super::super::tests::said_by;
-    use super::super::{Action, ActionFamily, Touch};
+    use super::super::{Action, ActionFamily, LessonTouch};
     use super::*;
 
     const NOW: Timestamp = Timestamp::from_micros(0);
@@ -131,7 +131,7 @@ mod tests {
             assert_eq!(of(&one, 3, now).is_some(), is_rule, "{occurrences} after {days}");
         }
         assert!(of(&one, 9, NOW).is_none());
-        one.body.accepted = Some(Touch { by: None, at: NOW });
+        one.body.accepted = Some(LessonTouch { by: None, at: NOW });
         assert!(of(&one, 3, NOW.plus(Duration::from_secs(400 * 24 * 3600))).is_some());
     }
 

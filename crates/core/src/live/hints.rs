@@ -110,7 +110,7 @@ impl HintChannel {
 
 /// What a hint stream sends next.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Batch {
+pub enum HintBatch {
     /// Changed sessions, each once with its newest state, and the cursor after them.
     Hints(Vec<Hint>, String),
     /// Hints were missed: read the lists again, then continue from this cursor.
@@ -135,7 +135,7 @@ impl HintReader {
     }
 
     /// The hints after the cursor, if any.
-    pub fn take(&mut self) -> Option<Batch> {
+    pub fn take(&mut self) -> Option<HintBatch> {
         self.wake.borrow_and_update();
         let ring = self.channel.ring.lock();
         let name = |number| self.channel.cursor(number);
@@ -143,7 +143,7 @@ impl HintReader {
         if self.reset || self.cursor < ring.lost || self.cursor < first {
             self.reset = false;
             self.cursor = ring.last;
-            return Some(Batch::Reset(name(ring.last)));
+            return Some(HintBatch::Reset(name(ring.last)));
         }
         if self.cursor == ring.last {
             return None;
@@ -154,7 +154,7 @@ impl HintReader {
             ring.hints.iter().skip(skip).rev().filter(|hint| named.insert(&hint.session)).cloned().collect();
         hints.reverse();
         self.cursor = ring.last;
-        Some(Batch::Hints(hints, name(ring.last)))
+        Some(HintBatch::Hints(hints, name(ring.last)))
     }
 
     /// Waits until there may be a new hint.
@@ -367,14 +367,14 @@ impl ScopedHintReader {
     }
 
     /// The hints after the cursor, if any.
-    pub fn take(&mut self) -> Option<Batch> {
+    pub fn take(&mut self) -> Option<HintBatch> {
         self.wake.borrow_and_update();
         let routes = self.channel.routes.lock();
         let ring = routes.rings.get(&self.scope)?;
         if self.reset || self.cursor < ring.complete_after {
             self.reset = false;
             self.cursor = self.cursor.max(routes.routed);
-            return Some(Batch::Reset(self.channel.cursor(self.cursor)));
+            return Some(HintBatch::Reset(self.channel.cursor(self.cursor)));
         }
         let mut named = HashSet::new();
         let news = ring.hints.iter().rev().take_while(|(number, _)| *number > self.cursor);
@@ -382,7 +382,7 @@ impl ScopedHintReader {
         let mut hints: Vec<Hint> = newest_of_each.map(|(_, hint)| hint.clone()).collect();
         hints.reverse();
         self.cursor = ring.hints.back().map_or(self.cursor, |(number, _)| self.cursor.max(*number));
-        (!hints.is_empty()).then(|| Batch::Hints(hints, self.channel.cursor(self.cursor)))
+        (!hints.is_empty()).then(|| HintBatch::Hints(hints, self.channel.cursor(self.cursor)))
     }
 
     /// Waits until there may be a new hint.
@@ -417,22 +417,25 @@ mod tests {
             channel.publish(hint("a", n));
         }
         channel.publish(hint("b", 1));
-        let Some(Batch::Hints(hints, cursor)) = reader.take() else { panic!() };
+        let Some(HintBatch::Hints(hints, cursor)) = reader.take() else { panic!() };
         assert_eq!(hints, [hint("a", 3), hint("b", 1)]);
         channel.publish(hint("c", 1));
         let mut resumed = HintReader::new(channel, Some(&cursor));
-        assert!(matches!(resumed.take(), Some(Batch::Hints(hints, _)) if hints == [hint("c", 1)]));
+        assert!(matches!(resumed.take(), Some(HintBatch::Hints(hints, _)) if hints == [hint("c", 1)]));
     }
 
     #[test]
     fn a_foreign_or_overrun_cursor_is_reset() {
         let channel = Arc::new(HintChannel::default());
-        assert!(matches!(HintReader::new(channel.clone(), Some("other.1")).take(), Some(Batch::Reset(_))));
+        assert!(matches!(
+            HintReader::new(channel.clone(), Some("other.1")).take(),
+            Some(HintBatch::Reset(_))
+        ));
         let mut slow = HintReader::new(channel.clone(), None);
         for n in 0..=limits::HINT_RING_MAX as u64 {
             channel.publish(hint("a", n));
         }
-        assert!(matches!(slow.take(), Some(Batch::Reset(_))));
+        assert!(matches!(slow.take(), Some(HintBatch::Reset(_))));
         assert_eq!(slow.take(), None);
     }
 
@@ -471,13 +474,13 @@ mod tests {
         channel.publish(hint("mine", 1));
         pass(&mut router, &asked).await;
         assert!(mine.wake.has_changed().unwrap());
-        assert!(matches!(mine.take(), Some(Batch::Hints(hints, _)) if hints == [hint("mine", 1)]));
+        assert!(matches!(mine.take(), Some(HintBatch::Hints(hints, _)) if hints == [hint("mine", 1)]));
         assert_eq!(asked.get(), 2);
         let moved = Hint { row_changed: true, ..hint("mine", 2) };
         channel.publish(moved.clone());
         pass(&mut router, &asked).await;
         assert_eq!(asked.get(), 3, "a row that changed may have another audience");
-        assert!(matches!(mine.take(), Some(Batch::Hints(hints, _)) if hints == [moved]));
+        assert!(matches!(mine.take(), Some(HintBatch::Hints(hints, _)) if hints == [moved]));
     }
 
     #[tokio::test]
@@ -488,7 +491,7 @@ mod tests {
         let mut router = router.unwrap();
         channel.publish(hint("mine", 1));
         pass(&mut router, &asked).await;
-        let Some(Batch::Hints(_, cursor)) = first.take() else { panic!() };
+        let Some(HintBatch::Hints(_, cursor)) = first.take() else { panic!() };
         drop(first);
         for n in 2..=3 {
             channel.publish(hint("mine", n));
@@ -497,21 +500,21 @@ mod tests {
         assert!(pass(&mut router, &asked).await, "who left a moment ago may come back");
         let (mut resumed, again) = ScopedHintReader::new(channel.clone(), me(), Some(&cursor));
         assert!(again.is_none(), "there is one router");
-        assert!(matches!(resumed.take(), Some(Batch::Hints(hints, _)) if hints == [hint("mine", 3)]));
+        assert!(matches!(resumed.take(), Some(HintBatch::Hints(hints, _)) if hints == [hint("mine", 3)]));
         assert_eq!(resumed.take(), None);
 
         let late = ReadScope::User(UserId::stored("late"));
         let (mut late, _) = ScopedHintReader::new(channel.clone(), late, Some(&cursor));
-        assert!(matches!(late.take(), Some(Batch::Reset(_))), "nothing was collected for it");
+        assert!(matches!(late.take(), Some(HintBatch::Reset(_))), "nothing was collected for it");
         assert_eq!(late.take(), None);
         channel.reset();
         pass(&mut router, &asked).await;
-        assert!(matches!(resumed.take(), Some(Batch::Reset(_))));
+        assert!(matches!(resumed.take(), Some(HintBatch::Reset(_))));
         for n in 0..=limits::HINT_RING_MAX as u64 {
             channel.publish(hint("theirs", n));
         }
         pass(&mut router, &asked).await;
-        assert!(matches!(resumed.take(), Some(Batch::Reset(_))), "the router was overrun");
+        assert!(matches!(resumed.take(), Some(HintBatch::Reset(_))), "the router was overrun");
     }
 
     #[tokio::test]

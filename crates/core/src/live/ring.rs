@@ -158,7 +158,7 @@ fn page<'a>(frames: impl Iterator<Item = &'a Arc<EventFrame>>) -> Vec<Arc<EventF
 
 /// What a reader should do next.
 #[derive(Debug)]
-pub enum Next {
+pub enum ReaderStep {
     /// The events after the cursor, in order, without a gap.
     Frames(Vec<Arc<EventFrame>>),
     /// The ring does not reach back to the cursor: read the store.
@@ -173,7 +173,7 @@ pub enum Next {
 
 /// One listener of one log.
 #[derive(Debug)]
-pub struct Reader {
+pub struct LogReader {
     hub: Arc<Hub>,
     incarnation: Incarnation,
     channel: Option<Arc<LogChannel>>,
@@ -185,7 +185,7 @@ pub struct Reader {
     reply_seen: reply::ReplyPosition,
 }
 
-impl Reader {
+impl LogReader {
     pub(super) fn new(
         hub: Arc<Hub>,
         incarnation: Incarnation,
@@ -211,29 +211,31 @@ impl Reader {
     }
 
     /// The next step of the reader; moves the cursor past the frames that it returns.
-    pub fn look(&mut self) -> Next {
+    pub fn look(&mut self) -> ReaderStep {
         self.wake.borrow_and_update();
-        let Some(channel) = &self.channel else { return Next::Deleted };
+        let Some(channel) = &self.channel else { return ReaderStep::Deleted };
         {
             let ring = channel.ring.lock();
             if ring.deleted {
-                return Next::Deleted;
+                return ReaderStep::Deleted;
             }
             if !self.caught_up || ring.doubts > self.doubts_seen {
                 self.doubts_seen = ring.doubts;
-                return Next::ReadStore;
+                return ReaderStep::ReadStore;
             }
             if !ring.fresh && self.cursor < ring.mark {
                 if self.cursor < ring.base {
-                    return Next::ReadStore;
+                    return ReaderStep::ReadStore;
                 }
                 let skip = usize::try_from(self.cursor - ring.base).unwrap_or(usize::MAX);
                 let frames = page(ring.frames.iter().skip(skip));
                 self.cursor = frames.last().map_or(ring.mark, |frame| frame.event.sequence);
-                return Next::Frames(frames);
+                return ReaderStep::Frames(frames);
             }
         }
-        self.hub.reply_since(self.incarnation, &mut self.reply_seen).map_or(Next::Wait, Next::Reply)
+        self.hub
+            .reply_since(self.incarnation, &mut self.reply_seen)
+            .map_or(ReaderStep::Wait, ReaderStep::Reply)
     }
 
     /// Reports what was read from the store: the new cursor, and whether the store was read to its end.
@@ -250,7 +252,7 @@ impl Reader {
     }
 }
 
-impl Drop for Reader {
+impl Drop for LogReader {
     fn drop(&mut self) {
         if let Some(channel) = self.channel.take() {
             self.hub.unlisten(self.incarnation, &channel);
@@ -280,9 +282,9 @@ mod tests {
         })
     }
 
-    fn caught_up(hub: &Arc<Hub>, at: u64) -> Reader {
+    fn caught_up(hub: &Arc<Hub>, at: u64) -> LogReader {
         let mut reader = hub.listen(Incarnation(uuid::Uuid::nil()), at);
-        assert!(matches!(reader.look(), Next::ReadStore));
+        assert!(matches!(reader.look(), ReaderStep::ReadStore));
         reader.read_to(at, true);
         reader
     }
@@ -292,9 +294,9 @@ mod tests {
         hub.logs.get(&Incarnation(uuid::Uuid::nil())).unwrap().publish(&events, *sequences.end());
     }
 
-    fn sequences(next: Next) -> Vec<u64> {
+    fn sequences(next: ReaderStep) -> Vec<u64> {
         match next {
-            Next::Frames(frames) => frames.iter().map(|frame| frame.event.sequence).collect(),
+            ReaderStep::Frames(frames) => frames.iter().map(|frame| frame.event.sequence).collect(),
             other => panic!("expected frames, got {other:?}"),
         }
     }
@@ -306,7 +308,7 @@ mod tests {
         publish(&hub, 4..=5);
         publish(&hub, 6..=6);
         assert_eq!(sequences(reader.look()), [4, 5, 6]);
-        assert!(matches!(reader.look(), Next::Wait));
+        assert!(matches!(reader.look(), ReaderStep::Wait));
     }
 
     #[test]
@@ -315,10 +317,10 @@ mod tests {
         let mut reader = caught_up(&hub, 3);
         publish(&hub, 4..=4);
         publish(&hub, 6..=6);
-        assert!(matches!(reader.look(), Next::ReadStore));
+        assert!(matches!(reader.look(), ReaderStep::ReadStore));
         reader.read_to(6, true);
         publish(&hub, 5..=5);
-        assert!(matches!(reader.look(), Next::Wait), "a late event below the mark is not sent again");
+        assert!(matches!(reader.look(), ReaderStep::Wait), "a late event below the mark is not sent again");
         publish(&hub, 7..=7);
         assert_eq!(sequences(reader.look()), [7]);
     }
@@ -328,7 +330,7 @@ mod tests {
         let hub = Arc::new(Hub::default());
         let mut reader = caught_up(&hub, 0);
         publish(&hub, 1..=limits::RING_FRAMES_MAX as u64 + 1);
-        assert!(matches!(reader.look(), Next::ReadStore));
+        assert!(matches!(reader.look(), ReaderStep::ReadStore));
         reader.read_to(1, false);
         assert_eq!(sequences(reader.look()).len(), limits::RING_FRAMES_MAX);
     }
@@ -338,11 +340,11 @@ mod tests {
         let hub = Arc::new(Hub::default());
         let mut reader = caught_up(&hub, 2);
         hub.logs.get(&Incarnation(uuid::Uuid::nil())).unwrap().raise(9);
-        assert!(matches!(reader.look(), Next::ReadStore));
+        assert!(matches!(reader.look(), ReaderStep::ReadStore));
         reader.read_to(9, true);
-        assert!(matches!(reader.look(), Next::Wait));
+        assert!(matches!(reader.look(), ReaderStep::Wait));
         hub.wake_all();
-        assert!(matches!(reader.look(), Next::ReadStore));
+        assert!(matches!(reader.look(), ReaderStep::ReadStore));
     }
 
     #[tokio::test]
@@ -382,7 +384,7 @@ mod tests {
         assert_eq!(sequences(reader.look()), [1, 2]);
         assert_eq!(sequences(reader.look()), [3, 4]);
         assert_eq!(sequences(reader.look()), [5]);
-        assert!(matches!(reader.look(), Next::Wait));
+        assert!(matches!(reader.look(), ReaderStep::Wait));
     }
 
     #[test]

@@ -4,10 +4,10 @@
 
 use super::candidate::{Buffer, Candidate, CandidateContent, KeepCondition};
 use super::command;
-use super::control::{Command, Which};
+use super::control::{Command, MemorySelector};
 use super::extract::extract;
 use super::phrase::TextWords;
-use super::words::{self, Set};
+use super::words::{self, WordSet};
 use super::{Category, Fact, Memory, MemorySource, Owner, ProfileRule, SELF, clip, derived_id};
 use crate::limits;
 
@@ -32,7 +32,7 @@ pub struct ReviewedTurn<'a> {
 
 /// The memories to be kept; [`super::reconcile`] merges them with the known ones.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Promoted {
+pub struct Promotion {
     pub facts: Vec<Fact>,
     pub rules: Vec<ProfileRule>,
 }
@@ -46,14 +46,14 @@ const SUPPORT_SURE: usize = 3;
 const CONFIDENCE_SURE: f32 = 0.95;
 const CONFIDENCE_PER_TURN: f32 = 0.05;
 
-pub fn promote(buffer: &Buffer, sitting: &SittingReview<'_>) -> Promoted {
+pub fn promote(buffer: &Buffer, sitting: &SittingReview<'_>) -> Promotion {
     let commands: Vec<Command> =
         sitting.turns.iter().filter_map(|turn| command::read(turn.text, None)).collect();
     if buffer.emptied || commands.contains(&Command::DontSave) {
-        return Promoted::default();
+        return Promotion::default();
     }
-    let turns: Vec<Set> = sitting.turns.iter().map(|turn| words::set(turn.text)).collect();
-    let mut promoted = Promoted::default();
+    let turns: Vec<WordSet> = sitting.turns.iter().map(|turn| words::set(turn.text)).collect();
+    let mut promoted = Promotion::default();
     for cluster in clusters(&buffer.candidates) {
         if commands.iter().any(|command| cluster.is_unwanted(command)) {
             continue;
@@ -84,7 +84,7 @@ pub fn promote(buffer: &Buffer, sitting: &SittingReview<'_>) -> Promoted {
 
 /// Sentences of a sitting that stated something and became no fact: if the person repeats one in a later sitting, it
 /// counts as said before. The newest few, each once.
-pub fn unkept(buffer: &Buffer, promoted: &Promoted) -> Vec<String> {
+pub fn unkept(buffer: &Buffer, promoted: &Promotion) -> Vec<String> {
     let mut quotes: Vec<String> = Vec::new();
     for candidate in buffer.candidates.iter().rev() {
         let is_kept = promoted.facts.iter().any(|fact| fact.quote == candidate.quote);
@@ -99,7 +99,7 @@ pub fn unkept(buffer: &Buffer, promoted: &Promoted) -> Vec<String> {
 
 /// The memories of what a person asked to be remembered at once: the facts and rules that it states, or else the
 /// words themselves.
-pub fn remember(text: &str, owner: &Owner, session: &str, sequence: u64) -> Promoted {
+pub fn remember(text: &str, owner: &Owner, session: &str, sequence: u64) -> Promotion {
     let mut candidates = extract(text, sequence);
     for candidate in &mut candidates {
         candidate.confidence = 1.0;
@@ -120,7 +120,7 @@ pub fn remember(text: &str, owner: &Owner, session: &str, sequence: u64) -> Prom
         });
     }
     let sitting = SittingReview { owner, session, turns: &[], memories: &[], earlier: &[] };
-    let mut promoted = Promoted::default();
+    let mut promoted = Promotion::default();
     for cluster in clusters(&candidates) {
         match &cluster.best().what {
             CandidateContent::Fact { .. } => promoted.facts.extend(cluster.fact(&sitting, 1)),
@@ -136,8 +136,8 @@ const NOTED: &str = "noted";
 /// Candidates that say the same.
 struct Cluster<'a> {
     members: Vec<&'a Candidate>,
-    all: Set,
-    object: Set,
+    all: WordSet,
+    object: WordSet,
 }
 
 fn clusters(candidates: &[Candidate]) -> Vec<Cluster<'_>> {
@@ -164,7 +164,7 @@ fn same_matter(a: &CandidateContent, b: &CandidateContent) -> bool {
     }
 }
 
-fn object_words(what: &CandidateContent) -> Set {
+fn object_words(what: &CandidateContent) -> WordSet {
     match what {
         CandidateContent::Fact { object, .. } => words::set(object),
         CandidateContent::Rule { text } => words::set(text),
@@ -172,11 +172,11 @@ fn object_words(what: &CandidateContent) -> Set {
 }
 
 /// Whether the words of a turn name all of an object, or two of its words.
-fn mentions(turn: &Set, object: &Set) -> bool {
+fn mentions(turn: &WordSet, object: &WordSet) -> bool {
     !object.is_empty() && (object.is_subset(turn) || words::shared(turn, object) >= 2)
 }
 
-pub(super) fn alike(a: &Set, b: &Set) -> bool {
+pub(super) fn alike(a: &WordSet, b: &WordSet) -> bool {
     words::jaccard(a, b) >= ALIKE_JACCARD_MIN || words::shared(a, b) >= ALIKE_SHARED_MIN
 }
 
@@ -197,7 +197,7 @@ fn guides_the_same(fact: &Fact, rule: &ProfileRule) -> bool {
 }
 
 impl<'a> Cluster<'a> {
-    fn is_alike(&self, all: &Set, object: &Set) -> bool {
+    fn is_alike(&self, all: &WordSet, object: &WordSet) -> bool {
         alike(&self.all, all) && words::shared(&self.object, object) > 0
     }
 
@@ -223,7 +223,7 @@ impl<'a> Cluster<'a> {
     fn is_unwanted(&self, command: &Command) -> bool {
         match command {
             Command::ForgetEverything(_) => true,
-            Command::Forget(Which::Query(query)) => mentions(&words::set(query), &self.object),
+            Command::Forget(MemorySelector::Query(query)) => mentions(&words::set(query), &self.object),
             _ => false,
         }
     }
@@ -280,7 +280,7 @@ mod tests {
     use crate::time::Timestamp;
 
     /// Ends a sitting of these turns: extracts, holds and promotes.
-    fn end(turns: &[&str], memories: &[Memory], earlier: &[&str]) -> Promoted {
+    fn end(turns: &[&str], memories: &[Memory], earlier: &[&str]) -> Promotion {
         let owner = Owner::stored("user:a");
         let turns: Vec<_> =
             turns.iter().enumerate().map(|(n, text)| ReviewedTurn { sequence: n as u64 + 1, text }).collect();
@@ -291,7 +291,7 @@ mod tests {
         promote(&buffer, &SittingReview { owner: &owner, session: "s", turns: &turns, memories, earlier })
     }
 
-    fn objects(promoted: &Promoted) -> Vec<&str> {
+    fn objects(promoted: &Promotion) -> Vec<&str> {
         promoted.facts.iter().map(|fact| fact.object.as_str()).collect()
     }
 
@@ -354,14 +354,14 @@ mod tests {
     #[test]
     fn a_turn_that_asked_not_to_save_drops_everything() {
         let turns = ["I live in Graz", "I live in Graz", "Don't save this"];
-        assert_eq!(end(&turns, &[], &[]), Promoted::default());
+        assert_eq!(end(&turns, &[], &[]), Promotion::default());
         let mut buffer = Buffer::default();
         buffer.hold(extract(turns[0], 1));
         buffer.emptied = true;
         let owner = Owner::stored("user:a");
         let sitting =
             SittingReview { owner: &owner, session: "s", turns: &[], memories: &[], earlier: &["Graz"] };
-        assert_eq!(promote(&buffer, &sitting), Promoted::default());
+        assert_eq!(promote(&buffer, &sitting), Promotion::default());
     }
 
     #[test]
@@ -370,7 +370,7 @@ mod tests {
             ["I live in Graz", "I live in Graz, I love tea", "I love tea", "Forget that I live in Graz"];
         assert_eq!(objects(&end(&turns, &[], &[])), ["tea"]);
         let turns = ["I live in Graz", "I live in Graz", "Forget everything"];
-        assert_eq!(end(&turns, &[], &[]), Promoted::default());
+        assert_eq!(end(&turns, &[], &[]), Promotion::default());
     }
 
     #[test]

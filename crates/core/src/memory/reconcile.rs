@@ -1,7 +1,7 @@
 //! Merges promoted memories into the known ones: repeated, contradicted or new. Every step can be taken twice with
 //! the same effect as once, since an end that failed is tried again.
 
-use super::promote::{Promoted, alike, negates};
+use super::promote::{Promotion, alike, negates};
 use super::words;
 use super::{Fact, Memory, MemoryBody, MemorySource, Owner, Profile, ProfileRule, derived_id, profile_id};
 use crate::limits;
@@ -42,7 +42,7 @@ pub fn step(fact: &Fact, active: &[Memory]) -> FactChange {
 }
 
 /// The memories to write, given all that the owner has.
-pub fn reconcile(owner: &Owner, promoted: Promoted, known: &[Memory], now: Timestamp) -> Vec<Memory> {
+pub fn reconcile(owner: &Owner, promoted: Promotion, known: &[Memory], now: Timestamp) -> Vec<Memory> {
     let mut facts: Vec<Memory> = known.iter().filter(|memory| memory.fact().is_some()).cloned().collect();
     let mut put: Vec<String> = Vec::new();
     for fact in promoted.facts {
@@ -226,7 +226,7 @@ mod tests {
         Owner::stored("user:a")
     }
 
-    fn said(text: &str, sequence: u64) -> Promoted {
+    fn said(text: &str, sequence: u64) -> Promotion {
         remember(text, &owner(), "s", sequence)
     }
 

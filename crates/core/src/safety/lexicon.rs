@@ -22,7 +22,7 @@ pub struct Finding {
 
 /// Whom a phrase is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Who {
+pub(super) enum PhraseSubject {
     /// The speaker, by the phrase's own grammar.
     Me,
     Other,
@@ -34,7 +34,7 @@ pub(super) enum Who {
 struct Entry {
     level: Level,
     code: ReasonCode,
-    who: Who,
+    who: PhraseSubject,
     ends_clause: bool,
 }
 
@@ -46,7 +46,10 @@ pub fn weigh(text: &str, extra: &[ExtraPhrase], allowed: &[String]) -> Finding {
     let passed = spans(&Phrases::new(allowed.iter().map(|text| (text.as_str(), ()))), &spoken);
     let own = Phrases::new(extra.iter().map(|phrase| {
         let code = phrase.reason_code.unwrap_or(ReasonCode::Configured);
-        (phrase.text.as_str(), Entry { level: phrase.level, code, who: Who::Open, ends_clause: false })
+        (
+            phrase.text.as_str(),
+            Entry { level: phrase.level, code, who: PhraseSubject::Open, ends_clause: false },
+        )
     }));
     let mut hits: Vec<_> = LEXICON.find(&spoken).into_iter().chain(own.find(&spoken)).collect();
     hits.retain(|hit| !hit.what.ends_clause || ends_clause(&spoken, hit.end));
@@ -108,9 +111,9 @@ fn in_context(
     );
     let imminent = ideation && in_sentence(&IMMINENT, spoken, at);
     let others = match entry.who {
-        Who::Me => is_reported(spoken, at),
-        Who::Other => true,
-        Who::Open => is_reported(spoken, at) || is_about_others(spoken, at),
+        PhraseSubject::Me => is_reported(spoken, at),
+        PhraseSubject::Other => true,
+        PhraseSubject::Open => is_reported(spoken, at) || is_about_others(spoken, at),
     };
     let light = is_light(spoken, at);
     if others {

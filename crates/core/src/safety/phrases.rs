@@ -5,10 +5,10 @@ use super::codes::ReasonCode::{
     self, ActiveIdeation, Distress, HarmToOthers, Hopelessness, Overdose, PassiveIdeation, PlanOrMeans,
     SelfHarm, ThirdParty,
 };
-use super::lexicon::Who::{self, Me, Open, Other};
+use super::lexicon::PhraseSubject::{self, Me, Open, Other};
 
 /// Level, reason, whom the words speak of, and the words.
-pub(super) type PhraseRow = (u8, ReasonCode, Who, &'static [&'static str]);
+pub(super) type PhraseRow = (u8, ReasonCode, PhraseSubject, &'static [&'static str]);
 
 pub(super) const ENGLISH: &[PhraseRow] = &[
     (

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::access::{Actor, Role, Verb, within_prefix};
 use crate::approval;
-use crate::definitions::{Defined, Task};
+use crate::definitions::{StoredDefinition, Task};
 use crate::error::{Conflict, Error, Result};
 use crate::event::{EventType, NewEvent};
 use crate::ids::{Incarnation, SessionId, UserId, check_name, check_text};
@@ -265,7 +265,7 @@ pub struct Transition {
 pub fn transition(
     actor: &Actor,
     session: &Session,
-    task: Option<&Defined<Task>>,
+    task: Option<&StoredDefinition<Task>>,
     wish: &Transition,
 ) -> Result<SessionStep> {
     let from = session.head.status;

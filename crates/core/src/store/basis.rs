@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use smallvec::{SmallVec, smallvec};
 
-use super::{Change, On, Record, Refusal};
+use super::{Change, PartTarget, Record, Refusal};
 use crate::approval;
 use crate::definitions;
 use crate::error::{Conflict, Error};
@@ -57,7 +57,7 @@ pub enum Expect<'r> {
     Pending,
 }
 
-type Expected<'r> = SmallVec<[(RowKey<'r>, Expect<'r>); 2]>;
+type RowExpectations<'r> = SmallVec<[(RowKey<'r>, Expect<'r>); 2]>;
 
 /// Whether a row is what was expected of it.
 pub fn judge(expect: Expect<'_>, found: Option<&RowState>) -> Result<(), Refusal> {
@@ -87,10 +87,10 @@ pub fn next_version(expects: Option<u64>) -> u64 {
 
 impl Record {
     /// The rows that it rests on, and what it expects of each.
-    pub fn rests_on(&self) -> Expected<'_> {
+    pub fn rests_on(&self) -> RowExpectations<'_> {
         match self {
             Self::PutDoc { doc, expects } => {
-                let mut expected: Expected<'_> =
+                let mut expected: RowExpectations<'_> =
                     smallvec![(RowKey::Doc(doc.kind, &doc.id), Expect::Version(*expects))];
                 if let Some(slug) = doc.slug.as_deref() {
                     expected.push((RowKey::Slug(doc.kind, slug), Expect::AbsentOrOf(&doc.id)));
@@ -199,11 +199,11 @@ impl Record {
 
 /// Rows as the records of a change have left them so far.
 #[derive(Default)]
-struct Left<'r> {
+struct WrittenRows<'r> {
     rows: Vec<(RowKey<'r>, Option<RowState>)>,
 }
 
-impl<'r> Left<'r> {
+impl<'r> WrittenRows<'r> {
     fn row(&self, key: &RowKey<'_>) -> Option<Option<&RowState>> {
         self.rows.iter().rev().find(|(left, _)| left == key).map(|(_, state)| state.as_ref())
     }
@@ -248,10 +248,10 @@ impl Change {
         &self,
         mut find: impl FnMut(&RowKey<'_>) -> Result<Option<RowState>, E>,
     ) -> Result<Result<(), Refusal>, E> {
-        let mut left = Left::default();
+        let mut left = WrittenRows::default();
         left.rows.extend(self.parts.iter().filter_map(|part| match &part.on {
-            On::New(new) => Some((RowKey::Session(&new.id), Some(RowState::Present))),
-            On::Session(_) => None,
+            PartTarget::New(new) => Some((RowKey::Session(&new.id), Some(RowState::Present))),
+            PartTarget::Session(_) => None,
         }));
         for record in &self.records {
             for (key, expect) in record.rests_on() {
@@ -278,14 +278,14 @@ mod tests {
 
     use super::*;
     use crate::access::Role;
-    use crate::definitions::{DefinitionKind, Doc};
+    use crate::definitions::{DefinitionDoc, DefinitionKind};
     use crate::ids::TenantId;
     use crate::json::Json;
     use crate::people::User;
     use crate::time::Timestamp;
 
     fn doc(id: &str, slug: &str, expects: Option<u64>) -> Record {
-        let doc = Doc {
+        let doc = DefinitionDoc {
             kind: DefinitionKind::Task,
             id: id.into(),
             slug: Some(slug.into()),

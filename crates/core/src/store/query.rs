@@ -9,7 +9,7 @@ use crate::time::Timestamp;
 
 /// A session that the sweeper should look at.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Due {
+pub struct DueSession {
     pub tenant: TenantId,
     pub session: SessionId,
 }
@@ -107,7 +107,7 @@ pub struct RecordsKept {
 pub struct SearchQuery {
     /// Words; all must be found. Never empty.
     pub words: Vec<String>,
-    pub seen_by: Option<crate::session::query::Eyes>,
+    pub seen_by: Option<crate::session::query::Visibility>,
     pub after: Option<i64>,
     pub limit: usize,
 }

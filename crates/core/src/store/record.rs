@@ -2,7 +2,7 @@
 
 use crate::access::{ActingUser, Role};
 use crate::approval::{self, Approval};
-use crate::definitions::{self, Doc};
+use crate::definitions::{self, DefinitionDoc};
 use crate::feedback::Rating;
 use crate::feedback::capture::FeedbackEvent;
 use crate::feedback::session::FeedbackSession;
@@ -20,7 +20,7 @@ pub enum Record {
     /// Writes a document; its times are set by the store. `expects` is the version that was looked
     /// at: another one, or one where none was, is `Stale`. A taken slug is `AlreadyExists`.
     PutDoc {
-        doc: Box<Doc>,
+        doc: Box<DefinitionDoc>,
         expects: Option<u64>,
     },
     /// One that is not there is no error.
@@ -78,7 +78,7 @@ pub enum Record {
     /// Counts something of these lessons; one that is not there is no error. Thumbs count only once it was shown.
     CountLessons {
         ids: Vec<String>,
-        count: lesson::Count,
+        count: lesson::EffectCounter,
     },
     AddKey {
         key: Key,

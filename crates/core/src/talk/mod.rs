@@ -19,7 +19,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::event::Appended;
+use crate::event::AppendOutcome;
 use crate::ids::UserId;
 use crate::limits;
 use crate::memory::Owner;
@@ -42,10 +42,10 @@ pub struct Talk {
     pub ended: Option<EndedSitting>,
     /// Messages that wait for a turn, in the order in which they get one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub queue: Vec<Queued>,
+    pub queue: Vec<QueuedMessage>,
     /// The turn that waits for a person's approval, or was decided on and waits for a node to go on with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub paused: Option<pause::Paused>,
+    pub paused: Option<pause::PausedTurn>,
     /// The last turn died, and no message has come since.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub interrupted: bool,
@@ -124,7 +124,7 @@ pub struct EndedSitting {
 
 /// A message that waits for its turn.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Queued {
+pub struct QueuedMessage {
     /// Set by the store when the message lands.
     pub sequence: Option<u64>,
     /// The running turn may take it up at its next step.
@@ -214,10 +214,10 @@ impl Liveness {
 impl Talk {
     /// Fills in what only the committing store knows: sequences and the time. Both stores call this, after the events
     /// of the same change have got their numbers.
-    pub fn land(&mut self, appended: &[Appended], now: Timestamp) {
+    pub fn land(&mut self, appended: &[AppendOutcome], now: Timestamp) {
         let first = |kind: &str| {
             appended.iter().find_map(|slot| match slot {
-                Appended::New(event) if event.kind.as_str() == kind => Some(event.sequence),
+                AppendOutcome::New(event) if event.kind.as_str() == kind => Some(event.sequence),
                 _ => None,
             })
         };

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::turn::{self, Plan};
+use super::turn::{self, TurnPlan};
 use super::{EndedSitting, Settings, StateFields, Talk};
 use crate::error::{Conflict, Result};
 use crate::event::{EventType, NewEvent};
@@ -70,7 +70,7 @@ pub fn end(
     summary: Option<&Summary>,
     records: Vec<Record>,
     now: Timestamp,
-) -> Result<Option<Plan>> {
+) -> Result<Option<TurnPlan>> {
     let Some(open) = &talk.sitting else { return Ok(None) };
     if turn::is_open(session, talk, now) {
         return Err(Conflict::SessionBusy.into());
@@ -105,5 +105,5 @@ pub fn end(
     let event = NewEvent::engine(EventType::known("session.sitting_ended"), Some(metadata));
     let records = if discarded { Vec::new() } else { records };
     let step = SessionStep { events: vec![event], records, ..SessionStep::of(Update::default()) };
-    Ok(Some(Plan { step, talk: after }))
+    Ok(Some(TurnPlan { step, talk: after }))
 }

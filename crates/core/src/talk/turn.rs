@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::pause::{self, GivenUp};
+use super::pause::{self, AbandonReason};
 use super::sitting::{EndReason, forgotten_between_sittings};
 use super::state::{self, StateFields};
-use super::{Liveness, Queued, Settings, Sitting, Talk, Tier, sitting};
+use super::{Liveness, QueuedMessage, Settings, Sitting, Talk, Tier, sitting};
 use crate::error::{Conflict, Error, Result};
 use crate::event::{EventType, NewEvent};
 use crate::ids::CredentialId;
@@ -50,7 +50,7 @@ impl OnBusy {
 
 /// A message that wants an answer.
 #[derive(Clone, Debug)]
-pub struct Message {
+pub struct IncomingMessage {
     pub event: NewEvent,
     pub on_busy: OnBusy,
     pub tier: Tier,
@@ -78,18 +78,18 @@ impl TurnHost {
 
 /// A step of a session, with its new talk row.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct TurnPlan {
     pub step: SessionStep,
     pub talk: Talk,
 }
 
 /// What a message leads to.
 #[derive(Debug)]
-pub enum Begin {
+pub enum MessagePlan {
     /// Its turn runs now.
-    Started(Box<Plan>),
+    Started(Box<TurnPlan>),
     /// It waits; the caller must see that the queue is worked off.
-    Queued(Box<Plan>),
+    Queued(Box<TurnPlan>),
     /// The open sitting must be ended first.
     EndFirst(EndFirst),
 }
@@ -189,39 +189,39 @@ fn join(session: &Session, speaker: &TurnSpeaker, update: &mut Update) {
 pub fn begin(
     session: &Session,
     talk: &Talk,
-    message: Message,
+    message: IncomingMessage,
     hold: &TurnHost,
     now: Timestamp,
     settings: &Settings,
-) -> Result<Begin> {
+) -> Result<MessagePlan> {
     check_talk(session)?;
     let head = &session.head;
     let waits = matches!(head.status, Status::WaitingHuman | Status::AwaitingTool);
     let busy = runs(session, now) || waits || (head.status == Status::Running && head.claim.is_none());
     if busy {
         if message.on_busy == OnBusy::Interrupt
-            && let Some(plan) = pause::give_up(session, talk, GivenUp::Stopped)?
+            && let Some(plan) = pause::give_up(session, talk, AbandonReason::Stopped)?
         {
-            return Ok(Begin::Queued(Box::new(next_of_all(session, plan, message))));
+            return Ok(MessagePlan::Queued(Box::new(next_of_all(session, plan, message))));
         }
-        return queued(session, talk, message).map(|plan| Begin::Queued(Box::new(plan)));
+        return queued(session, talk, message).map(|plan| MessagePlan::Queued(Box::new(plan)));
     }
     let owner = memory_owner(session, &message.speaker);
     if let Some(first) = end_first(talk, &owner, now, settings) {
-        return Ok(Begin::EndFirst(first));
+        return Ok(MessagePlan::EndFirst(first));
     }
     let (events, mut after) = closed_if_dead(session, talk, now)?;
     if !after.queue.is_empty() {
-        let mut plan = queued(session, &after, Message { on_busy: OnBusy::Queue, ..message })?;
+        let mut plan = queued(session, &after, IncomingMessage { on_busy: OnBusy::Queue, ..message })?;
         plan.step.events.splice(0..0, events);
-        return Ok(Begin::Queued(Box::new(plan)));
+        return Ok(MessagePlan::Queued(Box::new(plan)));
     }
     let opening = open_sitting(&mut after, &owner, &message.speaker)?;
     let mut step = start(session, hold)?;
     join(session, &message.speaker, &mut step.update);
     let moved = std::mem::take(&mut step.events);
     step.events = events.into_iter().chain(opening).chain([message.event]).chain(moved).collect();
-    Ok(Begin::Started(Box::new(Plan { step, talk: after })))
+    Ok(MessagePlan::Started(Box::new(TurnPlan { step, talk: after })))
 }
 
 /// Goes on with a turn that was decided on; else starts the turn of the first queued message, if nothing runs.
@@ -231,15 +231,15 @@ pub fn next(
     hold: &TurnHost,
     now: Timestamp,
     settings: &Settings,
-) -> Result<Option<Begin>> {
+) -> Result<Option<MessagePlan>> {
     if talk.paused.is_some() {
-        return Ok(pause::go_on(session, talk, hold)?.map(|plan| Begin::Started(Box::new(plan))));
+        return Ok(pause::go_on(session, talk, hold)?.map(|plan| MessagePlan::Started(Box::new(plan))));
     }
     let free = session.head.status == Status::Idle || died(session, now);
     let Some(queued) = talk.queue.first().filter(|_| free) else { return Ok(None) };
     let owner = memory_owner(session, &queued.speaker);
     if let Some(first) = end_first(talk, &owner, now, settings) {
-        return Ok(Some(Begin::EndFirst(first)));
+        return Ok(Some(MessagePlan::EndFirst(first)));
     }
     let (events, mut after) = closed_if_dead(session, talk, now)?;
     let sequence = queued.sequence;
@@ -249,11 +249,11 @@ pub fn next(
     join(session, &queued.speaker, &mut step.update);
     step.update.turn = sequence;
     step.events.splice(0..0, events.into_iter().chain(opening));
-    Ok(Some(Begin::Started(Box::new(Plan { step, talk: after }))))
+    Ok(Some(MessagePlan::Started(Box::new(TurnPlan { step, talk: after }))))
 }
 
 /// Ends a turn, and with it the claim under which it ran.
-pub fn finish(session: &Session, talk: &Talk, outcome: TurnOutcome) -> Result<Plan> {
+pub fn finish(session: &Session, talk: &Talk, outcome: TurnOutcome) -> Result<TurnPlan> {
     let mut talk = talk.clone();
     let turn = session.head.turn.map(|turn| turn.sequence);
     let closing = close(&mut talk, turn, &outcome)?;
@@ -262,25 +262,25 @@ pub fn finish(session: &Session, talk: &Talk, outcome: TurnOutcome) -> Result<Pl
     step.events = outcome.events.into_iter().chain([closing]).chain(moved).collect();
     step.records = outcome.records;
     step.update.usage = outcome.usage;
-    Ok(Plan { step, talk })
+    Ok(TurnPlan { step, talk })
 }
 
 /// Records a whole turn that took place elsewhere, in spoken words.
 pub fn record(
     session: &Session,
     talk: &Talk,
-    asked: Message,
+    asked: IncomingMessage,
     outcome: TurnOutcome,
     now: Timestamp,
     settings: &Settings,
-) -> Result<Begin> {
+) -> Result<MessagePlan> {
     check_talk(session)?;
     if session.head.status != Status::Idle && !died(session, now) {
         return Err(Conflict::SessionBusy.into());
     }
     let owner = memory_owner(session, &asked.speaker);
     if let Some(first) = end_first(talk, &owner, now, settings) {
-        return Ok(Begin::EndFirst(first));
+        return Ok(MessagePlan::EndFirst(first));
     }
     let (dead, mut after) = closed_if_dead(session, talk, now)?;
     let opening = open_sitting(&mut after, &owner, &asked.speaker)?;
@@ -298,7 +298,7 @@ pub fn record(
     join(session, &asked.speaker, &mut update);
     let events = dead.into_iter().chain(opening).chain([asked.event]).chain(outcome.events).chain([closing]);
     let step = SessionStep { events: events.collect(), records: outcome.records, ..SessionStep::of(update) };
-    Ok(Begin::Started(Box::new(Plan { step, talk: after })))
+    Ok(MessagePlan::Started(Box::new(TurnPlan { step, talk: after })))
 }
 
 /// Applies a turn's change to the row, and builds the event that closes the turn.
@@ -338,14 +338,14 @@ const fn reason_of(kind: TurnOutcomeKind) -> Option<&'static str> {
 }
 
 /// Closes a dead turn in the log; the conversation is free again.
-pub fn interrupted(session: &Session, talk: &Talk) -> Result<Plan> {
+pub fn interrupted(session: &Session, talk: &Talk) -> Result<TurnPlan> {
     let mut step = move_to(session, Status::Idle, Authority::Engine, Some("interrupted"))?;
     let turn = session.head.turn.map(|turn| turn.sequence);
     step.events.insert(0, closing(turn, &talk.took, "interrupted", None)?);
     let mut talk = Talk { interrupted: true, took: Vec::new(), ..talk.clone() };
     // The log then holds a turn that changed nothing, so no field describes the turn before it any more.
     talk.state.apply(&StateFields::default());
-    Ok(Plan { step, talk })
+    Ok(TurnPlan { step, talk })
 }
 
 /// The events to write before a new turn, when the last one died.
@@ -377,7 +377,7 @@ fn start(session: &Session, hold: &TurnHost) -> Result<SessionStep> {
     Ok(step)
 }
 
-fn queued(session: &Session, talk: &Talk, message: Message) -> Result<Plan> {
+fn queued(session: &Session, talk: &Talk, message: IncomingMessage) -> Result<TurnPlan> {
     if message.on_busy == OnBusy::Reject || talk.queue.len() >= limits::TURN_QUEUE_MAX {
         return Err(Conflict::SessionBusy.into());
     }
@@ -385,7 +385,7 @@ fn queued(session: &Session, talk: &Talk, message: Message) -> Result<Plan> {
     // The model of a running turn has seen the memory of its speaker: only messages on the same memory steer it.
     let owner = memory_owner(session, &message.speaker);
     let hears = talk.sitting.as_ref().is_none_or(|open| open.owner == owner);
-    let waiting = Queued {
+    let waiting = QueuedMessage {
         sequence: None,
         steers: message.on_busy == OnBusy::Steer && hears,
         tier: message.tier,
@@ -399,15 +399,15 @@ fn queued(session: &Session, talk: &Talk, message: Message) -> Result<Plan> {
         inactive: session.head.inactive.then_some(false),
         ..Update::default()
     };
-    Ok(Plan { step: SessionStep { events: vec![message.event], ..SessionStep::of(update) }, talk })
+    Ok(TurnPlan { step: SessionStep { events: vec![message.event], ..SessionStep::of(update) }, talk })
 }
 
 /// Puts a message first in the queue, in place of the turn that was given up for it.
-fn next_of_all(session: &Session, mut plan: Plan, message: Message) -> Plan {
+fn next_of_all(session: &Session, mut plan: TurnPlan, message: IncomingMessage) -> TurnPlan {
     plan.step.events.push(message.event);
     plan.step.update.inactive = session.head.inactive.then_some(false);
-    let Message { tier, speaker, .. } = message;
-    plan.talk.queue.insert(0, Queued { sequence: None, steers: false, tier, speaker });
+    let IncomingMessage { tier, speaker, .. } = message;
+    plan.talk.queue.insert(0, QueuedMessage { sequence: None, steers: false, tier, speaker });
     plan
 }
 

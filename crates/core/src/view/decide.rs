@@ -3,7 +3,7 @@
 use super::{View, answer, respondent::Respondent};
 use crate::approval::decide::{self as approvals, DecisionEffects};
 use crate::approval::{Approval, ApprovalKind, ApprovalState};
-use crate::definitions::Defined;
+use crate::definitions::StoredDefinition;
 use crate::error::{Conflict, Result};
 use crate::json::Json;
 use crate::limits;
@@ -32,7 +32,7 @@ pub struct AnswerEffects {
 
 /// A submitted answer.
 #[derive(Clone, Copy, Debug)]
-pub struct Submit<'a> {
+pub struct SubmitRequest<'a> {
     pub respondent: &'a Respondent,
     /// The name of this respondent's answer in the log.
     pub name: &'a str,
@@ -43,13 +43,13 @@ pub struct Submit<'a> {
 
 /// Takes an answer. A session that waits for this view goes on with it; otherwise it is kept until the next claim.
 pub fn submit(
-    view: &Defined<View>,
+    view: &StoredDefinition<View>,
     session: &Session,
     asked: Option<&Approval>,
-    submit: Submit<'_>,
+    submit: SubmitRequest<'_>,
     now: Timestamp,
 ) -> Result<SubmitOutcome> {
-    let Submit { respondent, name, values, before } = submit;
+    let SubmitRequest { respondent, name, values, before } = submit;
     match before {
         Some(said) if said.value() == values.value() => return Ok(SubmitOutcome::Stands),
         Some(_) => return Err(Conflict::AlreadyAnswered.into()),
@@ -112,10 +112,17 @@ mod tests {
         Json::parse(text.as_bytes()).unwrap()
     }
 
-    fn defined() -> Defined<View> {
+    fn defined() -> StoredDefinition<View> {
         let mut value = view(r#"[{"key":"a","label":"A"}]"#);
         value.session_id = Some("s".into());
-        Defined { id: "v".into(), value, version: 1, created_by: None, created_at: NOW, updated_at: NOW }
+        StoredDefinition {
+            id: "v".into(),
+            value,
+            version: 1,
+            created_by: None,
+            created_at: NOW,
+            updated_at: NOW,
+        }
     }
 
     /// A session that a worker has claimed before.
@@ -143,7 +150,7 @@ mod tests {
     }
 
     fn decide(
-        view: &Defined<View>,
+        view: &StoredDefinition<View>,
         session: &Session,
         asked: Option<&Approval>,
         values: &str,
@@ -151,8 +158,12 @@ mod tests {
     ) -> Result<SubmitOutcome> {
         let (values, before) = (json(values), before.map(json));
         let respondent = Respondent { kind: RespondentKind::User, id: "ada".into() };
-        let wish =
-            Submit { respondent: &respondent, name: "view:1", values: &values, before: before.as_ref() };
+        let wish = SubmitRequest {
+            respondent: &respondent,
+            name: "view:1",
+            values: &values,
+            before: before.as_ref(),
+        };
         submit(view, session, asked, wish, NOW)
     }
 

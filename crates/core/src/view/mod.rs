@@ -37,14 +37,14 @@ pub struct View {
 #[serde(deny_unknown_fields)]
 pub struct PublishConfig {
     #[serde(default)]
-    pub gate: Gate,
+    pub gate: ViewAudience,
     /// Later answers are refused; `None`: as long as the session goes on.
     pub expires_at: Option<Timestamp>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Gate {
+pub enum ViewAudience {
     /// Members and owners of the tenant.
     #[default]
     Member,
@@ -54,7 +54,7 @@ pub enum Gate {
     Lead,
 }
 
-impl Gate {
+impl ViewAudience {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Member => "member",

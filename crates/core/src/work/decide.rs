@@ -8,9 +8,9 @@ use super::run::{Resume, Run};
 use super::{ClaimOrder, Pause, Settle};
 use crate::approval;
 use crate::approval::decide::ApprovalQuestion;
-use crate::approval::safety_gate::{Verdict, evaluate_safety_gate};
+use crate::approval::safety_gate::{GateVerdict, evaluate_safety_gate};
 use crate::error::{Error, Result};
-use crate::event::{Appended, Event, EventType, NewEvent, advance};
+use crate::event::{AppendOutcome, Event, EventType, NewEvent, advance};
 use crate::ids::{SessionId, check_name, check_text};
 use crate::json::Json;
 use crate::limits;
@@ -69,8 +69,8 @@ impl<'a> HandOut<'a> {
         let events = appended
             .into_iter()
             .filter_map(|slot| match slot {
-                Appended::New(event) => Some(event),
-                Appended::Repeat(_) => None,
+                AppendOutcome::New(event) => Some(event),
+                AppendOutcome::Repeat(_) => None,
             })
             .collect();
         Ok(ClaimEffects { events, minute: cold.minute })
@@ -224,7 +224,7 @@ fn complete(session: &Session, result: Option<&Json>, text: Option<&str>, now: T
     if !run.asks_before_writing() {
         return done(run, Some(staged));
     }
-    let verdict = if run.criteria.is_empty() { Verdict::default() } else { verdict };
+    let verdict = if run.criteria.is_empty() { GateVerdict::default() } else { verdict };
     let question = ApprovalQuestion { kind: approval::ApprovalKind::Output, staged, verdict };
     let mut step = move_to(session, Status::WaitingHuman, Authority::ClaimHolder, Some("approval"))?;
     ask_for(session, run, question, now, &mut step)?;
@@ -265,7 +265,7 @@ fn yielded(session: &Session, pause: Pause, now: Timestamp) -> Result<SessionSte
     if run.assigned_to.is_none() {
         run.assigned_to = session.head.holder.as_ref().map(ToString::to_string);
     }
-    let question = ApprovalQuestion { kind, staged: asked, verdict: Verdict::default() };
+    let question = ApprovalQuestion { kind, staged: asked, verdict: GateVerdict::default() };
     ask_for(session, run, question, now, &mut step)?;
     Ok(step)
 }
@@ -288,7 +288,7 @@ fn answered_before(
     let question = ApprovalQuestion {
         kind: approval::ApprovalKind::Question,
         staged: question,
-        verdict: Verdict::default(),
+        verdict: GateVerdict::default(),
     };
     let (mut asked, event) =
         approval::decide::ask(&session.id, session.details.task_id.as_deref(), &mut run, question, now)?;

@@ -74,7 +74,7 @@ fn circle(steps: &[TaskStep]) -> Option<Vec<&str>> {
 
 /// A child of a running graph, as the other children see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Child<'a> {
+pub struct GraphChild<'a> {
     pub key: &'a str,
     pub depends_on: &'a [String],
     pub status: Status,
@@ -82,7 +82,7 @@ pub struct Child<'a> {
 
 /// What follows from the children's statuses.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub struct Follows {
+pub struct GraphEffects {
     /// Positions of drafts that may start.
     pub start: Vec<usize>,
     /// Positions of children that are not needed any more: they are cancelled.
@@ -93,11 +93,11 @@ pub struct Follows {
 
 /// What the children's statuses lead to. A draft starts when all its dependencies have completed; one that depends on
 /// a failed step never starts.
-pub fn follows(children: &[Child<'_>], policy: OnChildFailure) -> Follows {
+pub fn follows(children: &[GraphChild<'_>], policy: OnChildFailure) -> GraphEffects {
     let failed = children.iter().any(|child| child.status.is_failing());
     if failed && policy == OnChildFailure::FailParent {
         let call_off = (0..children.len()).filter(|n| !children[*n].status.is_terminal()).collect();
-        return Follows { start: Vec::new(), call_off, parent: Some(Status::Failed) };
+        return GraphEffects { start: Vec::new(), call_off, parent: Some(Status::Failed) };
     }
     let mut now: Vec<Status> = children.iter().map(|child| child.status).collect();
     let of =
@@ -124,7 +124,7 @@ pub fn follows(children: &[Child<'_>], policy: OnChildFailure) -> Follows {
         .all(|status| status.is_terminal())
         .then(|| if now.contains(&Status::Completed) { Status::Completed } else { Status::Failed });
     call_off.sort_unstable();
-    Follows { start, call_off, parent }
+    GraphEffects { start, call_off, parent }
 }
 
 #[cfg(test)]
@@ -173,9 +173,9 @@ mod tests {
         let on_both = ["a".to_owned(), "b".to_owned()];
         let family = |a, b, c| {
             vec![
-                Child { key: "a", depends_on: none, status: a },
-                Child { key: "b", depends_on: &on_a, status: b },
-                Child { key: "c", depends_on: &on_both, status: c },
+                GraphChild { key: "a", depends_on: none, status: a },
+                GraphChild { key: "b", depends_on: &on_a, status: b },
+                GraphChild { key: "c", depends_on: &on_both, status: c },
             ]
         };
         type GraphRow<'a> =

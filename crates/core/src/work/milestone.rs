@@ -9,7 +9,7 @@ use crate::ids::{SessionId, TenantId};
 use crate::session::{Details, Head, MemoryMode, Session, Status};
 use crate::store::{NewSession, Update};
 use crate::time::Timestamp;
-use crate::work::Claimed;
+use crate::work::ClaimedRun;
 
 /// What happened to a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,7 +61,7 @@ impl Milestone {
     }
 
     /// The start of a run, by its first claim. A later attempt is the same run.
-    pub fn taken(claimed: &Claimed) -> Option<Self> {
+    pub fn taken(claimed: &ClaimedRun) -> Option<Self> {
         let Session { tenant, id, head, details, .. } = &claimed.session;
         let first = claimed.epoch == 1 && !claimed.again;
         first.then(|| Self::of(tenant, id, head, details, MilestoneKind::Started)).flatten()
@@ -151,8 +151,12 @@ mod tests {
 
     #[test]
     fn only_the_first_claim_is_a_start() {
-        let claimed =
-            |epoch, again| Claimed { session: run(), epoch, lease_until: Timestamp::from_micros(9), again };
+        let claimed = |epoch, again| ClaimedRun {
+            session: run(),
+            epoch,
+            lease_until: Timestamp::from_micros(9),
+            again,
+        };
         assert_eq!(Milestone::taken(&claimed(1, false)).unwrap().name(), "task.session_started");
         assert_eq!(Milestone::taken(&claimed(2, false)), None, "a second attempt");
         assert_eq!(Milestone::taken(&claimed(1, true)), None, "the answer to a repeated call");

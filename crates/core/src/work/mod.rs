@@ -92,7 +92,7 @@ pub struct ClaimOrder {
 
 /// A session that was claimed.
 #[derive(Clone, Debug)]
-pub struct Claimed {
+pub struct ClaimedRun {
     pub session: Session,
     pub epoch: u64,
     pub lease_until: Timestamp,

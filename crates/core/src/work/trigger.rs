@@ -7,11 +7,11 @@ use super::run::{Run, StepOf};
 use super::write_grant::WriteGrant;
 use crate::access::Actor;
 use crate::approval::decide::{ApprovalQuestion, ask};
-use crate::approval::safety_gate::Verdict;
+use crate::approval::safety_gate::GateVerdict;
 use crate::approval::{self, Approval};
 use crate::definitions::criteria::Dimension;
 use crate::definitions::task::{TaskStatus, TaskStep};
-use crate::definitions::{Defined, Task};
+use crate::definitions::{StoredDefinition, Task};
 use crate::error::{Conflict, Result};
 use crate::event::NewEvent;
 use crate::ids::{SessionId, UserId};
@@ -23,23 +23,23 @@ use crate::time::Timestamp;
 
 /// A session to be created, with the first events of its log.
 #[derive(Debug)]
-pub struct Start {
+pub struct SessionStart {
     pub new: NewSession,
     pub events: Vec<NewEvent>,
 }
 
 /// Everything that one run begins with; the session that represents the run comes first.
 #[derive(Debug, Default)]
-pub struct Starts {
-    pub sessions: Vec<Start>,
+pub struct RunStart {
+    pub sessions: Vec<SessionStart>,
     pub approvals: Vec<Approval>,
 }
 
 /// What a run is made from.
 #[derive(Debug)]
-pub struct Order<'a> {
+pub struct RunOrder<'a> {
     pub actor: &'a Actor,
-    pub task: &'a Defined<Task>,
+    pub task: &'a StoredDefinition<Task>,
     pub input: Option<Json>,
     /// The dimensions of the task's first criteria set.
     pub criteria: Vec<Dimension>,
@@ -49,13 +49,13 @@ pub struct Order<'a> {
 }
 
 /// Starts a task: one session, or a parent with a child for each step.
-pub fn trigger(order: &Order<'_>) -> Result<Starts> {
+pub fn trigger(order: &RunOrder<'_>) -> Result<RunStart> {
     let task = &order.task.value;
     if task.status != TaskStatus::Active {
         return Err(Conflict::TaskNotActive { status: task.status.as_str() }.into());
     }
     let input = overlaid(task.input.as_ref(), order.input.as_ref());
-    let mut starts = Starts::default();
+    let mut starts = RunStart::default();
     if task.steps.is_empty() {
         let run = contract(order, task.output.clone(), true);
         let doer = Doer { agent: task.agent_slug.as_deref(), person: task.assigned_to.as_deref() };
@@ -89,12 +89,12 @@ pub fn again(
     parent: &Session,
     children: &[Session],
     now: Timestamp,
-) -> Result<Starts> {
+) -> Result<RunStart> {
     if !parent.head.status.is_terminal() {
         let refused = Conflict::InvalidTransition { from: parent.head.status, to: Status::Pending };
         return Err(refused.into());
     }
-    let mut starts = Starts::default();
+    let mut starts = RunStart::default();
     // Both refuse a session that has not failed.
     let mut fresh = retry(actor, failed)?;
     if failed.id != parent.id {
@@ -167,7 +167,7 @@ impl Doer<'_> {
     }
 }
 
-fn contract(order: &Order<'_>, output: Option<OutputContract>, judged: bool) -> Run {
+fn contract(order: &RunOrder<'_>, output: Option<OutputContract>, judged: bool) -> Run {
     let task = &order.task.value;
     Run {
         task_slug: Some(task.slug.clone()),
@@ -189,7 +189,12 @@ fn contract(order: &Order<'_>, output: Option<OutputContract>, judged: bool) -> 
     }
 }
 
-fn child(order: &Order<'_>, step: &TaskStep, parent: &SessionId, input: Option<&Json>) -> (NewSession, Run) {
+fn child(
+    order: &RunOrder<'_>,
+    step: &TaskStep,
+    parent: &SessionId,
+    input: Option<&Json>,
+) -> (NewSession, Run) {
     let task = &order.task.value;
     let doer = Doer { agent: step.agent_slug.as_deref(), person: step.assigned_to.as_deref() };
     let mut new = session(order, SessionId::generate(), doer, overlaid(input, step.input.as_ref()));
@@ -206,7 +211,7 @@ fn child(order: &Order<'_>, step: &TaskStep, parent: &SessionId, input: Option<&
     (new, run)
 }
 
-fn session(order: &Order<'_>, id: SessionId, doer: Doer<'_>, input: Option<Json>) -> NewSession {
+fn session(order: &RunOrder<'_>, id: SessionId, doer: Doer<'_>, input: Option<Json>) -> NewSession {
     let task = &order.task.value;
     let actor = order.actor;
     let mut head = blank_head(SessionType::Agent, Status::Draft, actor.user.clone());
@@ -238,7 +243,7 @@ fn session(order: &Order<'_>, id: SessionId, doer: Doer<'_>, input: Option<Json>
 /// Adds a session to the starts, with its status, its first event and, if a person does it, the entry in that
 /// person's inbox.
 fn begin(
-    starts: &mut Starts,
+    starts: &mut RunStart,
     mut new: NewSession,
     mut run: Run,
     status: Status,
@@ -258,7 +263,7 @@ fn begin(
         events.push(event);
     }
     new.details.run = Some(run.to_json()?);
-    starts.sessions.push(Start { new, events });
+    starts.sessions.push(SessionStart { new, events });
     Ok(())
 }
 
@@ -280,7 +285,7 @@ pub fn human_step(title: &str, run: &Run, input: Option<&Json>) -> Result<Approv
     Ok(ApprovalQuestion {
         kind: approval::ApprovalKind::Question,
         staged: Json::of(&staged)?,
-        verdict: Verdict::default(),
+        verdict: GateVerdict::default(),
     })
 }
 

@@ -17,7 +17,7 @@ use http::{HeaderValue, header};
 use sederunt_core::access::Role;
 use sederunt_core::engine::{HintStream, LogStream, StreamItem};
 use sederunt_core::live::EventFrame;
-use sederunt_core::live::hints::Batch;
+use sederunt_core::live::hints::HintBatch;
 use sederunt_core::{Error, limits};
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
@@ -178,10 +178,10 @@ fn wire(frame: &Arc<EventFrame>, view: View) -> Bytes {
     }
 }
 
-fn hint_chunk(batch: &Batch, topics: Topics) -> Bytes {
+fn hint_chunk(batch: &HintBatch, topics: Topics) -> Bytes {
     match batch {
-        Batch::Reset(cursor) => format!("id: {cursor}\nevent: reset\ndata: {{}}\n\n").into(),
-        Batch::Hints(hints, cursor) => {
+        HintBatch::Reset(cursor) => format!("id: {cursor}\nevent: reset\ndata: {{}}\n\n").into(),
+        HintBatch::Hints(hints, cursor) => {
             let row_changed = hints.iter().any(|hint| hint.row_changed || hint.deleted);
             let mut chunk = String::new();
             let mut say = |topic: &str, data: &str| {
@@ -321,17 +321,17 @@ mod tests {
             deleted: false,
         };
         let all = Topics { sessions: true, approvals: true, counts: true };
-        let text = |batch: &Batch, topics| String::from_utf8(hint_chunk(batch, topics).to_vec()).unwrap();
-        let log_grew = Batch::Hints(vec![hint(false)], "a.1".into());
+        let text = |batch: &HintBatch, topics| String::from_utf8(hint_chunk(batch, topics).to_vec()).unwrap();
+        let log_grew = HintBatch::Hints(vec![hint(false)], "a.1".into());
         assert_eq!(
             text(&log_grew, all),
             "id: a.1\nevent: sessions\ndata: {\"sessions\":[{\"id\":\"s\",\"status\":\"idle\",\
              \"last_sequence\":3,\"row_changed\":false,\"deleted\":false}]}\n\n"
         );
-        let moved = Batch::Hints(vec![hint(true)], "a.2".into());
+        let moved = HintBatch::Hints(vec![hint(true)], "a.2".into());
         assert!(text(&moved, all).contains("event: counts\ndata: {}\n\n"));
         let only_counts = Topics { sessions: false, approvals: false, counts: true };
         assert_eq!(text(&log_grew, only_counts), "");
-        assert_eq!(text(&Batch::Reset("a.3".into()), only_counts), "id: a.3\nevent: reset\ndata: {}\n\n");
+        assert_eq!(text(&HintBatch::Reset("a.3".into()), only_counts), "id: a.3\nevent: reset\ndata: {}\n\n");
     }
 }

@@ -8,10 +8,10 @@ use std::time::Instant;
 use futures_util::future::{OptionFuture, join, join3};
 use sederunt_core::access::Role;
 use sederunt_core::error::Error;
-use sederunt_core::event::{Appended, NewEvent, advance};
+use sederunt_core::event::{AppendOutcome, NewEvent, advance};
 use sederunt_core::ids::{SessionId, TenantId, UserId};
 use sederunt_core::session::Head;
-use sederunt_core::store::{Committed, Guard, IdemKey, Notice, PartResult, Refusal, Replay};
+use sederunt_core::store::{CommitResult, Guard, IdemKey, Notice, PartResult, Refusal, Replay};
 use sederunt_core::time::Timestamp;
 use smallvec::smallvec;
 use tokio::sync::oneshot;
@@ -36,7 +36,7 @@ pub(super) struct Job {
     pub(super) done: oneshot::Sender<Answer>,
 }
 
-pub(super) type Answer = Result<Committed, Refusal>;
+pub(super) type Answer = Result<CommitResult, Refusal>;
 
 impl Job {
     pub(super) fn bytes(&self) -> usize {
@@ -405,13 +405,13 @@ impl Bench {
             locked.description = cold.description;
         }
         if let Some(key) = &job.key {
-            let sequences = appended.iter().map(Appended::sequence).collect();
+            let sequences = appended.iter().map(AppendOutcome::sequence).collect();
             let replay = Replay { sequences, note: key.note };
             keys.push(job.tk, Some(sk), key, &replay, seen.now);
             seen.keys.insert((job.tk, key.scope), Found::now(job.tk, sk, key, replay));
         }
         let head = locked.head.clone();
-        Ok(Committed { at: seen.now, parts: smallvec![PartResult { head, appended }], replay: None })
+        Ok(CommitResult { at: seen.now, parts: smallvec![PartResult { head, appended }], replay: None })
     }
 
     /// The changes that wrote something, with their heads and what they did.

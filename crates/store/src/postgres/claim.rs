@@ -9,7 +9,7 @@ use sederunt_core::session::Session;
 use sederunt_core::store::{Notice, Refusal};
 use sederunt_core::time::Timestamp;
 use sederunt_core::work::decide::HandOut;
-use sederunt_core::work::{ClaimOrder, Claimed};
+use sederunt_core::work::{ClaimOrder, ClaimedRun};
 use sederunt_core::{Event, Result};
 use tokio_postgres::Row;
 
@@ -28,7 +28,7 @@ const QUEUES_MERGED_MAX: usize = 16;
 const WINDOW_FACTOR: i64 = 4;
 
 /// Hands out to several orders for the same work at once, each in its turn. An order with a key comes alone.
-pub(super) async fn claim(base: &Base, orders: &[ClaimOrder]) -> Result<Vec<Vec<Claimed>>> {
+pub(super) async fn claim(base: &Base, orders: &[ClaimOrder]) -> Result<Vec<Vec<ClaimedRun>>> {
     let Some(first) = orders.first() else { return Ok(Vec::new()) };
     let nothing = || orders.iter().map(|_| Vec::new()).collect();
     let Some(tk) = base.tk(&first.tenant).await? else { return Ok(nothing()) };
@@ -48,7 +48,7 @@ pub(super) async fn claim(base: &Base, orders: &[ClaimOrder]) -> Result<Vec<Vec<
 }
 
 struct HandedOut {
-    claimed: Vec<Vec<Claimed>>,
+    claimed: Vec<Vec<ClaimedRun>>,
     notices: Vec<Notice>,
     /// Of the session of each notice.
     keys: Vec<(i32, i64)>,
@@ -59,7 +59,7 @@ async fn attempt(
     tk: i32,
     first: &ClaimOrder,
     orders: &[ClaimOrder],
-) -> Result<Vec<Vec<Claimed>>, Stop> {
+) -> Result<Vec<Vec<ClaimedRun>>, Stop> {
     let tx = base.prepare(Scope::Tenant(tk)).await?;
     match hand_out(base, &tx, tk, first, orders).await {
         Ok(HandedOut { claimed, notices, keys }) => {
@@ -152,9 +152,9 @@ async fn hand_out(
     Ok(HandedOut { claimed: claims, notices, keys })
 }
 
-fn handed(session: Session, again: bool) -> Option<Claimed> {
+fn handed(session: Session, again: bool) -> Option<ClaimedRun> {
     let lease_until = session.head.claim.as_ref()?.lease_until;
-    Some(Claimed { epoch: session.head.epoch, lease_until, again, session })
+    Some(ClaimedRun { epoch: session.head.epoch, lease_until, again, session })
 }
 
 /// Of what was handed out under a key, that which the same credential still holds.
@@ -164,7 +164,7 @@ async fn still_held(
     tk: i32,
     order: &ClaimOrder,
     claims: &[(i64, u64)],
-) -> Result<Vec<Claimed>, Stop> {
+) -> Result<Vec<ClaimedRun>, Stop> {
     let sks: Vec<i64> = claims.iter().map(|(sk, _)| *sk).collect();
     let sessions = Loaded::of(base, &order.tenant, &tx.query(&load("$2"), &[&tk, &sks]).await?)?;
     let mut held = Vec::new();

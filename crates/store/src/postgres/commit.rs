@@ -8,11 +8,12 @@ use std::time::Duration;
 use futures_util::future::{OptionFuture, join, join3};
 use sederunt_core::access::ActingUser;
 use sederunt_core::error::Error;
-use sederunt_core::event::{Appended, Event, advance};
+use sederunt_core::event::{AppendOutcome, Event, advance};
 use sederunt_core::ids::{SessionId, UserId};
 use sederunt_core::session::Head;
 use sederunt_core::store::{
-    Change, ChangePart, Committed, NewSession, Notice, On, PartResult, Record, Refusal, Replay, Update, Write,
+    Change, ChangePart, CommitResult, NewSession, Notice, PartResult, PartTarget, Record, Refusal, Replay,
+    Update, Write,
 };
 use sederunt_core::talk::Talk;
 use sederunt_core::time::Timestamp;
@@ -75,7 +76,7 @@ impl From<tokio_postgres::Error> for Stop {
 }
 
 /// Applies a change whole or not at all.
-pub(super) async fn apply(base: &Base, tk: i32, change: &Change) -> Result<Committed, Refusal> {
+pub(super) async fn apply(base: &Base, tk: i32, change: &Change) -> Result<CommitResult, Refusal> {
     let deletes =
         change.parts.iter().any(|part| part.writes.iter().any(|write| matches!(write, Write::Delete)));
     let limit = if deletes { DELETE_MAX } else { ANSWER_MAX };
@@ -122,7 +123,7 @@ fn acting_in(change: &Change) -> Option<ActingUser> {
     })
 }
 
-async fn attempt(base: &Base, tk: i32, change: &Change) -> Result<Committed, Stop> {
+async fn attempt(base: &Base, tk: i32, change: &Change) -> Result<CommitResult, Stop> {
     let by = acting_in(change);
     let scope = by.as_ref().map_or(Scope::Tenant(tk), |by| Scope::TenantAs(tk, by));
     let tx = base.prepare(scope).await?;
@@ -140,7 +141,7 @@ async fn attempt(base: &Base, tk: i32, change: &Change) -> Result<Committed, Sto
 }
 
 struct Done {
-    committed: Committed,
+    committed: CommitResult,
     notices: Vec<Notice>,
     /// Of the session of each notice.
     keys: Vec<(i32, i64)>,
@@ -168,8 +169,8 @@ async fn carry_out(base: &Base, tx: &Tx, tk: i32, change: &Change) -> Result<Don
     let mut seen = lock(base, tx, tk, change).await?;
     if let Some((key, found)) = change.key.as_ref().zip(seen.known.as_ref()) {
         let heads = change.parts.iter().filter_map(|part| match &part.on {
-            On::Session(id) => seen.heads.get(id).map(|locked| locked.head.clone()),
-            On::New(_) => None,
+            PartTarget::Session(id) => seen.heads.get(id).map(|locked| locked.head.clone()),
+            PartTarget::New(_) => None,
         });
         let committed = found.answer(key, heads, seen.now)?;
         tx.end().await?;
@@ -186,7 +187,7 @@ async fn carry_out(base: &Base, tx: &Tx, tk: i32, change: &Change) -> Result<Don
         sheet.places.push(place);
     }
     seen.basis.judge(change)?;
-    let committed = Committed { at: seen.now, parts, replay: None };
+    let committed = CommitResult { at: seen.now, parts, replay: None };
     sheet.write(tx, tk, change, &committed, seen.now).await?;
     if !change.records.is_empty() {
         for record in &change.records {
@@ -204,10 +205,10 @@ async fn lock(base: &Base, tx: &Tx, tk: i32, change: &Change) -> Result<Seen, St
     let mut news = 0i64;
     for part in &change.parts {
         match &part.on {
-            On::Session(id) => {
+            PartTarget::Session(id) => {
                 ids.insert(id.as_str());
             }
-            On::New(new) => {
+            PartTarget::New(new) => {
                 news += 1;
                 ids.extend(new.fork_of.as_ref().map(|fork| fork.session.as_str()));
             }
@@ -226,7 +227,7 @@ async fn lock(base: &Base, tx: &Tx, tk: i32, change: &Change) -> Result<Seen, St
     let lock_params: [Param<'_>; 2] = [&tk, &ids];
     let draw_params: [Param<'_>; 1] = [&news];
     let scope = change.key.as_ref().map(|key| &key.scope[..]);
-    let has_session = change.parts.iter().any(|part| matches!(part.on, On::Session(_)));
+    let has_session = change.parts.iter().any(|part| matches!(part.on, PartTarget::Session(_)));
     // Where there is no row to wait on, twins in flight wait on the key itself.
     let twins = scope.filter(|_| !has_session).map(|scope| hash64(&[b"key", &tk.to_be_bytes(), scope]));
     let wait = client.prepare_cached("SELECT pg_advisory_xact_lock($1)").await?;
@@ -286,7 +287,7 @@ async fn asides(tx: &Tx, tk: i32, change: &Change, seen: &Seen) -> Result<Asides
     let mut asked: (Vec<i64>, Vec<&str>) = Default::default();
     let mut external: (Vec<i32>, Vec<&str>, Vec<&str>) = Default::default();
     for part in &change.parts {
-        let On::Session(id) = &part.on else { continue };
+        let PartTarget::Session(id) = &part.on else { continue };
         let Some(locked) = seen.heads.get(id) else { continue };
         if let Some(user) = part.guard.asks_participant(&locked.head) {
             asked.0.push(locked.sk);
@@ -352,11 +353,11 @@ async fn take_place(
     fresh: &mut impl Iterator<Item = i64>,
 ) -> Result<Place, Stop> {
     let (sk, id, head, fresh) = match &part.on {
-        On::Session(id) => {
+        PartTarget::Session(id) => {
             let locked = seen.heads.get(id).ok_or(Refusal::Rejected(Error::NotFound))?;
             (locked.sk, id, locked.head.clone(), None)
         }
-        On::New(new) => {
+        PartTarget::New(new) => {
             let sk = fresh.next().ok_or_else(|| Fault::from(Error::internal("no surrogate was drawn")))?;
             let mut stamped = NewSession::clone(new);
             stamped.stamp(seen.now);
@@ -389,7 +390,7 @@ fn judge(part: &ChangePart, place: &mut Place, asides: &Asides, now: Timestamp) 
         let participates = asked.is_some_and(|user| asides.taking_part.contains(&(place.sk, user.clone())));
         part.guard.check(&place.id, head, participates, now)?;
     }
-    let mut appended: Vec<Appended> = Vec::new();
+    let mut appended: Vec<AppendOutcome> = Vec::new();
     for write in &part.writes {
         match write {
             Write::Append(events) => {
@@ -434,7 +435,7 @@ impl Sheet {
         tx: &Tx,
         tk: i32,
         change: &Change,
-        committed: &Committed,
+        committed: &CommitResult,
         now: Timestamp,
     ) -> Result<(), Stop> {
         for place in self.places.iter().filter(|place| place.deleted) {
@@ -479,7 +480,7 @@ impl Sheet {
         }
         if let Some(key) = &change.key {
             let first = committed.parts.iter().find(|part| !part.appended.is_empty());
-            let sequences = first.map(|part| part.appended.iter().map(Appended::sequence).collect());
+            let sequences = first.map(|part| part.appended.iter().map(AppendOutcome::sequence).collect());
             let replay = Replay { sequences: sequences.unwrap_or_default(), note: key.note };
             // The key of a deletion outlives the session; any other goes with it.
             let sk = self.places.first().filter(|place| !place.deleted).map(|place| place.sk);
@@ -497,7 +498,7 @@ impl Sheet {
         Ok(())
     }
 
-    fn tell(self, tk: i32, change: &Change, committed: &Committed) -> (Vec<Notice>, Vec<(i32, i64)>) {
+    fn tell(self, tk: i32, change: &Change, committed: &CommitResult) -> (Vec<Notice>, Vec<(i32, i64)>) {
         let mut keys = Vec::new();
         let mut notices = Vec::new();
         for ((place, part), done) in self.places.into_iter().zip(&change.parts).zip(&committed.parts) {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use sederunt_core::error::Error;
 use sederunt_core::ids::SessionId;
-use sederunt_core::store::{Change, ChangePart, Committed, On, Refusal, Write};
+use sederunt_core::store::{Change, ChangePart, CommitResult, PartTarget, Refusal, Write};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -53,7 +53,7 @@ impl Groups {
     /// Whether a change may share its transaction: it is small, and all that it does is in its parts.
     pub(super) fn take(change: &Change) -> bool {
         let small = |part: &ChangePart| {
-            let forks = matches!(&part.on, On::New(new) if new.fork_of.is_some());
+            let forks = matches!(&part.on, PartTarget::New(new) if new.fork_of.is_some());
             !forks && !part.writes.iter().any(|write| matches!(write, Write::Delete))
         };
         change.key.is_none()
@@ -65,7 +65,7 @@ impl Groups {
 
     pub(super) async fn apply(&self, tk: i32, change: Change) -> Answer {
         let closed = || Refusal::from(Error::unavailable("the store is closing"));
-        let makes = change.parts.iter().any(|part| matches!(part.on, On::New(_)));
+        let makes = change.parts.iter().any(|part| matches!(part.on, PartTarget::New(_)));
         let gather = if makes { &self.making } else { &self.moving };
         let (done, answer) = oneshot::channel();
         if !gather.put(Waiting { tk, change, done }) {
@@ -114,8 +114,8 @@ fn apart(waiting: Vec<Waiting>) -> (Vec<Waiting>, Vec<Waiting>) {
 
 fn sessions(change: &Change) -> impl Iterator<Item = &SessionId> {
     change.parts.iter().map(|part| match &part.on {
-        On::Session(id) => id,
-        On::New(new) => &new.id,
+        PartTarget::Session(id) => id,
+        PartTarget::New(new) => &new.id,
     })
 }
 
@@ -128,11 +128,11 @@ async fn commit_together(base: &Base, group: &[Waiting]) -> Vec<Answer> {
     let mut all = first.change.clone();
     all.parts.extend(rest.iter().flat_map(|one| one.change.parts.iter().cloned()));
     match commit::apply(base, first.tk, &all).await {
-        Ok(Committed { at, parts, .. }) => {
+        Ok(CommitResult { at, parts, .. }) => {
             let mut parts = parts.into_iter();
             let mut answer = |one: &Waiting| {
                 let parts = parts.by_ref().take(one.change.parts.len()).collect();
-                Ok(Committed { at, parts, replay: None })
+                Ok(CommitResult { at, parts, replay: None })
             };
             group.iter().map(&mut answer).collect()
         }
@@ -163,7 +163,7 @@ mod tests {
     fn waiting(tk: i32, ids: &[&str]) -> Waiting {
         let mut change = Change::new(TenantId::stored("t"));
         for id in ids {
-            let on = On::Session(SessionId::stored(*id));
+            let on = PartTarget::Session(SessionId::stored(*id));
             change.parts.push(ChangePart { on, guard: Guard::default(), writes: Default::default() });
         }
         Waiting { tk, change, done: oneshot::channel().0 }

@@ -2,7 +2,7 @@
 
 use sederunt_core::error::Error;
 use sederunt_core::ids::{TenantId, UserId};
-use sederunt_core::lesson::{Count, Effect, Lesson, LessonBody, LessonQuery, Polarity, State};
+use sederunt_core::lesson::{EffectCounter, EffectCounts, Lesson, LessonBody, LessonQuery, Polarity, State};
 use sederunt_core::limits;
 use sederunt_core::session::query::Page;
 use sederunt_core::store::{LessonStore, StoreFuture};
@@ -32,7 +32,7 @@ fn lesson_of(row: &Row) -> Result<(i64, Lesson)> {
         created_at: columns.time()?,
         updated_at: columns.time()?,
         version: columns.number()?,
-        effect: Effect {
+        effect: EffectCounts {
             shown: columns.number()?,
             first_shown_at: columns.time_if()?,
             last_shown_at: columns.time_if()?,
@@ -172,13 +172,19 @@ pub(super) async fn put(tx: &Tx, tk: i32, lesson: &Lesson, expects: Option<u64>)
 }
 
 /// Counts something of lessons, locking them in one order.
-pub(super) async fn count(tx: &Tx, tk: i32, ids: &[String], count: Count, now: Timestamp) -> Result<()> {
+pub(super) async fn count(
+    tx: &Tx,
+    tk: i32,
+    ids: &[String],
+    count: EffectCounter,
+    now: Timestamp,
+) -> Result<()> {
     let set = match count {
-        Count::Shown => {
+        EffectCounter::Shown => {
             "shown = shown + 1, first_shown_at = coalesce(first_shown_at, $3), last_shown_at = $3 WHERE true"
         }
-        Count::Negative => "negative_since = negative_since + 1 WHERE first_shown_at <= $3",
-        Count::Positive => "positive_since = positive_since + 1 WHERE first_shown_at <= $3",
+        EffectCounter::Negative => "negative_since = negative_since + 1 WHERE first_shown_at <= $3",
+        EffectCounter::Positive => "positive_since = positive_since + 1 WHERE first_shown_at <= $3",
     };
     let sql = format!(
         "UPDATE lessons SET {set} AND (tk, n) IN

@@ -2,7 +2,7 @@
 
 use futures_util::FutureExt as _;
 use postgres_types::Type;
-use sederunt_core::definitions::{self, DefinitionKind, Doc, DocQuery};
+use sederunt_core::definitions::{self, DefinitionDoc, DefinitionKind, DocQuery};
 use sederunt_core::ids::{TenantId, UserId};
 use sederunt_core::json::Json;
 use sederunt_core::session::query::Page;
@@ -20,10 +20,10 @@ const DOC: &str = "d.n, d.kind, d.id, d.slug, d.body, d.version, d.created_by, d
      ARRAY(SELECT f.key FROM doc_facets f WHERE f.tk = d.tk AND f.n = d.n ORDER BY f.key, f.value),
      ARRAY(SELECT f.value FROM doc_facets f WHERE f.tk = d.tk AND f.n = d.n ORDER BY f.key, f.value)";
 
-pub(super) fn doc_of(row: &Row) -> Result<(i64, Doc)> {
+pub(super) fn doc_of(row: &Row) -> Result<(i64, DefinitionDoc)> {
     let mut columns = Columns::of(row);
     let n = columns.take()?;
-    let mut doc = Doc {
+    let mut doc = DefinitionDoc {
         kind: columns.word(DefinitionKind::parse)?,
         id: columns.take::<&str>()?.into(),
         slug: columns.text()?,
@@ -58,11 +58,15 @@ impl DocStore for PostgresStore {
         tenant: &'a TenantId,
         kind: DefinitionKind,
         name: &'a str,
-    ) -> StoreFuture<'a, Option<Doc>> {
+    ) -> StoreFuture<'a, Option<DefinitionDoc>> {
         self.looks.doc(tenant, kind, name).boxed()
     }
 
-    fn docs<'a>(&'a self, tenant: &'a TenantId, query: DocQuery) -> StoreFuture<'a, Page<Doc, i64>> {
+    fn docs<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        query: DocQuery,
+    ) -> StoreFuture<'a, Page<DefinitionDoc, i64>> {
         read(async move {
             let Some(tk) = self.base.tk(tenant).await? else { return Ok(Page::default()) };
             let list = Narrowed::docs(&query);
@@ -104,7 +108,13 @@ pub(super) async fn rows(
 }
 
 /// Writes a document if it has the version that is expected of it; a taken id or slug violates its index.
-pub(super) async fn put(tx: &Tx, tk: i32, doc: &Doc, expects: Option<u64>, now: Timestamp) -> Result<bool> {
+pub(super) async fn put(
+    tx: &Tx,
+    tk: i32,
+    doc: &DefinitionDoc,
+    expects: Option<u64>,
+    now: Timestamp,
+) -> Result<bool> {
     let (kind, body, maker) =
         (doc.kind.as_str(), doc.body.as_str(), doc.created_by.as_ref().map(UserId::as_str));
     let (id, slug, now) = (&*doc.id, doc.slug.as_deref(), now.as_micros());

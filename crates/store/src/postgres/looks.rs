@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use futures_util::future::{OptionFuture, join_all, join5};
 use sederunt_core::Error;
-use sederunt_core::definitions::{DefinitionKind, Doc};
+use sederunt_core::definitions::{DefinitionDoc, DefinitionKind};
 use sederunt_core::ids::{SessionId, TenantId};
 use sederunt_core::session::Session;
 use sederunt_core::time::Timestamp;
@@ -36,7 +36,7 @@ type Asked<K, T> = HashMap<K, Vec<Answer<Option<T>>>>;
 #[derive(Debug)]
 enum Question {
     Session(i32, TenantId, SessionId, Answer<Option<Session>>),
-    Doc(i32, TenantId, (DefinitionKind, Box<str>), Answer<Option<Doc>>),
+    Doc(i32, TenantId, (DefinitionKind, Box<str>), Answer<Option<DefinitionDoc>>),
     Now(Answer<Timestamp>),
 }
 
@@ -66,7 +66,7 @@ impl Looks {
         tenant: &TenantId,
         kind: DefinitionKind,
         name: &str,
-    ) -> Result<Option<Doc>, Error> {
+    ) -> Result<Option<DefinitionDoc>, Error> {
         let Some(tk) = self.base.tk(tenant).await? else { return Ok(None) };
         self.ask(|answer| Question::Doc(tk, tenant.clone(), (kind, name.into()), answer)).await
     }
@@ -138,14 +138,14 @@ fn of(looks: &mut Vec<Look>, tk: i32, tenant: TenantId) -> &mut Look {
 struct Look {
     tenant: Option<(i32, TenantId)>,
     sessions: Asked<SessionId, Session>,
-    docs: Asked<(DefinitionKind, Box<str>), Doc>,
+    docs: Asked<(DefinitionKind, Box<str>), DefinitionDoc>,
     nows: Vec<Answer<Timestamp>>,
 }
 
 #[derive(Default)]
 struct Seen {
     sessions: HashMap<SessionId, Session>,
-    docs: HashMap<(DefinitionKind, Box<str>), Doc>,
+    docs: HashMap<(DefinitionKind, Box<str>), DefinitionDoc>,
     now: Timestamp,
 }
 

@@ -70,7 +70,7 @@ use sederunt_core::clock::SystemClock;
 use sederunt_core::ids::TenantId;
 use sederunt_core::live::Hub;
 use sederunt_core::store::{
-    Change, CommitStore, Committed, IdemKey, Refusal, Replay, StoreFuture, UpkeepStore, Vitals, Write,
+    Change, CommitResult, CommitStore, IdemKey, Refusal, Replay, StoreFuture, UpkeepStore, Vitals, Write,
 };
 use sederunt_core::time::Timestamp;
 use sederunt_core::{Error, Result};
@@ -203,18 +203,18 @@ impl PostgresStore {
         change.is_plain_append() && !shared && !human
     }
 
-    async fn append(&self, tk: i32, change: Change) -> Result<Committed, Refusal> {
+    async fn append(&self, tk: i32, change: Change) -> Result<CommitResult, Refusal> {
         let (done, answer) = oneshot::channel();
         let Change { tenant, parts, key, .. } = change;
         let Some(part) = parts.into_iter().next() else { return Err(lost()) };
-        let sederunt_core::store::On::Session(session) = part.on else { return Err(lost()) };
+        let sederunt_core::store::PartTarget::Session(session) = part.on else { return Err(lost()) };
         let Some(Write::Append(events)) = part.writes.into_iter().next() else { return Err(lost()) };
         self.lanes.put(Job { tk, tenant, session, guard: part.guard, events, key, done })?;
         answer.await.unwrap_or_else(|_| Err(Error::unavailable("the store has closed").into()))
     }
 
     /// In a task of its own: a caller that goes away cannot stop a change halfway between commit and publication.
-    async fn apply(&self, tk: i32, change: Change) -> Result<Committed, Refusal> {
+    async fn apply(&self, tk: i32, change: Change) -> Result<CommitResult, Refusal> {
         let base = self.base.clone();
         let task = tokio::spawn(async move { commit::apply(&base, tk, &change).await });
         task.await.unwrap_or_else(|error| Err(Error::internal(error).into()))
@@ -244,7 +244,7 @@ fn read<'a, T: 'a>(work: impl Future<Output = Result<T, Fault>> + Send + 'a) -> 
 }
 
 impl CommitStore for PostgresStore {
-    fn commit(&self, change: Change) -> BoxFuture<'_, Result<Committed, Refusal>> {
+    fn commit(&self, change: Change) -> BoxFuture<'_, Result<CommitResult, Refusal>> {
         async move {
             let tk = self.base.tk(&change.tenant).await.map_err(Error::from)?;
             let tk = tk.ok_or(Refusal::Rejected(Error::NotFound))?;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use sederunt_core::error::Error;
-use sederunt_core::event::{Appended, Event, EventType};
+use sederunt_core::event::{AppendOutcome, Event, EventType};
 use sederunt_core::ids::{CredentialId, Incarnation, SessionId, TenantId, UserId};
 use sederunt_core::json::Json;
 use sederunt_core::session::row::Turn;
@@ -212,9 +212,9 @@ impl<'a> Columns<'a> {
 }
 
 /// The events that an append added, repeats left out.
-pub(super) fn new_events(appended: &[Appended]) -> impl Iterator<Item = &Arc<Event>> {
+pub(super) fn new_events(appended: &[AppendOutcome]) -> impl Iterator<Item = &Arc<Event>> {
     appended.iter().filter_map(|slot| match slot {
-        Appended::New(event) => Some(event),
-        Appended::Repeat(_) => None,
+        AppendOutcome::New(event) => Some(event),
+        AppendOutcome::Repeat(_) => None,
     })
 }

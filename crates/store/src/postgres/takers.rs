@@ -13,7 +13,7 @@ use sederunt_core::error::Error;
 use sederunt_core::ids::TenantId;
 use sederunt_core::session::SessionType;
 use sederunt_core::store::{ClaimStore, StoreFuture};
-use sederunt_core::work::{ClaimOrder, Claimed};
+use sederunt_core::work::{ClaimOrder, ClaimedRun};
 use sederunt_core::{Result, limits};
 use tokio::sync::oneshot;
 
@@ -21,7 +21,7 @@ use super::tx::Base;
 use super::{PostgresStore, claim};
 
 impl ClaimStore for PostgresStore {
-    fn claim(&self, order: ClaimOrder) -> StoreFuture<'_, Vec<Claimed>> {
+    fn claim(&self, order: ClaimOrder) -> StoreFuture<'_, Vec<ClaimedRun>> {
         self.takers.claim(&self.base, order).boxed()
     }
 }
@@ -54,12 +54,16 @@ struct Group {
 #[derive(Debug)]
 struct Taker {
     order: ClaimOrder,
-    done: oneshot::Sender<Result<Vec<Claimed>>>,
+    done: oneshot::Sender<Result<Vec<ClaimedRun>>>,
 }
 
 impl Takers {
     /// Hands out what one order asks for. A caller that goes away stops nothing that has begun.
-    pub(super) async fn claim(self: &Arc<Self>, base: &Arc<Base>, order: ClaimOrder) -> Result<Vec<Claimed>> {
+    pub(super) async fn claim(
+        self: &Arc<Self>,
+        base: &Arc<Base>,
+        order: ClaimOrder,
+    ) -> Result<Vec<ClaimedRun>> {
         let (done, answer) = oneshot::channel();
         let taker = Taker { order, done };
         if taker.order.key.is_some() {

@@ -2,12 +2,12 @@
 //! write nothing can refuse, which the types say: checks may refuse, writes can only fail.
 
 use rusqlite::Connection;
-use sederunt_core::event::{Appended, NewEvent};
+use sederunt_core::event::{AppendOutcome, NewEvent};
 use sederunt_core::ids::{SessionId, TenantId};
 use sederunt_core::session::DescriptionSource;
 use sederunt_core::store::{
-    Change, ChangePart, Committed, IdemKey, NewSession, Notice, On, PartResult, Record, Refusal, Update,
-    Write,
+    Change, ChangePart, CommitResult, IdemKey, NewSession, Notice, PartResult, PartTarget, Record, Refusal,
+    Update, Write,
 };
 use sederunt_core::talk::Talk;
 use sederunt_core::{Error, Timestamp};
@@ -24,7 +24,7 @@ use super::{events, logs, outbox, records, sessions, talk};
 type Checked<T> = Result<T, Trouble<Refusal>>;
 
 /// `crises` are those that the records rest on and that are there, in their own file.
-pub(super) fn commit(ledger: &mut Ledger<'_>, change: &Change, crises: &[Box<str>]) -> Checked<Committed> {
+pub(super) fn commit(ledger: &mut Ledger<'_>, change: &Change, crises: &[Box<str>]) -> Checked<CommitResult> {
     let now = ledger.now();
     let Some(tk) = ledger.tenant(&change.tenant)? else { return refuse(Error::NotFound) };
     if let Some(key) = &change.key
@@ -60,18 +60,18 @@ fn repeat(
     change: &Change,
     used: Used,
     now: Timestamp,
-) -> Checked<Committed> {
+) -> Checked<CommitResult> {
     let mut parts = SmallVec::new();
     for part in &change.parts {
         let id = match &part.on {
-            On::Session(id) => id,
-            On::New(new) => &new.id,
+            PartTarget::Session(id) => id,
+            PartTarget::New(new) => &new.id,
         };
         if let Some(found) = ledger.head(tk, id)? {
             parts.push(PartResult { head: found.head, appended: Vec::new() });
         }
     }
-    Ok(Committed { at: now, parts, replay: Some(used.replay) })
+    Ok(CommitResult { at: now, parts, replay: Some(used.replay) })
 }
 
 /// What a part is about to touch, as it was checked.
@@ -82,7 +82,7 @@ enum Target {
 
 fn check(ledger: &mut Ledger<'_>, tk: i64, part: &ChangePart, now: Timestamp) -> Checked<Target> {
     match &part.on {
-        On::Session(id) => {
+        PartTarget::Session(id) => {
             let Some(found) = ledger.head(tk, id)? else {
                 return refuse(Error::NotFound);
             };
@@ -93,7 +93,7 @@ fn check(ledger: &mut Ledger<'_>, tk: i64, part: &ChangePart, now: Timestamp) ->
             part.guard.check(id, &found.head, participates, now).map_err(Trouble::Refused)?;
             Ok(Target::Found(found))
         }
-        On::New(new) => {
+        PartTarget::New(new) => {
             if ledger.head(tk, &new.id)?.is_some() {
                 return Err(Trouble::Refused(Refusal::Stale));
             }
@@ -117,16 +117,16 @@ fn write(
     change: &Change,
     targets: SmallVec<[Target; 1]>,
     now: Timestamp,
-) -> rusqlite::Result<Committed> {
+) -> rusqlite::Result<CommitResult> {
     let mut parts = SmallVec::with_capacity(change.parts.len());
     let mut first_sk = None;
     for (part, target) in change.parts.iter().zip(targets) {
         let (id, mut work) = match (&part.on, target) {
-            (On::Session(id), Target::Found(found)) => (id, Work::on(found)),
-            (On::New(new), Target::New { fork_source }) => {
+            (PartTarget::Session(id), Target::Found(found)) => (id, Work::on(found)),
+            (PartTarget::New(new), Target::New { fork_source }) => {
                 (&new.id, Work::on_new(insert(ledger.db, tk, new, fork_source.as_ref(), now)?))
             }
-            (On::Session(_), Target::New { .. }) | (On::New(_), Target::Found(_)) => continue,
+            (PartTarget::Session(_), Target::New { .. }) | (PartTarget::New(_), Target::Found(_)) => continue,
         };
         first_sk.get_or_insert(work.found.sk);
         for write in &part.writes {
@@ -150,12 +150,12 @@ fn write(
         let sequences: SmallVec<[u64; 4]> = parts
             .iter()
             .find(|part: &&PartResult| !part.appended.is_empty())
-            .map(|part| part.appended.iter().map(Appended::sequence).collect())
+            .map(|part| part.appended.iter().map(AppendOutcome::sequence).collect())
             .unwrap_or_default();
         let done = Done { sk: first_sk, sequences: &sequences, taken: &[] };
         idempotency::remember(ledger.hot.remember_key()?, ledger.unfiled, tk, key, &done, now)?;
     }
-    Ok(Committed { at: now, parts, replay: None })
+    Ok(CommitResult { at: now, parts, replay: None })
 }
 
 fn insert(
@@ -187,7 +187,7 @@ fn insert(
 struct Work {
     found: Found,
     moved: Moved,
-    appended: Vec<Appended>,
+    appended: Vec<AppendOutcome>,
     row_changed: bool,
     words_changed: bool,
     deleted: bool,
@@ -217,7 +217,7 @@ impl Work {
         now: Timestamp,
     ) -> rusqlite::Result<()> {
         let (appended, cold) = events::append(ledger, id, &mut self.found, events, now)?;
-        self.moved.tail |= appended.iter().any(|slot| matches!(slot, Appended::New(_)));
+        self.moved.tail |= appended.iter().any(|slot| matches!(slot, AppendOutcome::New(_)));
         self.moved.deadline |= cold.deadline_changed;
         if let Some(minute) = cold.minute {
             sessions::set_minute(ledger.db, self.found.sk, minute)?;
@@ -288,8 +288,8 @@ impl Work {
             .appended
             .iter()
             .filter_map(|slot| match slot {
-                Appended::New(event) => Some(event.clone()),
-                Appended::Repeat(_) => None,
+                AppendOutcome::New(event) => Some(event.clone()),
+                AppendOutcome::Repeat(_) => None,
             })
             .collect();
         let words = self.words_changed || self.deleted;

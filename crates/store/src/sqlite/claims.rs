@@ -14,7 +14,7 @@ use sederunt_core::ids::SessionId;
 use sederunt_core::session::Head;
 use sederunt_core::store::{ClaimStore, Notice, StoreFuture};
 use sederunt_core::work::decide::{ClaimEffects, HandOut};
-use sederunt_core::work::{ClaimOrder, Claimed};
+use sederunt_core::work::{ClaimOrder, ClaimedRun};
 use sederunt_core::{Error, Timestamp};
 
 use super::fault::{Trouble, refuse};
@@ -32,7 +32,7 @@ pub(super) struct HandedOut {
 }
 
 impl ClaimStore for SqliteStore {
-    fn claim(&self, order: ClaimOrder) -> StoreFuture<'_, Vec<Claimed>> {
+    fn claim(&self, order: ClaimOrder) -> StoreFuture<'_, Vec<ClaimedRun>> {
         async move {
             let order = Arc::new(order);
             let asked = order.clone();
@@ -69,7 +69,7 @@ fn handed(
     order: &ClaimOrder,
     out: &HandedOut,
     now: Timestamp,
-) -> rusqlite::Result<Vec<Claimed>> {
+) -> rusqlite::Result<Vec<ClaimedRun>> {
     let mut held = Vec::with_capacity(out.taken.len());
     let mut rows = sessions::ByKey::of(db)?;
     for (sk, epoch) in &out.taken {
@@ -78,7 +78,7 @@ fn handed(
             && let Some(claim) = &session.head.claim
         {
             let lease_until = claim.lease_until;
-            held.push(Claimed { epoch: *epoch, lease_until, again: out.again, session });
+            held.push(ClaimedRun { epoch: *epoch, lease_until, again: out.again, session });
         }
     }
     Ok(held)

@@ -3,7 +3,7 @@
 use futures_util::FutureExt as _;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use sederunt_core::ids::{TenantId, UserId};
-use sederunt_core::lesson::{Count, Effect, Lesson, LessonBody, LessonQuery, Polarity, State};
+use sederunt_core::lesson::{EffectCounter, EffectCounts, Lesson, LessonBody, LessonQuery, Polarity, State};
 use sederunt_core::session::query::Page;
 use sederunt_core::store::{LessonStore, StoreFuture, next_version};
 use sederunt_core::{Timestamp, limits};
@@ -47,7 +47,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<(i64, Lesson)> {
         created_at: Timestamp::from_micros(row.get(5)?),
         updated_at: Timestamp::from_micros(row.get(6)?),
         version: number(7)?,
-        effect: Effect {
+        effect: EffectCounts {
             shown: number(8)?,
             first_shown_at: instant(row, 9)?,
             last_shown_at: instant(row, 10)?,
@@ -181,19 +181,19 @@ pub(super) fn count(
     db: &Connection,
     tk: i64,
     ids: &[String],
-    count: Count,
+    count: EffectCounter,
     now: Timestamp,
 ) -> rusqlite::Result<()> {
     let sql = match count {
-        Count::Shown => {
+        EffectCounter::Shown => {
             "UPDATE lessons SET shown = shown + 1, first_shown_at = coalesce(first_shown_at, ?3), last_shown_at = ?3 \
              WHERE tk = ?1 AND id = ?2"
         }
-        Count::Negative => {
+        EffectCounter::Negative => {
             "UPDATE lessons SET negative_since = negative_since + 1 \
              WHERE tk = ?1 AND id = ?2 AND first_shown_at <= ?3"
         }
-        Count::Positive => {
+        EffectCounter::Positive => {
             "UPDATE lessons SET positive_since = positive_since + 1 \
              WHERE tk = ?1 AND id = ?2 AND first_shown_at <= ?3"
         }

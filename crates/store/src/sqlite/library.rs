@@ -4,7 +4,7 @@ use futures_util::FutureExt as _;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use sederunt_core::Timestamp;
 use sederunt_core::definitions::agent::CONCURRENCY;
-use sederunt_core::definitions::{self, DefinitionKind, Doc, DocQuery};
+use sederunt_core::definitions::{self, DefinitionDoc, DefinitionKind, DocQuery};
 use sederunt_core::ids::{TenantId, UserId};
 use sederunt_core::json::Json;
 use sederunt_core::session::query::Page;
@@ -25,7 +25,7 @@ impl DocStore for SqliteStore {
         tenant: &'a TenantId,
         kind: DefinitionKind,
         name: &'a str,
-    ) -> StoreFuture<'a, Option<Doc>> {
+    ) -> StoreFuture<'a, Option<DefinitionDoc>> {
         self.near(move |db| {
             for column in ["id", "slug"] {
                 let found = db
@@ -44,12 +44,16 @@ impl DocStore for SqliteStore {
         .boxed()
     }
 
-    fn docs<'a>(&'a self, tenant: &'a TenantId, query: DocQuery) -> StoreFuture<'a, Page<Doc, i64>> {
+    fn docs<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        query: DocQuery,
+    ) -> StoreFuture<'a, Page<DefinitionDoc, i64>> {
         self.within(tenant, move |db, tk| docs(db, tk, &query)).boxed()
     }
 }
 
-fn docs(db: &Connection, tk: i64, query: &DocQuery) -> rusqlite::Result<Page<Doc, i64>> {
+fn docs(db: &Connection, tk: i64, query: &DocQuery) -> rusqlite::Result<Page<DefinitionDoc, i64>> {
     let list = Narrowed::docs(query);
     let mut by_number = db.prepare_cached(&format!("{DOCS} WHERE d.n = ?1"))?;
     let mut found = Vec::new();
@@ -59,9 +63,9 @@ fn docs(db: &Connection, tk: i64, query: &DocQuery) -> rusqlite::Result<Page<Doc
     Ok(list.page(found))
 }
 
-fn read(row: &Row<'_>) -> rusqlite::Result<(i64, Doc)> {
+fn read(row: &Row<'_>) -> rusqlite::Result<(i64, DefinitionDoc)> {
     let kind = row.get_ref(1)?.as_str()?;
-    let doc = Doc {
+    let doc = DefinitionDoc {
         kind: DefinitionKind::parse(kind).ok_or_else(|| unknown_word(kind))?,
         id: row.get(2)?,
         slug: row.get(3)?,
@@ -75,7 +79,10 @@ fn read(row: &Row<'_>) -> rusqlite::Result<(i64, Doc)> {
     Ok((row.get(0)?, doc))
 }
 
-fn with_facets(db: &Connection, (n, mut doc): (i64, Doc)) -> rusqlite::Result<(i64, Doc)> {
+fn with_facets(
+    db: &Connection,
+    (n, mut doc): (i64, DefinitionDoc),
+) -> rusqlite::Result<(i64, DefinitionDoc)> {
     let mut statement =
         db.prepare_cached("SELECT key, value FROM doc_facets WHERE n = ?1 ORDER BY key, value")?;
     let mut rows = statement.query([n])?;
@@ -90,7 +97,7 @@ fn with_facets(db: &Connection, (n, mut doc): (i64, Doc)) -> rusqlite::Result<(i
 pub(super) fn put(
     db: &Connection,
     tk: i64,
-    doc: &Doc,
+    doc: &DefinitionDoc,
     expects: Option<u64>,
     now: Timestamp,
 ) -> rusqlite::Result<()> {

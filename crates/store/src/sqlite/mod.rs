@@ -55,7 +55,7 @@ use parking_lot::Mutex;
 use sederunt_core::clock::{Clock, SystemClock};
 use sederunt_core::live::Delta;
 use sederunt_core::store::{
-    Change, CommitStore, Committed, DeltaStore, IdemKey, Refusal, Replay, StoreFuture, UpkeepStore, Vitals,
+    Change, CommitResult, CommitStore, DeltaStore, IdemKey, Refusal, Replay, StoreFuture, UpkeepStore, Vitals,
 };
 use sederunt_core::{Error, Result, TenantId, Timestamp};
 
@@ -90,7 +90,7 @@ impl Drop for SqliteStore {
 }
 
 impl CommitStore for SqliteStore {
-    fn commit(&self, change: Change) -> BoxFuture<'_, Result<Committed, Refusal>> {
+    fn commit(&self, change: Change) -> BoxFuture<'_, Result<CommitResult, Refusal>> {
         if change.records.iter().all(|record| record.side().is_none()) {
             return self.writer.ask(move |ledger| apply::commit(ledger, &change, &[])).boxed();
         }

@@ -2,11 +2,11 @@
 
 use sederunt_core::Timestamp;
 use sederunt_core::approval::{
-    Approval, ApprovalBody, ApprovalKind, ApprovalQuery, ApprovalState, Assigned, digest,
+    Approval, ApprovalBody, ApprovalKind, ApprovalQuery, ApprovalState, AssigneeFilter, digest,
 };
 use sederunt_core::definitions::task::OnExpiry;
 use sederunt_core::session::Status;
-use sederunt_core::store::{Change, Committed, Guard, Record, Refusal, Update, Write};
+use sederunt_core::store::{Change, CommitResult, Guard, Record, Refusal, Update, Write};
 
 use crate::given::*;
 use crate::people::a_user;
@@ -63,7 +63,7 @@ fn all() -> ApprovalQuery {
 }
 
 impl TestStore {
-    async fn try_ask(&self, approval: Approval) -> Result<Committed, Refusal> {
+    async fn try_ask(&self, approval: Approval) -> Result<CommitResult, Refusal> {
         self.try_record(Record::AddApproval(Box::new(approval))).await
     }
 
@@ -244,7 +244,7 @@ async fn approvals_are_listed_newest_first_and_page_by_page(store: &TestStore) {
     }
     store.record(closing("a3", ApprovalState::Approved)).await;
     store.record(closing("a5", ApprovalState::Denied)).await;
-    let either = Some(Assigned::ToOrNobody(user("ann")));
+    let either = Some(AssigneeFilter::ToOrNobody(user("ann")));
     for query in [
         all(),
         ApprovalQuery { session: Some(id("s")), ..all() },
@@ -286,8 +286,8 @@ async fn lists_show_what_every_filter_lets_through(store: &TestStore) {
     store.ask(of("e", "t", Some("x"), Some("ann"))).await;
     store.record(closing("e", ApprovalState::Approved)).await;
 
-    let to = |name: &str| Some(Assigned::To(user(name)));
-    let or_nobody = |name: &str| Some(Assigned::ToOrNobody(user(name)));
+    let to = |name: &str| Some(AssigneeFilter::To(user(name)));
+    let or_nobody = |name: &str| Some(AssigneeFilter::ToOrNobody(user(name)));
     let pending = ApprovalQuery { state: Some(ApprovalState::Pending), ..all() };
     let of_x = ApprovalQuery { task_id: Some("x".into()), ..all() };
     let of_t = ApprovalQuery { session: Some(id("t")), ..all() };
@@ -348,7 +348,7 @@ async fn approvals_of_one_tenant_are_nothing_in_another(store: &TestStore) {
     for query in [
         all(),
         ApprovalQuery { session: Some(id("s")), ..all() },
-        ApprovalQuery { assigned_to: Some(Assigned::ToOrNobody(user("ann"))), ..all() },
+        ApprovalQuery { assigned_to: Some(AssigneeFilter::ToOrNobody(user("ann"))), ..all() },
     ] {
         assert_eq!(store.approval_ids(query).await, ["a"]);
     }
@@ -363,7 +363,7 @@ async fn a_merged_user_hands_over_what_it_is_to_decide(store: &TestStore) {
     store.record(closing("old", ApprovalState::Approved)).await;
     store.record(Record::MergeUser { from: user("old"), into: user("new") }).await;
     for (name, ids) in [("new", &["new", "old"][..]), ("old", &[]), ("other", &["other"])] {
-        let query = ApprovalQuery { assigned_to: Some(Assigned::To(user(name))), ..all() };
+        let query = ApprovalQuery { assigned_to: Some(AssigneeFilter::To(user(name))), ..all() };
         assert_eq!(store.approval_ids(query).await, ids, "{name}");
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sederunt_core::event::NewEvent;
 use sederunt_core::feedback::capture::{FeedbackEvent, Signal};
-use sederunt_core::feedback::session::{Closed, FeedbackSession, Reason, State};
+use sederunt_core::feedback::session::{FeedbackClosure, FeedbackSession, Reason, State};
 use sederunt_core::feedback::stats::{Failures, ThumbTotals};
 use sederunt_core::store::{Change, FailureQuery, FeedbackQuery, Record, Refusal};
 use sederunt_core::{Timestamp, UserId};
@@ -53,8 +53,12 @@ fn put(session: FeedbackSession, expects: Option<u64>) -> Record {
 }
 
 fn closed(session: &FeedbackSession) -> FeedbackSession {
-    let over =
-        Closed { at: session.expires_at, reason: Reason::Silence, complaints: Vec::new(), lesson: None };
+    let over = FeedbackClosure {
+        at: session.expires_at,
+        reason: Reason::Silence,
+        complaints: Vec::new(),
+        lesson: None,
+    };
     session.closed(over)
 }
 

@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use sederunt_core::event::{Event, EventQuery, EventType, NewEvent};
 use sederunt_core::json::Json;
-use sederunt_core::session::query::{SessionQuery, Types};
+use sederunt_core::session::query::{SessionQuery, TypeFilter};
 use sederunt_core::session::source::Company;
 use sederunt_core::session::{
     Details, Head, MemoryMode, Session, SessionSource, SessionType, SourceKind, Status,
 };
 use sederunt_core::store::{
-    Change, ChangePart, Committed, Guard, IdemKey, NewSession, Note, On, PartResult, Refusal, SearchQuery,
-    Update, Write,
+    Change, ChangePart, CommitResult, Guard, IdemKey, KeyNote, NewSession, PartResult, PartTarget, Refusal,
+    SearchQuery, Update, Write,
 };
-use sederunt_core::work::{ClaimOrder, Claimed};
+use sederunt_core::work::{ClaimOrder, ClaimedRun};
 use sederunt_core::{Actor, CredentialId, Incarnation, Role, SessionId, Timestamp, UserId};
 use smallvec::smallvec;
 
@@ -152,7 +152,7 @@ pub fn key(scope: u8, body: u8) -> IdemKey {
 }
 
 pub fn noted(key: IdemKey) -> IdemKey {
-    IdemKey { note: Some(Note(uuid::Uuid::new_v4())), ..key }
+    IdemKey { note: Some(KeyNote(uuid::Uuid::new_v4())), ..key }
 }
 
 pub fn actor(role: Role, name: Option<&str>, by: &str) -> Actor {
@@ -160,11 +160,11 @@ pub fn actor(role: Role, name: Option<&str>, by: &str) -> Actor {
 }
 
 pub fn creating(new: NewSession) -> ChangePart {
-    ChangePart { on: On::New(Box::new(new)), guard: Guard::default(), writes: smallvec![] }
+    ChangePart { on: PartTarget::New(Box::new(new)), guard: Guard::default(), writes: smallvec![] }
 }
 
 pub fn on(name: &str, guard: Guard, write: Write) -> ChangePart {
-    ChangePart { on: On::Session(id(name)), guard, writes: smallvec![write] }
+    ChangePart { on: PartTarget::Session(id(name)), guard, writes: smallvec![write] }
 }
 
 pub fn appending(name: &str, events: Vec<NewEvent>) -> ChangePart {
@@ -189,7 +189,7 @@ pub fn sequences(events: &[Event]) -> Vec<u64> {
 }
 
 pub fn appended(done: &PartResult) -> Vec<u64> {
-    done.appended.iter().map(sederunt_core::event::Appended::sequence).collect()
+    done.appended.iter().map(sederunt_core::event::AppendOutcome::sequence).collect()
 }
 
 pub fn words(text: &[&str]) -> SearchQuery {
@@ -202,7 +202,7 @@ pub fn words(text: &[&str]) -> SearchQuery {
 }
 
 pub fn everything() -> SessionQuery {
-    SessionQuery::of(Types::All, 100)
+    SessionQuery::of(TypeFilter::All, 100)
 }
 
 impl TestStore {
@@ -235,7 +235,7 @@ impl TestStore {
         name: &str,
         guard: Guard,
         events: Vec<NewEvent>,
-    ) -> Result<Committed, Refusal> {
+    ) -> Result<CommitResult, Refusal> {
         self.commit(self.change(on(name, guard, Write::Append(events)))).await
     }
 
@@ -310,7 +310,7 @@ impl TestStore {
     }
 
     /// Claims one session, which must be this one.
-    pub async fn claim_one(&self, name: &str, by: &str) -> Claimed {
+    pub async fn claim_one(&self, name: &str, by: &str) -> ClaimedRun {
         let mut claims = self.claim(self.order(by, 1)).await.unwrap();
         let claim = claims.pop().unwrap_or_else(|| panic!("{name:?} was not handed out"));
         assert_eq!(claim.session.id, id(name));

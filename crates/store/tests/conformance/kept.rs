@@ -7,14 +7,14 @@ use sederunt_core::feedback::failure::Failure;
 use sederunt_core::feedback::session::{Addition, FeedbackSession, SessionBody, State};
 use sederunt_core::feedback::{Label, Modality, RATING_SCHEMA_VERSION, Rating, RatingSource};
 use sederunt_core::ids::{SessionId, UserId};
-use sederunt_core::lesson::{self, Effect, Lesson, LessonSource, Polarity};
+use sederunt_core::lesson::{self, EffectCounts, Lesson, LessonSource, Polarity};
 use sederunt_core::memory::owner::TurnSpeaker;
 use sederunt_core::memory::{Category, Fact, Memory, MemoryBody, Owner, SELF, StoryArc};
 use sederunt_core::safety::opaque::OpaqueId;
 use sederunt_core::safety::record::CrisisRecord;
 use sederunt_core::safety::{ClassifierPath, Crisis, Level, ReasonCode};
 use sederunt_core::store::Record;
-use sederunt_core::talk::{Queued, Sitting, Talk, Tier};
+use sederunt_core::talk::{QueuedMessage, Sitting, Talk, Tier};
 
 pub fn at(text: &str) -> Timestamp {
     Timestamp::parse(text).unwrap()
@@ -117,8 +117,8 @@ pub fn seated() -> Talk {
 }
 
 /// A message that has not landed yet.
-pub fn queued() -> Queued {
-    Queued { sequence: None, steers: false, tier: Tier::Quality, speaker: TurnSpeaker::default() }
+pub fn queued() -> QueuedMessage {
+    QueuedMessage { sequence: None, steers: false, tier: Tier::Quality, speaker: TurnSpeaker::default() }
 }
 
 /// A thumb down with words.
@@ -213,7 +213,7 @@ pub fn lesson(id: &str, text: &str) -> Lesson {
         created_at: at("2026-11-16T08:00:00Z"),
         updated_at: at("2026-11-16T08:00:00Z"),
         version: 1,
-        effect: Effect::default(),
+        effect: EffectCounts::default(),
         body: lesson::LessonBody {
             text: text.to_owned(),
             category: lesson::Category::Preference,

@@ -1,7 +1,7 @@
 //! Documents: what people define, found by id, slug and facets.
 
-use sederunt_core::definitions::{Defined, DefinitionKind, Doc, DocQuery, Entity, Task};
-use sederunt_core::store::{Change, Committed, Guard, Record, Refusal, Write};
+use sederunt_core::definitions::{DefinitionDoc, DefinitionKind, DocQuery, Entity, StoredDefinition, Task};
+use sederunt_core::store::{Change, CommitResult, Guard, Record, Refusal, Write};
 use sederunt_core::{TenantId, Timestamp};
 
 use crate::given::*;
@@ -30,8 +30,8 @@ on_each_store! {
     durable: a_copy_carries_documents_and_goes_on_after_them,
 }
 
-pub fn a_doc(kind: DefinitionKind, name: &str) -> Doc {
-    Doc {
+pub fn a_doc(kind: DefinitionKind, name: &str) -> DefinitionDoc {
+    DefinitionDoc {
         kind,
         id: name.into(),
         slug: None,
@@ -44,9 +44,9 @@ pub fn a_doc(kind: DefinitionKind, name: &str) -> Doc {
     }
 }
 
-fn faceted(name: &str, facets: &[(&'static str, &str)]) -> Doc {
+fn faceted(name: &str, facets: &[(&'static str, &str)]) -> DefinitionDoc {
     let facets = facets.iter().map(|&(key, value)| (key, value.into())).collect();
-    Doc { facets, ..a_doc(DefinitionKind::Task, name) }
+    DefinitionDoc { facets, ..a_doc(DefinitionKind::Task, name) }
 }
 
 fn all(kind: DefinitionKind) -> DocQuery {
@@ -59,15 +59,15 @@ fn with(facets: &[(&'static str, &str)]) -> DocQuery {
 }
 
 impl TestStore {
-    async fn try_put(&self, doc: Doc, expects: Option<u64>) -> Result<Committed, Refusal> {
+    async fn try_put(&self, doc: DefinitionDoc, expects: Option<u64>) -> Result<CommitResult, Refusal> {
         self.try_record(Record::PutDoc { doc: Box::new(doc), expects }).await
     }
 
-    async fn put(&self, doc: Doc) -> Timestamp {
+    async fn put(&self, doc: DefinitionDoc) -> Timestamp {
         self.try_put(doc, None).await.unwrap().at
     }
 
-    async fn named(&self, kind: DefinitionKind, name: &str) -> Option<Doc> {
+    async fn named(&self, kind: DefinitionKind, name: &str) -> Option<DefinitionDoc> {
         self.doc(&self.tenant, kind, name).await.unwrap()
     }
 
@@ -78,7 +78,7 @@ impl TestStore {
 }
 
 async fn a_document_reads_back_as_it_was_given(store: &TestStore) {
-    let mut given = Doc {
+    let mut given = DefinitionDoc {
         slug: Some("tägliche 'Übersicht'".into()),
         body: json(r#"{"b":1.50,"a":[1e2,18446744073709551615],"é'\"%_":"😀\n\\"}"#),
         facets: vec![
@@ -101,7 +101,7 @@ async fn a_document_reads_back_as_it_was_given(store: &TestStore) {
         assert_eq!(store.named(kind, "Düsseldorf").await, None);
         let plain = a_doc(kind, "Düsseldorf");
         let at = store.put(plain.clone()).await;
-        let plain = Doc { version: 1, created_at: at, updated_at: at, ..plain };
+        let plain = DefinitionDoc { version: 1, created_at: at, updated_at: at, ..plain };
         assert_eq!(store.named(kind, "Düsseldorf").await, Some(plain));
     }
     for unknown in ["düsseldorf", "Düsseldor_", "", "tägliche 'übersicht'"] {
@@ -134,7 +134,7 @@ async fn a_definition_keeps_its_facets(store: &TestStore) {
     .unwrap();
     let entity: Entity = json(r#"{"type_slug":"customer","title":"Acme","fields":{}}"#).read().unwrap();
     let unset = Timestamp::default();
-    let task = Defined {
+    let task = StoredDefinition {
         id: "t1".into(),
         value: task,
         version: 0,
@@ -142,7 +142,7 @@ async fn a_definition_keeps_its_facets(store: &TestStore) {
         created_at: unset,
         updated_at: unset,
     };
-    let entity = Defined {
+    let entity = StoredDefinition {
         id: "e1".into(),
         value: entity,
         version: 0,
@@ -158,9 +158,9 @@ async fn a_definition_keeps_its_facets(store: &TestStore) {
 }
 
 async fn a_document_is_found_by_its_id_before_any_slug(store: &TestStore) {
-    store.put(Doc { slug: Some("b".into()), ..a_doc(DefinitionKind::Task, "a") }).await;
-    store.put(Doc { slug: Some("a".into()), ..a_doc(DefinitionKind::Task, "b") }).await;
-    store.put(Doc { slug: Some("d".into()), ..a_doc(DefinitionKind::Task, "c") }).await;
+    store.put(DefinitionDoc { slug: Some("b".into()), ..a_doc(DefinitionKind::Task, "a") }).await;
+    store.put(DefinitionDoc { slug: Some("a".into()), ..a_doc(DefinitionKind::Task, "b") }).await;
+    store.put(DefinitionDoc { slug: Some("d".into()), ..a_doc(DefinitionKind::Task, "c") }).await;
     for (name, found) in [("a", "a"), ("b", "b"), ("c", "c"), ("d", "c")] {
         assert_eq!(&*store.named(DefinitionKind::Task, name).await.unwrap().id, found, "{name}");
     }
@@ -175,7 +175,7 @@ async fn an_update_keeps_the_time_of_the_making_and_replaces_the_rest(store: &Te
     doc.facets = vec![("entity_id", "e".into()), ("status", "paused".into())];
     doc.created_at = Timestamp::from_micros(5);
     let changed = store.try_put(doc.clone(), Some(1)).await.unwrap().at;
-    let expected = Doc { version: 2, created_at: made, updated_at: changed, ..doc };
+    let expected = DefinitionDoc { version: 2, created_at: made, updated_at: changed, ..doc };
     assert!(changed > made);
     assert_eq!(store.named(DefinitionKind::Task, "slug").await, Some(expected));
     for (query, ids) in [
@@ -204,8 +204,10 @@ async fn a_version_that_was_not_expected_is_stale(store: &TestStore) {
 }
 
 async fn a_taken_slug_is_refused_and_leaves_nothing_behind(store: &TestStore) {
-    let slugged =
-        |name: &str, slug: &str| Doc { slug: Some(slug.into()), ..faceted(name, &[("status", "x")]) };
+    let slugged = |name: &str, slug: &str| DefinitionDoc {
+        slug: Some(slug.into()),
+        ..faceted(name, &[("status", "x")])
+    };
     store.put(slugged("a", "one")).await;
     store.put(slugged("b", "two")).await;
     let before = store.named(DefinitionKind::Task, "b").await;
@@ -215,20 +217,20 @@ async fn a_taken_slug_is_refused_and_leaves_nothing_behind(store: &TestStore) {
     assert_eq!(store.named(DefinitionKind::Task, "c").await, None);
     assert_eq!(store.named(DefinitionKind::Task, "b").await, before);
     assert_eq!(store.doc_ids(with(&[("status", "x")])).await, ["b", "a"]);
-    store.put(Doc { kind: DefinitionKind::Entity, ..slugged("c", "one") }).await;
+    store.put(DefinitionDoc { kind: DefinitionKind::Entity, ..slugged("c", "one") }).await;
     store.try_put(slugged("a", "one"), Some(1)).await.unwrap();
 }
 
 async fn a_slug_that_was_given_up_can_be_taken(store: &TestStore) {
-    store.put(Doc { slug: Some("one".into()), ..a_doc(DefinitionKind::Task, "a") }).await;
+    store.put(DefinitionDoc { slug: Some("one".into()), ..a_doc(DefinitionKind::Task, "a") }).await;
     store.try_put(a_doc(DefinitionKind::Task, "a"), Some(1)).await.unwrap();
     assert_eq!(store.named(DefinitionKind::Task, "one").await, None);
-    store.put(Doc { slug: Some("one".into()), ..a_doc(DefinitionKind::Task, "b") }).await;
+    store.put(DefinitionDoc { slug: Some("one".into()), ..a_doc(DefinitionKind::Task, "b") }).await;
     assert_eq!(&*store.named(DefinitionKind::Task, "one").await.unwrap().id, "b");
 }
 
 async fn documents_of_one_change_see_each_other(store: &TestStore) {
-    let slugged = |name: &str, slug: Option<&str>| Doc {
+    let slugged = |name: &str, slug: Option<&str>| DefinitionDoc {
         slug: slug.map(Into::into),
         ..a_doc(DefinitionKind::Task, name)
     };
@@ -307,7 +309,9 @@ async fn lists_show_what_has_every_facet_that_is_asked_for(store: &TestStore) {
     store.put(faceted("a", &[("status", "active"), ("agent_slug", "x"), ("entity_id", "e")])).await;
     store.put(faceted("b", &[("status", "active"), ("agent_slug", "y"), ("entity_id", "e")])).await;
     store.put(faceted("c", &[("status", "paused"), ("agent_slug", "x")])).await;
-    store.put(Doc { kind: DefinitionKind::Entity, ..faceted("other kind", &[("status", "active")]) }).await;
+    store
+        .put(DefinitionDoc { kind: DefinitionKind::Entity, ..faceted("other kind", &[("status", "active")]) })
+        .await;
     type Case = (&'static [(&'static str, &'static str)], &'static [&'static str]);
     let table: [Case; 9] = [
         (&[], &["c", "b", "a"]),
@@ -375,7 +379,7 @@ async fn a_narrow_facet_is_found_among_many_wide_ones(store: &TestStore) {
 }
 
 /// How many went through; the others must have been refused as stale.
-fn winners(answers: &[Result<Committed, Refusal>]) -> usize {
+fn winners(answers: &[Result<CommitResult, Refusal>]) -> usize {
     assert!(answers.iter().all(|answer| ["ok", "stale"].contains(&verdict(answer))), "{answers:?}");
     answers.iter().filter(|answer| answer.is_ok()).count()
 }
@@ -385,7 +389,7 @@ async fn of_many_writers_with_the_same_version_one_wins(store: &TestStore) {
     for version in 1..5 {
         let answers = store
             .at_once(8, |store, n| async move {
-                let doc = Doc { body: json(&n.to_string()), ..faceted("d", &[("status", "x")]) };
+                let doc = DefinitionDoc { body: json(&n.to_string()), ..faceted("d", &[("status", "x")]) };
                 store.try_put(doc, Some(version)).await
             })
             .await;
@@ -398,7 +402,7 @@ async fn of_many_writers_with_the_same_version_one_wins(store: &TestStore) {
 async fn of_many_makers_of_the_same_id_one_wins(store: &TestStore) {
     let answers = store
         .at_once(8, |store, n| async move {
-            let doc = Doc {
+            let doc = DefinitionDoc {
                 slug: Some("same".into()),
                 body: json(&n.to_string()),
                 ..a_doc(DefinitionKind::Task, "d")
@@ -413,11 +417,14 @@ async fn of_many_makers_of_the_same_id_one_wins(store: &TestStore) {
 
 async fn documents_of_one_tenant_are_nothing_in_another(store: &TestStore) {
     let other = store.tenant_named("other").await;
-    let doc = Doc { slug: Some("slug".into()), ..faceted("d", &[("status", "x"), ("created_by", "ann")]) };
+    let doc = DefinitionDoc {
+        slug: Some("slug".into()),
+        ..faceted("d", &[("status", "x"), ("created_by", "ann")])
+    };
     for tenant in [store, &other] {
         tenant.put(doc.clone()).await;
     }
-    other.try_put(Doc { body: json("2"), ..doc.clone() }, Some(1)).await.unwrap();
+    other.try_put(DefinitionDoc { body: json("2"), ..doc.clone() }, Some(1)).await.unwrap();
     other.put(a_doc(DefinitionKind::Task, "only there")).await;
     assert_eq!(store.named(DefinitionKind::Task, "slug").await.unwrap().version, 1);
     assert_eq!(store.named(DefinitionKind::Task, "only there").await, None);
@@ -435,11 +442,12 @@ async fn a_merged_user_hands_over_documents(store: &TestStore) {
     for name in ["old", "new", "other"] {
         store.record(Record::AddUser(a_user(name))).await;
     }
-    let made = Doc { created_by: Some(user("old")), ..faceted("made", &[("created_by", "old")]) };
+    let made = DefinitionDoc { created_by: Some(user("old")), ..faceted("made", &[("created_by", "old")]) };
     store.put(made).await;
     store.put(faceted("assigned", &[("assigned_to", "old"), ("created_by", "new")])).await;
     store.put(faceted("both", &[("assigned_to", "old"), ("assigned_to", "new")])).await;
-    let untouched = Doc { created_by: Some(user("other")), ..faceted("not", &[("agent_slug", "old")]) };
+    let untouched =
+        DefinitionDoc { created_by: Some(user("other")), ..faceted("not", &[("agent_slug", "old")]) };
     store.put(untouched).await;
     let before = store.named(DefinitionKind::Task, "not").await;
     store.record(Record::MergeUser { from: user("old"), into: user("new") }).await;
@@ -457,10 +465,13 @@ async fn a_merged_user_hands_over_documents(store: &TestStore) {
 
 async fn a_copy_carries_documents_and_goes_on_after_them(store: &TestStore) {
     store
-        .put(Doc { slug: Some("slug".into()), ..faceted("a", &[("status", "x"), ("entity_id", "é")]) })
+        .put(DefinitionDoc {
+            slug: Some("slug".into()),
+            ..faceted("a", &[("status", "x"), ("entity_id", "é")])
+        })
         .await;
     store.try_put(faceted("a", &[("status", "y")]), Some(1)).await.unwrap();
-    store.put(Doc { created_by: Some(user("ann")), ..faceted("b", &[("status", "y")]) }).await;
+    store.put(DefinitionDoc { created_by: Some(user("ann")), ..faceted("b", &[("status", "y")]) }).await;
     let Some(copy) = store.copied().await else { return };
     let listed = async |store: &TestStore| store.docs(&store.tenant, with(&[("status", "y")])).await.unwrap();
     let (here, there) = (listed(store).await, listed(&copy).await);

@@ -3,7 +3,7 @@
 use sederunt_core::access::ActingUser;
 use sederunt_core::approval::ApprovalQuery;
 use sederunt_core::definitions::{DefinitionKind, DocQuery};
-use sederunt_core::event::{Appended, EventQuery};
+use sederunt_core::event::{AppendOutcome, EventQuery};
 use sederunt_core::people::{Audit, SecretHash, User};
 use sederunt_core::session::query::SessionQuery;
 use sederunt_core::store::{Guard, Record, RecordsKept, RecordsOf, Update, Write};
@@ -81,7 +81,7 @@ async fn the_same_names_in_two_tenants_never_meet(store: &TestStore) {
         part.writes.push(Write::Append(vec![said.clone()]));
         let made = tenant.commit(tenant.change(part).keyed(Some(key(1, 1)))).await.unwrap();
         assert!(made.replay.is_none(), "a key of one tenant is none in another");
-        assert!(matches!(made.parts[0].appended[0], Appended::New(_)));
+        assert!(matches!(made.parts[0].appended[0], AppendOutcome::New(_)));
         let appended = tenant.commit(tenant.change(appending("s", messages(1))).keyed(Some(key(2, 1)))).await;
         assert!(appended.unwrap().replay.is_none());
         tenant.update("s", Update { add_participant: Some(user("both")), ..Update::default() }).await;

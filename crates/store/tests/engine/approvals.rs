@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use sederunt_core::approval::decide::{Decide, Decision};
+use sederunt_core::approval::decide::{Decision, DecisionRequest};
 use sederunt_core::approval::{Approval, ApprovalKind, ApprovalQuery, ApprovalState};
 use sederunt_core::error::{Conflict, Error};
 use sederunt_core::event::{Event, EventQuery};
 use sederunt_core::json::Json;
 use sederunt_core::session::{Session, Status};
 use sederunt_core::work::run::Run;
-use sederunt_core::work::{Claimed, Pause, Settle};
+use sederunt_core::work::{ClaimedRun, Pause, Settle};
 use sederunt_core::{Actor, Role};
 
 use crate::on_both_stores;
@@ -38,8 +38,8 @@ on_both_stores!(
     a_call_without_a_name_is_refused_and_nothing_waits,
 );
 
-fn approve() -> Decide {
-    Decide {
+fn approve() -> DecisionRequest {
+    DecisionRequest {
         decision: Decision::Approve,
         modified_args: None,
         modified_output: None,
@@ -48,8 +48,8 @@ fn approve() -> Decide {
     }
 }
 
-fn deny(reason: &str) -> Decide {
-    Decide { decision: Decision::Deny, reason: Some(reason.into()), ..approve() }
+fn deny(reason: &str) -> DecisionRequest {
+    DecisionRequest { decision: Decision::Deny, reason: Some(reason.into()), ..approve() }
 }
 
 async fn inbox(world: &World, actor: &Actor) -> Vec<Approval> {
@@ -57,7 +57,7 @@ async fn inbox(world: &World, actor: &Actor) -> Vec<Approval> {
     world.engine.approvals(actor, true, query).await.unwrap().items
 }
 
-async fn decide(world: &World, actor: &Actor, id: &str, wish: Decide) -> Result<Approval, Error> {
+async fn decide(world: &World, actor: &Actor, id: &str, wish: DecisionRequest) -> Result<Approval, Error> {
     world.engine.decide(actor, id, wish, None).await
 }
 
@@ -112,14 +112,14 @@ async fn a_run_that_writes_nothing_waits_for_leave_too(world: &World) {
 async fn an_edit_keeps_to_what_was_staged_and_passes_the_gate_again(world: &World) {
     let (worker, ada) = (world.worker("w"), world.actor(Role::Member, "ada"));
     let (session, asked) = staged(world, &worker, r#"{"n":1,"tone":"kind"}"#).await;
-    let edit = |text: &str| Decide { modified_output: Some(json(text)), ..approve() };
+    let edit = |text: &str| DecisionRequest { modified_output: Some(json(text)), ..approve() };
     for (wish, code) in [
         (edit(r#"{"other":1}"#), "invalid"),
         (edit(r#"{"tone":"odd"}"#), "invalid"),
         (edit("[1]"), "invalid"),
         (edit(r#"{"tone":"cruel"}"#), "hard_blocked"),
-        (Decide { modified_args: Some(json("{}")), ..approve() }, "invalid"),
-        (Decide { modified_output: Some(json(r#"{"n":2}"#)), ..deny("no") }, "invalid"),
+        (DecisionRequest { modified_args: Some(json("{}")), ..approve() }, "invalid"),
+        (DecisionRequest { modified_output: Some(json(r#"{"n":2}"#)), ..deny("no") }, "invalid"),
     ] {
         let refused = decide(world, &ada, &asked.id, wish.clone()).await.unwrap_err();
         assert_eq!(refused.code(), code, "{wish:?}");
@@ -155,7 +155,7 @@ async fn an_edit_that_breaks_the_output_contract_is_refused_and_the_approval_sta
     complete(world, &worker, &claim, r#"{"weather":{"rain":true,"wind":3}}"#).await.unwrap();
     let asked = inbox(world, &world.owner()).await.pop().expect("something waits");
     assert_eq!(asked.body.staged.as_ref().unwrap().as_str(), r#"{"rain":true}"#);
-    let edit = |text: &str| Decide { modified_output: Some(json(text)), ..approve() };
+    let edit = |text: &str| DecisionRequest { modified_output: Some(json(text)), ..approve() };
     match decide(world, &world.owner(), &asked.id, edit(r#"{"rain":"no"}"#)).await {
         Err(Error::OutputInvalid { complaints }) => {
             assert!(complaints[0].contains("/weather/rain"), "{complaints:?}");
@@ -164,7 +164,7 @@ async fn an_edit_that_breaks_the_output_contract_is_refused_and_the_approval_sta
     }
     assert_eq!(world.engine.approval(&world.owner(), &asked.id).await.unwrap().state, ApprovalState::Pending);
     assert_eq!(entity(world, "e1").await, r#"{"rain":true}"#);
-    let said = Decide { reason: Some("it is dry".into()), ..edit(r#"{"rain":false}"#) };
+    let said = DecisionRequest { reason: Some("it is dry".into()), ..edit(r#"{"rain":false}"#) };
     decide(world, &world.owner(), &asked.id, said).await.unwrap();
     assert_eq!(entity(world, "e1").await, r#"{"rain":false}"#);
     let session = world.session(claim.session.id.as_str()).await;
@@ -192,7 +192,7 @@ async fn edited_arguments_that_the_tool_would_refuse_are_refused_when_deciding(w
     let asked = inbox(world, &ada).await.pop().expect("something waits");
     assert_eq!(asked.body.input_schema.as_ref().unwrap().as_str(), schema);
     assert!(!asked.body.staged.as_ref().unwrap().as_str().contains("input_schema"));
-    let edit = |text: &str| Decide { modified_args: Some(json(text)), ..approve() };
+    let edit = |text: &str| DecisionRequest { modified_args: Some(json(text)), ..approve() };
     let refused = decide(world, &ada, &asked.id, edit(r#"{"to":7}"#)).await.unwrap_err();
     assert!(refused.code() == "invalid" && refused.to_string().contains("/to"), "{refused}");
     assert_eq!(world.engine.approval(&ada, &asked.id).await.unwrap().state, ApprovalState::Pending);
@@ -256,7 +256,7 @@ async fn a_denied_output_is_made_again_and_the_third_denial_fails(world: &World)
 }
 
 /// A claimed session that waits for leave to call a tool.
-async fn paused(world: &World, worker: &Actor) -> (Claimed, Approval) {
+async fn paused(world: &World, worker: &Actor) -> (ClaimedRun, Approval) {
     define_task(world, r#"{"slug":"t","name":"T","agent_slug":"eliza","assigned_to":"ada"}"#).await;
     trigger(world, "t").await;
     let claim = take(world, worker).await;
@@ -268,7 +268,7 @@ async fn paused(world: &World, worker: &Actor) -> (Claimed, Approval) {
     (claim, inbox(world, &ada).await.pop().expect("something waits"))
 }
 
-async fn yielded(world: &World, worker: &Actor, claim: &Claimed, pause: Pause) -> Result<Session, Error> {
+async fn yielded(world: &World, worker: &Actor, claim: &ClaimedRun, pause: Pause) -> Result<Session, Error> {
     let how = Settle::Yield { pause, usage: None };
     world.engine.settle(worker, &claim.session.id, claim.epoch, how, None).await
 }
@@ -296,12 +296,12 @@ async fn an_approved_call_resumes_with_its_arguments(world: &World) {
 async fn an_edited_call_resumes_with_the_edited_arguments_and_a_new_digest(world: &World) {
     let (worker, ada) = (world.worker("w"), world.actor(Role::Member, "ada"));
     let (_, asked) = paused(world, &worker).await;
-    let edit = |text: &str| Decide { modified_args: Some(json(text)), ..approve() };
+    let edit = |text: &str| DecisionRequest { modified_args: Some(json(text)), ..approve() };
     for wish in [
         edit(r#"{"cc":"y"}"#),
         edit("5"),
-        Decide { modified_output: Some(json("{}")), ..approve() },
-        Decide { modified_args: Some(json(r#"{"to":"y"}"#)), ..deny("no") },
+        DecisionRequest { modified_output: Some(json("{}")), ..approve() },
+        DecisionRequest { modified_args: Some(json(r#"{"to":"y"}"#)), ..deny("no") },
     ] {
         assert_eq!(decide(world, &ada, &asked.id, wish).await.unwrap_err().code(), "invalid");
     }
@@ -325,7 +325,7 @@ async fn a_denied_call_resumes_as_denied(world: &World) {
 async fn what_one_saw_is_what_one_decides(world: &World) {
     let (worker, ada) = (world.worker("w"), world.actor(Role::Member, "ada"));
     let (_, asked) = paused(world, &worker).await;
-    let saw = |digest: &str| Decide { digest: Some(digest.into()), ..approve() };
+    let saw = |digest: &str| DecisionRequest { digest: Some(digest.into()), ..approve() };
     assert_eq!(decide(world, &ada, &asked.id, saw("else")).await.unwrap_err().code(), "stale_base");
     assert!(decide(world, &ada, &asked.id, saw(&asked.body.digest)).await.is_ok());
 }

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use sederunt_core::access::Actor;
-use sederunt_core::approval::decide::{Decide, Decision};
+use sederunt_core::approval::decide::{Decision, DecisionRequest};
 use sederunt_core::approval::{ApprovalQuery, ApprovalState};
-use sederunt_core::engine::OpenedFeedback;
+use sederunt_core::engine::FeedbackOpening;
 use sederunt_core::event::EventQuery;
 use sederunt_core::feedback::capture::{Capture, FeedbackEvent, FeedbackText, Signal};
 use sederunt_core::session::Status;
@@ -71,7 +71,7 @@ impl World {
         let owner = self.owner();
         let asked =
             self.engine.approvals(&owner, false, query).await.unwrap().items.pop().expect("something waits");
-        let no = Decide {
+        let no = DecisionRequest {
             decision: Decision::Deny,
             modified_args: None,
             modified_output: None,
@@ -266,7 +266,7 @@ async fn failures_move_no_rate_and_teach_nothing(world: &World) {
     for actor in [&owner, &worker] {
         let opened = world.engine.open_feedback(actor, &id, Signal::Down, None, None).await;
         assert!(matches!(&opened, Err(Error::Invalid { .. } | Error::NotFound)), "{opened:?}");
-        assert!(!matches!(opened, Ok(OpenedFeedback::Open(_))));
+        assert!(!matches!(opened, Ok(FeedbackOpening::Open(_))));
     }
     let words = FeedbackText { what_to_change: Some("Renew the login".into()), ..FeedbackText::default() };
     let wish = || Capture {

@@ -1,7 +1,7 @@
 //! Two users become one while they talk.
 
 use sederunt_core::access::Actor;
-use sederunt_core::engine::{Begun, Fate, LessonSearch, NewUser, OpenedFeedback, Operator, Post};
+use sederunt_core::engine::{FeedbackOpening, LessonSearch, NewUser, Operator, Post, PostFate, RunningTurn};
 use sederunt_core::feedback::capture::{Capture, FeedbackText, Signal};
 use sederunt_core::feedback::session::Reason;
 use sederunt_core::lesson::infer;
@@ -30,17 +30,17 @@ impl World {
         }
     }
 
-    async fn says(&self, actor: &Actor, id: &str, user: Option<&str>) -> Begun {
+    async fn says(&self, actor: &Actor, id: &str, user: Option<&str>) -> RunningTurn {
         self.open(actor, wish(id, SessionType::Mixed)).await;
         let post = Post { user: user.map(str::to_owned), ..Post::text("I live in Graz.").unwrap() };
         let posted = self.engine.post(actor, &SessionId::stored(id), post, &hold("a"), None).await.unwrap();
         match posted.fate {
-            Fate::Started(begun) => *begun,
+            PostFate::Started(begun) => *begun,
             other => panic!("{other:?}"),
         }
     }
 
-    async fn answer(&self, begun: &Begun) {
+    async fn answer(&self, begun: &RunningTurn) {
         let outcome = TurnOutcome {
             kind: TurnOutcomeKind::Answered,
             events: Vec::new(),
@@ -109,7 +109,7 @@ async fn what_a_merged_user_taught_is_seen_by_whom_they_became(world: &World) {
     // One that is still being added to, by her and by an owner.
     let hers = world.accepted(&ann, wish("Run the tests before you commit")).await;
     let opened = world.engine.open_feedback(&owner, &hers.event, Signal::Down, None, None).await.unwrap();
-    let OpenedFeedback::Open(owners) = opened else { panic!("blocked") };
+    let FeedbackOpening::Open(owners) = opened else { panic!("blocked") };
     let mut looked_at = Vec::new();
     for id in [&hers.id, &owners.id] {
         let due = FeedbackDue { tenant: owner.tenant.clone(), id: id.clone() };

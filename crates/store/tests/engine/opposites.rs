@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use futures_util::future::join_all;
-use sederunt_core::approval::decide::{Decide, Decision};
+use sederunt_core::approval::decide::{Decision, DecisionRequest};
 use sederunt_core::approval::{Approval, ApprovalQuery, ApprovalState};
 use sederunt_core::definitions::Entity;
 use sederunt_core::engine::Engine;
@@ -94,7 +94,8 @@ async fn stage(world: &World) -> Vec<Approval> {
 }
 
 async fn decide(node: &Engine, actor: &Actor, id: &str, decision: Decision) -> Result<Approval, Error> {
-    let wish = Decide { decision, modified_args: None, modified_output: None, reason: None, digest: None };
+    let wish =
+        DecisionRequest { decision, modified_args: None, modified_output: None, reason: None, digest: None };
     node.decide(actor, id, wish, None).await
 }
 

@@ -1,6 +1,6 @@
 //! What makes a session pending: the right to start work, held now, or a run that goes on.
 
-use sederunt_core::approval::decide::{Decide, Decision};
+use sederunt_core::approval::decide::{Decision, DecisionRequest};
 use sederunt_core::approval::{ApprovalKind, ApprovalQuery, ApprovalState};
 use sederunt_core::definitions::Task;
 use sederunt_core::error::Result;
@@ -220,7 +220,7 @@ async fn a_persons_output_waits_for_an_owner(world: &World) {
         let result = Some(json(&format!(r#"{{"n":{n}}}"#)));
         world.engine.human_complete(&ada, &run.id, result, None, None).await
     };
-    let decide = |decision| Decide {
+    let decide = |decision| DecisionRequest {
         decision,
         modified_args: None,
         modified_output: None,

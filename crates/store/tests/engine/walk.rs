@@ -7,7 +7,7 @@ use std::fmt::{Debug, Write as _};
 use std::sync::Arc;
 
 use sederunt_core::access::{Actor, ShareAccess};
-use sederunt_core::approval::decide::{Decide, Decision};
+use sederunt_core::approval::decide::{Decision, DecisionRequest};
 use sederunt_core::approval::{ApprovalQuery, ApprovalState};
 use sederunt_core::definitions::{Entity, Task};
 use sederunt_core::error::{Error, Result};
@@ -16,10 +16,10 @@ use sederunt_core::json::Json;
 use sederunt_core::memory::owner::MemoryAct;
 use sederunt_core::memory::{Category, Fact, Memory, MemoryBody, MemoryKind, Owner};
 use sederunt_core::session::decide::{OpenSession, PatchSession, Transition};
-use sederunt_core::session::query::{SessionQuery, Types};
+use sederunt_core::session::query::{SessionQuery, TypeFilter};
 use sederunt_core::session::{Session, SessionType, Status};
 use sederunt_core::store::{Change, Record};
-use sederunt_core::work::{ClaimRequest, Claimed, Settle};
+use sederunt_core::work::{ClaimRequest, ClaimedRun, Settle};
 use sederunt_core::{Role, SessionId, Timestamp, UserId, strict};
 
 use crate::world::{World, request, says, wish};
@@ -79,9 +79,9 @@ struct Walk {
     world: World,
     dice: Dice,
     callers: Vec<Arc<Actor>>,
-    claims: Vec<Claimed>,
+    claims: Vec<ClaimedRun>,
     /// Those of them that nobody has settled yet, as far as the walk knows.
-    unsettled: Vec<Claimed>,
+    unsettled: Vec<ClaimedRun>,
     /// Sessions in which a room's word stands.
     carriers: BTreeMap<&'static str, BTreeSet<SessionId>>,
     /// What each run may write, as an owner had granted it when the run was started: ids, and the type `made`.
@@ -199,7 +199,7 @@ impl Walk {
     }
 
     async fn sessions(&self) -> Vec<Session> {
-        let query = SessionQuery { inactive: None, ..SessionQuery::of(Types::All, 1000) };
+        let query = SessionQuery { inactive: None, ..SessionQuery::of(TypeFilter::All, 1000) };
         self.world.engine.sessions(&self.world.owner(), query).await.unwrap().items
     }
 
@@ -299,9 +299,11 @@ impl Walk {
                 on,
                 text(engine.read(actor, &id, EventQuery { limit: 100, ..EventQuery::default() }).await),
             ),
-            11 => {
-                told("sessions", None, text(engine.sessions(actor, SessionQuery::of(Types::All, 1000)).await))
-            }
+            11 => told(
+                "sessions",
+                None,
+                text(engine.sessions(actor, SessionQuery::of(TypeFilter::All, 1000)).await),
+            ),
             12 => {
                 let answer = engine.fork(actor, &id, 1, None).await;
                 told("fork", on, made(answer))
@@ -372,7 +374,7 @@ impl Walk {
                 }
                 let asked = self.dice.pick(&all).clone();
                 let decision = *self.dice.pick(&[Decision::Approve, Decision::Deny]);
-                let decide = Decide {
+                let decide = DecisionRequest {
                     decision,
                     modified_args: None,
                     modified_output: None,

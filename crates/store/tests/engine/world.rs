@@ -12,7 +12,7 @@ use sederunt_core::session::decide::OpenSession;
 use sederunt_core::session::{Session, SessionType, SourceKind, Status};
 use sederunt_core::store::IdemKey;
 use sederunt_core::talk::turn::TurnHost;
-use sederunt_core::work::{ClaimRequest, Claimed};
+use sederunt_core::work::{ClaimRequest, ClaimedRun};
 use sederunt_core::{CredentialId, Role, SessionId, TenantId, UserId, limits};
 use sederunt_store::postgres::{PostgresOptions, PostgresStore};
 use sederunt_store::sqlite::{Place, SqliteOptions, SqliteStore};
@@ -96,12 +96,12 @@ impl World {
     }
 
     /// A pending session that this worker has just claimed.
-    pub async fn claimed(&self, id: &str, worker: &Actor) -> Claimed {
+    pub async fn claimed(&self, id: &str, worker: &Actor) -> ClaimedRun {
         self.pending(id).await;
         self.claim(worker).await.pop().expect("there is work")
     }
 
-    pub async fn claim(&self, worker: &Actor) -> Vec<Claimed> {
+    pub async fn claim(&self, worker: &Actor) -> Vec<ClaimedRun> {
         self.engine.claim(worker, request(), None).await.unwrap()
     }
 

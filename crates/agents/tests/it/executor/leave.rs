@@ -7,7 +7,7 @@ use sederunt_core::approval::decide::Decision;
 use sederunt_core::definitions::View;
 use sederunt_core::engine::Submission;
 use sederunt_core::session::Status;
-use sederunt_core::store::{Change, ChangePart, Guard, On, Update, Write};
+use sederunt_core::store::{Change, ChangePart, Guard, PartTarget, Update, Write};
 use sederunt_core::view::answer;
 use sederunt_core::work::run::Run;
 
@@ -69,7 +69,7 @@ async fn a_call_that_differs_from_what_was_agreed_is_refused() {
     run.resume.as_mut().unwrap().args = Some(json(r#"{"n":1000}"#));
     let update = Update { run: Some(run.to_json().unwrap()), ..Update::default() };
     let part = ChangePart {
-        on: On::Session(id.clone()),
+        on: PartTarget::Session(id.clone()),
         guard: Guard::seen(&session),
         writes: [Write::Update(Box::new(update))].into_iter().collect(),
     };
@@ -212,7 +212,7 @@ async fn a_run_that_dies_after_publishing_publishes_nothing_twice() {
     let update =
         Update { status: Some(Status::Pending), run: Some(run.to_json().unwrap()), ..Update::default() };
     let part = ChangePart {
-        on: On::Session(id.clone()),
+        on: PartTarget::Session(id.clone()),
         guard: Guard::seen(&session),
         writes: [Write::Update(Box::new(update))].into_iter().collect(),
     };

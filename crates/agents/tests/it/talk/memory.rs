@@ -163,7 +163,7 @@ async fn an_incognito_conversation_works_and_is_in_no_list() {
         world.engine.memories(&world.me, &alice, MemoryKind::Fact, None, 10).await.unwrap().items.is_empty()
     );
     let query =
-        sederunt_core::session::query::SessionQuery::of(sederunt_core::session::query::Types::All, 10);
+        sederunt_core::session::query::SessionQuery::of(sederunt_core::session::query::TypeFilter::All, 10);
     assert!(world.engine.sessions(&world.me, query).await.unwrap().items.is_empty());
     let other = world.talker.open(&world.me, "secret", Some(MemoryMode::Local)).await.unwrap_err();
     assert_eq!(other.code(), "type_mismatch");

@@ -8,7 +8,7 @@ use sederunt_agents::outbound::{Allow, Outbound};
 use sederunt_agents::talk::end::Ending;
 use sederunt_agents::talk::{Settings, Talker};
 use sederunt_core::SessionId;
-use sederunt_core::feedback::{Label, Modality, Rate, RatingSource};
+use sederunt_core::feedback::{Label, Modality, RatingRequest, RatingSource};
 use sederunt_core::memory::MemoryKind;
 use sederunt_core::talk::Liveness;
 
@@ -51,8 +51,8 @@ async fn a_person_who_says_so_before_anything_is_known_of_them_is_not_reminded_o
     assert!(!reply.text.contains("Last time"), "{}", reply.text);
 }
 
-fn rate(label: Label) -> Rate {
-    Rate { label, source: RatingSource::WebEnd, modality: Modality::Text }
+fn rate(label: Label) -> RatingRequest {
+    RatingRequest { label, source: RatingSource::WebEnd, modality: Modality::Text }
 }
 
 #[tokio::test]

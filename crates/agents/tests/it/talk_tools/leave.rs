@@ -13,7 +13,7 @@ use sederunt_core::approval::decide::Decision;
 use sederunt_core::feedback::{Modality, RatingSource};
 use sederunt_core::limits;
 use sederunt_core::session::{MemoryMode, SourceKind, Status};
-use sederunt_core::store::{Change, ChangePart, Guard, On, Update, Write};
+use sederunt_core::store::{Change, ChangePart, Guard, PartTarget, Update, Write};
 use sederunt_core::talk::turn::OnBusy;
 use sederunt_core::work::run::Run;
 
@@ -220,7 +220,7 @@ async fn a_call_that_differs_from_what_was_agreed_to_is_refused() {
     run.resume.as_mut().unwrap().args = Some(json(r#"{"n":1000}"#));
     let update = Update { run: Some(run.to_json().unwrap()), ..Update::default() };
     let part = ChangePart {
-        on: On::Session(id()),
+        on: PartTarget::Session(id()),
         guard: Guard::seen(&session),
         writes: [Write::Update(Box::new(update))].into_iter().collect(),
     };

@@ -1,13 +1,13 @@
 use super::*;
 use crate::access::Actor;
 use crate::approval::Approval;
-use crate::approval::decide::{self, Decide, Decision, DecisionOutcome};
+use crate::approval::decide::{self, Decision, DecisionOutcome, DecisionRequest};
 use crate::ids::UserId;
 use crate::store::ClaimChange;
 use crate::talk::sitting::{self, EndReason};
 use crate::talk::turn::tests::{NOW, SETTINGS, alone, hold, kinds, message, running as turn_runs, sat};
-use crate::talk::turn::{Begin, OnBusy, begin, next};
-use crate::talk::{Liveness, Queued};
+use crate::talk::turn::{MessagePlan, OnBusy, begin, next};
+use crate::talk::{Liveness, QueuedMessage};
 
 /// A running turn.
 fn running() -> Session {
@@ -16,12 +16,12 @@ fn running() -> Session {
     session
 }
 
-fn unmade(id: &str) -> Unmade {
-    Unmade { id: id.to_owned(), name: "send".to_owned() }
+fn unmade(id: &str) -> UnmadeCall {
+    UnmadeCall { id: id.to_owned(), name: "send".to_owned() }
 }
 
-fn asking() -> Asking {
-    Asking {
+fn asking() -> TurnApproval {
+    TurnApproval {
         call: Json::stored(r#"{"id":"c1","name":"send","summary":"Send it?","args":{"to":"x"}}"#),
         unmade: vec![unmade("c1"), unmade("c2")],
         summary: "Send it?".to_owned(),
@@ -33,7 +33,7 @@ fn asking() -> Asking {
 }
 
 /// A session after a plan, as a store would leave it.
-fn after(session: &Session, plan: &Plan) -> Session {
+fn after(session: &Session, plan: &TurnPlan) -> Session {
     let mut after = session.clone();
     plan.step.update.apply(&mut after.head, NOW);
     if plan.step.update.run.is_some() {
@@ -55,8 +55,8 @@ fn paused() -> (Session, Talk, Approval) {
     (after(&running(), &plan), plan.talk.clone(), approval_in(&plan.step))
 }
 
-fn verdict(decision: Decision, args: Option<&str>) -> Decide {
-    Decide {
+fn verdict(decision: Decision, args: Option<&str>) -> DecisionRequest {
+    DecisionRequest {
         decision,
         modified_args: args.map(Json::stored),
         modified_output: None,
@@ -75,7 +75,7 @@ fn decided_on(decision: Decision, args: Option<&str>) -> (Session, Talk) {
         panic!("it stood already")
     };
     let talk = decided(&talk);
-    (after(&session, &Plan { step: settled.step, talk: talk.clone() }), talk)
+    (after(&session, &TurnPlan { step: settled.step, talk: talk.clone() }), talk)
 }
 
 fn outcomes(step: &SessionStep) -> Vec<String> {
@@ -107,13 +107,18 @@ fn a_decided_turn_goes_on_once_and_before_everything_that_waits() {
         (Decision::Deny, None, None),
     ] {
         let (session, mut talk) = decided_on(decision, args);
-        talk.queue.push(Queued { sequence: Some(9), steers: false, tier: Tier::Fast, speaker: alone() });
+        talk.queue.push(QueuedMessage {
+            sequence: Some(9),
+            steers: false,
+            tier: Tier::Fast,
+            speaker: alone(),
+        });
         assert_eq!((session.head.status, talk.waiting()), (Status::Running, Some(3)), "{decision:?}");
         assert_eq!(session.head.deadline_at, None, "{decision:?}");
         let resume = Run::of(&session).resume.unwrap();
         assert_eq!(resume.decision, decision.as_str());
         assert_eq!(resume.args.as_ref().map(Json::as_str), resumes_with);
-        let Some(Begin::Started(plan)) = next(&session, &talk, &hold(), NOW, &SETTINGS).unwrap() else {
+        let Some(MessagePlan::Started(plan)) = next(&session, &talk, &hold(), NOW, &SETTINGS).unwrap() else {
             panic!("{decision:?} does not go on")
         };
         assert!(matches!(plan.step.update.claim, Some(ClaimChange::Take { .. })));
@@ -132,18 +137,18 @@ fn a_turn_that_is_given_up_leaves_a_result_for_every_call() {
         (
             &asked,
             &talk,
-            GivenUp::TimedOut,
+            AbandonReason::TimedOut,
             Some(ApprovalState::Expired),
             ["timed_out", "cancelled", "timed_out"],
         ),
         (
             &asked,
             &talk,
-            GivenUp::Stopped,
+            AbandonReason::Stopped,
             Some(ApprovalState::Cancelled),
             ["cancelled", "cancelled", "stopped"],
         ),
-        (&decided, &decided_talk, GivenUp::Stopped, None, ["cancelled", "cancelled", "stopped"]),
+        (&decided, &decided_talk, AbandonReason::Stopped, None, ["cancelled", "cancelled", "stopped"]),
     ];
     for (session, talk, why, closes, told) in cases {
         let plan = give_up(session, talk, why).unwrap().unwrap();
@@ -172,9 +177,14 @@ fn a_message_while_a_turn_asks_waits_unless_it_interrupts() {
         [(OnBusy::Queue, None, 1), (OnBusy::Steer, None, 1), (OnBusy::Interrupt, Some(Status::Idle), 0)]
     {
         let (session, mut talk, _) = paused();
-        talk.queue.push(Queued { sequence: Some(9), steers: false, tier: Tier::Fast, speaker: alone() });
+        talk.queue.push(QueuedMessage {
+            sequence: Some(9),
+            steers: false,
+            tier: Tier::Fast,
+            speaker: alone(),
+        });
         let begun = begin(&session, &talk, message(on_busy), &hold(), NOW, &SETTINGS).unwrap();
-        let Begin::Queued(plan) = begun else { panic!("{on_busy:?}") };
+        let MessagePlan::Queued(plan) = begun else { panic!("{on_busy:?}") };
         assert_eq!(plan.step.update.status, status, "{on_busy:?}");
         assert_eq!(plan.talk.queue[waiting].sequence, None, "{on_busy:?}");
         assert_eq!(plan.talk.paused.is_some(), status.is_none(), "{on_busy:?}");

@@ -178,7 +178,7 @@ pub struct Decide {
     pub digest: Option<String>,
 }
 
-impl From<Decide> for decide::Decide {
+impl From<Decide> for decide::DecisionRequest {
     fn from(wish: Decide) -> Self {
         Self {
             decision: wish.decision.into(),

@@ -51,8 +51,8 @@ pub struct Touched {
     pub at: Timestamp,
 }
 
-impl From<lesson::Touch> for Touched {
-    fn from(touch: lesson::Touch) -> Self {
+impl From<lesson::LessonTouch> for Touched {
+    fn from(touch: lesson::LessonTouch) -> Self {
         Self { by: touch.by, at: touch.at }
     }
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use sederunt_core::definitions;
-use sederunt_core::engine::{self, OpenedView, Submitted, ViewDisplay};
+use sederunt_core::engine::{self, OpenedView, SubmitResult, ViewDisplay};
 use sederunt_core::session::query::Page;
 use sederunt_core::view::{self, ViewAnswer};
 use sederunt_core::{Error, Timestamp};
@@ -46,14 +46,14 @@ pub struct KeptView {
 }
 
 impl KeptView {
-    pub fn published(published: engine::Published, base: &str) -> Self {
+    pub fn published(published: engine::PublishedView, base: &str) -> Self {
         let url = Some(published.url(base));
         Self { kept: published.view.into(), url }
     }
 }
 
-impl From<definitions::Defined<definitions::View>> for KeptView {
-    fn from(view: definitions::Defined<definitions::View>) -> Self {
+impl From<definitions::StoredDefinition<definitions::View>> for KeptView {
+    fn from(view: definitions::StoredDefinition<definitions::View>) -> Self {
         Self { kept: view.into(), url: None }
     }
 }
@@ -65,8 +65,8 @@ pub struct KeptViews {
     pub next_cursor: Option<String>,
 }
 
-impl From<Page<definitions::Defined<definitions::View>, i64>> for KeptViews {
-    fn from(page: Page<definitions::Defined<definitions::View>, i64>) -> Self {
+impl From<Page<definitions::StoredDefinition<definitions::View>, i64>> for KeptViews {
+    fn from(page: Page<definitions::StoredDefinition<definitions::View>, i64>) -> Self {
         let next_cursor = page.next.map(|next| next.to_string());
         Self { items: page.items.into_iter().map(Into::into).collect(), next_cursor }
     }
@@ -80,7 +80,7 @@ pub struct AskedView {
     pub description: Option<String>,
     pub asked_by: Asker,
     #[schema(value_type = Gate)]
-    pub gate: view::Gate,
+    pub gate: view::ViewAudience,
     /// Null until the gate is passed: say who you are first.
     #[schema(value_type = Option<Vec<Question>>)]
     pub questions: Option<Vec<view::ViewQuestion>>,
@@ -177,8 +177,8 @@ pub struct Accepted {
     pub repeated: bool,
 }
 
-impl From<&Submitted> for Accepted {
-    fn from(submitted: &Submitted) -> Self {
+impl From<&SubmitResult> for Accepted {
+    fn from(submitted: &SubmitResult) -> Self {
         Self { accepted: true, repeated: submitted.repeated }
     }
 }

@@ -81,7 +81,7 @@ pub struct Claimed {
 
 impl Claims {
     /// The claimed sessions, each with its brief.
-    pub async fn briefed(engine: &Engine, claimed: Vec<core::Claimed>) -> Result<Self, Error> {
+    pub async fn briefed(engine: &Engine, claimed: Vec<core::ClaimedRun>) -> Result<Self, Error> {
         let mut claims = Vec::with_capacity(claimed.len());
         for claimed in claimed {
             let pending_answers;

@@ -165,7 +165,7 @@ async fn what_others_are_known_to_have_changed_is_forgotten() {
         until("word of the other node", async || known(scene, "s").is_none()).await;
         assert!(known(scene, "t").is_some());
         let part = ChangePart {
-            on: On::Session(id("t")),
+            on: PartTarget::Session(id("t")),
             guard: Guard::default(),
             writes: smallvec![Write::Delete],
         };

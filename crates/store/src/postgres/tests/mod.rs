@@ -22,7 +22,7 @@ use futures_util::FutureExt;
 use sederunt_core::access::{Actor, Role};
 use sederunt_core::approval::{self, Approval};
 use sederunt_core::clock::SystemClock;
-use sederunt_core::definitions::{self, Doc};
+use sederunt_core::definitions::{self, DefinitionDoc};
 use sederunt_core::event::{Event, EventQuery, EventType, NewEvent};
 use sederunt_core::ids::{CredentialId, Incarnation, SessionId, TenantId};
 use sederunt_core::json::Json;
@@ -30,7 +30,7 @@ use sederunt_core::live::Hub;
 use sederunt_core::people::Audit;
 use sederunt_core::session::{Details, Head, MemoryMode, SessionSource, SessionType, SourceKind, Status};
 use sederunt_core::store::{
-    Change, ChangePart, Committed, Guard, IdemKey, NewSession, On, Record, Refusal, Store, Write,
+    Change, ChangePart, CommitResult, Guard, IdemKey, NewSession, PartTarget, Record, Refusal, Store, Write,
 };
 use sederunt_core::time::Timestamp;
 use smallvec::smallvec;
@@ -225,7 +225,7 @@ fn owner(of: &str) -> Actor {
 
 fn append(to: &str, name: &str, events: Vec<NewEvent>) -> Change {
     let part = ChangePart {
-        on: On::Session(id(name)),
+        on: PartTarget::Session(id(name)),
         guard: Guard::default(),
         writes: smallvec![Write::Append(events)],
     };
@@ -235,7 +235,7 @@ fn append(to: &str, name: &str, events: Vec<NewEvent>) -> Change {
 /// Makes a task with these facets.
 fn putting(name: &str, facets: &[(&'static str, &str)]) -> Record {
     let unset = Timestamp::default();
-    let doc = Doc {
+    let doc = DefinitionDoc {
         kind: definitions::DefinitionKind::Task,
         id: name.into(),
         slug: Some(format!("slug of {name}").into()),
@@ -284,9 +284,12 @@ impl Scene {
         self.store.base.tk(&tenant(name)).await.unwrap().unwrap()
     }
 
-    async fn open(&self, of: &str, name: &str) -> Committed {
-        let part =
-            ChangePart { on: On::New(Box::new(session(name))), guard: Guard::default(), writes: smallvec![] };
+    async fn open(&self, of: &str, name: &str) -> CommitResult {
+        let part = ChangePart {
+            on: PartTarget::New(Box::new(session(name))),
+            guard: Guard::default(),
+            writes: smallvec![],
+        };
         self.commit(Change::new(tenant(of)).part(part)).await.unwrap()
     }
 

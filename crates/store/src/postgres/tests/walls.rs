@@ -26,7 +26,7 @@ async fn two_tenants(scene: &Scene) -> (i32, i32) {
         let defined = Change::new(tenant(name)).record(putting("d", &[("status", "active")]));
         scene.commit(defined.record(asking("a", "s", None))).await.unwrap();
         let talk = ChangePart {
-            on: On::Session(id("s")),
+            on: PartTarget::Session(id("s")),
             guard: Guard::default(),
             writes: smallvec![Write::Talk(Box::new(kept::seated()))],
         };
@@ -335,7 +335,8 @@ async fn a_share_link_is_seen_by_its_maker_the_holder_owners_and_whoever_has_it(
         let tk = scene.tenant_named("ours").await;
         let mut new = session("s");
         new.head.holder = Some(sederunt_core::UserId::stored("ann"));
-        let part = ChangePart { on: On::New(Box::new(new)), guard: Guard::default(), writes: smallvec![] };
+        let part =
+            ChangePart { on: PartTarget::New(Box::new(new)), guard: Guard::default(), writes: smallvec![] };
         scene.commit(Change::new(tenant("ours")).part(part)).await.unwrap();
         let hash = SecretHash::of("token");
         let share = Share {
@@ -403,7 +404,7 @@ async fn a_share_link_is_seen_by_its_maker_the_holder_owners_and_whoever_has_it(
         let revoked = Record::RevokeShare { id: "link".into(), by: user("ann") };
         scene.commit(Change::new(tenant("ours")).record(revoked)).await.unwrap();
         let gone = ChangePart {
-            on: On::Session(id("s")),
+            on: PartTarget::Session(id("s")),
             guard: Guard::default(),
             writes: smallvec![Write::Delete],
         };
@@ -495,7 +496,7 @@ async fn no_statement_of_one_user_reaches_the_share_links_of_another() {
         for (user, n) in [("ann", 1), ("eve", 2)] {
             let mut new = session(&format!("of {user}"));
             new.head.holder = Some(sederunt_core::UserId::stored(user));
-            let part = ChangePart { on: On::New(Box::new(new)), guard: Guard::default(), writes: smallvec![] };
+            let part = ChangePart { on: PartTarget::New(Box::new(new)), guard: Guard::default(), writes: smallvec![] };
             let share = Share {
                 id: format!("link of {user}"),
                 tenant: tenant("ours"),

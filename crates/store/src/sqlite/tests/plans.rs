@@ -1,7 +1,7 @@
 //! What statements walk: the index of what they are asked for, in its own order.
 
 use sederunt_core::Timestamp;
-use sederunt_core::approval::{ApprovalQuery, ApprovalState, Assigned};
+use sederunt_core::approval::{ApprovalQuery, ApprovalState, AssigneeFilter};
 use sederunt_core::definitions::{DefinitionKind, DocQuery};
 use sederunt_core::work::queue::{Bucket, QueueOf};
 
@@ -136,7 +136,7 @@ async fn lists_of_documents_and_approvals_walk_the_index_of_the_filter_that_they
             limit: 10,
         })
     };
-    let approvals = |session: bool, task: bool, assigned_to: Option<Assigned>| {
+    let approvals = |session: bool, task: bool, assigned_to: Option<AssigneeFilter>| {
         let query = ApprovalQuery {
             state: Some(ApprovalState::Pending),
             session: session.then(|| id("s")),
@@ -147,8 +147,8 @@ async fn lists_of_documents_and_approvals_walk_the_index_of_the_filter_that_they
         };
         Narrowed::approvals(&query, "session_heads")
     };
-    let mine = || Some(Assigned::To(UserId::stored("ann")));
-    let open = || Some(Assigned::ToOrNobody(UserId::stored("ann")));
+    let mine = || Some(AssigneeFilter::To(UserId::stored("ann")));
+    let open = || Some(AssigneeFilter::ToOrNobody(UserId::stored("ann")));
     let by_facet = "SEARCH w USING PRIMARY KEY (tk=? AND kind=? AND key=? AND value=? AND n<?)";
     for (list, walked, way) in [
         (docs(&[], false), 0, "docs_by_kind (tk=? AND kind=? AND n<?)"),

@@ -28,7 +28,7 @@ fn pending(name: &str) -> ChangePart {
         ..OpenSession::default()
     };
     let new = decide::open(&Actor::local(SourceKind::Api), id(name), wish).unwrap();
-    ChangePart { on: On::New(Box::new(new)), guard: Guard::default(), writes: smallvec![] }
+    ChangePart { on: PartTarget::New(Box::new(new)), guard: Guard::default(), writes: smallvec![] }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -6,7 +6,7 @@ mod shapes;
 
 use std::borrow::Cow;
 
-use sederunt_core::definitions::{self, Defined};
+use sederunt_core::definitions::{self, StoredDefinition};
 use sederunt_core::session::query::Page;
 use sederunt_core::{Error, Timestamp};
 use serde::Serialize;
@@ -40,13 +40,13 @@ pub struct Kept<T> {
 
 impl<T> Kept<T> {
     /// What was just defined or changed, with what this server says against it.
-    pub fn warned(defined: Defined<T>, warnings: Vec<String>) -> Self {
+    pub fn warned(defined: StoredDefinition<T>, warnings: Vec<String>) -> Self {
         Self { warnings, ..defined.into() }
     }
 }
 
-impl<T> From<Defined<T>> for Kept<T> {
-    fn from(defined: Defined<T>) -> Self {
+impl<T> From<StoredDefinition<T>> for Kept<T> {
+    fn from(defined: StoredDefinition<T>) -> Self {
         Self {
             id: defined.id.into(),
             value: defined.value,
@@ -66,8 +66,8 @@ pub struct KeptList<T> {
     pub next_cursor: Option<String>,
 }
 
-impl<T> From<Page<Defined<T>, i64>> for KeptList<T> {
-    fn from(page: Page<Defined<T>, i64>) -> Self {
+impl<T> From<Page<StoredDefinition<T>, i64>> for KeptList<T> {
+    fn from(page: Page<StoredDefinition<T>, i64>) -> Self {
         Self {
             items: page.items.into_iter().map(Into::into).collect(),
             next_cursor: page.next.map(|next| next.to_string()),
