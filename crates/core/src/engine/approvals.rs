@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-use super::pauses::let_go_on;
+use super::pauses::release_talk;
 use super::sessions::check_limit;
 use super::{CommandOutcome, Decided, Engine};
 use crate::access::{Actor, Role};
@@ -123,7 +123,7 @@ impl Engine {
                         DecisionOutcome::Stands => Ok(Decided::Nothing(approval)),
                         DecisionOutcome::Settled(settled) => {
                             let mut change = self.settled(&session, *settled).await?.keyed(key);
-                            let_go_on(&mut change, &session, &talk);
+                            release_talk(&mut change, &session, &talk);
                             Ok(Decided::Change(Box::new(change)))
                         }
                     }
@@ -219,7 +219,7 @@ impl Engine {
         settled: decisions::DecisionEffects,
     ) -> Result<Change> {
         let written = self.written_by(session, settled.write_back.as_ref(), &settled.step).await?;
-        let mut change = self.stepped(session, settled.step).await?;
+        let mut change = self.change_for(session, settled.step).await?;
         change.records.push(settled.record);
         change.records.extend(written);
         Ok(change)

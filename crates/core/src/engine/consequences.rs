@@ -23,7 +23,7 @@ use crate::work::trigger::human_step;
 
 impl Engine {
     /// The change that carries out a step, with everything that follows from it.
-    pub(super) async fn stepped(&self, session: &Session, step: SessionStep) -> Result<Change> {
+    pub(super) async fn change_for(&self, session: &Session, step: SessionStep) -> Result<Change> {
         let mut change = Change::new(session.tenant.clone());
         let ends = step.update.status.filter(|to| to.is_terminal());
         let result = step.update.result.clone();

@@ -1,6 +1,6 @@
 //! Commands of turns that wait for a person's approval: pausing one, and giving it up.
 
-use super::talk::planned_change;
+use super::talk::change_from_plan;
 use super::{Engine, FinishedTurn, RunningTurn};
 use crate::error::Result;
 use crate::session::Session;
@@ -17,7 +17,7 @@ impl Engine {
         asking: TurnApproval,
     ) -> Result<Option<FinishedTurn>> {
         let now = self.tenant.now().await?;
-        self.let_go(begun, |session, talk| {
+        self.release_turn(begun, |session, talk| {
             if session.head.stop_requested {
                 return Ok(None);
             }
@@ -29,14 +29,14 @@ impl Engine {
     /// Gives up the paused turn of a conversation, if there is one: none of its calls is made.
     pub async fn give_up_pause(&self, session: &Session, talk: &Talk) -> Result<()> {
         match pause::give_up(session, talk, AbandonReason::Stopped)? {
-            Some(plan) => self.commit(planned_change(session, &plan)).await.map(drop),
+            Some(plan) => self.commit(change_from_plan(session, &plan)).await.map(drop),
             None => Ok(()),
         }
     }
 }
 
 /// Lets the turn of a decided approval go on, in the change that decides.
-pub(super) fn let_go_on(change: &mut Change, session: &Session, talk: &Talk) {
+pub(super) fn release_talk(change: &mut Change, session: &Session, talk: &Talk) {
     if session.head.is_talk
         && let Some(own) = change.parts.first_mut()
     {

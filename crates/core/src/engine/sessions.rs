@@ -3,7 +3,7 @@
 use smallvec::smallvec;
 use uuid::Uuid;
 
-use super::talk::planned_change;
+use super::talk::change_from_plan;
 use super::{CommandOutcome, Decided, Engine, step_part};
 use crate::access::{self, Actor, Role, Verb};
 use crate::definitions::{Agent, DefinitionKind, StoredDefinition, Task};
@@ -204,7 +204,7 @@ impl Engine {
             Box::pin(async {
                 let session = self.load(actor, Verb::Leave, id).await?;
                 let step = decide::leave(actor, &session)?;
-                Ok(Decided::<()>::Change(Box::new(self.stepped(&session, step).await?)))
+                Ok(Decided::<()>::Change(Box::new(self.change_for(&session, step).await?)))
             })
         })
         .await
@@ -302,7 +302,7 @@ impl Engine {
                         return Err(Conflict::NothingToStop { status }.into());
                     }
                     if let Some(plan) = pause::give_up(&session, &talk, AbandonReason::Stopped)? {
-                        return Ok(Decided::Change(Box::new(planned_change(&session, &plan).keyed(key))));
+                        return Ok(Decided::Change(Box::new(change_from_plan(&session, &plan).keyed(key))));
                     }
                     let by = match (actor.role, session.head.status) {
                         (Role::Owner, Status::Pending) => Authority::Owner,
@@ -392,7 +392,7 @@ impl Engine {
         decide: impl Fn(&Session) -> Result<Option<SessionStep>> + Sync,
     ) -> Result<Decided<Session>> {
         let Some(step) = decide(&session)? else { return Ok(Decided::Nothing(session)) };
-        Ok(Decided::Change(Box::new(self.stepped(&session, step).await?.keyed(key))))
+        Ok(Decided::Change(Box::new(self.change_for(&session, step).await?.keyed(key))))
     }
 
     /// The session after a command on it, or after the first one with its key.

@@ -1,6 +1,6 @@
 //! Commands on sittings: finding silent ones, closing, rating, and looking back over a conversation.
 
-use super::talk::{beside, planned_change};
+use super::talk::{change_from_plan, talk_change};
 use super::{CommandOutcome, Decided, Engine};
 use crate::access::{self, Actor, Verb};
 use crate::error::{Conflict, Result};
@@ -58,7 +58,7 @@ impl Engine {
         let Some(plan) = sitting::end(session, talk, why, arc, summary, records, now)? else {
             return Ok(None);
         };
-        match self.sessions.commit(planned_change(session, &plan)).await {
+        match self.sessions.commit(change_from_plan(session, &plan)).await {
             Ok(_) => Ok(Some(plan.talk)),
             Err(Refusal::Stale) => Ok(None),
             Err(Refusal::Rejected(error)) => Err(error),
@@ -134,7 +134,7 @@ impl Engine {
                         modality,
                         schema_version: RATING_SCHEMA_VERSION,
                     };
-                    let change = beside(&session, talk).record(Record::AddRating(Box::new(rating)));
+                    let change = talk_change(&session, talk).record(Record::AddRating(Box::new(rating)));
                     Ok(Decided::Change(Box::new(change)))
                 })
             })
@@ -162,7 +162,7 @@ impl Engine {
                 }
                 let plan = look_back(&session, &talk, &found)?;
                 *wrote.lock() = plan.1;
-                Ok(Decided::Change(Box::new(planned_change(&session, &plan.0))))
+                Ok(Decided::Change(Box::new(change_from_plan(&session, &plan.0))))
             })
         })
         .await?;

@@ -4,7 +4,7 @@
 use smallvec::smallvec;
 
 use super::Engine;
-use super::talk::planned_change;
+use super::talk::change_from_plan;
 use crate::approval;
 use crate::error::Result;
 use crate::limits;
@@ -111,15 +111,15 @@ impl Engine {
             SweepReason::Lapsed | SweepReason::Silent => None,
         };
         let mut change = match (of_talk, &reason) {
-            (Some(plan), _) => planned_change(&session, &plan),
+            (Some(plan), _) => change_from_plan(&session, &plan),
             (None, SweepReason::Overdue) => {
                 let pending = self.pending_of(&session).await?;
                 match pending.map(|pending| approval::decide::expire(&session, &pending, now)).transpose()? {
                     Some(Some(settled)) => self.settled(&session, settled).await?,
-                    Some(None) | None => self.stepped(&session, step).await?,
+                    Some(None) | None => self.change_for(&session, step).await?,
                 }
             }
-            (None, _) => self.stepped(&session, step).await?,
+            (None, _) => self.change_for(&session, step).await?,
         };
         if let Some(own) = change.parts.first_mut() {
             match reason {

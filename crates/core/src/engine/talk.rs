@@ -169,7 +169,7 @@ impl Engine {
                             MessagePlan::EndFirst(first) => return Ok(Decided::Nothing(first)),
                         };
                     let opened = talk.sitting.is_none();
-                    let change = planned_change(&session, &plan).keyed(key);
+                    let change = change_from_plan(&session, &plan).keyed(key);
                     *planned.lock() = Some((session, plan.talk, starts, opened));
                     Ok(Decided::Change(Box::new(change)))
                 })
@@ -240,7 +240,7 @@ impl Engine {
                         (None, None) => return Err(Error::internal("a turn was opened for no message")),
                     };
                     let opened = talk.sitting.is_none();
-                    let change = planned_change(&session, &plan);
+                    let change = change_from_plan(&session, &plan);
                     *planned.lock() = Some((session, plan.talk, opened, tier, speaker, resume));
                     Ok(Decided::Change(Box::new(change)))
                 })
@@ -273,13 +273,13 @@ impl Engine {
 
     /// Closes a turn with its reply, records and state. Fenced if its lease ended before.
     pub async fn finish_turn(&self, begun: &RunningTurn, outcome: TurnOutcome) -> Result<FinishedTurn> {
-        self.let_go(begun, |session, talk| turn::finish(session, talk, outcome.clone()).map(Some))
+        self.release_turn(begun, |session, talk| turn::finish(session, talk, outcome.clone()).map(Some))
             .await?
             .ok_or_else(|| Error::internal("a turn did not end"))
     }
 
     /// Ends the claim of a turn, as `decide` plans it on the current row. `None`: `decide` keeps the claim.
-    pub(super) async fn let_go(
+    pub(super) async fn release_turn(
         &self,
         begun: &RunningTurn,
         decide: impl Fn(&Session, &Talk) -> Result<Option<TurnPlan>>,
@@ -296,7 +296,7 @@ impl Engine {
             }
             let (session, talk) = &seen;
             let Some(plan) = decide(session, talk)? else { return Ok(None) };
-            let mut change = planned_change(session, &plan);
+            let mut change = change_from_plan(session, &plan);
             if let Some(part) = change.parts.first_mut() {
                 part.guard.fence =
                     Some(Fence { credential: begun.hold.credential.clone(), epoch: begun.epoch });
@@ -351,7 +351,7 @@ impl Engine {
                     let settings = &self.settings.talk;
                     match turn::record(&session, &talk, asked, outcome.clone(), now, settings)? {
                         MessagePlan::Started(plan) | MessagePlan::Queued(plan) => {
-                            Ok(Decided::Change(Box::new(planned_change(&session, &plan).keyed(Some(key)))))
+                            Ok(Decided::Change(Box::new(change_from_plan(&session, &plan).keyed(Some(key)))))
                         }
                         MessagePlan::EndFirst(first) => Ok(Decided::Nothing(first)),
                     }
@@ -410,7 +410,7 @@ impl Engine {
                 talk.queue
                     .retain(|queued| !queued.sequence.is_some_and(|sequence| taken.contains(&sequence)));
                 talk.took.extend(taken);
-                let mut change = beside(&session, talk);
+                let mut change = talk_change(&session, talk);
                 if let Some(part) = change.parts.first_mut() {
                     part.guard.fence =
                         Some(Fence { credential: begun.hold.credential.clone(), epoch: begun.epoch });
@@ -445,7 +445,7 @@ pub enum NextTurn {
     EndFirst(EndFirst),
 }
 
-pub(super) fn planned_change(session: &Session, plan: &TurnPlan) -> Change {
+pub(super) fn change_from_plan(session: &Session, plan: &TurnPlan) -> Change {
     let TurnPlan { step, talk } = plan.clone();
     // For a queued turn the row names the turn before events are appended; otherwise the appended message opens it.
     let opens = step.update.turn.is_some();
@@ -461,7 +461,7 @@ pub(super) fn planned_change(session: &Session, plan: &TurnPlan) -> Change {
 }
 
 /// A change of a session's talk row alone.
-pub(super) fn beside(session: &Session, talk: Talk) -> Change {
+pub(super) fn talk_change(session: &Session, talk: Talk) -> Change {
     let part = ChangePart {
         on: PartTarget::Session(session.id.clone()),
         guard: Guard::seen(session),

@@ -407,7 +407,7 @@ impl Engine {
                         SubmitOutcome::Stands => return Ok(Decided::Nothing(())),
                         SubmitOutcome::Taken(taken) => *taken,
                     };
-                    let mut change = self.stepped(&session, taken.step).await?;
+                    let mut change = self.change_for(&session, taken.step).await?;
                     change.records.extend(taken.record);
                     change.records.extend(lead);
                     Ok(Decided::Change(Box::new(change)))

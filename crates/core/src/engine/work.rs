@@ -230,7 +230,7 @@ impl Engine {
                     if let Some(words) = &words {
                         ended.step.events.splice(0..0, words.events.iter().cloned());
                     }
-                    let mut change = self.stepped(&session, ended.step).await?;
+                    let mut change = self.change_for(&session, ended.step).await?;
                     change.records.extend(written);
                     if let Some(own) = change.parts.first_mut() {
                         own.guard.fence = Some(fence(actor, epoch));
