@@ -114,7 +114,7 @@ impl Engine {
     ) -> Result<Approval> {
         let key = key.map(|key| IdemKey { note: Uuid::parse_str(id).ok().map(KeyNote), ..key });
         let done = self
-            .settle_on(|| {
+            .decide_and_commit(|| {
                 Box::pin(async {
                     let (approval, session, talk) = self.approval_and_asking(actor, id).await?;
                     let now = self.tenant.now().await?;
@@ -124,7 +124,7 @@ impl Engine {
                         DecisionOutcome::Settled(settled) => {
                             let mut change = self.settled(&session, *settled).await?.keyed(key);
                             release_talk(&mut change, &session, &talk);
-                            Ok(Decided::Change(Box::new(change)))
+                            Ok(Decided::change(change))
                         }
                     }
                 })
@@ -132,7 +132,7 @@ impl Engine {
             .await;
         match self.or_replayed(actor, key, done).await? {
             CommandOutcome::Nothing(approval) => Ok(approval),
-            CommandOutcome::Done(_) => self.approval(actor, id).await,
+            CommandOutcome::Done(..) => self.approval(actor, id).await,
         }
     }
 
@@ -171,7 +171,7 @@ impl Engine {
         decide: impl Fn(&Session, &Approval, Timestamp) -> Result<decisions::DecisionEffects> + Sync,
     ) -> Result<Session> {
         let done = self
-            .settle_on(|| {
+            .decide_and_commit(|| {
                 Box::pin(async {
                     let session = self.load(actor, crate::access::Verb::Answer, id).await?;
                     let pending = self
@@ -182,13 +182,13 @@ impl Engine {
                     let asked = staged.iter().filter(|(key, _)| key == "schema").map(|(_, schema)| schema);
                     json_schema::prepare(Run::contract_schema(&session).iter().chain(asked)).await;
                     let settled = decide(&session, &pending, self.tenant.now().await?)?;
-                    Ok(Decided::<()>::Change(Box::new(self.settled(&session, settled).await?.keyed(key))))
+                    Ok(Decided::<()>::change(self.settled(&session, settled).await?.keyed(key)))
                 })
             })
             .await;
         match self.or_replayed(actor, key, done).await? {
             CommandOutcome::Nothing(()) => Err(Error::internal("an answer changes a session")),
-            CommandOutcome::Done(done) => self.session_after(actor, id, &done).await,
+            CommandOutcome::Done(done, ()) => self.session_after(actor, id, &done).await,
         }
     }
 

@@ -21,18 +21,18 @@ impl Engine {
     pub async fn retry(&self, actor: &Actor, id: &SessionId, key: Option<IdemKey>) -> Result<Session> {
         let made = parking_lot::Mutex::new(Uuid::nil());
         let done = self
-            .settle_on(|| {
+            .decide_and_commit(|| {
                 Box::pin(async {
                     let (change, new) = self.retrying(actor, id).await?;
                     let drawn = Uuid::parse_str(new.as_str()).map_err(Error::internal)?;
                     *made.lock() = drawn;
                     let key = key.map(|key| IdemKey { note: Some(KeyNote(drawn)), ..key });
-                    Ok(Decided::<()>::Change(Box::new(change.keyed(key))))
+                    Ok(Decided::<()>::change(change.keyed(key)))
                 })
             })
             .await;
         let id = match self.or_replayed(actor, key, done).await? {
-            CommandOutcome::Done(done) => done.replay.and_then(|replay| replay.note).map(|note| note.0),
+            CommandOutcome::Done(done, ()) => done.replay.and_then(|replay| replay.note).map(|note| note.0),
             CommandOutcome::Nothing(()) => None,
         };
         let id = SessionId::stored(id.unwrap_or_else(|| *made.lock()).to_string());

@@ -83,7 +83,7 @@ impl Engine {
             };
             let mut change = Change::new(due.tenant).part(part);
             change.parts.extend(self.hand_retries_on(&session).await?);
-            match self.carry_out(change).await {
+            match self.try_commit(change).await {
                 Ok(_) => expired += 1,
                 Err(Refusal::Stale) => {}
                 Err(Refusal::Rejected(crate::Error::Conflict(_) | crate::Error::NotFound)) => {}
@@ -128,7 +128,7 @@ impl Engine {
                 SweepReason::Silent => own.guard.sequence = Some(session.head.last_sequence),
             }
         }
-        match self.carry_out(change).await {
+        match self.try_commit(change).await {
             Ok(_) => Ok(Some(reason)),
             // Another caller changed the session first: it is no longer due, or will be found again.
             Err(Refusal::Stale) => Ok(None),
