@@ -56,7 +56,7 @@ use crate::access::{self, Actor, Verb};
 use crate::definitions::ModelCheck;
 use crate::definitions::agent::SecretHosts;
 use crate::error::{Conflict, Error, Result};
-use crate::ids::SessionId;
+use crate::ids::{IdSource, RandomIds, SessionId};
 use crate::limits;
 use crate::live::Hub;
 use crate::quota::QuotaSettings;
@@ -104,6 +104,8 @@ pub struct Engine {
     /// Rows of a tenant or of the installation.
     tenant: Arc<dyn TenantStore>,
     hub: Arc<Hub>,
+    /// Where random ids and secrets come from; decisions are handed what they need.
+    ids: Arc<dyn IdSource>,
     settings: Settings,
     /// The store of incognito sessions; without it, none may be opened.
     incognito: Option<Arc<IncognitoRouter>>,
@@ -122,6 +124,7 @@ impl Engine {
             sessions: store.clone(),
             tenant: store,
             hub,
+            ids: Arc::new(RandomIds),
             settings,
             incognito: None,
             untaught: Arc::default(),
@@ -137,6 +140,12 @@ impl Engine {
     pub fn with_private(self, open: impl Fn() -> Result<Arc<dyn Store>> + Send + Sync + 'static) -> Self {
         let router = Arc::new(IncognitoRouter::new(self.sessions, Box::new(open), self.settings.incognito));
         Self { sessions: router.clone(), incognito: Some(router), ..self }
+    }
+
+    /// Draws ids from another source.
+    #[must_use]
+    pub fn with_ids(self, ids: Arc<dyn IdSource>) -> Self {
+        Self { ids, ..self }
     }
 
     /// Sets the quotas of tenants and users.
