@@ -100,9 +100,9 @@ impl CredentialId {
 }
 
 impl SessionId {
-    /// A random id, for a session that the caller did not name.
-    pub fn generate() -> Self {
-        Self(Uuid::now_v7().to_string().into())
+    /// A new id, for a session that the caller did not name.
+    pub fn drawn(ids: &dyn IdSource) -> Self {
+        Self(ids.ordered().to_string().into())
     }
 
     /// Takes an id that a caller wants for a session, or says why it cannot have it.
@@ -120,8 +120,8 @@ impl SessionId {
 pub struct Incarnation(pub Uuid);
 
 impl Incarnation {
-    pub fn generate() -> Self {
-        Self(Uuid::now_v7())
+    pub fn drawn(ids: &dyn IdSource) -> Self {
+        Self(ids.ordered())
     }
 }
 

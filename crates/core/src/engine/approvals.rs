@@ -119,7 +119,7 @@ impl Engine {
                     let (approval, session, talk) = self.approval_and_asking(actor, id).await?;
                     let now = self.tenant.now().await?;
                     json_schema::prepare(&Run::contract_schema(&session)).await;
-                    match decisions::decide(actor, &session, &approval, &wish, now)? {
+                    match decisions::decide(actor, &session, &approval, &wish, now, &*self.ids)? {
                         DecisionOutcome::Stands => Ok(Decided::Nothing(approval)),
                         DecisionOutcome::Settled(settled) => {
                             let mut change = self.settled(&session, *settled).await?.keyed(key);
@@ -158,7 +158,15 @@ impl Engine {
         key: Option<IdemKey>,
     ) -> Result<Session> {
         self.answer(actor, id, key, |session, approval, now| {
-            decisions::human_complete(actor, session, approval, result.as_ref(), text.as_deref(), now)
+            decisions::human_complete(
+                actor,
+                session,
+                approval,
+                result.as_ref(),
+                text.as_deref(),
+                now,
+                &*self.ids,
+            )
         })
         .await
     }

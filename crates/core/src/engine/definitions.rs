@@ -36,7 +36,7 @@ impl Engine {
     ) -> Result<StoredDefinition<T>> {
         check_configures(actor, T::KIND)?;
         let wish = wish.authorized(actor, None)?;
-        let drawn = Uuid::now_v7();
+        let drawn = self.ids.ordered();
         let id: Box<str> = match (wish.own_id(), id) {
             (Some(slug), _) => {
                 check_name("slug", slug)?;

@@ -96,7 +96,7 @@ impl Engine {
             CaptureJudgement::Vague(body, asked) => (body, Some(asked)),
         };
         let now = self.tenant.now().await?;
-        let drawn = Uuid::new_v4();
+        let drawn = self.ids.unordered();
         let event = FeedbackEvent {
             id: event_id(drawn),
             at: now,
@@ -187,7 +187,7 @@ impl Engine {
                 return Ok(FeedbackOpening::Blocked(kind));
             }
         }
-        let drawn = Uuid::new_v4();
+        let drawn = self.ids.unordered();
         let context = initial_context.filter(|context| !context.trim().is_empty());
         let session = self.fresh(actor, &event, context, drawn, self.tenant.now().await?);
         let change = Change::new(actor.tenant.clone())

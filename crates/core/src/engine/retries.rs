@@ -52,12 +52,12 @@ impl Engine {
             Some(parent) => {
                 let children = self.children_of(&parent).await?;
                 let now = self.tenant.now().await?;
-                let starts = trigger::again(actor, &session, &parent, &children, now)?;
+                let starts = trigger::again(actor, &session, &parent, &children, now, &*self.ids)?;
                 let (change, first) = starting(actor, starts)?;
                 (change, first.id, parent)
             }
             None => {
-                let new = decide::retry(actor, &session)?;
+                let new = decide::retry(actor, &session, &*self.ids)?;
                 let id = new.id.clone();
                 (creation(actor, new, None)?, id, session)
             }

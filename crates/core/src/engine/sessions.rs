@@ -49,7 +49,7 @@ impl Engine {
                 "this server writes everything that it is given to disk; it opens no incognito sessions",
             ));
         }
-        let drawn = Uuid::now_v7();
+        let drawn = self.ids.ordered();
         let id = match &wish.id {
             Some(text) => SessionId::parse_new(text)?,
             None => SessionId::stored(drawn.to_string()),
@@ -71,7 +71,7 @@ impl Engine {
                     if let Some(task) = &wish.task_id {
                         wish.task_id = Some(self.definition::<Task>(actor, task).await?.id.into());
                     }
-                    let new = decide::open(actor, id.clone(), wish)?;
+                    let new = decide::open(actor, id.clone(), wish, &*self.ids)?;
                     let mut new = self.with_parent(actor, new).await?;
                     if let Some(slug) = &new.details.agent_slug {
                         new.head.is_external = self.runs_outside(&actor.tenant, slug).await?;
@@ -327,7 +327,7 @@ impl Engine {
         key: Option<IdemKey>,
     ) -> Result<Session> {
         let session = self.load(actor, Verb::Share, id).await?;
-        self.create(actor, decide::fork(actor, &session, at_sequence)?, key).await
+        self.create(actor, decide::fork(actor, &session, at_sequence, &*self.ids)?, key).await
     }
 
     /// Removes a session with its log.

@@ -124,7 +124,7 @@ impl Engine {
                     }
                     let incognito = session.details.memory_mode == MemoryMode::Incognito;
                     let rating = Rating {
-                        id: uuid::Uuid::new_v4(),
+                        id: self.ids.unordered(),
                         session_id_opaque: opaque.of(&actor.tenant, session.id.as_str()),
                         user_id_or_null: user.filter(|_| !incognito).map(UserId::stored),
                         recorded_at: now,

@@ -114,7 +114,10 @@ impl Engine {
             (Some(plan), _) => change_from_plan(&session, &plan),
             (None, SweepReason::Overdue) => {
                 let pending = self.pending_of(&session).await?;
-                match pending.map(|pending| approval::decide::expire(&session, &pending, now)).transpose()? {
+                match pending
+                    .map(|pending| approval::decide::expire(&session, &pending, now, &*self.ids))
+                    .transpose()?
+                {
                     Some(Some(settled)) => self.settled(&session, settled).await?,
                     Some(None) | None => self.change_for(&session, step).await?,
                 }

@@ -138,7 +138,7 @@ impl Engine {
             }
             // A repeat of the call is about the view that the first one made.
             (None, Some(key)) => Uuid::from_bytes(key.scope).to_string().into(),
-            (None, None) => Uuid::now_v7().to_string().into(),
+            (None, None) => self.ids.ordered().to_string().into(),
         };
         let view = View { session_id: Some(session.to_string()), ..wish };
         let secret = self.tenant.installation_key().await?;
@@ -243,7 +243,7 @@ impl Engine {
             return Err(Error::invalid("user_id", "must be an active owner or member of this tenant"));
         }
         let now = self.tenant.now().await?;
-        let drawn = Uuid::now_v7();
+        let drawn = self.ids.ordered();
         let share = Share {
             id: drawn.to_string(),
             tenant: actor.tenant.clone(),
@@ -300,7 +300,7 @@ impl Engine {
         let (who, cookie) = match admitted {
             Admission::As(who) => (Some(who), None),
             Admission::Anyone => {
-                let who = Respondent::cookie(crate::ids::random_hex::<16>());
+                let who = Respondent::cookie(self.ids.hex());
                 let cookie = clearance(secret, &actor.tenant, &view, who.clone(), false, now);
                 (Some(who), Some(cookie))
             }
@@ -360,7 +360,7 @@ impl Engine {
         let secret = self.tenant.installation_key().await?;
         // A stranger without a cookie gets a name once, before the first round. Under an idempotency key the name
         // follows from the key and from what is answered, so a repeat of the request finds its own answer.
-        let stranger = key.map_or_else(crate::ids::random_hex::<16>, |key| respondent::stranger_name(&key));
+        let stranger = key.map_or_else(|| self.ids.hex(), |key| respondent::stranger_name(&key));
         let stranger = &Respondent::cookie(stranger);
         let done = self
             .decide_and_commit(|| {

@@ -255,7 +255,7 @@ impl Engine {
 
     /// How a run ends, and its entity records. A result that may not be written counts as one that does not fit.
     async fn ended(&self, session: &Session, how: Settle, now: Timestamp) -> Result<(RunEnd, Vec<Record>)> {
-        let ended = work::decide::settle(session, how, self.settings.attempts_max, now)?;
+        let ended = work::decide::settle(session, how, self.settings.attempts_max, now, &*self.ids)?;
         match self.written_by(session, ended.write_back.as_ref(), &ended.step).await {
             Ok(written) => Ok((ended, written)),
             Err(Error::OutputInvalid { complaints }) => {
