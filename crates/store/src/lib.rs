@@ -3,13 +3,13 @@
 //! Owns SQL and row mapping, and nothing that the product decides: every rule stands in
 //! `sederunt_core`, above [`sederunt_core::store::Store`].
 
-mod bursts;
-mod narrow;
+mod filtered_list;
+mod message_groups;
 pub mod postgres;
-mod queue;
-mod recall;
+mod postings;
 pub mod sqlite;
 mod words;
+mod work_queue;
 
 use std::time::Duration;
 
@@ -57,8 +57,8 @@ pub fn snippet(text: &str, words: &[String]) -> String {
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test says what it expects by failing")]
-#[path = "../tests/conformance/kept.rs"]
-mod kept;
+#[path = "../tests/conformance/record_builders.rs"]
+mod record_builders;
 
 #[cfg(test)]
 mod tests {

@@ -12,7 +12,7 @@ use super::fault::Result;
 use super::rows::Columns;
 use super::tx::{Scope, Tx};
 use super::{PostgresStore, library, read};
-use crate::narrow::Narrowed;
+use crate::filtered_list::Narrowed;
 
 const APPROVAL: &str = "a.n, a.id, a.kind, h.id, a.task_id, a.state, a.assigned_to, a.expires_at, a.created_at, \
      a.decided_by, a.decided_at, a.body";

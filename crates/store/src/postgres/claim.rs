@@ -15,7 +15,7 @@ use tokio_postgres::Row;
 
 use super::commit::Stop;
 use super::fault::Fault;
-use super::keys;
+use super::idempotency;
 use super::library::{self, Ruled};
 use super::rows::{Columns, Keyed};
 use super::sessions::whole_with;
@@ -86,8 +86,8 @@ async fn hand_out(
         tx.begin().await?;
         let lock = hash64(&[b"key", &tk.to_be_bytes(), &key.scope]);
         tx.query("SELECT pg_advisory_xact_lock($1)", &[&lock]).await?;
-        let known = tx.query(&keys::counting(), &[&tk, &&key.scope[..]]).await?;
-        if let Some(found) = known.first().map(keys::Found::of).transpose()? {
+        let known = tx.query(&idempotency::counting(), &[&tk, &&key.scope[..]]).await?;
+        if let Some(found) = known.first().map(idempotency::Found::of).transpose()? {
             found.answer(key, [], tx.clock(base).await?)?;
             let held = still_held(base, tx, tk, first, &found.claims).await?;
             tx.end().await?;

@@ -7,7 +7,7 @@ use sederunt_core::ids::{SessionId, TenantId};
 use sederunt_core::limits;
 use sederunt_core::store::{EventStore, StoreFuture};
 
-use super::batch::EXTERNAL;
+use super::append::batch::EXTERNAL;
 use super::fault::{Fault, Result};
 use super::rows::Columns;
 use super::tx::{Base, Param, Scope, count, int};

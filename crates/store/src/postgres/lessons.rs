@@ -14,7 +14,7 @@ use super::rows::Columns;
 use super::tx::{Base, Scope, Tx, int};
 use super::writes::{Writes, cells};
 use super::{PostgresStore, memories, read};
-use crate::recall::{self, Filing};
+use crate::postings::{self, Filing};
 
 const LESSON: &str = "l.n, l.id, l.polarity, l.state, l.occurrences, l.created_at, l.updated_at, l.version, l.shown, \
      l.first_shown_at, l.last_shown_at, l.negative_since, l.positive_since, l.body";
@@ -95,14 +95,14 @@ async fn newest(base: &Base, tk: i32, query: &LessonQuery) -> Result<Page<Lesson
 
 /// Those that fit the words best.
 async fn matching(base: &Base, tk: i32, query: &LessonQuery) -> Result<Page<Lesson, i64>> {
-    let (words, drawers) = (recall::asked_of_lessons(query), recall::lesson_drawers(tk.into(), query));
+    let (words, drawers) = (postings::asked_of_lessons(query), postings::lesson_drawers(tk.into(), query));
     let found = memories::under_words(base, tk, "lesson_words", &words, &drawers).await?;
     let sql = format!(
         "SELECT {LESSON} FROM unnest($2::bigint[]) WITH ORDINALITY AS r (n, at)
          JOIN lessons l ON l.tk = $1 AND l.n = r.n ORDER BY r.at"
     );
     let mut items: Vec<Lesson> = Vec::new();
-    for some in recall::best(&found).chunks(MATCHES_READ.max(query.limit)) {
+    for some in postings::best(&found).chunks(MATCHES_READ.max(query.limit)) {
         let rows = base.read(Scope::Tenant(tk), &sql, &[&tk, &some]).await?;
         for row in &rows {
             let (_, lesson) = lesson_of(row)?;

@@ -14,7 +14,7 @@ use super::fault::Result;
 use super::rows::Columns;
 use super::tx::{Base, Param, Scope, Tx, int};
 use super::{PostgresStore, read};
-use crate::narrow::{Narrowed, facets_of_people};
+use crate::filtered_list::{Narrowed, facets_of_people};
 
 const DOC: &str = "d.n, d.kind, d.id, d.slug, d.body, d.version, d.created_by, d.created_at, d.updated_at,
      ARRAY(SELECT f.key FROM doc_facets f WHERE f.tk = d.tk AND f.n = d.n ORDER BY f.key, f.value),

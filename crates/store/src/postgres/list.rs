@@ -13,7 +13,7 @@ use super::rows::{Columns, DETAILS, HEAD, Keyed};
 use super::sessions::whole;
 use super::tx::{Base, Param, Scope, int};
 use super::{PostgresStore, read, search};
-use crate::narrow::FEW;
+use crate::filtered_list::FEW;
 
 /// Up to so many sessions are kept in mind while walking down the activity: to look each up again costs more.
 const SOME: usize = 10_000;

@@ -13,7 +13,7 @@ use super::rows::Columns;
 use super::tx::{self, Base, Scope, Tx, int};
 use super::writes::{Writes, cells};
 use super::{PostgresStore, read};
-use crate::recall::{self, Filing, HITS_MAX, Hit};
+use crate::postings::{self, Filing, HITS_MAX, Hit};
 
 const MEMORY: &str = "m.n, m.id, m.owner, m.created_at, m.last_referenced_at, m.dormant_at, m.body";
 
@@ -95,7 +95,7 @@ async fn newest(base: &Base, tk: i32, query: &MemoryQuery) -> Result<Page<Memory
                  AND m.created_at >= $5 AND ($6 OR m.dormant_at IS NULL) ORDER BY m.n DESC LIMIT $7) m
          ORDER BY m.n DESC LIMIT $7"
     );
-    let kinds: Vec<&str> = recall::kinds(query).iter().map(|kind| kind.as_str()).collect();
+    let kinds: Vec<&str> = postings::kinds(query).iter().map(|kind| kind.as_str()).collect();
     let (before, since) = (query.after.unwrap_or(i64::MAX), since(query));
     let one_more = int(query.limit as u64).saturating_add(1);
     let (owner, dormant) = (query.owner.as_str(), query.dormant);
@@ -108,14 +108,14 @@ async fn newest(base: &Base, tk: i32, query: &MemoryQuery) -> Result<Page<Memory
 
 /// Those that fit the words best.
 async fn matching(base: &Base, tk: i32, query: &MemoryQuery) -> Result<Page<Memory, i64>> {
-    let (words, drawers) = (recall::asked(query), recall::drawers(tk.into(), query));
+    let (words, drawers) = (postings::asked(query), postings::drawers(tk.into(), query));
     let found = under_words(base, tk, "memory_words", &words, &drawers).await?;
     let sql = format!(
         "SELECT {MEMORY} FROM unnest($2::bigint[]) WITH ORDINALITY AS r (n, at)
          JOIN memories m ON m.tk = $1 AND m.n = r.n
          WHERE m.owner = $3 AND m.created_at >= $4 ORDER BY r.at LIMIT $5"
     );
-    let (best, limit) = (recall::best(&found), int(query.limit as u64));
+    let (best, limit) = (postings::best(&found), int(query.limit as u64));
     let rows = base
         .read(Scope::Tenant(tk), &sql, &[&tk, &best, &query.owner.as_str(), &since(query), &limit])
         .await?;
@@ -214,7 +214,7 @@ pub(super) async fn remove(tx: &Tx, tk: i32, id: &str) -> Result<()> {
 
 /// Forgets everything of an owner.
 pub(super) async fn remove_of(tx: &Tx, tk: i32, owner: &Owner) -> Result<()> {
-    let drawers = recall::drawers_of(tk.into(), owner);
+    let drawers = postings::drawers_of(tk.into(), owner);
     tx.execute(
         "DELETE FROM memory_words WHERE tk = $1 AND drawer = ANY ($2)
              AND n IN (SELECT n FROM memories WHERE tk = $1 AND owner = $3)",
@@ -227,7 +227,7 @@ pub(super) async fn remove_of(tx: &Tx, tk: i32, owner: &Owner) -> Result<()> {
 
 /// Hands facts and arcs of one owner to another, from drawer to drawer.
 pub(super) async fn hand_over(tx: &Tx, tk: i32, from: &Owner, into: &Owner) -> Result<()> {
-    let (old, new) = (recall::drawers_of(tk.into(), from), recall::drawers_of(tk.into(), into));
+    let (old, new) = (postings::drawers_of(tk.into(), from), postings::drawers_of(tk.into(), into));
     for sql in [
         "UPDATE memory_words w SET drawer = d.new FROM unnest($2::bigint[], $3::bigint[]) AS d (old, new)
          WHERE w.tk = $1 AND w.drawer = d.old AND w.n IN

@@ -5,9 +5,9 @@
 //! Row-level security is forced, and no role that this store takes may bypass it: see `migrations/V1__log.sql`.
 //! Nodes tell each other by `spread` what has happened; rows are always read from the tables.
 
+mod append;
 mod approvals;
-mod basis;
-mod batch;
+mod batching;
 mod claim;
 mod commit;
 mod connect;
@@ -16,55 +16,49 @@ mod crises;
 mod events;
 mod fault;
 mod feedback;
-mod fresh;
-mod gather;
-mod groups;
-mod index;
+mod idempotency;
+mod indexer;
 pub mod inspect;
-mod keys;
-mod known;
-mod lanes;
 mod lessons;
 mod library;
 mod list;
 pub mod login;
-mod looks;
 mod memories;
 mod migrate;
-mod ordinary;
+mod notify;
 mod people;
-mod pieces;
-mod queue;
 mod ratings;
 mod records;
+mod reply_pieces;
 mod rows;
 mod seal;
 mod search;
 mod sessions;
-mod spread;
 mod sweep;
-mod takers;
 mod talk;
 mod tenants;
 #[cfg(test)]
 mod tests;
 mod tsvector;
 mod tx;
+mod unindexed;
 mod vectors;
+mod work_queue;
 mod writes;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use batch::Job;
+use append::batch::Job;
+use append::head_cache::KnownHeads;
+use append::queue::{LANES, Lanes};
+use batching::changes::Groups;
+use batching::claims::Takers;
+use batching::point_reads::Looks;
 use connect::{Address, Role};
 use fault::Fault;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use groups::Groups;
-use known::KnownHeads;
-use lanes::{LANES, Lanes};
-use looks::Looks;
 use parking_lot::Mutex;
 use sederunt_core::clock::SystemClock;
 use sederunt_core::ids::TenantId;
@@ -74,7 +68,6 @@ use sederunt_core::store::{
 };
 use sederunt_core::time::Timestamp;
 use sederunt_core::{Error, Result};
-use takers::Takers;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tx::Base;
@@ -144,7 +137,7 @@ impl PostgresStore {
         }
         login::check(&address).await?;
         let scan = address.pool(Role::Scan, SCAN_SIZE)?;
-        let secret = spread::secret(&scan, &address.schema).await?;
+        let secret = notify::secret(&scan, &address.schema).await?;
         let base = Arc::new(Base {
             schema: address.schema.clone(),
             app: address.pool(Role::App, options.pool_size.max(2))?,
@@ -152,9 +145,9 @@ impl PostgresStore {
             append: address.pool(Role::Append, LANES)?,
             clock: options.clock,
             hub: options.hub,
-            outbox: spread::Outbox::new(secret)?,
-            dirty: index::Dirty::default(),
-            fresh: fresh::Fresh::default(),
+            outbox: notify::Outbox::new(secret)?,
+            dirty: indexer::Dirty::default(),
+            fresh: unindexed::Fresh::default(),
             tenants: Base::cache(),
             common: Base::common(),
             reading: Mutex::default(),
@@ -168,10 +161,10 @@ impl PostgresStore {
         let (closing, seen) = watch::channel(false);
         let (listens, mut listening) = mpsc::channel(1);
         let tasks = vec![
-            tokio::spawn(spread::listen(base.clone(), address, listens, seen.clone())),
-            tokio::spawn(spread::tell(base.clone(), seen.clone())),
-            tokio::spawn(spread::poll(base.clone(), seen.clone())),
-            tokio::spawn(index::follow(base.clone(), seen)),
+            tokio::spawn(notify::listen(base.clone(), address, listens, seen.clone())),
+            tokio::spawn(notify::tell(base.clone(), seen.clone())),
+            tokio::spawn(notify::poll(base.clone(), seen.clone())),
+            tokio::spawn(indexer::follow(base.clone(), seen)),
             tokio::spawn(finish_removals(base.clone())),
         ];
         let store = Self {
@@ -260,7 +253,7 @@ impl CommitStore for PostgresStore {
     }
 
     fn recall<'a>(&'a self, tenant: &'a TenantId, key: IdemKey) -> StoreFuture<'a, Option<Replay>> {
-        read(keys::recall(&self.base, tenant, key))
+        read(idempotency::recall(&self.base, tenant, key))
     }
 }
 
@@ -282,7 +275,7 @@ impl UpkeepStore for PostgresStore {
     }
 
     fn index_now(&self) -> StoreFuture<'_, ()> {
-        read(index::catch_up(&self.base))
+        read(indexer::catch_up(&self.base))
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {

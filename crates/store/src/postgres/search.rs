@@ -11,7 +11,7 @@ use super::fault::Result;
 use super::list::Seen;
 use super::tx::{Base, Scope, int};
 use super::{PostgresStore, read};
-use crate::bursts::HitPage;
+use crate::message_groups::HitPage;
 use crate::words::Sought;
 
 /// What is searched at a time, when not everything found may be seen.

@@ -16,12 +16,12 @@ use sederunt_core::time::Timestamp;
 use sha2::{Digest, Sha256};
 use tokio_postgres::Row;
 
+use super::append::head_cache::KnownHeads;
 use super::connect::Role;
 use super::fault::{Fault, Result};
-use super::fresh::Fresh;
-use super::index::Dirty;
-use super::known::KnownHeads;
-use super::spread::Outbox;
+use super::indexer::Dirty;
+use super::notify::Outbox;
+use super::unindexed::Fresh;
 use super::writes::Broken;
 
 /// A parameter of a statement.

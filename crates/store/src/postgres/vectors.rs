@@ -9,7 +9,7 @@ use sederunt_core::store::{NumberedVector, StoreFuture, VectorQuery, VectorStore
 use super::fault::Result;
 use super::tx::{Base, Scope, count, int, within};
 use super::{PostgresStore, memories, read};
-use crate::recall::Filing;
+use crate::postings::Filing;
 
 impl VectorStore for PostgresStore {
     fn vectors<'a>(&'a self, tenant: &'a TenantId, query: VectorQuery) -> StoreFuture<'a, Vectors> {

@@ -12,13 +12,13 @@ use sederunt_core::talk::Talk;
 use sederunt_core::{Error, Timestamp};
 use smallvec::SmallVec;
 
-use super::errands::Errand;
 use super::fault::{Trouble, refuse};
 use super::heads::{self, Found, Moved};
 use super::idempotency::{self, Done, Used};
 use super::indexer::Mark;
+use super::outbox::Errand;
 use super::writer::Ledger;
-use super::{events, logs, outbox, records, sessions, talk};
+use super::{events, index_queue, logs, records, sessions, talk};
 
 type Checked<T> = Result<T, Trouble<Refusal>>;
 
@@ -246,7 +246,7 @@ impl Work {
         self.moved.tail |= update.description.is_some() || update.turn.is_some();
         if update.title.is_some() || update.description.is_some() {
             self.words_changed = true;
-            outbox::add(db, self.found.sk)?;
+            index_queue::add(db, self.found.sk)?;
         }
         sessions::update(db, tk, self.found.sk, update, before, &self.found.head, now)
     }
@@ -315,5 +315,5 @@ impl Work {
 pub(super) fn delete(db: &Connection, tk: i64, sk: i64) -> rusqlite::Result<()> {
     logs::release(db, sk)?;
     sessions::delete(db, tk, sk)?;
-    outbox::add(db, sk)
+    index_queue::add(db, sk)
 }

@@ -10,10 +10,10 @@ use sederunt_core::store::{ApprovalListStore, ApprovalStore, StoreFuture};
 
 use super::SqliteStore;
 use super::fault::unknown_word;
+use super::filtered_list::numbers;
 use super::heads::text;
-use super::numbers::numbers;
 use super::people::instant;
-use crate::narrow::Narrowed;
+use crate::filtered_list::Narrowed;
 
 const APPROVALS: &str = "SELECT a.n, a.id, a.kind, h.id, a.task_id, a.state, a.assigned_to, a.expires_at, \
      a.created_at, a.decided_by, a.decided_at, a.body FROM approvals a JOIN session_heads h ON h.sk = a.sk";

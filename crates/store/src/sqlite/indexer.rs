@@ -18,12 +18,12 @@ use sederunt_core::{Error, Result, Timestamp};
 use tokio::sync::oneshot;
 
 use super::heads;
+use super::index_queue;
 use super::logs::{self, key, sequence_of};
 use super::open::Files;
-use super::outbox;
 use super::search;
 use super::writer::Writer;
-use crate::bursts::{Bursts, REACH, Said, first_number};
+use crate::message_groups::{Bursts, REACH, Said, first_number};
 
 /// How long marks are gathered before they are worked off: what is added at once costs the index a fraction.
 const GATHER: Duration = Duration::from_millis(500);
@@ -202,7 +202,7 @@ impl Indexer {
         todo.remove(&Mark::OUTBOX.sk);
         let lines = {
             let _turn = self.files.turn_to_read();
-            let lines = outbox::read(&databases.threads, i64::MAX)?;
+            let lines = index_queue::read(&databases.threads, i64::MAX)?;
             todo.extend(lines.iter().map(|line| (line.sk, true)));
             if !self.caught_up {
                 todo.extend(active_since(databases)?.into_iter().map(|sk| (sk, true)));
@@ -225,7 +225,7 @@ impl Indexer {
         if let Some(last) = lines.last().map(|line| line.n)
             && let Some(writer) = self.writer.upgrade()
         {
-            writer.tell(move |ledger| outbox::remove_to(ledger.db, last));
+            writer.tell(move |ledger| index_queue::remove_to(ledger.db, last));
         }
         Ok(())
     }

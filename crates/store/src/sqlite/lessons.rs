@@ -11,7 +11,7 @@ use sederunt_core::{Timestamp, limits};
 use super::fault::{unknown_word, unreadable, unwritable};
 use super::people::instant;
 use super::{SqliteStore, memories};
-use crate::recall::{self, Filing};
+use crate::postings::{self, Filing};
 
 /// What [`read`] reads; a macro, so that statements stay constants.
 macro_rules! columns {
@@ -110,12 +110,12 @@ fn newest(db: &Connection, tk: i64, query: &LessonQuery) -> rusqlite::Result<Pag
 
 /// Those that fit the words best.
 fn matching(db: &Connection, tk: i64, query: &LessonQuery) -> rusqlite::Result<Page<Lesson, i64>> {
-    let (words, drawers) = (recall::asked_of_lessons(query), recall::lesson_drawers(tk, query));
+    let (words, drawers) = (postings::asked_of_lessons(query), postings::lesson_drawers(tk, query));
     let found = memories::under_words(db, UNDER_WORD, &words, &drawers)?;
     let mut by_number =
         db.prepare_cached(concat!("SELECT ", columns!(), " FROM lessons l WHERE l.n = ?1 AND l.tk = ?2"))?;
     let mut items = Vec::new();
-    for n in recall::best(&found) {
+    for n in postings::best(&found) {
         if items.len() == query.limit {
             break;
         }

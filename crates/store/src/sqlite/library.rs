@@ -12,9 +12,9 @@ use sederunt_core::store::{DocStore, StoreFuture, next_version};
 
 use super::SqliteStore;
 use super::fault::unknown_word;
+use super::filtered_list::numbers;
 use super::heads::text;
-use super::numbers::numbers;
-use crate::narrow::{Narrowed, facets_of_people};
+use crate::filtered_list::{Narrowed, facets_of_people};
 
 const DOCS: &str = "SELECT d.n, d.kind, d.id, d.slug, d.body, d.version, d.created_by, d.created_at, d.updated_at \
      FROM docs d";

@@ -14,7 +14,7 @@ use sederunt_core::session::{Session, SessionType, Status};
 use sederunt_core::store::{SessionListStore, StoreFuture};
 
 use super::{SqliteStore, search, sessions};
-use crate::narrow::FEW;
+use crate::filtered_list::FEW;
 use crate::words::Sought;
 
 /// Rows of a list that are looked at in one go for words that are common.

@@ -10,7 +10,7 @@ use sederunt_core::store::{MemoryQuery, MemoryStore, StoreFuture};
 
 use super::SqliteStore;
 use super::fault::{unreadable, unwritable};
-use crate::recall::{self, Filing, HITS_MAX, Hit};
+use crate::postings::{self, Filing, HITS_MAX, Hit};
 
 /// What [`read`] reads; a macro, so that statements stay constants.
 macro_rules! columns {
@@ -102,7 +102,7 @@ fn count(db: &Connection, tk: i64, owner: &Owner, kind: Kind) -> rusqlite::Resul
 }
 
 pub(super) fn memories(db: &Connection, tk: i64, query: &MemoryQuery) -> rusqlite::Result<Page<Memory, i64>> {
-    let words = recall::asked(query);
+    let words = postings::asked(query);
     if query.words.is_empty() { newest(db, tk, query) } else { matching(db, tk, query, &words) }
 }
 
@@ -112,7 +112,7 @@ fn newest(db: &Connection, tk: i64, query: &MemoryQuery) -> rusqlite::Result<Pag
     let (before, since) = (query.after.unwrap_or(i64::MAX), since(query));
     let one_more = i64::try_from(query.limit).unwrap_or(i64::MAX).saturating_add(1);
     let mut found: Vec<(i64, Memory)> = Vec::new();
-    for kind in recall::kinds(query) {
+    for kind in postings::kinds(query) {
         let asked = params![tk, query.owner.as_str(), kind.as_str(), before, since, query.dormant, one_more];
         for row in statement.query_map(asked, read)? {
             found.push(row?);
@@ -129,14 +129,14 @@ fn matching(
     query: &MemoryQuery,
     words: &[String],
 ) -> rusqlite::Result<Page<Memory, i64>> {
-    let found = under_words(db, UNDER_WORD, words, &recall::drawers(tk, query))?;
+    let found = under_words(db, UNDER_WORD, words, &postings::drawers(tk, query))?;
     let mut by_number = db.prepare_cached(concat!(
         "SELECT ",
         columns!(),
         " FROM memories m WHERE m.n = ?1 AND m.tk = ?2 AND m.owner = ?3 AND m.created_at >= ?4"
     ))?;
     let mut items = Vec::new();
-    for n in recall::best(&found) {
+    for n in postings::best(&found) {
         if items.len() == query.limit {
             break;
         }
@@ -229,7 +229,7 @@ pub(super) fn remove_of(db: &Connection, tk: i64, owner: &Owner) -> rusqlite::Re
     let mut take = db.prepare_cached(
         "DELETE FROM memory_words WHERE drawer = ?1 AND n IN (SELECT n FROM memories WHERE tk = ?2 AND owner = ?3)",
     )?;
-    for drawer in recall::drawers_of(tk, owner) {
+    for drawer in postings::drawers_of(tk, owner) {
         take.execute(params![drawer, tk, owner.as_str()])?;
     }
     db.prepare_cached("DELETE FROM memories WHERE tk = ?1 AND owner = ?2")?
@@ -247,7 +247,7 @@ pub(super) fn hand_over(db: &Connection, tk: i64, from: &Owner, into: &Owner) ->
         "UPDATE memories SET owner = ?5, drawer = ?2 WHERE tk = ?3 AND owner = ?4 AND drawer = ?1 \
          AND kind <> 'profile'",
     )?;
-    for (old, new) in recall::drawers_of(tk, from).into_iter().zip(recall::drawers_of(tk, into)) {
+    for (old, new) in postings::drawers_of(tk, from).into_iter().zip(postings::drawers_of(tk, into)) {
         refile.execute(params![old, new, tk, from.as_str()])?;
         hand.execute(params![old, new, tk, from.as_str(), into.as_str()])?;
     }

@@ -3,20 +3,20 @@
 //!
 //! Start with `apply` (what a change does), `writer` (how it is committed) and `migrations/`.
 
-mod annex;
 mod apply;
 mod approvals;
 mod backup;
+mod blocking;
 mod checkpointer;
 mod claims;
 mod crises;
-mod errands;
 mod events;
 mod fault;
 mod feedback;
+mod filtered_list;
 mod heads;
-mod here;
 mod idempotency;
+mod index_queue;
 mod indexer;
 pub mod inspect;
 mod lessons;
@@ -25,22 +25,22 @@ mod list;
 mod logs;
 mod memories;
 mod migrate;
-mod numbers;
 mod open;
 mod outbox;
 mod people;
-mod queue;
 mod ratings;
-mod reach;
 mod readers;
+mod reads;
 mod records;
 mod search;
 mod sessions;
+mod side_files;
 mod start;
 mod sweep;
 mod talk;
 mod tenants;
 mod vectors;
+mod work_queue;
 mod writer;
 
 #[cfg(test)]
@@ -59,13 +59,13 @@ use sederunt_core::store::{
 };
 use sederunt_core::{Error, Result, TenantId, Timestamp};
 
-use annex::Annex;
 use fault::report;
 use idempotency::{Finding, Unfiled};
 use indexer::Dirty;
 use open::Files;
 pub use open::Place;
 use readers::Readers;
+use side_files::Annex;
 pub use start::SqliteOptions;
 pub(crate) use start::settle;
 use writer::Writer;

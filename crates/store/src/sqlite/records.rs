@@ -164,7 +164,7 @@ fn write_one(db: &Connection, tk: i64, record: &Record, now: Timestamp) -> rusql
         Record::PutLesson { lesson, expects } => lessons::put(db, tk, lesson, *expects),
         Record::CountLessons { ids, count } => lessons::count(db, tk, ids, *count, now),
         Record::MergeUser { from, into } => merge(db, tk, from, into),
-        // Left as errands: see `errands`.
+        // Left as outbox: see `outbox`.
         Record::PutMemory(_)
         | Record::DropMemory { .. }
         | Record::DropMemories { .. }

@@ -13,7 +13,7 @@ use sederunt_core::session::query::{Eyes, Page};
 use sederunt_core::store::{Hit, SearchQuery, SearchStore, StoreFuture};
 
 use super::{SqliteStore, sessions};
-use crate::bursts::{Burst, HitPage};
+use crate::message_groups::{Burst, HitPage};
 use crate::words::{Sought, each_word};
 
 /// All words, each as the beginning of one. They are letters and digits alone, so nothing in them can be an operator.
@@ -136,7 +136,7 @@ fn find(db: &Connection, tk: i64, query: &SearchQuery) -> rusqlite::Result<Page<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bursts::Said;
+    use crate::message_groups::Said;
 
     fn burst(texts: &[(i64, &str)]) -> Burst {
         let mut said = texts.iter().map(|(seq, text)| Said { seq: *seq, at: 5, text: (*text).to_owned() });

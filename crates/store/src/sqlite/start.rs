@@ -8,12 +8,12 @@ use sederunt_core::Result;
 use sederunt_core::clock::{Clock, SystemClock};
 use sederunt_core::live::Hub;
 
-use super::annex::{self, Annex};
 use super::fault::report;
 use super::idempotency::Unfiled;
 use super::indexer::{self, Dirty};
 use super::open::{Files, Place};
 use super::readers::Readers;
+use super::side_files::{self, Annex};
 use super::writer::{Surroundings, Writer};
 use super::{SqliteStore, backup, sweep, tenants};
 
@@ -78,5 +78,5 @@ impl SqliteStore {
 /// Carries over what a store in a directory has left for its other files. Nobody may write to it meanwhile, but it may
 /// be open.
 pub(crate) fn settle(directory: &Path) -> Result<()> {
-    Files::unlocked(directory).and_then(|files| annex::settle(&files).map_err(report))
+    Files::unlocked(directory).and_then(|files| side_files::settle(&files).map_err(report))
 }

@@ -9,9 +9,9 @@ use sederunt_core::session::Status;
 use sederunt_core::store::{Notice, StoreFuture, TenantRowStore};
 use sederunt_core::{Conflict, Error, Timestamp};
 
-use super::errands::{self, Errand};
 use super::fault::{Trouble, refuse};
 use super::indexer::Mark;
+use super::outbox::{self, Errand};
 use super::records::write_audit;
 use super::writer::Ledger;
 use super::{SqliteStore, apply, heads, sessions};
@@ -204,7 +204,7 @@ pub(super) fn finish_removals(db: &mut Connection) -> rusqlite::Result<()> {
             let step = db.transaction()?;
             let last = remove_some(&step, tk)?.is_empty();
             if last {
-                errands::add(&step, tk, &Errand::DropTenant)?;
+                outbox::add(&step, tk, &Errand::DropTenant)?;
             }
             step.commit()?;
             if last {

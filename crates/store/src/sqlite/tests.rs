@@ -1,14 +1,14 @@
 //! What only this store can get wrong: groups, files, locks, and the search file behind the log.
 #![allow(clippy::unwrap_used, reason = "a test says what it expects by failing")]
 
-mod annex;
-mod desk;
+mod inline_commits;
 mod inspect;
 mod keys;
 mod lists;
 mod plans;
 mod restart;
 mod schema;
+mod side_files;
 
 use std::path::Path;
 use std::sync::mpsc;

@@ -14,7 +14,7 @@ use sederunt_core::store::{NumberedVector, StoreFuture, VectorQuery, VectorStore
 use super::fault::unknown_word;
 use super::open::Side;
 use super::{SqliteStore, memories, tenants};
-use crate::recall::Filing;
+use crate::postings::Filing;
 
 pub(super) const NEWEST: &str = "SELECT embedded_n, id, vector FROM memories WHERE tk = ?1 AND owner = ?2 \
      AND embedded_by = ?3 AND embedded_n > ?4 AND vector IS NOT NULL ORDER BY embedded_n DESC LIMIT ?5";

@@ -8,7 +8,7 @@ use sederunt_core::session::row::Turn;
 use sederunt_core::session::{DescriptionSource, SessionType, Status};
 use sederunt_core::store::{Guard, Update};
 
-use crate::given::*;
+use crate::builders::*;
 use crate::stores::TestStore;
 
 on_each_store! {

@@ -6,7 +6,7 @@ use sederunt_core::library::task::OnExpiry;
 use sederunt_core::session::Status;
 use sederunt_core::store::{Change, Committed, Guard, Record, Refusal, Update, Write};
 
-use crate::given::*;
+use crate::builders::*;
 use crate::people::a_user;
 use crate::stores::TestStore;
 

@@ -8,7 +8,7 @@ use sederunt_core::session::{SessionType, Status};
 use sederunt_core::store::{ClaimChange, Fence, Guard, Record, Update, Write};
 use sederunt_core::work::ClaimOrder;
 
-use crate::given::*;
+use crate::builders::*;
 use crate::library::a_doc;
 use crate::stores::TestStore;
 

@@ -7,7 +7,7 @@ use sederunt_core::library::{Doc, Kind};
 use sederunt_core::session::Status;
 use sederunt_core::store::{Change, Guard, Record, Update, Write};
 
-use crate::given::*;
+use crate::builders::*;
 use crate::library::a_doc;
 use crate::people::a_user;
 use crate::stores::TestStore;
@@ -101,7 +101,7 @@ async fn a_record_that_many_make_at_once_is_made_once_and_the_others_learn_it(st
         Record::PutDoc { doc: Box::new(doc), expects: None }
     };
     assert_eq!(verdicts(same_slug).await, one_and("already_exists"));
-    let same_lesson = |_| crate::kept::taught("lesson_1", "Keep answers short", None);
+    let same_lesson = |_| crate::record_builders::taught("lesson_1", "Keep answers short", None);
     assert_eq!(verdicts(same_lesson).await, one_and("stale"));
 }
 

@@ -5,7 +5,7 @@ use sederunt_core::event::{Appended, EventPage, EventQuery, NewEvent};
 use sederunt_core::json::Json;
 use sederunt_core::limits;
 
-use crate::given::*;
+use crate::builders::*;
 use crate::stores::TestStore;
 
 on_each_store! {

@@ -9,8 +9,8 @@ use sederunt_core::feedback::stats::{Counts, Failures};
 use sederunt_core::store::{Change, FailureQuery, FeedbackQuery, Record, Refusal};
 use sederunt_core::{Timestamp, UserId};
 
-use crate::given::*;
-use crate::kept::{adding, at, failed, feedback, feedback_session, thumb};
+use crate::builders::*;
+use crate::record_builders::{adding, at, failed, feedback, feedback_session, thumb};
 use crate::stores::TestStore;
 
 on_each_store! {
@@ -321,7 +321,7 @@ async fn a_removed_tenant_leaves_no_feedback(store: &TestStore) {
     let other = store.tenant_named("other").await;
     other.record(thumb("fb_1")).await;
     other.record(adding("fbs_1", "fb_1", None)).await;
-    other.record(crate::kept::taught("lesson_1", "Keep answers short", None)).await;
+    other.record(crate::record_builders::taught("lesson_1", "Keep answers short", None)).await;
     store.delete_tenant(&other.tenant).await.unwrap();
     let again = store.tenant_named("other").await;
     assert_eq!(again.thumbs(None).await, [""; 0]);

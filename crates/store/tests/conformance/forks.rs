@@ -4,7 +4,7 @@ use sederunt_core::event::{Appended, EventQuery};
 use sederunt_core::store::{Fork, Guard, NewSession};
 use sederunt_core::{Event, Incarnation};
 
-use crate::given::*;
+use crate::builders::*;
 use crate::stores::TestStore;
 
 on_each_store! {

@@ -10,7 +10,7 @@ use sederunt_core::store::{
 };
 use sederunt_core::{Actor, Conflict, Error, Incarnation, Role};
 
-use crate::given::*;
+use crate::builders::*;
 use crate::stores::TestStore;
 
 on_each_store! {

@@ -3,8 +3,8 @@
 use sederunt_core::lesson::{Category, Count, Effect, Lesson, LessonQuery, Polarity, Source, State};
 use sederunt_core::store::{Record, Refusal};
 
-use crate::given::*;
-use crate::kept::{lesson, taught};
+use crate::builders::*;
+use crate::record_builders::{lesson, taught};
 use crate::stores::TestStore;
 
 on_each_store! {

@@ -4,7 +4,7 @@ use sederunt_core::library::{Defined, Doc, DocQuery, Entity, Kind, Task};
 use sederunt_core::store::{Change, Committed, Guard, Record, Refusal, Write};
 use sederunt_core::{TenantId, Timestamp};
 
-use crate::given::*;
+use crate::builders::*;
 use crate::people::a_user;
 use crate::stores::TestStore;
 

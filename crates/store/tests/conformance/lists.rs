@@ -7,7 +7,7 @@ use sederunt_core::session::query::{Eyes, SessionQuery, Types};
 use sederunt_core::session::{Session, SessionType, SourceKind, Status, StatusSet};
 use sederunt_core::store::{Change, ClaimChange, NewSession, Update};
 
-use crate::given::*;
+use crate::builders::*;
 use crate::stores::TestStore;
 
 on_each_store! {

@@ -8,7 +8,7 @@ use sederunt_core::live::{Hint, HintReader, Next, Reader};
 use sederunt_core::session::Status;
 use sederunt_core::store::{Guard, Update, Write};
 
-use crate::given::*;
+use crate::builders::*;
 use crate::stores::TestStore;
 
 on_each_store! {

@@ -40,15 +40,16 @@ macro_rules! on_each_store {
 
 mod appends;
 mod approvals;
+mod builders;
 mod claims;
 mod concurrency;
 mod events;
 mod feedback;
 mod forks;
-mod given;
+
 mod guards;
 mod idempotency;
-mod kept;
+
 mod lessons;
 mod library;
 mod lists;
@@ -57,6 +58,7 @@ mod memory;
 mod nodes;
 mod people;
 mod ratings;
+mod record_builders;
 mod search;
 mod sessions;
 mod stores;

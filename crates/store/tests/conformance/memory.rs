@@ -5,8 +5,8 @@ use sederunt_core::Timestamp;
 use sederunt_core::memory::{Body, Kind, Memory, Owner, Profile, Rule};
 use sederunt_core::store::{MemoryQuery, Record};
 
-use crate::given::*;
-use crate::kept::{arc, at, fact, owner};
+use crate::builders::*;
+use crate::record_builders::{arc, at, fact, owner};
 use crate::stores::TestStore;
 
 on_each_store! {

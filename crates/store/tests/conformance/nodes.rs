@@ -7,7 +7,7 @@ use sederunt_core::live::Next;
 use sederunt_core::people::{Audit, SecretHash};
 use sederunt_core::store::{Record, Update};
 
-use crate::given::*;
+use crate::builders::*;
 use crate::live::{follow, in_time};
 use crate::people::a_key;
 use crate::stores::TestStore;

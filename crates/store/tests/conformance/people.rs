@@ -5,7 +5,7 @@ use sederunt_core::people::{Audit, Identity, Key, SecretHash, Share, User};
 use sederunt_core::store::{Change, Committed, Record, Refusal, Update};
 use sederunt_core::{Role, Timestamp};
 
-use crate::given::*;
+use crate::builders::*;
 use crate::stores::TestStore;
 
 on_each_store! {

@@ -4,7 +4,7 @@ use sederunt_core::session::query::Eyes;
 use sederunt_core::session::{DescriptionSource, Status};
 use sederunt_core::store::{SearchQuery, Update};
 
-use crate::given::*;
+use crate::builders::*;
 use crate::stores::TestStore;
 
 on_each_store! {

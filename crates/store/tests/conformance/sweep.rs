@@ -4,7 +4,7 @@ use sederunt_core::limits;
 use sederunt_core::session::{Status, StatusSet};
 use sederunt_core::store::{ClaimChange, Update};
 
-use crate::given::*;
+use crate::builders::*;
 use crate::stores::TestStore;
 
 on_each_store! {

@@ -10,8 +10,8 @@ use sederunt_core::talk::Talk;
 use sederunt_core::{Session, Timestamp};
 use smallvec::smallvec;
 
-use crate::given::*;
-use crate::kept::{fact, queued, seated};
+use crate::builders::*;
+use crate::record_builders::{fact, queued, seated};
 use crate::stores::TestStore;
 
 on_each_store! {

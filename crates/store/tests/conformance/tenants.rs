@@ -10,11 +10,11 @@ use sederunt_core::store::{Guard, Record, RecordsKept, RecordsOf, Update, Write}
 use sederunt_core::{Result, TenantId};
 
 use crate::approvals::an_approval;
-use crate::given::*;
-use crate::kept;
+use crate::builders::*;
 use crate::library::a_doc;
 use crate::live::in_time;
 use crate::people::{a_key, a_share, a_user, identity};
+use crate::record_builders;
 use crate::stores::TestStore;
 
 on_each_store! {
@@ -179,10 +179,10 @@ async fn fill(store: &TestStore) {
     store.record(Record::AddShare { share, hash: SecretHash::of("link") }).await;
     store.record(Record::PutDoc { doc: Box::new(a_doc(Kind::Task, "doc")), expects: None }).await;
     store.record(Record::AddApproval(Box::new(an_approval("asked", "s")))).await;
-    store.write(on("s", Guard::default(), Write::Talk(Box::new(kept::seated())))).await;
-    store.record(Record::PutMemory(Box::new(kept::fact("m", "ann", "zebra")))).await;
-    store.record(Record::AddRating(Box::new(kept::rating(1, "a", "2026-01-01T00:00:00Z")))).await;
-    store.record(Record::AddCrisis(Box::new(kept::crisis(1, "a", "2026-01-01T00:00:00Z")))).await;
+    store.write(on("s", Guard::default(), Write::Talk(Box::new(record_builders::seated())))).await;
+    store.record(Record::PutMemory(Box::new(record_builders::fact("m", "ann", "zebra")))).await;
+    store.record(Record::AddRating(Box::new(record_builders::rating(1, "a", "2026-01-01T00:00:00Z")))).await;
+    store.record(Record::AddCrisis(Box::new(record_builders::crisis(1, "a", "2026-01-01T00:00:00Z")))).await;
     store.index_now().await.unwrap();
 }
 

@@ -4,7 +4,7 @@ use sederunt_core::memory::vector::Vector;
 use sederunt_core::memory::{Kind, Memory};
 use sederunt_core::store::{Record, VectorQuery};
 
-use crate::kept::{arc, at, fact, owner};
+use crate::record_builders::{arc, at, fact, owner};
 use crate::stores::TestStore;
 
 on_each_store! {

@@ -12,9 +12,9 @@ use sederunt_core::work::run::Run;
 use sederunt_core::work::{Claimed, Pause, Settle};
 use sederunt_core::{Actor, Role};
 
+use crate::harness::World;
 use crate::on_both_stores;
 use crate::tasks::{complete, define_criteria, define_entity, define_task, entity, json, take, trigger};
-use crate::world::World;
 
 on_both_stores!(
     an_output_waits_and_its_approval_writes_it_without_another_run,

@@ -13,9 +13,9 @@ use sederunt_core::session::decide::PatchSession;
 use sederunt_core::work::Settle;
 use sederunt_core::{Error, Role, SessionId};
 
+use crate::harness::{World, key};
 use crate::on_both_stores;
 use crate::tasks::{complete, define_criteria, define_entity, define_task, fail, take, trigger};
-use crate::world::{World, key};
 
 on_both_stores!(
     every_way_to_fail_leaves_one_record_that_says_by_what,

@@ -12,8 +12,8 @@ use sederunt_core::session::Status;
 use sederunt_core::time::Timestamp;
 use sederunt_core::work::{Claimed, Pause, Settle};
 
+use crate::harness::{World, says};
 use crate::on_both_stores;
-use crate::world::{World, says};
 
 on_both_stores!(
     a_lapsed_worker_is_fenced_on_every_verb,

@@ -12,7 +12,7 @@ use sederunt_core::store::{PrivateLimits, Store};
 use sederunt_core::{Actor, Error, Result, Role, SessionId};
 use sederunt_store::sqlite::{Place, SqliteOptions, SqliteStore};
 
-use crate::world::{World, says, wish};
+use crate::harness::{World, says, wish};
 
 /// Room for a session with one message of [`LONG`], and no second one.
 const LIMITS: PrivateLimits = PrivateLimits {

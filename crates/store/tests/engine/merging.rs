@@ -14,8 +14,8 @@ use sederunt_core::talk::turn::{Outcome, OutcomeKind};
 use sederunt_core::talk::{Fields, Talk};
 use sederunt_core::{Role, SessionId, UserId};
 
+use crate::harness::{World, hold, wish};
 use crate::on_both_stores;
-use crate::world::{World, hold, wish};
 
 on_both_stores!(
     an_open_sitting_of_a_merged_user_belongs_to_whom_they_became,

@@ -9,9 +9,9 @@ use sederunt_core::work::Settle;
 use sederunt_core::work::milestone::{Milestone, What};
 use sederunt_core::{Role, SessionId};
 
+use crate::harness::{World, key, request};
 use crate::on_both_stores;
 use crate::tasks::{complete, define_task, fail, take, trigger};
-use crate::world::{World, key, request};
 
 on_both_stores!(
     each_run_is_told_of_when_it_starts_and_when_it_ends,

@@ -13,9 +13,9 @@ use sederunt_core::session::Status;
 use sederunt_core::work::ClaimRequest;
 use sederunt_core::{Actor, Role, SessionId};
 
+use crate::harness::{World, request};
 use crate::on_both_stores;
 use crate::tasks::{complete, define_task, trigger};
-use crate::world::{World, request};
 
 on_both_stores!(opposite_decisions_at_once_have_one_effect);
 

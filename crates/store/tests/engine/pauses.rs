@@ -16,8 +16,8 @@ use sederunt_core::talk::turn::OnBusy;
 use sederunt_core::work::run::Run;
 use sederunt_core::{SessionId, limits};
 
+use crate::harness::{World, hold};
 use crate::on_both_stores;
-use crate::world::{World, hold};
 
 on_both_stores!(
     a_turn_waits_for_leave_as_long_as_it_may_and_no_longer,

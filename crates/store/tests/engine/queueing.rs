@@ -8,9 +8,9 @@ use sederunt_core::session::decide::{OpenSession, Transition};
 use sederunt_core::session::{Session, SessionType, Status};
 use sederunt_core::{Actor, Role, SessionId, limits, strict};
 
+use crate::harness::{World, key, wish};
 use crate::on_both_stores;
 use crate::tasks::{define_entity, define_task, entity, fail, json, take};
-use crate::world::{World, key, wish};
 
 on_both_stores!(
     an_abandoned_draft_is_not_queued_by_its_retry,

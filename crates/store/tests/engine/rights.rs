@@ -11,8 +11,8 @@ use sederunt_core::session::decide::{OpenSession, PatchSession};
 use sederunt_core::work::Settle;
 use sederunt_core::{Role, SessionId};
 
+use crate::harness::{World, says, wish};
 use crate::on_both_stores;
-use crate::world::{World, says, wish};
 
 on_both_stores!(
     every_cell_of_the_rights_table_holds,
@@ -100,7 +100,7 @@ async fn attempt(
         };
         world.open(&world.owner(), wish).await;
         let only =
-            sederunt_core::work::ClaimRequest { agent_slugs: vec![id.clone()], ..crate::world::request() };
+            sederunt_core::work::ClaimRequest { agent_slugs: vec![id.clone()], ..crate::harness::request() };
         engine.claim(&actor, only, None).await.unwrap().pop().unwrap().session
     } else {
         world.open(&opener, OpenSession { participants, ..wish(&id, SessionType::Mixed) }).await

@@ -16,7 +16,7 @@ use sederunt_core::session::decide::OpenSession;
 use sederunt_core::store::FeedbackDue;
 use sederunt_core::{Error, Role, SessionId};
 
-use crate::world::{World, key, says, wish};
+use crate::harness::{World, key, says, wish};
 
 crate::on_both_stores! {
     a_thumb_with_words_becomes_a_lesson_that_is_found,

@@ -22,7 +22,7 @@ use sederunt_core::store::{Change, Record};
 use sederunt_core::work::{ClaimRequest, Claimed, Settle};
 use sederunt_core::{Role, SessionId, Timestamp, UserId, strict};
 
-use crate::world::{World, request, says, wish};
+use crate::harness::{World, request, says, wish};
 
 /// Walks, and calls of each: a few seconds on a slow machine.
 const WALKS: u64 = 6;

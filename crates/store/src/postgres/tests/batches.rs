@@ -4,7 +4,7 @@ use sederunt_core::store::{AppendRule, Fence};
 use tokio::sync::oneshot;
 
 use super::*;
-use crate::postgres::batch::{self, Answer, Job};
+use crate::postgres::append::batch::{self, Answer, Job};
 
 /// Jobs for one batch, and where their answers arrive.
 #[derive(Default)]

@@ -3,15 +3,15 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test says what it expects by failing")]
 
 mod batches;
-mod following;
-mod known;
+mod head_cache;
+mod indexer;
 mod logins;
-mod losses;
+mod lost_connections;
 mod nodes;
 mod plans;
+mod row_security;
 mod schema;
 mod tls;
-mod walls;
 
 use std::ops::Deref;
 use std::panic::AssertUnwindSafe;
@@ -39,7 +39,7 @@ use tokio_postgres::{Client, NoTls};
 use super::connect::schemas;
 use super::migrate::VERSION;
 use super::{PostgresOptions, PostgresStore};
-use crate::kept;
+use crate::record_builders;
 
 /// No wait in these tests needs longer than this unless something is lost.
 const PATIENCE: Duration = Duration::from_secs(30);

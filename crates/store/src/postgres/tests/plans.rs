@@ -284,13 +284,17 @@ async fn no_turn_recall_or_sweep_looks_through_a_whole_tenant() {
             let talk = Part {
                 on: On::Session(id(&name)),
                 guard: Guard::default(),
-                writes: smallvec![Write::Talk(Box::new(kept::seated()))],
+                writes: smallvec![Write::Talk(Box::new(record_builders::seated()))],
             };
             beside = beside
                 .part(talk)
-                .record(Record::PutMemory(Box::new(kept::fact(&name, "ann", &name))))
-                .record(Record::AddRating(Box::new(kept::rating(n as u128, &name, "2026-01-01T00:00:00Z"))))
-                .record(Record::AddCrisis(Box::new(kept::crisis(n as u128, &name, "2026-01-01T00:00:00Z"))));
+                .record(Record::PutMemory(Box::new(record_builders::fact(&name, "ann", &name))))
+                .record(Record::AddRating(Box::new(record_builders::rating(
+                    n as u128, &name, "2026-01-01T00:00:00Z",
+                ))))
+                .record(Record::AddCrisis(Box::new(record_builders::crisis(
+                    n as u128, &name, "2026-01-01T00:00:00Z",
+                ))));
         }
         scene.commit(beside).await.unwrap();
         let before = looked_at_now(scene, &admin).await;
@@ -316,11 +320,11 @@ async fn every_recall(scene: &Scene, n: usize) {
     };
     let turn = Change::new(ours.clone())
         .part(part)
-        .record(Record::PutMemory(Box::new(kept::fact(&name, "ann", &format!("{name} again")))))
+        .record(Record::PutMemory(Box::new(record_builders::fact(&name, "ann", &format!("{name} again")))))
         .record(Record::DropMemory { id: format!("s{}", 300 + n).into() });
     scene.commit(turn).await.unwrap();
     let query = MemoryQuery {
-        owner: kept::owner("ann"),
+        owner: record_builders::owner("ann"),
         kind: None,
         words: Vec::new(),
         since: None,
@@ -333,7 +337,8 @@ async fn every_recall(scene: &Scene, n: usize) {
     assert_eq!(found.items.len(), 1);
     assert!(scene.memory(ours, &name).await.unwrap().is_some());
     assert_eq!(scene.ratings(ours, &name).await.unwrap().len(), 1);
-    let (from, to) = (kept::at("2025-01-01T00:00:00Z"), kept::at("2027-01-01T00:00:00Z"));
+    let (from, to) =
+        (record_builders::at("2025-01-01T00:00:00Z"), record_builders::at("2027-01-01T00:00:00Z"));
     assert_eq!(scene.crises(ours, from, to, 5).await.unwrap().len(), 5);
     assert_eq!(scene.silent_sittings(to, 5).await.unwrap().len(), 5);
     assert!(scene.silent_sittings(from, 5).await.unwrap().is_empty());

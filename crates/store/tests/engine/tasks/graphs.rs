@@ -6,8 +6,8 @@ use sederunt_core::work::run::Run;
 use sederunt_core::{Conflict, Role};
 
 use super::{complete, define_task, fail, json, take, trigger};
+use crate::harness::World;
 use crate::on_both_stores;
-use crate::world::World;
 
 on_both_stores!(
     steps_start_as_their_dependencies_complete,

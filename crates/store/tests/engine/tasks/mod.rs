@@ -14,7 +14,7 @@ use sederunt_core::session::Session;
 use sederunt_core::work::{Claimed, Settle};
 use sederunt_core::{Actor, strict};
 
-use crate::world::World;
+use crate::harness::World;
 
 pub fn json(text: &str) -> Json {
     Json::parse(text.as_bytes()).unwrap()

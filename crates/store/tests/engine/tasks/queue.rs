@@ -8,8 +8,8 @@ use sederunt_core::strict;
 use sederunt_core::work::{ClaimRequest, Claimed};
 
 use super::{complete, define_entity, define_task, fail, json, take, trigger};
+use crate::harness::{World, request};
 use crate::on_both_stores;
-use crate::world::{World, request};
 
 on_both_stores!(
     a_triggered_task_is_claimed_with_everything_a_worker_needs,

@@ -15,7 +15,7 @@ use super::fault::Result;
 use super::sessions::{Range, log_lock};
 use super::tsvector::TsVector;
 use super::tx::{Base, Scope, Tx, hash64};
-use crate::bursts::{Burst, Bursts, NUMBERS, REACH, Said, first_number};
+use crate::message_groups::{Burst, Bursts, NUMBERS, REACH, Said, first_number};
 
 /// Appends of one burst are indexed together, and a session that is made and finished in it once. It is to be found within
 /// a second.

@@ -11,14 +11,14 @@ use sederunt_core::session::Head;
 use sederunt_core::time::Timestamp;
 
 use super::batch::{self, Answer, Bench, Held, Job, Locked, Seen};
-use super::fault::Fault;
-use super::known::{Known, Xid};
-use super::rows::new_events;
-use super::tx::{ANSWER_MAX, Base, Param, TICK};
-use super::writes::{Broken, CounterRows, EventRows, push_shifted};
+use super::head_cache::{Known, Xid};
+use crate::postgres::fault::Fault;
+use crate::postgres::rows::new_events;
+use crate::postgres::tx::{ANSWER_MAX, Base, Param, TICK};
+use crate::postgres::writes::{Broken, CounterRows, EventRows, push_shifted};
 
 /// The appends of a batch that are judged already.
-pub(super) struct Ordinary<'j> {
+pub(in crate::postgres) struct Ordinary<'j> {
     jobs: Vec<&'j Job>,
     /// Where each stands in the batch.
     places: Vec<usize>,
@@ -39,7 +39,7 @@ impl Job {
 
 impl<'j> Ordinary<'j> {
     /// Takes out of a batch whatever it can judge.
-    pub(super) fn of(base: &Base, batch: &'j [Job]) -> Self {
+    pub(in crate::postgres) fn of(base: &Base, batch: &'j [Job]) -> Self {
         let (jobs, places, answers, written_by) = Default::default();
         let Some(now) = base.time_told() else {
             return Self {
@@ -91,12 +91,12 @@ impl<'j> Ordinary<'j> {
     }
 
     /// Where in the batch they stand.
-    pub(super) fn places(&self) -> impl Iterator<Item = usize> {
+    pub(in crate::postgres) fn places(&self) -> impl Iterator<Item = usize> {
         self.places.iter().copied()
     }
 
     /// Commits them: an answer for each whose row was the one that was known.
-    pub(super) async fn run(mut self, base: &Base) -> Vec<(usize, Answer)> {
+    pub(in crate::postgres) async fn run(mut self, base: &Base) -> Vec<(usize, Answer)> {
         if self.jobs.is_empty() {
             return Vec::new();
         }

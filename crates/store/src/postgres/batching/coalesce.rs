@@ -19,7 +19,7 @@ const ROUNDS: usize = 3;
 
 /// Takes what callers put until it is closed.
 #[derive(Debug)]
-pub(super) struct Gather<T> {
+pub(in crate::postgres) struct Gather<T> {
     put: Mutex<Option<mpsc::UnboundedSender<T>>>,
     queue: tokio::sync::Mutex<Queue<T>>,
     /// The most that one lot takes.
@@ -39,7 +39,7 @@ struct Queue<T> {
 }
 
 impl<T> Gather<T> {
-    pub(super) fn new(most: usize, linger: Duration) -> Self {
+    pub(in crate::postgres) fn new(most: usize, linger: Duration) -> Self {
         let (put, queue) = mpsc::unbounded_channel();
         let queue = Queue { put: queue, patience: Patience::default() };
         Self {
@@ -55,7 +55,7 @@ impl<T> Gather<T> {
     }
 
     /// Whether it was taken: it is not once this is closed.
-    pub(super) fn put(&self, one: T) -> bool {
+    pub(in crate::postgres) fn put(&self, one: T) -> bool {
         let put = self.put.lock();
         let Some(put) = put.as_ref() else { return false };
         // Counted first: it may be taken before this goes on.
@@ -64,12 +64,12 @@ impl<T> Gather<T> {
     }
 
     /// Takes no more; what is queued is still handed out.
-    pub(super) fn close(&self) {
+    pub(in crate::postgres) fn close(&self) {
         self.put.lock().take();
     }
 
     /// The next lot, or nothing when there will be none any more. Whoever takes one says when it is [`Self::finished`].
-    pub(super) async fn next(&self) -> Option<Vec<T>> {
+    pub(in crate::postgres) async fn next(&self) -> Option<Vec<T>> {
         let mut queue = self.queue.lock().await;
         let Queue { put, patience } = &mut *queue;
         let mut lot = Vec::new();
@@ -109,12 +109,12 @@ impl<T> Gather<T> {
     }
 
     /// How many wait by now.
-    pub(super) fn waiting(&self) -> usize {
+    pub(in crate::postgres) fn waiting(&self) -> usize {
         self.waiting.load(Ordering::Acquire)
     }
 
     /// Takes note that a lot is done, and how many may come soon: those whom it has answered, and those who waited then.
-    pub(super) fn finished(&self, expected: usize) {
+    pub(in crate::postgres) fn finished(&self, expected: usize) {
         self.expected.store(expected, Ordering::Release);
         self.under_way.fetch_sub(1, Ordering::AcqRel);
         self.done.notify_one();

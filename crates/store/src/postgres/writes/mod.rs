@@ -20,7 +20,7 @@ const PIPELINE_MAX: usize = 24;
 
 /// Statements of one transaction.
 #[derive(Default)]
-pub(super) struct Writes<'a> {
+pub(in crate::postgres) struct Writes<'a> {
     /// None of them reads or writes a row that another one writes: they are sent as one.
     at_once: Vec<Written<'a>>,
     /// What comes after them, in order.
@@ -28,10 +28,10 @@ pub(super) struct Writes<'a> {
 }
 
 /// A statement and its parameters.
-pub(super) type Written<'a> = (&'static str, Vec<Cell<'a>>);
+pub(in crate::postgres) type Written<'a> = (&'static str, Vec<Cell<'a>>);
 
 /// A parameter, lent or given.
-pub(super) enum Cell<'a> {
+pub(in crate::postgres) enum Cell<'a> {
     Lent(Param<'a>),
     Given(Box<dyn ToSql + Sync + Send + 'a>),
 }
@@ -40,7 +40,7 @@ pub(super) enum Cell<'a> {
 macro_rules! cells {
     ($($value:expr),+ $(,)?) => { vec![$($crate::postgres::writes::Cell::Given(Box::new($value))),+] };
 }
-pub(super) use cells;
+pub(in crate::postgres) use cells;
 
 /// The tenant, and an array for each column of its rows.
 macro_rules! columns {
@@ -53,7 +53,7 @@ macro_rules! columns {
         ]
     };
 }
-pub(super) use columns;
+pub(in crate::postgres) use columns;
 
 fn params<'s>(cells: &'s [Cell<'_>]) -> Vec<Param<'s>> {
     cells
@@ -67,10 +67,10 @@ fn params<'s>(cells: &'s [Cell<'_>]) -> Vec<Param<'s>> {
 
 /// A commit that did not come back as done.
 #[derive(Debug)]
-pub(super) struct Broken {
-    pub(super) fault: Fault,
+pub(in crate::postgres) struct Broken {
+    pub(in crate::postgres) fault: Fault,
     /// Whether it is sure that nothing was written.
-    pub(super) certain: bool,
+    pub(in crate::postgres) certain: bool,
 }
 
 impl From<Fault> for Broken {
@@ -87,26 +87,26 @@ impl From<tokio_postgres::Error> for Broken {
 
 impl<'a> Writes<'a> {
     /// Rows of a table that nothing else here touches.
-    pub(super) fn at_once(&mut self, (sql, cells): Written<'a>) {
+    pub(in crate::postgres) fn at_once(&mut self, (sql, cells): Written<'a>) {
         self.at_once.push((sql, cells));
     }
 
     /// The same with parameters that are kept elsewhere.
-    pub(super) fn lend(&mut self, sql: &'static str, params: impl Into<Vec<Param<'a>>>) {
+    pub(in crate::postgres) fn lend(&mut self, sql: &'static str, params: impl Into<Vec<Param<'a>>>) {
         self.at_once((sql, params.into().into_iter().map(Cell::Lent).collect()));
     }
 
     /// What comes after all of them.
-    pub(super) fn give(&mut self, sql: &'static str, cells: Vec<Cell<'a>>) {
+    pub(in crate::postgres) fn give(&mut self, sql: &'static str, cells: Vec<Cell<'a>>) {
         self.then.push((sql, cells));
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::postgres) fn is_empty(&self) -> bool {
         self.at_once.is_empty() && self.then.is_empty()
     }
 
     /// Sends everything and waits for all answers.
-    pub(super) async fn run(self, client: &Object) -> Result<()> {
+    pub(in crate::postgres) async fn run(self, client: &Object) -> Result<()> {
         for portion in self.in_order().chunks(PIPELINE_MAX) {
             send(client, portion).await?;
         }
@@ -114,7 +114,7 @@ impl<'a> Writes<'a> {
     }
 
     /// Sends everything with the commit behind it, as a rule in one round trip.
-    pub(super) async fn run_and_commit(self, client: &Object) -> Result<(), Broken> {
+    pub(in crate::postgres) async fn run_and_commit(self, client: &Object) -> Result<(), Broken> {
         let mut list = self.in_order();
         let rest = list.split_off(list.len().saturating_sub(PIPELINE_MAX));
         for portion in list.chunks(PIPELINE_MAX) {
@@ -163,7 +163,7 @@ fn as_one(mut list: Vec<Written<'_>>) -> Option<(Cow<'static, str>, Vec<Cell<'_>
 }
 
 /// Adds a statement whose parameters come after so many others.
-pub(super) fn push_shifted(sql: &mut String, one: &str, by: usize) {
+pub(in crate::postgres) fn push_shifted(sql: &mut String, one: &str, by: usize) {
     for (nth, piece) in one.split('$').enumerate() {
         if nth == 0 {
             sql.push_str(piece);
@@ -197,7 +197,7 @@ async fn send(client: &Object, list: &[(Cow<'static, str>, Vec<Cell<'_>>)]) -> R
 
 /// Rows of `events`.
 #[derive(Default)]
-pub(super) struct EventRows<'a> {
+pub(in crate::postgres) struct EventRows<'a> {
     tk: Vec<i32>,
     log: Vec<i64>,
     seq: Vec<i64>,
@@ -235,7 +235,7 @@ macro_rules! rows_of_events {
 }
 
 impl<'a> EventRows<'a> {
-    pub(super) fn push(&mut self, tk: i32, log: i64, event: &'a Event) {
+    pub(in crate::postgres) fn push(&mut self, tk: i32, log: i64, event: &'a Event) {
         self.tk.push(tk);
         self.log.push(log);
         self.seq.push(int(event.sequence));
@@ -256,7 +256,7 @@ impl<'a> EventRows<'a> {
     }
 
     /// Inserts those of the rows `e` that a condition behind it lets pass. Takes [`Self::params`].
-    pub(super) const INSERT_SOME: &'static str = concat!(
+    pub(in crate::postgres) const INSERT_SOME: &'static str = concat!(
         "INSERT INTO events (",
         columns_of_events!(),
         ") SELECT ",
@@ -267,14 +267,14 @@ impl<'a> EventRows<'a> {
     );
 
     /// Without what is kept of external ids.
-    pub(super) fn params<'w>(&'w self) -> Vec<Param<'w>> {
+    pub(in crate::postgres) fn params<'w>(&'w self) -> Vec<Param<'w>> {
         vec![
             &self.tk, &self.log, &self.seq, &self.kind, &self.content, &self.metadata, &self.subthread,
             &self.external, &self.turn, &self.author, &self.at,
         ]
     }
 
-    pub(super) fn write<'w>(&'w self, writes: &mut Writes<'w>) {
+    pub(in crate::postgres) fn write<'w>(&'w self, writes: &mut Writes<'w>) {
         if !self.tk.is_empty() {
             writes.lend(
                 concat!("INSERT INTO events (", columns_of_events!(), ") ", rows_of_events!()),
@@ -293,7 +293,7 @@ impl<'a> EventRows<'a> {
 
 /// Heads as an append leaves them: counters, and the preview where there is a new one.
 #[derive(Default)]
-pub(super) struct CounterRows<'a> {
+pub(in crate::postgres) struct CounterRows<'a> {
     tk: Vec<i32>,
     sk: Vec<i64>,
     last_sequence: Vec<i64>,
@@ -329,7 +329,7 @@ macro_rules! advance_heads {
 }
 
 impl<'a> CounterRows<'a> {
-    pub(super) fn push(&mut self, tk: i32, sk: i64, head: &'a Head) {
+    pub(in crate::postgres) fn push(&mut self, tk: i32, sk: i64, head: &'a Head) {
         self.tk.push(tk);
         self.sk.push(sk);
         self.last_sequence.push(int(head.last_sequence));
@@ -347,7 +347,7 @@ impl<'a> CounterRows<'a> {
 
     /// Writes only the rows that a certain transaction wrote, and says which. Takes [`Self::params`], for each row the
     /// transaction, and the tenants, whom it names before it looks at any row: so many in all.
-    pub(super) const KNOWN: (&'static str, usize) = (
+    pub(in crate::postgres) const KNOWN: (&'static str, usize) = (
         advance_heads!(
             "",
             ", unnest($13::xid[]) AS xid",
@@ -357,7 +357,7 @@ impl<'a> CounterRows<'a> {
         14,
     );
     /// The same with [`Self::params_with_preview`].
-    pub(super) const KNOWN_WITH_PREVIEW: (&'static str, usize) = (
+    pub(in crate::postgres) const KNOWN_WITH_PREVIEW: (&'static str, usize) = (
         advance_heads!(
             ", preview = u.preview",
             ", unnest($13::text[]) AS preview, unnest($14::xid[]) AS xid",
@@ -367,11 +367,11 @@ impl<'a> CounterRows<'a> {
         15,
     );
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::postgres) fn is_empty(&self) -> bool {
         self.tk.is_empty()
     }
 
-    pub(super) fn params<'w>(&'w self) -> Vec<Param<'w>> {
+    pub(in crate::postgres) fn params<'w>(&'w self) -> Vec<Param<'w>> {
         vec![
             &self.tk, &self.sk, &self.last_sequence, &self.last_at, &self.active_minute, &self.message_count,
             &self.turn_count, &self.turn_sequence, &self.turn_answered, &self.described, &self.deadline_at,
@@ -379,20 +379,20 @@ impl<'a> CounterRows<'a> {
         ]
     }
 
-    pub(super) fn params_with_preview<'w>(&'w self) -> Vec<Param<'w>> {
+    pub(in crate::postgres) fn params_with_preview<'w>(&'w self) -> Vec<Param<'w>> {
         let mut params = self.params();
         params.push(&self.preview);
         params
     }
 
     /// Writes the counters and leaves the preview as it is: the role that appends may not even read it.
-    pub(super) fn write<'w>(&'w self, writes: &mut Writes<'w>) {
+    pub(in crate::postgres) fn write<'w>(&'w self, writes: &mut Writes<'w>) {
         if !self.is_empty() {
             writes.lend(advance_heads!("", "", "", ""), self.params());
         }
     }
 
-    pub(super) fn write_with_preview<'w>(&'w self, writes: &mut Writes<'w>) {
+    pub(in crate::postgres) fn write_with_preview<'w>(&'w self, writes: &mut Writes<'w>) {
         if !self.is_empty() {
             writes.lend(
                 advance_heads!(", preview = u.preview", ", unnest($13::text[]) AS preview", "", ""),
@@ -404,7 +404,7 @@ impl<'a> CounterRows<'a> {
 
 /// What a decision changes in a head beyond an append.
 #[derive(Default)]
-pub(super) struct StateRows<'a> {
+pub(in crate::postgres) struct StateRows<'a> {
     tk: Vec<i32>,
     sk: Vec<i64>,
     holder: Vec<Option<&'a str>>,
@@ -421,7 +421,7 @@ pub(super) struct StateRows<'a> {
 }
 
 impl<'a> StateRows<'a> {
-    pub(super) fn push(&mut self, tk: i32, sk: i64, head: &'a Head) {
+    pub(in crate::postgres) fn push(&mut self, tk: i32, sk: i64, head: &'a Head) {
         self.tk.push(tk);
         self.sk.push(sk);
         self.holder.push(head.holder.as_ref().map(|user| user.as_str()));
@@ -437,7 +437,7 @@ impl<'a> StateRows<'a> {
         self.counters.push(tk, sk, head);
     }
 
-    pub(super) fn write<'w>(&'w self, writes: &mut Writes<'w>) {
+    pub(in crate::postgres) fn write<'w>(&'w self, writes: &mut Writes<'w>) {
         if self.tk.is_empty() {
             return;
         }
@@ -473,7 +473,7 @@ impl<'a> StateRows<'a> {
 }
 
 /// Heads as claims leave them.
-pub(super) struct TakenRows<'a> {
+pub(in crate::postgres) struct TakenRows<'a> {
     tk: i32,
     sk: Vec<i64>,
     status: Vec<&'a str>,
@@ -490,7 +490,7 @@ pub(super) struct TakenRows<'a> {
 }
 
 impl<'a> TakenRows<'a> {
-    pub(super) fn of(tk: i32) -> Self {
+    pub(in crate::postgres) fn of(tk: i32) -> Self {
         Self {
             tk,
             sk: Vec::new(),
@@ -508,7 +508,7 @@ impl<'a> TakenRows<'a> {
         }
     }
 
-    pub(super) fn push(&mut self, sk: i64, session: &'a Session) {
+    pub(in crate::postgres) fn push(&mut self, sk: i64, session: &'a Session) {
         let head = &session.head;
         let claim = head.claim.as_ref();
         self.sk.push(sk);
@@ -525,7 +525,7 @@ impl<'a> TakenRows<'a> {
         self.started_at.push(session.details.started_at.map(Timestamp::as_micros));
     }
 
-    pub(super) fn write<'w>(&'w self, writes: &mut Writes<'w>) {
+    pub(in crate::postgres) fn write<'w>(&'w self, writes: &mut Writes<'w>) {
         if self.sk.is_empty() {
             return;
         }
@@ -551,20 +551,20 @@ impl<'a> TakenRows<'a> {
 
 /// Descriptions taken from the first text of sessions that nobody described.
 #[derive(Default)]
-pub(super) struct FallbackRows<'a> {
+pub(in crate::postgres) struct FallbackRows<'a> {
     tk: Vec<i32>,
     sk: Vec<i64>,
     text: Vec<&'a str>,
 }
 
 impl<'a> FallbackRows<'a> {
-    pub(super) fn push(&mut self, tk: i32, sk: i64, text: &'a str) {
+    pub(in crate::postgres) fn push(&mut self, tk: i32, sk: i64, text: &'a str) {
         self.tk.push(tk);
         self.sk.push(sk);
         self.text.push(text);
     }
 
-    pub(super) fn write<'w>(&'w self, writes: &mut Writes<'w>) {
+    pub(in crate::postgres) fn write<'w>(&'w self, writes: &mut Writes<'w>) {
         if self.tk.is_empty() {
             return;
         }
@@ -579,7 +579,7 @@ impl<'a> FallbackRows<'a> {
 
 /// Idempotency keys with what their commit did.
 #[derive(Default)]
-pub(super) struct KeyRows {
+pub(in crate::postgres) struct KeyRows {
     tk: Vec<i32>,
     scope: Vec<Vec<u8>>,
     sk: Vec<Option<i64>>,
@@ -594,7 +594,14 @@ pub(super) struct KeyRows {
 }
 
 impl KeyRows {
-    pub(super) fn push(&mut self, tk: i32, sk: Option<i64>, key: &IdemKey, replay: &Replay, at: Timestamp) {
+    pub(in crate::postgres) fn push(
+        &mut self,
+        tk: i32,
+        sk: Option<i64>,
+        key: &IdemKey,
+        replay: &Replay,
+        at: Timestamp,
+    ) {
         self.tk.push(tk);
         self.scope.push(key.scope.to_vec());
         self.sk.push(sk);
@@ -611,14 +618,20 @@ impl KeyRows {
     }
 
     /// The key of a claim: which sessions it handed out, under which epochs.
-    pub(super) fn push_claims(&mut self, tk: i32, key: &IdemKey, claims: &[(i64, u64)], at: Timestamp) {
+    pub(in crate::postgres) fn push_claims(
+        &mut self,
+        tk: i32,
+        key: &IdemKey,
+        claims: &[(i64, u64)],
+        at: Timestamp,
+    ) {
         self.push(tk, None, key, &Replay { sequences: Vec::new(), note: key.note }, at);
         if let Some(last) = self.claims.last_mut() {
             *last = Some(array(claims.iter().flat_map(|(sk, epoch)| [*sk, int(*epoch)])));
         }
     }
 
-    pub(super) fn write<'w>(&'w self, writes: &mut Writes<'w>) {
+    pub(in crate::postgres) fn write<'w>(&'w self, writes: &mut Writes<'w>) {
         if self.tk.is_empty() {
             return;
         }

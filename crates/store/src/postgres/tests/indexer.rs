@@ -5,7 +5,7 @@ use sederunt_core::work::ClaimOrder;
 
 use super::nodes::with_two_nodes;
 use super::*;
-use crate::postgres::index::BEHIND;
+use crate::postgres::indexer::BEHIND;
 
 #[tokio::test]
 async fn only_new_words_leave_the_search_index_behind() {

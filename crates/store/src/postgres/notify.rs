@@ -20,7 +20,7 @@ use uuid::Uuid;
 use super::PostgresStore;
 use super::connect::{Address, Role};
 use super::fault::Result;
-use super::pieces::{self, Announced, Finished, Piece, ReplyLedger};
+use super::reply_pieces::{self, Announced, Finished, Piece, ReplyLedger};
 use super::seal::{Opened, SEALED_TEXT_MAX, WakeOpener, WakeSealer, WakeSecret};
 use super::tx::{Base, Scope, count};
 
@@ -338,7 +338,7 @@ async fn send(base: &Base, ledger: &mut ReplyLedger, waiting: Waiting) -> Result
     }
     let payloads = base.outbox.seal(&texts)?;
     if !written.is_empty() {
-        pieces::write(base, base.outbox.sealer.node, &written, &payloads).await?;
+        reply_pieces::write(base, base.outbox.sealer.node, &written, &payloads).await?;
     } else if !payloads.is_empty() {
         super::tx::within(async {
             let client = base.scan.get().await?;
@@ -364,7 +364,7 @@ async fn number(
         Said::Piece(tenant, _) => Some(tenant.clone()),
         Said::End(_) => None,
     });
-    let tks = pieces::tenants(base, named).await?;
+    let tks = reply_pieces::tenants(base, named).await?;
     let (mut written, mut announced, mut finished) = (Vec::new(), Vec::new(), Vec::new());
     for said in said {
         match said {
@@ -502,7 +502,7 @@ async fn read_along(base: &Base, node: Uuid, announced: Vec<Announced>) {
     if wanted.is_empty() {
         return;
     }
-    match tokio::time::timeout(TEXT_WAIT_MAX, pieces::read(base, node, &wanted)).await {
+    match tokio::time::timeout(TEXT_WAIT_MAX, reply_pieces::read(base, node, &wanted)).await {
         Ok(Ok(deltas)) => deltas.iter().for_each(|delta| base.hub.delta(delta)),
         Ok(Err(fault)) => tracing::debug!(?fault, "the text of a reply on another node could not be read"),
         Err(_) => tracing::debug!("the text of a reply on another node could not be read in time"),
@@ -554,7 +554,7 @@ pub(super) async fn poll(base: Arc<Base>, mut closing: watch::Receiver<bool>) {
             }
         };
         if !silent.is_empty() {
-            match pieces::paused(&base, &silent).await {
+            match reply_pieces::paused(&base, &silent).await {
                 Ok(deltas) => deltas.iter().for_each(|delta| base.hub.delta(delta)),
                 Err(fault) => tracing::debug!(?fault, "the poll for other nodes' replies has failed"),
             }
@@ -574,9 +574,9 @@ pub(super) async fn poll(base: Arc<Base>, mut closing: watch::Receiver<bool>) {
 
 /// Takes away what nobody reads any more.
 async fn clear(base: &Base, finished: &[Finished], polls: u32) -> Result<()> {
-    pieces::remove(base, base.outbox.sealer.node, finished).await?;
+    reply_pieces::remove(base, base.outbox.sealer.node, finished).await?;
     if polls == 0 {
-        pieces::remove_old(base).await?;
+        reply_pieces::remove_old(base).await?;
     }
     Ok(())
 }

@@ -1,5 +1,5 @@
 //! Where small changes meet that are no plain appends: sessions that are made, moved and settled. They are gathered
-//! ([`super::gather`]) and share a commit. A group that is refused is carried out change by change: nobody is refused
+//! ([`super::coalesce`]) and share a commit. A group that is refused is carried out change by change: nobody is refused
 //! for another's sake.
 
 use std::collections::HashSet;
@@ -12,10 +12,10 @@ use sederunt_core::store::{Change, Committed, On, Part, Refusal, Write};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use super::batch::Answer;
-use super::commit;
-use super::gather::Gather;
-use super::tx::Base;
+use super::coalesce::Gather;
+use crate::postgres::append::batch::Answer;
+use crate::postgres::commit;
+use crate::postgres::tx::Base;
 
 /// Groups that may be on their way at once: one that waits for a lock does not hold up the others.
 const DRIVERS: usize = 2;
@@ -37,13 +37,13 @@ struct Waiting {
 /// Takes changes until it is closed. Sessions that are made go apart from those that move: who makes them comes back for
 /// the next one at once, who moves them does not, and each waits for its own.
 #[derive(Debug)]
-pub(super) struct Groups {
+pub(in crate::postgres) struct Groups {
     making: Arc<Gather<Waiting>>,
     moving: Arc<Gather<Waiting>>,
 }
 
 impl Groups {
-    pub(super) fn start(base: &Arc<Base>) -> (Self, Vec<JoinHandle<()>>) {
+    pub(in crate::postgres) fn start(base: &Arc<Base>) -> (Self, Vec<JoinHandle<()>>) {
         let [making, moving] = [(); 2].map(|()| Arc::new(Gather::new(GROUP_MAX, LINGER_MAX)));
         let drivers = [&making, &moving].into_iter().flat_map(|gather| [gather; DRIVERS]);
         let drivers = drivers.map(|gather| tokio::spawn(drive(base.clone(), gather.clone()))).collect();
@@ -51,7 +51,7 @@ impl Groups {
     }
 
     /// Whether a change may share its transaction: it is small, and all that it does is in its parts.
-    pub(super) fn take(change: &Change) -> bool {
+    pub(in crate::postgres) fn take(change: &Change) -> bool {
         let small = |part: &Part| {
             let forks = matches!(&part.on, On::New(new) if new.fork_of.is_some());
             !forks && !part.writes.iter().any(|write| matches!(write, Write::Delete))
@@ -63,7 +63,7 @@ impl Groups {
             && change.parts.iter().all(small)
     }
 
-    pub(super) async fn apply(&self, tk: i32, change: Change) -> Answer {
+    pub(in crate::postgres) async fn apply(&self, tk: i32, change: Change) -> Answer {
         let closed = || Refusal::from(Error::unavailable("the store is closing"));
         let makes = change.parts.iter().any(|part| matches!(part.on, On::New(_)));
         let gather = if makes { &self.making } else { &self.moving };
@@ -75,7 +75,7 @@ impl Groups {
     }
 
     /// Takes no more; what is queued is still committed.
-    pub(super) fn close(&self) {
+    pub(in crate::postgres) fn close(&self) {
         self.making.close();
         self.moving.close();
     }

@@ -1,6 +1,8 @@
 //! Everything but plain appends: one transaction under the tenant's own role. Locks first, in the order of the
 //! batches; judged by the rules of core; written; published; acknowledged.
 
+mod basis;
+
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,13 +20,13 @@ use sederunt_core::talk::Talk;
 use sederunt_core::time::Timestamp;
 use smallvec::SmallVec;
 
-use super::batch::EXTERNAL;
+use super::append::batch::EXTERNAL;
 use super::fault::Fault;
 use super::rows::{Columns, HEAD, Keyed, new_events};
 use super::sessions::{self, Fresh, Made, Range};
 use super::tx::{ANSWER_MAX, Base, CLOCK, Param, Scope, TICK, Tx, count, hash64, int, last_tick, locked_at};
 use super::writes::{Broken, EventRows, FallbackRows, KeyRows, StateRows, Writes, cells};
-use super::{basis, keys, records, talk};
+use super::{idempotency, records, talk};
 
 /// How often a change is tried again when it met another transaction.
 const CONTENTION_TRIES_MAX: usize = 3;
@@ -34,14 +36,14 @@ const SESSION_ID: &str = "sessions_id";
 const DELETE_MAX: Duration = Duration::from_secs(90);
 
 /// Why a change went no further.
-pub(super) enum Stop {
+pub(in crate::postgres) enum Stop {
     Refused(Refusal),
     Broken(Broken),
 }
 
 impl Stop {
     /// Nothing was written, and another try may pass.
-    pub(super) fn invites_another_try(&self) -> bool {
+    pub(in crate::postgres) fn invites_another_try(&self) -> bool {
         matches!(self, Self::Broken(Broken { fault, certain: true })
             if fault.is_contention() || fault.is_lost() || fault.violated().is_some_and(is_of_a_record))
     }
@@ -75,7 +77,7 @@ impl From<tokio_postgres::Error> for Stop {
 }
 
 /// Applies a change whole or not at all.
-pub(super) async fn apply(base: &Base, tk: i32, change: &Change) -> Result<Committed, Refusal> {
+pub(in crate::postgres) async fn apply(base: &Base, tk: i32, change: &Change) -> Result<Committed, Refusal> {
     let deletes =
         change.parts.iter().any(|part| part.writes.iter().any(|write| matches!(write, Write::Delete)));
     let limit = if deletes { DELETE_MAX } else { ANSWER_MAX };
@@ -158,7 +160,7 @@ struct Seen {
     /// Surrogates for the sessions to be made.
     fresh: Vec<i64>,
     /// What the key of the change did before.
-    known: Option<keys::Found>,
+    known: Option<idempotency::Found>,
     /// The rows that the records rest on.
     basis: basis::Found,
 }
@@ -230,7 +232,7 @@ async fn lock(base: &Base, tx: &Tx, tk: i32, change: &Change) -> Result<Seen, St
     // Where there is no row to wait on, twins in flight wait on the key itself.
     let twins = scope.filter(|_| !has_session).map(|scope| hash64(&[b"key", &tk.to_be_bytes(), scope]));
     let wait = client.prepare_cached("SELECT pg_advisory_xact_lock($1)").await?;
-    let find = client.prepare_cached(&keys::counting()).await?;
+    let find = client.prepare_cached(&idempotency::counting()).await?;
     let find_params: [Param<'_>; 2] = [&tk, &scope];
     let wait_params: [Param<'_>; 1] = [&twins];
     let keys = change.rests_on();
@@ -270,7 +272,7 @@ async fn lock(base: &Base, tx: &Tx, tk: i32, change: &Change) -> Result<Seen, St
         heads.insert(id, Locked { sk, head });
     }
     let fresh = drawn.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
-    let known = known.transpose()?.unwrap_or_default().first().map(keys::Found::of).transpose()?;
+    let known = known.transpose()?.unwrap_or_default().first().map(idempotency::Found::of).transpose()?;
     let basis = basis::Found::of(&rows.transpose()?.unwrap_or_default())?;
     Ok(Seen { now, heads, fresh, known, basis })
 }

@@ -3,7 +3,7 @@
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
 
-use crate::narrow::Narrowed;
+use crate::filtered_list::Narrowed;
 
 /// The numbers of a page, and one more if there is more.
 pub(super) fn numbers(db: &Connection, tk: i64, list: &Narrowed) -> rusqlite::Result<Vec<i64>> {

@@ -17,8 +17,8 @@ use sederunt_core::work::{ClaimOrder, Claimed};
 use sederunt_core::{Result, limits};
 use tokio::sync::oneshot;
 
-use super::tx::Base;
-use super::{PostgresStore, claim};
+use crate::postgres::tx::Base;
+use crate::postgres::{PostgresStore, claim};
 
 impl ClaimStore for PostgresStore {
     fn claim(&self, order: ClaimOrder) -> StoreFuture<'_, Vec<Claimed>> {
@@ -33,7 +33,7 @@ const SESSIONS_MAX: usize = 128;
 
 /// All claims that wait at this node.
 #[derive(Debug, Default)]
-pub(super) struct Takers {
+pub(in crate::postgres) struct Takers {
     groups: Mutex<HashMap<Work, Group>>,
 }
 
@@ -59,7 +59,11 @@ struct Taker {
 
 impl Takers {
     /// Hands out what one order asks for. A caller that goes away stops nothing that has begun.
-    pub(super) async fn claim(self: &Arc<Self>, base: &Arc<Base>, order: ClaimOrder) -> Result<Vec<Claimed>> {
+    pub(in crate::postgres) async fn claim(
+        self: &Arc<Self>,
+        base: &Arc<Base>,
+        order: ClaimOrder,
+    ) -> Result<Vec<Claimed>> {
         let (done, answer) = oneshot::channel();
         let taker = Taker { order, done };
         if taker.order.key.is_some() {

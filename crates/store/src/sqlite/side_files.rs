@@ -9,9 +9,9 @@ use parking_lot::Mutex;
 use rusqlite::{Connection, TransactionBehavior};
 use sederunt_core::{Error, Result};
 
-use super::errands::{self, Line};
 use super::fault::report;
 use super::open::{Files, Side};
+use super::outbox::{self, Line};
 use super::writer::Writer;
 
 /// Errands carried over with one sync of each file.
@@ -47,7 +47,7 @@ impl Annex {
     /// Whatever a former run left to be done is still to be done.
     pub(super) fn open(files: Arc<Files>) -> Result<Self> {
         let desk = Desk::open(&files).map_err(report)?;
-        let left_to = errands::newest(&desk.threads).map_err(report)?;
+        let left_to = outbox::newest(&desk.threads).map_err(report)?;
         Ok(Self {
             files,
             left_to: AtomicI64::new(left_to),
@@ -95,7 +95,7 @@ impl Annex {
         }
     }
 
-    /// Carries some errands over. Answers with why those for ratings or crises could not be, where that is so.
+    /// Carries some outbox over. Answers with why those for ratings or crises could not be, where that is so.
     fn step(&self, desk: &mut Option<Desk>, writer: &Writer) -> rusqlite::Result<Option<rusqlite::Error>> {
         let mut open = match desk.take() {
             Some(open) => open,
@@ -113,7 +113,7 @@ impl Annex {
         };
         *desk = Some(open);
         self.done_to.fetch_max(last, Ordering::AcqRel);
-        writer.tell(move |ledger| errands::remove_to(ledger.db, last));
+        writer.tell(move |ledger| outbox::remove_to(ledger.db, last));
         Ok(None)
     }
 
@@ -182,7 +182,7 @@ fn put_off(error: &rusqlite::Error) {
     tracing::warn!(%error, "records for a file beside `threads` could not be written; they are kept and tried again");
 }
 
-/// How far errands were carried over.
+/// How far outbox were carried over.
 enum Carried {
     Nothing,
     /// All up to this one.
@@ -191,7 +191,7 @@ enum Carried {
     Stuck(rusqlite::Error),
 }
 
-/// Carries some errands over.
+/// Carries some outbox over.
 fn carry_over(
     files: &Files,
     threads: &Connection,
@@ -199,7 +199,7 @@ fn carry_over(
     after: i64,
 ) -> rusqlite::Result<Carried> {
     let _turn = files.turn_to_write();
-    let lines = errands::read(threads, after, STEP)?;
+    let lines = outbox::read(threads, after, STEP)?;
     let mut stuck = None;
     for (side, db) in Side::ALL.into_iter().zip(sides) {
         match run(&lines, side, db) {

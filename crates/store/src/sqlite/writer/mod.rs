@@ -24,16 +24,16 @@ use sederunt_core::store::Notice;
 use sederunt_core::{Error, Result, SessionId, TenantId, Timestamp, limits};
 use tokio::sync::oneshot;
 
-use super::annex::Annex;
+use super::blocking::Way;
 use super::checkpointer::Checkpointer;
-use super::errands::{self, Errand};
 use super::events;
 use super::fault::{Trouble, report};
 use super::heads::{self, Found};
-use super::here::Way;
 use super::idempotency::{self, Finding, Unfiled};
 use super::indexer::{Dirty, Mark};
 use super::open::{CHECKPOINT_PAGES, CHECKPOINT_PAGES_QUIET, Files};
+use super::outbox::{self, Errand};
+use super::side_files::Annex;
 
 /// Bytes of events in one group: a group of full batches must not outgrow memory.
 const GROUP_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -46,7 +46,7 @@ const HEADS_KEPT: usize = 8_192;
 
 /// The way to the desk.
 #[derive(Debug)]
-pub(super) struct Writer {
+pub(in crate::sqlite) struct Writer {
     queue: Sender<Queued>,
     shared: Arc<Shared>,
     /// Pieces of work so far: whoever finds its own number to be the last still has come alone.
@@ -66,7 +66,7 @@ struct Shared {
 
 /// What the writer needs of the rest of the store.
 #[derive(Debug)]
-pub(super) struct Surroundings {
+pub(in crate::sqlite) struct Surroundings {
     pub files: Arc<Files>,
     pub clock: Arc<SystemClock>,
     pub hub: Arc<Hub>,
@@ -76,7 +76,7 @@ pub(super) struct Surroundings {
 }
 
 impl Writer {
-    pub(super) fn start(around: Surroundings) -> Result<Self> {
+    pub(in crate::sqlite) fn start(around: Surroundings) -> Result<Self> {
         let (queue, tasks) = bounded(limits::WRITE_QUEUE_MAX);
         let mut desk = Desk::new(around);
         desk.connect().map_err(report)?;
@@ -108,7 +108,7 @@ impl Writer {
 
     /// Does a piece of work in a transaction, together with whatever else is queued. The work may
     /// run more than once, but only one run is kept. It must refuse before it writes.
-    pub(super) async fn ask<T, E>(
+    pub(in crate::sqlite) async fn ask<T, E>(
         &self,
         work: impl FnMut(&mut Ledger<'_>) -> Result<T, Trouble<E>> + Send + 'static,
     ) -> Result<T, E>
@@ -154,7 +154,7 @@ impl Writer {
 
     /// The connection that everything is written with, to read by, if nobody writes or is about to: what was written last
     /// is at hand there, while any other connection has to read it again.
-    pub(super) fn at_hand(&self) -> Option<MappedMutexGuard<'_, Connection>> {
+    pub(in crate::sqlite) fn at_hand(&self) -> Option<MappedMutexGuard<'_, Connection>> {
         if !self.shared.calm.load(Ordering::Relaxed) || !self.queue.is_empty() {
             return None;
         }
@@ -162,7 +162,7 @@ impl Writer {
     }
 
     /// Leaves a piece of work that nobody waits for; if there is no room, it is not done.
-    pub(super) fn tell(
+    pub(in crate::sqlite) fn tell(
         &self,
         mut work: impl FnMut(&mut Ledger<'_>) -> rusqlite::Result<()> + Send + 'static,
     ) {
@@ -176,12 +176,12 @@ impl Writer {
     }
 
     #[cfg(test)]
-    pub(super) fn waiting(&self) -> usize {
+    pub(in crate::sqlite) fn waiting(&self) -> usize {
         self.queue.len()
     }
 
     /// Finishes what is queued, moves the log into the database and lets the thread end.
-    pub(super) async fn close(&self) {
+    pub(in crate::sqlite) async fn close(&self) {
         let (done, answer) = oneshot::channel();
         let queue = self.queue.clone();
         let _ = tokio::task::spawn_blocking(move || queue.send(Queued::Close(done))).await;
@@ -237,7 +237,7 @@ enum Queued {
 }
 
 /// What a piece of work sees of the transaction that it runs in.
-pub(super) struct Ledger<'a> {
+pub(in crate::sqlite) struct Ledger<'a> {
     pub db: &'a Connection,
     pub hot: Hot<'a>,
     pub unfiled: &'a Unfiled,
@@ -254,7 +254,7 @@ struct Known {
 }
 
 /// The statements of plain appends, each looked up once for a whole group, when it is first needed.
-pub(super) struct Hot<'a> {
+pub(in crate::sqlite) struct Hot<'a> {
     db: &'a Connection,
     head: Option<CachedStatement<'a>>,
     event: Option<CachedStatement<'a>>,
@@ -272,22 +272,22 @@ impl<'a> Hot<'a> {
         kept(&mut self.head, self.db, heads::BY_ID)
     }
 
-    pub(super) fn event(&mut self) -> rusqlite::Result<&mut CachedStatement<'a>> {
+    pub(in crate::sqlite) fn event(&mut self) -> rusqlite::Result<&mut CachedStatement<'a>> {
         kept(&mut self.event, self.db, events::INSERT)
     }
 
-    pub(super) fn tail(&mut self) -> rusqlite::Result<&mut CachedStatement<'a>> {
+    pub(in crate::sqlite) fn tail(&mut self) -> rusqlite::Result<&mut CachedStatement<'a>> {
         kept(&mut self.tail, self.db, heads::SAVE_TAIL)
     }
 
-    pub(super) fn find_key(&mut self) -> rusqlite::Result<&mut Finding<'a>> {
+    pub(in crate::sqlite) fn find_key(&mut self) -> rusqlite::Result<&mut Finding<'a>> {
         Ok(match &mut self.find_key {
             Some(finding) => finding,
             none => none.insert(Finding::of(self.db)?),
         })
     }
 
-    pub(super) fn remember_key(&mut self) -> rusqlite::Result<&mut CachedStatement<'a>> {
+    pub(in crate::sqlite) fn remember_key(&mut self) -> rusqlite::Result<&mut CachedStatement<'a>> {
         kept(&mut self.remember_key, self.db, idempotency::REMEMBER)
     }
 }
@@ -323,12 +323,12 @@ impl Notes {
 }
 
 impl Ledger<'_> {
-    pub(super) fn now(&self) -> Timestamp {
+    pub(in crate::sqlite) fn now(&self) -> Timestamp {
         self.clock.now()
     }
 
     /// The surrogate of a tenant. Only this thread makes and removes tenants, so it may remember.
-    pub(super) fn tenant(&mut self, id: &TenantId) -> rusqlite::Result<Option<i64>> {
+    pub(in crate::sqlite) fn tenant(&mut self, id: &TenantId) -> rusqlite::Result<Option<i64>> {
         if let Some(tk) = self.known.tenants.get(id) {
             return Ok(Some(*tk));
         }
@@ -343,12 +343,12 @@ impl Ledger<'_> {
         Ok(found)
     }
 
-    pub(super) fn forget_tenant(&mut self, id: &TenantId) {
+    pub(in crate::sqlite) fn forget_tenant(&mut self, id: &TenantId) {
         self.known.tenants.remove(id);
     }
 
     /// The head of a session, as the changes before this one left it.
-    pub(super) fn head(&mut self, tk: i64, id: &SessionId) -> rusqlite::Result<Option<Found>> {
+    pub(in crate::sqlite) fn head(&mut self, tk: i64, id: &SessionId) -> rusqlite::Result<Option<Found>> {
         match self.known.heads.get(&(tk, id.clone())) {
             Some(found) => {
                 let found = Some(found.clone());
@@ -365,34 +365,34 @@ impl Ledger<'_> {
     }
 
     /// Remembers a head that was written.
-    pub(super) fn keep_head(&mut self, tk: i64, id: &SessionId, found: Found) {
+    pub(in crate::sqlite) fn keep_head(&mut self, tk: i64, id: &SessionId, found: Found) {
         if self.known.heads.len() >= HEADS_KEPT {
             self.known.heads.clear();
         }
         self.known.heads.insert((tk, id.clone()), found);
     }
 
-    pub(super) fn forget_head(&mut self, tk: i64, id: &SessionId) {
+    pub(in crate::sqlite) fn forget_head(&mut self, tk: i64, id: &SessionId) {
         self.known.heads.remove(&(tk, id.clone()));
     }
 
     /// Forgets every head: rows were written past this thread's memory of them.
-    pub(super) fn forget_heads(&mut self) {
+    pub(in crate::sqlite) fn forget_heads(&mut self) {
         self.known.heads.clear();
     }
 
-    pub(super) fn announce(&mut self, notice: Notice) {
+    pub(in crate::sqlite) fn announce(&mut self, notice: Notice) {
         self.notes.bytes += notice.events.iter().map(|event| event.bytes()).sum::<usize>();
         self.notes.notices.push(notice);
     }
 
-    pub(super) fn mark(&mut self, mark: Mark) {
+    pub(in crate::sqlite) fn mark(&mut self, mark: Mark) {
         self.notes.marks.push(mark);
     }
 
     /// Leaves something to be written into another file.
-    pub(super) fn leave(&mut self, tk: i64, errand: &Errand) -> rusqlite::Result<()> {
-        self.notes.errand = errands::add(self.db, tk, errand)?;
+    pub(in crate::sqlite) fn leave(&mut self, tk: i64, errand: &Errand) -> rusqlite::Result<()> {
+        self.notes.errand = outbox::add(self.db, tk, errand)?;
         Ok(())
     }
 }

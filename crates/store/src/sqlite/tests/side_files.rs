@@ -5,7 +5,7 @@ use sederunt_core::safety::codes::HoldReason;
 use sederunt_core::store::{MemoryQuery, RecordsOf};
 
 use super::*;
-use crate::kept::{at, crisis, fact, owner, rating};
+use crate::record_builders::{at, crisis, fact, owner, rating};
 
 const OLD: &str = "2026-01-01T00:00:00Z";
 const NEW: &str = "2026-11-16T08:00:00Z";

@@ -6,8 +6,8 @@ use sederunt_core::error::Error;
 use sederunt_core::store::{Change, Refusal, RowKey, RowState};
 use tokio_postgres::Row;
 
-use super::fault::Result;
-use super::tx::{Param, count};
+use crate::postgres::fault::Result;
+use crate::postgres::tx::{Param, count};
 
 /// What of a row decides.
 enum Reads {
@@ -96,13 +96,13 @@ fn place<'k>(key: &'k RowKey<'_>) -> (usize, &'k str, &'k str) {
 
 /// What a change asks for: a statement that is the same for all changes with the same kinds of rows, and its names.
 #[derive(Default)]
-pub(super) struct Asked<'k> {
-    pub(super) sql: String,
+pub(in crate::postgres) struct Asked<'k> {
+    pub(in crate::postgres) sql: String,
     names: Vec<Vec<&'k str>>,
 }
 
 impl<'k> Asked<'k> {
-    pub(super) fn of(keys: &'k [RowKey<'_>]) -> Self {
+    pub(in crate::postgres) fn of(keys: &'k [RowKey<'_>]) -> Self {
         let mut asked = Self::default();
         for (at, (_, find)) in FINDS.iter().enumerate() {
             let (mut a, mut b) = (Vec::new(), Vec::new());
@@ -126,7 +126,7 @@ impl<'k> Asked<'k> {
         format!("${}::text[]", self.names.len() + 1)
     }
 
-    pub(super) fn params<'p>(&'p self, tk: &'p i32) -> Vec<Param<'p>> {
+    pub(in crate::postgres) fn params<'p>(&'p self, tk: &'p i32) -> Vec<Param<'p>> {
         std::iter::once(tk as Param<'p>).chain(self.names.iter().map(|names| names as Param<'p>)).collect()
     }
 }
@@ -135,10 +135,10 @@ impl<'k> Asked<'k> {
 type FoundRow = (usize, String, String, RowState);
 
 /// The rows that were found.
-pub(super) struct Found(Vec<FoundRow>);
+pub(in crate::postgres) struct Found(Vec<FoundRow>);
 
 impl Found {
-    pub(super) fn of(rows: &[Row]) -> Result<Self> {
+    pub(in crate::postgres) fn of(rows: &[Row]) -> Result<Self> {
         rows.iter().map(found).collect::<Result<_>>().map(Self)
     }
 
@@ -149,7 +149,7 @@ impl Found {
     }
 
     /// Whether the records of a change may be written.
-    pub(super) fn judge(&self, change: &Change) -> std::result::Result<(), Refusal> {
+    pub(in crate::postgres) fn judge(&self, change: &Change) -> std::result::Result<(), Refusal> {
         match change.judge_records(|key| Ok::<_, std::convert::Infallible>(self.state(key))) {
             Ok(judged) => judged,
         }

@@ -3,8 +3,8 @@
 use sederunt_core::store::Fence;
 
 use super::*;
-use crate::postgres::batch::{self, Job};
-use crate::postgres::known::{KEPT_MIN, Known, KnownHeads, Xid};
+use crate::postgres::append::batch::{self, Job};
+use crate::postgres::append::head_cache::{KEPT_MIN, Known, KnownHeads, Xid};
 
 /// What this node knows of a session.
 fn known(scene: &Scene, name: &str) -> Option<Known> {

@@ -10,7 +10,7 @@ use tokio_postgres::Row;
 use super::fault::Result;
 use super::tx::{Base, Param, Scope};
 use super::{PostgresStore, read};
-use crate::queue::{self, Tables};
+use crate::work_queue::{self, Tables};
 
 const TABLES: Tables = Tables { hot: "session_heads", wide: "sessions", in_work: "", not_in_work: "" };
 
@@ -33,7 +33,7 @@ impl WorkQueueStore for PostgresStore {
 
 pub(super) async fn counts(base: &Base, tenant: &TenantId, of: &QueueOf) -> Result<QueueCounts> {
     let Some(tk) = base.tk(tenant).await? else { return Ok(QueueCounts::default()) };
-    let rows = lines(base, tk, of, &queue::counts(of, &TABLES)).await?;
+    let rows = lines(base, tk, of, &work_queue::counts(of, &TABLES)).await?;
     let Some(row) = rows.first() else { return Ok(QueueCounts::default()) };
     let count = |at: usize| row.try_get::<_, i64>(at).map(i64::cast_unsigned);
     Ok(QueueCounts {
@@ -54,12 +54,12 @@ async fn page(
     limit: usize,
 ) -> Result<Page<QueueItem, i64>> {
     let Some(tk) = base.tk(tenant).await? else { return Ok(Page::default()) };
-    let rows = lines(base, tk, of, &queue::page(of, bucket, &TABLES, after, limit)).await?;
+    let rows = lines(base, tk, of, &work_queue::page(of, bucket, &TABLES, after, limit)).await?;
     let lines = rows
         .iter()
         .map(|row| Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?, row.try_get(3)?)))
         .collect::<Result<_>>()?;
-    Ok(queue::items(lines, limit))
+    Ok(work_queue::items(lines, limit))
 }
 
 async fn lines(base: &Base, tk: i32, of: &QueueOf, sql: &str) -> Result<Vec<Row>> {

@@ -1,5 +1,5 @@
 //! Where small reads meet: a session by its id, a document by its name, the time. They are gathered
-//! ([`super::gather`]) and share a transaction. Nobody is answered by a look that began before they asked, so what a
+//! ([`super::coalesce`]) and share a transaction. Nobody is answered by a look that began before they asked, so what a
 //! caller has seen committed it also reads.
 
 use std::collections::HashMap;
@@ -17,12 +17,12 @@ use sederunt_core::time::Timestamp;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use super::fault::Result;
-use super::gather::Gather;
-use super::library::{self, doc_of};
-use super::rows::Columns;
-use super::sessions::whole;
-use super::tx::{Base, CLOCK, Scope, within};
+use super::coalesce::Gather;
+use crate::postgres::fault::Result;
+use crate::postgres::library::{self, doc_of};
+use crate::postgres::rows::Columns;
+use crate::postgres::sessions::whole;
+use crate::postgres::tx::{Base, CLOCK, Scope, within};
 
 /// Looks that may be on their way at once.
 const DRIVERS: usize = 2;
@@ -42,13 +42,13 @@ enum Question {
 
 /// Takes questions until it is closed.
 #[derive(Debug)]
-pub(super) struct Looks {
+pub(in crate::postgres) struct Looks {
     base: Arc<Base>,
     gather: Arc<Gather<Question>>,
 }
 
 impl Looks {
-    pub(super) fn start(base: &Arc<Base>) -> (Self, Vec<JoinHandle<()>>) {
+    pub(in crate::postgres) fn start(base: &Arc<Base>) -> (Self, Vec<JoinHandle<()>>) {
         // Who reads does not wait for others who might.
         let gather = Arc::new(Gather::new(LOOK_MAX, Duration::ZERO));
         let drivers = (0..DRIVERS).map(|_| tokio::spawn(drive(base.clone(), gather.clone())));
@@ -56,18 +56,27 @@ impl Looks {
         (Self { base: base.clone(), gather }, drivers)
     }
 
-    pub(super) async fn session(&self, tenant: &TenantId, id: &SessionId) -> Result<Option<Session>, Error> {
+    pub(in crate::postgres) async fn session(
+        &self,
+        tenant: &TenantId,
+        id: &SessionId,
+    ) -> Result<Option<Session>, Error> {
         let Some(tk) = self.base.tk(tenant).await? else { return Ok(None) };
         self.ask(|answer| Question::Session(tk, tenant.clone(), id.clone(), answer)).await
     }
 
-    pub(super) async fn doc(&self, tenant: &TenantId, kind: Kind, name: &str) -> Result<Option<Doc>, Error> {
+    pub(in crate::postgres) async fn doc(
+        &self,
+        tenant: &TenantId,
+        kind: Kind,
+        name: &str,
+    ) -> Result<Option<Doc>, Error> {
         let Some(tk) = self.base.tk(tenant).await? else { return Ok(None) };
         self.ask(|answer| Question::Doc(tk, tenant.clone(), (kind, name.into()), answer)).await
     }
 
     /// The time; told from the last reading of the clock, if that is not long ago.
-    pub(super) async fn now(&self) -> Result<Timestamp, Error> {
+    pub(in crate::postgres) async fn now(&self) -> Result<Timestamp, Error> {
         match self.base.time_told() {
             Some(now) => Ok(now),
             None => self.ask(Question::Now).await,
@@ -84,7 +93,7 @@ impl Looks {
     }
 
     /// Takes no more; what is queued is still answered.
-    pub(super) fn close(&self) {
+    pub(in crate::postgres) fn close(&self) {
         self.gather.close();
     }
 }
@@ -190,8 +199,8 @@ impl Look {
         let begin = Scope::Tenant(*tk).begin("READ ONLY", &base.schema);
         // All of it is sent by the first poll.
         let wanted = (!ids.is_empty(), !names.is_empty(), !self.nows.is_empty());
-        let of_sessions: [super::tx::Param<'_>; 2] = [tk, &ids];
-        let of_docs: [super::tx::Param<'_>; 3] = [tk, &kinds, &names];
+        let of_sessions: [crate::postgres::tx::Param<'_>; 2] = [tk, &ids];
+        let of_docs: [crate::postgres::tx::Param<'_>; 3] = [tk, &kinds, &names];
         let (begun, sessions, docs, now, ended) = join5(
             client.batch_execute(&begin),
             OptionFuture::from(wanted.0.then(|| client.query(&by_id, &of_sessions))),

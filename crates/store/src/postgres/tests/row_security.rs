@@ -28,16 +28,18 @@ async fn two_tenants(scene: &Scene) -> (i32, i32) {
         let talk = Part {
             on: On::Session(id("s")),
             guard: Guard::default(),
-            writes: smallvec![Write::Talk(Box::new(kept::seated()))],
+            writes: smallvec![Write::Talk(Box::new(record_builders::seated()))],
         };
         let beside = Change::new(tenant(name))
             .part(talk)
-            .record(Record::PutMemory(Box::new(kept::fact("m", "ann", "tea"))))
-            .record(kept::thumb("fb_1"))
-            .record(kept::adding("fbs_1", "fb_1", None))
-            .record(kept::taught("lesson_1", "Keep answers short", None))
-            .record(Record::AddRating(Box::new(kept::rating(1, "opaque", "2026-01-01T00:00:00Z"))))
-            .record(Record::AddCrisis(Box::new(kept::crisis(1, "opaque", "2026-01-01T00:00:00Z"))));
+            .record(Record::PutMemory(Box::new(record_builders::fact("m", "ann", "tea"))))
+            .record(record_builders::thumb("fb_1"))
+            .record(record_builders::adding("fbs_1", "fb_1", None))
+            .record(record_builders::taught("lesson_1", "Keep answers short", None))
+            .record(Record::AddRating(Box::new(record_builders::rating(1, "opaque", "2026-01-01T00:00:00Z"))))
+            .record(Record::AddCrisis(Box::new(record_builders::crisis(
+                1, "opaque", "2026-01-01T00:00:00Z",
+            ))));
         scene.commit(beside).await.unwrap();
     }
     scene.index_now().await.unwrap();

@@ -14,13 +14,13 @@ use sederunt_core::ids::{SessionId, TenantId};
 use sederunt_core::session::Head;
 
 /// How many are kept at least; at most twice as many.
-pub(super) const KEPT_MIN: usize = 8_192;
+pub(in crate::postgres) const KEPT_MIN: usize = 8_192;
 /// The database counts its transactions in 32 bits. None can come round again in this time.
 const KEPT_MAX: Duration = Duration::from_secs(600);
 
 /// The number of the transaction that wrote a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Xid(pub(super) u32);
+pub(in crate::postgres) struct Xid(pub(in crate::postgres) u32);
 
 impl ToSql for Xid {
     fn to_sql(&self, _: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
@@ -47,16 +47,16 @@ impl<'a> FromSql<'a> for Xid {
 
 /// A head without its preview, and its row.
 #[derive(Clone, Debug)]
-pub(super) struct Known {
-    pub(super) tk: i32,
-    pub(super) sk: i64,
-    pub(super) head: Head,
-    pub(super) written_by: Xid,
+pub(in crate::postgres) struct Known {
+    pub(in crate::postgres) tk: i32,
+    pub(in crate::postgres) sk: i64,
+    pub(in crate::postgres) head: Head,
+    pub(in crate::postgres) written_by: Xid,
     at: Instant,
 }
 
 impl Known {
-    pub(super) fn new(tk: i32, sk: i64, mut head: Head, written_by: Xid) -> Self {
+    pub(in crate::postgres) fn new(tk: i32, sk: i64, mut head: Head, written_by: Xid) -> Self {
         head.preview = None;
         Self { tk, sk, head, written_by, at: Instant::now() }
     }
@@ -66,11 +66,14 @@ type Key = (TenantId, SessionId);
 
 /// In two generations: when the young one is full, it becomes the old one, and what nobody has asked for since goes.
 #[derive(Debug, Default)]
-pub(super) struct KnownHeads(pub(super) Mutex<[HashMap<Key, Known>; 2]>);
+pub(in crate::postgres) struct KnownHeads(pub(in crate::postgres) Mutex<[HashMap<Key, Known>; 2]>);
 
 impl KnownHeads {
     /// Takes what is known of these out: it is about to change.
-    pub(super) fn take<'a>(&self, keys: impl IntoIterator<Item = &'a Key>) -> Vec<Option<Known>> {
+    pub(in crate::postgres) fn take<'a>(
+        &self,
+        keys: impl IntoIterator<Item = &'a Key>,
+    ) -> Vec<Option<Known>> {
         let mut generations = self.0.lock();
         keys.into_iter()
             .map(|key| {
@@ -80,7 +83,7 @@ impl KnownHeads {
             .collect()
     }
 
-    pub(super) fn put(&self, heads: impl IntoIterator<Item = (Key, Known)>) {
+    pub(in crate::postgres) fn put(&self, heads: impl IntoIterator<Item = (Key, Known)>) {
         let mut generations = self.0.lock();
         for (key, known) in heads {
             if generations[0].len() >= KEPT_MIN {
@@ -92,7 +95,7 @@ impl KnownHeads {
     }
 
     /// These have been changed by others.
-    pub(super) fn forget(&self, keys: impl IntoIterator<Item = Key>) {
+    pub(in crate::postgres) fn forget(&self, keys: impl IntoIterator<Item = Key>) {
         let mut generations = self.0.lock();
         for key in keys {
             for generation in &mut *generations {

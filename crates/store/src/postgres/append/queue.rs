@@ -17,17 +17,17 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 use super::batch::{self, Job};
-use super::tx::Base;
+use crate::postgres::tx::Base;
 
 /// Batches that may be on their way at once.
-pub(super) const LANES: usize = 4;
+pub(in crate::postgres) const LANES: usize = 4;
 /// Up to so many callers for each lane, fewer lanes are faster than more.
 const PER_LANE_MAX: usize = 64;
 /// Bytes of one batch, beyond which it is sent as it is.
 const BATCH_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 #[derive(Debug)]
-pub(super) struct Lanes {
+pub(in crate::postgres) struct Lanes {
     state: Mutex<State>,
     wake: [Notify; LANES],
 }
@@ -49,14 +49,14 @@ impl State {
 }
 
 impl Lanes {
-    pub(super) fn start(base: &Arc<Base>) -> (Arc<Self>, Vec<JoinHandle<()>>) {
+    pub(in crate::postgres) fn start(base: &Arc<Base>) -> (Arc<Self>, Vec<JoinHandle<()>>) {
         let lanes = Arc::new(Self { state: Mutex::default(), wake: Default::default() });
         let tasks = (0..LANES).map(|lane| tokio::spawn(drive(base.clone(), lanes.clone(), lane))).collect();
         (lanes, tasks)
     }
 
     /// Queues an append, or says why it is not taken.
-    pub(super) fn put(&self, job: Job) -> Result<(), Refusal> {
+    pub(in crate::postgres) fn put(&self, job: Job) -> Result<(), Refusal> {
         let lane = {
             let mut state = self.state.lock();
             if state.closed {
@@ -81,7 +81,7 @@ impl Lanes {
     }
 
     /// Takes no more; what is queued is still committed.
-    pub(super) fn close(&self) {
+    pub(in crate::postgres) fn close(&self) {
         self.state.lock().closed = true;
         for wake in &self.wake {
             wake.notify_one();

@@ -16,30 +16,30 @@ use sederunt_core::time::Timestamp;
 use smallvec::smallvec;
 use tokio::sync::oneshot;
 
-use super::fault::Fault;
-use super::keys::{self, Found};
-use super::known::{Known, Xid};
-use super::ordinary::Ordinary;
-use super::rows::{Columns, HEAD, Keyed, new_events};
-use super::tx::{Base, Param, last_tick, locked_at};
-use super::writes::{Broken, CounterRows, EventRows, FallbackRows, KeyRows, Writes};
+use super::head_cache::{Known, Xid};
+use super::optimistic::Ordinary;
+use crate::postgres::fault::Fault;
+use crate::postgres::idempotency::{self, Found};
+use crate::postgres::rows::{Columns, HEAD, Keyed, new_events};
+use crate::postgres::tx::{Base, Param, last_tick, locked_at};
+use crate::postgres::writes::{Broken, CounterRows, EventRows, FallbackRows, KeyRows, Writes};
 
 /// A plain append, waiting.
 #[derive(Debug)]
-pub(super) struct Job {
-    pub(super) tk: i32,
-    pub(super) tenant: TenantId,
-    pub(super) session: SessionId,
-    pub(super) guard: Guard,
-    pub(super) events: Vec<NewEvent>,
-    pub(super) key: Option<IdemKey>,
-    pub(super) done: oneshot::Sender<Answer>,
+pub(in crate::postgres) struct Job {
+    pub(in crate::postgres) tk: i32,
+    pub(in crate::postgres) tenant: TenantId,
+    pub(in crate::postgres) session: SessionId,
+    pub(in crate::postgres) guard: Guard,
+    pub(in crate::postgres) events: Vec<NewEvent>,
+    pub(in crate::postgres) key: Option<IdemKey>,
+    pub(in crate::postgres) done: oneshot::Sender<Answer>,
 }
 
-pub(super) type Answer = Result<Committed, Refusal>;
+pub(in crate::postgres) type Answer = Result<Committed, Refusal>;
 
 impl Job {
-    pub(super) fn bytes(&self) -> usize {
+    pub(in crate::postgres) fn bytes(&self) -> usize {
         self.events.iter().map(NewEvent::bytes).sum()
     }
 
@@ -51,7 +51,7 @@ impl Job {
 }
 
 /// Commits a batch: an answer for every job of it, in their order.
-pub(super) async fn run(base: &Base, jobs: &[Job]) -> Vec<Answer> {
+pub(in crate::postgres) async fn run(base: &Base, jobs: &[Job]) -> Vec<Answer> {
     let started = Instant::now();
     let ordinary = Ordinary::of(base, jobs);
     let mut answers: Vec<Option<Answer>> = jobs.iter().map(|_| None).collect();
@@ -111,7 +111,7 @@ async fn with_look(base: &Base, jobs: &[&Job]) -> Vec<Answer> {
 }
 
 /// What everybody is told of a batch that failed as a whole.
-pub(super) fn unavailable(fault: Fault, size: usize) -> Vec<Answer> {
+pub(in crate::postgres) fn unavailable(fault: Fault, size: usize) -> Vec<Answer> {
     let text = Error::from(fault).to_string();
     (0..size).map(|_| Err(Error::unavailable(text.clone()).into())).collect()
 }
@@ -145,7 +145,7 @@ const KEYS: &str = "FROM unnest($1::integer[], $2::bytea[]) AS w (tk, scope)
      JOIN idempotency i ON i.tk = w.tk AND i.scope = w.scope";
 
 /// An external id counts in the session's own log and in what it shares with others.
-pub(super) const EXTERNAL: &str = "WITH w AS MATERIALIZED (
+pub(in crate::postgres) const EXTERNAL: &str = "WITH w AS MATERIALIZED (
          SELECT s.tk, s.sk, u.external_id FROM unnest($1::integer[], $2::text[], $3::text[]) AS u (tk, id, external_id)
          JOIN sessions s ON s.tk = u.tk AND s.id = u.id)
      SELECT w.sk, x.external_id, x.seq FROM w
@@ -157,7 +157,7 @@ pub(super) const EXTERNAL: &str = "WITH w AS MATERIALIZED (
          AND x.seq BETWEEN r.from_seq AND r.to_seq";
 
 async fn attempt(base: &Base, jobs: &[&Job]) -> Result<Vec<Answer>, Broken> {
-    let work = tokio::time::timeout(super::tx::ANSWER_MAX, commit(base, jobs));
+    let work = tokio::time::timeout(crate::postgres::tx::ANSWER_MAX, commit(base, jobs));
     work.await.unwrap_or(Err(Broken { fault: Fault::TimedOut, certain: false }))
 }
 
@@ -187,18 +187,18 @@ async fn commit(base: &Base, jobs: &[&Job]) -> Result<Vec<Answer>, Broken> {
 }
 
 /// A connection that is given back only when its transaction has ended.
-pub(super) struct Held(Option<deadpool_postgres::Object>);
+pub(in crate::postgres) struct Held(Option<deadpool_postgres::Object>);
 
 impl Held {
-    pub(super) async fn of(base: &Base) -> Result<Self, Fault> {
+    pub(in crate::postgres) async fn of(base: &Base) -> Result<Self, Fault> {
         Ok(Self(Some(base.append.get().await?)))
     }
 
-    pub(super) fn get(&self) -> Result<&deadpool_postgres::Object, Fault> {
+    pub(in crate::postgres) fn get(&self) -> Result<&deadpool_postgres::Object, Fault> {
         self.0.as_ref().ok_or(Fault::TimedOut)
     }
 
-    pub(super) fn release(mut self) {
+    pub(in crate::postgres) fn release(mut self) {
         self.0.take();
     }
 }
@@ -212,11 +212,11 @@ impl Drop for Held {
 }
 
 /// What the first round trip saw: heads under lock, and, in later snapshots, all that hangs on them.
-pub(super) struct Seen {
+pub(in crate::postgres) struct Seen {
     now: Timestamp,
-    pub(super) heads: Vec<Locked>,
+    pub(in crate::postgres) heads: Vec<Locked>,
     /// Which head each change is about.
-    pub(super) place: Vec<Option<usize>>,
+    pub(in crate::postgres) place: Vec<Option<usize>>,
     taking_part: HashSet<(i64, UserId)>,
     keys: HashMap<(i32, [u8; 16]), Found>,
     external: HashMap<(i64, Box<str>), u64>,
@@ -224,7 +224,7 @@ pub(super) struct Seen {
 
 impl Seen {
     /// Nothing as yet.
-    pub(super) fn at(now: Timestamp) -> Self {
+    pub(in crate::postgres) fn at(now: Timestamp) -> Self {
         Self {
             now,
             heads: Vec::new(),
@@ -237,27 +237,27 @@ impl Seen {
 }
 
 /// A head under lock, as the changes of the batch move it. Its preview is `None` until one of them sets it.
-pub(super) struct Locked {
-    pub(super) tk: i32,
-    pub(super) sk: i64,
-    pub(super) head: Head,
-    pub(super) grown: bool,
-    pub(super) description: Option<Box<str>>,
+pub(in crate::postgres) struct Locked {
+    pub(in crate::postgres) tk: i32,
+    pub(in crate::postgres) sk: i64,
+    pub(in crate::postgres) head: Head,
+    pub(in crate::postgres) grown: bool,
+    pub(in crate::postgres) description: Option<Box<str>>,
 }
 
 impl Locked {
-    pub(super) fn new(tk: i32, sk: i64, head: Head) -> Self {
+    pub(in crate::postgres) fn new(tk: i32, sk: i64, head: Head) -> Self {
         Self { tk, sk, head, grown: false, description: None }
     }
 }
 
 /// Begins a transaction over the rows of these tenants.
-pub(super) fn begin(tenants: impl IntoIterator<Item = i32>) -> String {
+pub(in crate::postgres) fn begin(tenants: impl IntoIterator<Item = i32>) -> String {
     format!("BEGIN; SET LOCAL app.tks TO '{}'", set_of(tenants))
 }
 
 /// Tenants, as the walls around their rows are told of them.
-pub(super) fn set_of(tenants: impl IntoIterator<Item = i32>) -> String {
+pub(in crate::postgres) fn set_of(tenants: impl IntoIterator<Item = i32>) -> String {
     let tenants: BTreeSet<i32> = tenants.into_iter().collect();
     let set: Vec<String> = tenants.iter().map(ToString::to_string).collect();
     format!("{{{}}}", set.join(","))
@@ -301,7 +301,7 @@ async fn look(
         .prepare_cached(&locked_at(&format!("SELECT {HEAD}, pg_current_xact_id()::xid {LOCK}")))
         .await?;
     let taking_part = client.prepare_cached(TAKING_PART).await?;
-    let keys = client.prepare_cached(&format!("SELECT {} {KEYS}", keys::COLUMNS)).await?;
+    let keys = client.prepare_cached(&format!("SELECT {} {KEYS}", idempotency::COLUMNS)).await?;
     let external = client.prepare_cached(EXTERNAL).await?;
     let lock_params: [Param<'_>; 2] = [&tks, &ids];
     let asks_params: [Param<'_>; 3] = [&asks.0, &asks.1, &asks.2];
@@ -342,14 +342,15 @@ async fn look(
     }
     for row in repeats.transpose()?.unwrap_or_default() {
         let seq: i64 = row.try_get(2)?;
-        seen.external.insert((row.try_get(0)?, row.try_get::<_, &str>(1)?.into()), super::tx::count(seq));
+        seen.external
+            .insert((row.try_get(0)?, row.try_get::<_, &str>(1)?.into()), crate::postgres::tx::count(seq));
     }
     Ok((seen, writer))
 }
 
 /// The batch as it is judged, change by change.
-pub(super) struct Bench {
-    pub(super) seen: Seen,
+pub(in crate::postgres) struct Bench {
+    pub(in crate::postgres) seen: Seen,
     keys: KeyRows,
 }
 
@@ -372,12 +373,12 @@ impl Rows<'_> {
 }
 
 impl Bench {
-    pub(super) fn new(seen: Seen) -> Self {
+    pub(in crate::postgres) fn new(seen: Seen) -> Self {
         Self { seen, keys: KeyRows::default() }
     }
 
     /// Judges one change on its head as those before it have left it. A refused one leaves no trace.
-    pub(super) fn judge(&mut self, place: Option<usize>, job: &Job) -> Answer {
+    pub(in crate::postgres) fn judge(&mut self, place: Option<usize>, job: &Job) -> Answer {
         let Self { seen, keys } = self;
         let Some(locked) = place.and_then(|place| seen.heads.get_mut(place)) else {
             return Err(Error::NotFound.into());
@@ -415,7 +416,7 @@ impl Bench {
     }
 
     /// The changes that wrote something, with their heads and what they did.
-    pub(super) fn written<'a>(
+    pub(in crate::postgres) fn written<'a>(
         &'a self,
         jobs: &'a [&Job],
         answers: &'a [Answer],
@@ -450,13 +451,13 @@ impl Bench {
     }
 
     /// Tells everyone what was committed.
-    pub(super) fn publish(&self, base: &Base, jobs: &[&Job], answers: &[Answer]) {
+    pub(in crate::postgres) fn publish(&self, base: &Base, jobs: &[&Job], answers: &[Answer]) {
         let (notices, keys) = self.notices(jobs, answers);
         base.publish(&notices, &keys, Notice::speaks);
     }
 
     /// Keeps the heads that this transaction has written.
-    pub(super) fn remember(self, base: &Base, jobs: &[&Job], writer: Xid) {
+    pub(in crate::postgres) fn remember(self, base: &Base, jobs: &[&Job], writer: Xid) {
         let mut heads: Vec<Option<Locked>> = self.seen.heads.into_iter().map(Some).collect();
         let known = jobs.iter().zip(self.seen.place).filter_map(|(job, place)| {
             let Locked { tk, sk, head, .. } = heads[place?].take().filter(|locked| locked.grown)?;

@@ -13,7 +13,7 @@ use sederunt_core::live::Delta;
 use uuid::Uuid;
 
 use super::fault::Result;
-use super::spread::channel;
+use super::notify::channel;
 use super::tx::{Base, Scope, int, within};
 
 /// How long a piece stays that its node never took away. A reader who joins a longer reply is given its end.

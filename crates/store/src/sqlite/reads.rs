@@ -6,7 +6,7 @@ use sederunt_core::{Error, Result, TenantId};
 
 use super::fault::report;
 use super::open::Side;
-use super::{SqliteStore, crises, errands, tenants};
+use super::{SqliteStore, crises, outbox, tenants};
 
 impl SqliteStore {
     /// Waits until the other files hold everything that was acknowledged before this call.
@@ -54,7 +54,7 @@ impl SqliteStore {
         self.carried_over().await?;
         let done = self.annex.done_to();
         let crossed_out: Result<()> =
-            self.writer.ask(move |ledger| Ok(errands::remove_to(ledger.db, done)?)).await;
+            self.writer.ask(move |ledger| Ok(outbox::remove_to(ledger.db, done)?)).await;
         crossed_out?;
         let annex = self.annex.clone();
         tokio::task::spawn_blocking(move || annex.purge(side, delete)).await.map_err(Error::internal)?

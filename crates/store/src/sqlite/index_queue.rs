@@ -1,0 +1,27 @@
+//! Sessions whose words the search file must still take up or forget, written in the commit that
+//! made it so: a crash in between loses nothing.
+
+use rusqlite::{Connection, params};
+
+/// One line, with the number by which it is crossed out.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Line {
+    pub n: i64,
+    pub sk: i64,
+}
+
+pub(super) fn add(db: &Connection, sk: i64) -> rusqlite::Result<()> {
+    db.prepare_cached("INSERT INTO search_outbox (sk) VALUES (?1)")?.execute([sk]).map(drop)
+}
+
+/// The oldest lines.
+pub(super) fn read(db: &Connection, limit: i64) -> rusqlite::Result<Vec<Line>> {
+    db.prepare_cached("SELECT n, sk FROM search_outbox ORDER BY n LIMIT ?1")?
+        .query_map([limit], |row| Ok(Line { n: row.get(0)?, sk: row.get(1)? }))?
+        .collect()
+}
+
+/// Crosses out what was read up to this line.
+pub(super) fn remove_to(db: &Connection, n: i64) -> rusqlite::Result<()> {
+    db.prepare_cached("DELETE FROM search_outbox WHERE n <= ?1")?.execute(params![n]).map(drop)
+}
