@@ -45,12 +45,12 @@ fn approval_of(row: &Row) -> Result<(i64, Approval)> {
 impl ApprovalStore for PostgresStore {
     fn approval<'a>(&'a self, tenant: &'a TenantId, id: &'a str) -> StoreFuture<'a, Option<Approval>> {
         read(async move {
-            let Some(tk) = self.base.tk(tenant).await? else { return Ok(None) };
+            let Some(tk) = self.context.tk(tenant).await? else { return Ok(None) };
             let sql = format!(
                 "SELECT {APPROVAL} FROM approvals a JOIN session_heads h ON h.tk = a.tk AND h.sk = a.sk
              WHERE a.tk = $1 AND a.id = $2"
             );
-            let rows = self.base.read(Scope::Tenant(tk), &sql, &[&tk, &id]).await?;
+            let rows = self.context.read(Scope::Tenant(tk), &sql, &[&tk, &id]).await?;
             rows.first().map(|row| approval_of(row).map(|(_, approval)| approval)).transpose()
         })
     }
@@ -63,7 +63,7 @@ impl ApprovalListStore for PostgresStore {
         query: ApprovalQuery,
     ) -> StoreFuture<'a, Page<Approval, i64>> {
         read(async move {
-            let Some(tk) = self.base.tk(tenant).await? else { return Ok(Page::default()) };
+            let Some(tk) = self.context.tk(tenant).await? else { return Ok(Page::default()) };
             let list = Narrowed::approvals(&query, "sessions");
             let read = |numbers: &str| {
                 format!(
@@ -71,7 +71,7 @@ impl ApprovalListStore for PostgresStore {
                  WHERE a.tk = $1 AND a.n = p.n AND h.tk = $1 AND h.sk = a.sk ORDER BY p.n DESC"
                 )
             };
-            let rows = library::rows(&self.base, tk, &list, read).await?;
+            let rows = library::rows(&self.context, tk, &list, read).await?;
             Ok(list.page(rows.iter().map(approval_of).collect::<Result<_>>()?))
         })
     }

@@ -13,14 +13,14 @@ use sederunt_core::work::{ClaimOrder, Claimed};
 use sederunt_core::{Event, Result};
 use tokio_postgres::Row;
 
-use super::commit::Stop;
+use super::commit::Abort;
 use super::fault::Fault;
 use super::idempotency;
-use super::library::{self, Ruled};
+use super::library::{self, ClaimRules};
 use super::rows::{Columns, Keyed};
 use super::sessions::whole_with;
-use super::tx::{ANSWER_MAX, Base, Param, Scope, TICK, Tx, hash64, int, last_tick};
-use super::writes::{EventRows, KeyRows, TakenRows, Writes};
+use super::tx::{ANSWER_MAX, Context, Param, Scope, TICK, Tx, hash64, int, last_tick};
+use super::writes::{ClaimedRows, EventRows, KeyRows, Writes};
 
 /// Queues that one statement walks side by side.
 const QUEUES_MERGED_MAX: usize = 16;
@@ -28,26 +28,26 @@ const QUEUES_MERGED_MAX: usize = 16;
 const WINDOW_FACTOR: i64 = 4;
 
 /// Hands out to several orders for the same work at once, each in its turn. An order with a key comes alone.
-pub(super) async fn claim(base: &Base, orders: &[ClaimOrder]) -> Result<Vec<Vec<Claimed>>> {
+pub(super) async fn claim(context: &Context, orders: &[ClaimOrder]) -> Result<Vec<Vec<Claimed>>> {
     let Some(first) = orders.first() else { return Ok(Vec::new()) };
     let nothing = || orders.iter().map(|_| Vec::new()).collect();
-    let Some(tk) = base.tk(&first.tenant).await? else { return Ok(nothing()) };
+    let Some(tk) = context.tk(&first.tenant).await? else { return Ok(nothing()) };
     let outcome = tokio::time::timeout(ANSWER_MAX, async {
-        match attempt(base, tk, first, orders).await {
-            Err(stop) if stop.invites_another_try() => attempt(base, tk, first, orders).await,
+        match attempt(context, tk, first, orders).await {
+            Err(abort) if abort.may_retry() => attempt(context, tk, first, orders).await,
             outcome => outcome,
         }
     });
     match outcome.await {
         Ok(Ok(claimed)) => Ok(claimed),
-        Ok(Err(Stop::Refused(Refusal::Rejected(error)))) => Err(error),
-        Ok(Err(Stop::Refused(Refusal::Stale))) => Ok(nothing()),
-        Ok(Err(Stop::Broken(broken))) => Err(broken.fault.into()),
+        Ok(Err(Abort::Refused(Refusal::Rejected(error)))) => Err(error),
+        Ok(Err(Abort::Refused(Refusal::Stale))) => Ok(nothing()),
+        Ok(Err(Abort::CommitFailure(failure))) => Err(failure.fault.into()),
         Err(_) => Err(Fault::TimedOut.into()),
     }
 }
 
-struct HandedOut {
+struct ClaimCommit {
     claimed: Vec<Vec<Claimed>>,
     notices: Vec<Notice>,
     /// Of the session of each notice.
@@ -55,60 +55,60 @@ struct HandedOut {
 }
 
 async fn attempt(
-    base: &Base,
+    context: &Context,
     tk: i32,
     first: &ClaimOrder,
     orders: &[ClaimOrder],
-) -> Result<Vec<Vec<Claimed>>, Stop> {
-    let tx = base.prepare(Scope::Tenant(tk)).await?;
-    match hand_out(base, &tx, tk, first, orders).await {
-        Ok(HandedOut { claimed, notices, keys }) => {
+) -> Result<Vec<Vec<Claimed>>, Abort> {
+    let tx = context.prepare(Scope::Tenant(tk)).await?;
+    match hand_out(context, &tx, tk, first, orders).await {
+        Ok(ClaimCommit { claimed, notices, keys }) => {
             tx.ended();
             // Nothing of it can be searched for.
-            base.publish(&notices, &keys, |_| false);
+            context.publish(&notices, &keys, |_| false);
             Ok(claimed)
         }
-        Err(stop) => {
+        Err(abort) => {
             tx.rollback().await;
-            Err(stop)
+            Err(abort)
         }
     }
 }
 
 async fn hand_out(
-    base: &Base,
+    context: &Context,
     tx: &Tx,
     tk: i32,
     first: &ClaimOrder,
     orders: &[ClaimOrder],
-) -> Result<HandedOut, Stop> {
+) -> Result<ClaimCommit, Abort> {
     if let Some(key) = &first.key {
         tx.begin().await?;
         let lock = hash64(&[b"key", &tk.to_be_bytes(), &key.scope]);
         tx.query("SELECT pg_advisory_xact_lock($1)", &[&lock]).await?;
-        let known = tx.query(&idempotency::counting(), &[&tk, &&key.scope[..]]).await?;
-        if let Some(found) = known.first().map(idempotency::Found::of).transpose()? {
-            found.answer(key, [], tx.clock(base).await?)?;
-            let held = still_held(base, tx, tk, first, &found.claims).await?;
+        let known = tx.query(&idempotency::valid_key_sql(), &[&tk, &&key.scope[..]]).await?;
+        if let Some(found) = known.first().map(idempotency::StoredKey::of).transpose()? {
+            found.answer(key, [], tx.clock(context).await?)?;
+            let held = still_held(context, tx, tk, first, &found.claims).await?;
             tx.end().await?;
-            return Ok(HandedOut { claimed: vec![held], notices: Vec::new(), keys: Vec::new() });
+            return Ok(ClaimCommit { claimed: vec![held], notices: Vec::new(), keys: Vec::new() });
         }
     }
     let wanted = orders.iter().map(|order| order.limit).sum();
-    let mut sifted = Sifted::default();
+    let mut candidates = ClaimCandidates::default();
     let mut begun = first.key.is_some();
     let mut now = Timestamp::default();
     loop {
-        let (taken, ruled) = take_up(base, tx, tk, first, wanted, &sifted.full, begun).await?;
+        let (taken, ruled) = lock_and_load(context, tx, tk, first, wanted, &candidates.full, begun).await?;
         begun = true;
         now = now.max(taken.at);
-        sifted.learn(ruled.rooms);
-        let held = set_aside(tx, tk, &taken.found, &ruled.inactive).await?;
-        if !sifted.take(taken.found, &held) || sifted.kept.len() >= wanted {
+        candidates.learn(ruled.rooms);
+        let held = hold_inactive(tx, tk, &taken.found, &ruled.inactive).await?;
+        if !candidates.take(taken.found, &held) || candidates.kept.len() >= wanted {
             break;
         }
     }
-    let mut sessions = sifted.kept;
+    let mut sessions = candidates.kept;
     sessions.sort_by_key(|session| (-session.value.head.priority, session.sk));
     sessions.truncate(wanted);
 
@@ -149,7 +149,7 @@ async fn hand_out(
         }
         claims.push(claimed);
     }
-    Ok(HandedOut { claimed: claims, notices, keys })
+    Ok(ClaimCommit { claimed: claims, notices, keys })
 }
 
 fn handed(session: Session, again: bool) -> Option<Claimed> {
@@ -159,14 +159,14 @@ fn handed(session: Session, again: bool) -> Option<Claimed> {
 
 /// Of what was handed out under a key, that which the same credential still holds.
 async fn still_held(
-    base: &Base,
+    context: &Context,
     tx: &Tx,
     tk: i32,
     order: &ClaimOrder,
     claims: &[(i64, u64)],
-) -> Result<Vec<Claimed>, Stop> {
+) -> Result<Vec<Claimed>, Abort> {
     let sks: Vec<i64> = claims.iter().map(|(sk, _)| *sk).collect();
-    let sessions = Loaded::of(base, &order.tenant, &tx.query(&load("$2"), &[&tk, &sks]).await?)?;
+    let sessions = LoadedSessions::of(context, &order.tenant, &tx.query(&load("$2"), &[&tk, &sks]).await?)?;
     let mut held = Vec::new();
     for (sk, epoch) in claims {
         let found = sessions.found.iter().find(|session| session.sk == *sk);
@@ -178,14 +178,14 @@ async fn still_held(
 
 /// Sessions, and when they were read.
 #[derive(Default)]
-struct Loaded {
+struct LoadedSessions {
     at: Timestamp,
     found: Vec<Keyed<Session>>,
 }
 
-impl Loaded {
-    fn of(base: &Base, tenant: &TenantId, rows: &[Row]) -> Result<Self, Stop> {
-        let at = last_tick(rows)?.map(|micros| base.time(micros)).unwrap_or_default();
+impl LoadedSessions {
+    fn of(context: &Context, tenant: &TenantId, rows: &[Row]) -> Result<Self, Abort> {
+        let at = last_tick(rows)?.map(|micros| context.time(micros)).unwrap_or_default();
         let mut found = Vec::with_capacity(rows.len());
         for row in rows {
             found.push(Columns::of(row).whole(tenant)?);
@@ -200,7 +200,7 @@ fn load(which: &str) -> String {
 
 /// What may be handed out of what was found.
 #[derive(Default)]
-struct Sifted {
+struct ClaimCandidates {
     kept: Vec<Keyed<Session>>,
     /// How many more runs agents may have, of those that somebody limits.
     rooms: Vec<(String, i64)>,
@@ -208,7 +208,7 @@ struct Sifted {
     full: Vec<String>,
 }
 
-impl Sifted {
+impl ClaimCandidates {
     /// Of an agent that was asked for before, what is left is known better here.
     fn learn(&mut self, rooms: Vec<(String, i64)>) {
         let fresh =
@@ -244,12 +244,12 @@ impl Sifted {
 }
 
 /// Whatever waits for a task that is not active is set aside, once, until the task is active again.
-async fn set_aside(
+async fn hold_inactive(
     tx: &Tx,
     tk: i32,
     found: &[Keyed<Session>],
     inactive: &[String],
-) -> Result<Vec<i64>, Stop> {
+) -> Result<Vec<i64>, Abort> {
     let waits = |session: &Keyed<Session>| {
         let task = session.value.details.task_id.as_deref();
         task.is_some_and(|task| inactive.iter().any(|other| other == task))
@@ -263,7 +263,7 @@ async fn set_aside(
 }
 
 /// Says, to the statements behind this one, which sessions it has locked, and of which tasks and agents they are.
-const SAY: &str = "set_config('app.taken', coalesce(array_agg(sk)::text, '{}'), true),
+const NOTE_TAKEN: &str = "set_config('app.taken', coalesce(array_agg(sk)::text, '{}'), true),
      set_config('app.taken_tasks', coalesce((array_agg(task_id) FILTER (WHERE task_id IS NOT NULL))::text, '{}'),
          true),
      set_config('app.taken_agents',
@@ -272,15 +272,15 @@ const SAY: &str = "set_config('app.taken', coalesce(array_agg(sk)::text, '{}'), 
 /// Locks so many sessions to hand out, none of these agents', and reads them with what is said of their tasks and
 /// agents: read by later statements than the one that locks, each with a snapshot of its own, but in one round trip,
 /// with which the transaction begins if it has not.
-async fn take_up(
-    base: &Base,
+async fn lock_and_load(
+    context: &Context,
     tx: &Tx,
     tk: i32,
     order: &ClaimOrder,
     wanted: usize,
     full: &[String],
     begun: bool,
-) -> Result<(Loaded, Ruled), Stop> {
+) -> Result<(LoadedSessions, ClaimRules), Abort> {
     let types = once_each(order.session_types.iter().map(|kind| kind.as_str()));
     let named = order.agent_slugs.iter().filter(|agent| !full.contains(agent));
     let agents = once_each(named.map(String::as_str));
@@ -304,9 +304,9 @@ async fn take_up(
         }
         merged = merge(tx, tk, &types, &agents, wanted).await?;
         params = vec![&tk, &merged];
-        format!("SELECT {SAY} FROM session_heads WHERE tk = $1 AND sk = ANY ($2)")
+        format!("SELECT {NOTE_TAKEN} FROM session_heads WHERE tk = $1 AND sk = ANY ($2)")
     } else {
-        format!("SELECT {SAY} FROM ({}) taken", lock_from(types.len(), agents.len(), passes_over))
+        format!("SELECT {NOTE_TAKEN} FROM ({}) taken", lock_from(types.len(), agents.len(), passes_over))
     };
     let client = tx.client()?;
     let lock = client.prepare_cached(&lock).await?;
@@ -324,7 +324,7 @@ async fn take_up(
     begun.transpose()?;
     locked?;
     let (loaded, ruled) = (loaded?, ruled?);
-    Ok((Loaded::of(base, &order.tenant, &loaded)?, library::ruled(tx, tk, &ruled).await?))
+    Ok((LoadedSessions::of(context, &order.tenant, &loaded)?, library::ruled(tx, tk, &ruled).await?))
 }
 
 /// Whether a row that was found in a queue is still there, asked so that no index of the queues seems to answer it: the
@@ -392,7 +392,7 @@ pub(super) fn lock_from(types: usize, agents: usize, passes_over: bool) -> Strin
 
 /// Very many queues: the first of each, merged, and the best of them locked. Where others were quicker, the view
 /// is widened until enough are held or the queues end.
-async fn merge(tx: &Tx, tk: i32, types: &[&str], agents: &[&str], wanted: i64) -> Result<Vec<i64>, Stop> {
+async fn merge(tx: &Tx, tk: i32, types: &[&str], agents: &[&str], wanted: i64) -> Result<Vec<i64>, Abort> {
     let probe = if agents.is_empty() {
         "SELECT c.sk, c.priority FROM unnest($2::text[]) AS t (session_type) CROSS JOIN LATERAL (
              SELECT sk, priority FROM session_heads WHERE tk = $1 AND status = 'pending' AND NOT held
@@ -440,10 +440,10 @@ async fn write(
     sessions: &[Keyed<Session>],
     logs: &[Vec<Arc<Event>>],
     now: Timestamp,
-) -> Result<(), Stop> {
+) -> Result<(), Abort> {
     let mut events = EventRows::default();
     let mut keys = KeyRows::default();
-    let mut taken = TakenRows::of(tk);
+    let mut taken = ClaimedRows::of(tk);
     for (session, log) in sessions.iter().zip(logs) {
         taken.push(session.sk, &session.value);
         for event in log {

@@ -34,7 +34,7 @@ const SILENCE_MAX: Duration = Duration::from_secs(8);
 
 /// The roles that a connection may take. None of them owns a table or may bypass its policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
+pub(super) enum DbRole {
     /// Everything of one tenant.
     App,
     /// Keys and states of all tenants.
@@ -47,7 +47,7 @@ pub(super) enum Role {
     Relay,
 }
 
-impl Role {
+impl DbRole {
     pub(super) const ALL: [Self; 5] = [Self::App, Self::Scan, Self::Append, Self::Find, Self::Relay];
 
     /// What its name ends with.
@@ -147,14 +147,14 @@ impl Address {
     }
 
     /// A pool of connections that have taken a role.
-    pub(super) fn pool(&self, role: Role, size: usize) -> Result<Pool, Error> {
+    pub(super) fn pool(&self, role: DbRole, size: usize) -> Result<Pool, Error> {
         let manager_config = ManagerConfig { recycling_method: RecyclingMethod::Fast };
         let manager = match &self.tls {
             Some(tls) => Manager::from_config(self.config.clone(), tls.clone(), manager_config),
             None => Manager::from_config(self.config.clone(), NoTls, manager_config),
         };
         let mut settings = self.settings();
-        if matches!(role, Role::App | Role::Append) {
+        if matches!(role, DbRole::App | DbRole::Append) {
             // Their statements go by key, for tenants of any size: planned once, for the average tenant. A plan for
             // the tenant at hand takes one that is younger than the statistics for empty, and then any index is
             // as good as the right one.
@@ -176,11 +176,11 @@ impl Address {
                 "SELECT set_config(name, 'off', false) FROM pg_settings WHERE name = 'enable_memoize'; ",
             );
         }
-        if role == Role::Scan {
+        if role == DbRole::Scan {
             // It reads and notifies; nothing that it does has to outlive a crash.
             settings.push_str("SET synchronous_commit TO off; ");
         }
-        if role == Role::Append {
+        if role == DbRole::Append {
             // One session that is held by somebody must not hold up the rest of a batch for long.
             settings.push_str(&format!("SET lock_timeout TO {}; ", LOCK_MAX.as_millis()));
         }

@@ -1,4 +1,4 @@
-//! Reading a log: one page out of the ranges that a session is made of, by one statement, so that everything in it
+//! LogPageReader a log: one page out of the ranges that a session is made of, by one statement, so that everything in it
 //! is seen at one instant.
 
 use sederunt_core::error::Error;
@@ -10,7 +10,7 @@ use sederunt_core::store::{EventStore, StoreFuture};
 use super::append::batch::EXTERNAL;
 use super::fault::{Fault, Result};
 use super::rows::Columns;
-use super::tx::{Base, Param, Scope, count, int};
+use super::tx::{Context, Param, Scope, count, int};
 use super::{PostgresStore, read};
 
 /// The pieces of the session's log, the rows of each within the span that is looked at, and of these as many as
@@ -60,7 +60,7 @@ impl EventStore for PostgresStore {
         id: &'a SessionId,
         query: EventQuery,
     ) -> StoreFuture<'a, EventPage> {
-        read(events(&self.base, tenant, id, query))
+        read(events(&self.context, tenant, id, query))
     }
 
     fn sequence_of<'a>(
@@ -70,21 +70,21 @@ impl EventStore for PostgresStore {
         external_id: &'a str,
     ) -> StoreFuture<'a, Option<u64>> {
         read(async move {
-            let Some(tk) = self.base.tk(tenant).await? else { return Ok(None) };
+            let Some(tk) = self.context.tk(tenant).await? else { return Ok(None) };
             let params: [Param<'_>; 3] = [&vec![tk], &vec![id.as_str()], &vec![external_id]];
-            let rows = self.base.read(Scope::Tenant(tk), EXTERNAL, &params).await?;
+            let rows = self.context.read(Scope::Tenant(tk), EXTERNAL, &params).await?;
             rows.first().map(|row| Ok(count(row.try_get(2)?))).transpose()
         })
     }
 }
 
 pub(super) async fn events(
-    base: &Base,
+    context: &Context,
     tenant: &TenantId,
     id: &SessionId,
     query: EventQuery,
 ) -> Result<EventPage> {
-    let tk = base.tk(tenant).await?.ok_or(Fault::Core(Error::NotFound))?;
+    let tk = context.tk(tenant).await?.ok_or(Fault::Core(Error::NotFound))?;
     let limit = query.limit.clamp(1, limits::PAGE_ROWS_MAX);
     // Sequences are dense, so the rows that a filter looks at are a span of numbers.
     let scan = int(if query.types.is_empty() { limit } else { limits::PAGE_SCAN_MAX } as u64);
@@ -92,7 +92,7 @@ pub(super) async fn events(
     let below = query.before.map_or(i64::MAX, |before| int(before.saturating_sub(1)));
     let sql = if query.newest_first { NEWEST_FIRST } else { OLDEST_FIRST };
     let (rows_max, bytes_max) = (int(limit as u64), int(query.bytes_max as u64));
-    let rows = base
+    let rows = context
         .read(
             Scope::Tenant(tk),
             sql,
@@ -103,7 +103,8 @@ pub(super) async fn events(
     let last: i64 = rows.first().ok_or(Fault::Core(Error::NotFound))?.try_get(0)?;
     let high = below.min(last);
     let bytes_max = query.bytes_max;
-    let mut reading = Reading { events: Vec::with_capacity(rows.len()), bytes: 0, bytes_max, full: false };
+    let mut reading =
+        LogPageReader { events: Vec::with_capacity(rows.len()), bytes: 0, bytes_max, full: false };
     for row in &rows {
         let mut columns = Columns::of(row);
         columns.skip(1);
@@ -121,7 +122,7 @@ pub(super) async fn events(
     Ok(reading.end(&query, (low, high), looked_at, count(last)))
 }
 
-struct Reading {
+struct LogPageReader {
     events: Vec<Event>,
     bytes: usize,
     bytes_max: usize,
@@ -129,7 +130,7 @@ struct Reading {
     full: bool,
 }
 
-impl Reading {
+impl LogPageReader {
     fn take(&mut self, event: Event) -> bool {
         let bytes = self.bytes + event.bytes();
         self.full = !self.events.is_empty() && bytes > self.bytes_max;

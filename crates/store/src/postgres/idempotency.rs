@@ -9,15 +9,15 @@ use tokio_postgres::Row;
 
 use super::fault::Result;
 use super::rows::Columns;
-use super::tx::{Base, Scope, count};
+use super::tx::{Context, Scope, count};
 
-/// The columns that [`Found::of`] reads.
+/// The columns that [`StoredKey::of`] reads.
 pub(super) const COLUMNS: &str =
     "i.tk, i.scope, i.sk, i.body, i.first, i.last, i.sequences, i.claims, i.note";
 
 /// What a key did when it came first.
 #[derive(Clone, Debug)]
-pub(super) struct Found {
+pub(super) struct StoredKey {
     pub(super) tk: i32,
     pub(super) scope: [u8; 16],
     pub(super) sk: Option<i64>,
@@ -26,7 +26,7 @@ pub(super) struct Found {
     replay: Replay,
 }
 
-impl Found {
+impl StoredKey {
     pub(super) fn of(row: &Row) -> Result<Self> {
         let mut columns = Columns::of(row);
         let (tk, scope) = (columns.take()?, sixteen(columns.take()?));
@@ -46,7 +46,7 @@ impl Found {
     }
 
     /// What a commit of this process does under a key, for its repeats in the same batch.
-    pub(super) fn now(tk: i32, sk: i64, key: &IdemKey, replay: Replay) -> Self {
+    pub(super) fn of_commit(tk: i32, sk: i64, key: &IdemKey, replay: Replay) -> Self {
         Self { tk, scope: key.scope, sk: Some(sk), claims: Vec::new(), body: key.body, replay }
     }
 
@@ -70,10 +70,10 @@ fn sixteen(bytes: &[u8]) -> [u8; 16] {
 }
 
 /// What a key's first use did, while it counts.
-pub(super) async fn recall(base: &Base, tenant: &TenantId, key: IdemKey) -> Result<Option<Replay>> {
-    let Some(tk) = base.tk(tenant).await? else { return Ok(None) };
-    let rows = base.read(Scope::Tenant(tk), &counting(), &[&tk, &&key.scope[..]]).await?;
-    let Some(found) = rows.first().map(Found::of).transpose()? else { return Ok(None) };
+pub(super) async fn recall(context: &Context, tenant: &TenantId, key: IdemKey) -> Result<Option<Replay>> {
+    let Some(tk) = context.tk(tenant).await? else { return Ok(None) };
+    let rows = context.read(Scope::Tenant(tk), &valid_key_sql(), &[&tk, &&key.scope[..]]).await?;
+    let Some(found) = rows.first().map(StoredKey::of).transpose()? else { return Ok(None) };
     if found.body != key.body {
         return Err(Error::IdempotencyMismatch.into());
     }
@@ -81,7 +81,7 @@ pub(super) async fn recall(base: &Base, tenant: &TenantId, key: IdemKey) -> Resu
 }
 
 /// A key counts while the session that it touched is there.
-pub(super) fn counting() -> String {
+pub(super) fn valid_key_sql() -> String {
     format!(
         "SELECT {COLUMNS} FROM idempotency i LEFT JOIN session_heads h ON h.tk = i.tk AND h.sk = i.sk
          WHERE i.tk = $1 AND i.scope = $2 AND (i.sk IS NULL OR h.sk IS NOT NULL)"

@@ -12,18 +12,18 @@ use sederunt_core::json::Json;
 use tokio::sync::{Notify, watch};
 
 use super::fault::Result;
-use super::sessions::{Range, log_lock};
+use super::sessions::{LogRange, log_lock};
 use super::tsvector::TsVector;
-use super::tx::{Base, Scope, Tx, hash64};
+use super::tx::{Context, Scope, Tx, hash64};
 use crate::message_groups::{Burst, Bursts, NUMBERS, REACH, Said, first_number};
 
 /// Appends of one burst are indexed together, and a session that is made and finished in it once. It is to be found within
 /// a second.
 const GATHER: Duration = Duration::from_millis(400);
 /// How often a node looks for sessions that another one left behind.
-const LOOK_EVERY: Duration = Duration::from_secs(10);
+const FIND_STALE_EVERY: Duration = Duration::from_secs(10);
 /// How far back, in minutes, that look goes.
-const LOOK_BACK_MINUTES: i64 = 10;
+const FIND_STALE_BACK_MINUTES: i64 = 10;
 /// After a failure.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Sessions of one transaction, and events that are read for it.
@@ -36,12 +36,12 @@ const BEHIND_MAX: i64 = 1_000;
 
 /// Sessions whose text has changed.
 #[derive(Debug, Default)]
-pub(super) struct Dirty {
+pub(super) struct DirtySessions {
     sessions: Mutex<BTreeSet<(i32, i64)>>,
     wake: Notify,
 }
 
-impl Dirty {
+impl DirtySessions {
     pub(super) fn put(&self, sessions: impl IntoIterator<Item = (i32, i64)>) {
         let mut sessions = sessions.into_iter().peekable();
         if sessions.peek().is_some() {
@@ -64,37 +64,39 @@ fn by_tenant(sessions: impl IntoIterator<Item = (i32, i64)>) -> BTreeMap<i32, Ve
 }
 
 /// Follows the commits of this node until the store closes. What is half done then is done anew by the next start.
-pub(super) async fn follow(base: Arc<Base>, mut closing: watch::Receiver<bool>) {
+pub(super) async fn follow(context: Arc<Context>, mut closing: watch::Receiver<bool>) {
     tokio::select! {
-        () = work(&base) => {}
+        () = work(&context) => {}
         _ = closing.wait_for(|closing| *closing) => {}
     }
 }
 
-async fn work(base: &Base) {
-    while let Err(fault) = catch_up(base).await {
+async fn work(context: &Context) {
+    while let Err(fault) = catch_up(context).await {
         tracing::warn!(?fault, "the indexer could not bring the search index up to date; it tries again");
         tokio::time::sleep(PAUSE).await;
     }
     loop {
-        if tokio::time::timeout(LOOK_EVERY, base.dirty.wake.notified()).await.is_ok() {
+        if tokio::time::timeout(FIND_STALE_EVERY, context.dirty_sessions.wake.notified()).await.is_ok() {
             tokio::time::sleep(GATHER).await;
-        } else if let Err(fault) = look_around(base).await {
+        } else if let Err(fault) = find_stale(context).await {
             tracing::debug!(?fault, "cannot look for sessions to index");
         }
-        let dirty = base.dirty.take();
-        if let Err(fault) = index_all(base, &dirty).await {
+        let dirty = context.dirty_sessions.take();
+        if let Err(fault) = index_all(context, &dirty).await {
             tracing::warn!(?fault, "the indexer failed; it tries again");
-            base.dirty.put(dirty.into_iter().flat_map(|(tk, sks)| sks.into_iter().map(move |sk| (tk, sk))));
+            context
+                .dirty_sessions
+                .put(dirty.into_iter().flat_map(|(tk, sks)| sks.into_iter().map(move |sk| (tk, sk))));
             tokio::time::sleep(PAUSE).await;
         }
     }
 }
 
-async fn index_all(base: &Base, sessions: &BTreeMap<i32, Vec<i64>>) -> Result<()> {
+async fn index_all(context: &Context, sessions: &BTreeMap<i32, Vec<i64>>) -> Result<()> {
     for (tk, sks) in sessions {
         for portion in sks.chunks(SESSIONS_MAX) {
-            while !index(base, *tk, portion).await? {}
+            while !index(context, *tk, portion).await? {}
         }
     }
     Ok(())
@@ -107,17 +109,17 @@ pub(super) const BEHIND: &str = "FROM session_heads h LEFT JOIN search_done d ON
 const UNFINISHED: i64 = -1;
 
 /// Indexes every session that is behind, once through.
-pub(super) async fn catch_up(base: &Base) -> Result<()> {
+pub(super) async fn catch_up(context: &Context) -> Result<()> {
     let sql = format!("SELECT h.tk, h.sk {BEHIND} AND (h.tk, h.sk) > ($1, $2) ORDER BY h.tk, h.sk LIMIT $3");
     let mut after = (0i32, 0i64);
     loop {
         let mut behind = Vec::new();
-        for row in base.read(Scope::All, &sql, &[&after.0, &after.1, &BEHIND_MAX]).await? {
+        for row in context.read(Scope::All, &sql, &[&after.0, &after.1, &BEHIND_MAX]).await? {
             after = (row.try_get(0)?, row.try_get(1)?);
             behind.push(after);
         }
         let last = (behind.len() as i64) < BEHIND_MAX;
-        index_all(base, &by_tenant(behind)).await?;
+        index_all(context, &by_tenant(behind)).await?;
         if last {
             return Ok(());
         }
@@ -125,30 +127,30 @@ pub(super) async fn catch_up(base: &Base) -> Result<()> {
 }
 
 /// Finds what a node that died has left behind. One node looks at a time.
-async fn look_around(base: &Base) -> Result<()> {
-    let tx = base.begin(Scope::All).await?;
-    let lock = hash64(&[b"index", base.schema.as_bytes()]);
+async fn find_stale(context: &Context) -> Result<()> {
+    let tx = context.begin(Scope::All).await?;
+    let lock = hash64(&[b"index", context.schema.as_bytes()]);
     let mine = tx.query("SELECT 1 WHERE pg_try_advisory_xact_lock($1)", &[&lock]).await?;
     if !mine.is_empty() {
-        let now = tx.clock(base).await?;
+        let now = tx.clock(context).await?;
         let sql = format!("SELECT h.tk, h.sk {BEHIND} AND h.active_minute >= $1 LIMIT $2");
-        let rows = tx.query(&sql, &[&(now.minute() - LOOK_BACK_MINUTES), &BEHIND_MAX]).await?;
+        let rows = tx.query(&sql, &[&(now.minute() - FIND_STALE_BACK_MINUTES), &BEHIND_MAX]).await?;
         let mut behind = Vec::with_capacity(rows.len());
         for row in &rows {
             behind.push((row.try_get(0)?, row.try_get(1)?));
         }
-        base.dirty.put(behind);
+        context.dirty_sessions.put(behind);
     }
     tx.commit().await
 }
 
 /// One transaction's worth of some sessions of a tenant; whether that was all of them.
-async fn index(base: &Base, tk: i32, sks: &[i64]) -> Result<bool> {
+async fn index(context: &Context, tk: i32, sks: &[i64]) -> Result<bool> {
     super::tx::within(async {
-        let tx = base.begin(Scope::Tenant(tk)).await?;
+        let tx = context.begin(Scope::Tenant(tk)).await?;
         // What a crash takes from the index, the next start puts back: its commits need not wait for the disk.
         tx.execute("SET LOCAL synchronous_commit TO off", &[]).await?;
-        match take_up(base, &tx, tk, sks).await {
+        match index_sessions(context, &tx, tk, sks).await {
             Ok(all) => tx.commit().await.map(|()| all),
             Err(fault) => {
                 tx.rollback().await;
@@ -160,7 +162,7 @@ async fn index(base: &Base, tk: i32, sks: &[i64]) -> Result<bool> {
 }
 
 /// What can be found together.
-struct Doc {
+struct IndexDocument {
     at: i64,
     sk: i64,
     /// 0 for title and description.
@@ -169,7 +171,7 @@ struct Doc {
     words: TsVector,
 }
 
-impl Doc {
+impl IndexDocument {
     fn of(tk: i32, sk: i64, burst: &Burst) -> Self {
         // A document reaches over few sequences.
         let place = |said: &Said| u16::try_from(said.seq - burst.first + 1).unwrap_or(u16::MAX);
@@ -179,7 +181,7 @@ impl Doc {
 }
 
 /// How far a session was indexed before, and how far it will be now.
-struct Behind {
+struct StaleSession {
     sk: i64,
     last: i64,
     messages: i64,
@@ -191,7 +193,7 @@ struct Behind {
     fresh: Option<Vec<Arc<Event>>>,
 }
 
-async fn take_up(base: &Base, tx: &Tx, tk: i32, sks: &[i64]) -> Result<bool> {
+async fn index_sessions(context: &Context, tx: &Tx, tk: i32, sks: &[i64]) -> Result<bool> {
     // One node at a time, so that numbers are given once. And a session that is being removed must not leave
     // documents behind.
     let tenant_lock = hash64(&[b"index", &tk.to_be_bytes()]);
@@ -199,14 +201,14 @@ async fn take_up(base: &Base, tx: &Tx, tk: i32, sks: &[i64]) -> Result<bool> {
     let locks: Vec<i64> = sks.iter().map(|sk| log_lock(tk, *sk)).collect();
     tx.execute("SELECT pg_advisory_xact_lock_shared(k) FROM unnest($1::bigint[]) AS k", &[&locks]).await?;
 
-    let mut taken: Vec<Behind> = Vec::new();
+    let mut taken: Vec<StaleSession> = Vec::new();
     let mut room = EVENTS_MAX;
     let mut all = true;
     let found = behind(tx, tk, sks).await?;
     let is_behind = |sk: &i64| found.binary_search_by_key(sk, |behind| behind.sk).is_ok();
-    base.fresh.forget(tk, sks.iter().copied().filter(|sk| !is_behind(sk)));
+    context.unindexed.forget(tk, sks.iter().copied().filter(|sk| !is_behind(sk)));
     for mut behind in found {
-        behind.fresh = base.fresh.take((tk, behind.sk), behind.done_to + 1, behind.last);
+        behind.fresh = context.unindexed.take((tk, behind.sk), behind.done_to + 1, behind.last);
         behind.upto = behind.last;
         if behind.fresh.is_none() {
             behind.upto = behind.last.min(behind.done_to + room);
@@ -224,7 +226,8 @@ async fn take_up(base: &Base, tx: &Tx, tk: i32, sks: &[i64]) -> Result<bool> {
     write(tx, tk, &docs).await?;
     let done_sks: Vec<i64> = taken.iter().map(|behind| behind.sk).collect();
     let done_to: Vec<i64> = taken.iter().map(|behind| behind.upto).collect();
-    let finished = |behind: &Behind| if behind.upto == behind.last { behind.messages } else { UNFINISHED };
+    let finished =
+        |behind: &StaleSession| if behind.upto == behind.last { behind.messages } else { UNFINISHED };
     let messages: Vec<i64> = taken.iter().map(finished).collect();
     let versions: Vec<i64> = taken.iter().map(|behind| behind.version).collect();
     let sql = "INSERT INTO search_done AS d (tk, sk, done_to, messages, version)
@@ -235,7 +238,7 @@ async fn take_up(base: &Base, tx: &Tx, tk: i32, sks: &[i64]) -> Result<bool> {
     Ok(all)
 }
 
-async fn behind(tx: &Tx, tk: i32, sks: &[i64]) -> Result<Vec<Behind>> {
+async fn behind(tx: &Tx, tk: i32, sks: &[i64]) -> Result<Vec<StaleSession>> {
     let sql = format!(
         "SELECT h.sk, h.last_sequence, h.message_count, h.words_version, coalesce(d.done_to, 0),
              coalesce(d.version, -1) {BEHIND}
@@ -244,7 +247,7 @@ async fn behind(tx: &Tx, tk: i32, sks: &[i64]) -> Result<Vec<Behind>> {
     let mut found = Vec::new();
     for row in tx.query(&sql, &[&tk, &sks]).await? {
         let done_to = row.try_get(4)?;
-        found.push(Behind {
+        found.push(StaleSession {
             sk: row.try_get(0)?,
             last: row.try_get(1)?,
             messages: row.try_get(2)?,
@@ -260,7 +263,7 @@ async fn behind(tx: &Tx, tk: i32, sks: &[i64]) -> Result<Vec<Behind>> {
 
 /// Titles and descriptions whose words changed. A description taken from the first message says nothing that the
 /// message does not.
-async fn titles(tx: &Tx, tk: i32, taken: &[Behind]) -> Result<Vec<Doc>> {
+async fn titles(tx: &Tx, tk: i32, taken: &[StaleSession]) -> Result<Vec<IndexDocument>> {
     let changed = taken.iter().filter(|behind| behind.version != behind.done_version);
     let changed: Vec<i64> = changed.map(|behind| behind.sk).collect();
     let mut docs = Vec::new();
@@ -276,7 +279,7 @@ async fn titles(tx: &Tx, tk: i32, taken: &[Behind]) -> Result<Vec<Doc>> {
     for row in tx.query(sql, &[&tk, &changed]).await? {
         let (sk, text): (i64, &str) = (row.try_get(0)?, row.try_get(2)?);
         let title = Said { seq: 0, at: row.try_get(1)?, text: text.to_owned() };
-        let doc = Doc::of(tk, sk, &Burst::of(title));
+        let doc = IndexDocument::of(tk, sk, &Burst::of(title));
         if row.try_get(3)? {
             known.push(sk);
             words.push(doc.words.clone());
@@ -301,11 +304,11 @@ async fn titles(tx: &Tx, tk: i32, taken: &[Behind]) -> Result<Vec<Doc>> {
 
 /// The messages between what was done and what is to be done, of all sessions at once. What this node has said itself is
 /// not read back.
-async fn messages(tx: &Tx, tk: i32, taken: &[Behind]) -> Result<Vec<Doc>> {
+async fn messages(tx: &Tx, tk: i32, taken: &[StaleSession]) -> Result<Vec<IndexDocument>> {
     let mut said: Vec<(i64, i64, Said)> = Vec::new();
-    let mut unread: Vec<&Behind> = Vec::new();
+    let mut unread: Vec<&StaleSession> = Vec::new();
     for (nth, behind) in taken.iter().enumerate() {
-        make_way(nth).await;
+        yield_now_and_then(nth).await;
         match &behind.fresh {
             Some(events) => said.extend(events.iter().filter_map(|event| {
                 let text = event.kind.is_message().then(|| event.text()).flatten()?;
@@ -324,35 +327,35 @@ async fn messages(tx: &Tx, tk: i32, taken: &[Behind]) -> Result<Vec<Doc>> {
     }
     let mut docs = Vec::with_capacity(bursts.documents.len());
     for (nth, ((sk, _), burst)) in bursts.documents.iter().enumerate() {
-        make_way(nth).await;
-        docs.push(Doc::of(tk, *sk, burst));
+        yield_now_and_then(nth).await;
+        docs.push(IndexDocument::of(tk, *sk, burst));
     }
     Ok(docs)
 }
 
 /// Cutting words takes the processor for milliseconds: whoever else is ready to run goes first now and then.
-async fn make_way(nth: usize) {
+async fn yield_now_and_then(nth: usize) {
     if nth.is_multiple_of(AT_ONCE) {
         tokio::task::yield_now().await;
     }
 }
 
 /// Reads messages from the logs that they stand in: session, log, and what is said.
-async fn read(tx: &Tx, tk: i32, unread: &[&Behind], said: &mut Vec<(i64, i64, Said)>) -> Result<()> {
+async fn read(tx: &Tx, tk: i32, unread: &[&StaleSession], said: &mut Vec<(i64, i64, Said)>) -> Result<()> {
     let sks: Vec<i64> = unread.iter().map(|behind| behind.sk).collect();
     if sks.is_empty() {
         return Ok(());
     }
-    let mut shared: BTreeMap<i64, Vec<Range>> = BTreeMap::new();
+    let mut shared: BTreeMap<i64, Vec<LogRange>> = BTreeMap::new();
     let sql = "SELECT sk, from_seq, to_seq, log FROM session_ranges WHERE tk = $1 AND sk = ANY ($2)
          ORDER BY sk, from_seq";
     for row in tx.query(sql, &[&tk, &sks]).await? {
-        let range = Range { from: row.try_get(1)?, to: row.try_get(2)?, log: row.try_get(3)? };
+        let range = LogRange { from: row.try_get(1)?, to: row.try_get(2)?, log: row.try_get(3)? };
         shared.entry(row.try_get(0)?).or_default().push(range);
     }
     let mut pieces: (Vec<i64>, Vec<i64>, Vec<i64>, Vec<i64>) = Default::default();
     for behind in unread {
-        for piece in Range::prefix(shared.remove(&behind.sk).unwrap_or_default(), behind.sk, behind.last) {
+        for piece in LogRange::prefix(shared.remove(&behind.sk).unwrap_or_default(), behind.sk, behind.last) {
             let (low, high) = (piece.from.max(behind.done_to + 1), piece.to.min(behind.upto));
             if low <= high {
                 pieces.0.push(behind.sk);
@@ -379,7 +382,7 @@ async fn read(tx: &Tx, tk: i32, unread: &[&Behind], said: &mut Vec<(i64, i64, Sa
 }
 
 /// Gives every document a free number that sorts by its time, and writes them.
-async fn write(tx: &Tx, tk: i32, docs: &[Doc]) -> Result<()> {
+async fn write(tx: &Tx, tk: i32, docs: &[IndexDocument]) -> Result<()> {
     if docs.is_empty() {
         return Ok(());
     }

@@ -3,7 +3,7 @@
 
 use sederunt_core::{Result, Timestamp};
 
-use super::connect::{Address, Role, schemas};
+use super::connect::{Address, DbRole, schemas};
 use super::fault::Fault;
 use super::login::{self, LoginRights};
 use super::migrate;
@@ -55,7 +55,7 @@ async fn look(address: &Address) -> Result<Inspection, Fault> {
             .try_get(0)?,
         false => 0,
     };
-    let ours = Role::names(&address.schema);
+    let ours = DbRole::names(&address.schema);
     let roles = client
         .query(
             "SELECT rolname::text, rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = ANY ($1)",

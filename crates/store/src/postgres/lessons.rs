@@ -11,7 +11,7 @@ use tokio_postgres::Row;
 
 use super::fault::Result;
 use super::rows::Columns;
-use super::tx::{Base, Scope, Tx, int};
+use super::tx::{Context, Scope, Tx, int};
 use super::writes::{Writes, cells};
 use super::{PostgresStore, memories, read};
 use crate::postings::{self, Filing};
@@ -47,20 +47,20 @@ fn lesson_of(row: &Row) -> Result<(i64, Lesson)> {
 impl LessonStore for PostgresStore {
     fn lesson<'a>(&'a self, tenant: &'a TenantId, id: &'a str) -> StoreFuture<'a, Option<Lesson>> {
         read(async move {
-            let Some(tk) = self.base.tk(tenant).await? else { return Ok(None) };
+            let Some(tk) = self.context.tk(tenant).await? else { return Ok(None) };
             let sql = format!("SELECT {LESSON} FROM lessons l WHERE l.tk = $1 AND l.id = $2");
-            let rows = self.base.read(Scope::Tenant(tk), &sql, &[&tk, &id]).await?;
+            let rows = self.context.read(Scope::Tenant(tk), &sql, &[&tk, &id]).await?;
             rows.first().map(|row| lesson_of(row).map(|(_, lesson)| lesson)).transpose()
         })
     }
 
     fn lessons<'a>(&'a self, tenant: &'a TenantId, query: LessonQuery) -> StoreFuture<'a, Page<Lesson, i64>> {
         read(async move {
-            let Some(tk) = self.base.tk(tenant).await? else { return Ok(Page::default()) };
+            let Some(tk) = self.context.tk(tenant).await? else { return Ok(Page::default()) };
             if query.words.is_empty() {
-                newest(&self.base, tk, &query).await
+                newest(&self.context, tk, &query).await
             } else {
-                matching(&self.base, tk, &query).await
+                matching(&self.context, tk, &query).await
             }
         })
     }
@@ -68,7 +68,7 @@ impl LessonStore for PostgresStore {
 
 /// A page, newest first. Each state has its own order in the index, so they are merged; rows that do not fit are passed
 /// over, up to a bound.
-async fn newest(base: &Base, tk: i32, query: &LessonQuery) -> Result<Page<Lesson, i64>> {
+async fn newest(context: &Context, tk: i32, query: &LessonQuery) -> Result<Page<Lesson, i64>> {
     let often = if query.occurrences_min >= 2 { "AND l.occurrences >= 2" } else { "" };
     let sql = format!(
         "SELECT {LESSON} FROM unnest($2::text[]) AS s (state) CROSS JOIN LATERAL (
@@ -81,7 +81,7 @@ async fn newest(base: &Base, tk: i32, query: &LessonQuery) -> Result<Page<Lesson
     let mut found: Vec<(i64, Lesson)> = Vec::new();
     let mut before = query.after.unwrap_or(i64::MAX);
     for _ in 0..limits::PAGE_SCAN_MAX.div_ceil(query.limit.max(1)) {
-        let rows = base.read(Scope::Tenant(tk), &sql, &[&tk, &states, &before, &one_more]).await?;
+        let rows = context.read(Scope::Tenant(tk), &sql, &[&tk, &states, &before, &one_more]).await?;
         let seen: Vec<(i64, Lesson)> = rows.iter().map(lesson_of).collect::<Result<_>>()?;
         let last = seen.len() <= query.limit;
         before = seen.last().map_or(before, |(n, _)| *n);
@@ -94,16 +94,16 @@ async fn newest(base: &Base, tk: i32, query: &LessonQuery) -> Result<Page<Lesson
 }
 
 /// Those that fit the words best.
-async fn matching(base: &Base, tk: i32, query: &LessonQuery) -> Result<Page<Lesson, i64>> {
+async fn matching(context: &Context, tk: i32, query: &LessonQuery) -> Result<Page<Lesson, i64>> {
     let (words, drawers) = (postings::asked_of_lessons(query), postings::lesson_drawers(tk.into(), query));
-    let found = memories::under_words(base, tk, "lesson_words", &words, &drawers).await?;
+    let found = memories::under_words(context, tk, "lesson_words", &words, &drawers).await?;
     let sql = format!(
         "SELECT {LESSON} FROM unnest($2::bigint[]) WITH ORDINALITY AS r (n, at)
          JOIN lessons l ON l.tk = $1 AND l.n = r.n ORDER BY r.at"
     );
     let mut items: Vec<Lesson> = Vec::new();
     for some in postings::best(&found).chunks(MATCHES_READ.max(query.limit)) {
-        let rows = base.read(Scope::Tenant(tk), &sql, &[&tk, &some]).await?;
+        let rows = context.read(Scope::Tenant(tk), &sql, &[&tk, &some]).await?;
         for row in &rows {
             let (_, lesson) = lesson_of(row)?;
             if items.len() < query.limit && query.admits(&lesson) {
@@ -155,15 +155,15 @@ pub(super) async fn put(tx: &Tx, tk: i32, lesson: &Lesson, expects: Option<u64>)
         return Ok(true);
     }
     let mut writes = Writes::default();
-    writes.give(TAKE_OUT, cells![tk, drawer, words, n]);
+    writes.add_after(TAKE_OUT, cells![tk, drawer, words, n]);
     let (texts, times): (Vec<&str>, Vec<i64>) =
         filing.words.iter().map(|(word, times)| (word.as_str(), *times)).unzip();
-    writes.give(
+    writes.add_after(
         "INSERT INTO lesson_words (tk, drawer, word, n, times, length)
          SELECT $1, $2, w.word, $3, w.times, $6 FROM unnest($4::text[], $5::bigint[]) AS w (word, times)",
         cells![tk, filing.drawer, n, texts, times, filing.length],
     );
-    writes.give(
+    writes.add_after(
         "UPDATE lessons SET drawer = $3, words = $4 WHERE tk = $1 AND n = $2",
         cells![tk, n, filing.drawer, line],
     );

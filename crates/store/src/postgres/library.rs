@@ -12,7 +12,7 @@ use tokio_postgres::Row;
 
 use super::fault::Result;
 use super::rows::Columns;
-use super::tx::{Base, Param, Scope, Tx, int};
+use super::tx::{Context, Param, Scope, Tx, int};
 use super::{PostgresStore, read};
 use crate::filtered_list::{Narrowed, facets_of_people};
 
@@ -54,19 +54,19 @@ pub(super) fn named() -> String {
 
 impl DocStore for PostgresStore {
     fn doc<'a>(&'a self, tenant: &'a TenantId, kind: Kind, name: &'a str) -> StoreFuture<'a, Option<Doc>> {
-        self.looks.doc(tenant, kind, name).boxed()
+        self.read_batches.doc(tenant, kind, name).boxed()
     }
 
     fn docs<'a>(&'a self, tenant: &'a TenantId, query: DocQuery) -> StoreFuture<'a, Page<Doc, i64>> {
         read(async move {
-            let Some(tk) = self.base.tk(tenant).await? else { return Ok(Page::default()) };
+            let Some(tk) = self.context.tk(tenant).await? else { return Ok(Page::default()) };
             let list = Narrowed::docs(&query);
             let read = |numbers: &str| {
                 format!(
                     "SELECT {DOC} FROM ({numbers}) p CROSS JOIN docs d WHERE d.tk = $1 AND d.n = p.n ORDER BY p.n DESC"
                 )
             };
-            let rows = rows(&self.base, tk, &list, read).await?;
+            let rows = rows(&self.context, tk, &list, read).await?;
             Ok(list.page(rows.iter().map(doc_of).collect::<Result<_>>()?))
         })
     }
@@ -74,7 +74,7 @@ impl DocStore for PostgresStore {
 
 /// The rows of a page, walked the narrowest way. `read` is given what asks for their numbers.
 pub(super) async fn rows(
-    base: &Base,
+    context: &Context,
     tk: i32,
     list: &Narrowed,
     read: impl Fn(&str) -> String,
@@ -84,7 +84,7 @@ pub(super) async fn rows(
     let mut walked = None;
     for attempt in 0.. {
         let Some(sql) = list.counts(attempt).filter(|_| walked.is_none()) else { break };
-        let rows = base.read_once_only(Scope::Tenant(tk), &sql, &params).await?;
+        let rows = context.read_once_only(Scope::Tenant(tk), &sql, &params).await?;
         if let Some(row) = rows.first() {
             let counts: Vec<i64> = (0..row.len()).map(|at| row.try_get(at)).collect::<Result<_, _>>()?;
             walked = Narrowed::narrowest(&counts, attempt);
@@ -93,9 +93,9 @@ pub(super) async fn rows(
     let sql = read(&list.numbers(walked.unwrap_or(0)));
     if list.is_common() {
         let params: Vec<Param<'_>> = params.iter().map(|(param, _)| *param).collect();
-        return base.read(Scope::Tenant(tk), &sql, &params).await;
+        return context.read(Scope::Tenant(tk), &sql, &params).await;
     }
-    base.read_once_only(Scope::Tenant(tk), &sql, &params).await
+    context.read_once_only(Scope::Tenant(tk), &sql, &params).await
 }
 
 /// Writes a document if it has the version that is expected of it; a taken id or slug violates its index.
@@ -169,7 +169,7 @@ pub(super) async fn merge(tx: &Tx, tk: i32, from: &str, into: &str) -> Result<()
 
 /// What definitions say of work that is to be handed out.
 #[derive(Default)]
-pub(super) struct Ruled {
+pub(super) struct ClaimRules {
     /// Tasks whose sessions may not run. One that is not defined here forbids nothing.
     pub(super) inactive: Vec<String>,
     /// How many more runs agents may have, of those that somebody limits.
@@ -192,8 +192,8 @@ pub(super) fn rules(tasks: &str, agents: &str) -> String {
 }
 
 /// What the rows of [`rules`] say, when as many runs are counted as there are under the locks that they took.
-pub(super) async fn ruled(tx: &Tx, tk: i32, rows: &[Row]) -> Result<Ruled> {
-    let mut ruled = Ruled::default();
+pub(super) async fn ruled(tx: &Tx, tk: i32, rows: &[Row]) -> Result<ClaimRules> {
+    let mut ruled = ClaimRules::default();
     for row in rows {
         let (id, most): (String, Option<&str>) = (row.try_get(0)?, row.try_get(1)?);
         match most {
@@ -201,7 +201,7 @@ pub(super) async fn ruled(tx: &Tx, tk: i32, rows: &[Row]) -> Result<Ruled> {
             None => ruled.inactive.push(id),
         }
     }
-    let Ruled { rooms, .. } = &mut ruled;
+    let ClaimRules { rooms, .. } = &mut ruled;
     if rooms.is_empty() {
         return Ok(ruled);
     }

@@ -11,7 +11,7 @@ use sederunt_core::store::{SessionListStore, StoreFuture};
 use super::fault::Result;
 use super::rows::{Columns, DETAILS, HEAD, Keyed};
 use super::sessions::whole;
-use super::tx::{Base, Param, Scope, int};
+use super::tx::{Context, Param, Scope, int};
 use super::{PostgresStore, read, search};
 use crate::filtered_list::FEW;
 
@@ -20,12 +20,12 @@ const SOME: usize = 10_000;
 
 /// A question put together from its conditions.
 #[derive(Default)]
-struct Question<'a> {
+struct ListSql<'a> {
     conditions: Vec<String>,
     params: Vec<(Param<'a>, Type)>,
 }
 
-impl<'a> Question<'a> {
+impl<'a> ListSql<'a> {
     /// Adds a condition; `$$` in it stands for the parameter.
     fn when(&mut self, condition: &str, param: Param<'a>, kind: Type) {
         self.params.push((param, kind));
@@ -40,12 +40,12 @@ impl<'a> Question<'a> {
 
     /// The statement that reads a page, down the index that the walk goes by, and through each of its words. Its limit
     /// stands in the text and not beside it: the planner takes an unknown limit for a tenth of everything.
-    fn page(&mut self, walk: Walk, words: &'a Vec<String>, limit: i64) -> String {
+    fn page(&mut self, walk: PgListWalk, words: &'a Vec<String>, limit: i64) -> String {
         const NEWEST: &str = "ORDER BY h.active_minute DESC, h.sk DESC";
         let column = match walk {
-            Walk::State => "state",
-            Walk::Task => "status",
-            Walk::Known => {
+            PgListWalk::State => "state",
+            PgListWalk::Task => "status",
+            PgListWalk::Known => {
                 let conditions = self.conditions.join(" AND ");
                 return whole(&format!("WHERE {conditions} {NEWEST} LIMIT {limit}"));
             }
@@ -73,7 +73,7 @@ impl<'a> Question<'a> {
 
 /// How sessions are come by.
 #[derive(Clone, Copy)]
-enum Walk {
+enum PgListWalk {
     /// Down the activity of every type and status that is asked for.
     State,
     /// Down the activity of every status of a task.
@@ -100,15 +100,19 @@ impl AsText for &str {
 
 impl SessionListStore for PostgresStore {
     fn sessions<'a>(&'a self, tenant: &'a TenantId, query: SessionQuery) -> StoreFuture<'a, Page<Session>> {
-        read(sessions(&self.base, tenant, query))
+        read(sessions(&self.context, tenant, query))
     }
 }
 
-pub(super) async fn sessions(base: &Base, tenant: &TenantId, query: SessionQuery) -> Result<Page<Session>> {
+pub(super) async fn sessions(
+    context: &Context,
+    tenant: &TenantId,
+    query: SessionQuery,
+) -> Result<Page<Session>> {
     let empty = Page::default();
-    let Some(tk) = base.tk(tenant).await? else { return Ok(empty) };
+    let Some(tk) = context.tk(tenant).await? else { return Ok(empty) };
     let with_words = match &query.text {
-        Some(text) => match search::sessions_with(base, tk, text).await? {
+        Some(text) => match search::sessions_with(context, tk, text).await? {
             Some(found) => Some(found),
             None => return Ok(empty),
         },
@@ -129,7 +133,7 @@ pub(super) async fn sessions(base: &Base, tenant: &TenantId, query: SessionQuery
     let limit = int(query.limit.clamp(1, limits::PAGE_ROWS_MAX) as u64);
     let one_more = limit + 1;
 
-    let mut asked = Question::default();
+    let mut asked = ListSql::default();
     asked.when("h.tk = $$", &tk, Type::INT4);
     asked.when_text("s.source_kind = $$", &query.kind);
     asked.when_text("s.source_platform = $$", &query.platform);
@@ -141,7 +145,7 @@ pub(super) async fn sessions(base: &Base, tenant: &TenantId, query: SessionQuery
     asked.when_text("h.agent_slug = $$", &query.agent_slug);
     asked.when_text("h.holder = $$", &user);
     asked.when_text("s.parent_id = $$", &parent);
-    let counted = counted(base, tk, &query.metadata).await?;
+    let counted = counted(context, tk, &query.metadata).await?;
     let few = counted.iter().any(|count| *count <= FEW);
     for ((key, value), count) in query.metadata.iter().zip(counted) {
         asked.params.push((key, Type::TEXT));
@@ -182,7 +186,7 @@ pub(super) async fn sessions(base: &Base, tenant: &TenantId, query: SessionQuery
     if query.talks_only {
         asked.conditions.push("h.is_talk".into());
     }
-    let seen = Seen::of(query.seen_by.as_ref());
+    let seen = VisibleTo::of(query.seen_by.as_ref());
     seen.narrow(&mut asked);
     if let Some(after) = &query.after {
         asked.params.push((&after.minute, Type::INT8));
@@ -196,25 +200,25 @@ pub(super) async fn sessions(base: &Base, tenant: &TenantId, query: SessionQuery
         || query.user_id.is_some()
         || query.parent_id.is_some();
     let walk = match &query.task_id {
-        _ if known => Walk::Known,
-        Some(_) => Walk::Task,
-        None => Walk::State,
+        _ if known => PgListWalk::Known,
+        Some(_) => PgListWalk::Task,
+        None => PgListWalk::State,
     };
-    if types.len() < SessionType::ALL.len() && !matches!(walk, Walk::State) {
+    if types.len() < SessionType::ALL.len() && !matches!(walk, PgListWalk::State) {
         asked.when("h.session_type = ANY ($$)", &types, Type::TEXT_ARRAY);
     }
-    if statuses.len() < Status::ALL.len() && matches!(walk, Walk::Known) {
+    if statuses.len() < Status::ALL.len() && matches!(walk, PgListWalk::Known) {
         asked.when("h.status = ANY ($$)", &statuses, Type::TEXT_ARRAY);
     }
     let words = match walk {
-        Walk::State => {
+        PgListWalk::State => {
             let states = |kind| statuses.iter().map(move |status| format!("{kind}/{status}"));
             types.iter().flat_map(states).collect()
         }
-        Walk::Task | Walk::Known => statuses.iter().map(|status| (*status).to_owned()).collect(),
+        PgListWalk::Task | PgListWalk::Known => statuses.iter().map(|status| (*status).to_owned()).collect(),
     };
     let sql = asked.page(walk, &words, one_more);
-    let rows = base.read_once_only(Scope::Tenant(tk), &sql, &asked.params).await?;
+    let rows = context.read_once_only(Scope::Tenant(tk), &sql, &asked.params).await?;
 
     let mut items = Vec::with_capacity(rows.len());
     let mut last = None;
@@ -229,15 +233,15 @@ pub(super) async fn sessions(base: &Base, tenant: &TenantId, query: SessionQuery
 
 /// How many sessions have each of these, up to more than some, now or a moment ago: it says how to look, and not what is
 /// found.
-async fn counted(base: &Base, tk: i32, metadata: &[(String, String)]) -> Result<Vec<usize>> {
+async fn counted(context: &Context, tk: i32, metadata: &[(String, String)]) -> Result<Vec<usize>> {
     let mut counts = Vec::with_capacity(metadata.len());
     for (key, value) in metadata {
         let at = (tk, key.clone(), value.clone());
-        let count = match base.common.get(&at) {
+        let count = match context.metadata_counts.get(&at) {
             Some(count) => count,
             None => {
-                let count = count(base, tk, key, value).await?;
-                base.common.insert(at, count);
+                let count = count(context, tk, key, value).await?;
+                context.metadata_counts.insert(at, count);
                 count
             }
         };
@@ -246,23 +250,23 @@ async fn counted(base: &Base, tk: i32, metadata: &[(String, String)]) -> Result<
     Ok(counts)
 }
 
-async fn count(base: &Base, tk: i32, key: &str, value: &str) -> Result<usize> {
+async fn count(context: &Context, tk: i32, key: &str, value: &str) -> Result<usize> {
     let sql = "SELECT count(*) FROM (SELECT FROM session_metadata m
          WHERE m.tk = $1 AND m.key = $2 AND m.value = $3 LIMIT $4) counted";
     let one_more = int(SOME as u64 + 1);
-    let rows = base.read(Scope::Tenant(tk), sql, &[&tk, &key, &value, &one_more]).await?;
+    let rows = context.read(Scope::Tenant(tk), sql, &[&tk, &key, &value, &one_more]).await?;
     let count = rows.first().map_or(Ok(0), |row| row.try_get::<_, i64>(0))?;
     Ok(usize::try_from(count).unwrap_or(usize::MAX))
 }
 
 /// Whose eyes a question is asked with, as parameters.
-pub(super) struct Seen {
+pub(super) struct VisibleTo {
     pub(super) user: Option<String>,
     pub(super) credential: Option<String>,
     pub(super) prefix: Option<(String, String)>,
 }
 
-impl Seen {
+impl VisibleTo {
     pub(super) fn of(eyes: Option<&Eyes>) -> Self {
         let mut seen = Self { user: None, credential: None, prefix: None };
         match eyes {
@@ -275,7 +279,7 @@ impl Seen {
         seen
     }
 
-    fn narrow<'a>(&'a self, asked: &mut Question<'a>) {
+    fn narrow<'a>(&'a self, asked: &mut ListSql<'a>) {
         if let Some(user) = &self.user {
             asked.params.push((user, Type::TEXT));
             let at = asked.params.len();

@@ -7,7 +7,7 @@
 use sederunt_core::Error;
 use tokio_postgres::Client;
 
-use super::connect::{Address, Role, schemas};
+use super::connect::{Address, DbRole, schemas};
 use super::fault::Result;
 use super::migrate::may_take;
 
@@ -56,7 +56,8 @@ pub(super) async fn rights(client: &Client, schema: &str) -> Result<LoginRights>
          FROM pg_roles r WHERE r.rolname = session_user",
         may_take("o.oid")
     );
-    let row = client.query_one(&sql, &[&schemas(schema).as_slice(), &Role::names(schema).as_slice()]).await?;
+    let row =
+        client.query_one(&sql, &[&schemas(schema).as_slice(), &DbRole::names(schema).as_slice()]).await?;
     Ok(LoginRights {
         name: row.try_get(0)?,
         is_superuser: row.try_get(1)?,

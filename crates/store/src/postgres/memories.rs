@@ -10,7 +10,7 @@ use tokio_postgres::Row;
 
 use super::fault::Result;
 use super::rows::Columns;
-use super::tx::{self, Base, Scope, Tx, int};
+use super::tx::{self, Context, Scope, Tx, int};
 use super::writes::{Writes, cells};
 use super::{PostgresStore, read};
 use crate::postings::{self, Filing, HITS_MAX, Hit};
@@ -38,26 +38,26 @@ impl MemoryStore for PostgresStore {
         query: MemoryQuery,
     ) -> StoreFuture<'a, Page<Memory, i64>> {
         read(async move {
-            let Some(tk) = self.base.tk(tenant).await? else { return Ok(Page::default()) };
+            let Some(tk) = self.context.tk(tenant).await? else { return Ok(Page::default()) };
             if query.words.is_empty() {
-                newest(&self.base, tk, &query).await
+                newest(&self.context, tk, &query).await
             } else {
-                matching(&self.base, tk, &query).await
+                matching(&self.context, tk, &query).await
             }
         })
     }
 
     fn memory<'a>(&'a self, tenant: &'a TenantId, id: &'a str) -> StoreFuture<'a, Option<Memory>> {
         read(async move {
-            let Some(tk) = self.base.tk(tenant).await? else { return Ok(None) };
+            let Some(tk) = self.context.tk(tenant).await? else { return Ok(None) };
             let sql = format!("SELECT {MEMORY} FROM memories m WHERE m.tk = $1 AND m.id = $2");
-            let rows = self.base.read(Scope::Tenant(tk), &sql, &[&tk, &id]).await?;
+            let rows = self.context.read(Scope::Tenant(tk), &sql, &[&tk, &id]).await?;
             rows.first().map(|row| memory_of(row).map(|(_, memory)| memory)).transpose()
         })
     }
 
     fn memories_at<'a>(&'a self, tenant: &'a TenantId, ids: &'a [String]) -> StoreFuture<'a, Vec<Memory>> {
-        read(at(&self.base, tenant, ids))
+        read(at(&self.context, tenant, ids))
     }
 
     fn count_memories<'a>(
@@ -66,29 +66,29 @@ impl MemoryStore for PostgresStore {
         owner: &'a Owner,
         kind: Kind,
     ) -> StoreFuture<'a, u64> {
-        read(count(&self.base, tenant, owner, kind))
+        read(count(&self.context, tenant, owner, kind))
     }
 }
 
 /// Those of these that are there.
-pub(super) async fn at(base: &Base, tenant: &TenantId, ids: &[String]) -> Result<Vec<Memory>> {
-    let Some(tk) = base.tk(tenant).await? else { return Ok(Vec::new()) };
+pub(super) async fn at(context: &Context, tenant: &TenantId, ids: &[String]) -> Result<Vec<Memory>> {
+    let Some(tk) = context.tk(tenant).await? else { return Ok(Vec::new()) };
     let sql = format!("SELECT {MEMORY} FROM memories m WHERE m.tk = $1 AND m.id = ANY ($2)");
-    let rows = base.read(Scope::Tenant(tk), &sql, &[&tk, &ids]).await?;
+    let rows = context.read(Scope::Tenant(tk), &sql, &[&tk, &ids]).await?;
     rows.iter().map(|row| memory_of(row).map(|(_, memory)| memory)).collect()
 }
 
 /// How many of a kind are brought up.
-pub(super) async fn count(base: &Base, tenant: &TenantId, owner: &Owner, kind: Kind) -> Result<u64> {
-    let Some(tk) = base.tk(tenant).await? else { return Ok(0) };
+pub(super) async fn count(context: &Context, tenant: &TenantId, owner: &Owner, kind: Kind) -> Result<u64> {
+    let Some(tk) = context.tk(tenant).await? else { return Ok(0) };
     let sql =
         "SELECT count(*) FROM memories WHERE tk = $1 AND owner = $2 AND kind = $3 AND dormant_at IS NULL";
-    let rows = base.read(Scope::Tenant(tk), sql, &[&tk, &owner.as_str(), &kind.as_str()]).await?;
+    let rows = context.read(Scope::Tenant(tk), sql, &[&tk, &owner.as_str(), &kind.as_str()]).await?;
     Ok(tx::count(rows.first().map_or(Ok(0), |row| row.try_get(0))?))
 }
 
 /// A page, newest first. Each kind has its own order in the index, so they are merged.
-async fn newest(base: &Base, tk: i32, query: &MemoryQuery) -> Result<Page<Memory, i64>> {
+async fn newest(context: &Context, tk: i32, query: &MemoryQuery) -> Result<Page<Memory, i64>> {
     let sql = format!(
         "SELECT {MEMORY} FROM unnest($3::text[]) AS k (kind) CROSS JOIN LATERAL (
              SELECT * FROM memories m WHERE m.tk = $1 AND m.owner = $2 AND m.kind = k.kind AND m.n < $4
@@ -99,7 +99,7 @@ async fn newest(base: &Base, tk: i32, query: &MemoryQuery) -> Result<Page<Memory
     let (before, since) = (query.after.unwrap_or(i64::MAX), since(query));
     let one_more = int(query.limit as u64).saturating_add(1);
     let (owner, dormant) = (query.owner.as_str(), query.dormant);
-    let rows = base
+    let rows = context
         .read(Scope::Tenant(tk), &sql, &[&tk, &owner, &kinds, &before, &since, &dormant, &one_more])
         .await?;
     let found: Vec<(i64, Memory)> = rows.iter().map(memory_of).collect::<Result<_>>()?;
@@ -107,16 +107,16 @@ async fn newest(base: &Base, tk: i32, query: &MemoryQuery) -> Result<Page<Memory
 }
 
 /// Those that fit the words best.
-async fn matching(base: &Base, tk: i32, query: &MemoryQuery) -> Result<Page<Memory, i64>> {
+async fn matching(context: &Context, tk: i32, query: &MemoryQuery) -> Result<Page<Memory, i64>> {
     let (words, drawers) = (postings::asked(query), postings::drawers(tk.into(), query));
-    let found = under_words(base, tk, "memory_words", &words, &drawers).await?;
+    let found = under_words(context, tk, "memory_words", &words, &drawers).await?;
     let sql = format!(
         "SELECT {MEMORY} FROM unnest($2::bigint[]) WITH ORDINALITY AS r (n, at)
          JOIN memories m ON m.tk = $1 AND m.n = r.n
          WHERE m.owner = $3 AND m.created_at >= $4 ORDER BY r.at LIMIT $5"
     );
     let (best, limit) = (postings::best(&found), int(query.limit as u64));
-    let rows = base
+    let rows = context
         .read(Scope::Tenant(tk), &sql, &[&tk, &best, &query.owner.as_str(), &since(query), &limit])
         .await?;
     let items = rows.iter().map(|row| memory_of(row).map(|(_, memory)| memory)).collect::<Result<_>>()?;
@@ -125,7 +125,7 @@ async fn matching(base: &Base, tk: i32, query: &MemoryQuery) -> Result<Page<Memo
 
 /// The newest few under each word in any of these drawers, and one more where there are too many.
 pub(super) async fn under_words(
-    base: &Base,
+    context: &Context,
     tk: i32,
     table: &str,
     words: &[String],
@@ -139,7 +139,7 @@ pub(super) async fn under_words(
     );
     let most = HITS_MAX as i64 + 1;
     let mut found: Vec<Vec<Hit>> = vec![Vec::new(); words.len()];
-    for row in base.read(Scope::Tenant(tk), &sql, &[&tk, &words, &drawers, &most]).await? {
+    for row in context.read(Scope::Tenant(tk), &sql, &[&tk, &words, &drawers, &most]).await? {
         let at = usize::try_from(row.try_get::<_, i64>(0)? - 1).unwrap_or_default();
         let hit = Hit { n: row.try_get(1)?, times: row.try_get(2)?, length: row.try_get(3)? };
         if let Some(hits) = found.get_mut(at) {
@@ -186,15 +186,15 @@ pub(super) async fn put(tx: &Tx, tk: i32, memory: &Memory) -> Result<()> {
         return Ok(());
     }
     let mut writes = Writes::default();
-    writes.give(TAKE_OUT, cells![tk, drawer, words, n]);
+    writes.add_after(TAKE_OUT, cells![tk, drawer, words, n]);
     let (texts, times): (Vec<&str>, Vec<i64>) =
         filing.words.iter().map(|(word, times)| (word.as_str(), *times)).unzip();
-    writes.give(
+    writes.add_after(
         "INSERT INTO memory_words (tk, drawer, word, n, times, length)
          SELECT $1, $2, w.word, $3, w.times, $6 FROM unnest($4::text[], $5::bigint[]) AS w (word, times)",
         cells![tk, filing.drawer, n, texts, times, filing.length],
     );
-    writes.give(
+    writes.add_after(
         "UPDATE memories SET drawer = $3, words = $4, embedded_by = '', vector = NULL WHERE tk = $1 AND n = $2",
         cells![tk, n, filing.drawer, line],
     );

@@ -4,7 +4,7 @@ use sederunt_core::Error;
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
-use super::connect::{Address, Role};
+use super::connect::{Address, DbRole};
 use super::fault::{Fault, Result};
 use super::tx::hash64;
 
@@ -37,7 +37,7 @@ const ROLE_TRIES_MAX: usize = 20;
 
 /// What the login that brings a schema up is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Login {
+pub(super) enum MigrationLogin {
     /// Migrations alone: it owns the tables, and another login serves.
     Owns,
     /// Serving too, so it must be able to take the roles.
@@ -47,14 +47,14 @@ pub(super) enum Login {
 /// The text of a step for a schema. The first thirteen steps name the roles as they were called while all installations of
 /// a server shared them.
 fn text_of(sql: &str, schema: &str) -> String {
-    let ours = Role::ALL.iter().fold(sql.to_owned(), |text, role| {
+    let ours = DbRole::ALL.iter().fold(sql.to_owned(), |text, role| {
         text.replace(&format!("sederunt_{}", role.part()), &role.name("{schema}"))
     });
     ours.replace("{schema}", schema)
 }
 
 /// Brings the schema to [`VERSION`]. Starts in parallel wait for each other.
-pub(super) async fn bring_up(address: &Address, login: Login) -> Result<()> {
+pub(super) async fn bring_up(address: &Address, login: MigrationLogin) -> Result<()> {
     let (client, _said) = address.alone().await?;
     client.batch_execute("SET statement_timeout TO 0").await?;
     make_roles(&client, &address.schema, login).await?;
@@ -66,7 +66,7 @@ pub(super) async fn bring_up(address: &Address, login: Login) -> Result<()> {
             client.batch_execute("BEGIN").await?;
             client.execute("SELECT pg_advisory_xact_lock($1)", &[&lock]).await?;
             if at == 0 {
-                let roles = Role::names(schema).join(", ");
+                let roles = DbRole::names(schema).join(", ");
                 client
                     .batch_execute(&format!(
                         "CREATE SCHEMA IF NOT EXISTS {schema}; GRANT USAGE ON SCHEMA {schema} TO {roles}; \
@@ -98,7 +98,7 @@ pub(super) async fn bring_up_if_older(address: &Address) -> Result<()> {
     if found == STEPS.len() as i64 {
         return Ok(());
     }
-    match bring_up(address, Login::Serves).await {
+    match bring_up(address, MigrationLogin::Serves).await {
         Err(Fault::Database(error)) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
             let refused =
                 error.as_db_error().map_or_else(|| error.to_string(), |error| error.message().to_owned());
@@ -147,7 +147,7 @@ pub(super) async fn version_of(address: &Address) -> Result<i64> {
 /// Takes the role that may see the version, where there is one already: a login that inherits nothing sees nothing
 /// without it.
 pub(super) async fn look_as_scan(client: &Client, schema: &str) -> Result<()> {
-    match client.batch_execute(&format!("SET ROLE {}", Role::Scan.name(schema))).await {
+    match client.batch_execute(&format!("SET ROLE {}", DbRole::Scan.name(schema))).await {
         Err(error) if error.as_db_error().is_none() => Err(error.into()),
         _ => Ok(()),
     }
@@ -165,8 +165,8 @@ fn newer(found: i64) -> Error {
 }
 
 /// The roles belong to the whole server, so another database's start may be making them too.
-async fn make_roles(client: &Client, schema: &str, login: Login) -> Result<()> {
-    for name in Role::names(schema) {
+async fn make_roles(client: &Client, schema: &str, login: MigrationLogin) -> Result<()> {
+    for name in DbRole::names(schema) {
         let mut tries = 0;
         loop {
             match make_role(client, &name, login).await {
@@ -182,7 +182,7 @@ async fn make_roles(client: &Client, schema: &str, login: Login) -> Result<()> {
 async fn make_role(
     client: &Client,
     name: &str,
-    login: Login,
+    login: MigrationLogin,
 ) -> std::result::Result<(), tokio_postgres::Error> {
     let found = client.query_opt("SELECT 1 FROM pg_roles WHERE rolname = $1", &[&name]).await?;
     if found.is_none() {
@@ -190,7 +190,7 @@ async fn make_role(
             .batch_execute(&format!("CREATE ROLE {name} NOLOGIN NOBYPASSRLS NOSUPERUSER NOINHERIT"))
             .await?;
     }
-    if login == Login::Owns {
+    if login == MigrationLogin::Owns {
         return Ok(());
     }
     let member = client.query_one(&format!("SELECT {}", may_take("$1::name")), &[&name]).await?;

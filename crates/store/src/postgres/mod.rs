@@ -1,7 +1,7 @@
 //! The seam on PostgreSQL: many stateless nodes over one database.
 //!
-//! Plain appends go through `lanes` in batches, other small changes through `groups`, and claims for the same work meet
-//! in `takers`; every other change is a transaction of its own (`commit`). Small reads meet in `looks`.
+//! Plain appends go through `append_queues` in batches, other small changes through `change_batches`, and claims for the same work meet
+//! in `claim_batches`; every other change is a transaction of its own (`commit`). Small reads meet in `read_batches`.
 //! Row-level security is forced, and no role that this store takes may bypass it: see `migrations/V1__log.sql`.
 //! Nodes tell each other by `spread` what has happened; rows are always read from the tables.
 
@@ -49,13 +49,13 @@ mod writes;
 use std::sync::Arc;
 use std::time::Duration;
 
-use append::batch::Job;
-use append::head_cache::KnownHeads;
-use append::queue::{LANES, Lanes};
-use batching::changes::Groups;
-use batching::claims::Takers;
-use batching::point_reads::Looks;
-use connect::{Address, Role};
+use append::batch::AppendJob;
+use append::head_cache::HeadCache;
+use append::queue::{AppendQueues, QUEUES};
+use batching::changes::ChangeBatches;
+use batching::claims::ClaimBatches;
+use batching::point_reads::ReadBatches;
+use connect::{Address, DbRole};
 use fault::Fault;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -70,7 +70,7 @@ use sederunt_core::time::Timestamp;
 use sederunt_core::{Error, Result};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
-use tx::Base;
+use tx::Context;
 
 /// Connections for commands and reads, when nobody says.
 const POOL_SIZE_DEFAULT: usize = 16;
@@ -110,20 +110,20 @@ impl PostgresOptions {
 
 /// Makes the schema or brings it forward as a login that owns it and does not serve. The version that it has then.
 pub async fn migrate(url: &str, schema: &str) -> Result<u32> {
-    migrate::bring_up(&Address::parse(url, schema)?, migrate::Login::Owns).await?;
+    migrate::bring_up(&Address::parse(url, schema)?, migrate::MigrationLogin::Owns).await?;
     Ok(migrate::VERSION)
 }
 
 /// A store on PostgreSQL.
 #[derive(Debug)]
 pub struct PostgresStore {
-    base: Arc<Base>,
-    lanes: Arc<Lanes>,
-    groups: Groups,
-    looks: Looks,
-    takers: Arc<Takers>,
+    context: Arc<Context>,
+    append_queues: Arc<AppendQueues>,
+    change_batches: ChangeBatches,
+    read_batches: ReadBatches,
+    claim_batches: Arc<ClaimBatches>,
     closing: watch::Sender<bool>,
-    lane_tasks: Mutex<Vec<JoinHandle<()>>>,
+    drivers: Mutex<Vec<JoinHandle<()>>>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -136,45 +136,45 @@ impl PostgresStore {
             migrate::check(&address).await?;
         }
         login::check(&address).await?;
-        let scan = address.pool(Role::Scan, SCAN_SIZE)?;
+        let scan = address.pool(DbRole::Scan, SCAN_SIZE)?;
         let secret = notify::secret(&scan, &address.schema).await?;
-        let base = Arc::new(Base {
+        let context = Arc::new(Context {
             schema: address.schema.clone(),
-            app: address.pool(Role::App, options.pool_size.max(2))?,
+            app: address.pool(DbRole::App, options.pool_size.max(2))?,
             scan,
-            append: address.pool(Role::Append, LANES)?,
+            append: address.pool(DbRole::Append, QUEUES)?,
             clock: options.clock,
             hub: options.hub,
-            outbox: notify::Outbox::new(secret)?,
-            dirty: indexer::Dirty::default(),
-            fresh: unindexed::Fresh::default(),
-            tenants: Base::cache(),
-            common: Base::common(),
-            reading: Mutex::default(),
-            known: KnownHeads::default(),
+            notify_queue: notify::NotifyQueue::new(secret)?,
+            dirty_sessions: indexer::DirtySessions::default(),
+            unindexed: unindexed::UnindexedEvents::default(),
+            tenants: Context::tenant_cache(),
+            metadata_counts: Context::metadata_count_cache(),
+            clock_reading: Mutex::default(),
+            head_cache: HeadCache::default(),
         });
-        let (lanes, mut lane_tasks) = Lanes::start(&base);
-        let (groups, drivers) = Groups::start(&base);
-        lane_tasks.extend(drivers);
-        let (looks, drivers) = Looks::start(&base);
-        lane_tasks.extend(drivers);
+        let (append_queues, mut drivers) = AppendQueues::start(&context);
+        let (change_batches, drivers) = ChangeBatches::start(&context);
+        drivers.extend(drivers);
+        let (read_batches, drivers) = ReadBatches::start(&context);
+        drivers.extend(drivers);
         let (closing, seen) = watch::channel(false);
         let (listens, mut listening) = mpsc::channel(1);
         let tasks = vec![
-            tokio::spawn(notify::listen(base.clone(), address, listens, seen.clone())),
-            tokio::spawn(notify::tell(base.clone(), seen.clone())),
-            tokio::spawn(notify::poll(base.clone(), seen.clone())),
-            tokio::spawn(indexer::follow(base.clone(), seen)),
-            tokio::spawn(finish_removals(base.clone())),
+            tokio::spawn(notify::listen(context.clone(), address, listens, seen.clone())),
+            tokio::spawn(notify::send_loop(context.clone(), seen.clone())),
+            tokio::spawn(notify::poll(context.clone(), seen.clone())),
+            tokio::spawn(indexer::follow(context.clone(), seen)),
+            tokio::spawn(finish_removals(context.clone())),
         ];
         let store = Self {
-            base,
-            lanes,
-            groups,
-            looks,
-            takers: Arc::default(),
+            context,
+            append_queues,
+            change_batches,
+            read_batches,
+            claim_batches: Arc::default(),
             closing,
-            lane_tasks: Mutex::new(lane_tasks),
+            drivers: Mutex::new(drivers),
             tasks: Mutex::new(tasks),
         };
         match tokio::time::timeout(LISTEN_MAX, listening.recv()).await {
@@ -202,14 +202,14 @@ impl PostgresStore {
         let Some(part) = parts.into_iter().next() else { return Err(lost()) };
         let sederunt_core::store::On::Session(session) = part.on else { return Err(lost()) };
         let Some(Write::Append(events)) = part.writes.into_iter().next() else { return Err(lost()) };
-        self.lanes.put(Job { tk, tenant, session, guard: part.guard, events, key, done })?;
+        self.append_queues.put(AppendJob { tk, tenant, session, guard: part.guard, events, key, done })?;
         answer.await.unwrap_or_else(|_| Err(Error::unavailable("the store has closed").into()))
     }
 
     /// In a task of its own: a caller that goes away cannot stop a change halfway between commit and publication.
     async fn apply(&self, tk: i32, change: Change) -> Result<Committed, Refusal> {
-        let base = self.base.clone();
-        let task = tokio::spawn(async move { commit::apply(&base, tk, &change).await });
+        let context = self.context.clone();
+        let task = tokio::spawn(async move { commit::apply(&context, tk, &change).await });
         task.await.unwrap_or_else(|error| Err(Error::internal(error).into()))
     }
 }
@@ -218,15 +218,15 @@ fn lost() -> Refusal {
     Error::internal("a batched change that is no plain append").into()
 }
 
-async fn finish_removals(base: Arc<Base>) {
-    if let Err(fault) = tenants::sweep(&base).await {
+async fn finish_removals(context: Arc<Context>) {
+    if let Err(fault) = tenants::sweep(&context).await {
         tracing::warn!(?fault, "rows of deleted tenants could not be removed; the next start tries again");
     }
 }
 
 impl Drop for PostgresStore {
     fn drop(&mut self) {
-        self.lanes.close();
+        self.append_queues.close();
         self.closing.send_replace(true);
     }
 }
@@ -239,12 +239,12 @@ fn read<'a, T: 'a>(work: impl Future<Output = Result<T, Fault>> + Send + 'a) -> 
 impl CommitStore for PostgresStore {
     fn commit(&self, change: Change) -> BoxFuture<'_, Result<Committed, Refusal>> {
         async move {
-            let tk = self.base.tk(&change.tenant).await.map_err(Error::from)?;
+            let tk = self.context.tk(&change.tenant).await.map_err(Error::from)?;
             let tk = tk.ok_or(Refusal::Rejected(Error::NotFound))?;
             if Self::is_batched(&change) {
                 self.append(tk, change).await
-            } else if Groups::take(&change) {
-                self.groups.apply(tk, change).await
+            } else if ChangeBatches::take(&change) {
+                self.change_batches.apply(tk, change).await
             } else {
                 self.apply(tk, change).await
             }
@@ -253,42 +253,42 @@ impl CommitStore for PostgresStore {
     }
 
     fn recall<'a>(&'a self, tenant: &'a TenantId, key: IdemKey) -> StoreFuture<'a, Option<Replay>> {
-        read(idempotency::recall(&self.base, tenant, key))
+        read(idempotency::recall(&self.context, tenant, key))
     }
 }
 
 impl UpkeepStore for PostgresStore {
     fn now(&self) -> StoreFuture<'_, Timestamp> {
-        self.looks.now().boxed()
+        self.read_batches.now().boxed()
     }
 
     fn installation_key(&self) -> StoreFuture<'_, [u8; 32]> {
-        read(talk::installation_key(&self.base))
+        read(talk::installation_key(&self.context))
     }
 
     fn ready(&self) -> StoreFuture<'_, ()> {
-        read(sweep::ready(&self.base))
+        read(sweep::ready(&self.context))
     }
 
     fn vitals(&self) -> StoreFuture<'_, Vitals> {
-        read(sweep::vitals(&self.base))
+        read(sweep::vitals(&self.context))
     }
 
     fn index_now(&self) -> StoreFuture<'_, ()> {
-        read(indexer::catch_up(&self.base))
+        read(indexer::catch_up(&self.context))
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
         async move {
-            self.lanes.close();
-            self.groups.close();
-            self.looks.close();
-            let lane_tasks = std::mem::take(&mut *self.lane_tasks.lock());
-            end(lane_tasks).await;
+            self.append_queues.close();
+            self.change_batches.close();
+            self.read_batches.close();
+            let drivers = std::mem::take(&mut *self.drivers.lock());
+            end(drivers).await;
             self.closing.send_replace(true);
             let tasks = std::mem::take(&mut *self.tasks.lock());
             end(tasks).await;
-            for pool in [&self.base.app, &self.base.scan, &self.base.append] {
+            for pool in [&self.context.app, &self.context.scan, &self.context.append] {
                 pool.close();
             }
         }

@@ -18,26 +18,26 @@ use tokio::sync::{Notify, mpsc, watch};
 use uuid::Uuid;
 
 use super::PostgresStore;
-use super::connect::{Address, Role};
+use super::connect::{Address, DbRole};
 use super::fault::Result;
-use super::reply_pieces::{self, Announced, Finished, Piece, ReplyLedger};
+use super::reply_pieces::{self, AnnouncedText, FinishedReply, ReplyLedger, ReplyPiece};
 use super::seal::{Opened, SEALED_TEXT_MAX, WakeOpener, WakeSealer, WakeSecret};
-use super::tx::{Base, Scope, count};
+use super::tx::{Context, Scope, count};
 
 impl DeltaStore for PostgresStore {
     fn spread_delta(&self, tenant: &TenantId, delta: Delta) {
-        self.base.outbox.put_delta(tenant, delta);
+        self.context.notify_queue.put_delta(tenant, delta);
     }
 }
 
 /// Between two bursts: every notifying commit takes a lock that all of the server shares.
-const BURST_EVERY: Duration = Duration::from_millis(20);
+const SEND_EVERY: Duration = Duration::from_millis(20);
 /// Sessions named in one burst; beyond it everyone is told to look for themselves.
 const NAMED_MAX: usize = 4_096;
 /// Bytes of replies in one burst; more are dropped, since the finished message arrives anyway.
 const DELTA_BYTES_MAX: usize = 1024 * 1024;
 /// Replies that this node writes at once for others to read along; those beyond it arrive as finished messages only.
-const SPEAKING_MAX: usize = 10_000;
+const REPLIES_MAX: usize = 10_000;
 const POLL_EVERY: Duration = Duration::from_secs(1);
 /// Polls between two looks for pieces of replies whose node has died.
 const OLD_PIECES_EVERY: u32 = 60;
@@ -66,19 +66,19 @@ pub(super) async fn secret(scan: &deadpool_postgres::Pool, schema: &str) -> Resu
 
 /// What waits to be told to the other nodes.
 #[derive(Debug)]
-pub(super) struct Outbox {
+pub(super) struct NotifyQueue {
     sealer: WakeSealer,
     secret: WakeSecret,
-    waiting: Mutex<Waiting>,
-    finished: Mutex<Vec<Finished>>,
+    waiting: Mutex<PendingNews>,
+    finished: Mutex<Vec<FinishedReply>>,
     wake: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
-    news: Vec<News>,
+struct PendingNews {
+    news: Vec<SessionNews>,
     place: HashMap<Incarnation, usize>,
-    said: Vec<Said>,
+    said: Vec<ReplyChange>,
     said_bytes: usize,
     /// Sessions whose unfinished reply this node is telling.
     speaking: HashSet<Incarnation>,
@@ -88,7 +88,7 @@ struct Waiting {
 
 /// What happened to a session.
 #[derive(Debug, PartialEq)]
-struct News {
+struct SessionNews {
     incarnation: Incarnation,
     hint: Hint,
     /// The message that the unfinished reply was becoming is in the log.
@@ -97,12 +97,12 @@ struct News {
 
 /// What happened to an unfinished reply, in this order.
 #[derive(Debug)]
-enum Said {
+enum ReplyChange {
     Piece(TenantId, Delta),
     End(Incarnation),
 }
 
-impl Outbox {
+impl NotifyQueue {
     pub(super) fn new(secret: WakeSecret) -> Result<Self, Error> {
         Ok(Self {
             sealer: WakeSealer::new(&secret)?,
@@ -133,7 +133,7 @@ impl Outbox {
                 return;
             }
             if !waiting.speaking.contains(&delta.incarnation) {
-                if waiting.speaking.len() >= SPEAKING_MAX {
+                if waiting.speaking.len() >= REPLIES_MAX {
                     return;
                 }
                 waiting.speaking.insert(delta.incarnation);
@@ -150,7 +150,7 @@ impl Outbox {
     }
 
     /// Everything that waits. Who is speaking stays known.
-    fn drain(&self) -> Waiting {
+    fn drain(&self) -> PendingNews {
         let mut waiting = self.waiting.lock();
         let speaking = std::mem::take(&mut waiting.speaking);
         let drained = std::mem::take(&mut *waiting);
@@ -163,7 +163,7 @@ impl Outbox {
     }
 }
 
-impl Waiting {
+impl PendingNews {
     fn add(&mut self, notice: &Notice) {
         let ends_reply =
             !self.speaking.is_empty() && ends_reply(notice) && self.end_reply(notice.incarnation);
@@ -189,7 +189,7 @@ impl Waiting {
             }
             None => {
                 self.place.insert(notice.incarnation, self.news.len());
-                self.news.push(News { incarnation: notice.incarnation, hint, ends_reply });
+                self.news.push(SessionNews { incarnation: notice.incarnation, hint, ends_reply });
             }
         }
     }
@@ -197,15 +197,15 @@ impl Waiting {
     /// Adds to the piece before it where one follows the other.
     fn say(&mut self, tenant: &TenantId, delta: Delta) {
         let before = self.said.iter_mut().rev().find_map(|said| match said {
-            Said::Piece(_, known) if known.incarnation == delta.incarnation => Some(Some(known)),
-            Said::End(incarnation) if *incarnation == delta.incarnation => Some(None),
-            Said::Piece(..) | Said::End(_) => None,
+            ReplyChange::Piece(_, known) if known.incarnation == delta.incarnation => Some(Some(known)),
+            ReplyChange::End(incarnation) if *incarnation == delta.incarnation => Some(None),
+            ReplyChange::Piece(..) | ReplyChange::End(_) => None,
         });
         match before.flatten() {
             Some(known) if known.epoch == delta.epoch && known.offset + known.text.len() == delta.offset => {
                 known.text = format!("{}{}", known.text, delta.text).into();
             }
-            _ => self.said.push(Said::Piece(tenant.clone(), delta)),
+            _ => self.said.push(ReplyChange::Piece(tenant.clone(), delta)),
         }
     }
 
@@ -213,14 +213,14 @@ impl Waiting {
     fn end_reply(&mut self, incarnation: Incarnation) -> bool {
         let spoke = self.speaking.remove(&incarnation);
         if spoke {
-            self.said.push(Said::End(incarnation));
+            self.said.push(ReplyChange::End(incarnation));
         }
         spoke
     }
 }
 
 /// Lines under a heading that says what they are, in texts that fit into a notification each.
-fn say_lines(kind: &str, lines: impl Iterator<Item = String>, texts: &mut Vec<String>) {
+fn encode_lines(kind: &str, lines: impl Iterator<Item = String>, texts: &mut Vec<String>) {
     let mut text = kind.to_owned();
     for line in lines {
         if text.len() + 1 + line.len() > SEALED_TEXT_MAX {
@@ -233,12 +233,12 @@ fn say_lines(kind: &str, lines: impl Iterator<Item = String>, texts: &mut Vec<St
     }
 }
 
-fn say_announced(one: &Announced) -> String {
-    let Announced { incarnation, tk, epoch, offset, reply, first, last } = one;
+fn encode_announced(one: &AnnouncedText) -> String {
+    let AnnouncedText { incarnation, tk, epoch, offset, reply, first, last } = one;
     format!("{}\t{tk}\t{epoch}\t{offset}\t{reply}\t{first}\t{last}", incarnation.0.simple())
 }
 
-fn say_news(News { incarnation, hint, ends_reply }: &News) -> String {
+fn encode_news(SessionNews { incarnation, hint, ends_reply }: &SessionNews) -> String {
     let status = Status::ALL.iter().position(|status| *status == hint.status).unwrap_or_default();
     let flags = u8::from(hint.row_changed) + 2 * u8::from(hint.deleted) + 4 * u8::from(*ends_reply);
     // Names hold no control characters, so these separate them.
@@ -253,26 +253,26 @@ fn say_news(News { incarnation, hint, ends_reply }: &News) -> String {
 
 /// Something another node said.
 #[derive(Debug, PartialEq)]
-enum Heard {
-    Text(Vec<Announced>),
-    News(Vec<News>),
+enum NodeMessage {
+    Text(Vec<AnnouncedText>),
+    SessionNews(Vec<SessionNews>),
     Flood,
 }
 
 /// Reads an opened text. `None` for what a newer node may mean by it.
-fn hear(text: &str) -> Option<Heard> {
+fn decode(text: &str) -> Option<NodeMessage> {
     let (kind, lines) = text.split_once('\n').unwrap_or((text, ""));
     match kind {
-        "w" => Some(Heard::Flood),
-        "c" => lines.split('\n').map(hear_news).collect::<Option<_>>().map(Heard::News),
-        "r" => lines.split('\n').map(hear_announced).collect::<Option<_>>().map(Heard::Text),
+        "w" => Some(NodeMessage::Flood),
+        "c" => lines.split('\n').map(decode_news).collect::<Option<_>>().map(NodeMessage::News),
+        "r" => lines.split('\n').map(decode_announced).collect::<Option<_>>().map(NodeMessage::Text),
         _ => None,
     }
 }
 
-fn hear_announced(line: &str) -> Option<Announced> {
+fn decode_announced(line: &str) -> Option<AnnouncedText> {
     let mut fields = line.split('\t');
-    Some(Announced {
+    Some(AnnouncedText {
         incarnation: Incarnation(fields.next()?.parse().ok()?),
         tk: fields.next()?.parse().ok()?,
         epoch: fields.next()?.parse().ok()?,
@@ -283,7 +283,7 @@ fn hear_announced(line: &str) -> Option<Announced> {
     })
 }
 
-fn hear_news(line: &str) -> Option<News> {
+fn decode_news(line: &str) -> Option<SessionNews> {
     let mut fields = line.split('\t');
     let incarnation = Incarnation(fields.next()?.parse().ok()?);
     let last_sequence = fields.next()?.parse().ok()?;
@@ -297,24 +297,24 @@ fn hear_news(line: &str) -> Option<News> {
         row_changed: flags & 1 != 0,
         deleted: flags & 2 != 0,
     };
-    Some(News { incarnation, hint, ends_reply: flags & 4 != 0 })
+    Some(SessionNews { incarnation, hint, ends_reply: flags & 4 != 0 })
 }
 
 /// Sends bursts until the store closes, and then what is left.
-pub(super) async fn tell(base: Arc<Base>, mut closing: watch::Receiver<bool>) {
+pub(super) async fn send_loop(context: Arc<Context>, mut closing: watch::Receiver<bool>) {
     let mut ledger = ReplyLedger::default();
     loop {
         let last = tokio::select! {
-            () = base.outbox.wake.notified() => false,
+            () = context.notify_queue.wake.notified() => false,
             _ = closing.wait_for(|closing| *closing) => true,
         };
-        if let Err(fault) = send(&base, &mut ledger, base.outbox.drain()).await {
+        if let Err(fault) = send(&context, &mut ledger, context.notify_queue.drain()).await {
             tracing::warn!(
                 ?fault,
                 "this node could not tell the others what it did; it tells them to look for themselves as soon as it can"
             );
-            base.outbox.waiting.lock().flood = true;
-            base.outbox.wake.notify_one();
+            context.notify_queue.waiting.lock().flood = true;
+            context.notify_queue.wake.notify_one();
             if !last {
                 tokio::time::sleep(RECONNECT_MAX).await;
             }
@@ -322,60 +322,60 @@ pub(super) async fn tell(base: Arc<Base>, mut closing: watch::Receiver<bool>) {
         if last {
             return;
         }
-        tokio::time::sleep(BURST_EVERY).await;
+        tokio::time::sleep(SEND_EVERY).await;
     }
 }
 
-async fn send(base: &Base, ledger: &mut ReplyLedger, waiting: Waiting) -> Result<()> {
-    let (written, announced, finished) = number(base, ledger, waiting.said).await?;
+async fn send(context: &Context, ledger: &mut ReplyLedger, waiting: PendingNews) -> Result<()> {
+    let (written, announced, finished) = number(context, ledger, waiting.said).await?;
     let mut texts = Vec::new();
     // Replies first: the message that ends one must not overtake its text.
-    say_lines("r", announced.iter().map(say_announced), &mut texts);
+    encode_lines("r", announced.iter().map(encode_announced), &mut texts);
     if waiting.flood {
         texts.push("w".to_owned());
     } else {
-        say_lines("c", waiting.news.iter().map(say_news), &mut texts);
+        encode_lines("c", waiting.news.iter().map(encode_news), &mut texts);
     }
-    let payloads = base.outbox.seal(&texts)?;
+    let payloads = context.notify_queue.seal(&texts)?;
     if !written.is_empty() {
-        reply_pieces::write(base, base.outbox.sealer.node, &written, &payloads).await?;
+        reply_pieces::write(context, context.notify_queue.sealer.node, &written, &payloads).await?;
     } else if !payloads.is_empty() {
         super::tx::within(async {
-            let client = base.scan.get().await?;
+            let client = context.scan.get().await?;
             let sql = client
                 .prepare_cached("SELECT pg_notify($1, payload) FROM unnest($2::text[]) AS payload")
                 .await?;
-            client.query(&sql, &[&channel(&base.schema), &payloads]).await?;
+            client.query(&sql, &[&channel(&context.schema), &payloads]).await?;
             Ok(())
         })
         .await?;
     }
-    base.outbox.finished.lock().extend(finished);
+    context.notify_queue.finished.lock().extend(finished);
     Ok(())
 }
 
 /// Numbers the pieces of replies, and notes which of these are finished.
 async fn number(
-    base: &Base,
+    context: &Context,
     ledger: &mut ReplyLedger,
-    said: Vec<Said>,
-) -> Result<(Vec<Piece>, Vec<Announced>, Vec<Finished>)> {
+    said: Vec<ReplyChange>,
+) -> Result<(Vec<ReplyPiece>, Vec<AnnouncedText>, Vec<FinishedReply>)> {
     let named = said.iter().filter_map(|said| match said {
-        Said::Piece(tenant, _) => Some(tenant.clone()),
-        Said::End(_) => None,
+        ReplyChange::Piece(tenant, _) => Some(tenant.clone()),
+        ReplyChange::End(_) => None,
     });
-    let tks = reply_pieces::tenants(base, named).await?;
+    let tks = reply_pieces::tenants(context, named).await?;
     let (mut written, mut announced, mut finished) = (Vec::new(), Vec::new(), Vec::new());
     for said in said {
         match said {
-            Said::Piece(tenant, delta) => {
+            ReplyChange::Piece(tenant, delta) => {
                 if let Some(tk) = tks.get(&tenant) {
                     let (piece, one) = ledger.add(*tk, delta);
                     written.push(piece);
                     announced.push(one);
                 }
             }
-            Said::End(incarnation) => finished.extend(ledger.finish(incarnation)),
+            ReplyChange::End(incarnation) => finished.extend(ledger.finish(incarnation)),
         }
     }
     Ok((written, announced, finished))
@@ -383,15 +383,15 @@ async fn number(
 
 /// Listens on a connection of its own, and comes back whenever it is lost. Answers `ready` once it listens.
 pub(super) async fn listen(
-    base: Arc<Base>,
+    context: Arc<Context>,
     address: Address,
     ready: mpsc::Sender<()>,
     mut closing: watch::Receiver<bool>,
 ) {
     let mut pause = RECONNECT_FIRST;
     let mut before = false;
-    let mut ear = Ear {
-        opener: WakeOpener::new(base.outbox.sealer.node, base.outbox.secret.clone()),
+    let mut opener = MessageOpener {
+        opener: WakeOpener::new(context.notify_queue.sealer.node, context.notify_queue.secret.clone()),
         refused: 0,
         logged: None,
     };
@@ -399,13 +399,13 @@ pub(super) async fn listen(
         match start(&address).await {
             Ok((client, heard)) => {
                 if before {
-                    base.hub.wake_all();
+                    context.hub.wake_all();
                 }
                 before = true;
                 pause = RECONNECT_FIRST;
                 let _ = ready.try_send(());
                 tokio::select! {
-                    () = attend(&base, &mut ear, heard) => {
+                    () = handle_messages(&context, &mut opener, heard) => {
                         tracing::warn!("the connection that listens to other nodes was lost; it is opened again");
                     }
                     _ = closing.wait_for(|closing| *closing) => return,
@@ -426,7 +426,7 @@ async fn start(address: &Address) -> Result<(tokio_postgres::Client, mpsc::Unbou
     super::tx::within(async {
         let (client, heard) = address.alone().await?;
         let sql =
-            format!("SET ROLE {}; LISTEN {}", Role::Scan.name(&address.schema), channel(&address.schema));
+            format!("SET ROLE {}; LISTEN {}", DbRole::Scan.name(&address.schema), channel(&address.schema));
         client.batch_execute(&sql).await?;
         Ok((client, heard))
     })
@@ -434,17 +434,17 @@ async fn start(address: &Address) -> Result<(tokio_postgres::Client, mpsc::Unbou
 }
 
 /// Opens what is heard, and counts what has to be refused.
-struct Ear {
+struct MessageOpener {
     opener: WakeOpener,
     /// Since the last line in the log.
     refused: u64,
     logged: Option<Instant>,
 }
 
-impl Ear {
-    fn hear(&mut self, payload: &str) -> Option<(Uuid, Heard)> {
+impl MessageOpener {
+    fn open(&mut self, payload: &str) -> Option<(Uuid, NodeMessage)> {
         match self.opener.open(payload) {
-            Opened::Text { node, text } => Some((node, hear(&text)?)),
+            Opened::Text { node, text } => Some((node, decode(&text)?)),
             Opened::Own => None,
             Opened::Refused => {
                 self.refuse();
@@ -468,42 +468,46 @@ impl Ear {
     }
 }
 
-async fn attend(base: &Base, ear: &mut Ear, mut heard: mpsc::UnboundedReceiver<String>) {
+async fn handle_messages(
+    context: &Context,
+    opener: &mut MessageOpener,
+    mut heard: mpsc::UnboundedReceiver<String>,
+) {
     while let Some(payload) = heard.recv().await {
-        match ear.hear(&payload) {
-            Some((node, Heard::Text(announced))) => read_along(base, node, announced).await,
-            Some((_, Heard::News(news))) => {
-                for News { incarnation, hint, ends_reply } in news {
-                    base.known.forget([(hint.tenant.clone(), hint.session.clone())]);
+        match opener.open(&payload) {
+            Some((node, NodeMessage::Text(announced))) => fetch_reply_text(context, node, announced).await,
+            Some((_, NodeMessage::News(news))) => {
+                for SessionNews { incarnation, hint, ends_reply } in news {
+                    context.head_cache.forget([(hint.tenant.clone(), hint.session.clone())]);
                     // Nobody goes on writing a reply in a session that does not run.
                     if ends_reply || hint.deleted || hint.status != Status::Running {
-                        base.hub.reply_finished(incarnation);
-                        base.outbox.end_reply(incarnation);
+                        context.hub.reply_finished(incarnation);
+                        context.notify_queue.end_reply(incarnation);
                     }
-                    base.hub.raised(incarnation, hint.last_sequence, hint);
+                    context.hub.raised(incarnation, hint.last_sequence, hint);
                 }
             }
-            Some((_, Heard::Flood)) => base.hub.wake_all(),
+            Some((_, NodeMessage::Flood)) => context.hub.wake_all(),
             None => {}
         }
     }
 }
 
 /// Fetches announced text for those who read along here. What cannot be had in time arrives as the finished message.
-async fn read_along(base: &Base, node: Uuid, announced: Vec<Announced>) {
-    let wanted: Vec<Announced> = announced
+async fn fetch_reply_text(context: &Context, node: Uuid, announced: Vec<AnnouncedText>) {
+    let wanted: Vec<AnnouncedText> = announced
         .into_iter()
-        .filter(|one| base.hub.listens_to(one.incarnation))
+        .filter(|one| context.hub.listens_to(one.incarnation))
         .filter_map(|one| {
-            let length = base.hub.reply_len(one.incarnation, one.epoch);
+            let length = context.hub.reply_len(one.incarnation, one.epoch);
             missing(one, length)
         })
         .collect();
     if wanted.is_empty() {
         return;
     }
-    match tokio::time::timeout(TEXT_WAIT_MAX, reply_pieces::read(base, node, &wanted)).await {
-        Ok(Ok(deltas)) => deltas.iter().for_each(|delta| base.hub.delta(delta)),
+    match tokio::time::timeout(TEXT_WAIT_MAX, reply_pieces::read(context, node, &wanted)).await {
+        Ok(Ok(deltas)) => deltas.iter().for_each(|delta| context.hub.delta(delta)),
         Ok(Err(fault)) => tracing::debug!(?fault, "the text of a reply on another node could not be read"),
         Err(_) => tracing::debug!("the text of a reply on another node could not be read in time"),
     }
@@ -511,18 +515,18 @@ async fn read_along(base: &Base, node: Uuid, announced: Vec<Announced>) {
 
 /// What of an announced text must be read where so much of the reply is known: just the announced pieces, the reply from
 /// its beginning, or nothing.
-fn missing(announced: Announced, length: usize) -> Option<Announced> {
+fn missing(announced: AnnouncedText, length: usize) -> Option<AnnouncedText> {
     if length == announced.offset {
         Some(announced)
     } else if length > announced.offset && announced.offset > 0 {
         None
     } else {
-        Some(Announced { first: announced.reply, ..announced })
+        Some(AnnouncedText { first: announced.reply, ..announced })
     }
 }
 
 /// Asks for the logs that somebody listens to here: a notification may have been lost on its way.
-pub(super) async fn poll(base: Arc<Base>, mut closing: watch::Receiver<bool>) {
+pub(super) async fn poll(context: Arc<Context>, mut closing: watch::Receiver<bool>) {
     // What the last look saw. A log that still lags behind it now was told to nobody here: whatever this node had
     // just committed itself has been published meanwhile.
     let mut seen: HashMap<Incarnation, Hint> = HashMap::new();
@@ -534,19 +538,20 @@ pub(super) async fn poll(base: Arc<Base>, mut closing: watch::Receiver<bool>) {
             _ = closing.wait_for(|closing| *closing) => return,
         }
         // Those that were finished before the last poll: by now everyone who wanted their last words has read them.
-        let gone = std::mem::replace(&mut finished, std::mem::take(&mut *base.outbox.finished.lock()));
-        if let Err(fault) = clear(&base, &gone, polls).await {
+        let gone =
+            std::mem::replace(&mut finished, std::mem::take(&mut *context.notify_queue.finished.lock()));
+        if let Err(fault) = clear(&context, &gone, polls).await {
             tracing::debug!(?fault, "the text of finished replies could not be cleared away yet");
             finished.extend(gone);
         }
         polls = (polls + 1) % OLD_PIECES_EVERY;
-        let listened = base.hub.listened();
+        let listened = context.hub.listened();
         for (incarnation, mark) in &listened {
             if let Some(hint) = seen.get(incarnation).filter(|hint| hint.last_sequence > *mark) {
-                base.hub.raised(*incarnation, hint.last_sequence, hint.clone());
+                context.hub.raised(*incarnation, hint.last_sequence, hint.clone());
             }
         }
-        let (now, silent) = match look(&base, &listened).await {
+        let (now, silent) = match read_logs(&context, &listened).await {
             Ok(found) => found,
             Err(fault) => {
                 tracing::debug!(?fault, "the poll for other nodes' events has failed");
@@ -554,14 +559,14 @@ pub(super) async fn poll(base: Arc<Base>, mut closing: watch::Receiver<bool>) {
             }
         };
         if !silent.is_empty() {
-            match reply_pieces::paused(&base, &silent).await {
-                Ok(deltas) => deltas.iter().for_each(|delta| base.hub.delta(delta)),
+            match reply_pieces::paused(&context, &silent).await {
+                Ok(deltas) => deltas.iter().for_each(|delta| context.hub.delta(delta)),
                 Err(fault) => tracing::debug!(?fault, "the poll for other nodes' replies has failed"),
             }
         }
         for (incarnation, hint) in seen {
-            if !now.contains_key(&incarnation) && base.hub.listens_to(incarnation) {
-                base.hub.raised(
+            if !now.contains_key(&incarnation) && context.hub.listens_to(incarnation) {
+                context.hub.raised(
                     incarnation,
                     hint.last_sequence,
                     Hint { row_changed: true, deleted: true, ..hint },
@@ -573,17 +578,17 @@ pub(super) async fn poll(base: Arc<Base>, mut closing: watch::Receiver<bool>) {
 }
 
 /// Takes away what nobody reads any more.
-async fn clear(base: &Base, finished: &[Finished], polls: u32) -> Result<()> {
-    reply_pieces::remove(base, base.outbox.sealer.node, finished).await?;
+async fn clear(context: &Context, finished: &[FinishedReply], polls: u32) -> Result<()> {
+    reply_pieces::remove(context, context.notify_queue.sealer.node, finished).await?;
     if polls == 0 {
-        reply_pieces::remove_old(base).await?;
+        reply_pieces::remove_old(context).await?;
     }
     Ok(())
 }
 
 /// Where the logs stand, and those of them that run without a word of a reply being known here.
-async fn look(
-    base: &Base,
+async fn read_logs(
+    context: &Context,
     listened: &[(Incarnation, u64)],
 ) -> Result<(HashMap<Incarnation, Hint>, Vec<(i32, Incarnation)>)> {
     let sql = "SELECT s.incarnation, h.last_sequence, h.status, t.id, h.id, s.tk FROM sessions s
@@ -593,7 +598,7 @@ async fn look(
     let mut silent = Vec::new();
     for logs in listened.chunks(POLL_LOGS_MAX) {
         let asked: Vec<uuid::Uuid> = logs.iter().map(|(incarnation, _)| incarnation.0).collect();
-        for row in base.read(Scope::All, sql, &[&asked]).await? {
+        for row in context.read(Scope::All, sql, &[&asked]).await? {
             let hint = Hint {
                 tenant: TenantId::stored(row.try_get::<_, &str>(3)?),
                 session: SessionId::stored(row.try_get::<_, &str>(4)?),
@@ -603,7 +608,7 @@ async fn look(
                 deleted: false,
             };
             let incarnation = Incarnation(row.try_get(0)?);
-            if hint.status == Status::Running && !base.hub.has_reply(incarnation) {
+            if hint.status == Status::Running && !context.hub.has_reply(incarnation) {
                 silent.push((row.try_get(5)?, incarnation));
             }
             seen.insert(incarnation, hint);
@@ -616,8 +621,8 @@ async fn look(
 mod tests {
     use super::*;
 
-    fn outbox() -> Outbox {
-        Outbox::new(WakeSecret::of(&[7; 32], "s")).unwrap()
+    fn queue() -> NotifyQueue {
+        NotifyQueue::new(WakeSecret::of(&[7; 32], "s")).unwrap()
     }
 
     fn notice(session: &str, last_sequence: u64) -> Notice {
@@ -633,29 +638,29 @@ mod tests {
         }
     }
 
-    fn told(waiting: &Waiting) -> Vec<String> {
+    fn told(waiting: &PendingNews) -> Vec<String> {
         let mut texts = Vec::new();
-        say_lines("c", waiting.news.iter().map(say_news), &mut texts);
+        encode_lines("c", waiting.news.iter().map(encode_news), &mut texts);
         texts
     }
 
     #[test]
     fn news_of_one_session_are_told_once_with_its_newest_state() {
-        let outbox = outbox();
-        outbox.put(&[notice("a", 1), notice("bb", 4), notice("a", 2)]);
-        let drained = outbox.drain();
+        let queue = queue();
+        queue.put(&[notice("a", 1), notice("bb", 4), notice("a", 2)]);
+        let drained = queue.drain();
         let texts = told(&drained);
-        let Some(Heard::News(news)) = hear(&texts[0]) else { panic!() };
+        let Some(NodeMessage::News(news)) = decode(&texts[0]) else { panic!() };
         assert_eq!(news, drained.news);
         assert_eq!(news.len(), 2);
         assert_eq!((news[0].hint.last_sequence, news[0].hint.row_changed), (2, true));
         assert_eq!(news[1].hint.session.as_str(), "bb");
-        assert!(outbox.drain().news.is_empty());
+        assert!(queue.drain().news.is_empty());
     }
 
     #[test]
     fn no_payload_is_longer_than_the_server_takes() {
-        let outbox = outbox();
+        let queue = queue();
         let name = "é".repeat(200);
         let many: Vec<Notice> = (0..500)
             .map(|n| Notice {
@@ -664,11 +669,11 @@ mod tests {
                 ..notice("a", 1)
             })
             .collect();
-        outbox.put(&many);
-        let texts = told(&outbox.drain());
-        assert!(outbox.seal(&texts).unwrap().iter().all(|payload| payload.len() < 8_000));
-        let count = |text: &String| match hear(text) {
-            Some(Heard::News(news)) => news.len(),
+        queue.put(&many);
+        let texts = told(&queue.drain());
+        assert!(queue.seal(&texts).unwrap().iter().all(|payload| payload.len() < 8_000));
+        let count = |text: &String| match decode(text) {
+            Some(NodeMessage::News(news)) => news.len(),
             other => panic!("{other:?}"),
         };
         assert_eq!(texts.iter().map(count).sum::<usize>(), 500);
@@ -676,46 +681,46 @@ mod tests {
 
     #[test]
     fn more_than_can_be_named_is_a_flood() {
-        let outbox = outbox();
+        let queue = queue();
         let many: Vec<Notice> = (0..=NAMED_MAX as u128)
             .map(|n| Notice { incarnation: Incarnation(Uuid::from_u128(n)), ..notice("a", 1) })
             .collect();
-        outbox.put(&many);
-        let drained = outbox.drain();
+        queue.put(&many);
+        let drained = queue.drain();
         assert!(drained.flood && drained.news.is_empty());
-        assert_eq!(hear("w"), Some(Heard::Flood));
+        assert_eq!(decode("w"), Some(NodeMessage::Flood));
     }
 
     #[test]
     fn pieces_of_a_reply_are_joined_until_it_ends() {
-        let outbox = outbox();
+        let queue = queue();
         let tenant = TenantId::stored("t");
         let incarnation = notice("a", 1).incarnation;
         let say = |offset, text: &str| {
-            outbox.put_delta(&tenant, Delta { incarnation, epoch: 1, offset, text: text.into() });
+            queue.put_delta(&tenant, Delta { incarnation, epoch: 1, offset, text: text.into() });
         };
         say(0, "Hel");
         say(3, "lo");
-        outbox.put(&[Notice { deleted: true, ..notice("a", 2) }]);
+        queue.put(&[Notice { deleted: true, ..notice("a", 2) }]);
         say(0, "Next");
-        let drained = outbox.drain();
+        let drained = queue.drain();
         assert!(drained.news[0].ends_reply);
         let said: Vec<&str> = drained
             .said
             .iter()
             .map(|said| match said {
-                Said::Piece(_, delta) => &*delta.text,
-                Said::End(_) => "|",
+                ReplyChange::Piece(_, delta) => &*delta.text,
+                ReplyChange::End(_) => "|",
             })
             .collect();
         assert_eq!(said, ["Hello", "|", "Next"]);
         say(limits::DELTA_TEXT_BYTES_MAX, "x");
-        assert!(outbox.drain().said.is_empty(), "one past what late readers are given");
+        assert!(queue.drain().said.is_empty(), "one past what late readers are given");
     }
 
     #[test]
     fn what_is_read_of_an_announced_text_follows_from_what_is_known() {
-        let at = |offset| Announced {
+        let at = |offset| AnnouncedText {
             incarnation: Incarnation(Uuid::nil()),
             tk: 1,
             epoch: 1,
@@ -724,7 +729,7 @@ mod tests {
             first: 8,
             last: 9,
         };
-        assert_eq!(hear_announced(&say_announced(&at(20))), Some(at(20)));
+        assert_eq!(decode_announced(&encode_announced(&at(20))), Some(at(20)));
         for (offset, known, first) in [
             (20, 20, Some(8)),
             // A late reader, or one who missed a piece.

@@ -7,13 +7,13 @@ use sederunt_core::people::{Identity, User};
 use sederunt_core::store::Record;
 use sederunt_core::time::Timestamp;
 
-use super::commit::Stop;
+use super::commit::Abort;
 use super::fault::{Fault, Result};
 use super::tx::Tx;
 use super::{approvals, crises, feedback, lessons, library, memories, ratings, talk};
 
 /// Writes one record of a change, which was judged under the locks of [`super::basis`].
-pub(super) async fn write(tx: &Tx, tk: i32, record: &Record, now: Timestamp) -> Result<(), Stop> {
+pub(super) async fn write(tx: &Tx, tk: i32, record: &Record, now: Timestamp) -> Result<(), Abort> {
     let written = match record {
         Record::PutDoc { doc, expects } => library::put(tx, tk, doc, *expects, now).await?,
         Record::DropDoc { kind, id } => return Ok(library::remove(tx, tk, *kind, id).await?),

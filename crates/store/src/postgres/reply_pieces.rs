@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::fault::Result;
 use super::notify::channel;
-use super::tx::{Base, Scope, int, within};
+use super::tx::{Context, Scope, int, within};
 
 /// How long a piece stays that its node never took away. A reader who joins a longer reply is given its end.
 const KEPT_MINUTES: i32 = 15;
@@ -23,7 +23,7 @@ const PAUSED_SECONDS: i32 = 3;
 
 /// Text that a node has written for the others, as it is announced to them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Announced {
+pub(super) struct AnnouncedText {
     pub(super) incarnation: Incarnation,
     pub(super) tk: i32,
     pub(super) epoch: u64,
@@ -37,7 +37,7 @@ pub(super) struct Announced {
 
 /// A piece as it is written.
 #[derive(Clone, Debug)]
-pub(super) struct Piece {
+pub(super) struct ReplyPiece {
     tk: i32,
     n: i64,
     delta: Delta,
@@ -45,7 +45,7 @@ pub(super) struct Piece {
 
 /// The last piece of a reply that is finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Finished {
+pub(super) struct FinishedReply {
     tk: i32,
     incarnation: Incarnation,
     last: i64,
@@ -69,7 +69,7 @@ pub(super) struct ReplyLedger {
 }
 
 impl ReplyLedger {
-    pub(super) fn add(&mut self, tk: i32, delta: Delta) -> (Piece, Announced) {
+    pub(super) fn add(&mut self, tk: i32, delta: Delta) -> (ReplyPiece, AnnouncedText) {
         self.numbered += 1;
         let (n, end) = (self.numbered, delta.offset + delta.text.len());
         let reply = self.open.entry(delta.incarnation).or_insert(OpenReply {
@@ -83,7 +83,7 @@ impl ReplyLedger {
             (reply.epoch, reply.reply) = (delta.epoch, n);
         }
         (reply.last, reply.end) = (n, end);
-        let announced = Announced {
+        let announced = AnnouncedText {
             incarnation: delta.incarnation,
             tk,
             epoch: delta.epoch,
@@ -92,17 +92,22 @@ impl ReplyLedger {
             first: n,
             last: n,
         };
-        (Piece { tk, n, delta }, announced)
+        (ReplyPiece { tk, n, delta }, announced)
     }
 
-    pub(super) fn finish(&mut self, incarnation: Incarnation) -> Option<Finished> {
+    pub(super) fn finish(&mut self, incarnation: Incarnation) -> Option<FinishedReply> {
         let reply = self.open.remove(&incarnation)?;
-        Some(Finished { tk: reply.tk, incarnation, last: reply.last })
+        Some(FinishedReply { tk: reply.tk, incarnation, last: reply.last })
     }
 }
 
 /// Writes pieces and tells the other nodes, in one transaction and one round trip.
-pub(super) async fn write(base: &Base, node: Uuid, pieces: &[Piece], payloads: &[String]) -> Result<()> {
+pub(super) async fn write(
+    context: &Context,
+    node: Uuid,
+    pieces: &[ReplyPiece],
+    payloads: &[String],
+) -> Result<()> {
     let tks: Vec<i32> = pieces.iter().map(|piece| piece.tk).collect();
     let incarnations: Vec<Uuid> = pieces.iter().map(|piece| piece.delta.incarnation.0).collect();
     let numbers: Vec<i64> = pieces.iter().map(|piece| piece.n).collect();
@@ -110,7 +115,7 @@ pub(super) async fn write(base: &Base, node: Uuid, pieces: &[Piece], payloads: &
     let offsets: Vec<i64> = pieces.iter().map(|piece| int(piece.delta.offset as u64)).collect();
     let texts: Vec<&[u8]> = pieces.iter().map(|piece| piece.delta.text.as_bytes()).collect();
     within(async {
-        let client = base.scan.get().await?;
+        let client = context.scan.get().await?;
         let insert = client
             .prepare_cached(
                 "INSERT INTO reply_pieces (tk, incarnation, node, n, epoch, start_at, text)
@@ -121,8 +126,8 @@ pub(super) async fn write(base: &Base, node: Uuid, pieces: &[Piece], payloads: &
             .await?;
         let notify =
             client.prepare_cached("SELECT pg_notify($1, payload) FROM unnest($2::text[]) AS payload").await?;
-        let begin = Scope::Relay(&tks).begin("", &base.schema);
-        let channel = channel(&base.schema);
+        let begin = Scope::Relay(&tks).begin("", &context.schema);
+        let channel = channel(&context.schema);
         let values: [super::tx::Param<'_>; 7] =
             [&node, &tks, &incarnations, &numbers, &epochs, &offsets, &texts];
         let (begun, written, told, ended) = join4(
@@ -142,7 +147,7 @@ pub(super) async fn write(base: &Base, node: Uuid, pieces: &[Piece], payloads: &
 }
 
 /// Reads what was announced by a node, in its order.
-pub(super) async fn read(base: &Base, node: Uuid, wanted: &[Announced]) -> Result<Vec<Delta>> {
+pub(super) async fn read(context: &Context, node: Uuid, wanted: &[AnnouncedText]) -> Result<Vec<Delta>> {
     let tks: Vec<i32> = wanted.iter().map(|one| one.tk).collect();
     let incarnations: Vec<Uuid> = wanted.iter().map(|one| one.incarnation.0).collect();
     let firsts: Vec<i64> = wanted.iter().map(|one| one.first).collect();
@@ -152,12 +157,12 @@ pub(super) async fn read(base: &Base, node: Uuid, wanted: &[Announced]) -> Resul
          JOIN reply_pieces p ON p.tk = w.tk AND p.incarnation = w.incarnation AND p.node = $1
              AND p.n BETWEEN w.first AND w.last
          ORDER BY p.n";
-    let rows = base.read(Scope::Relay(&tks), sql, &[&node, &tks, &incarnations, &firsts, &lasts]).await?;
+    let rows = context.read(Scope::Relay(&tks), sql, &[&node, &tks, &incarnations, &firsts, &lasts]).await?;
     deltas(&rows)
 }
 
 /// The text so far of replies that have paused, for readers who came after their last piece.
-pub(super) async fn paused(base: &Base, asked: &[(i32, Incarnation)]) -> Result<Vec<Delta>> {
+pub(super) async fn paused(context: &Context, asked: &[(i32, Incarnation)]) -> Result<Vec<Delta>> {
     let tks: Vec<i32> = asked.iter().map(|(tk, _)| *tk).collect();
     let incarnations: Vec<Uuid> = asked.iter().map(|(_, incarnation)| incarnation.0).collect();
     let sql = "SELECT p.incarnation, p.epoch, p.start_at, p.text
@@ -166,7 +171,7 @@ pub(super) async fn paused(base: &Base, asked: &[(i32, Incarnation)]) -> Result<
          WHERE NOT EXISTS (SELECT 1 FROM reply_pieces y WHERE y.tk = w.tk AND y.incarnation = w.incarnation
              AND y.at > clock_timestamp() - make_interval(secs => $3::integer))
          ORDER BY p.incarnation, p.epoch, p.n";
-    let rows = base.read(Scope::Relay(&tks), sql, &[&tks, &incarnations, &PAUSED_SECONDS]).await?;
+    let rows = context.read(Scope::Relay(&tks), sql, &[&tks, &incarnations, &PAUSED_SECONDS]).await?;
     deltas(&rows)
 }
 
@@ -184,7 +189,7 @@ fn deltas(rows: &[tokio_postgres::Row]) -> Result<Vec<Delta>> {
 }
 
 /// Takes the pieces of finished replies away.
-pub(super) async fn remove(base: &Base, node: Uuid, finished: &[Finished]) -> Result<()> {
+pub(super) async fn remove(context: &Context, node: Uuid, finished: &[FinishedReply]) -> Result<()> {
     if finished.is_empty() {
         return Ok(());
     }
@@ -195,7 +200,7 @@ pub(super) async fn remove(base: &Base, node: Uuid, finished: &[Finished]) -> Re
          USING unnest($2::integer[], $3::uuid[], $4::bigint[]) AS f (tk, incarnation, last)
          WHERE p.tk = f.tk AND p.incarnation = f.incarnation AND p.node = $1 AND p.n <= f.last";
     within(async {
-        let tx = base.begin(Scope::Relay(&tks)).await?;
+        let tx = context.begin(Scope::Relay(&tks)).await?;
         tx.execute(sql, &[&node, &tks, &incarnations, &lasts]).await?;
         tx.commit().await
     })
@@ -203,15 +208,15 @@ pub(super) async fn remove(base: &Base, node: Uuid, finished: &[Finished]) -> Re
 }
 
 /// Takes away what is so old that the node which wrote it must have died.
-pub(super) async fn remove_old(base: &Base) -> Result<()> {
+pub(super) async fn remove_old(context: &Context) -> Result<()> {
     let sql = "SELECT DISTINCT tk FROM reply_pieces WHERE at < clock_timestamp() - make_interval(mins => $1::integer)";
-    let rows = base.read(Scope::All, sql, &[&KEPT_MINUTES]).await?;
+    let rows = context.read(Scope::All, sql, &[&KEPT_MINUTES]).await?;
     if rows.is_empty() {
         return Ok(());
     }
     let tks = rows.iter().map(|row| row.try_get(0)).collect::<std::result::Result<Vec<i32>, _>>()?;
     within(async {
-        let tx = base.begin(Scope::Relay(&tks)).await?;
+        let tx = context.begin(Scope::Relay(&tks)).await?;
         let sql =
             "DELETE FROM reply_pieces WHERE at < clock_timestamp() - make_interval(mins => $1::integer)";
         tx.execute(sql, &[&KEPT_MINUTES]).await?;
@@ -222,13 +227,13 @@ pub(super) async fn remove_old(base: &Base) -> Result<()> {
 
 /// The numbers of the tenants that have something to say. One that is gone by now has nothing.
 pub(super) async fn tenants(
-    base: &Base,
+    context: &Context,
     named: impl Iterator<Item = TenantId>,
 ) -> Result<HashMap<TenantId, i32>> {
     let mut numbers = HashMap::new();
     for tenant in named {
         if !numbers.contains_key(&tenant)
-            && let Some(tk) = base.tk(&tenant).await?
+            && let Some(tk) = context.tk(&tenant).await?
         {
             numbers.insert(tenant, tk);
         }
@@ -256,7 +261,7 @@ mod tests {
         assert_eq!(announced(&mut ledger, delta(2, 0, "Good")), (3, 3, 0), "another run");
         assert_eq!(announced(&mut ledger, delta(2, 9, "bye")), (4, 4, 9), "a piece was lost before this one");
         let incarnation = Incarnation(Uuid::nil());
-        assert_eq!(ledger.finish(incarnation), Some(Finished { tk: 7, incarnation, last: 4 }));
+        assert_eq!(ledger.finish(incarnation), Some(FinishedReply { tk: 7, incarnation, last: 4 }));
         assert_eq!(ledger.finish(incarnation), None);
         assert_eq!(announced(&mut ledger, delta(2, 0, "Next")), (5, 5, 0));
     }

@@ -8,8 +8,8 @@ use sederunt_core::session::query::Page;
 use sederunt_core::store::{Hit, SearchQuery, SearchStore, StoreFuture};
 
 use super::fault::Result;
-use super::list::Seen;
-use super::tx::{Base, Scope, int};
+use super::list::VisibleTo;
+use super::tx::{Context, Scope, int};
 use super::{PostgresStore, read};
 use crate::message_groups::HitPage;
 use crate::words::Sought;
@@ -32,37 +32,41 @@ fn query_of(tk: i32, sought: &Sought) -> String {
 }
 
 /// Sessions with all these words in one place, newest first; `None` if there is no word to look for.
-pub(super) async fn sessions_with(base: &Base, tk: i32, text: &str) -> Result<Option<Vec<i64>>> {
+pub(super) async fn sessions_with(context: &Context, tk: i32, text: &str) -> Result<Option<Vec<i64>>> {
     let Some(sought) = Sought::of(&[text.to_owned()]) else { return Ok(None) };
     let sql = "SELECT DISTINCT sk FROM (SELECT sk FROM search_docs WHERE tk = $1 AND tsv @@ $2::text::tsquery
          ORDER BY n DESC LIMIT $3) newest";
     let scan = int(limits::PAGE_SCAN_MAX as u64);
-    let rows = base.read(Scope::Words, sql, &[&tk, &query_of(tk, &sought), &scan]).await?;
+    let rows = context.read(Scope::Words, sql, &[&tk, &query_of(tk, &sought), &scan]).await?;
     Ok(Some(rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?))
 }
 
 impl SearchStore for PostgresStore {
     fn search<'a>(&'a self, tenant: &'a TenantId, query: SearchQuery) -> StoreFuture<'a, Page<Hit, i64>> {
-        read(search(&self.base, tenant, query))
+        read(search(&self.context, tenant, query))
     }
 }
 
-pub(super) async fn search(base: &Base, tenant: &TenantId, query: SearchQuery) -> Result<Page<Hit, i64>> {
+pub(super) async fn search(
+    context: &Context,
+    tenant: &TenantId,
+    query: SearchQuery,
+) -> Result<Page<Hit, i64>> {
     let sought = Sought::of(&query.words);
-    let (Some(tk), Some(sought)) = (base.tk(tenant).await?, sought) else {
+    let (Some(tk), Some(sought)) = (context.tk(tenant).await?, sought) else {
         return Ok(Page::default());
     };
-    let seen = Seen::of(query.seen_by.as_ref());
+    let seen = VisibleTo::of(query.seen_by.as_ref());
     let words = query_of(tk, &sought);
     let mut page = HitPage::new(&sought, &query);
     let mut looked = 0;
     while looked < limits::PAGE_SCAN_MAX {
         let window = WINDOW.max(int(page.room() as u64) + 1);
-        let found = numbers(base, tk, &words, page.last(), window).await?;
+        let found = numbers(context, tk, &words, page.last(), window).await?;
         let mut left = &found[..];
         while !left.is_empty() {
             let (portion, rest) = left.split_at(left.len().min(page.room() + 1));
-            if !take_hits(base, tk, portion, &seen, &mut page).await? {
+            if !take_hits(context, tk, portion, &seen, &mut page).await? {
                 return Ok(page.broken_off());
             }
             left = rest;
@@ -77,22 +81,28 @@ pub(super) async fn search(base: &Base, tenant: &TenantId, query: SearchQuery) -
 
 /// Numbers of documents with these words, newest first. Nobody knows beforehand how common words are: the newest
 /// documents show it, and only where they do not hold enough of them is the index of words worth its price.
-async fn numbers(base: &Base, tk: i32, query: &str, before: i64, window: i64) -> Result<Vec<i64>> {
+async fn numbers(context: &Context, tk: i32, query: &str, before: i64, window: i64) -> Result<Vec<i64>> {
     let newest = format!(
         "SELECT n FROM (SELECT n, tsv FROM search_docs WHERE tk = $1 AND n < $3 ORDER BY n DESC LIMIT {NEWEST}) d
          WHERE tsv @@ $2::text::tsquery ORDER BY n DESC LIMIT $4"
     );
     // Ordered by an expression, so that the order is no reason to look through everything.
     let all = "SELECT n FROM search_docs WHERE tk = $1 AND tsv @@ $2::text::tsquery AND n < $3 ORDER BY n + 0 DESC LIMIT $4";
-    let mut rows = base.read(Scope::Words, &newest, &[&tk, &query, &before, &window]).await?;
+    let mut rows = context.read(Scope::Words, &newest, &[&tk, &query, &before, &window]).await?;
     if (rows.len() as i64) < window {
-        rows = base.read(Scope::Words, all, &[&tk, &query, &before, &window]).await?;
+        rows = context.read(Scope::Words, all, &[&tk, &query, &before, &window]).await?;
     }
     rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
 }
 
 /// Takes what these documents stand for, as far as it may be seen. `false` if the page is full before that.
-async fn take_hits(base: &Base, tk: i32, found: &[i64], seen: &Seen, page: &mut HitPage<'_>) -> Result<bool> {
+async fn take_hits(
+    context: &Context,
+    tk: i32,
+    found: &[i64],
+    seen: &VisibleTo,
+    page: &mut HitPage<'_>,
+) -> Result<bool> {
     // No `coalesce`: the wall around the tenants lets only plain comparisons reach the index of events.
     let sql = "SELECT d.n, d.seq, h.id, s.title, s.description, e.seq, e.content
          FROM search_docs d JOIN session_heads h ON h.tk = d.tk AND h.sk = d.sk
@@ -109,8 +119,9 @@ async fn take_hits(base: &Base, tk: i32, found: &[i64], seen: &Seen, page: &mut 
              AND ($5::text IS NULL OR (h.id >= $5 AND h.id < $6))
          ORDER BY d.n DESC, e.seq DESC";
     let (from, to) = seen.prefix.clone().unzip();
-    let rows =
-        base.read(Scope::Tenant(tk), sql, &[&tk, &found, &seen.user, &seen.credential, &from, &to]).await?;
+    let rows = context
+        .read(Scope::Tenant(tk), sql, &[&tk, &found, &seen.user, &seen.credential, &from, &to])
+        .await?;
     for row in &rows {
         let (document, first): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
         let (seq, text) = if first == 0 {

@@ -11,14 +11,14 @@ use tokio_postgres::Row;
 
 use super::fault::Result;
 use super::rows::Columns;
-use super::tx::{Base, Param, Scope, Tx, int};
+use super::tx::{Context, Param, Scope, Tx, int};
 use super::writes::{Writes, cells};
 use super::{PostgresStore, read, sessions};
 
 /// Writes it whole; its times and sequences have landed.
 pub(super) fn write<'a>(tk: i32, sk: i64, talk: &Talk, writes: &mut Writes<'a>) -> Result<()> {
     let body = serde_json::to_string(talk).map_err(Error::internal)?;
-    writes.give(
+    writes.add_after(
         "INSERT INTO talks (tk, sk, active_at, waiting, body) VALUES ($1, $2, $3, $4, $5)
          ON CONFLICT (tk, sk) DO UPDATE SET active_at = excluded.active_at, waiting = excluded.waiting,
              body = excluded.body",
@@ -65,12 +65,12 @@ impl TalkStore for PostgresStore {
         id: &'a SessionId,
     ) -> StoreFuture<'a, Option<(Session, Talk)>> {
         read(async move {
-            let Some(tk) = self.base.tk(tenant).await? else { return Ok(None) };
+            let Some(tk) = self.context.tk(tenant).await? else { return Ok(None) };
             let sql = sessions::whole_with(
                 ", (SELECT k.body FROM talks k WHERE k.tk = h.tk AND k.sk = h.sk)",
                 "WHERE h.tk = $1 AND s.tk = $1 AND s.id = $2",
             );
-            let rows = self.base.read(Scope::Tenant(tk), &sql, &[&tk, &id.as_str()]).await?;
+            let rows = self.context.read(Scope::Tenant(tk), &sql, &[&tk, &id.as_str()]).await?;
             let Some(row) = rows.first() else { return Ok(None) };
             let mut columns = Columns::of(row);
             let session = columns.whole(tenant)?.value;
@@ -90,7 +90,7 @@ impl TalkStore for PostgresStore {
              JOIN tenants t ON t.tk = k.tk WHERE t.id IS NOT NULL ORDER BY k.active_at",
                 int(limit as u64)
             );
-            due(&self.base, &sql, &[&active_before.as_micros()]).await
+            due(&self.context, &sql, &[&active_before.as_micros()]).await
         })
     }
 
@@ -104,13 +104,13 @@ impl TalkStore for PostgresStore {
              JOIN tenants t ON t.tk = k.tk WHERE t.id IS NOT NULL LIMIT {}",
                 int(limit as u64)
             );
-            due(&self.base, &sql, &[]).await
+            due(&self.context, &sql, &[]).await
         })
     }
 }
 
-async fn due(base: &Base, sql: &str, params: &[Param<'_>]) -> Result<Vec<Due>> {
-    let rows = base.read(Scope::All, sql, params).await?;
+async fn due(context: &Context, sql: &str, params: &[Param<'_>]) -> Result<Vec<Due>> {
+    let rows = context.read(Scope::All, sql, params).await?;
     rows.iter()
         .map(|row| {
             Ok(Due {
@@ -122,8 +122,8 @@ async fn due(base: &Base, sql: &str, params: &[Param<'_>]) -> Result<Vec<Due>> {
 }
 
 /// The secret of this installation.
-pub(super) async fn installation_key(base: &Base) -> Result<[u8; 32]> {
-    let rows = base.read(Scope::All, "SELECT key FROM installation", &[]).await?;
+pub(super) async fn installation_key(context: &Context) -> Result<[u8; 32]> {
+    let rows = context.read(Scope::All, "SELECT key FROM installation", &[]).await?;
     let key: &[u8] =
         rows.first().ok_or_else(|| Error::internal("the installation has no key"))?.try_get(0)?;
     Ok(key.try_into().map_err(Error::internal)?)

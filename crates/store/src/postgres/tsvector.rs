@@ -62,8 +62,8 @@ mod tests {
 
     #[test]
     fn words_stand_there_once_in_the_order_of_their_bytes_with_the_places_of_their_messages() {
-        type Words<'w> = &'w [(&'w str, &'w [u16])];
-        let table: [(&[(u16, &str)], Words<'_>); 4] = [
+        type WordPositions<'w> = &'w [(&'w str, &'w [u16])];
+        let table: [(&[(u16, &str)], WordPositions<'_>); 4] = [
             (&[], &[("§7", &[])]),
             (&[(1, "B a\0b, A!")], &[("a", &[1]), ("b", &[1]), ("§7", &[])]),
             (

@@ -16,13 +16,13 @@ use sederunt_core::time::Timestamp;
 use sha2::{Digest, Sha256};
 use tokio_postgres::Row;
 
-use super::append::head_cache::KnownHeads;
-use super::connect::Role;
+use super::append::head_cache::HeadCache;
+use super::connect::DbRole;
 use super::fault::{Fault, Result};
-use super::indexer::Dirty;
-use super::notify::Outbox;
-use super::unindexed::Fresh;
-use super::writes::Broken;
+use super::indexer::DirtySessions;
+use super::notify::NotifyQueue;
+use super::unindexed::UnindexedEvents;
+use super::writes::CommitFailure;
 
 /// A parameter of a statement.
 pub(super) type Param<'a> = &'a (dyn ToSql + Sync);
@@ -32,13 +32,13 @@ pub(super) type Param<'a> = &'a (dyn ToSql + Sync);
 pub(super) const ANSWER_MAX: Duration = Duration::from_secs(15);
 
 /// How long the number of a tenant is believed: it never changes, but the tenant may go.
-const TENANT_KEPT: Duration = Duration::from_secs(5);
+const TENANT_CACHED_FOR: Duration = Duration::from_secs(5);
 
 /// How long the number of sessions that have a value is believed: it says how to look for them, and nothing else.
-const COMMON_KEPT: Duration = Duration::from_secs(60);
+const METADATA_COUNT_CACHED_FOR: Duration = Duration::from_secs(60);
 
 /// How long the time is told from a reading of the database's clock before it is read again.
-const READING_KEPT: Duration = Duration::from_secs(1);
+const CLOCK_READING_AGE_MAX: Duration = Duration::from_secs(1);
 
 /// The database's clock, in microseconds. Read by a statement of its own, after every wait for a lock.
 pub(super) const CLOCK: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
@@ -57,43 +57,43 @@ pub(super) fn last_tick(rows: &[Row]) -> Result<Option<i64>> {
 
 /// What everything in this store stands on.
 #[derive(Debug)]
-pub(super) struct Base {
+pub(super) struct Context {
     pub(super) schema: Arc<str>,
     pub(super) app: Pool,
     pub(super) scan: Pool,
     pub(super) append: Pool,
     pub(super) clock: Arc<SystemClock>,
     pub(super) hub: Arc<Hub>,
-    pub(super) outbox: Outbox,
-    pub(super) dirty: Dirty,
-    pub(super) fresh: Fresh,
+    pub(super) notify_queue: NotifyQueue,
+    pub(super) dirty_sessions: DirtySessions,
+    pub(super) unindexed: UnindexedEvents,
     pub(super) tenants: moka::sync::Cache<TenantId, i32>,
     /// How many sessions of a tenant have a value of metadata.
-    pub(super) common: moka::sync::Cache<(i32, String, String), usize>,
-    pub(super) reading: Mutex<Option<Reading>>,
-    pub(super) known: KnownHeads,
+    pub(super) metadata_counts: moka::sync::Cache<(i32, String, String), usize>,
+    pub(super) clock_reading: Mutex<Option<ClockReading>>,
+    pub(super) head_cache: HeadCache,
 }
 
 /// What the database's clock said, and when this node heard it. The clock has gone on since as this node's has, so the
 /// time that is told from it lies behind by what the answer took to come, as that of any reading does.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Reading {
+pub(super) struct ClockReading {
     micros: i64,
     heard: Instant,
 }
 
-impl Reading {
-    fn told(self) -> i64 {
+impl ClockReading {
+    fn now_micros(self) -> i64 {
         self.micros.saturating_add(i64::try_from(self.heard.elapsed().as_micros()).unwrap_or(i64::MAX))
     }
 
     /// Of two readings the later one, which is not always the one that was heard later; an old one counts no more.
     fn or_later(self, other: Self) -> Self {
-        if self.is_new() && self.told() > other.told() { self } else { other }
+        if self.is_new() && self.now_micros() > other.now_micros() { self } else { other }
     }
 
     fn is_new(self) -> bool {
-        self.heard.elapsed() < READING_KEPT
+        self.heard.elapsed() < CLOCK_READING_AGE_MAX
     }
 }
 
@@ -146,27 +146,27 @@ impl Scope<'_> {
                 format!(
                     "BEGIN {how}; SET LOCAL ROLE {}; SET LOCAL enable_bitmapscan TO on; \
                      SET LOCAL plan_cache_mode TO force_custom_plan",
-                    Role::Find.name(schema)
+                    DbRole::Find.name(schema)
                 )
             }
             Self::Relay(tks) => {
                 let tks = tks.iter().map(i32::to_string).collect::<Vec<_>>().join(",");
                 format!(
                     "BEGIN {how}; SET LOCAL ROLE {}; SET LOCAL app.tks TO '{{{tks}}}'",
-                    Role::Relay.name(schema)
+                    DbRole::Relay.name(schema)
                 )
             }
         }
     }
 }
 
-impl Base {
-    pub(super) fn cache() -> moka::sync::Cache<TenantId, i32> {
-        moka::sync::Cache::builder().max_capacity(100_000).time_to_live(TENANT_KEPT).build()
+impl Context {
+    pub(super) fn tenant_cache() -> moka::sync::Cache<TenantId, i32> {
+        moka::sync::Cache::builder().max_capacity(100_000).time_to_live(TENANT_CACHED_FOR).build()
     }
 
-    pub(super) fn common() -> moka::sync::Cache<(i32, String, String), usize> {
-        moka::sync::Cache::builder().max_capacity(10_000).time_to_live(COMMON_KEPT).build()
+    pub(super) fn metadata_count_cache() -> moka::sync::Cache<(i32, String, String), usize> {
+        moka::sync::Cache::builder().max_capacity(10_000).time_to_live(METADATA_COUNT_CACHED_FOR).build()
     }
 
     fn pool(&self, scope: Scope<'_>) -> &Pool {
@@ -180,16 +180,16 @@ impl Base {
 
     /// The time of the store from a reading of the database's clock that has just come.
     pub(super) fn time(&self, micros: i64) -> Timestamp {
-        let read = Reading { micros, heard: Instant::now() };
-        let mut reading = self.reading.lock();
+        let read = ClockReading { micros, heard: Instant::now() };
+        let mut reading = self.clock_reading.lock();
         *reading = Some(reading.map_or(read, |before| before.or_later(read)));
         self.with_offset(micros)
     }
 
     /// The time of the store, if its clock was read a moment ago.
-    pub(super) fn time_told(&self) -> Option<Timestamp> {
-        let reading = (*self.reading.lock()).filter(|reading| reading.is_new())?;
-        Some(self.with_offset(reading.told()))
+    pub(super) fn recent_time(&self) -> Option<Timestamp> {
+        let reading = (*self.clock_reading.lock()).filter(|reading| reading.is_new())?;
+        Some(self.with_offset(reading.now_micros()))
     }
 
     fn with_offset(&self, micros: i64) -> Timestamp {
@@ -283,12 +283,13 @@ impl Base {
         if notices.is_empty() {
             return;
         }
-        self.known.forget(notices.iter().map(|notice| (notice.tenant.clone(), notice.session.clone())));
+        self.head_cache.forget(notices.iter().map(|notice| (notice.tenant.clone(), notice.session.clone())));
         self.hub.committed(notices);
-        self.outbox.put(notices);
+        self.notify_queue.put(notices);
         let keyed = || keys.iter().copied().zip(notices).filter(|(_, notice)| !notice.deleted);
-        self.fresh.put(keyed().flat_map(|(key, notice)| notice.events.iter().map(move |event| (key, event))));
-        self.dirty.put(keyed().filter(|(_, notice)| words(notice)).map(|(key, _)| key));
+        self.unindexed
+            .put(keyed().flat_map(|(key, notice)| notice.events.iter().map(move |event| (key, event))));
+        self.dirty_sessions.put(keyed().filter(|(_, notice)| words(notice)).map(|(key, _)| key));
     }
 }
 
@@ -326,21 +327,21 @@ impl Tx {
     }
 
     /// The time, after every lock that was waited for so far.
-    pub(super) async fn clock(&self, base: &Base) -> Result<Timestamp> {
+    pub(super) async fn clock(&self, context: &Context) -> Result<Timestamp> {
         let rows = self.query(CLOCK, &[]).await?;
-        Ok(base.time(rows.first().map_or(Ok(0), |row| row.try_get(0))?))
+        Ok(context.time(rows.first().map_or(Ok(0), |row| row.try_get(0))?))
     }
 
     pub(super) async fn commit(self) -> Result<()> {
-        self.end().await.map_err(|broken| broken.fault)?;
+        self.end().await.map_err(|failure| failure.fault)?;
         self.ended();
         Ok(())
     }
 
     /// Commits. Whether a commit that does not come back was made, nobody knows.
-    pub(super) async fn end(&self) -> Result<(), Broken> {
+    pub(super) async fn end(&self) -> Result<(), CommitFailure> {
         let ended = self.client()?.batch_execute("COMMIT").await;
-        ended.map_err(|error| Broken { fault: error.into(), certain: false })
+        ended.map_err(|error| CommitFailure { fault: error.into(), certain: false })
     }
 
     /// The commit has come back: the connection may be used again.
@@ -392,13 +393,13 @@ pub(super) fn count(int: i64) -> u64 {
 mod tests {
     use super::*;
 
-    fn reading(micros: i64, since: Duration) -> Reading {
-        Reading { micros, heard: Instant::now().checked_sub(since).unwrap() }
+    fn reading(micros: i64, since: Duration) -> ClockReading {
+        ClockReading { micros, heard: Instant::now().checked_sub(since).unwrap() }
     }
 
     #[test]
     fn the_time_goes_on_from_a_reading() {
-        let told = reading(5_000_000, Duration::from_millis(200)).told();
+        let told = reading(5_000_000, Duration::from_millis(200)).now_micros();
         assert!((5_200_000..5_900_000).contains(&told), "{told}");
     }
 
@@ -413,7 +414,7 @@ mod tests {
 
     #[test]
     fn an_old_reading_gives_way_to_any() {
-        let old = reading(9_000_000, READING_KEPT);
+        let old = reading(9_000_000, CLOCK_READING_AGE_MAX);
         assert!(!old.is_new());
         assert_eq!(old.or_later(reading(5_000_000, Duration::ZERO)).micros, 5_000_000);
     }

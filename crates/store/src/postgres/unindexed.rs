@@ -12,18 +12,18 @@ use sederunt_core::event::Event;
 const BYTES_MAX: usize = 8 << 20;
 
 /// Events of a session that follow each other without a gap.
-type Run = VecDeque<Arc<Event>>;
+type EventRun = VecDeque<Arc<Event>>;
 
 #[derive(Debug, Default)]
-pub(super) struct Fresh(Mutex<Runs>);
+pub(super) struct UnindexedEvents(Mutex<EventRuns>);
 
 #[derive(Debug, Default)]
-struct Runs {
-    of_session: HashMap<(i32, i64), Run>,
+struct EventRuns {
+    of_session: HashMap<(i32, i64), EventRun>,
     bytes: usize,
 }
 
-impl Fresh {
+impl UnindexedEvents {
     /// Keeps what was committed. What is no message is kept only behind what is, so that the next message follows it, and
     /// at the beginning of a session.
     pub(super) fn put<'a>(&self, events: impl IntoIterator<Item = ((i32, i64), &'a Arc<Event>)>) {
@@ -37,12 +37,12 @@ impl Fresh {
     pub(super) fn take(&self, session: (i32, i64), low: i64, high: i64) -> Option<Vec<Arc<Event>>> {
         let mut runs = self.0.lock();
         let mut run = runs.take_out(session)?;
-        run.drain(..run.partition_point(|event| place(event) < low));
-        let later = run.split_off(run.partition_point(|event| place(event) <= high));
+        run.drain(..run.partition_point(|event| sequence(event) < low));
+        let later = run.split_off(run.partition_point(|event| sequence(event) <= high));
         for event in &later {
             runs.put(session, event);
         }
-        let whole = run.front().map(place) == Some(low) && run.back().map(place) == Some(high);
+        let whole = run.front().map(sequence) == Some(low) && run.back().map(sequence) == Some(high);
         whole.then(|| run.into())
     }
 
@@ -55,9 +55,9 @@ impl Fresh {
     }
 }
 
-impl Runs {
+impl EventRuns {
     fn put(&mut self, session: (i32, i64), event: &Arc<Event>) {
-        let last = self.of_session.get(&session).and_then(Run::back);
+        let last = self.of_session.get(&session).and_then(EventRun::back);
         let follows = last.is_some_and(|last| last.sequence + 1 == event.sequence);
         if last.is_some() && !follows {
             self.take_out(session);
@@ -71,7 +71,7 @@ impl Runs {
         }
     }
 
-    fn take_out(&mut self, session: (i32, i64)) -> Option<Run> {
+    fn take_out(&mut self, session: (i32, i64)) -> Option<EventRun> {
         let run = self.of_session.remove(&session)?;
         self.bytes -= run.iter().map(bytes).sum::<usize>();
         Some(run)
@@ -82,7 +82,7 @@ fn bytes(event: &Arc<Event>) -> usize {
     size_of::<Event>() + event.bytes()
 }
 
-fn place(event: &Arc<Event>) -> i64 {
+fn sequence(event: &Arc<Event>) -> i64 {
     event.sequence.cast_signed()
 }
 
@@ -112,14 +112,14 @@ mod tests {
         })
     }
 
-    fn said(fresh: &Fresh, sequences: impl IntoIterator<Item = u64>) {
+    fn said(unindexed: &UnindexedEvents, sequences: impl IntoIterator<Item = u64>) {
         for sequence in sequences {
-            fresh.put([(SESSION, &event(sequence, "user.message", "[]"))]);
+            unindexed.put([(SESSION, &event(sequence, "user.message", "[]"))]);
         }
     }
 
-    fn taken(fresh: &Fresh, low: i64, high: i64) -> Option<Vec<u64>> {
-        Some(fresh.take(SESSION, low, high)?.iter().map(|event| event.sequence).collect())
+    fn taken(unindexed: &UnindexedEvents, low: i64, high: i64) -> Option<Vec<u64>> {
+        Some(unindexed.take(SESSION, low, high)?.iter().map(|event| event.sequence).collect())
     }
 
     #[test]
@@ -136,51 +136,51 @@ mod tests {
             (vec![5, 6], 1, 4, None),
             (vec![], 1, 1, None),
         ] {
-            let fresh = Fresh::default();
-            said(&fresh, put.clone());
-            assert_eq!(taken(&fresh, low, high), expected, "{put:?} from {low} to {high}");
+            let unindexed = UnindexedEvents::default();
+            said(&unindexed, put.clone());
+            assert_eq!(taken(&unindexed, low, high), expected, "{put:?} from {low} to {high}");
         }
     }
 
     #[test]
     fn what_came_later_stays_for_the_next_turn() {
-        let fresh = Fresh::default();
-        said(&fresh, 1..=5);
-        assert_eq!(taken(&fresh, 1, 3), Some(vec![1, 2, 3]));
-        said(&fresh, 6..=6);
-        assert_eq!(taken(&fresh, 4, 6), Some(vec![4, 5, 6]));
-        assert_eq!(taken(&fresh, 4, 6), None);
+        let unindexed = UnindexedEvents::default();
+        said(&unindexed, 1..=5);
+        assert_eq!(taken(&unindexed, 1, 3), Some(vec![1, 2, 3]));
+        said(&unindexed, 6..=6);
+        assert_eq!(taken(&unindexed, 4, 6), Some(vec![4, 5, 6]));
+        assert_eq!(taken(&unindexed, 4, 6), None);
     }
 
     #[test]
     fn what_is_no_message_is_kept_at_the_beginning_and_behind_messages_alone() {
-        let fresh = Fresh::default();
-        let think = |sequence| fresh.put([(SESSION, &event(sequence, "agent.thinking", "{}"))]);
+        let unindexed = UnindexedEvents::default();
+        let think = |sequence| unindexed.put([(SESSION, &event(sequence, "agent.thinking", "{}"))]);
         think(1);
         think(2);
-        assert_eq!(taken(&fresh, 1, 2), Some(vec![1, 2]));
+        assert_eq!(taken(&unindexed, 1, 2), Some(vec![1, 2]));
         think(3);
-        assert_eq!(taken(&fresh, 3, 3), None);
-        said(&fresh, 4..=4);
+        assert_eq!(taken(&unindexed, 3, 3), None);
+        said(&unindexed, 4..=4);
         think(5);
-        said(&fresh, 6..=6);
-        assert_eq!(taken(&fresh, 4, 6), Some(vec![4, 5, 6]));
+        said(&unindexed, 6..=6);
+        assert_eq!(taken(&unindexed, 4, 6), Some(vec![4, 5, 6]));
     }
 
     #[test]
     fn no_more_is_kept_than_there_is_room_for_and_room_comes_back() {
         let long = "x".repeat(BYTES_MAX / 4);
-        let fresh = Fresh::default();
+        let unindexed = UnindexedEvents::default();
         for sequence in 1..=8 {
-            fresh.put([(SESSION, &event(sequence, "user.message", &long))]);
-            assert!(fresh.0.lock().bytes <= BYTES_MAX);
+            unindexed.put([(SESSION, &event(sequence, "user.message", &long))]);
+            assert!(unindexed.0.lock().bytes <= BYTES_MAX);
         }
-        assert_eq!(taken(&fresh, 1, 8), None);
-        said(&fresh, 9..=9);
-        fresh.forget(1, [7]);
-        assert_eq!(fresh.0.lock().bytes, 0);
-        said(&fresh, 10..=10);
-        assert_eq!(taken(&fresh, 10, 10), Some(vec![10]));
-        assert_eq!(fresh.0.lock().bytes, 0);
+        assert_eq!(taken(&unindexed, 1, 8), None);
+        said(&unindexed, 9..=9);
+        unindexed.forget(1, [7]);
+        assert_eq!(unindexed.0.lock().bytes, 0);
+        said(&unindexed, 10..=10);
+        assert_eq!(taken(&unindexed, 10, 10), Some(vec![10]));
+        assert_eq!(unindexed.0.lock().bytes, 0);
     }
 }

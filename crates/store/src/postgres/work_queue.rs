@@ -8,7 +8,7 @@ use sederunt_core::work::queue::{Bucket, QueueCounts, QueueItem, QueueOf};
 use tokio_postgres::Row;
 
 use super::fault::Result;
-use super::tx::{Base, Param, Scope};
+use super::tx::{Context, Param, Scope};
 use super::{PostgresStore, read};
 use crate::work_queue::{self, Tables};
 
@@ -16,7 +16,7 @@ const TABLES: Tables = Tables { hot: "session_heads", wide: "sessions", in_work:
 
 impl WorkQueueStore for PostgresStore {
     fn queue_counts<'a>(&'a self, tenant: &'a TenantId, of: QueueOf) -> StoreFuture<'a, QueueCounts> {
-        read(async move { counts(&self.base, tenant, &of).await })
+        read(async move { counts(&self.context, tenant, &of).await })
     }
 
     fn queue<'a>(
@@ -27,13 +27,13 @@ impl WorkQueueStore for PostgresStore {
         after: Option<i64>,
         limit: usize,
     ) -> StoreFuture<'a, Page<QueueItem, i64>> {
-        read(async move { page(&self.base, tenant, &of, bucket, after, limit).await })
+        read(async move { page(&self.context, tenant, &of, bucket, after, limit).await })
     }
 }
 
-pub(super) async fn counts(base: &Base, tenant: &TenantId, of: &QueueOf) -> Result<QueueCounts> {
-    let Some(tk) = base.tk(tenant).await? else { return Ok(QueueCounts::default()) };
-    let rows = lines(base, tk, of, &work_queue::counts(of, &TABLES)).await?;
+pub(super) async fn counts(context: &Context, tenant: &TenantId, of: &QueueOf) -> Result<QueueCounts> {
+    let Some(tk) = context.tk(tenant).await? else { return Ok(QueueCounts::default()) };
+    let rows = lines(context, tk, of, &work_queue::counts(of, &TABLES)).await?;
     let Some(row) = rows.first() else { return Ok(QueueCounts::default()) };
     let count = |at: usize| row.try_get::<_, i64>(at).map(i64::cast_unsigned);
     Ok(QueueCounts {
@@ -46,15 +46,15 @@ pub(super) async fn counts(base: &Base, tenant: &TenantId, of: &QueueOf) -> Resu
 }
 
 async fn page(
-    base: &Base,
+    context: &Context,
     tenant: &TenantId,
     of: &QueueOf,
     bucket: Bucket,
     after: Option<i64>,
     limit: usize,
 ) -> Result<Page<QueueItem, i64>> {
-    let Some(tk) = base.tk(tenant).await? else { return Ok(Page::default()) };
-    let rows = lines(base, tk, of, &work_queue::page(of, bucket, &TABLES, after, limit)).await?;
+    let Some(tk) = context.tk(tenant).await? else { return Ok(Page::default()) };
+    let rows = lines(context, tk, of, &work_queue::page(of, bucket, &TABLES, after, limit)).await?;
     let lines = rows
         .iter()
         .map(|row| Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?, row.try_get(3)?)))
@@ -62,9 +62,9 @@ async fn page(
     Ok(work_queue::items(lines, limit))
 }
 
-async fn lines(base: &Base, tk: i32, of: &QueueOf, sql: &str) -> Result<Vec<Row>> {
+async fn lines(context: &Context, tk: i32, of: &QueueOf, sql: &str) -> Result<Vec<Row>> {
     let user = of.user.as_ref().map(|user| user.as_str().to_owned());
     let mut params: Vec<(Param<'_>, Type)> = vec![(&tk, Type::INT4)];
     params.extend(user.iter().map(|user| (user as Param<'_>, Type::TEXT)));
-    base.read_once_only(Scope::Tenant(tk), sql, &params).await
+    context.read_once_only(Scope::Tenant(tk), sql, &params).await
 }

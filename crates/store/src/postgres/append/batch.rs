@@ -1,5 +1,5 @@
 //! One batch of plain appends, under the role that can append and nothing else: what this node knows enough of goes by
-//! `ordinary`, the rest by a transaction in two round trips. Reads and locks first, judged here by the rules of core,
+//! `optimistic`, the rest by a transaction in two round trips. Reads and locks first, judged here by the rules of core,
 //! then everything written at once.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -16,29 +16,29 @@ use sederunt_core::time::Timestamp;
 use smallvec::smallvec;
 use tokio::sync::oneshot;
 
-use super::head_cache::{Known, Xid};
-use super::optimistic::Ordinary;
+use super::head_cache::{CachedHead, Xid};
+use super::optimistic::OptimisticAppends;
 use crate::postgres::fault::Fault;
-use crate::postgres::idempotency::{self, Found};
+use crate::postgres::idempotency::{self, StoredKey};
 use crate::postgres::rows::{Columns, HEAD, Keyed, new_events};
-use crate::postgres::tx::{Base, Param, last_tick, locked_at};
-use crate::postgres::writes::{Broken, CounterRows, EventRows, FallbackRows, KeyRows, Writes};
+use crate::postgres::tx::{Context, Param, last_tick, locked_at};
+use crate::postgres::writes::{CommitFailure, CounterRows, DescriptionRows, EventRows, KeyRows, Writes};
 
 /// A plain append, waiting.
 #[derive(Debug)]
-pub(in crate::postgres) struct Job {
+pub(in crate::postgres) struct AppendJob {
     pub(in crate::postgres) tk: i32,
     pub(in crate::postgres) tenant: TenantId,
     pub(in crate::postgres) session: SessionId,
     pub(in crate::postgres) guard: Guard,
     pub(in crate::postgres) events: Vec<NewEvent>,
     pub(in crate::postgres) key: Option<IdemKey>,
-    pub(in crate::postgres) done: oneshot::Sender<Answer>,
+    pub(in crate::postgres) done: oneshot::Sender<CommitAnswer>,
 }
 
-pub(in crate::postgres) type Answer = Result<Committed, Refusal>;
+pub(in crate::postgres) type CommitAnswer = Result<Committed, Refusal>;
 
-impl Job {
+impl AppendJob {
     pub(in crate::postgres) fn bytes(&self) -> usize {
         self.events.iter().map(NewEvent::bytes).sum()
     }
@@ -51,18 +51,18 @@ impl Job {
 }
 
 /// Commits a batch: an answer for every job of it, in their order.
-pub(in crate::postgres) async fn run(base: &Base, jobs: &[Job]) -> Vec<Answer> {
+pub(in crate::postgres) async fn run(context: &Context, jobs: &[AppendJob]) -> Vec<CommitAnswer> {
     let started = Instant::now();
-    let ordinary = Ordinary::of(base, jobs);
-    let mut answers: Vec<Option<Answer>> = jobs.iter().map(|_| None).collect();
-    let judged: HashSet<usize> = ordinary.places().collect();
+    let optimistic = OptimisticAppends::of(context, jobs);
+    let mut answers: Vec<Option<CommitAnswer>> = jobs.iter().map(|_| None).collect();
+    let judged: HashSet<usize> = optimistic.places().collect();
     let rest: Vec<usize> = (0..jobs.len()).filter(|at| !judged.contains(at)).collect();
-    let (kept, looked) = join(ordinary.run(base), looked_at(base, jobs, &rest)).await;
+    let (kept, looked) = join(optimistic.run(context), looked_at(context, jobs, &rest)).await;
     for (at, answer) in kept.into_iter().chain(looked) {
         answers[at] = Some(answer);
     }
     let left: Vec<usize> = (0..jobs.len()).filter(|at| answers[*at].is_none()).collect();
-    for (at, answer) in looked_at(base, jobs, &left).await {
+    for (at, answer) in looked_at(context, jobs, &left).await {
         answers[at] = Some(answer);
     }
     metrics::histogram!("sederunt_store_batch_changes")
@@ -72,26 +72,26 @@ pub(in crate::postgres) async fn run(base: &Base, jobs: &[Job]) -> Vec<Answer> {
 }
 
 /// Commits those of a batch whose sessions have to be looked at first.
-async fn looked_at(base: &Base, batch: &[Job], which: &[usize]) -> Vec<(usize, Answer)> {
+async fn looked_at(context: &Context, batch: &[AppendJob], which: &[usize]) -> Vec<(usize, CommitAnswer)> {
     if which.is_empty() {
         return Vec::new();
     }
-    let jobs: Vec<&Job> = which.iter().map(|at| &batch[*at]).collect();
-    let answers = with_look(base, &jobs).await;
+    let jobs: Vec<&AppendJob> = which.iter().map(|at| &batch[*at]).collect();
+    let answers = with_look(context, &jobs).await;
     which.iter().copied().zip(answers).collect()
 }
 
-async fn with_look(base: &Base, jobs: &[&Job]) -> Vec<Answer> {
+async fn with_look(context: &Context, jobs: &[&AppendJob]) -> Vec<CommitAnswer> {
     let size = jobs.len();
-    let mut outcome = attempt(base, jobs).await;
-    if let Err(Broken { fault, certain: true }) = &outcome
+    let mut outcome = attempt(context, jobs).await;
+    if let Err(CommitFailure { fault, certain: true }) = &outcome
         && fault.is_lost()
     {
-        outcome = attempt(base, jobs).await;
+        outcome = attempt(context, jobs).await;
     }
     match outcome {
         Ok(answers) => answers,
-        Err(Broken { fault, certain: true }) if fault.is_verdict() && !fault.is_lost() => {
+        Err(CommitFailure { fault, certain: true }) if fault.is_verdict() && !fault.is_lost() => {
             tracing::debug!(
                 ?fault,
                 size,
@@ -99,11 +99,11 @@ async fn with_look(base: &Base, jobs: &[&Job]) -> Vec<Answer> {
             );
             let mut answers = Vec::with_capacity(size);
             for job in jobs {
-                answers.push(alone(base, job).await);
+                answers.push(alone(context, job).await);
             }
             answers
         }
-        Err(Broken { fault, .. }) => {
+        Err(CommitFailure { fault, .. }) => {
             tracing::warn!(?fault, size, "a batch of appends failed; each of its callers was told");
             unavailable(fault, size)
         }
@@ -111,22 +111,22 @@ async fn with_look(base: &Base, jobs: &[&Job]) -> Vec<Answer> {
 }
 
 /// What everybody is told of a batch that failed as a whole.
-pub(in crate::postgres) fn unavailable(fault: Fault, size: usize) -> Vec<Answer> {
+pub(in crate::postgres) fn unavailable(fault: Fault, size: usize) -> Vec<CommitAnswer> {
     let text = Error::from(fault).to_string();
     (0..size).map(|_| Err(Error::unavailable(text.clone()).into())).collect()
 }
 
 /// One change by itself, twice if it met another transaction.
-async fn alone(base: &Base, job: &Job) -> Answer {
+async fn alone(context: &Context, job: &AppendJob) -> CommitAnswer {
     let jobs = &[job];
-    let outcome = match attempt(base, jobs).await {
-        Err(Broken { fault, certain: true }) if fault.is_contention() => attempt(base, jobs).await,
+    let outcome = match attempt(context, jobs).await {
+        Err(CommitFailure { fault, certain: true }) if fault.is_contention() => attempt(context, jobs).await,
         outcome => outcome,
     };
     match outcome {
         Ok(mut answers) => answers.pop().unwrap_or(Err(Refusal::Stale)),
-        Err(Broken { fault, certain: true }) => Err(Error::from(fault).into()),
-        Err(Broken { fault, certain: false }) => {
+        Err(CommitFailure { fault, certain: true }) => Err(Error::from(fault).into()),
+        Err(CommitFailure { fault, certain: false }) => {
             Err(Error::unavailable(Error::from(fault).to_string()).into())
         }
     }
@@ -156,20 +156,20 @@ pub(in crate::postgres) const EXTERNAL: &str = "WITH w AS MATERIALIZED (
      JOIN external_ids x ON x.tk = r.tk AND x.log = r.log AND x.external_id = w.external_id
          AND x.seq BETWEEN r.from_seq AND r.to_seq";
 
-async fn attempt(base: &Base, jobs: &[&Job]) -> Result<Vec<Answer>, Broken> {
-    let work = tokio::time::timeout(crate::postgres::tx::ANSWER_MAX, commit(base, jobs));
-    work.await.unwrap_or(Err(Broken { fault: Fault::TimedOut, certain: false }))
+async fn attempt(context: &Context, jobs: &[&AppendJob]) -> Result<Vec<CommitAnswer>, CommitFailure> {
+    let work = tokio::time::timeout(crate::postgres::tx::ANSWER_MAX, commit(context, jobs));
+    work.await.unwrap_or(Err(CommitFailure { fault: Fault::TimedOut, certain: false }))
 }
 
-async fn commit(base: &Base, jobs: &[&Job]) -> Result<Vec<Answer>, Broken> {
-    let client = Held::of(base).await?;
+async fn commit(context: &Context, jobs: &[&AppendJob]) -> Result<Vec<CommitAnswer>, CommitFailure> {
+    let client = HeldConnection::of(context).await?;
     let client_ref = client.get()?;
-    let (seen, writer) = look(base, client_ref, jobs).await?;
-    let mut bench = Bench::new(seen);
-    let answers: Vec<Answer> =
-        jobs.iter().enumerate().map(|(at, job)| bench.judge(bench.seen.place[at], job)).collect();
+    let (seen, writer) = look(context, client_ref, jobs).await?;
+    let mut judged = JudgedBatch::new(seen);
+    let answers: Vec<CommitAnswer> =
+        jobs.iter().enumerate().map(|(at, job)| judged.judge(judged.seen.place[at], job)).collect();
     {
-        let rows = bench.rows(jobs, &answers);
+        let rows = judged.rows(jobs, &answers);
         let mut writes = Writes::default();
         rows.write(&mut writes);
         if writes.is_empty() {
@@ -179,19 +179,19 @@ async fn commit(base: &Base, jobs: &[&Job]) -> Result<Vec<Answer>, Broken> {
         }
     }
     client.release();
-    bench.publish(base, jobs, &answers);
+    judged.publish(context, jobs, &answers);
     if let Some(writer) = writer {
-        bench.remember(base, jobs, writer);
+        judged.remember(context, jobs, writer);
     }
     Ok(answers)
 }
 
 /// A connection that is given back only when its transaction has ended.
-pub(in crate::postgres) struct Held(Option<deadpool_postgres::Object>);
+pub(in crate::postgres) struct HeldConnection(Option<deadpool_postgres::Object>);
 
-impl Held {
-    pub(in crate::postgres) async fn of(base: &Base) -> Result<Self, Fault> {
-        Ok(Self(Some(base.append.get().await?)))
+impl HeldConnection {
+    pub(in crate::postgres) async fn of(context: &Context) -> Result<Self, Fault> {
+        Ok(Self(Some(context.append.get().await?)))
     }
 
     pub(in crate::postgres) fn get(&self) -> Result<&deadpool_postgres::Object, Fault> {
@@ -203,7 +203,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldConnection {
     fn drop(&mut self) {
         if let Some(client) = self.0.take() {
             drop(deadpool_postgres::Object::take(client));
@@ -214,11 +214,11 @@ impl Drop for Held {
 /// What the first round trip saw: heads under lock, and, in later snapshots, all that hangs on them.
 pub(in crate::postgres) struct Seen {
     now: Timestamp,
-    pub(in crate::postgres) heads: Vec<Locked>,
+    pub(in crate::postgres) heads: Vec<BatchHead>,
     /// Which head each change is about.
     pub(in crate::postgres) place: Vec<Option<usize>>,
     taking_part: HashSet<(i64, UserId)>,
-    keys: HashMap<(i32, [u8; 16]), Found>,
+    keys: HashMap<(i32, [u8; 16]), StoredKey>,
     external: HashMap<(i64, Box<str>), u64>,
 }
 
@@ -237,7 +237,7 @@ impl Seen {
 }
 
 /// A head under lock, as the changes of the batch move it. Its preview is `None` until one of them sets it.
-pub(in crate::postgres) struct Locked {
+pub(in crate::postgres) struct BatchHead {
     pub(in crate::postgres) tk: i32,
     pub(in crate::postgres) sk: i64,
     pub(in crate::postgres) head: Head,
@@ -245,7 +245,7 @@ pub(in crate::postgres) struct Locked {
     pub(in crate::postgres) description: Option<Box<str>>,
 }
 
-impl Locked {
+impl BatchHead {
     pub(in crate::postgres) fn new(tk: i32, sk: i64, head: Head) -> Self {
         Self { tk, sk, head, grown: false, description: None }
     }
@@ -265,9 +265,9 @@ pub(in crate::postgres) fn set_of(tenants: impl IntoIterator<Item = i32>) -> Str
 
 /// Also says which transaction writes what is written, where there is a head at all.
 async fn look(
-    base: &Base,
+    context: &Context,
     client: &deadpool_postgres::Object,
-    jobs: &[&Job],
+    jobs: &[&AppendJob],
 ) -> Result<(Seen, Option<Xid>), Fault> {
     let mut wanted: Vec<(i32, &str)> = jobs.iter().map(|job| (job.tk, job.session.as_str())).collect();
     wanted.sort_unstable();
@@ -323,21 +323,21 @@ async fn look(
     let mut places: HashMap<(i32, SessionId), usize> = HashMap::with_capacity(ids.len());
     let locked = locked?;
     // Of what was not found nobody asks for the time.
-    let mut seen = Seen::at(last_tick(&locked)?.map(|micros| base.time(micros)).unwrap_or_default());
+    let mut seen = Seen::at(last_tick(&locked)?.map(|micros| context.time(micros)).unwrap_or_default());
     let mut writer = None;
     for row in &locked {
         let mut columns = Columns::of(row);
         let Keyed { tk, sk, id, value: head } = columns.head()?;
         writer = Some(columns.take()?);
         places.insert((tk, id), seen.heads.len());
-        seen.heads.push(Locked::new(tk, sk, head));
+        seen.heads.push(BatchHead::new(tk, sk, head));
     }
     seen.place.extend(jobs.iter().map(|job| places.get(&(job.tk, job.session.clone())).copied()));
     for row in asked.transpose()?.unwrap_or_default() {
         seen.taking_part.insert((row.try_get(0)?, UserId::stored(row.try_get::<_, &str>(1)?)));
     }
     for row in known.transpose()?.unwrap_or_default() {
-        let found = Found::of(&row)?;
+        let found = StoredKey::of(&row)?;
         seen.keys.insert((found.tk, found.scope), found);
     }
     for row in repeats.transpose()?.unwrap_or_default() {
@@ -349,20 +349,20 @@ async fn look(
 }
 
 /// The batch as it is judged, change by change.
-pub(in crate::postgres) struct Bench {
+pub(in crate::postgres) struct JudgedBatch {
     pub(in crate::postgres) seen: Seen,
     keys: KeyRows,
 }
 
-struct Rows<'a> {
+struct BatchRows<'a> {
     events: EventRows<'a>,
     plain: CounterRows<'a>,
     with_preview: CounterRows<'a>,
-    descriptions: FallbackRows<'a>,
+    descriptions: DescriptionRows<'a>,
     keys: &'a KeyRows,
 }
 
-impl Rows<'_> {
+impl BatchRows<'_> {
     fn write<'w>(&'w self, writes: &mut Writes<'w>) {
         self.events.write(writes);
         self.plain.write(writes);
@@ -372,13 +372,13 @@ impl Rows<'_> {
     }
 }
 
-impl Bench {
+impl JudgedBatch {
     pub(in crate::postgres) fn new(seen: Seen) -> Self {
         Self { seen, keys: KeyRows::default() }
     }
 
     /// Judges one change on its head as those before it have left it. A refused one leaves no trace.
-    pub(in crate::postgres) fn judge(&mut self, place: Option<usize>, job: &Job) -> Answer {
+    pub(in crate::postgres) fn judge(&mut self, place: Option<usize>, job: &AppendJob) -> CommitAnswer {
         let Self { seen, keys } = self;
         let Some(locked) = place.and_then(|place| seen.heads.get_mut(place)) else {
             return Err(Error::NotFound.into());
@@ -409,7 +409,7 @@ impl Bench {
             let sequences = appended.iter().map(Appended::sequence).collect();
             let replay = Replay { sequences, note: key.note };
             keys.push(job.tk, Some(sk), key, &replay, seen.now);
-            seen.keys.insert((job.tk, key.scope), Found::now(job.tk, sk, key, replay));
+            seen.keys.insert((job.tk, key.scope), StoredKey::of_commit(job.tk, sk, key, replay));
         }
         let head = locked.head.clone();
         Ok(Committed { at: seen.now, parts: smallvec![PartDone { head, appended }], replay: None })
@@ -418,21 +418,21 @@ impl Bench {
     /// The changes that wrote something, with their heads and what they did.
     pub(in crate::postgres) fn written<'a>(
         &'a self,
-        jobs: &'a [&Job],
-        answers: &'a [Answer],
-    ) -> impl Iterator<Item = (&'a Job, &'a Locked, &'a PartDone)> {
+        jobs: &'a [&AppendJob],
+        answers: &'a [CommitAnswer],
+    ) -> impl Iterator<Item = (&'a AppendJob, &'a BatchHead, &'a PartDone)> {
         jobs.iter().zip(answers).zip(&self.seen.place).filter_map(|((job, answer), place)| {
             let done = answer.as_ref().ok().filter(|done| done.replay.is_none())?.parts.first()?;
             Some((*job, self.seen.heads.get((*place)?)?, done))
         })
     }
 
-    fn rows<'a>(&'a self, jobs: &'a [&Job], answers: &'a [Answer]) -> Rows<'a> {
-        let mut rows = Rows {
+    fn rows<'a>(&'a self, jobs: &'a [&AppendJob], answers: &'a [CommitAnswer]) -> BatchRows<'a> {
+        let mut rows = BatchRows {
             events: EventRows::default(),
             plain: CounterRows::default(),
             with_preview: CounterRows::default(),
-            descriptions: FallbackRows::default(),
+            descriptions: DescriptionRows::default(),
             keys: &self.keys,
         };
         for (_, locked, done) in self.written(jobs, answers) {
@@ -440,7 +440,9 @@ impl Bench {
                 rows.events.push(locked.tk, locked.sk, event);
             }
         }
-        for Locked { tk, sk, head, description, .. } in self.seen.heads.iter().filter(|locked| locked.grown) {
+        for BatchHead { tk, sk, head, description, .. } in
+            self.seen.heads.iter().filter(|locked| locked.grown)
+        {
             let into = if head.preview.is_some() { &mut rows.with_preview } else { &mut rows.plain };
             into.push(*tk, *sk, head);
             if let Some(text) = description {
@@ -451,23 +453,28 @@ impl Bench {
     }
 
     /// Tells everyone what was committed.
-    pub(in crate::postgres) fn publish(&self, base: &Base, jobs: &[&Job], answers: &[Answer]) {
+    pub(in crate::postgres) fn publish(
+        &self,
+        context: &Context,
+        jobs: &[&AppendJob],
+        answers: &[CommitAnswer],
+    ) {
         let (notices, keys) = self.notices(jobs, answers);
-        base.publish(&notices, &keys, Notice::speaks);
+        context.publish(&notices, &keys, Notice::speaks);
     }
 
     /// Keeps the heads that this transaction has written.
-    pub(in crate::postgres) fn remember(self, base: &Base, jobs: &[&Job], writer: Xid) {
-        let mut heads: Vec<Option<Locked>> = self.seen.heads.into_iter().map(Some).collect();
+    pub(in crate::postgres) fn remember(self, context: &Context, jobs: &[&AppendJob], writer: Xid) {
+        let mut heads: Vec<Option<BatchHead>> = self.seen.heads.into_iter().map(Some).collect();
         let known = jobs.iter().zip(self.seen.place).filter_map(|(job, place)| {
-            let Locked { tk, sk, head, .. } = heads[place?].take().filter(|locked| locked.grown)?;
-            Some(((job.tenant.clone(), job.session.clone()), Known::new(tk, sk, head, writer)))
+            let BatchHead { tk, sk, head, .. } = heads[place?].take().filter(|locked| locked.grown)?;
+            Some(((job.tenant.clone(), job.session.clone()), CachedHead::new(tk, sk, head, writer)))
         });
-        base.known.put(known);
+        context.head_cache.put(known);
     }
 
     /// What to tell, in the order of the batch, and the keys of each session.
-    fn notices(&self, jobs: &[&Job], answers: &[Answer]) -> (Vec<Notice>, Vec<(i32, i64)>) {
+    fn notices(&self, jobs: &[&AppendJob], answers: &[CommitAnswer]) -> (Vec<Notice>, Vec<(i32, i64)>) {
         self.written(jobs, answers)
             .filter_map(|(job, locked, done)| {
                 let events: Vec<_> = new_events(&done.appended).cloned().collect();

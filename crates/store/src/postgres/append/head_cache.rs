@@ -14,9 +14,9 @@ use sederunt_core::ids::{SessionId, TenantId};
 use sederunt_core::session::Head;
 
 /// How many are kept at least; at most twice as many.
-pub(in crate::postgres) const KEPT_MIN: usize = 8_192;
+pub(in crate::postgres) const HEADS_MIN: usize = 8_192;
 /// The database counts its transactions in 32 bits. None can come round again in this time.
-const KEPT_MAX: Duration = Duration::from_secs(600);
+const AGE_MAX: Duration = Duration::from_secs(600);
 
 /// The number of the transaction that wrote a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ impl<'a> FromSql<'a> for Xid {
 
 /// A head without its preview, and its row.
 #[derive(Clone, Debug)]
-pub(in crate::postgres) struct Known {
+pub(in crate::postgres) struct CachedHead {
     pub(in crate::postgres) tk: i32,
     pub(in crate::postgres) sk: i64,
     pub(in crate::postgres) head: Head,
@@ -55,38 +55,38 @@ pub(in crate::postgres) struct Known {
     at: Instant,
 }
 
-impl Known {
+impl CachedHead {
     pub(in crate::postgres) fn new(tk: i32, sk: i64, mut head: Head, written_by: Xid) -> Self {
         head.preview = None;
         Self { tk, sk, head, written_by, at: Instant::now() }
     }
 }
 
-type Key = (TenantId, SessionId);
+type HeadKey = (TenantId, SessionId);
 
 /// In two generations: when the young one is full, it becomes the old one, and what nobody has asked for since goes.
 #[derive(Debug, Default)]
-pub(in crate::postgres) struct KnownHeads(pub(in crate::postgres) Mutex<[HashMap<Key, Known>; 2]>);
+pub(in crate::postgres) struct HeadCache(pub(in crate::postgres) Mutex<[HashMap<HeadKey, CachedHead>; 2]>);
 
-impl KnownHeads {
+impl HeadCache {
     /// Takes what is known of these out: it is about to change.
     pub(in crate::postgres) fn take<'a>(
         &self,
-        keys: impl IntoIterator<Item = &'a Key>,
-    ) -> Vec<Option<Known>> {
+        keys: impl IntoIterator<Item = &'a HeadKey>,
+    ) -> Vec<Option<CachedHead>> {
         let mut generations = self.0.lock();
         keys.into_iter()
             .map(|key| {
                 let [young, old] = &mut *generations;
-                young.remove(key).or_else(|| old.remove(key)).filter(|known| known.at.elapsed() < KEPT_MAX)
+                young.remove(key).or_else(|| old.remove(key)).filter(|known| known.at.elapsed() < AGE_MAX)
             })
             .collect()
     }
 
-    pub(in crate::postgres) fn put(&self, heads: impl IntoIterator<Item = (Key, Known)>) {
+    pub(in crate::postgres) fn put(&self, heads: impl IntoIterator<Item = (HeadKey, CachedHead)>) {
         let mut generations = self.0.lock();
         for (key, known) in heads {
-            if generations[0].len() >= KEPT_MIN {
+            if generations[0].len() >= HEADS_MIN {
                 generations[1] = std::mem::take(&mut generations[0]);
             }
             generations[1].remove(&key);
@@ -95,7 +95,7 @@ impl KnownHeads {
     }
 
     /// These have been changed by others.
-    pub(in crate::postgres) fn forget(&self, keys: impl IntoIterator<Item = Key>) {
+    pub(in crate::postgres) fn forget(&self, keys: impl IntoIterator<Item = HeadKey>) {
         let mut generations = self.0.lock();
         for key in keys {
             for generation in &mut *generations {

@@ -10,81 +10,83 @@ use sederunt_core::ids::{SessionId, TenantId};
 use sederunt_core::session::Head;
 use sederunt_core::time::Timestamp;
 
-use super::batch::{self, Answer, Bench, Held, Job, Locked, Seen};
-use super::head_cache::{Known, Xid};
+use super::batch::{self, AppendJob, BatchHead, CommitAnswer, HeldConnection, JudgedBatch, Seen};
+use super::head_cache::{CachedHead, Xid};
 use crate::postgres::fault::Fault;
 use crate::postgres::rows::new_events;
-use crate::postgres::tx::{ANSWER_MAX, Base, Param, TICK};
-use crate::postgres::writes::{Broken, CounterRows, EventRows, push_shifted};
+use crate::postgres::tx::{ANSWER_MAX, Context, Param, TICK};
+use crate::postgres::writes::{CommitFailure, CounterRows, EventRows, push_shifted};
 
 /// The appends of a batch that are judged already.
-pub(in crate::postgres) struct Ordinary<'j> {
-    jobs: Vec<&'j Job>,
+pub(in crate::postgres) struct OptimisticAppends<'j> {
+    jobs: Vec<&'j AppendJob>,
     /// Where each stands in the batch.
     places: Vec<usize>,
-    answers: Vec<Answer>,
-    bench: Bench,
+    answers: Vec<CommitAnswer>,
+    judged: JudgedBatch,
     /// Of each head, which transaction wrote its row.
     written_by: Vec<Xid>,
 }
 
-impl Job {
+impl AppendJob {
     /// Whether its head is all that has to be known of its session.
-    fn is_ordinary(&self, head: &Head) -> bool {
+    fn needs_only_the_head(&self, head: &Head) -> bool {
         self.key.is_none()
             && self.guard.asks_participant(head).is_none()
             && self.events.iter().all(|event| event.external_event_id.is_none())
     }
 }
 
-impl<'j> Ordinary<'j> {
+impl<'j> OptimisticAppends<'j> {
     /// Takes out of a batch whatever it can judge.
-    pub(in crate::postgres) fn of(base: &Base, batch: &'j [Job]) -> Self {
+    pub(in crate::postgres) fn of(context: &Context, batch: &'j [AppendJob]) -> Self {
         let (jobs, places, answers, written_by) = Default::default();
-        let Some(now) = base.time_told() else {
+        let Some(now) = context.recent_time() else {
             return Self {
                 jobs,
                 places,
                 answers,
-                bench: Bench::new(Seen::at(Timestamp::default())),
+                judged: JudgedBatch::new(Seen::at(Timestamp::default())),
                 written_by,
             };
         };
-        let mut ordinary = Self { jobs, places, answers, bench: Bench::new(Seen::at(now)), written_by };
+        let mut optimistic =
+            Self { jobs, places, answers, judged: JudgedBatch::new(Seen::at(now)), written_by };
         let mut of_session: HashMap<(TenantId, SessionId), Vec<usize>> = HashMap::with_capacity(batch.len());
         for (at, job) in batch.iter().enumerate() {
             of_session.entry((job.tenant.clone(), job.session.clone())).or_default().push(at);
         }
-        let known = base.known.take(of_session.keys());
-        let mut sessions: Vec<(Known, Vec<usize>)> = known
+        let known = context.head_cache.take(of_session.keys());
+        let mut sessions: Vec<(CachedHead, Vec<usize>)> = known
             .into_iter()
             .zip(of_session.into_values())
             .filter_map(|(known, places)| Some((known?, places)))
-            .filter(|(known, places)| places.iter().all(|at| batch[*at].is_ordinary(&known.head)))
+            .filter(|(known, places)| places.iter().all(|at| batch[*at].needs_only_the_head(&known.head)))
             .collect();
         // Rows are locked in the order in which they are written: the same for everybody.
         sessions.sort_unstable_by_key(|(known, _)| (known.tk, known.sk));
         for (known, places) in sessions {
-            ordinary.judge(batch, known, &places);
+            optimistic.judge(batch, known, &places);
         }
-        ordinary
+        optimistic
     }
 
     /// Judges all that is said in a session, and takes it if anything is to be written: then a refusal stands too if
     /// the row was the one that was known.
-    fn judge(&mut self, batch: &'j [Job], known: Known, places: &[usize]) {
-        let Known { tk, sk, head, written_by, .. } = known;
-        let place = self.bench.seen.heads.len();
-        self.bench.seen.heads.push(Locked::new(tk, sk, head));
+    fn judge(&mut self, batch: &'j [AppendJob], known: CachedHead, places: &[usize]) {
+        let CachedHead { tk, sk, head, written_by, .. } = known;
+        let place = self.judged.seen.heads.len();
+        self.judged.seen.heads.push(BatchHead::new(tk, sk, head));
         let jobs = places.iter().map(|at| &batch[*at]);
-        let answers: Vec<Answer> = jobs.clone().map(|job| self.bench.judge(Some(place), job)).collect();
-        let locked = &self.bench.seen.heads[place];
+        let answers: Vec<CommitAnswer> =
+            jobs.clone().map(|job| self.judged.judge(Some(place), job)).collect();
+        let locked = &self.judged.seen.heads[place];
         if locked.description.is_some() || !locked.grown {
-            self.bench.seen.heads.pop();
+            self.judged.seen.heads.pop();
             return;
         }
         self.written_by.push(written_by);
-        self.bench.seen.place.extend(places.iter().map(|_| Some(place)));
+        self.judged.seen.place.extend(places.iter().map(|_| Some(place)));
         self.jobs.extend(jobs);
         self.places.extend(places);
         self.answers.extend(answers);
@@ -96,24 +98,24 @@ impl<'j> Ordinary<'j> {
     }
 
     /// Commits them: an answer for each whose row was the one that was known.
-    pub(in crate::postgres) async fn run(mut self, base: &Base) -> Vec<(usize, Answer)> {
+    pub(in crate::postgres) async fn run(mut self, context: &Context) -> Vec<(usize, CommitAnswer)> {
         if self.jobs.is_empty() {
             return Vec::new();
         }
-        let mut outcome = self.attempt(base).await;
+        let mut outcome = self.attempt(context).await;
         // Whose connection is lost does not know whether anything was written. It can be asked for once more: rows that were
         // written are no longer those that were known.
-        let again = matches!(&outcome, Err(Broken { fault, certain: false }) if fault.is_lost());
+        let again = matches!(&outcome, Err(CommitFailure { fault, certain: false }) if fault.is_lost());
         if again {
-            outcome = self.attempt(base).await;
+            outcome = self.attempt(context).await;
         }
-        let Moved { sks, xid } = match outcome {
+        let WrittenHeads { sks, xid } = match outcome {
             Ok(moved) => moved,
-            Err(Broken { fault, certain: true }) if !again => {
+            Err(CommitFailure { fault, certain: true }) if !again => {
                 tracing::debug!(?fault, "appends to what is known have failed; they are looked at");
                 return Vec::new();
             }
-            Err(Broken { fault, .. }) => {
+            Err(CommitFailure { fault, .. }) => {
                 tracing::warn!(
                     ?fault,
                     size = self.jobs.len(),
@@ -123,16 +125,16 @@ impl<'j> Ordinary<'j> {
                 return self.places.into_iter().zip(answers).collect();
             }
         };
-        let Seen { heads, place, .. } = &mut self.bench.seen;
+        let Seen { heads, place, .. } = &mut self.judged.seen;
         if sks.len() < heads.len() {
             let moved: HashSet<i64> = sks.into_iter().collect();
             for place in place {
                 *place = place.filter(|place| moved.contains(&heads[*place].sk));
             }
         }
-        let Self { jobs, places, answers, bench, .. } = self;
-        bench.publish(base, &jobs, &answers);
-        let kept = places.into_iter().zip(answers).zip(&bench.seen.place);
+        let Self { jobs, places, answers, judged, .. } = self;
+        judged.publish(context, &jobs, &answers);
+        let kept = places.into_iter().zip(answers).zip(&judged.seen.place);
         let kept = kept.filter_map(|((at, answer), place)| match place {
             Some(_) => Some((at, answer)),
             None if again => {
@@ -141,25 +143,25 @@ impl<'j> Ordinary<'j> {
             None => None,
         });
         let kept = kept.collect();
-        bench.remember(base, &jobs, xid);
+        judged.remember(context, &jobs, xid);
         kept
     }
 
-    async fn attempt(&self, base: &Base) -> Result<Moved, Broken> {
-        let work = tokio::time::timeout(ANSWER_MAX, self.commit(base));
-        work.await.unwrap_or(Err(Broken { fault: Fault::TimedOut, certain: false }))
+    async fn attempt(&self, context: &Context) -> Result<WrittenHeads, CommitFailure> {
+        let work = tokio::time::timeout(ANSWER_MAX, self.commit(context));
+        work.await.unwrap_or(Err(CommitFailure { fault: Fault::TimedOut, certain: false }))
     }
 
-    async fn commit(&self, base: &Base) -> Result<Moved, Broken> {
+    async fn commit(&self, context: &Context) -> Result<WrittenHeads, CommitFailure> {
         let mut events = EventRows::default();
         let mut rows = [CounterRows::default(), CounterRows::default()];
         let mut written_by: [Vec<Xid>; 2] = Default::default();
-        for (_, locked, done) in self.bench.written(&self.jobs, &self.answers) {
+        for (_, locked, done) in self.judged.written(&self.jobs, &self.answers) {
             for event in new_events(&done.appended) {
                 events.push(locked.tk, locked.sk, event);
             }
         }
-        for (Locked { tk, sk, head, .. }, xid) in self.bench.seen.heads.iter().zip(&self.written_by) {
+        for (BatchHead { tk, sk, head, .. }, xid) in self.judged.seen.heads.iter().zip(&self.written_by) {
             let kind = usize::from(head.preview.is_some());
             rows[kind].push(*tk, *sk, head);
             written_by[kind].push(*xid);
@@ -180,25 +182,25 @@ impl<'j> Ordinary<'j> {
         }
         params.extend(events.params());
 
-        let client = Held::of(base).await?;
+        let client = HeldConnection::of(context).await?;
         let connection = client.get()?;
         let statement = connection.prepare_cached(sql).await?;
         // A transaction of its own. What the server has refused is not written. The end of the connection says nothing, even
         // if the server tells of it: it may have written before that.
         let row = connection.query_one(&statement, &params).await.map_err(|error| {
             let fault = Fault::from(error);
-            Broken { certain: fault.is_verdict() && !fault.is_lost(), fault }
+            CommitFailure { certain: fault.is_verdict() && !fault.is_lost(), fault }
         })?;
         client.release();
-        let unsure = |error: tokio_postgres::Error| Broken { fault: error.into(), certain: false };
-        base.time(row.try_get(2).map_err(unsure)?);
+        let unsure = |error: tokio_postgres::Error| CommitFailure { fault: error.into(), certain: false };
+        context.time(row.try_get(2).map_err(unsure)?);
         let sks: Option<Vec<i64>> = row.try_get(0).map_err(unsure)?;
-        Ok(Moved { sks: sks.unwrap_or_default(), xid: row.try_get(1).map_err(unsure)? })
+        Ok(WrittenHeads { sks: sks.unwrap_or_default(), xid: row.try_get(1).map_err(unsure)? })
     }
 }
 
 /// The heads that were written, and by which transaction.
-struct Moved {
+struct WrittenHeads {
     sks: Vec<i64>,
     xid: Xid,
 }

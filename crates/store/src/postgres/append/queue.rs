@@ -1,7 +1,7 @@
 //! Where plain appends wait for their batch.
 //!
-//! Few callers share one lane, so that their appends meet in one commit; many are spread over all lanes by
-//! session. A session stays in its lane while anything of it is under way, so its appends keep their order.
+//! Few callers share one queue, so that their appends meet in one commit; many are spread over all queues by
+//! session. A session stays in its queue while anything of it is under way, so its appends keep their order.
 //! Nothing here spins: the database and the callers may live on the same cores.
 
 use std::collections::{HashMap, VecDeque};
@@ -16,48 +16,49 @@ use sederunt_core::store::Refusal;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-use super::batch::{self, Job};
-use crate::postgres::tx::Base;
+use super::batch::{self, AppendJob};
+use crate::postgres::tx::Context;
 
 /// Batches that may be on their way at once.
-pub(in crate::postgres) const LANES: usize = 4;
-/// Up to so many callers for each lane, fewer lanes are faster than more.
-const PER_LANE_MAX: usize = 64;
+pub(in crate::postgres) const QUEUES: usize = 4;
+/// Up to so many callers for each queue, fewer queues are faster than more.
+const PER_QUEUE_MAX: usize = 64;
 /// Bytes of one batch, beyond which it is sent as it is.
 const BATCH_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 #[derive(Debug)]
-pub(in crate::postgres) struct Lanes {
-    state: Mutex<State>,
-    wake: [Notify; LANES],
+pub(in crate::postgres) struct AppendQueues {
+    state: Mutex<AppendQueueState>,
+    wake: [Notify; QUEUES],
 }
 
 #[derive(Debug, Default)]
-struct State {
-    queues: [VecDeque<Job>; LANES],
-    /// The lane of every session with something under way, and how much that is.
+struct AppendQueueState {
+    queues: [VecDeque<AppendJob>; QUEUES],
+    /// The queue of every session with something under way, and how much that is.
     sessions: HashMap<(i32, SessionId), (usize, usize)>,
     under_way: usize,
     closed: bool,
 }
 
-impl State {
-    /// Over how many lanes the callers of now are spread.
-    fn lanes(&self) -> usize {
-        (self.under_way / PER_LANE_MAX).clamp(1, LANES)
+impl AppendQueueState {
+    /// Over how many queues the callers of now are spread.
+    fn queues_in_use(&self) -> usize {
+        (self.under_way / PER_QUEUE_MAX).clamp(1, QUEUES)
     }
 }
 
-impl Lanes {
-    pub(in crate::postgres) fn start(base: &Arc<Base>) -> (Arc<Self>, Vec<JoinHandle<()>>) {
-        let lanes = Arc::new(Self { state: Mutex::default(), wake: Default::default() });
-        let tasks = (0..LANES).map(|lane| tokio::spawn(drive(base.clone(), lanes.clone(), lane))).collect();
-        (lanes, tasks)
+impl AppendQueues {
+    pub(in crate::postgres) fn start(context: &Arc<Context>) -> (Arc<Self>, Vec<JoinHandle<()>>) {
+        let queues = Arc::new(Self { state: Mutex::default(), wake: Default::default() });
+        let tasks =
+            (0..QUEUES).map(|queue| tokio::spawn(drive(context.clone(), queues.clone(), queue))).collect();
+        (queues, tasks)
     }
 
     /// Queues an append, or says why it is not taken.
-    pub(in crate::postgres) fn put(&self, job: Job) -> Result<(), Refusal> {
-        let lane = {
+    pub(in crate::postgres) fn put(&self, job: AppendJob) -> Result<(), Refusal> {
+        let queue = {
             let mut state = self.state.lock();
             if state.closed {
                 return Err(Error::unavailable("the store is closing").into());
@@ -66,16 +67,16 @@ impl Lanes {
                 return Err(Error::unavailable("the queue of writes is full").into());
             }
             let at = (job.tk, job.session.clone());
-            let fresh = lane_of(&at, state.lanes());
-            let (lane, count) = state.sessions.entry(at).or_insert((fresh, 0));
+            let fresh = queue_of(&at, state.queues_in_use());
+            let (queue, count) = state.sessions.entry(at).or_insert((fresh, 0));
             *count += 1;
-            let lane = *lane;
+            let queue = *queue;
             state.under_way += 1;
-            state.queues[lane].push_back(job);
-            (state.queues[lane].len() == 1).then_some(lane)
+            state.queues[queue].push_back(job);
+            (state.queues[queue].len() == 1).then_some(queue)
         };
-        if let Some(lane) = lane {
-            self.wake[lane].notify_one();
+        if let Some(queue) = queue {
+            self.wake[queue].notify_one();
         }
         Ok(())
     }
@@ -90,21 +91,21 @@ impl Lanes {
 
     /// Waits for work. `None` when there will be none any more. Nobody is waited for: what comes while a batch is on its
     /// way goes into the next one.
-    async fn take(&self, lane: usize) -> Option<Vec<Job>> {
+    async fn take(&self, queue: usize) -> Option<Vec<AppendJob>> {
         loop {
             {
                 let state = self.state.lock();
-                if !state.queues[lane].is_empty() {
+                if !state.queues[queue].is_empty() {
                     break;
                 }
                 if state.closed {
                     return None;
                 }
             }
-            self.wake[lane].notified().await;
+            self.wake[queue].notified().await;
         }
         let mut state = self.state.lock();
-        let queue = &mut state.queues[lane];
+        let queue = &mut state.queues[queue];
         let mut bytes = 0;
         let mut upto = 0;
         for job in queue.iter().take(limits::GROUP_MAX) {
@@ -132,11 +133,11 @@ impl Lanes {
     }
 }
 
-async fn drive(base: Arc<Base>, lanes: Arc<Lanes>, lane: usize) {
-    while let Some(jobs) = lanes.take(lane).await {
+async fn drive(context: Arc<Context>, queues: Arc<AppendQueues>, queue: usize) {
+    while let Some(jobs) = queues.take(queue).await {
         let sessions: Vec<_> = jobs.iter().map(|job| (job.tk, job.session.clone())).collect();
-        let answers = batch::run(&base, &jobs).await;
-        lanes.finish(sessions);
+        let answers = batch::run(&context, &jobs).await;
+        queues.finish(sessions);
         for (job, answer) in jobs.into_iter().zip(answers) {
             // Nobody waits any more: the append stands all the same.
             let _ = job.done.send(answer);
@@ -144,10 +145,10 @@ async fn drive(base: Arc<Base>, lanes: Arc<Lanes>, lane: usize) {
     }
 }
 
-fn lane_of(at: &(i32, SessionId), lanes: usize) -> usize {
+fn queue_of(at: &(i32, SessionId), queues: usize) -> usize {
     let mut hasher = DefaultHasher::new();
     at.hash(&mut hasher);
-    usize::try_from(hasher.finish() % lanes as u64).unwrap_or(0)
+    usize::try_from(hasher.finish() % queues as u64).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -161,46 +162,53 @@ mod tests {
 
     use super::*;
 
-    fn put(lanes: &Lanes, count: usize) {
+    fn put(queues: &AppendQueues, count: usize) {
         for n in 0..count {
             let (done, _) = oneshot::channel();
             let (tenant, session) = (TenantId::stored("t"), SessionId::stored(format!("s{n}")));
-            let job =
-                Job { tk: 1, tenant, session, guard: Guard::default(), events: Vec::new(), key: None, done };
-            lanes.put(job).unwrap();
+            let job = AppendJob {
+                tk: 1,
+                tenant,
+                session,
+                guard: Guard::default(),
+                events: Vec::new(),
+                key: None,
+                done,
+            };
+            queues.put(job).unwrap();
         }
     }
 
-    fn lanes() -> Arc<Lanes> {
-        Arc::new(Lanes { state: Mutex::default(), wake: Default::default() })
+    fn queues() -> Arc<AppendQueues> {
+        Arc::new(AppendQueues { state: Mutex::default(), wake: Default::default() })
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_lane_takes_what_is_there_and_waits_only_for_the_first() {
-        let lanes = lanes();
-        put(&lanes, 3);
+        let queues = queues();
+        put(&queues, 3);
         let start = Instant::now();
-        assert_eq!(lanes.take(0).await.map(|jobs| jobs.len()), Some(3));
+        assert_eq!(queues.take(0).await.map(|jobs| jobs.len()), Some(3));
         assert_eq!(start.elapsed(), Duration::ZERO);
         let take = tokio::spawn({
-            let lanes = lanes.clone();
-            async move { lanes.take(0).await.map(|jobs| jobs.len()) }
+            let queues = queues.clone();
+            async move { queues.take(0).await.map(|jobs| jobs.len()) }
         });
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert!(!take.is_finished());
-        put(&lanes, 2);
+        put(&queues, 2);
         assert_eq!(take.await.unwrap(), Some(2));
         assert_eq!(start.elapsed(), Duration::from_secs(1));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_closed_lane_gives_what_it_has_and_then_ends() {
-        let lanes = lanes();
-        put(&lanes, 2);
-        lanes.close();
+        let queues = queues();
+        put(&queues, 2);
+        queues.close();
         let start = Instant::now();
-        assert_eq!(lanes.take(0).await.map(|jobs| jobs.len()), Some(2));
-        assert!(lanes.take(0).await.is_none());
+        assert_eq!(queues.take(0).await.map(|jobs| jobs.len()), Some(2));
+        assert!(queues.take(0).await.is_none());
         assert_eq!(start.elapsed(), Duration::ZERO);
     }
 }

@@ -1,5 +1,5 @@
 //! Where small changes meet that are no plain appends: sessions that are made, moved and settled. They are gathered
-//! ([`super::coalesce`]) and share a commit. A group that is refused is carried out change by change: nobody is refused
+//! ([`super::coalesce`]) and share a commit. A batch that is refused is carried out change by change: nobody is refused
 //! for another's sake.
 
 use std::collections::HashSet;
@@ -12,41 +12,42 @@ use sederunt_core::store::{Change, Committed, On, Part, Refusal, Write};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use super::coalesce::Gather;
-use crate::postgres::append::batch::Answer;
+use super::coalesce::Coalescer;
+use crate::postgres::append::batch::CommitAnswer;
 use crate::postgres::commit;
-use crate::postgres::tx::Base;
+use crate::postgres::tx::Context;
 
-/// Groups that may be on their way at once: one that waits for a lock does not hold up the others.
+/// ChangeBatches that may be on their way at once: one that waits for a lock does not hold up the others.
 const DRIVERS: usize = 2;
-/// Changes of one group.
-const GROUP_MAX: usize = 32;
-/// The longest wait for those whom the last group has answered: about as long as a commit takes.
+/// Changes of one batch.
+const BATCH_MAX: usize = 32;
+/// The longest wait for those whom the last batch has answered: about as long as a commit takes.
 const LINGER_MAX: Duration = Duration::from_millis(1);
 /// A change with more parts than this is large enough to stand alone.
 const PARTS_MAX: usize = 4;
 
 /// A change, waiting.
 #[derive(Debug)]
-struct Waiting {
+struct QueuedChange {
     tk: i32,
     change: Change,
-    done: oneshot::Sender<Answer>,
+    done: oneshot::Sender<CommitAnswer>,
 }
 
 /// Takes changes until it is closed. Sessions that are made go apart from those that move: who makes them comes back for
 /// the next one at once, who moves them does not, and each waits for its own.
 #[derive(Debug)]
-pub(in crate::postgres) struct Groups {
-    making: Arc<Gather<Waiting>>,
-    moving: Arc<Gather<Waiting>>,
+pub(in crate::postgres) struct ChangeBatches {
+    making: Arc<Coalescer<QueuedChange>>,
+    moving: Arc<Coalescer<QueuedChange>>,
 }
 
-impl Groups {
-    pub(in crate::postgres) fn start(base: &Arc<Base>) -> (Self, Vec<JoinHandle<()>>) {
-        let [making, moving] = [(); 2].map(|()| Arc::new(Gather::new(GROUP_MAX, LINGER_MAX)));
-        let drivers = [&making, &moving].into_iter().flat_map(|gather| [gather; DRIVERS]);
-        let drivers = drivers.map(|gather| tokio::spawn(drive(base.clone(), gather.clone()))).collect();
+impl ChangeBatches {
+    pub(in crate::postgres) fn start(context: &Arc<Context>) -> (Self, Vec<JoinHandle<()>>) {
+        let [making, moving] = [(); 2].map(|()| Arc::new(Coalescer::new(BATCH_MAX, LINGER_MAX)));
+        let drivers = [&making, &moving].into_iter().flat_map(|coalescer| [coalescer; DRIVERS]);
+        let drivers =
+            drivers.map(|coalescer| tokio::spawn(drive(context.clone(), coalescer.clone()))).collect();
         (Self { making, moving }, drivers)
     }
 
@@ -63,12 +64,12 @@ impl Groups {
             && change.parts.iter().all(small)
     }
 
-    pub(in crate::postgres) async fn apply(&self, tk: i32, change: Change) -> Answer {
+    pub(in crate::postgres) async fn apply(&self, tk: i32, change: Change) -> CommitAnswer {
         let closed = || Refusal::from(Error::unavailable("the store is closing"));
         let makes = change.parts.iter().any(|part| matches!(part.on, On::New(_)));
-        let gather = if makes { &self.making } else { &self.moving };
+        let coalescer = if makes { &self.making } else { &self.moving };
         let (done, answer) = oneshot::channel();
-        if !gather.put(Waiting { tk, change, done }) {
+        if !coalescer.put(QueuedChange { tk, change, done }) {
             return Err(closed());
         }
         answer.await.unwrap_or_else(|_| Err(closed()))
@@ -81,27 +82,27 @@ impl Groups {
     }
 }
 
-async fn drive(base: Arc<Base>, gather: Arc<Gather<Waiting>>) {
-    while let Some(mut next) = gather.next().await {
+async fn drive(context: Arc<Context>, coalescer: Arc<Coalescer<QueuedChange>>) {
+    while let Some(mut next) = coalescer.next().await {
         let answered = next.len();
         let mut waiting = 0;
         while !next.is_empty() {
-            let (group, later) = apart(next);
-            let answers = commit_together(&base, &group).await;
+            let (batch, later) = apart(next);
+            let answers = commit_together(&context, &batch).await;
             // Counted before anybody is answered: who is back already would be expected a second time.
-            waiting = gather.waiting();
-            for (one, answer) in group.into_iter().zip(answers) {
+            waiting = coalescer.waiting();
+            for (one, answer) in batch.into_iter().zip(answers) {
                 // Nobody waits any more: the change stands all the same.
                 let _ = one.done.send(answer);
             }
             next = later;
         }
-        gather.finished(answered + waiting);
+        coalescer.finished(answered + waiting);
     }
 }
 
-/// A group of one tenant that names no session twice, and the rest.
-fn apart(waiting: Vec<Waiting>) -> (Vec<Waiting>, Vec<Waiting>) {
+/// A batch of one tenant that names no session twice, and the rest.
+fn apart(waiting: Vec<QueuedChange>) -> (Vec<QueuedChange>, Vec<QueuedChange>) {
     let mut named: HashSet<SessionId> = HashSet::new();
     let tk = waiting.first().map(|first| first.tk);
     waiting.into_iter().partition(|one| {
@@ -119,36 +120,36 @@ fn sessions(change: &Change) -> impl Iterator<Item = &SessionId> {
     })
 }
 
-/// Commits a group: an answer for every change of it, in their order.
-async fn commit_together(base: &Base, group: &[Waiting]) -> Vec<Answer> {
-    let [first, rest @ ..] = group else { return Vec::new() };
+/// Commits a batch: an answer for every change of it, in their order.
+async fn commit_together(context: &Context, batch: &[QueuedChange]) -> Vec<CommitAnswer> {
+    let [first, rest @ ..] = batch else { return Vec::new() };
     if rest.is_empty() {
-        return commit_apart(base, group).await;
+        return commit_apart(context, batch).await;
     }
     let mut all = first.change.clone();
     all.parts.extend(rest.iter().flat_map(|one| one.change.parts.iter().cloned()));
-    match commit::apply(base, first.tk, &all).await {
+    match commit::apply(context, first.tk, &all).await {
         Ok(Committed { at, parts, .. }) => {
             let mut parts = parts.into_iter();
-            let mut answer = |one: &Waiting| {
+            let mut answer = |one: &QueuedChange| {
                 let parts = parts.by_ref().take(one.change.parts.len()).collect();
                 Ok(Committed { at, parts, replay: None })
             };
-            group.iter().map(&mut answer).collect()
+            batch.iter().map(&mut answer).collect()
         }
         // Whether it was written is not known: to try again could write it twice.
         Err(Refusal::Rejected(error @ (Error::Unavailable(_) | Error::Internal(_)))) => {
             let text = error.to_string();
-            group.iter().map(|_| Err(Error::unavailable(text.clone()).into())).collect()
+            batch.iter().map(|_| Err(Error::unavailable(text.clone()).into())).collect()
         }
-        Err(_) => commit_apart(base, group).await,
+        Err(_) => commit_apart(context, batch).await,
     }
 }
 
-async fn commit_apart(base: &Base, group: &[Waiting]) -> Vec<Answer> {
-    let mut answers = Vec::with_capacity(group.len());
-    for one in group {
-        answers.push(commit::apply(base, one.tk, &one.change).await);
+async fn commit_apart(context: &Context, batch: &[QueuedChange]) -> Vec<CommitAnswer> {
+    let mut answers = Vec::with_capacity(batch.len());
+    for one in batch {
+        answers.push(commit::apply(context, one.tk, &one.change).await);
     }
     answers
 }
@@ -160,26 +161,26 @@ mod tests {
 
     use super::*;
 
-    fn waiting(tk: i32, ids: &[&str]) -> Waiting {
+    fn waiting(tk: i32, ids: &[&str]) -> QueuedChange {
         let mut change = Change::new(TenantId::stored("t"));
         for id in ids {
             let on = On::Session(SessionId::stored(*id));
             change.parts.push(Part { on, guard: Guard::default(), writes: Default::default() });
         }
-        Waiting { tk, change, done: oneshot::channel().0 }
+        QueuedChange { tk, change, done: oneshot::channel().0 }
     }
 
     #[test]
     fn a_group_is_of_one_tenant_and_names_no_session_twice() {
-        let names = |some: &[Waiting]| -> Vec<String> {
+        let names = |some: &[QueuedChange]| -> Vec<String> {
             some.iter()
                 .map(|one| sessions(&one.change).map(SessionId::as_str).collect::<Vec<_>>().join("+"))
                 .collect()
         };
         let all =
             [(1, &["a"][..]), (1, &["b", "c"]), (2, &["d"]), (1, &["c", "e"]), (1, &["e"]), (1, &["f"])];
-        let (group, later) = apart(all.iter().map(|(tk, ids)| waiting(*tk, ids)).collect());
-        assert_eq!(names(&group), ["a", "b+c", "f"]);
+        let (batch, later) = apart(all.iter().map(|(tk, ids)| waiting(*tk, ids)).collect());
+        assert_eq!(names(&batch), ["a", "b+c", "f"]);
         assert_eq!(names(&later), ["d", "c+e", "e"], "and the rest keeps its order");
     }
 }

@@ -1,4 +1,4 @@
-//! Where claims wait for each other. Those of one node that ask for the same work are answered together: one
+//! Where claims wait for each other. Those of one node that ask for the same filter are answered together: one
 //! transaction hands out to all of them, and they do not walk around each other's locks.
 //!
 //! Nobody is waited for. Whoever comes while others are under way is taken along by the next transaction.
@@ -10,96 +10,96 @@ use std::sync::Arc;
 use futures_util::FutureExt as _;
 use parking_lot::Mutex;
 use sederunt_core::error::Error;
+use sederunt_core::filter::{ClaimOrder, Claimed};
 use sederunt_core::ids::TenantId;
 use sederunt_core::session::SessionType;
 use sederunt_core::store::{ClaimStore, StoreFuture};
-use sederunt_core::work::{ClaimOrder, Claimed};
 use sederunt_core::{Result, limits};
 use tokio::sync::oneshot;
 
-use crate::postgres::tx::Base;
+use crate::postgres::tx::Context;
 use crate::postgres::{PostgresStore, claim};
 
 impl ClaimStore for PostgresStore {
     fn claim(&self, order: ClaimOrder) -> StoreFuture<'_, Vec<Claimed>> {
-        self.takers.claim(&self.base, order).boxed()
+        self.claim_batches.claim(&self.context, order).boxed()
     }
 }
 
-/// Transactions that hand out the same work at once: while one is at the database, the other is at its rows.
+/// Transactions that hand out the same filter at once: while one is at the database, the other is at its rows.
 const AT_ONCE: usize = 2;
 /// Sessions that one transaction hands out to several; a single claim may want more.
 const SESSIONS_MAX: usize = 128;
 
 /// All claims that wait at this node.
 #[derive(Debug, Default)]
-pub(in crate::postgres) struct Takers {
-    groups: Mutex<HashMap<Work, Group>>,
+pub(in crate::postgres) struct ClaimBatches {
+    queues: Mutex<HashMap<ClaimFilter, ClaimQueue>>,
 }
 
 /// What is asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Work {
+struct ClaimFilter {
     tenant: TenantId,
     session_types: Vec<SessionType>,
     agent_slugs: Vec<String>,
 }
 
 #[derive(Debug, Default)]
-struct Group {
-    waiting: VecDeque<Taker>,
+struct ClaimQueue {
+    waiting: VecDeque<QueuedClaim>,
     under_way: usize,
 }
 
 #[derive(Debug)]
-struct Taker {
+struct QueuedClaim {
     order: ClaimOrder,
     done: oneshot::Sender<Result<Vec<Claimed>>>,
 }
 
-impl Takers {
+impl ClaimBatches {
     /// Hands out what one order asks for. A caller that goes away stops nothing that has begun.
     pub(in crate::postgres) async fn claim(
         self: &Arc<Self>,
-        base: &Arc<Base>,
+        context: &Arc<Context>,
         order: ClaimOrder,
     ) -> Result<Vec<Claimed>> {
         let (done, answer) = oneshot::channel();
-        let taker = Taker { order, done };
-        if taker.order.key.is_some() {
+        let claim = QueuedClaim { order, done };
+        if claim.order.key.is_some() {
             // What a key has answered before stands beside its own transaction alone.
-            let base = base.clone();
-            tokio::spawn(async move { serve(&base, vec![taker]).await });
-        } else if let Some(work) = self.put(taker)? {
-            tokio::spawn(drive(self.clone(), base.clone(), work));
+            let context = context.clone();
+            tokio::spawn(async move { serve(&context, vec![claim]).await });
+        } else if let Some(filter) = self.put(claim)? {
+            tokio::spawn(drive(self.clone(), context.clone(), filter));
         }
         answer.await.unwrap_or_else(|_| Err(Error::unavailable("the claim was given up")))
     }
 
-    /// Queues a claim. Answers the work that somebody has to see to now.
-    fn put(&self, taker: Taker) -> Result<Option<Work>> {
-        let work = Work {
-            tenant: taker.order.tenant.clone(),
-            session_types: taker.order.session_types.clone(),
-            agent_slugs: taker.order.agent_slugs.clone(),
+    /// Queues a claim. Answers the filter that somebody has to see to now.
+    fn put(&self, claim: QueuedClaim) -> Result<Option<ClaimFilter>> {
+        let filter = ClaimFilter {
+            tenant: claim.order.tenant.clone(),
+            session_types: claim.order.session_types.clone(),
+            agent_slugs: claim.order.agent_slugs.clone(),
         };
-        let mut groups = self.groups.lock();
-        let group = groups.entry(work.clone()).or_default();
-        if group.waiting.len() >= limits::WRITE_QUEUE_MAX {
+        let mut queues = self.queues.lock();
+        let queue = queues.entry(filter.clone()).or_default();
+        if queue.waiting.len() >= limits::WRITE_QUEUE_MAX {
             return Err(Error::unavailable("the queue of claims is full"));
         }
-        group.waiting.push_back(taker);
-        let idle = group.under_way < AT_ONCE;
-        group.under_way += usize::from(idle);
-        Ok(idle.then_some(work))
+        queue.waiting.push_back(claim);
+        let idle = queue.under_way < AT_ONCE;
+        queue.under_way += usize::from(idle);
+        Ok(idle.then_some(filter))
     }
 
-    /// The claims that the next transaction answers. With the last of them, the group is forgotten.
-    fn take(&self, work: &Work) -> Vec<Taker> {
-        let mut groups = self.groups.lock();
-        let Entry::Occupied(mut group) = groups.entry(work.clone()) else { return Vec::new() };
-        let Group { waiting, under_way } = group.get_mut();
-        let mut taken: Vec<Taker> = Vec::new();
+    /// The claims that the next transaction answers. With the last of them, the queue is forgotten.
+    fn take(&self, filter: &ClaimFilter) -> Vec<QueuedClaim> {
+        let mut queues = self.queues.lock();
+        let Entry::Occupied(mut queue) = queues.entry(filter.clone()) else { return Vec::new() };
+        let ClaimQueue { waiting, under_way } = queue.get_mut();
+        let mut taken: Vec<QueuedClaim> = Vec::new();
         let mut wanted = 0;
         while let Some(next) = waiting.front() {
             wanted += next.order.limit;
@@ -111,32 +111,32 @@ impl Takers {
         if taken.is_empty() {
             *under_way -= 1;
             if *under_way == 0 {
-                group.remove();
+                queue.remove();
             }
         }
         taken
     }
 }
 
-async fn drive(takers: Arc<Takers>, base: Arc<Base>, work: Work) {
+async fn drive(claims: Arc<ClaimBatches>, context: Arc<Context>, filter: ClaimFilter) {
     loop {
-        let taken = takers.take(&work);
+        let taken = claims.take(&filter);
         if taken.is_empty() {
             return;
         }
-        serve(&base, taken).await;
+        serve(&context, taken).await;
     }
 }
 
-async fn serve(base: &Base, mut takers: Vec<Taker>) {
+async fn serve(context: &Context, mut claims: Vec<QueuedClaim>) {
     // Nothing is handed out to who is gone.
-    takers.retain(|taker| !taker.done.is_closed());
+    claims.retain(|claim| !claim.done.is_closed());
     let (orders, answers): (Vec<_>, Vec<_>) =
-        takers.into_iter().map(|Taker { order, done }| (order, done)).unzip();
+        claims.into_iter().map(|QueuedClaim { order, done }| (order, done)).unzip();
     if orders.is_empty() {
         return;
     }
-    match claim::claim(base, &orders).await {
+    match claim::claim(context, &orders).await {
         Ok(claims) => {
             for (done, claimed) in answers.into_iter().zip(claims) {
                 let _ = done.send(Ok(claimed));
@@ -163,7 +163,7 @@ mod tests {
 
     use super::*;
 
-    fn taker(limit: usize, agent: &str) -> Taker {
+    fn claim(limit: usize, agent: &str) -> QueuedClaim {
         let order = ClaimOrder {
             tenant: TenantId::stored("t"),
             credential: CredentialId::stored("k"),
@@ -174,39 +174,39 @@ mod tests {
             lease: Duration::from_secs(30),
             key: None,
         };
-        Taker { order, done: oneshot::channel().0 }
+        QueuedClaim { order, done: oneshot::channel().0 }
     }
 
-    fn limits(takers: &Takers, work: &Work) -> Vec<usize> {
-        takers.take(work).iter().map(|taker| taker.order.limit).collect()
+    fn limits(claims: &ClaimBatches, filter: &ClaimFilter) -> Vec<usize> {
+        claims.take(filter).iter().map(|claim| claim.order.limit).collect()
     }
 
     #[test]
     fn claims_for_the_same_work_are_taken_together_up_to_a_bound() {
-        let takers = Takers::default();
-        let work = takers.put(taker(32, "a")).unwrap().unwrap();
+        let claims = ClaimBatches::default();
+        let filter = claims.put(claim(32, "a")).unwrap().unwrap();
         for limit in [64, 32, 1, SESSIONS_MAX + 1, 1] {
-            takers.put(taker(limit, "a")).unwrap();
+            claims.put(claim(limit, "a")).unwrap();
         }
-        let other = takers.put(taker(3, "b")).unwrap().unwrap();
-        assert_eq!(limits(&takers, &work), [32, 64, 32]);
-        assert_eq!(limits(&takers, &work), [1]);
-        assert_eq!(limits(&takers, &work), [SESSIONS_MAX + 1]);
-        assert_eq!(limits(&takers, &other), [3]);
+        let other = claims.put(claim(3, "b")).unwrap().unwrap();
+        assert_eq!(limits(&claims, &filter), [32, 64, 32]);
+        assert_eq!(limits(&claims, &filter), [1]);
+        assert_eq!(limits(&claims, &filter), [SESSIONS_MAX + 1]);
+        assert_eq!(limits(&claims, &other), [3]);
     }
 
     #[test]
     fn somebody_sees_to_every_claim_and_nobody_stays_behind() {
-        let takers = Takers::default();
-        let work = takers.put(taker(1, "a")).unwrap().unwrap();
-        assert!(takers.put(taker(1, "a")).unwrap().is_some());
-        assert!(takers.put(taker(1, "a")).unwrap().is_none());
-        assert_eq!(limits(&takers, &work), [1, 1, 1]);
-        assert!(takers.put(taker(1, "a")).unwrap().is_none());
-        assert!(limits(&takers, &work).len() == 1 && limits(&takers, &work).is_empty());
-        assert!(takers.put(taker(1, "a")).unwrap().is_some());
-        assert_eq!(limits(&takers, &work), [1]);
-        assert!(limits(&takers, &work).is_empty() && limits(&takers, &work).is_empty());
-        assert!(takers.groups.lock().is_empty());
+        let claims = ClaimBatches::default();
+        let filter = claims.put(claim(1, "a")).unwrap().unwrap();
+        assert!(claims.put(claim(1, "a")).unwrap().is_some());
+        assert!(claims.put(claim(1, "a")).unwrap().is_none());
+        assert_eq!(limits(&claims, &filter), [1, 1, 1]);
+        assert!(claims.put(claim(1, "a")).unwrap().is_none());
+        assert!(limits(&claims, &filter).len() == 1 && limits(&claims, &filter).is_empty());
+        assert!(claims.put(claim(1, "a")).unwrap().is_some());
+        assert_eq!(limits(&claims, &filter), [1]);
+        assert!(limits(&claims, &filter).is_empty() && limits(&claims, &filter).is_empty());
+        assert!(claims.queues.lock().is_empty());
     }
 }

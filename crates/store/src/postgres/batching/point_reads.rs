@@ -1,5 +1,5 @@
 //! Where small reads meet: a session by its id, a document by its name, the time. They are gathered
-//! ([`super::coalesce`]) and share a transaction. Nobody is answered by a look that began before they asked, so what a
+//! ([`super::coalesce`]) and share a transaction. Nobody is answered by a batch that began before they asked, so what a
 //! caller has seen committed it also reads.
 
 use std::collections::HashMap;
@@ -17,43 +17,43 @@ use sederunt_core::time::Timestamp;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use super::coalesce::Gather;
+use super::coalesce::Coalescer;
 use crate::postgres::fault::Result;
 use crate::postgres::library::{self, doc_of};
 use crate::postgres::rows::Columns;
 use crate::postgres::sessions::whole;
-use crate::postgres::tx::{Base, CLOCK, Scope, within};
+use crate::postgres::tx::{CLOCK, Context, Scope, within};
 
-/// Looks that may be on their way at once.
+/// ReadBatches that may be on their way at once.
 const DRIVERS: usize = 2;
-/// Questions that one look answers.
-const LOOK_MAX: usize = 64;
+/// Questions that one batch answers.
+const BATCH_MAX: usize = 64;
 
-type Answer<T> = oneshot::Sender<Result<T, Error>>;
-type Asked<K, T> = HashMap<K, Vec<Answer<Option<T>>>>;
+type ReadAnswer<T> = oneshot::Sender<Result<T, Error>>;
+type ReadWaiters<K, T> = HashMap<K, Vec<ReadAnswer<Option<T>>>>;
 
-/// A question, waiting.
+/// A read, waiting.
 #[derive(Debug)]
-enum Question {
-    Session(i32, TenantId, SessionId, Answer<Option<Session>>),
-    Doc(i32, TenantId, (Kind, Box<str>), Answer<Option<Doc>>),
-    Now(Answer<Timestamp>),
+enum PointRead {
+    Session(i32, TenantId, SessionId, ReadAnswer<Option<Session>>),
+    Doc(i32, TenantId, (Kind, Box<str>), ReadAnswer<Option<Doc>>),
+    Now(ReadAnswer<Timestamp>),
 }
 
-/// Takes questions until it is closed.
+/// Takes reads until it is closed.
 #[derive(Debug)]
-pub(in crate::postgres) struct Looks {
-    base: Arc<Base>,
-    gather: Arc<Gather<Question>>,
+pub(in crate::postgres) struct ReadBatches {
+    context: Arc<Context>,
+    coalescer: Arc<Coalescer<PointRead>>,
 }
 
-impl Looks {
-    pub(in crate::postgres) fn start(base: &Arc<Base>) -> (Self, Vec<JoinHandle<()>>) {
+impl ReadBatches {
+    pub(in crate::postgres) fn start(context: &Arc<Context>) -> (Self, Vec<JoinHandle<()>>) {
         // Who reads does not wait for others who might.
-        let gather = Arc::new(Gather::new(LOOK_MAX, Duration::ZERO));
-        let drivers = (0..DRIVERS).map(|_| tokio::spawn(drive(base.clone(), gather.clone())));
+        let coalescer = Arc::new(Coalescer::new(BATCH_MAX, Duration::ZERO));
+        let drivers = (0..DRIVERS).map(|_| tokio::spawn(drive(context.clone(), coalescer.clone())));
         let drivers = drivers.collect();
-        (Self { base: base.clone(), gather }, drivers)
+        (Self { context: context.clone(), coalescer }, drivers)
     }
 
     pub(in crate::postgres) async fn session(
@@ -61,8 +61,8 @@ impl Looks {
         tenant: &TenantId,
         id: &SessionId,
     ) -> Result<Option<Session>, Error> {
-        let Some(tk) = self.base.tk(tenant).await? else { return Ok(None) };
-        self.ask(|answer| Question::Session(tk, tenant.clone(), id.clone(), answer)).await
+        let Some(tk) = self.context.tk(tenant).await? else { return Ok(None) };
+        self.ask(|answer| PointRead::Session(tk, tenant.clone(), id.clone(), answer)).await
     }
 
     pub(in crate::postgres) async fn doc(
@@ -71,22 +71,22 @@ impl Looks {
         kind: Kind,
         name: &str,
     ) -> Result<Option<Doc>, Error> {
-        let Some(tk) = self.base.tk(tenant).await? else { return Ok(None) };
-        self.ask(|answer| Question::Doc(tk, tenant.clone(), (kind, name.into()), answer)).await
+        let Some(tk) = self.context.tk(tenant).await? else { return Ok(None) };
+        self.ask(|answer| PointRead::Doc(tk, tenant.clone(), (kind, name.into()), answer)).await
     }
 
     /// The time; told from the last reading of the clock, if that is not long ago.
     pub(in crate::postgres) async fn now(&self) -> Result<Timestamp, Error> {
-        match self.base.time_told() {
+        match self.context.recent_time() {
             Some(now) => Ok(now),
-            None => self.ask(Question::Now).await,
+            None => self.ask(PointRead::Now).await,
         }
     }
 
-    async fn ask<T>(&self, question: impl FnOnce(Answer<T>) -> Question) -> Result<T, Error> {
+    async fn ask<T>(&self, read: impl FnOnce(ReadAnswer<T>) -> PointRead) -> Result<T, Error> {
         let closed = || Error::unavailable("the store is closing");
         let (answer, answered) = oneshot::channel();
-        if !self.gather.put(question(answer)) {
+        if !self.coalescer.put(read(answer)) {
             return Err(closed());
         }
         answered.await.unwrap_or_else(|_| Err(closed()))
@@ -94,78 +94,78 @@ impl Looks {
 
     /// Takes no more; what is queued is still answered.
     pub(in crate::postgres) fn close(&self) {
-        self.gather.close();
+        self.coalescer.close();
     }
 }
 
-async fn drive(base: Arc<Base>, gather: Arc<Gather<Question>>) {
-    while let Some(questions) = gather.next().await {
-        let answered = questions.len();
-        join_all(apart(questions).into_iter().map(|look| look.take(&base))).await;
-        gather.finished(answered);
+async fn drive(context: Arc<Context>, coalescer: Arc<Coalescer<PointRead>>) {
+    while let Some(reads) = coalescer.next().await {
+        let answered = reads.len();
+        join_all(by_tenant(reads).into_iter().map(|batch| batch.answer(&context))).await;
+        coalescer.finished(answered);
     }
 }
 
-/// One look per tenant; whoever asks for the time is told by any of them.
-fn apart(questions: Vec<Question>) -> Vec<Look> {
-    let mut looks: Vec<Look> = Vec::new();
+/// One batch per tenant; whoever asks for the time is told by any of them.
+fn by_tenant(reads: Vec<PointRead>) -> Vec<ReadBatch> {
+    let mut batches: Vec<ReadBatch> = Vec::new();
     let mut nows = Vec::new();
-    for question in questions {
-        match question {
-            Question::Session(tk, tenant, id, answer) => {
-                of(&mut looks, tk, tenant).sessions.entry(id).or_default().push(answer);
+    for read in reads {
+        match read {
+            PointRead::Session(tk, tenant, id, answer) => {
+                of(&mut batches, tk, tenant).sessions.entry(id).or_default().push(answer);
             }
-            Question::Doc(tk, tenant, name, answer) => {
-                of(&mut looks, tk, tenant).docs.entry(name).or_default().push(answer);
+            PointRead::Doc(tk, tenant, name, answer) => {
+                of(&mut batches, tk, tenant).docs.entry(name).or_default().push(answer);
             }
-            Question::Now(answer) => nows.push(answer),
+            PointRead::Now(answer) => nows.push(answer),
         }
     }
-    match looks.first_mut() {
+    match batches.first_mut() {
         Some(first) => first.nows = nows,
-        None => looks.push(Look { nows, ..Look::default() }),
+        None => batches.push(ReadBatch { nows, ..ReadBatch::default() }),
     }
-    looks
+    batches
 }
 
-fn of(looks: &mut Vec<Look>, tk: i32, tenant: TenantId) -> &mut Look {
-    let at = looks.iter().position(|look| look.tenant.as_ref().is_some_and(|(known, _)| *known == tk));
+fn of(batches: &mut Vec<ReadBatch>, tk: i32, tenant: TenantId) -> &mut ReadBatch {
+    let at = batches.iter().position(|batch| batch.tenant.as_ref().is_some_and(|(known, _)| *known == tk));
     let at = at.unwrap_or_else(|| {
-        looks.push(Look { tenant: Some((tk, tenant)), ..Look::default() });
-        looks.len() - 1
+        batches.push(ReadBatch { tenant: Some((tk, tenant)), ..ReadBatch::default() });
+        batches.len() - 1
     });
-    &mut looks[at]
+    &mut batches[at]
 }
 
 /// Questions that one transaction answers.
 #[derive(Default)]
-struct Look {
+struct ReadBatch {
     tenant: Option<(i32, TenantId)>,
-    sessions: Asked<SessionId, Session>,
-    docs: Asked<(Kind, Box<str>), Doc>,
-    nows: Vec<Answer<Timestamp>>,
+    sessions: ReadWaiters<SessionId, Session>,
+    docs: ReadWaiters<(Kind, Box<str>), Doc>,
+    nows: Vec<ReadAnswer<Timestamp>>,
 }
 
 #[derive(Default)]
-struct Seen {
+struct ReadRows {
     sessions: HashMap<SessionId, Session>,
     docs: HashMap<(Kind, Box<str>), Doc>,
     now: Timestamp,
 }
 
-impl Look {
-    async fn take(self, base: &Base) {
+impl ReadBatch {
+    async fn answer(self, context: &Context) {
         // Tried again once if its connection had died unseen.
         let seen = within(async {
-            match self.see(base).await {
-                Err(fault) if fault.is_lost() => self.see(base).await,
+            match self.load(context).await {
+                Err(fault) if fault.is_lost() => self.load(context).await,
                 seen => seen,
             }
         })
         .await;
         // Nobody waits any more: nothing is lost by that.
         match seen {
-            Ok(Seen { sessions, docs, now }) => {
+            Ok(ReadRows { sessions, docs, now }) => {
                 hand_out(self.sessions, sessions);
                 hand_out(self.docs, docs);
                 for answer in self.nows {
@@ -183,12 +183,12 @@ impl Look {
         }
     }
 
-    async fn see(&self, base: &Base) -> Result<Seen> {
-        let client = base.app.get().await?;
+    async fn load(&self, context: &Context) -> Result<ReadRows> {
+        let client = context.app.get().await?;
         let clock = client.prepare_cached(CLOCK).await?;
         let Some((tk, tenant)) = &self.tenant else {
-            let now = base.time(client.query_one(&clock, &[]).await?.try_get(0)?);
-            return Ok(Seen { now, ..Seen::default() });
+            let now = context.time(client.query_one(&clock, &[]).await?.try_get(0)?);
+            return Ok(ReadRows { now, ..ReadRows::default() });
         };
         let ids: Vec<&str> = self.sessions.keys().map(SessionId::as_str).collect();
         let (kinds, names): (Vec<&str>, Vec<&str>) =
@@ -196,7 +196,7 @@ impl Look {
         let by_id =
             client.prepare_cached(&whole("WHERE h.tk = $1 AND s.tk = $1 AND s.id = ANY ($2)")).await?;
         let by_name = client.prepare_cached(&library::named()).await?;
-        let begin = Scope::Tenant(*tk).begin("READ ONLY", &base.schema);
+        let begin = Scope::Tenant(*tk).begin("READ ONLY", &context.schema);
         // All of it is sent by the first poll.
         let wanted = (!ids.is_empty(), !names.is_empty(), !self.nows.is_empty());
         let of_sessions: [crate::postgres::tx::Param<'_>; 2] = [tk, &ids];
@@ -211,7 +211,7 @@ impl Look {
         .await;
         begun?;
         ended?;
-        let mut seen = Seen::default();
+        let mut seen = ReadRows::default();
         for row in sessions.transpose()?.iter().flatten() {
             let found = Columns::of(row).whole(tenant)?;
             seen.sessions.insert(found.id, found.value);
@@ -221,13 +221,13 @@ impl Look {
             seen.docs.insert((doc.kind, row.try_get::<_, &str>(row.len() - 1)?.into()), doc);
         }
         if let Some(row) = now.transpose()? {
-            seen.now = base.time(row.try_get(0)?);
+            seen.now = context.time(row.try_get(0)?);
         }
         Ok(seen)
     }
 }
 
-fn hand_out<K: Hash + Eq, T: Clone>(asked: Asked<K, T>, mut found: HashMap<K, T>) {
+fn hand_out<K: Hash + Eq, T: Clone>(asked: ReadWaiters<K, T>, mut found: HashMap<K, T>) {
     for (key, mut answers) in asked {
         let last = answers.pop();
         if let Entry::Occupied(found) = found.entry(key) {
@@ -243,7 +243,7 @@ fn hand_out<K: Hash + Eq, T: Clone>(asked: Asked<K, T>, mut found: HashMap<K, T>
     }
 }
 
-fn refuse<K, T>(asked: Asked<K, T>, error: &Error) {
+fn refuse<K, T>(asked: ReadWaiters<K, T>, error: &Error) {
     for answer in asked.into_values().flatten() {
         let _ = answer.send(Err(again(error)));
     }
@@ -265,36 +265,36 @@ mod tests {
     fn questions_about_one_thing_are_one_and_tenants_stay_apart() {
         let (a, b) = (TenantId::stored("a"), TenantId::stored("b"));
         let session = |tk, tenant: &TenantId, id: &str| {
-            Question::Session(tk, tenant.clone(), SessionId::stored(id), oneshot::channel().0)
+            PointRead::Session(tk, tenant.clone(), SessionId::stored(id), oneshot::channel().0)
         };
         let doc = |tk, tenant: &TenantId, name: &str| {
-            Question::Doc(tk, tenant.clone(), (Kind::Task, name.into()), oneshot::channel().0)
+            PointRead::Doc(tk, tenant.clone(), (Kind::Task, name.into()), oneshot::channel().0)
         };
-        let looks = apart(vec![
+        let batches = by_tenant(vec![
             session(1, &a, "x"),
-            Question::Now(oneshot::channel().0),
+            PointRead::Now(oneshot::channel().0),
             session(2, &b, "x"),
             session(1, &a, "x"),
             session(1, &a, "y"),
             doc(2, &b, "t"),
             doc(2, &b, "t"),
         ]);
-        let shape: Vec<_> = looks
+        let shape: Vec<_> = batches
             .iter()
-            .map(|look| {
-                let tk = look.tenant.as_ref().map(|(tk, _)| *tk);
-                let asked = look.sessions.values().map(Vec::len).sum::<usize>();
-                let docs = look.docs.values().map(Vec::len).sum::<usize>();
-                (tk, look.sessions.len(), asked, look.docs.len(), docs, look.nows.len())
+            .map(|batch| {
+                let tk = batch.tenant.as_ref().map(|(tk, _)| *tk);
+                let asked = batch.sessions.values().map(Vec::len).sum::<usize>();
+                let docs = batch.docs.values().map(Vec::len).sum::<usize>();
+                (tk, batch.sessions.len(), asked, batch.docs.len(), docs, batch.nows.len())
             })
             .collect();
         assert_eq!(shape, [(Some(1), 2, 3, 0, 0, 1), (Some(2), 1, 1, 1, 2, 0)]);
-        assert_eq!(apart(vec![Question::Now(oneshot::channel().0)]).len(), 1);
+        assert_eq!(by_tenant(vec![PointRead::Now(oneshot::channel().0)]).len(), 1);
     }
 
     #[test]
     fn everyone_who_asked_is_told_the_same() {
-        let mut asked: Asked<&str, u8> = HashMap::new();
+        let mut asked: ReadWaiters<&str, u8> = HashMap::new();
         let mut waiting = Vec::new();
         for key in ["there", "there", "gone", "there"] {
             let (answer, answered) = oneshot::channel();

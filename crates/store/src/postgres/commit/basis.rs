@@ -10,7 +10,7 @@ use crate::postgres::fault::Result;
 use crate::postgres::tx::{Param, count};
 
 /// What of a row decides.
-enum Reads {
+enum RowReading {
     Presence,
     Version,
     /// Whose it is.
@@ -19,58 +19,58 @@ enum Reads {
 }
 
 /// How rows are found, one kind of them each: by a name in two parts, with a version and a word. `{a}` and `{b}` are the
-/// first and second parts of the names that are asked for. In the order in which rows are locked.
-const FINDS: [(Reads, &str); 12] = [
+/// first and second parts of the names that are query for. In the order in which rows are locked.
+const FINDS: [(RowReading, &str); 12] = [
     (
-        Reads::Presence,
+        RowReading::Presence,
         "SELECT s.id, '', 0::bigint, '' FROM sessions s JOIN session_heads h ON h.tk = s.tk AND h.sk = s.sk
          WHERE s.tk = $1 AND s.id = ANY ({a}) ORDER BY h.sk FOR KEY SHARE OF h",
     ),
     (
-        Reads::Version,
+        RowReading::Version,
         "SELECT d.id, d.kind, d.version, '' FROM unnest({a}, {b}) AS k (id, kind)
          JOIN docs d ON d.tk = $1 AND d.kind = k.kind AND d.id = k.id ORDER BY d.n FOR NO KEY UPDATE OF d",
     ),
     (
-        Reads::Of,
+        RowReading::Of,
         "SELECT d.slug, d.kind, 0::bigint, d.id FROM unnest({a}, {b}) AS k (slug, kind)
          JOIN docs d ON d.tk = $1 AND d.kind = k.kind AND d.slug = k.slug",
     ),
     (
-        Reads::State,
+        RowReading::State,
         "SELECT id, '', 0::bigint, state FROM approvals WHERE tk = $1 AND id = ANY ({a})
          ORDER BY n FOR NO KEY UPDATE",
     ),
     (
-        Reads::Presence,
+        RowReading::Presence,
         "SELECT id, '', 0::bigint, '' FROM api_keys WHERE tk = $1 AND id = ANY ({a})
          ORDER BY id FOR NO KEY UPDATE",
     ),
     (
-        Reads::Presence,
+        RowReading::Presence,
         "SELECT id, '', 0::bigint, '' FROM shares WHERE tk = $1 AND id = ANY ({a}) ORDER BY id FOR NO KEY UPDATE",
     ),
     (
-        Reads::Presence,
+        RowReading::Presence,
         "SELECT id, '', 0::bigint, '' FROM users WHERE tk = $1 AND id = ANY ({a}) ORDER BY id FOR NO KEY UPDATE",
     ),
     (
-        Reads::Of,
+        RowReading::Of,
         "SELECT i.platform, i.external_id, 0::bigint, i.user_id FROM unnest({a}, {b}) AS k (platform, external_id)
          JOIN identities i ON i.tk = $1 AND i.platform = k.platform AND i.external_id = k.external_id",
     ),
-    (Reads::Presence, "SELECT id, '', 0::bigint, '' FROM feedback_events WHERE tk = $1 AND id = ANY ({a})"),
+    (RowReading::Presence, "SELECT id, '', 0::bigint, '' FROM feedback_events WHERE tk = $1 AND id = ANY ({a})"),
     (
-        Reads::Version,
+        RowReading::Version,
         "SELECT id, '', version, '' FROM feedback_sessions WHERE tk = $1 AND id = ANY ({a})
          ORDER BY n FOR NO KEY UPDATE",
     ),
     (
-        Reads::Version,
+        RowReading::Version,
         "SELECT id, '', version, '' FROM lessons WHERE tk = $1 AND id = ANY ({a}) ORDER BY n FOR NO KEY UPDATE",
     ),
     (
-        Reads::Presence,
+        RowReading::Presence,
         "SELECT id, '', 0::bigint, '' FROM crisis_log WHERE tk = $1 AND id = ANY ({a})
          ORDER BY id FOR NO KEY UPDATE",
     ),
@@ -96,14 +96,14 @@ fn place<'k>(key: &'k RowKey<'_>) -> (usize, &'k str, &'k str) {
 
 /// What a change asks for: a statement that is the same for all changes with the same kinds of rows, and its names.
 #[derive(Default)]
-pub(in crate::postgres) struct Asked<'k> {
+pub(in crate::postgres) struct BasisQuery<'k> {
     pub(in crate::postgres) sql: String,
     names: Vec<Vec<&'k str>>,
 }
 
-impl<'k> Asked<'k> {
+impl<'k> BasisQuery<'k> {
     pub(in crate::postgres) fn of(keys: &'k [RowKey<'_>]) -> Self {
-        let mut asked = Self::default();
+        let mut query = Self::default();
         for (at, (_, find)) in FINDS.iter().enumerate() {
             let (mut a, mut b) = (Vec::new(), Vec::new());
             for (_, first, second) in keys.iter().map(place).filter(|(of, ..)| *of == at) {
@@ -113,12 +113,12 @@ impl<'k> Asked<'k> {
             if a.is_empty() {
                 continue;
             }
-            let find = find.replace("{a}", &asked.add(a));
-            let find = if find.contains("{b}") { find.replace("{b}", &asked.add(b)) } else { find };
-            let union = if asked.sql.is_empty() { "" } else { " UNION ALL " };
-            asked.sql += &format!("{union}SELECT {at}, f.* FROM ({find}) f");
+            let find = find.replace("{a}", &query.add(a));
+            let find = if find.contains("{b}") { find.replace("{b}", &query.add(b)) } else { find };
+            let union = if query.sql.is_empty() { "" } else { " UNION ALL " };
+            query.sql += &format!("{union}SELECT {at}, f.* FROM ({find}) f");
         }
-        asked
+        query
     }
 
     fn add(&mut self, names: Vec<&'k str>) -> String {
@@ -132,19 +132,19 @@ impl<'k> Asked<'k> {
 }
 
 /// The place of a row in [`FINDS`], its name in two parts, and its state.
-type FoundRow = (usize, String, String, RowState);
+type BasisRow = (usize, String, String, RowState);
 
 /// The rows that were found.
-pub(in crate::postgres) struct Found(Vec<FoundRow>);
+pub(in crate::postgres) struct BasisRows(Vec<BasisRow>);
 
-impl Found {
+impl BasisRows {
     pub(in crate::postgres) fn of(rows: &[Row]) -> Result<Self> {
         rows.iter().map(found).collect::<Result<_>>().map(Self)
     }
 
     fn state(&self, key: &RowKey<'_>) -> Option<RowState> {
         let (at, a, b) = place(key);
-        let is_it = |row: &&FoundRow| (row.0, &*row.1, &*row.2) == (at, a, b);
+        let is_it = |row: &&BasisRow| (row.0, &*row.1, &*row.2) == (at, a, b);
         self.0.iter().find(is_it).map(|(.., state)| state.clone())
     }
 
@@ -156,15 +156,15 @@ impl Found {
     }
 }
 
-fn found(row: &Row) -> Result<FoundRow> {
+fn found(row: &Row) -> Result<BasisRow> {
     let at = usize::try_from(row.try_get::<_, i32>(0)?).map_err(Error::internal)?;
     let (reads, _) = FINDS.get(at).ok_or_else(|| Error::internal("a row of no kind was found"))?;
     let (version, word): (i64, &str) = (row.try_get(3)?, row.try_get(4)?);
     let state = match reads {
-        Reads::Presence => RowState::Present,
-        Reads::Version => RowState::Version(count(version)),
-        Reads::Of => RowState::Of(word.into()),
-        Reads::State => {
+        RowReading::Presence => RowState::Present,
+        RowReading::Version => RowState::Version(count(version)),
+        RowReading::Of => RowState::Of(word.into()),
+        RowReading::State => {
             let state = State::parse(word);
             RowState::Approval(state.ok_or_else(|| Error::internal(format!("an approval is `{word}`")))?)
         }
@@ -178,12 +178,12 @@ mod tests {
 
     #[test]
     fn changes_with_the_same_kinds_of_rows_ask_by_the_same_statement() {
-        let asked = |ids: &[&'static str]| {
+        let query = |ids: &[&'static str]| {
             let keys: Vec<_> = ids.iter().map(|id| RowKey::Lesson(id)).chain([RowKey::Share("s")]).collect();
-            Asked::of(&keys).sql
+            BasisQuery::of(&keys).sql
         };
-        assert_eq!(asked(&["a"]), asked(&["b", "c"]));
-        assert!(asked(&["a"]).contains("$2::text[]") && asked(&["a"]).contains("$3::text[]"));
-        assert_eq!(Asked::of(&[]).sql, "");
+        assert_eq!(query(&["a"]), query(&["b", "c"]));
+        assert!(query(&["a"]).contains("$2::text[]") && query(&["a"]).contains("$3::text[]"));
+        assert_eq!(BasisQuery::of(&[]).sql, "");
     }
 }

@@ -23,9 +23,11 @@ use smallvec::SmallVec;
 use super::append::batch::EXTERNAL;
 use super::fault::Fault;
 use super::rows::{Columns, HEAD, Keyed, new_events};
-use super::sessions::{self, Fresh, Made, Range};
-use super::tx::{ANSWER_MAX, Base, CLOCK, Param, Scope, TICK, Tx, count, hash64, int, last_tick, locked_at};
-use super::writes::{Broken, EventRows, FallbackRows, KeyRows, StateRows, Writes, cells};
+use super::sessions::{self, LogRange, NewSessionParts, NewSessionRow};
+use super::tx::{
+    ANSWER_MAX, CLOCK, Context, Param, Scope, TICK, Tx, count, hash64, int, last_tick, locked_at,
+};
+use super::writes::{CommitFailure, DescriptionRows, EventRows, KeyRows, StateRows, Writes, cells};
 use super::{idempotency, records, talk};
 
 /// How often a change is tried again when it met another transaction.
@@ -36,64 +38,68 @@ const SESSION_ID: &str = "sessions_id";
 const DELETE_MAX: Duration = Duration::from_secs(90);
 
 /// Why a change went no further.
-pub(in crate::postgres) enum Stop {
+pub(in crate::postgres) enum Abort {
     Refused(Refusal),
-    Broken(Broken),
+    CommitFailure(CommitFailure),
 }
 
-impl Stop {
+impl Abort {
     /// Nothing was written, and another try may pass.
-    pub(in crate::postgres) fn invites_another_try(&self) -> bool {
-        matches!(self, Self::Broken(Broken { fault, certain: true })
+    pub(in crate::postgres) fn may_retry(&self) -> bool {
+        matches!(self, Self::CommitFailure(CommitFailure { fault, certain: true })
             if fault.is_contention() || fault.is_lost() || fault.violated().is_some_and(is_of_a_record))
     }
 }
 
-impl From<Broken> for Stop {
-    fn from(broken: Broken) -> Self {
-        match broken.fault {
+impl From<CommitFailure> for Abort {
+    fn from(failure: CommitFailure) -> Self {
+        match failure.fault {
             Fault::Core(error) => Self::Refused(error.into()),
-            _ => Self::Broken(broken),
+            _ => Self::CommitFailure(failure),
         }
     }
 }
 
-impl From<Fault> for Stop {
+impl From<Fault> for Abort {
     fn from(fault: Fault) -> Self {
-        Broken::from(fault).into()
+        CommitFailure::from(fault).into()
     }
 }
 
-impl From<Refusal> for Stop {
+impl From<Refusal> for Abort {
     fn from(refusal: Refusal) -> Self {
         Self::Refused(refusal)
     }
 }
 
-impl From<tokio_postgres::Error> for Stop {
+impl From<tokio_postgres::Error> for Abort {
     fn from(error: tokio_postgres::Error) -> Self {
         Fault::from(error).into()
     }
 }
 
 /// Applies a change whole or not at all.
-pub(in crate::postgres) async fn apply(base: &Base, tk: i32, change: &Change) -> Result<Committed, Refusal> {
+pub(in crate::postgres) async fn apply(
+    context: &Context,
+    tk: i32,
+    change: &Change,
+) -> Result<Committed, Refusal> {
     let deletes =
         change.parts.iter().any(|part| part.writes.iter().any(|write| matches!(write, Write::Delete)));
     let limit = if deletes { DELETE_MAX } else { ANSWER_MAX };
     let work = async {
         for _ in 0..CONTENTION_TRIES_MAX {
-            match attempt(base, tk, change).await {
-                Err(stop) if stop.invites_another_try() => {}
+            match attempt(context, tk, change).await {
+                Err(abort) if abort.may_retry() => {}
                 outcome => return outcome,
             }
         }
-        attempt(base, tk, change).await
+        attempt(context, tk, change).await
     };
     match tokio::time::timeout(limit, work).await {
         Ok(Ok(committed)) => Ok(committed),
-        Ok(Err(Stop::Refused(refusal))) => Err(refusal),
-        Ok(Err(Stop::Broken(broken))) => Err(meaning(broken)),
+        Ok(Err(Abort::Refused(refusal))) => Err(refusal),
+        Ok(Err(Abort::CommitFailure(failure))) => Err(refusal_of(failure)),
         Err(_) => Err(Error::from(Fault::TimedOut).into()),
     }
 }
@@ -104,7 +110,7 @@ fn is_of_a_record(violated: &str) -> bool {
 }
 
 /// What the violation of a key means that is no record's.
-fn meaning(Broken { fault, certain }: Broken) -> Refusal {
+fn refusal_of(CommitFailure { fault, certain }: CommitFailure) -> Refusal {
     match fault.violated() {
         _ if !certain => Error::unavailable(Error::from(fault)).into(),
         Some(SESSION_ID) => Refusal::Stale,
@@ -114,7 +120,7 @@ fn meaning(Broken { fault, certain }: Broken) -> Refusal {
 }
 
 /// In whose name a change touches rows that belong to people.
-fn acting_in(change: &Change) -> Option<ActingUser> {
+fn acting_user(change: &Change) -> Option<ActingUser> {
     change.records.iter().find_map(|record| match record {
         Record::AddShare { share, .. } => {
             Some(share.created_by.clone().map_or(ActingUser::Nobody, ActingUser::User))
@@ -124,24 +130,24 @@ fn acting_in(change: &Change) -> Option<ActingUser> {
     })
 }
 
-async fn attempt(base: &Base, tk: i32, change: &Change) -> Result<Committed, Stop> {
-    let by = acting_in(change);
+async fn attempt(context: &Context, tk: i32, change: &Change) -> Result<Committed, Abort> {
+    let by = acting_user(change);
     let scope = by.as_ref().map_or(Scope::Tenant(tk), |by| Scope::TenantAs(tk, by));
-    let tx = base.prepare(scope).await?;
-    match carry_out(base, &tx, tk, change).await {
+    let tx = context.prepare(scope).await?;
+    match write_and_commit(context, &tx, tk, change).await {
         Ok(done) => {
             tx.ended();
-            base.publish(&done.notices, &done.keys, |notice| notice.row_changed || notice.speaks());
+            context.publish(&done.notices, &done.keys, |notice| notice.row_changed || notice.speaks());
             Ok(done.committed)
         }
-        Err(stop) => {
+        Err(abort) => {
             tx.rollback().await;
-            Err(stop)
+            Err(abort)
         }
     }
 }
 
-struct Done {
+struct AppliedChange {
     committed: Committed,
     notices: Vec<Notice>,
     /// Of the session of each notice.
@@ -149,25 +155,30 @@ struct Done {
 }
 
 /// A head under lock.
-struct Locked {
+struct LockedHead {
     sk: i64,
     head: Head,
 }
 
-struct Seen {
+struct LockedRows {
     now: Timestamp,
-    heads: HashMap<SessionId, Locked>,
+    heads: HashMap<SessionId, LockedHead>,
     /// Surrogates for the sessions to be made.
     fresh: Vec<i64>,
     /// What the key of the change did before.
-    known: Option<idempotency::Found>,
+    known: Option<idempotency::StoredKey>,
     /// The rows that the records rest on.
-    basis: basis::Found,
+    basis: BasisRows,
 }
 
 /// Carries a change out to its commit.
-async fn carry_out(base: &Base, tx: &Tx, tk: i32, change: &Change) -> Result<Done, Stop> {
-    let mut seen = lock(base, tx, tk, change).await?;
+async fn write_and_commit(
+    context: &Context,
+    tx: &Tx,
+    tk: i32,
+    change: &Change,
+) -> Result<AppliedChange, Abort> {
+    let mut seen = lock(context, tx, tk, change).await?;
     if let Some((key, found)) = change.key.as_ref().zip(seen.known.as_ref()) {
         let heads = change.parts.iter().filter_map(|part| match &part.on {
             On::Session(id) => seen.heads.get(id).map(|locked| locked.head.clone()),
@@ -175,21 +186,21 @@ async fn carry_out(base: &Base, tx: &Tx, tk: i32, change: &Change) -> Result<Don
         });
         let committed = found.answer(key, heads, seen.now)?;
         tx.end().await?;
-        return Ok(Done { committed, notices: Vec::new(), keys: Vec::new() });
+        return Ok(AppliedChange { committed, notices: Vec::new(), keys: Vec::new() });
     }
     let asides = asides(tx, tk, change, &seen).await?;
 
-    let mut sheet = Sheet::default();
+    let mut write_set = WriteSet::default();
     let mut fresh = std::mem::take(&mut seen.fresh).into_iter();
     let mut parts = SmallVec::new();
     for part in &change.parts {
-        let mut place = take_place(tx, tk, part, &mut seen, &mut fresh).await?;
-        parts.push(judge(part, &mut place, &asides, seen.now)?);
-        sheet.places.push(place);
+        let mut state = part_state(tx, tk, part, &mut seen, &mut fresh).await?;
+        parts.push(judge(part, &mut state, &asides, seen.now)?);
+        write_set.parts.push(state);
     }
     seen.basis.judge(change)?;
     let committed = Committed { at: seen.now, parts, replay: None };
-    sheet.write(tx, tk, change, &committed, seen.now).await?;
+    write_set.write(tx, tk, change, &committed, seen.now).await?;
     if !change.records.is_empty() {
         for record in &change.records {
             let record = change.landed(record, &committed.parts, seen.now);
@@ -197,11 +208,11 @@ async fn carry_out(base: &Base, tx: &Tx, tk: i32, change: &Change) -> Result<Don
         }
         tx.end().await?;
     }
-    let (notices, keys) = sheet.tell(tk, change, &committed);
-    Ok(Done { committed, notices, keys })
+    let (notices, keys) = write_set.tell(tk, change, &committed);
+    Ok(AppliedChange { committed, notices, keys })
 }
 
-async fn lock(base: &Base, tx: &Tx, tk: i32, change: &Change) -> Result<Seen, Stop> {
+async fn lock(context: &Context, tx: &Tx, tk: i32, change: &Change) -> Result<LockedRows, Abort> {
     let mut ids: BTreeSet<&str> = BTreeSet::new();
     let mut news = 0i64;
     for part in &change.parts {
@@ -232,11 +243,11 @@ async fn lock(base: &Base, tx: &Tx, tk: i32, change: &Change) -> Result<Seen, St
     // Where there is no row to wait on, twins in flight wait on the key itself.
     let twins = scope.filter(|_| !has_session).map(|scope| hash64(&[b"key", &tk.to_be_bytes(), scope]));
     let wait = client.prepare_cached("SELECT pg_advisory_xact_lock($1)").await?;
-    let find = client.prepare_cached(&idempotency::counting()).await?;
+    let find = client.prepare_cached(&idempotency::valid_key_sql()).await?;
     let find_params: [Param<'_>; 2] = [&tk, &scope];
     let wait_params: [Param<'_>; 1] = [&twins];
     let keys = change.rests_on();
-    let asked = basis::Asked::of(&keys);
+    let asked = BasisQuery::of(&keys);
     let load_params = asked.params(&tk);
     let load = if keys.is_empty() { None } else { Some(client.prepare_cached(&asked.sql).await?) };
     // Sessions that are locked or made tell the time as well; of a key, somebody may have to be answered without any.
@@ -263,18 +274,18 @@ async fn lock(base: &Base, tx: &Tx, tk: i32, change: &Change) -> Result<Seen, St
     let (locked, drawn) = (locked.transpose()?.unwrap_or_default(), drawn.transpose()?.unwrap_or_default());
     let read = now.transpose()?.map(|row| row.try_get(0)).transpose()?;
     let ticks = [last_tick(&locked)?, last_tick(&drawn)?, read];
-    let now = ticks.into_iter().flatten().max().map(|micros| base.time(micros)).unwrap_or_default();
+    let now = ticks.into_iter().flatten().max().map(|micros| context.time(micros)).unwrap_or_default();
     let mut heads = HashMap::new();
     for row in &locked {
         let mut columns = Columns::of(row);
         let Keyed { sk, id, value: mut head, .. } = columns.head()?;
         head.preview = columns.preview()?;
-        heads.insert(id, Locked { sk, head });
+        heads.insert(id, LockedHead { sk, head });
     }
     let fresh = drawn.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
-    let known = known.transpose()?.unwrap_or_default().first().map(idempotency::Found::of).transpose()?;
-    let basis = basis::Found::of(&rows.transpose()?.unwrap_or_default())?;
-    Ok(Seen { now, heads, fresh, known, basis })
+    let known = known.transpose()?.unwrap_or_default().first().map(idempotency::StoredKey::of).transpose()?;
+    let basis = BasisRows::of(&rows.transpose()?.unwrap_or_default())?;
+    Ok(LockedRows { now, heads, fresh, known, basis })
 }
 
 /// What the guards and the log ask beside the heads.
@@ -284,7 +295,7 @@ struct Asides {
     external: HashMap<(i64, Box<str>), u64>,
 }
 
-async fn asides(tx: &Tx, tk: i32, change: &Change, seen: &Seen) -> Result<Asides, Stop> {
+async fn asides(tx: &Tx, tk: i32, change: &Change, seen: &LockedRows) -> Result<Asides, Abort> {
     let mut asked: (Vec<i64>, Vec<&str>) = Default::default();
     let mut external: (Vec<i32>, Vec<&str>, Vec<&str>) = Default::default();
     for part in &change.parts {
@@ -322,21 +333,21 @@ async fn asides(tx: &Tx, tk: i32, change: &Change, seen: &Seen) -> Result<Asides
 }
 
 /// One part as it is carried out: the head that its writes move, and what else they touch.
-struct Place {
+struct PartState {
     sk: i64,
     id: SessionId,
     head: Head,
-    fresh: Option<Fresh>,
+    fresh: Option<NewSessionParts>,
     events: Vec<Arc<Event>>,
     description: Option<Box<str>>,
     talk: Option<Box<Talk>>,
     deleted: bool,
 }
 
-impl Place {
-    fn made(&self) -> Option<Made<'_>> {
+impl PartState {
+    fn made(&self) -> Option<NewSessionRow<'_>> {
         let fresh = self.fresh.as_ref()?;
-        Some(Made {
+        Some(NewSessionRow {
             sk: self.sk,
             id: &self.id,
             head: &self.head,
@@ -346,13 +357,13 @@ impl Place {
     }
 }
 
-async fn take_place(
+async fn part_state(
     tx: &Tx,
     tk: i32,
     part: &Part,
-    seen: &mut Seen,
+    seen: &mut LockedRows,
     fresh: &mut impl Iterator<Item = i64>,
-) -> Result<Place, Stop> {
+) -> Result<PartState, Abort> {
     let (sk, id, head, fresh) = match &part.on {
         On::Session(id) => {
             let locked = seen.heads.get(id).ok_or(Refusal::Rejected(Error::NotFound))?;
@@ -374,50 +385,50 @@ async fn take_place(
                     }
                     head.last_sequence = fork.at_sequence;
                     let shared = sessions::ranges(tx, tk, origin.sk).await?;
-                    Range::prefix(shared, origin.sk, int(fork.at_sequence))
+                    LogRange::prefix(shared, origin.sk, int(fork.at_sequence))
                 }
             };
-            (sk, &new.id, head, Some(Fresh { details, participants, ranges }))
+            (sk, &new.id, head, Some(NewSessionParts { details, participants, ranges }))
         }
     };
     let (id, events) = (id.clone(), Vec::new());
-    Ok(Place { sk, id, head, fresh, events, description: None, talk: None, deleted: false })
+    Ok(PartState { sk, id, head, fresh, events, description: None, talk: None, deleted: false })
 }
 
-fn judge(part: &Part, place: &mut Place, asides: &Asides, now: Timestamp) -> Result<PartDone, Stop> {
-    let head = &mut place.head;
-    if place.fresh.is_none() {
+fn judge(part: &Part, state: &mut PartState, asides: &Asides, now: Timestamp) -> Result<PartDone, Abort> {
+    let head = &mut state.head;
+    if state.fresh.is_none() {
         let asked = part.guard.asks_participant(head);
-        let participates = asked.is_some_and(|user| asides.taking_part.contains(&(place.sk, user.clone())));
-        part.guard.check(&place.id, head, participates, now)?;
+        let participates = asked.is_some_and(|user| asides.taking_part.contains(&(state.sk, user.clone())));
+        part.guard.check(&state.id, head, participates, now)?;
     }
     let mut appended: Vec<Appended> = Vec::new();
     for write in &part.writes {
         match write {
             Write::Append(events) => {
-                let so_far = &place.events;
-                let (done, cold) = advance(&place.id, head, events.clone(), now, |external| {
-                    asides.external.get(&(place.sk, Box::from(external))).copied().or_else(|| {
+                let so_far = &state.events;
+                let (done, cold) = advance(&state.id, head, events.clone(), now, |external| {
+                    asides.external.get(&(state.sk, Box::from(external))).copied().or_else(|| {
                         let same = |event: &&Arc<Event>| event.external_event_id.as_deref() == Some(external);
                         so_far.iter().find(same).map(|event| event.sequence)
                     })
                 });
-                place.events.extend(new_events(&done).cloned());
-                place.description = cold.description.or(place.description.take());
+                state.events.extend(new_events(&done).cloned());
+                state.description = cold.description.or(state.description.take());
                 appended.extend(done);
             }
             Write::Update(update) => {
                 update.apply(head, now);
                 if update.description.is_some() {
-                    place.description = None;
+                    state.description = None;
                 }
             }
             Write::Talk(talk) => {
                 let mut talk = talk.clone();
                 talk.land(&appended, now);
-                place.talk = Some(talk);
+                state.talk = Some(talk);
             }
-            Write::Delete => place.deleted = true,
+            Write::Delete => state.deleted = true,
         }
     }
     Ok(PartDone { head: head.clone(), appended })
@@ -425,11 +436,11 @@ fn judge(part: &Part, place: &mut Place, asides: &Asides, now: Timestamp) -> Res
 
 /// All parts, ready to be written.
 #[derive(Default)]
-struct Sheet {
-    places: Vec<Place>,
+struct WriteSet {
+    parts: Vec<PartState>,
 }
 
-impl Sheet {
+impl WriteSet {
     /// Writes the parts, and commits unless records follow.
     async fn write(
         &self,
@@ -438,43 +449,45 @@ impl Sheet {
         change: &Change,
         committed: &Committed,
         now: Timestamp,
-    ) -> Result<(), Stop> {
-        for place in self.places.iter().filter(|place| place.deleted) {
-            sessions::delete(tx, tk, place.sk).await?;
+    ) -> Result<(), Abort> {
+        for state in self.parts.iter().filter(|state| state.deleted) {
+            sessions::delete(tx, tk, state.sk).await?;
         }
         let mut events = EventRows::default();
         let mut states = StateRows::default();
-        let mut descriptions = FallbackRows::default();
+        let mut descriptions = DescriptionRows::default();
         let mut keys = KeyRows::default();
         let (mut wide, mut wide_of_new) = (Vec::new(), Vec::new());
         let mut writes = Writes::default();
-        let kept = || self.places.iter().zip(&change.parts).filter(|(place, _)| !place.deleted);
-        let made: Vec<_> = kept().filter_map(|(place, _)| place.made()).collect();
-        sessions::make(tk, &made, &mut writes);
-        for (place, part) in kept() {
-            let is_new = place.fresh.is_some();
-            let mut description = place.description.as_deref().filter(|_| !is_new);
+        let kept = || self.parts.iter().zip(&change.parts).filter(|(state, _)| !state.deleted);
+        let made: Vec<_> = kept().filter_map(|(state, _)| state.made()).collect();
+        sessions::insert_sessions(tk, &made, &mut writes);
+        for (state, part) in kept() {
+            let is_new = state.fresh.is_some();
+            let mut description = state.description.as_deref().filter(|_| !is_new);
             let wide = if is_new { &mut wide_of_new } else { &mut wide };
             for update in updates(part) {
-                sessions::update(tk, place.sk, update, &mut description, now, wide, &mut writes);
+                sessions::update(tk, state.sk, update, &mut description, now, wide, &mut writes);
             }
             if let Some(text) = description {
-                descriptions.push(tk, place.sk, text);
+                descriptions.push(tk, state.sk, text);
             }
             if !is_new {
-                states.push(tk, place.sk, &place.head);
+                states.push(tk, state.sk, &state.head);
             }
-            for event in &place.events {
-                events.push(tk, place.sk, event);
+            for event in &state.events {
+                events.push(tk, state.sk, event);
             }
-            if let Some(talk) = &place.talk {
-                talk::write(tk, place.sk, talk, &mut writes)?;
+            if let Some(talk) = &state.talk {
+                talk::write(tk, state.sk, talk, &mut writes)?;
             }
         }
-        sessions::widened(tk, &wide, now).into_iter().for_each(|rows| writes.at_once(rows));
-        sessions::widened(tk, &wide_of_new, now).into_iter().for_each(|(sql, cells)| writes.give(sql, cells));
+        sessions::update_details(tk, &wide, now).into_iter().for_each(|rows| writes.add(rows));
+        sessions::update_details(tk, &wide_of_new, now)
+            .into_iter()
+            .for_each(|(sql, cells)| writes.add_after(sql, cells));
         if let Some(audit) = &change.audit {
-            writes.give(
+            writes.add_after(
                 "INSERT INTO audit (tk, at, actor, action, target) VALUES ($1, $2, $3, $4, $5)",
                 cells![tk, now.as_micros(), audit.actor.as_str(), audit.action, audit.target.as_str()],
             );
@@ -484,7 +497,7 @@ impl Sheet {
             let sequences = first.map(|part| part.appended.iter().map(Appended::sequence).collect());
             let replay = Replay { sequences: sequences.unwrap_or_default(), note: key.note };
             // The key of a deletion outlives the session; any other goes with it.
-            let sk = self.places.first().filter(|place| !place.deleted).map(|place| place.sk);
+            let sk = self.parts.first().filter(|state| !state.deleted).map(|state| state.sk);
             keys.push(tk, sk, key, &replay, now);
         }
         events.write(&mut writes);
@@ -502,23 +515,23 @@ impl Sheet {
     fn tell(self, tk: i32, change: &Change, committed: &Committed) -> (Vec<Notice>, Vec<(i32, i64)>) {
         let mut keys = Vec::new();
         let mut notices = Vec::new();
-        for ((place, part), done) in self.places.into_iter().zip(&change.parts).zip(&committed.parts) {
-            let row_changed = place.fresh.is_some()
-                || place.description.is_some()
+        for ((state, part), done) in self.parts.into_iter().zip(&change.parts).zip(&committed.parts) {
+            let row_changed = state.fresh.is_some()
+                || state.description.is_some()
                 || updates(part).any(Update::advances_version);
-            if !row_changed && !place.deleted && place.events.is_empty() {
+            if !row_changed && !state.deleted && state.events.is_empty() {
                 continue;
             }
-            keys.push((tk, place.sk));
+            keys.push((tk, state.sk));
             notices.push(Notice {
                 tenant: change.tenant.clone(),
-                session: place.id,
+                session: state.id,
                 incarnation: done.head.incarnation,
                 last_sequence: done.head.last_sequence,
-                events: place.events,
+                events: state.events,
                 status: done.head.status,
                 row_changed,
-                deleted: place.deleted,
+                deleted: state.deleted,
             });
         }
         (notices, keys)

@@ -15,11 +15,11 @@ use sederunt_core::{Error, Result};
 use tokio::sync::mpsc;
 use tokio_postgres::Client;
 
-use self::source::{Piece, Source};
-use self::tables::{Digest, TABLES, Table};
-use super::connect::{Address, Role};
+use self::source::{CopyChunk, CopySource};
+use self::tables::{CopiedTable, TABLES, TableDigest};
+use super::connect::{Address, DbRole};
 use super::fault::Fault;
-use super::migrate::{self, Login};
+use super::migrate::{self, MigrationLogin};
 use super::tx::AS_STORE;
 
 /// Pieces of rows that may wait to be written.
@@ -40,7 +40,7 @@ const NUMBERED: [(&str, (&str, &str)); 9] = [
 
 /// What was copied and found equal on both sides.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Copied {
+pub struct CopyReport {
     /// Each table with its rows.
     pub rows: Vec<(&'static str, u64)>,
 }
@@ -53,18 +53,18 @@ pub async fn copy(
     url: &str,
     schema: &str,
     progress: &mut (dyn FnMut(u64, u64) + Send),
-) -> Result<Copied> {
+) -> Result<CopyReport> {
     let address = Address::parse(url, schema)?;
-    let source = Source::open(from)?;
-    migrate::bring_up(&address, Login::Serves).await?;
+    let source = CopySource::open(from)?;
+    migrate::bring_up(&address, MigrationLogin::Serves).await?;
     Ok(fill(&address, source, progress).await?)
 }
 
 async fn fill(
     address: &Address,
-    source: Source,
+    source: CopySource,
     progress: &mut (dyn FnMut(u64, u64) + Send),
-) -> Result<Copied, Fault> {
+) -> Result<CopyReport, Fault> {
     let (client, _said) = address.alone().await?;
     client
         .batch_execute(
@@ -77,29 +77,32 @@ async fn fill(
         last_keys.push(source.last_key(file, table).map_err(Error::internal)?);
     }
     let installation = source.installation_key().map_err(Error::internal)?;
-    client.batch_execute(&format!("SET LOCAL ROLE {}; {AS_STORE}", Role::App.name(&address.schema))).await?;
+    client
+        .batch_execute(&format!("SET LOCAL ROLE {}; {AS_STORE}", DbRole::App.name(&address.schema)))
+        .await?;
     check_empty(&client, &address.schema).await?;
 
     let (send, mut pieces) = mpsc::channel(PIECES_AHEAD);
     let reader = tokio::task::spawn_blocking(move || source.read(&send));
-    let mut ledger = Ledger { written: vec![Digest::default(); TABLES.len()], done: 0, total };
+    let mut progress_so_far =
+        CopyProgress { written: vec![TableDigest::default(); TABLES.len()], done: 0, total };
     let mut tenants = Vec::new();
     while let Some(piece) = pieces.recv().await {
         match piece {
-            Piece::Tenant(tk) => {
+            CopyChunk::Tenant(tk) => {
                 see_tenant(&client, tk).await?;
                 tenants.push(tk);
             }
-            Piece::Rows { table, json, digest } => {
+            CopyChunk::Rows { table, json, digest } => {
                 client.execute(&TABLES[table].insert(), &[&json]).await?;
-                ledger.wrote(table, digest, progress);
+                progress_so_far.wrote(table, digest, progress);
             }
         }
     }
     reader.await.map_err(Error::internal)?.map_err(Error::internal)?;
 
-    let found = read_back(&client, &tenants, &mut ledger, progress).await?;
-    for ((table, written), found) in TABLES.iter().zip(&ledger.written).zip(&found) {
+    let found = read_back(&client, &tenants, &mut progress_so_far, progress).await?;
+    for ((table, written), found) in TABLES.iter().zip(&progress_so_far.written).zip(&found) {
         if written != found {
             let name = table.name;
             return Err(Error::internal(format!("`{name}` reads back as {found:?}, not {written:?}")).into());
@@ -115,20 +118,24 @@ async fn fill(
     client.execute(sql, &[&last_tenant]).await?;
     client.execute("UPDATE installation SET key = $1", &[&installation]).await?;
     client.batch_execute("COMMIT").await?;
-    Ok(Copied {
-        rows: TABLES.iter().zip(&ledger.written).map(|(table, digest)| (table.name, digest.rows)).collect(),
+    Ok(CopyReport {
+        rows: TABLES
+            .iter()
+            .zip(&progress_so_far.written)
+            .map(|(table, digest)| (table.name, digest.rows))
+            .collect(),
     })
 }
 
 /// What has been written, and how far it is.
-struct Ledger {
-    written: Vec<Digest>,
+struct CopyProgress {
+    written: Vec<TableDigest>,
     done: u64,
     total: u64,
 }
 
-impl Ledger {
-    fn wrote(&mut self, table: usize, digest: Digest, progress: &mut (dyn FnMut(u64, u64) + Send)) {
+impl CopyProgress {
+    fn wrote(&mut self, table: usize, digest: TableDigest, progress: &mut (dyn FnMut(u64, u64) + Send)) {
         self.written[table].add(digest);
         self.done += digest.rows;
         progress(self.done, self.total.max(self.done));
@@ -145,9 +152,9 @@ async fn check_empty(client: &Client, schema: &str) -> Result<(), Fault> {
             return Err(not_empty().into());
         }
     }
-    client.batch_execute(&format!("SET LOCAL ROLE {}", Role::Scan.name(schema))).await?;
+    client.batch_execute(&format!("SET LOCAL ROLE {}", DbRole::Scan.name(schema))).await?;
     let tenants = client.query("SELECT tk FROM tenants LIMIT 2", &[]).await?;
-    client.batch_execute(&format!("SET LOCAL ROLE {}", Role::App.name(schema))).await?;
+    client.batch_execute(&format!("SET LOCAL ROLE {}", DbRole::App.name(schema))).await?;
     match tenants.len() {
         0 | 1 => Ok(()),
         _ => Err(not_empty().into()),
@@ -167,24 +174,24 @@ async fn see_tenant(client: &Client, tk: i32) -> Result<(), Fault> {
 async fn read_back(
     client: &Client,
     tenants: &[i32],
-    ledger: &mut Ledger,
+    progress_so_far: &mut CopyProgress,
     progress: &mut (dyn FnMut(u64, u64) + Send),
-) -> Result<Vec<Digest>, Fault> {
-    let mut found = vec![Digest::default(); TABLES.len()];
+) -> Result<Vec<TableDigest>, Fault> {
+    let mut found = vec![TableDigest::default(); TABLES.len()];
     for tk in tenants {
         see_tenant(client, *tk).await?;
         for (table, digest) in TABLES.iter().zip(&mut found) {
             let seen = digest_of(client, table).await?;
             digest.add(seen);
-            ledger.done += seen.rows;
-            progress(ledger.done, ledger.total.max(ledger.done));
+            progress_so_far.done += seen.rows;
+            progress(progress_so_far.done, progress_so_far.total.max(progress_so_far.done));
         }
     }
     Ok(found)
 }
 
-async fn digest_of(client: &Client, table: &Table) -> Result<Digest, Fault> {
-    let mut digest = Digest::default();
+async fn digest_of(client: &Client, table: &CopiedTable) -> Result<TableDigest, Fault> {
+    let mut digest = TableDigest::default();
     let no_parameters: [&str; 0] = [];
     let mut rows = std::pin::pin!(client.query_raw(&table.read_back(), no_parameters).await?);
     while let Some(row) = rows.try_next().await? {

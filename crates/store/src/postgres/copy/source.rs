@@ -8,7 +8,7 @@ use sederunt_core::{Error, Result};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-use super::tables::{Digest, Kind, TABLES, Table};
+use super::tables::{ColumnKind, CopiedTable, TABLES, TableDigest};
 use crate::sqlite;
 
 /// A piece is sent when it has this many rows, or this much text.
@@ -20,21 +20,21 @@ const BESIDE: [(&str, &str); 3] =
     [("memory", "memory.sqlite3"), ("crisis", "crisis.sqlite3"), ("feedback", "session_feedback.sqlite3")];
 
 /// What the reader hands over.
-pub(super) enum Piece {
+pub(super) enum CopyChunk {
     /// The rows that follow are this tenant's.
     Tenant(i32),
     Rows {
         /// Its place in [`TABLES`].
         table: usize,
         json: String,
-        digest: Digest,
+        digest: TableDigest,
     },
 }
 
 /// A snapshot of a store's files.
-pub(super) struct Source(Connection);
+pub(super) struct CopySource(Connection);
 
-impl Source {
+impl CopySource {
     pub(super) fn open(directory: &Path) -> Result<Self> {
         sqlite::settle(directory)?;
         let path = directory.join("threads.sqlite3");
@@ -89,15 +89,15 @@ impl Source {
     }
 
     /// Hands over everything, tenant by tenant. Ends early when nobody takes it any more.
-    pub(super) fn read(&self, to: &mpsc::Sender<Piece>) -> rusqlite::Result<()> {
+    pub(super) fn read(&self, to: &mpsc::Sender<CopyChunk>) -> rusqlite::Result<()> {
         for tk in self.tenants()? {
-            if to.blocking_send(Piece::Tenant(tk)).is_err() {
+            if to.blocking_send(CopyChunk::Tenant(tk)).is_err() {
                 return Ok(());
             }
             for (at, table) in TABLES.iter().enumerate() {
                 let mut statement = self.0.prepare(&table.select())?;
                 let mut rows = statement.query([tk])?;
-                let mut gathered = Gathered::default();
+                let mut gathered = ChunkBuilder::default();
                 loop {
                     let row = rows.next()?;
                     if let Some(row) = row {
@@ -105,9 +105,9 @@ impl Source {
                     }
                     let full = gathered.digest.rows >= PIECE_ROWS || gathered.json.len() >= PIECE_BYTES;
                     if (full || row.is_none()) && gathered.digest.rows > 0 {
-                        let Gathered { json, digest } = std::mem::take(&mut gathered);
+                        let ChunkBuilder { json, digest } = std::mem::take(&mut gathered);
                         let json = format!("[{json}]");
-                        if to.blocking_send(Piece::Rows { table: at, json, digest }).is_err() {
+                        if to.blocking_send(CopyChunk::Rows { table: at, json, digest }).is_err() {
                             return Ok(());
                         }
                     }
@@ -123,13 +123,13 @@ impl Source {
 
 /// Rows on their way.
 #[derive(Default)]
-struct Gathered {
+struct ChunkBuilder {
     json: String,
-    digest: Digest,
+    digest: TableDigest,
 }
 
-impl Gathered {
-    fn take(&mut self, table: &Table, row: &Row<'_>) -> rusqlite::Result<()> {
+impl ChunkBuilder {
+    fn take(&mut self, table: &CopiedTable, row: &Row<'_>) -> rusqlite::Result<()> {
         let mut fields: Vec<Option<String>> = Vec::with_capacity(table.columns.len());
         let mut object = serde_json::Map::with_capacity(table.columns.len());
         for (at, (name, _, kind)) in table.columns.iter().enumerate() {
@@ -151,21 +151,21 @@ impl Gathered {
 }
 
 /// A stored value as the text that both sides compare.
-fn text_of(value: ValueRef<'_>, kind: Kind) -> rusqlite::Result<Option<String>> {
+fn text_of(value: ValueRef<'_>, kind: ColumnKind) -> rusqlite::Result<Option<String>> {
     Ok(match (value, kind) {
         (ValueRef::Null, _) => None,
         (ValueRef::Integer(number), _) => Some(number.to_string()),
-        (ValueRef::Blob(bytes), Kind::Bytes | Kind::Uuid) => Some(hex::encode(bytes)),
+        (ValueRef::Blob(bytes), ColumnKind::Bytes | ColumnKind::Uuid) => Some(hex::encode(bytes)),
         (other, _) => Some(other.as_str()?.to_owned()),
     })
 }
 
 /// The same text as the value that the database is given.
-fn value_of(text: &str, kind: Kind) -> Value {
+fn value_of(text: &str, kind: ColumnKind) -> Value {
     match kind {
-        Kind::Number => text.parse::<i64>().map_or(Value::Null, Value::from),
-        Kind::Flag => Value::Bool(text != "0"),
-        Kind::Bytes => format!("\\x{text}").into(),
-        Kind::Text | Kind::Uuid | Kind::List => text.into(),
+        ColumnKind::Number => text.parse::<i64>().map_or(Value::Null, Value::from),
+        ColumnKind::Flag => Value::Bool(text != "0"),
+        ColumnKind::Bytes => format!("\\x{text}").into(),
+        ColumnKind::Text | ColumnKind::Uuid | ColumnKind::List => text.into(),
     }
 }

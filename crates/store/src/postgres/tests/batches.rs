@@ -4,30 +4,30 @@ use sederunt_core::store::{AppendRule, Fence};
 use tokio::sync::oneshot;
 
 use super::*;
-use crate::postgres::append::batch::{self, Answer, Job};
+use crate::postgres::append::batch::{self, AppendJob, CommitAnswer};
 
 /// Jobs for one batch, and where their answers arrive.
 #[derive(Default)]
 struct Batch {
-    jobs: Vec<Job>,
+    jobs: Vec<AppendJob>,
     /// For those that are put into lanes.
-    answers: Vec<oneshot::Receiver<Answer>>,
+    answers: Vec<oneshot::Receiver<CommitAnswer>>,
 }
 
 impl Batch {
     fn add(&mut self, tk: i32, of: &str, name: &str, text: &str, guard: Guard, key: Option<IdemKey>) {
         let (done, answer) = oneshot::channel();
         let (tenant, session, events) = (tenant(of), id(name), vec![message(text)]);
-        self.jobs.push(Job { tk, tenant, session, guard, events, key, done });
+        self.jobs.push(AppendJob { tk, tenant, session, guard, events, key, done });
         self.answers.push(answer);
     }
 
-    async fn run(self, scene: &Scene) -> Vec<Answer> {
-        batch::run(&scene.store.base, &self.jobs).await
+    async fn run(self, scene: &Scene) -> Vec<CommitAnswer> {
+        batch::run(&scene.store.context, &self.jobs).await
     }
 }
 
-fn verdicts(answers: &[Answer]) -> Vec<&'static str> {
+fn verdicts(answers: &[CommitAnswer]) -> Vec<&'static str> {
     answers.iter().map(verdict).collect()
 }
 

@@ -3,20 +3,20 @@
 use sederunt_core::store::Fence;
 
 use super::*;
-use crate::postgres::append::batch::{self, Job};
-use crate::postgres::append::head_cache::{KEPT_MIN, Known, KnownHeads, Xid};
+use crate::postgres::append::batch::{self, AppendJob};
+use crate::postgres::append::head_cache::{CachedHead, HEADS_MIN, HeadCache, Xid};
 
 /// What this node knows of a session.
-fn known(scene: &Scene, name: &str) -> Option<Known> {
+fn known(scene: &Scene, name: &str) -> Option<CachedHead> {
     let at = (tenant("ours"), id(name));
-    let known = scene.store.base.known.take([&at]).remove(0);
-    scene.store.base.known.put(known.clone().map(|known| (at, known)));
+    let known = scene.store.context.head_cache.take([&at]).remove(0);
+    scene.store.context.head_cache.put(known.clone().map(|known| (at, known)));
     known
 }
 
 /// Lets the node believe what was so before.
-fn believe(scene: &Scene, name: &str, known: Known) {
-    scene.store.base.known.put([((tenant("ours"), id(name)), known)]);
+fn believe(scene: &Scene, name: &str, known: CachedHead) {
+    scene.store.context.head_cache.put([((tenant("ours"), id(name)), known)]);
 }
 
 /// Sessions of which something was said here.
@@ -79,16 +79,16 @@ async fn tenants_whose_sessions_are_known_share_a_statement_and_nothing_else() {
         let theirs = scene.tenant_named("theirs").await;
         scene.open("theirs", "s").await;
         scene.say("theirs", "s", "first").await;
-        let ours = scene.store.base.tk(&tenant("ours")).await.unwrap().unwrap();
+        let ours = scene.store.context.tk(&tenant("ours")).await.unwrap().unwrap();
         let revoked = scene.with_roles("REVOKE SELECT (holder) ON session_heads FROM sederunt_append");
         scene.admin().await.batch_execute(&revoked).await.unwrap();
         let silent = NewEvent { content: None, kind: EventType::known("external.event"), ..message("") };
         let said = [("ours", ours, message("ours")), ("theirs", theirs, silent)];
         let jobs = said.map(|(of, tk, event)| {
             let (tenant, session, (done, _)) = (tenant(of), id("s"), tokio::sync::oneshot::channel());
-            Job { tk, tenant, session, guard: Guard::default(), events: vec![event], key: None, done }
+            AppendJob { tk, tenant, session, guard: Guard::default(), events: vec![event], key: None, done }
         });
-        let answers = batch::run(&scene.store.base, &jobs).await;
+        let answers = batch::run(&scene.store.context, &jobs).await;
         assert_eq!(answers.iter().map(verdict).collect::<Vec<_>>(), ["ok", "ok"]);
         assert_eq!(scene.texts("ours", "s").await, ["first", "ours"]);
         assert_eq!(scene.texts("theirs", "s").await, ["first", ""]);
@@ -142,15 +142,15 @@ async fn a_refusal_beside_what_is_written_stands_only_where_the_row_was_the_know
         let unclaimed = known(scene, "s").unwrap();
         scene.admin().await.batch_execute(CLAIMED).await.unwrap();
         believe(scene, "s", unclaimed);
-        let tk = scene.store.base.tk(&tenant("ours")).await.unwrap().unwrap();
+        let tk = scene.store.context.tk(&tenant("ours")).await.unwrap().unwrap();
         let job = |change: Change| {
             let Part { guard, mut writes, .. } = change.parts.into_iter().next().unwrap();
             let Some(Write::Append(events)) = writes.pop() else { panic!() };
             let (tenant, session, (done, _)) = (tenant("ours"), id("s"), tokio::sync::oneshot::channel());
-            Job { tk, tenant, session, guard, events, key: None, done }
+            AppendJob { tk, tenant, session, guard, events, key: None, done }
         };
         let jobs = [job(append("ours", "s", vec![message("talk")])), job(worked_on(1))];
-        let answers = batch::run(&scene.store.base, &jobs).await;
+        let answers = batch::run(&scene.store.context, &jobs).await;
         assert_eq!(answers.iter().map(verdict).collect::<Vec<_>>(), ["ok", "ok"]);
         assert_eq!(scene.texts("ours", "s").await, ["first", "talk", "work"]);
     })
@@ -177,17 +177,17 @@ fn named(n: usize) -> (TenantId, SessionId) {
     (tenant("ours"), id(&format!("s{n}")))
 }
 
-fn some_head() -> Known {
-    Known::new(1, 1, session("s").head, Xid(7))
+fn some_head() -> CachedHead {
+    CachedHead::new(1, 1, session("s").head, Xid(7))
 }
 
-fn is_there(heads: &KnownHeads, n: usize) -> bool {
+fn is_there(heads: &HeadCache, n: usize) -> bool {
     heads.take([&named(n)]).remove(0).is_some()
 }
 
 #[test]
 fn a_head_is_taken_once_and_forgotten_on_demand() {
-    let heads = KnownHeads::default();
+    let heads = HeadCache::default();
     heads.put([(named(1), some_head()), (named(2), some_head())]);
     heads.forget([named(2)]);
     assert_eq!([is_there(&heads, 1), is_there(&heads, 1), is_there(&heads, 2)], [true, false, false]);
@@ -195,12 +195,12 @@ fn a_head_is_taken_once_and_forgotten_on_demand() {
 
 #[test]
 fn what_nobody_has_asked_for_goes_when_there_are_many() {
-    let heads = KnownHeads::default();
-    heads.put((0..=KEPT_MIN).map(|n| (named(n), some_head())));
+    let heads = HeadCache::default();
+    heads.put((0..=HEADS_MIN).map(|n| (named(n), some_head())));
     let asked = heads.take([&named(0)]).remove(0).unwrap();
     heads.put([(named(0), asked)]);
-    heads.put((KEPT_MIN..=2 * KEPT_MIN).map(|n| (named(n), some_head())));
-    assert_eq!([is_there(&heads, 0), is_there(&heads, 1), is_there(&heads, KEPT_MIN)], [true, false, true]);
+    heads.put((HEADS_MIN..=2 * HEADS_MIN).map(|n| (named(n), some_head())));
+    assert_eq!([is_there(&heads, 0), is_there(&heads, 1), is_there(&heads, HEADS_MIN)], [true, false, true]);
     let kept: usize = heads.0.lock().iter().map(std::collections::HashMap::len).sum();
-    assert!(kept <= 2 * KEPT_MIN, "{kept}");
+    assert!(kept <= 2 * HEADS_MIN, "{kept}");
 }

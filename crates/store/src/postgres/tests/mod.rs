@@ -275,7 +275,7 @@ impl Scene {
     async fn tenant_named(&self, name: &str) -> i32 {
         let audit = Audit { actor: "operator".into(), action: "tenant.create", target: name.into() };
         self.create_tenant(&tenant(name), audit).await.unwrap();
-        self.store.base.tk(&tenant(name)).await.unwrap().unwrap()
+        self.store.context.tk(&tenant(name)).await.unwrap().unwrap()
     }
 
     async fn open(&self, of: &str, name: &str) -> Committed {

@@ -399,7 +399,7 @@ async fn the_text_of_a_finished_reply_is_cleared_away() {
                 == 0
         })
         .await;
-        crate::postgres::reply_pieces::remove_old(&here.store.base).await.unwrap();
+        crate::postgres::reply_pieces::remove_old(&here.store.context).await.unwrap();
         assert_eq!(count(&admin, "SELECT count(*) FROM reply_pieces").await, 0);
     })
     .await;

@@ -370,7 +370,7 @@ async fn what_is_handed_out_is_locked_by_its_key_when_next_to_nothing_waits() {
 
 /// The plan of a statement that takes a tenant, a limit and these words.
 async fn plan_of(scene: &Scene, tk: i32, sql: &str, words: &[&str]) -> Vec<String> {
-    let tx = scene.store.base.begin(Scope::Tenant(tk)).await.unwrap();
+    let tx = scene.store.context.begin(Scope::Tenant(tk)).await.unwrap();
     let types = ", text".repeat(words.len());
     let given = words.iter().map(|word| format!(", '{word}'")).collect::<String>();
     let asked = format!("PREPARE planned (integer, bigint{types}) AS {sql}");
@@ -433,10 +433,10 @@ async fn how_common_a_value_was_says_how_to_look_and_not_what_is_found() {
         scene.open("ours", "t").await;
         assert_eq!(names().await, ["t", "s"]);
         let at =
-            (scene.store.base.tk(&tenant("ours")).await.unwrap().unwrap(), "a".to_owned(), "1".to_owned());
-        assert_eq!(scene.store.base.common.get(&at), Some(1), "as it was at first");
+            (scene.store.context.tk(&tenant("ours")).await.unwrap().unwrap(), "a".to_owned(), "1".to_owned());
+        assert_eq!(scene.store.context.metadata_counts.get(&at), Some(1), "as it was at first");
         for many in [5_000, 50_000] {
-            scene.store.base.common.insert(at.clone(), many);
+            scene.store.context.metadata_counts.insert(at.clone(), many);
             assert_eq!(names().await, ["t", "s"], "as if {many} had it");
         }
     })

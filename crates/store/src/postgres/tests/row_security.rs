@@ -307,7 +307,7 @@ async fn a_setting_does_not_outlive_its_transaction_on_a_pooled_connection() {
             assert_eq!(scene.log("ours", "s").await.len(), 1);
         }
         for _ in 0..8 {
-            let client = scene.store.base.app.get().await.unwrap();
+            let client = scene.store.context.app.get().await.unwrap();
             let rows = client.query("SELECT 1 FROM events", &[]).await.unwrap();
             assert!(rows.is_empty(), "a pooled connection remembers a tenant");
         }

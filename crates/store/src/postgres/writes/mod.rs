@@ -22,23 +22,23 @@ const PIPELINE_MAX: usize = 24;
 #[derive(Default)]
 pub(in crate::postgres) struct Writes<'a> {
     /// None of them reads or writes a row that another one writes: they are sent as one.
-    at_once: Vec<Written<'a>>,
+    independent: Vec<BoundStatement<'a>>,
     /// What comes after them, in order.
-    then: Vec<Written<'a>>,
+    then: Vec<BoundStatement<'a>>,
 }
 
 /// A statement and its parameters.
-pub(in crate::postgres) type Written<'a> = (&'static str, Vec<Cell<'a>>);
+pub(in crate::postgres) type BoundStatement<'a> = (&'static str, Vec<Cell<'a>>);
 
 /// A parameter, lent or given.
 pub(in crate::postgres) enum Cell<'a> {
-    Lent(Param<'a>),
-    Given(Box<dyn ToSql + Sync + Send + 'a>),
+    Borrowed(Param<'a>),
+    Owned(Box<dyn ToSql + Sync + Send + 'a>),
 }
 
 /// Parameters that the statement keeps for itself.
 macro_rules! cells {
-    ($($value:expr),+ $(,)?) => { vec![$($crate::postgres::writes::Cell::Given(Box::new($value))),+] };
+    ($($value:expr),+ $(,)?) => { vec![$($crate::postgres::writes::Cell::Owned(Box::new($value))),+] };
 }
 pub(in crate::postgres) use cells;
 
@@ -46,8 +46,8 @@ pub(in crate::postgres) use cells;
 macro_rules! columns {
     ($tk:expr, $rows:expr, $row:ident => $($value:expr),+ $(,)?) => {
         vec![
-            $crate::postgres::writes::Cell::Given(Box::new($tk)),
-            $($crate::postgres::writes::Cell::Given(Box::new(
+            $crate::postgres::writes::Cell::Owned(Box::new($tk)),
+            $($crate::postgres::writes::Cell::Owned(Box::new(
                 $rows.iter().map(|$row| $value).collect::<Vec<_>>(),
             ))),+
         ]
@@ -59,27 +59,27 @@ fn params<'s>(cells: &'s [Cell<'_>]) -> Vec<Param<'s>> {
     cells
         .iter()
         .map(|cell| match cell {
-            Cell::Lent(param) => *param as Param<'s>,
-            Cell::Given(value) => &**value as Param<'s>,
+            Cell::Borrowed(param) => *param as Param<'s>,
+            Cell::Owned(value) => &**value as Param<'s>,
         })
         .collect()
 }
 
 /// A commit that did not come back as done.
 #[derive(Debug)]
-pub(in crate::postgres) struct Broken {
+pub(in crate::postgres) struct CommitFailure {
     pub(in crate::postgres) fault: Fault,
     /// Whether it is sure that nothing was written.
     pub(in crate::postgres) certain: bool,
 }
 
-impl From<Fault> for Broken {
+impl From<Fault> for CommitFailure {
     fn from(fault: Fault) -> Self {
         Self { fault, certain: true }
     }
 }
 
-impl From<tokio_postgres::Error> for Broken {
+impl From<tokio_postgres::Error> for CommitFailure {
     fn from(error: tokio_postgres::Error) -> Self {
         Fault::from(error).into()
     }
@@ -87,35 +87,35 @@ impl From<tokio_postgres::Error> for Broken {
 
 impl<'a> Writes<'a> {
     /// Rows of a table that nothing else here touches.
-    pub(in crate::postgres) fn at_once(&mut self, (sql, cells): Written<'a>) {
-        self.at_once.push((sql, cells));
+    pub(in crate::postgres) fn add(&mut self, (sql, cells): BoundStatement<'a>) {
+        self.independent.push((sql, cells));
     }
 
     /// The same with parameters that are kept elsewhere.
-    pub(in crate::postgres) fn lend(&mut self, sql: &'static str, params: impl Into<Vec<Param<'a>>>) {
-        self.at_once((sql, params.into().into_iter().map(Cell::Lent).collect()));
+    pub(in crate::postgres) fn add_borrowed(&mut self, sql: &'static str, params: impl Into<Vec<Param<'a>>>) {
+        self.add((sql, params.into().into_iter().map(Cell::Borrowed).collect()));
     }
 
     /// What comes after all of them.
-    pub(in crate::postgres) fn give(&mut self, sql: &'static str, cells: Vec<Cell<'a>>) {
+    pub(in crate::postgres) fn add_after(&mut self, sql: &'static str, cells: Vec<Cell<'a>>) {
         self.then.push((sql, cells));
     }
 
     pub(in crate::postgres) fn is_empty(&self) -> bool {
-        self.at_once.is_empty() && self.then.is_empty()
+        self.independent.is_empty() && self.then.is_empty()
     }
 
     /// Sends everything and waits for all answers.
     pub(in crate::postgres) async fn run(self, client: &Object) -> Result<()> {
-        for portion in self.in_order().chunks(PIPELINE_MAX) {
+        for portion in self.into_statements().chunks(PIPELINE_MAX) {
             send(client, portion).await?;
         }
         Ok(())
     }
 
     /// Sends everything with the commit behind it, as a rule in one round trip.
-    pub(in crate::postgres) async fn run_and_commit(self, client: &Object) -> Result<(), Broken> {
-        let mut list = self.in_order();
+    pub(in crate::postgres) async fn run_and_commit(self, client: &Object) -> Result<(), CommitFailure> {
+        let mut list = self.into_statements();
         let rest = list.split_off(list.len().saturating_sub(PIPELINE_MAX));
         for portion in list.chunks(PIPELINE_MAX) {
             send(client, portion).await?;
@@ -129,20 +129,20 @@ impl<'a> Writes<'a> {
             if let Err(error) = answer {
                 let fault = Fault::from(error);
                 // A statement that the server has refused voids the commit behind it. A silent end says nothing.
-                return Err(Broken { certain: fault.is_verdict(), fault });
+                return Err(CommitFailure { certain: fault.is_verdict(), fault });
             }
         }
-        ended.map_err(|error| Broken { fault: error.into(), certain: false })
+        ended.map_err(|error| CommitFailure { fault: error.into(), certain: false })
     }
 
-    fn in_order(self) -> Vec<(Cow<'static, str>, Vec<Cell<'a>>)> {
+    fn into_statements(self) -> Vec<(Cow<'static, str>, Vec<Cell<'a>>)> {
         let then = self.then.into_iter().map(|(sql, cells)| (Cow::Borrowed(sql), cells));
-        as_one(self.at_once).into_iter().chain(then).collect()
+        combined(self.independent).into_iter().chain(then).collect()
     }
 }
 
 /// Statements as one that does all of them: every answer of the server is a message, and somebody who wakes up.
-fn as_one(mut list: Vec<Written<'_>>) -> Option<(Cow<'static, str>, Vec<Cell<'_>>)> {
+fn combined(mut list: Vec<BoundStatement<'_>>) -> Option<(Cow<'static, str>, Vec<Cell<'_>>)> {
     let (last, mut cells) = list.pop()?;
     if list.is_empty() {
         return Some((last.into(), cells));
@@ -276,13 +276,13 @@ impl<'a> EventRows<'a> {
 
     pub(in crate::postgres) fn write<'w>(&'w self, writes: &mut Writes<'w>) {
         if !self.tk.is_empty() {
-            writes.lend(
+            writes.add_borrowed(
                 concat!("INSERT INTO events (", columns_of_events!(), ") ", rows_of_events!()),
                 self.params(),
             );
         }
         if !self.ids.tk.is_empty() {
-            writes.lend(
+            writes.add_borrowed(
                 "INSERT INTO external_ids (tk, log, external_id, seq)
                  SELECT * FROM unnest($1::integer[], $2::bigint[], $3::text[], $4::bigint[])",
                 [&self.ids.tk as Param<'w>, &self.ids.log, &self.ids.id, &self.ids.seq],
@@ -388,13 +388,13 @@ impl<'a> CounterRows<'a> {
     /// Writes the counters and leaves the preview as it is: the role that appends may not even read it.
     pub(in crate::postgres) fn write<'w>(&'w self, writes: &mut Writes<'w>) {
         if !self.is_empty() {
-            writes.lend(advance_heads!("", "", "", ""), self.params());
+            writes.add_borrowed(advance_heads!("", "", "", ""), self.params());
         }
     }
 
     pub(in crate::postgres) fn write_with_preview<'w>(&'w self, writes: &mut Writes<'w>) {
         if !self.is_empty() {
-            writes.lend(
+            writes.add_borrowed(
                 advance_heads!(", preview = u.preview", ", unnest($13::text[]) AS preview", "", ""),
                 self.params_with_preview(),
             );
@@ -441,7 +441,7 @@ impl<'a> StateRows<'a> {
         if self.tk.is_empty() {
             return;
         }
-        writes.lend(
+        writes.add_borrowed(
             "UPDATE session_heads h SET holder = u.holder, status = u.status, inactive = u.inactive, version = u.version,
                  claim_worker = u.claim_worker, claim_credential = u.claim_credential, lease_until = u.lease_until,
                  epoch = u.epoch, attempts = u.attempts, stop_requested = u.stop_requested,
@@ -473,7 +473,7 @@ impl<'a> StateRows<'a> {
 }
 
 /// Heads as claims leave them.
-pub(in crate::postgres) struct TakenRows<'a> {
+pub(in crate::postgres) struct ClaimedRows<'a> {
     tk: i32,
     sk: Vec<i64>,
     status: Vec<&'a str>,
@@ -489,7 +489,7 @@ pub(in crate::postgres) struct TakenRows<'a> {
     started_at: Vec<Option<i64>>,
 }
 
-impl<'a> TakenRows<'a> {
+impl<'a> ClaimedRows<'a> {
     pub(in crate::postgres) fn of(tk: i32) -> Self {
         Self {
             tk,
@@ -529,7 +529,7 @@ impl<'a> TakenRows<'a> {
         if self.sk.is_empty() {
             return;
         }
-        writes.lend(
+        writes.add_borrowed(
             "UPDATE session_heads h SET status = u.status, claim_worker = u.worker, claim_credential = u.credential,
                  lease_until = u.lease_until, deadline_at = NULL, version = u.version, epoch = u.epoch,
                  attempts = u.attempts, last_sequence = u.last_sequence, last_at = u.last_at,
@@ -551,13 +551,13 @@ impl<'a> TakenRows<'a> {
 
 /// Descriptions taken from the first text of sessions that nobody described.
 #[derive(Default)]
-pub(in crate::postgres) struct FallbackRows<'a> {
+pub(in crate::postgres) struct DescriptionRows<'a> {
     tk: Vec<i32>,
     sk: Vec<i64>,
     text: Vec<&'a str>,
 }
 
-impl<'a> FallbackRows<'a> {
+impl<'a> DescriptionRows<'a> {
     pub(in crate::postgres) fn push(&mut self, tk: i32, sk: i64, text: &'a str) {
         self.tk.push(tk);
         self.sk.push(sk);
@@ -568,7 +568,7 @@ impl<'a> FallbackRows<'a> {
         if self.tk.is_empty() {
             return;
         }
-        writes.lend(
+        writes.add_borrowed(
             "UPDATE sessions s SET description = u.text, description_source = 'fallback'
              FROM (SELECT unnest($1::integer[]) AS tk, unnest($2::bigint[]) AS sk, unnest($3::text[]) AS text) u
              WHERE s.tk = u.tk AND s.sk = u.sk",
@@ -636,7 +636,7 @@ impl KeyRows {
             return;
         }
         // A key that is there already belongs to a session that is gone, or it would have been answered.
-        writes.lend(
+        writes.add_borrowed(
             "INSERT INTO idempotency AS i (tk, scope, sk, body, first, last, sequences, claims, note, at)
              SELECT tk, scope, sk, body, first, last, sequences::bigint[], claims::bigint[], note, at
              FROM unnest($1::integer[], $2::bytea[], $3::bigint[], $4::bytea[], $5::bigint[], $6::bigint[], $7::text[],
@@ -665,11 +665,11 @@ mod tests {
     #[test]
     fn statements_that_are_sent_as_one_keep_their_parameters_apart() {
         let mut writes = Writes::default();
-        writes.give("UPDATE a SET f = $1", cells![4]);
-        writes.at_once(("INSERT INTO a SELECT $1, unnest($2::text[])", cells![1, vec!["x"]]));
-        writes.at_once(("UPDATE b SET c = $2 WHERE d = $1", cells![2, 3]));
-        writes.at_once(("DELETE FROM e", vec![]));
-        let list = writes.in_order();
+        writes.add_after("UPDATE a SET f = $1", cells![4]);
+        writes.add(("INSERT INTO a SELECT $1, unnest($2::text[])", cells![1, vec!["x"]]));
+        writes.add(("UPDATE b SET c = $2 WHERE d = $1", cells![2, 3]));
+        writes.add(("DELETE FROM e", vec![]));
+        let list = writes.into_statements();
         let texts: Vec<(&str, usize)> = list.iter().map(|(sql, cells)| (&**sql, cells.len())).collect();
         let one = "WITH w0 AS (INSERT INTO a SELECT $1, unnest($2::text[])), w1 AS (UPDATE b SET c = $4 WHERE d = $3) \
                    DELETE FROM e";
@@ -679,8 +679,8 @@ mod tests {
     #[test]
     fn a_single_statement_is_sent_as_it_is() {
         let mut writes = Writes::default();
-        writes.at_once(("DELETE FROM a WHERE b = $1", cells![1]));
-        assert_eq!(writes.in_order()[0].0, "DELETE FROM a WHERE b = $1");
-        assert!(Writes::default().in_order().is_empty());
+        writes.add(("DELETE FROM a WHERE b = $1", cells![1]));
+        assert_eq!(writes.into_statements()[0].0, "DELETE FROM a WHERE b = $1");
+        assert!(Writes::default().into_statements().is_empty());
     }
 }
