@@ -1,5 +1,5 @@
-//! Lists that several filters narrow, newest first. Every filter is a way down an index, and also a
-//! question about the rows of another way; the one with the fewest rows is walked.
+//! Lists that several filters narrow, newest first. Every filter is a filter down an index, and also a
+//! question about the rows of another filter; the one with the fewest rows is walked.
 //!
 //! What both stores have in common: `$1` is the tenant's number, the texts follow from `$2` on, and
 //! rows are told by their number `n`.
@@ -13,7 +13,7 @@ use sederunt_core::session::query::Page;
 /// walking down the activity.
 pub(crate) const FEW: usize = 2_000;
 
-/// Rows up to which ways are compared: further only where all have so many, so that the cost of choosing follows the
+/// Rows up to which filters are compared: further only where all have so many, so that the cost of choosing follows the
 /// narrowest of them. Among wider ones the first is walked.
 const COUNTED: [i64; 3] = [50, 500, 5_000];
 
@@ -24,7 +24,7 @@ pub(crate) fn facets_of_people() -> String {
 }
 
 /// One filter.
-struct Way {
+struct Filter {
     /// What stands behind `FROM`: the table as `w`, and equalities that an index begins with. A row
     /// is in one of them at least.
     walks: Vec<String>,
@@ -33,17 +33,17 @@ struct Way {
 }
 
 /// A list that is being asked for.
-pub(crate) struct Narrowed {
-    ways: Vec<Way>,
+pub(crate) struct FilteredList {
+    filters: Vec<Filter>,
     /// From `$2` on.
     pub(crate) texts: Vec<String>,
     after: Option<i64>,
     limit: usize,
 }
 
-impl Narrowed {
+impl FilteredList {
     fn new(after: Option<i64>, limit: usize) -> Self {
-        Self { ways: Vec::new(), texts: Vec::new(), after, limit: limit.clamp(1, limits::PAGE_ROWS_MAX) }
+        Self { filters: Vec::new(), texts: Vec::new(), after, limit: limit.clamp(1, limits::PAGE_ROWS_MAX) }
     }
 
     pub(crate) fn docs(query: &DocQuery) -> Self {
@@ -65,18 +65,18 @@ impl Narrowed {
             let user = list.text(user.as_str());
             let keys = [MADE_BY, ASSIGNED_TO].map(|key| format!("'{key}'"));
             let held = keys.each_ref().map(|key| holds(key, &user)).join(" OR ");
-            list.ways.push(Way {
+            list.filters.push(Filter {
                 walks: keys.iter().map(|key| walk(key, &user)).collect(),
                 holds: format!("({held})"),
             });
         }
         for (key, value) in &query.facets {
             let (key, value) = (list.text(key), list.text(value));
-            list.ways.push(Way { walks: vec![walk(&key, &value)], holds: holds(&key, &value) });
+            list.filters.push(Filter { walks: vec![walk(&key, &value)], holds: holds(&key, &value) });
         }
-        if list.ways.is_empty() {
+        if list.filters.is_empty() {
             let all = format!("docs w WHERE w.tk = $1 AND w.kind = {kind}");
-            list.ways.push(Way { walks: vec![all], holds: String::new() });
+            list.filters.push(Filter { walks: vec![all], holds: String::new() });
         }
         list
     }
@@ -96,12 +96,12 @@ impl Narrowed {
             let key = format!("(SELECT i.sk FROM {names} i WHERE i.tk = $1 AND i.id = {id})");
             let state = query.state.map(|state| format!(" AND w.state || '' = '{}'", state.as_str()));
             let walk = format!("approvals w WHERE w.tk = $1 AND w.sk = {key}{}", state.unwrap_or_default());
-            list.ways.push(Way { walks: vec![walk], holds: format!("w.sk + 0 = {key}") });
+            list.filters.push(Filter { walks: vec![walk], holds: format!("w.sk + 0 = {key}") });
         }
         if let Some(task) = &query.task_id {
             let task = list.text(task);
             let walks = in_each_state(&[format!(" AND w.task_id = {task}")]);
-            list.ways.push(Way { walks, holds: format!("w.task_id || '' = {task}") });
+            list.filters.push(Filter { walks, holds: format!("w.task_id || '' = {task}") });
         }
         if let Some(assigned) = &query.assigned_to {
             let (Assigned::To(user) | Assigned::ToOrNobody(user)) = assigned;
@@ -112,16 +112,16 @@ impl Narrowed {
                 wheres.push(" AND w.assigned_to IS NULL".to_owned());
                 holds = format!("coalesce(w.assigned_to, {user}) = {user}");
             }
-            list.ways.push(Way { walks: in_each_state(&wheres), holds });
+            list.filters.push(Filter { walks: in_each_state(&wheres), holds });
         }
-        if list.ways.is_empty() {
+        if list.filters.is_empty() {
             let walks = in_each_state(&[String::new()]);
-            list.ways.push(Way { walks, holds: String::new() });
+            list.filters.push(Filter { walks, holds: String::new() });
         }
         list
     }
 
-    /// Whether this is asked so often, in so few ways, that its statement is worth keeping: the first page of all.
+    /// Whether this is asked so often, in so few filters, that its statement is worth keeping: the first page of all.
     pub(crate) fn is_common(&self) -> bool {
         self.after.is_none() && self.texts.len() == 1 && self.limit == limits::PAGE_ROWS_MAX
     }
@@ -136,37 +136,37 @@ impl Narrowed {
         self.after.map_or(String::new(), |after| format!(" AND w.n < {after}"))
     }
 
-    /// Asks for the number of rows of every way, as columns of one row, up to what this try counts to. `None`: there
+    /// Asks for the number of rows of every filter, as columns of one row, up to what this try counts to. `None`: there
     /// is no choice, or none that counting would make.
     pub(crate) fn counts(&self, attempt: usize) -> Option<String> {
-        let most = COUNTED.get(attempt).filter(|_| self.ways.len() > 1)?;
+        let most = COUNTED.get(attempt).filter(|_| self.filters.len() > 1)?;
         let before = self.before();
-        let ways = self.ways.iter().map(|way| {
-            let walks = way
+        let filters = self.filters.iter().map(|filter| {
+            let walks = filter
                 .walks
                 .iter()
                 .map(|walk| format!("(SELECT count(*) FROM (SELECT 1 FROM {walk}{before} LIMIT {most}) c)"));
             walks.collect::<Vec<_>>().join(" + ")
         });
-        Some(format!("SELECT {}", ways.collect::<Vec<_>>().join(", ")))
+        Some(format!("SELECT {}", filters.collect::<Vec<_>>().join(", ")))
     }
 
-    /// The way to walk, by what [`Narrowed::counts`] found; `None` if all are wider than was counted.
+    /// The filter to walk, by what [`FilteredList::counts`] found; `None` if all are wider than was counted.
     pub(crate) fn narrowest(counts: &[i64], attempt: usize) -> Option<usize> {
-        let (way, rows) = counts.iter().enumerate().min_by_key(|(_, rows)| **rows)?;
-        COUNTED.get(attempt).is_some_and(|most| rows < most).then_some(way)
+        let (filter, rows) = counts.iter().enumerate().min_by_key(|(_, rows)| **rows)?;
+        COUNTED.get(attempt).is_some_and(|most| rows < most).then_some(filter)
     }
 
     /// Asks for the numbers of a page, and one more if there is more.
     pub(crate) fn numbers(&self, walked: usize) -> String {
         let one_more = self.limit + 1;
         let mut wheres = self.before();
-        for (at, way) in self.ways.iter().enumerate() {
+        for (at, filter) in self.filters.iter().enumerate() {
             if at != walked {
-                wheres.push_str(&format!(" AND {}", way.holds));
+                wheres.push_str(&format!(" AND {}", filter.holds));
             }
         }
-        let walks = self.ways.get(walked).map_or(&[][..], |way| &way.walks);
+        let walks = self.filters.get(walked).map_or(&[][..], |filter| &filter.walks);
         let walks = walks.iter().map(|walk| {
             let walk = format!("SELECT w.n FROM {walk}{wheres} ORDER BY w.n DESC LIMIT {one_more}");
             format!("SELECT n FROM ({walk}) v")

@@ -10,7 +10,7 @@ use sederunt_core::session::query::Page;
 use sederunt_core::store::{Hit, SearchQuery};
 
 use crate::snippet;
-use crate::words::Sought;
+use crate::words::SearchTerms;
 
 /// Sequences that a document reaches over at most.
 pub(crate) const REACH: i64 = 64;
@@ -32,7 +32,7 @@ pub(crate) fn first_number(at: i64) -> i64 {
 
 /// A text, and where it stands.
 #[derive(Debug)]
-pub(crate) struct Said {
+pub(crate) struct IndexText {
     /// 0 for title and description.
     pub(crate) seq: i64,
     pub(crate) at: i64,
@@ -41,62 +41,62 @@ pub(crate) struct Said {
 
 /// The messages of a document, in their order; there is at least one.
 #[derive(Debug)]
-pub(crate) struct Burst {
+pub(crate) struct MessageGroup {
     pub(crate) first: i64,
     pub(crate) last: i64,
     pub(crate) at: i64,
     began: i64,
     bytes: usize,
-    pub(crate) said: Vec<Said>,
+    pub(crate) texts: Vec<IndexText>,
 }
 
-impl Burst {
-    pub(crate) fn of(said: Said) -> Self {
-        let Said { seq, at, .. } = said;
-        Self { first: seq, last: seq, at, began: at, bytes: said.text.len(), said: vec![said] }
+impl MessageGroup {
+    pub(crate) fn of(said: IndexText) -> Self {
+        let IndexText { seq, at, .. } = said;
+        Self { first: seq, last: seq, at, began: at, bytes: said.text.len(), texts: vec![said] }
     }
 
     /// Takes a message that follows, or gives it back if it is too far away.
-    pub(crate) fn take(&mut self, next: Said) -> Option<Said> {
+    pub(crate) fn take(&mut self, next: IndexText) -> Option<IndexText> {
         let bytes = self.bytes + next.text.len();
         let near = self.first > 0 && next.seq - self.first < REACH && next.at - self.began <= SPAN_MICROS;
         if !near || bytes > TEXT_BYTES_MAX {
             return Some(next);
         }
         (self.last, self.at, self.bytes) = (next.seq, next.at, bytes);
-        self.said.push(next);
+        self.texts.push(next);
         None
     }
 }
 
 /// Texts gathered into documents as they come; what stands at one `K` follows each other.
 #[derive(Debug)]
-pub(crate) struct Bursts<K> {
-    pub(crate) documents: Vec<(K, Burst)>,
+pub(crate) struct MessageGroups<K> {
+    pub(crate) groups: Vec<(K, MessageGroup)>,
     pub(crate) texts: usize,
 }
 
-impl<K> Default for Bursts<K> {
+impl<K> Default for MessageGroups<K> {
     fn default() -> Self {
-        Self { documents: Vec::new(), texts: 0 }
+        Self { groups: Vec::new(), texts: 0 }
     }
 }
 
-impl<K: PartialEq> Bursts<K> {
-    pub(crate) fn push(&mut self, at: K, said: Said) {
+impl<K: PartialEq> MessageGroups<K> {
+    pub(crate) fn push(&mut self, at: K, said: IndexText) {
         self.texts += 1;
-        let refused = match self.documents.last_mut() {
-            Some((place, burst)) if *place == at => burst.take(said),
+        let refused = match self.groups.last_mut() {
+            Some((place, group)) if *place == at => group.take(said),
             _ => Some(said),
         };
-        self.documents.extend(refused.map(|said| (at, Burst::of(said))));
+        self.groups.extend(refused.map(|said| (at, MessageGroup::of(said))));
     }
 }
 
 /// A page of hits, newest first, while it is filled.
 #[derive(Debug)]
 pub(crate) struct HitPage<'q> {
-    sought: &'q Sought,
+    terms: &'q SearchTerms,
     limit: usize,
     /// What has this number or a higher one was shown before.
     before: i64,
@@ -106,10 +106,10 @@ pub(crate) struct HitPage<'q> {
 }
 
 impl<'q> HitPage<'q> {
-    pub(crate) fn new(sought: &'q Sought, query: &SearchQuery) -> Self {
+    pub(crate) fn new(terms: &'q SearchTerms, query: &SearchQuery) -> Self {
         let before = query.after.unwrap_or(i64::MAX);
         let limit = query.limit.clamp(1, limits::PAGE_ROWS_MAX);
-        Self { sought, limit, before, items: Vec::new(), last: before }
+        Self { terms, limit, before, items: Vec::new(), last: before }
     }
 
     /// How many more it has room for.
@@ -122,10 +122,10 @@ impl<'q> HitPage<'q> {
         self.last
     }
 
-    /// Takes a text of a document if it holds what is sought and was not shown before. `false` if there is no room for it.
+    /// Takes a text of a document if it holds what is terms and was not shown before. `false` if there is no room for it.
     pub(crate) fn offer(&mut self, document: i64, place: i64, session: &str, seq: i64, text: &str) -> bool {
         let number = document + place;
-        if number >= self.before || !self.sought.stand_in(text) {
+        if number >= self.before || !self.terms.match_text(text) {
             return true;
         }
         if self.room() == 0 {
@@ -135,7 +135,7 @@ impl<'q> HitPage<'q> {
         self.items.push(Hit {
             session: SessionId::stored(session),
             sequence,
-            snippet: snippet(text, self.sought.asked()),
+            snippet: snippet(text, self.terms.asked()),
         });
         self.last = number;
         true
@@ -161,8 +161,8 @@ impl<'q> HitPage<'q> {
 mod tests {
     use super::*;
 
-    fn said(seq: i64, at: i64, bytes: usize) -> Said {
-        Said { seq, at, text: "x".repeat(bytes) }
+    fn said(seq: i64, at: i64, bytes: usize) -> IndexText {
+        IndexText { seq, at, text: "x".repeat(bytes) }
     }
 
     #[test]
@@ -176,36 +176,35 @@ mod tests {
             (8, 5, TEXT_BYTES_MAX - 10, true),
             (8, 5, TEXT_BYTES_MAX - 9, false),
         ] {
-            let mut burst = Burst::of(said(7, 5, 10));
-            assert_eq!(burst.take(said(seq, at, bytes)).is_none(), taken, "{seq} {at} {bytes}");
+            let mut group = MessageGroup::of(said(7, 5, 10));
+            assert_eq!(group.take(said(seq, at, bytes)).is_none(), taken, "{seq} {at} {bytes}");
             let last = if taken { (7, seq, at, 2) } else { (7, 7, 5, 1) };
-            assert_eq!((burst.first, burst.last, burst.at, burst.said.len()), last);
+            assert_eq!((group.first, group.last, group.at, group.texts.len()), last);
         }
-        assert!(Burst::of(said(0, 5, 10)).take(said(1, 5, 10)).is_some(), "a title stands alone");
+        assert!(MessageGroup::of(said(0, 5, 10)).take(said(1, 5, 10)).is_some(), "a title stands alone");
     }
 
     #[test]
     fn texts_of_one_place_are_gathered_and_those_of_another_begin_a_document() {
-        let mut bursts = Bursts::default();
+        let mut groups = MessageGroups::default();
         for (at, seq) in [('a', 0), ('a', 1), ('a', 2), ('b', 3), ('a', 4), ('a', 4 + REACH)] {
-            bursts.push(at, said(seq, 5, 1));
+            groups.push(at, said(seq, 5, 1));
         }
-        let found: Vec<_> =
-            bursts.documents.iter().map(|(at, burst)| (*at, burst.first, burst.last)).collect();
+        let found: Vec<_> = groups.groups.iter().map(|(at, group)| (*at, group.first, group.last)).collect();
         assert_eq!(found, [('a', 0, 0), ('a', 1, 2), ('b', 3, 3), ('a', 4, 4), ('a', 4 + REACH, 4 + REACH)]);
-        assert_eq!(bursts.texts, 6);
+        assert_eq!(groups.texts, 6);
     }
 
     #[test]
     fn a_page_ends_in_the_middle_of_a_document_and_goes_on_there() {
-        let sought = Sought::of(&["tapir".to_owned()]).unwrap();
+        let terms = SearchTerms::of(&["tapir".to_owned()]).unwrap();
         let (documents, texts) = ([640, 64], ["a tapir", "nobody", "two tapirs", "tapir"]);
         let whole: Vec<(i64, i64)> = vec![(640, 4), (640, 3), (640, 1), (64, 4), (64, 3), (64, 1)];
         for limit in 1..=7 {
             let mut query = SearchQuery { words: Vec::new(), seen_by: None, after: None, limit };
             let mut seen = Vec::new();
             loop {
-                let mut page = HitPage::new(&sought, &query);
+                let mut page = HitPage::new(&terms, &query);
                 let mut full = false;
                 let before = page.before;
                 for document in documents.into_iter().filter(|document| *document < before) {

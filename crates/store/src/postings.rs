@@ -1,6 +1,6 @@
 //! How memories and lessons are filed under their words and found by them, the same for every store.
 //!
-//! A store keeps, for every drawer (an owner's memories of one kind, a tenant's lessons of one state) and word, the numbers
+//! A store keeps, for every bucket (an owner's memories of one kind, a tenant's lessons of one state) and word, the numbers
 //! of those that have it. It is asked for the newest few under each word and for nothing else, so that a word that is everywhere costs
 //! what any other costs; which of them are the best is decided here, by BM25.
 
@@ -26,32 +26,32 @@ const LENGTH: f64 = 0.75;
 
 /// Where a memory is filed.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Filing {
-    pub drawer: i64,
+pub(crate) struct Postings {
+    pub bucket: i64,
     /// Each word once, with how often it stands there.
     pub words: Vec<(String, i64)>,
     /// Words in all.
     pub length: i64,
 }
 
-impl Filing {
+impl Postings {
     pub(crate) fn of(tk: i64, memory: &Memory) -> Self {
-        let drawer = drawer(tk, &memory.owner, memory.kind(), !memory.is_active());
-        Self::under(drawer, words_in(&memory.text()))
+        let bucket = bucket(tk, &memory.owner, memory.kind(), !memory.is_active());
+        Self::under(bucket, words_in(&memory.text()))
     }
 
     /// Lessons are filed under what means something alone: there are many of them, and grammar is in all.
     pub(crate) fn of_lesson(tk: i64, lesson: &Lesson) -> Self {
-        Self::under(lesson_drawer(tk, lesson.state), meaningful(&lesson.text()))
+        Self::under(lesson_bucket(tk, lesson.state), meaningful(&lesson.text()))
     }
 
-    fn under(drawer: i64, filed: Vec<String>) -> Self {
+    fn under(bucket: i64, filed: Vec<String>) -> Self {
         let length = i64::try_from(filed.len()).unwrap_or(i64::MAX);
         let mut words: BTreeMap<String, i64> = BTreeMap::new();
         for word in filed {
             *words.entry(word).or_default() += 1;
         }
-        Self { drawer, words: words.into_iter().collect(), length }
+        Self { bucket, words: words.into_iter().collect(), length }
     }
 
     /// The words on one line, as they are kept beside the memory.
@@ -62,22 +62,22 @@ impl Filing {
 
 /// A memory under a word.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Hit {
+pub(crate) struct PostingHit {
     pub n: i64,
     pub times: i64,
     pub length: i64,
 }
 
-/// The number of a drawer. Two may share one by a very rare chance: what is found in it is compared with its owner.
-fn drawer(tk: i64, owner: &Owner, kind: Kind, dormant: bool) -> i64 {
-    drawer_of(tk, &[kind.as_str().as_bytes(), &[u8::from(dormant)], owner.as_str().as_bytes()])
+/// The number of a bucket. Two may share one by a very rare chance: what is found in it is compared with its owner.
+fn bucket(tk: i64, owner: &Owner, kind: Kind, dormant: bool) -> i64 {
+    bucket_of(tk, &[kind.as_str().as_bytes(), &[u8::from(dormant)], owner.as_str().as_bytes()])
 }
 
-fn lesson_drawer(tk: i64, state: State) -> i64 {
-    drawer_of(tk, &[b"lesson", &[0], state.as_str().as_bytes()])
+fn lesson_bucket(tk: i64, state: State) -> i64 {
+    bucket_of(tk, &[b"lesson", &[0], state.as_str().as_bytes()])
 }
 
-fn drawer_of(tk: i64, parts: &[&[u8]]) -> i64 {
+fn bucket_of(tk: i64, parts: &[&[u8]]) -> i64 {
     let mut hash = Sha256::new();
     hash.update(tk.to_be_bytes());
     parts.iter().for_each(|part| hash.update(part));
@@ -86,17 +86,17 @@ fn drawer_of(tk: i64, parts: &[&[u8]]) -> i64 {
     i64::from_be_bytes(first)
 }
 
-/// Every drawer of an owner, in the same order for all.
-pub(crate) fn drawers_of(tk: i64, owner: &Owner) -> Vec<i64> {
-    let states = |kind| [false, true].map(|dormant| drawer(tk, owner, kind, dormant));
+/// Every bucket of an owner, in the same order for all.
+pub(crate) fn buckets_of(tk: i64, owner: &Owner) -> Vec<i64> {
+    let states = |kind| [false, true].map(|dormant| bucket(tk, owner, kind, dormant));
     Kind::ALL.into_iter().flat_map(states).collect()
 }
 
-/// The drawers in which a question is asked.
-pub(crate) fn drawers(tk: i64, query: &MemoryQuery) -> Vec<i64> {
+/// The buckets in which a question is asked.
+pub(crate) fn buckets(tk: i64, query: &MemoryQuery) -> Vec<i64> {
     let kinds = kinds(query);
     let states: &[bool] = if query.dormant { &[false, true] } else { &[false] };
-    kinds.iter().flat_map(|kind| states.iter().map(|state| drawer(tk, &query.owner, *kind, *state))).collect()
+    kinds.iter().flat_map(|kind| states.iter().map(|state| bucket(tk, &query.owner, *kind, *state))).collect()
 }
 
 pub(crate) fn kinds(query: &MemoryQuery) -> Vec<Kind> {
@@ -108,9 +108,9 @@ pub(crate) fn asked(query: &MemoryQuery) -> Vec<String> {
     first_of(query.words.iter().flat_map(|text| words_in(text)))
 }
 
-/// The drawers in which lessons are looked for.
-pub(crate) fn lesson_drawers(tk: i64, query: &LessonQuery) -> Vec<i64> {
-    query.states().iter().map(|state| lesson_drawer(tk, *state)).collect()
+/// The buckets in which lessons are looked for.
+pub(crate) fn lesson_buckets(tk: i64, query: &LessonQuery) -> Vec<i64> {
+    query.states().iter().map(|state| lesson_bucket(tk, *state)).collect()
 }
 
 /// The words that lessons are looked for by, each once.
@@ -160,13 +160,13 @@ const fn is_unspaced(c: char) -> bool {
 
 /// The numbers of the memories that fit best, best first; of equals, the newest. `found` has the hits of each word,
 /// of which one more than [`HITS_MAX`] says that there are too many.
-pub(crate) fn best(found: &[Vec<Hit>]) -> Vec<i64> {
-    let is_common = |hits: &Vec<Hit>| hits.len() > HITS_MAX;
+pub(crate) fn best(found: &[Vec<PostingHit>]) -> Vec<i64> {
+    let is_common = |hits: &Vec<PostingHit>| hits.len() > HITS_MAX;
     // Where nothing else is asked for, the newest that have the common words are as good an answer as any.
     let all_common = found.iter().filter(|hits| !hits.is_empty()).all(is_common);
     let (count, total) = found.iter().flatten().fold((0i64, 0i64), |(n, sum), hit| (n + 1, sum + hit.length));
     let average = if count == 0 { 1.0 } else { total as f64 / count as f64 };
-    let score = |hits: &Vec<Hit>, hit: &Hit| {
+    let score = |hits: &Vec<PostingHit>, hit: &PostingHit| {
         // As if there were so many memories: how rare a word is among them is all that counts.
         let (all, having) = ((4 * HITS_MAX) as f64, hits.len() as f64);
         let rarity = (1.0 + (all - having + 0.5) / (having + 0.5)).ln();
@@ -199,8 +199,8 @@ pub(crate) fn best(found: &[Vec<Hit>]) -> Vec<i64> {
 mod tests {
     use super::*;
 
-    fn hits(numbers: impl IntoIterator<Item = i64>) -> Vec<Hit> {
-        numbers.into_iter().map(|n| Hit { n, times: 1, length: 5 }).collect()
+    fn hits(numbers: impl IntoIterator<Item = i64>) -> Vec<PostingHit> {
+        numbers.into_iter().map(|n| PostingHit { n, times: 1, length: 5 }).collect()
     }
 
     #[test]
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn what_says_it_again_and_says_little_else_comes_first() {
-        let hit = |n, times, length| Hit { n, times, length };
+        let hit = |n, times, length| PostingHit { n, times, length };
         assert_eq!(best(&[vec![hit(3, 1, 5), hit(2, 3, 5), hit(1, 1, 2)]]), [2, 1, 3]);
     }
 

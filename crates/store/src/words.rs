@@ -20,7 +20,7 @@ pub(crate) fn words_of(text: &str) -> String {
 
 /// Cuts a text into words, in their order: letters and digits in lower case, without accents.
 pub(crate) fn each_word(text: &str, take: impl FnMut(&str)) {
-    let mut words = Words { word: String::new(), length: 0, take };
+    let mut words = WordCutter { word: String::new(), length: 0, take };
     let mut left = text;
     while !left.is_empty() {
         // A word, what stands behind it, and what is neither.
@@ -43,7 +43,7 @@ pub(crate) fn each_word(text: &str, take: impl FnMut(&str)) {
     words.end();
 }
 
-struct Words<T> {
+struct WordCutter<T> {
     /// The word that is being written.
     word: String,
     /// Its characters, those that are left out among them.
@@ -51,7 +51,7 @@ struct Words<T> {
     take: T,
 }
 
-impl<T: FnMut(&str)> Words<T> {
+impl<T: FnMut(&str)> WordCutter<T> {
     /// A word in plain letters, or a part of one.
     fn push_ascii(&mut self, part: &str) {
         let (start, room) = (self.word.len(), WORD_CHARS_MAX.saturating_sub(self.length));
@@ -111,13 +111,13 @@ impl<T: FnMut(&str)> Words<T> {
 
 /// What somebody looks for: words of which each must be there, at least as the beginning of one.
 #[derive(Clone, Debug)]
-pub(crate) struct Sought {
+pub(crate) struct SearchTerms {
     /// In their order, and none is the beginning of another: whoever has the longer one has both.
     words: Vec<String>,
     asked: Vec<String>,
 }
 
-impl Sought {
+impl SearchTerms {
     /// `None` if there is no word to look for.
     pub(crate) fn of(asked: &[String]) -> Option<Self> {
         let cut: String = asked.iter().map(|word| words_of(word)).collect();
@@ -139,11 +139,11 @@ impl Sought {
     }
 
     /// Whether all of them are in this text.
-    pub(crate) fn stand_in(&self, text: &str) -> bool {
+    pub(crate) fn match_text(&self, text: &str) -> bool {
         let mut missing: Vec<&str> = self.words.iter().map(String::as_str).collect();
         each_word(text, |word| {
             // None is the beginning of another, so only the last one that is not behind the word can be its beginning.
-            let at = missing.partition_point(|sought| *sought <= word);
+            let at = missing.partition_point(|terms| *terms <= word);
             if at > 0 && word.starts_with(missing[at - 1]) {
                 missing.remove(at - 1);
             }
@@ -178,8 +178,8 @@ mod tests {
         }
     }
 
-    fn sought(words: &str) -> Option<Sought> {
-        Sought::of(&words.split(' ').map(str::to_owned).collect::<Vec<_>>())
+    fn terms(words: &str) -> Option<SearchTerms> {
+        SearchTerms::of(&words.split(' ').map(str::to_owned).collect::<Vec<_>>())
     }
 
     #[test]
@@ -190,9 +190,9 @@ mod tests {
             ("a ab abc b abd", vec!["abc", "abd", "b"]),
             ("it's", vec!["it", "s"]),
         ] {
-            assert_eq!(sought(asked).unwrap().words(), words, "{asked}");
+            assert_eq!(terms(asked).unwrap().words(), words, "{asked}");
         }
-        assert!(sought("!? -").is_none());
+        assert!(terms("!? -").is_none());
     }
 
     #[test]
@@ -209,7 +209,7 @@ mod tests {
             ("cafe", "Café", true),
             ("x", "", false),
         ] {
-            assert_eq!(sought(asked).unwrap().stand_in(text), found, "{asked:?} in {text:?}");
+            assert_eq!(terms(asked).unwrap().match_text(text), found, "{asked:?} in {text:?}");
         }
     }
 }

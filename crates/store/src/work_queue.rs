@@ -7,7 +7,7 @@ use sederunt_core::session::query::Page;
 use sederunt_core::work::queue::{Bucket, QueueItem, QueueOf};
 
 /// Where a store keeps what the queue looks at.
-pub(crate) struct Tables {
+pub(crate) struct QueueTables {
     /// Status, type, task and minute of activity of a session.
     pub hot: &'static str,
     /// When it completed.
@@ -21,7 +21,7 @@ pub(crate) struct Tables {
 const COUNTED: usize = 10_000;
 
 /// Asks for the number of lines of every bucket, as columns of one row.
-pub(crate) fn counts(of: &QueueOf, tables: &Tables) -> String {
+pub(crate) fn counts(of: &QueueOf, tables: &QueueTables) -> String {
     let columns = Bucket::ALL.map(|bucket| {
         format!("(SELECT count(*) FROM (SELECT 1 FROM ({}) b LIMIT {COUNTED}) c)", lines(of, bucket, tables))
     });
@@ -32,7 +32,7 @@ pub(crate) fn counts(of: &QueueOf, tables: &Tables) -> String {
 pub(crate) fn page(
     of: &QueueOf,
     bucket: Bucket,
-    tables: &Tables,
+    tables: &QueueTables,
     after: Option<i64>,
     limit: usize,
 ) -> String {
@@ -50,9 +50,9 @@ pub(crate) fn page(
 }
 
 /// A line as it was read.
-pub(crate) type Line = (i64, Option<String>, Option<String>, Option<String>);
+pub(crate) type QueueRow = (i64, Option<String>, Option<String>, Option<String>);
 
-pub(crate) fn items(mut lines: Vec<Line>, limit: usize) -> Page<QueueItem, i64> {
+pub(crate) fn items(mut lines: Vec<QueueRow>, limit: usize) -> Page<QueueItem, i64> {
     let more = lines.len() > limit;
     lines.truncate(limit);
     let next = lines.last().filter(|_| more).map(|line| line.0);
@@ -67,8 +67,8 @@ pub(crate) fn items(mut lines: Vec<Line>, limit: usize) -> Page<QueueItem, i64> 
     Page { items: items.collect(), next }
 }
 
-fn lines(of: &QueueOf, bucket: Bucket, tables: &Tables) -> String {
-    let Tables { hot, in_work, not_in_work, .. } = tables;
+fn lines(of: &QueueOf, bucket: Bucket, tables: &QueueTables) -> String {
+    let QueueTables { hot, in_work, not_in_work, .. } = tables;
     let mine = mine(of);
     let on_mine = |statuses: &str, listed: &str, more: &str| {
         format!(

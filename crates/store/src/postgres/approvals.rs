@@ -12,7 +12,7 @@ use super::fault::Result;
 use super::rows::Columns;
 use super::tx::{Scope, Tx};
 use super::{PostgresStore, library, read};
-use crate::filtered_list::Narrowed;
+use crate::filtered_list::FilteredList;
 
 const APPROVAL: &str = "a.n, a.id, a.kind, h.id, a.task_id, a.state, a.assigned_to, a.expires_at, a.created_at, \
      a.decided_by, a.decided_at, a.body";
@@ -64,7 +64,7 @@ impl ApprovalListStore for PostgresStore {
     ) -> StoreFuture<'a, Page<Approval, i64>> {
         read(async move {
             let Some(tk) = self.context.tk(tenant).await? else { return Ok(Page::default()) };
-            let list = Narrowed::approvals(&query, "sessions");
+            let list = FilteredList::approvals(&query, "sessions");
             let read = |numbers: &str| {
                 format!(
                     "SELECT {APPROVAL} FROM ({numbers}) p CROSS JOIN approvals a CROSS JOIN session_heads h

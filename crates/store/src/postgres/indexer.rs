@@ -15,9 +15,9 @@ use super::fault::Result;
 use super::sessions::{LogRange, log_lock};
 use super::tsvector::TsVector;
 use super::tx::{Context, Scope, Tx, hash64};
-use crate::message_groups::{Burst, Bursts, NUMBERS, REACH, Said, first_number};
+use crate::message_groups::{IndexText, MessageGroup, MessageGroups, NUMBERS, REACH, first_number};
 
-/// Appends of one burst are indexed together, and a session that is made and finished in it once. It is to be found within
+/// Appends of one group are indexed together, and a session that is made and finished in it once. It is to be found within
 /// a second.
 const GATHER: Duration = Duration::from_millis(400);
 /// How often a node looks for sessions that another one left behind.
@@ -172,11 +172,11 @@ struct IndexDocument {
 }
 
 impl IndexDocument {
-    fn of(tk: i32, sk: i64, burst: &Burst) -> Self {
+    fn of(tk: i32, sk: i64, group: &MessageGroup) -> Self {
         // A document reaches over few sequences.
-        let place = |said: &Said| u16::try_from(said.seq - burst.first + 1).unwrap_or(u16::MAX);
-        let placed = burst.said.iter().map(|said| (place(said), said.text.as_str()));
-        Self { at: burst.at, sk, seq: burst.first, upto: burst.last, words: TsVector::of(tk, placed) }
+        let place = |said: &IndexText| u16::try_from(said.seq - group.first + 1).unwrap_or(u16::MAX);
+        let placed = group.texts.iter().map(|said| (place(said), said.text.as_str()));
+        Self { at: group.at, sk, seq: group.first, upto: group.last, words: TsVector::of(tk, placed) }
     }
 }
 
@@ -278,8 +278,8 @@ async fn titles(tx: &Tx, tk: i32, taken: &[StaleSession]) -> Result<Vec<IndexDoc
     let (mut known, mut words): (Vec<i64>, Vec<TsVector>) = Default::default();
     for row in tx.query(sql, &[&tk, &changed]).await? {
         let (sk, text): (i64, &str) = (row.try_get(0)?, row.try_get(2)?);
-        let title = Said { seq: 0, at: row.try_get(1)?, text: text.to_owned() };
-        let doc = IndexDocument::of(tk, sk, &Burst::of(title));
+        let title = IndexText { seq: 0, at: row.try_get(1)?, text: text.to_owned() };
+        let doc = IndexDocument::of(tk, sk, &MessageGroup::of(title));
         if row.try_get(3)? {
             known.push(sk);
             words.push(doc.words.clone());
@@ -305,7 +305,7 @@ async fn titles(tx: &Tx, tk: i32, taken: &[StaleSession]) -> Result<Vec<IndexDoc
 /// The messages between what was done and what is to be done, of all sessions at once. What this node has said itself is
 /// not read back.
 async fn messages(tx: &Tx, tk: i32, taken: &[StaleSession]) -> Result<Vec<IndexDocument>> {
-    let mut said: Vec<(i64, i64, Said)> = Vec::new();
+    let mut said: Vec<(i64, i64, IndexText)> = Vec::new();
     let mut unread: Vec<&StaleSession> = Vec::new();
     for (nth, behind) in taken.iter().enumerate() {
         yield_now_and_then(nth).await;
@@ -313,7 +313,7 @@ async fn messages(tx: &Tx, tk: i32, taken: &[StaleSession]) -> Result<Vec<IndexD
             Some(events) => said.extend(events.iter().filter_map(|event| {
                 let text = event.kind.is_message().then(|| event.text()).flatten()?;
                 let seq = event.sequence.cast_signed();
-                Some((behind.sk, behind.sk, Said { seq, at: event.at.as_micros(), text }))
+                Some((behind.sk, behind.sk, IndexText { seq, at: event.at.as_micros(), text }))
             })),
             None => unread.push(behind),
         }
@@ -321,14 +321,14 @@ async fn messages(tx: &Tx, tk: i32, taken: &[StaleSession]) -> Result<Vec<IndexD
     read(tx, tk, &unread, &mut said).await?;
     said.sort_unstable_by_key(|(sk, _, message)| (*sk, message.seq));
     // What stands in another log is read from there, so it begins another document.
-    let mut bursts = Bursts::default();
+    let mut groups = MessageGroups::default();
     for (sk, log, message) in said {
-        bursts.push((sk, log), message);
+        groups.push((sk, log), message);
     }
-    let mut docs = Vec::with_capacity(bursts.documents.len());
-    for (nth, ((sk, _), burst)) in bursts.documents.iter().enumerate() {
+    let mut docs = Vec::with_capacity(groups.groups.len());
+    for (nth, ((sk, _), group)) in groups.groups.iter().enumerate() {
         yield_now_and_then(nth).await;
-        docs.push(IndexDocument::of(tk, *sk, burst));
+        docs.push(IndexDocument::of(tk, *sk, group));
     }
     Ok(docs)
 }
@@ -341,7 +341,12 @@ async fn yield_now_and_then(nth: usize) {
 }
 
 /// Reads messages from the logs that they stand in: session, log, and what is said.
-async fn read(tx: &Tx, tk: i32, unread: &[&StaleSession], said: &mut Vec<(i64, i64, Said)>) -> Result<()> {
+async fn read(
+    tx: &Tx,
+    tk: i32,
+    unread: &[&StaleSession],
+    said: &mut Vec<(i64, i64, IndexText)>,
+) -> Result<()> {
     let sks: Vec<i64> = unread.iter().map(|behind| behind.sk).collect();
     if sks.is_empty() {
         return Ok(());
@@ -374,7 +379,7 @@ async fn read(tx: &Tx, tk: i32, unread: &[&StaleSession], said: &mut Vec<(i64, i
          WHERE e.type IN ('user.message', 'agent.message') AND e.content IS NOT NULL";
     for row in tx.query(sql, &[&tk, &pieces.0, &pieces.1, &pieces.2, &pieces.3]).await? {
         if let Some(text) = text_of(&Json::stored(row.try_get::<_, &str>(4)?)) {
-            let message = Said { seq: row.try_get(2)?, at: row.try_get(3)?, text };
+            let message = IndexText { seq: row.try_get(2)?, at: row.try_get(3)?, text };
             said.push((row.try_get(0)?, row.try_get(1)?, message));
         }
     }

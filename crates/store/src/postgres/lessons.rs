@@ -14,7 +14,7 @@ use super::rows::Columns;
 use super::tx::{Context, Scope, Tx, int};
 use super::writes::{Writes, cells};
 use super::{PostgresStore, memories, read};
-use crate::postings::{self, Filing};
+use crate::postings::{self, Postings};
 
 const LESSON: &str = "l.n, l.id, l.polarity, l.state, l.occurrences, l.created_at, l.updated_at, l.version, l.shown, \
      l.first_shown_at, l.last_shown_at, l.negative_since, l.positive_since, l.body";
@@ -95,8 +95,8 @@ async fn newest(context: &Context, tk: i32, query: &LessonQuery) -> Result<Page<
 
 /// Those that fit the words best.
 async fn matching(context: &Context, tk: i32, query: &LessonQuery) -> Result<Page<Lesson, i64>> {
-    let (words, drawers) = (postings::asked_of_lessons(query), postings::lesson_drawers(tk.into(), query));
-    let found = memories::under_words(context, tk, "lesson_words", &words, &drawers).await?;
+    let (words, buckets) = (postings::asked_of_lessons(query), postings::lesson_buckets(tk.into(), query));
+    let found = memories::under_words(context, tk, "lesson_words", &words, &buckets).await?;
     let sql = format!(
         "SELECT {LESSON} FROM unnest($2::bigint[]) WITH ORDINALITY AS r (n, at)
          JOIN lessons l ON l.tk = $1 AND l.n = r.n ORDER BY r.at"
@@ -121,8 +121,8 @@ const TAKE_OUT: &str = "DELETE FROM lesson_words WHERE tk = $1 AND drawer = $2 A
 
 /// Writes a lesson if it has the version that is expected of it. Its words are filed anew only if they are others.
 pub(super) async fn put(tx: &Tx, tk: i32, lesson: &Lesson, expects: Option<u64>) -> Result<bool> {
-    let filing = Filing::of_lesson(tk.into(), lesson);
-    let line = filing.line();
+    let postings = Postings::of_lesson(tk.into(), lesson);
+    let line = postings.line();
     let body = serde_json::to_string(&lesson.body).map_err(Error::internal)?;
     let (polarity, state, occurrences) =
         (lesson.polarity.as_str(), lesson.state.as_str(), int(lesson.occurrences));
@@ -150,22 +150,22 @@ pub(super) async fn put(tx: &Tx, tk: i32, lesson: &Lesson, expects: Option<u64>)
         }
     };
     let Some(row) = rows.first() else { return Ok(false) };
-    let (n, drawer, words): (i64, i64, &str) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
-    if drawer == filing.drawer && words == line {
+    let (n, bucket, words): (i64, i64, &str) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+    if bucket == postings.bucket && words == line {
         return Ok(true);
     }
     let mut writes = Writes::default();
-    writes.add_after(TAKE_OUT, cells![tk, drawer, words, n]);
+    writes.add_after(TAKE_OUT, cells![tk, bucket, words, n]);
     let (texts, times): (Vec<&str>, Vec<i64>) =
-        filing.words.iter().map(|(word, times)| (word.as_str(), *times)).unzip();
+        postings.words.iter().map(|(word, times)| (word.as_str(), *times)).unzip();
     writes.add_after(
         "INSERT INTO lesson_words (tk, drawer, word, n, times, length)
          SELECT $1, $2, w.word, $3, w.times, $6 FROM unnest($4::text[], $5::bigint[]) AS w (word, times)",
-        cells![tk, filing.drawer, n, texts, times, filing.length],
+        cells![tk, postings.bucket, n, texts, times, postings.length],
     );
     writes.add_after(
         "UPDATE lessons SET drawer = $3, words = $4 WHERE tk = $1 AND n = $2",
-        cells![tk, n, filing.drawer, line],
+        cells![tk, n, postings.bucket, line],
     );
     writes.run(tx.client()?).await?;
     Ok(true)

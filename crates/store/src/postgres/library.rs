@@ -14,7 +14,7 @@ use super::fault::Result;
 use super::rows::Columns;
 use super::tx::{Context, Param, Scope, Tx, int};
 use super::{PostgresStore, read};
-use crate::filtered_list::{Narrowed, facets_of_people};
+use crate::filtered_list::{FilteredList, facets_of_people};
 
 const DOC: &str = "d.n, d.kind, d.id, d.slug, d.body, d.version, d.created_by, d.created_at, d.updated_at,
      ARRAY(SELECT f.key FROM doc_facets f WHERE f.tk = d.tk AND f.n = d.n ORDER BY f.key, f.value),
@@ -60,7 +60,7 @@ impl DocStore for PostgresStore {
     fn docs<'a>(&'a self, tenant: &'a TenantId, query: DocQuery) -> StoreFuture<'a, Page<Doc, i64>> {
         read(async move {
             let Some(tk) = self.context.tk(tenant).await? else { return Ok(Page::default()) };
-            let list = Narrowed::docs(&query);
+            let list = FilteredList::docs(&query);
             let read = |numbers: &str| {
                 format!(
                     "SELECT {DOC} FROM ({numbers}) p CROSS JOIN docs d WHERE d.tk = $1 AND d.n = p.n ORDER BY p.n DESC"
@@ -76,7 +76,7 @@ impl DocStore for PostgresStore {
 pub(super) async fn rows(
     context: &Context,
     tk: i32,
-    list: &Narrowed,
+    list: &FilteredList,
     read: impl Fn(&str) -> String,
 ) -> Result<Vec<Row>> {
     let mut params: Vec<(Param<'_>, Type)> = vec![(&tk, Type::INT4)];
@@ -87,7 +87,7 @@ pub(super) async fn rows(
         let rows = context.read_once_only(Scope::Tenant(tk), &sql, &params).await?;
         if let Some(row) = rows.first() {
             let counts: Vec<i64> = (0..row.len()).map(|at| row.try_get(at)).collect::<Result<_, _>>()?;
-            walked = Narrowed::narrowest(&counts, attempt);
+            walked = FilteredList::narrowest(&counts, attempt);
         }
     }
     let sql = read(&list.numbers(walked.unwrap_or(0)));

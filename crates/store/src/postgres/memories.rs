@@ -13,7 +13,7 @@ use super::rows::Columns;
 use super::tx::{self, Context, Scope, Tx, int};
 use super::writes::{Writes, cells};
 use super::{PostgresStore, read};
-use crate::postings::{self, Filing, HITS_MAX, Hit};
+use crate::postings::{self, HITS_MAX, PostingHit, Postings};
 
 const MEMORY: &str = "m.n, m.id, m.owner, m.created_at, m.last_referenced_at, m.dormant_at, m.body";
 
@@ -108,8 +108,8 @@ async fn newest(context: &Context, tk: i32, query: &MemoryQuery) -> Result<Page<
 
 /// Those that fit the words best.
 async fn matching(context: &Context, tk: i32, query: &MemoryQuery) -> Result<Page<Memory, i64>> {
-    let (words, drawers) = (postings::asked(query), postings::drawers(tk.into(), query));
-    let found = under_words(context, tk, "memory_words", &words, &drawers).await?;
+    let (words, buckets) = (postings::asked(query), postings::buckets(tk.into(), query));
+    let found = under_words(context, tk, "memory_words", &words, &buckets).await?;
     let sql = format!(
         "SELECT {MEMORY} FROM unnest($2::bigint[]) WITH ORDINALITY AS r (n, at)
          JOIN memories m ON m.tk = $1 AND m.n = r.n
@@ -123,14 +123,14 @@ async fn matching(context: &Context, tk: i32, query: &MemoryQuery) -> Result<Pag
     Ok(Page { items, next: None })
 }
 
-/// The newest few under each word in any of these drawers, and one more where there are too many.
+/// The newest few under each word in any of these buckets, and one more where there are too many.
 pub(super) async fn under_words(
     context: &Context,
     tk: i32,
     table: &str,
     words: &[String],
-    drawers: &[i64],
-) -> Result<Vec<Vec<Hit>>> {
+    buckets: &[i64],
+) -> Result<Vec<Vec<PostingHit>>> {
     let sql = format!(
         "SELECT w.at, f.n, f.times, f.length FROM unnest($2::text[]) WITH ORDINALITY AS w (word, at)
          CROSS JOIN unnest($3::bigint[]) AS d (drawer)
@@ -138,10 +138,10 @@ pub(super) async fn under_words(
              WHERE m.tk = $1 AND m.drawer = d.drawer AND m.word = w.word ORDER BY m.n DESC LIMIT $4) f"
     );
     let most = HITS_MAX as i64 + 1;
-    let mut found: Vec<Vec<Hit>> = vec![Vec::new(); words.len()];
-    for row in context.read(Scope::Tenant(tk), &sql, &[&tk, &words, &drawers, &most]).await? {
+    let mut found: Vec<Vec<PostingHit>> = vec![Vec::new(); words.len()];
+    for row in context.read(Scope::Tenant(tk), &sql, &[&tk, &words, &buckets, &most]).await? {
         let at = usize::try_from(row.try_get::<_, i64>(0)? - 1).unwrap_or_default();
-        let hit = Hit { n: row.try_get(1)?, times: row.try_get(2)?, length: row.try_get(3)? };
+        let hit = PostingHit { n: row.try_get(1)?, times: row.try_get(2)?, length: row.try_get(3)? };
         if let Some(hits) = found.get_mut(at) {
             hits.push(hit);
         }
@@ -155,8 +155,8 @@ fn since(query: &MemoryQuery) -> i64 {
 
 /// Writes a memory whole. Its words are filed anew, and what a model made of them goes, only if they are others.
 pub(super) async fn put(tx: &Tx, tk: i32, memory: &Memory) -> Result<()> {
-    let filing = Filing::of(tk.into(), memory);
-    let line = filing.line();
+    let postings = Postings::of(tk.into(), memory);
+    let line = postings.line();
     // The row keeps where it was filed until that was taken out: whoever writes it too waits for this one.
     let sql = "INSERT INTO memories AS m (tk, id, owner, kind, created_at, last_referenced_at, dormant_at, body, drawer,
              words) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0, '')
@@ -181,22 +181,22 @@ pub(super) async fn put(tx: &Tx, tk: i32, memory: &Memory) -> Result<()> {
         )
         .await?;
     let row = rows.first().ok_or_else(|| Error::internal("a memory was not written"))?;
-    let (n, drawer, words): (i64, i64, &str) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
-    if drawer == filing.drawer && words == line {
+    let (n, bucket, words): (i64, i64, &str) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+    if bucket == postings.bucket && words == line {
         return Ok(());
     }
     let mut writes = Writes::default();
-    writes.add_after(TAKE_OUT, cells![tk, drawer, words, n]);
+    writes.add_after(TAKE_OUT, cells![tk, bucket, words, n]);
     let (texts, times): (Vec<&str>, Vec<i64>) =
-        filing.words.iter().map(|(word, times)| (word.as_str(), *times)).unzip();
+        postings.words.iter().map(|(word, times)| (word.as_str(), *times)).unzip();
     writes.add_after(
         "INSERT INTO memory_words (tk, drawer, word, n, times, length)
          SELECT $1, $2, w.word, $3, w.times, $6 FROM unnest($4::text[], $5::bigint[]) AS w (word, times)",
-        cells![tk, filing.drawer, n, texts, times, filing.length],
+        cells![tk, postings.bucket, n, texts, times, postings.length],
     );
     writes.add_after(
         "UPDATE memories SET drawer = $3, words = $4, embedded_by = '', vector = NULL WHERE tk = $1 AND n = $2",
-        cells![tk, n, filing.drawer, line],
+        cells![tk, n, postings.bucket, line],
     );
     writes.run(tx.client()?).await
 }
@@ -206,28 +206,28 @@ const TAKE_OUT: &str = "DELETE FROM memory_words WHERE tk = $1 AND drawer = $2 A
 pub(super) async fn remove(tx: &Tx, tk: i32, id: &str) -> Result<()> {
     let sql = "DELETE FROM memories WHERE tk = $1 AND id = $2 RETURNING drawer, words, n";
     if let Some(row) = tx.query(sql, &[&tk, &id]).await?.first() {
-        let (drawer, words, n): (i64, &str, i64) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
-        tx.execute(TAKE_OUT, &[&tk, &drawer, &words, &n]).await?;
+        let (bucket, words, n): (i64, &str, i64) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+        tx.execute(TAKE_OUT, &[&tk, &bucket, &words, &n]).await?;
     }
     Ok(())
 }
 
 /// Forgets everything of an owner.
 pub(super) async fn remove_of(tx: &Tx, tk: i32, owner: &Owner) -> Result<()> {
-    let drawers = postings::drawers_of(tk.into(), owner);
+    let buckets = postings::buckets_of(tk.into(), owner);
     tx.execute(
         "DELETE FROM memory_words WHERE tk = $1 AND drawer = ANY ($2)
              AND n IN (SELECT n FROM memories WHERE tk = $1 AND owner = $3)",
-        &[&tk, &drawers, &owner.as_str()],
+        &[&tk, &buckets, &owner.as_str()],
     )
     .await?;
     tx.execute("DELETE FROM memories WHERE tk = $1 AND owner = $2", &[&tk, &owner.as_str()]).await?;
     Ok(())
 }
 
-/// Hands facts and arcs of one owner to another, from drawer to drawer.
+/// Hands facts and arcs of one owner to another, from bucket to bucket.
 pub(super) async fn hand_over(tx: &Tx, tk: i32, from: &Owner, into: &Owner) -> Result<()> {
-    let (old, new) = (postings::drawers_of(tk.into(), from), postings::drawers_of(tk.into(), into));
+    let (old, new) = (postings::buckets_of(tk.into(), from), postings::buckets_of(tk.into(), into));
     for sql in [
         "UPDATE memory_words w SET drawer = d.new FROM unnest($2::bigint[], $3::bigint[]) AS d (old, new)
          WHERE w.tk = $1 AND w.drawer = d.old AND w.n IN

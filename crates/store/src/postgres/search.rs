@@ -12,7 +12,7 @@ use super::list::VisibleTo;
 use super::tx::{Context, Scope, int};
 use super::{PostgresStore, read};
 use crate::message_groups::HitPage;
-use crate::words::Sought;
+use crate::words::SearchTerms;
 
 /// What is searched at a time, when not everything found may be seen.
 const WINDOW: i64 = 200;
@@ -26,18 +26,18 @@ pub(super) fn tenant_word(tk: i32) -> String {
 
 /// All words must be there, each at least as the beginning of one, and all of them at the place of the same message.
 /// Words are letters and digits alone, so nothing in them can be an operator.
-fn query_of(tk: i32, sought: &Sought) -> String {
-    let words: Vec<String> = sought.words().iter().map(|word| format!("'{word}':*")).collect();
+fn query_of(tk: i32, terms: &SearchTerms) -> String {
+    let words: Vec<String> = terms.words().iter().map(|word| format!("'{word}':*")).collect();
     format!("'{}' & ({})", tenant_word(tk), words.join(" <0> "))
 }
 
 /// Sessions with all these words in one place, newest first; `None` if there is no word to look for.
 pub(super) async fn sessions_with(context: &Context, tk: i32, text: &str) -> Result<Option<Vec<i64>>> {
-    let Some(sought) = Sought::of(&[text.to_owned()]) else { return Ok(None) };
+    let Some(terms) = SearchTerms::of(&[text.to_owned()]) else { return Ok(None) };
     let sql = "SELECT DISTINCT sk FROM (SELECT sk FROM search_docs WHERE tk = $1 AND tsv @@ $2::text::tsquery
          ORDER BY n DESC LIMIT $3) newest";
     let scan = int(limits::PAGE_SCAN_MAX as u64);
-    let rows = context.read(Scope::Words, sql, &[&tk, &query_of(tk, &sought), &scan]).await?;
+    let rows = context.read(Scope::Words, sql, &[&tk, &query_of(tk, &terms), &scan]).await?;
     Ok(Some(rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?))
 }
 
@@ -52,13 +52,13 @@ pub(super) async fn search(
     tenant: &TenantId,
     query: SearchQuery,
 ) -> Result<Page<Hit, i64>> {
-    let sought = Sought::of(&query.words);
-    let (Some(tk), Some(sought)) = (context.tk(tenant).await?, sought) else {
+    let terms = SearchTerms::of(&query.words);
+    let (Some(tk), Some(terms)) = (context.tk(tenant).await?, terms) else {
         return Ok(Page::default());
     };
     let seen = VisibleTo::of(query.seen_by.as_ref());
-    let words = query_of(tk, &sought);
-    let mut page = HitPage::new(&sought, &query);
+    let words = query_of(tk, &terms);
+    let mut page = HitPage::new(&terms, &query);
     let mut looked = 0;
     while looked < limits::PAGE_SCAN_MAX {
         let window = WINDOW.max(int(page.room() as u64) + 1);
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn nothing_in_a_question_is_an_operator() {
-        let sought = Sought::of(&["b:* | a'".to_owned(), "c".to_owned()]).unwrap();
-        assert_eq!(query_of(7, &sought), "'§7' & ('a':* <0> 'b':* <0> 'c':*)");
+        let terms = SearchTerms::of(&["b:* | a'".to_owned(), "c".to_owned()]).unwrap();
+        assert_eq!(query_of(7, &terms), "'§7' & ('a':* <0> 'b':* <0> 'c':*)");
     }
 }

@@ -9,7 +9,7 @@ use sederunt_core::store::{NumberedVector, StoreFuture, VectorQuery, VectorStore
 use super::fault::Result;
 use super::tx::{Context, Scope, count, int, within};
 use super::{PostgresStore, memories, read};
-use crate::postings::Filing;
+use crate::postings::Postings;
 
 impl VectorStore for PostgresStore {
     fn vectors<'a>(&'a self, tenant: &'a TenantId, query: VectorQuery) -> StoreFuture<'a, Vectors> {
@@ -64,7 +64,7 @@ async fn keep(
     within(async {
         let tx = context.begin(Scope::Tenant(tk)).await?;
         for (memory, vector) in &made {
-            let filing = Filing::of(tk.into(), memory);
+            let postings = Postings::of(tk.into(), memory);
             let vector = vector.as_ref().map(Vector::bytes);
             tx.execute(
                 "UPDATE memories SET embedded_by = $3, vector = $4, 
@@ -72,7 +72,15 @@ async fn keep(
                          1 + coalesce((SELECT max(embedded_n) FROM memories
                              WHERE tk = $1 AND owner = $5 AND embedded_by = $3 AND vector IS NOT NULL), 0))
                  WHERE tk = $1 AND id = $2 AND owner = $5 AND drawer = $6 AND words = $7",
-                &[&tk, &memory.id, &model, &vector, &memory.owner.as_str(), &filing.drawer, &filing.line()],
+                &[
+                    &tk,
+                    &memory.id,
+                    &model,
+                    &vector,
+                    &memory.owner.as_str(),
+                    &postings.bucket,
+                    &postings.line(),
+                ],
             )
             .await?;
         }

@@ -10,9 +10,10 @@ use tokio_postgres::Row;
 use super::fault::Result;
 use super::tx::{Context, Param, Scope};
 use super::{PostgresStore, read};
-use crate::work_queue::{self, Tables};
+use crate::work_queue::{self, QueueTables};
 
-const TABLES: Tables = Tables { hot: "session_heads", wide: "sessions", in_work: "", not_in_work: "" };
+const TABLES: QueueTables =
+    QueueTables { hot: "session_heads", wide: "sessions", in_work: "", not_in_work: "" };
 
 impl WorkQueueStore for PostgresStore {
     fn queue_counts<'a>(&'a self, tenant: &'a TenantId, of: QueueOf) -> StoreFuture<'a, QueueCounts> {

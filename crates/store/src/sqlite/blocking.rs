@@ -6,18 +6,18 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 
 /// How a thread of the runtime is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum BlockMode {
     /// It is the only one: whatever else it runs waits for the commit, as it does for every short read.
-    Plainly,
+    Directly,
     /// There are others: they are told to run what this one would have run.
     InPlace,
 }
 
-impl Way {
+impl BlockMode {
     /// `None` where a thread must not be kept at all.
-    pub(super) fn here() -> Option<Self> {
+    pub(super) fn of_current_runtime() -> Option<Self> {
         match Handle::try_current().ok()?.runtime_flavor() {
-            RuntimeFlavor::CurrentThread => Some(Self::Plainly),
+            RuntimeFlavor::CurrentThread => Some(Self::Directly),
             RuntimeFlavor::MultiThread => Some(Self::InPlace),
             _ => None,
         }
@@ -26,7 +26,7 @@ impl Way {
     /// Does the work; answers `false` if the runtime refused: of many threads, some tasks are bound to one.
     pub(super) fn block<T>(self, work: impl FnOnce() -> T) -> bool {
         match self {
-            Self::Plainly => {
+            Self::Directly => {
                 work();
                 true
             }

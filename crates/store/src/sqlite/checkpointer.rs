@@ -92,20 +92,20 @@ fn checkpoint(
             break;
         }
     }
-    let mut last = Ok(Moved { pages: 0, is_all: true });
+    let mut last = Ok(CheckpointProgress { pages: 0, is_all: true });
     hold_writer(&mut || last = pass(db));
     Ok(last?.is_all)
 }
 
 /// What a pass has moved of the log, counted from its beginning.
-struct Moved {
+struct CheckpointProgress {
     pages: i32,
     is_all: bool,
 }
 
-fn pass(db: &Connection) -> rusqlite::Result<Moved> {
+fn pass(db: &Connection) -> rusqlite::Result<CheckpointProgress> {
     db.prepare_cached("PRAGMA wal_checkpoint(PASSIVE)")?.query_row([], |row| {
         let (log, pages): (i32, i32) = (row.get(1)?, row.get(2)?);
-        Ok(Moved { pages, is_all: pages >= log })
+        Ok(CheckpointProgress { pages, is_all: pages >= log })
     })
 }

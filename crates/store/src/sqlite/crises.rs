@@ -69,7 +69,7 @@ impl CrisisStore for SqliteStore {
         to: Timestamp,
         limit: usize,
     ) -> StoreFuture<'a, Vec<CrisisRecord>> {
-        self.beside(tenant, move |db, tk| {
+        self.read_side_file(tenant, move |db, tk| {
             db.prepare_cached(BETWEEN)?
                 .query_map(
                     params![tk, from.as_micros(), to.as_micros(), i64::try_from(limit).unwrap_or(i64::MAX)],

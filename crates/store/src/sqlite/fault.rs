@@ -5,20 +5,20 @@ use sederunt_core::Error;
 
 /// Why a piece of work did not go through: it was refused before it wrote, or the database failed.
 #[derive(Debug)]
-pub(super) enum Trouble<E> {
+pub(super) enum WorkError<E> {
     Refused(E),
     Failed(rusqlite::Error),
 }
 
-impl<E> From<rusqlite::Error> for Trouble<E> {
+impl<E> From<rusqlite::Error> for WorkError<E> {
     fn from(error: rusqlite::Error) -> Self {
         Self::Failed(error)
     }
 }
 
 /// Refuses before anything was written.
-pub(super) fn refuse<T, E>(error: impl Into<E>) -> Result<T, Trouble<E>> {
-    Err(Trouble::Refused(error.into()))
+pub(super) fn refuse<T, E>(error: impl Into<E>) -> Result<T, WorkError<E>> {
+    Err(WorkError::Refused(error.into()))
 }
 
 /// A full disk, a failing one and a lock pass by themselves: the caller is told to come back.

@@ -58,7 +58,7 @@ fn read_session(row: &Row<'_>) -> rusqlite::Result<(i64, FeedbackSession)> {
 
 impl FeedbackStore for SqliteStore {
     fn feedback<'a>(&'a self, tenant: &'a TenantId, id: &'a str) -> StoreFuture<'a, Option<FeedbackEvent>> {
-        self.near(move |db| {
+        self.read_inline(move |db| {
             db.prepare_cached(&format!(
                 "{EVENT} JOIN tenants t ON t.tk = e.tk WHERE t.id = ?1 AND e.id = ?2"
             ))?
@@ -75,7 +75,7 @@ impl FeedbackStore for SqliteStore {
         limit: usize,
     ) -> StoreFuture<'a, Vec<FeedbackEvent>> {
         let author = author.cloned();
-        self.within(tenant, move |db, tk| newest(db, tk, author.as_ref(), limit)).boxed()
+        self.read_tenant(tenant, move |db, tk| newest(db, tk, author.as_ref(), limit)).boxed()
     }
 
     fn feedback_tally<'a>(
@@ -85,7 +85,7 @@ impl FeedbackStore for SqliteStore {
         now: Timestamp,
     ) -> StoreFuture<'a, Tally> {
         let author = author.cloned();
-        self.within(tenant, move |db, tk| tally(db, tk, author.as_ref(), now)).boxed()
+        self.read_tenant(tenant, move |db, tk| tally(db, tk, author.as_ref(), now)).boxed()
     }
 
     fn failures<'a>(
@@ -93,7 +93,7 @@ impl FeedbackStore for SqliteStore {
         tenant: &'a TenantId,
         query: FailureQuery,
     ) -> StoreFuture<'a, Page<FeedbackEvent, i64>> {
-        self.within(tenant, move |db, tk| failures(db, tk, &query)).boxed()
+        self.read_tenant(tenant, move |db, tk| failures(db, tk, &query)).boxed()
     }
 
     fn feedback_session<'a>(
@@ -101,7 +101,7 @@ impl FeedbackStore for SqliteStore {
         tenant: &'a TenantId,
         id: &'a str,
     ) -> StoreFuture<'a, Option<FeedbackSession>> {
-        self.near(move |db| session(db, tenant, id)).boxed()
+        self.read_inline(move |db| session(db, tenant, id)).boxed()
     }
 
     fn feedback_sessions<'a>(
@@ -109,11 +109,11 @@ impl FeedbackStore for SqliteStore {
         tenant: &'a TenantId,
         query: FeedbackQuery,
     ) -> StoreFuture<'a, Page<FeedbackSession, i64>> {
-        self.within(tenant, move |db, tk| sessions(db, tk, &query)).boxed()
+        self.read_tenant(tenant, move |db, tk| sessions(db, tk, &query)).boxed()
     }
 
     fn silent_feedback(&self, now: Timestamp, limit: usize) -> StoreFuture<'_, Vec<FeedbackDue>> {
-        self.near(move |db| {
+        self.read_inline(move |db| {
             db.prepare_cached(SILENT)?
                 .query_map(params![now.as_micros(), i64::try_from(limit).unwrap_or(i64::MAX)], |row| {
                     Ok(FeedbackDue { tenant: TenantId::stored(row.get_ref(0)?.as_str()?), id: row.get(1)? })

@@ -3,10 +3,10 @@
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
 
-use crate::filtered_list::Narrowed;
+use crate::filtered_list::FilteredList;
 
 /// The numbers of a page, and one more if there is more.
-pub(super) fn numbers(db: &Connection, tk: i64, list: &Narrowed) -> rusqlite::Result<Vec<i64>> {
+pub(super) fn numbers(db: &Connection, tk: i64, list: &FilteredList) -> rusqlite::Result<Vec<i64>> {
     let values: Vec<Value> =
         std::iter::once(tk.into()).chain(list.texts.iter().map(|text| text.clone().into())).collect();
     let mut walked = None;
@@ -16,7 +16,7 @@ pub(super) fn numbers(db: &Connection, tk: i64, list: &Narrowed) -> rusqlite::Re
         let ways = statement.column_count();
         let counts: Vec<i64> = statement
             .query_row(params_from_iter(&values), |row| (0..ways).map(|at| row.get(at)).collect())?;
-        walked = Narrowed::narrowest(&counts, attempt);
+        walked = FilteredList::narrowest(&counts, attempt);
     }
     let mut statement = db.prepare(&places(&list.numbers(walked.unwrap_or(0))))?;
     statement.query_map(params_from_iter(&values), |row| row.get(0))?.collect()

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 
 /// What a key was used for.
 #[derive(Debug)]
-pub(super) struct Used {
+pub(super) struct KeyUse {
     pub body: [u8; 16],
     pub replay: Replay,
     /// What a claim under this key handed out: surrogates and epochs.
@@ -18,52 +18,52 @@ pub(super) struct Used {
 }
 
 /// Keys that one portion files: a portion writes each page of the index once, however many of them belong there.
-pub(super) const PORTION: usize = if cfg!(test) { 32 } else { 8_192 };
+pub(super) const FLUSH_KEYS: usize = if cfg!(test) { 32 } else { 8_192 };
 
 /// The keys of the last portion, which no index holds yet: the front of each scope, and the number of its row. What a
-/// change noted that was rolled back stays, and leads to no row or to one of another scope.
+/// change pending that was rolled back stays, and leads to no row or to one of another scope.
 #[derive(Debug, Default)]
-pub(super) struct Unfiled(Mutex<Noted>);
+pub(super) struct PendingKeys(Mutex<PendingRows>);
 
 #[derive(Debug, Default)]
-struct Noted {
+struct PendingRows {
     rows: HashMap<i64, SmallVec<[i64; 1]>>,
     count: usize,
     first: Option<i64>,
 }
 
-impl Unfiled {
-    /// Those that the last process has left.
-    pub(super) fn left(db: &Connection) -> rusqlite::Result<Self> {
-        let left = Self::default();
+impl PendingKeys {
+    /// Those that the last process has keys.
+    pub(super) fn load(db: &Connection) -> rusqlite::Result<Self> {
+        let keys = Self::default();
         let mut newest_first =
             db.prepare("SELECT ik, scope_head, filed FROM idempotency ORDER BY ik DESC")?;
         let mut rows = newest_first.query([])?;
         while let Some(row) = rows.next()?
             && !row.get::<_, bool>(2)?
         {
-            left.note(row.get(1)?, row.get(0)?);
+            keys.add(row.get(1)?, row.get(0)?);
         }
-        Ok(left)
+        Ok(keys)
     }
 
-    fn note(&self, head: i64, ik: i64) {
-        let noted = &mut *self.0.lock();
-        noted.rows.entry(head).or_default().push(ik);
-        noted.count += 1;
-        noted.first = Some(noted.first.map_or(ik, |first| first.min(ik)));
+    fn add(&self, head: i64, ik: i64) {
+        let pending = &mut *self.0.lock();
+        pending.rows.entry(head).or_default().push(ik);
+        pending.count += 1;
+        pending.first = Some(pending.first.map_or(ik, |first| first.min(ik)));
     }
 
     fn rows(&self, head: i64) -> SmallVec<[i64; 1]> {
         self.0.lock().rows.get(&head).cloned().unwrap_or_default()
     }
 
-    /// Files what was noted, once that is a portion. Answers whether it did: then, and only after the commit, all of it
+    /// Files what was pending, once that is a portion. Answers whether it did: then, and only after the commit, all of it
     /// may be forgotten.
-    pub(super) fn file(&self, db: &Connection) -> rusqlite::Result<bool> {
+    pub(super) fn flush(&self, db: &Connection) -> rusqlite::Result<bool> {
         let first = {
-            let noted = self.0.lock();
-            noted.first.filter(|_| noted.count >= PORTION)
+            let pending = self.0.lock();
+            pending.first.filter(|_| pending.count >= FLUSH_KEYS)
         };
         let Some(first) = first else { return Ok(false) };
         db.prepare_cached("UPDATE idempotency SET filed = 1 WHERE ik >= ?1 AND filed = 0")?
@@ -71,8 +71,8 @@ impl Unfiled {
         Ok(true)
     }
 
-    pub(super) fn forget(&self) {
-        *self.0.lock() = Noted::default();
+    pub(super) fn clear(&self) {
+        *self.0.lock() = PendingRows::default();
     }
 }
 
@@ -87,12 +87,12 @@ macro_rules! find {
 }
 
 /// The statements that find a key.
-pub(super) struct Finding<'a> {
+pub(super) struct KeyLookup<'a> {
     by_row: CachedStatement<'a>,
     filed: CachedStatement<'a>,
 }
 
-impl<'a> Finding<'a> {
+impl<'a> KeyLookup<'a> {
     pub(super) fn of(db: &'a Connection) -> rusqlite::Result<Self> {
         Ok(Self {
             by_row: db.prepare_cached(find!("ik = ?1"))?,
@@ -101,15 +101,15 @@ impl<'a> Finding<'a> {
     }
 
     /// Finds what was done under this key, unless the session it was done to is gone. Whoever is not the writer looks
-    /// at what is noted first and at the database after: what is filed between the two is found there.
+    /// at what is pending first and at the database after: what is filed between the two is found there.
     pub(super) fn find(
         &mut self,
-        unfiled: &Unfiled,
+        pending_keys: &PendingKeys,
         tk: i64,
         key: &IdemKey,
-    ) -> rusqlite::Result<Option<Used>> {
+    ) -> rusqlite::Result<Option<KeyUse>> {
         let head = head_of(key);
-        for ik in unfiled.rows(head) {
+        for ik in pending_keys.rows(head) {
             if let Some(used) = used(&mut self.by_row, ik, tk, key)? {
                 return Ok(Some(used));
             }
@@ -118,7 +118,7 @@ impl<'a> Finding<'a> {
     }
 }
 
-fn used(statement: &mut Statement<'_>, by: i64, tk: i64, key: &IdemKey) -> rusqlite::Result<Option<Used>> {
+fn used(statement: &mut Statement<'_>, by: i64, tk: i64, key: &IdemKey) -> rusqlite::Result<Option<KeyUse>> {
     let mut rows = statement.query(params![by, key.scope, tk])?;
     let Some(row) = rows.next()? else { return Ok(None) };
     let sequences = match (row.get_ref(3)?.as_str_or_null()?, row.get(1)?, row.get(2)?) {
@@ -127,7 +127,7 @@ fn used(statement: &mut Statement<'_>, by: i64, tk: i64, key: &IdemKey) -> rusql
         _ => Vec::new(),
     };
     let taken = row.get_ref(5)?.as_str_or_null()?.unwrap_or_default();
-    Ok(Some(Used {
+    Ok(Some(KeyUse {
         body: row.get(0)?,
         replay: Replay {
             sequences,
@@ -143,7 +143,7 @@ fn used(statement: &mut Statement<'_>, by: i64, tk: i64, key: &IdemKey) -> rusql
 
 /// What was done, as it is remembered.
 #[derive(Debug, Default)]
-pub(super) struct Done<'a> {
+pub(super) struct KeyEffect<'a> {
     pub sk: Option<i64>,
     pub sequences: &'a [u64],
     pub taken: &'a [(i64, u64)],
@@ -155,10 +155,10 @@ pub(super) const REMEMBER: &str = "INSERT INTO idempotency (scope_head, scope, b
 /// Keeps what was done under a key, by the statement [`REMEMBER`].
 pub(super) fn remember(
     statement: &mut Statement<'_>,
-    unfiled: &Unfiled,
+    pending_keys: &PendingKeys,
     tk: i64,
     key: &IdemKey,
-    done: &Done<'_>,
+    done: &KeyEffect<'_>,
     now: Timestamp,
 ) -> rusqlite::Result<()> {
     let in_a_row = done.sequences.windows(2).all(|pair| pair[1] == pair[0] + 1);
@@ -180,7 +180,7 @@ pub(super) fn remember(
         taken,
         now.as_micros(),
     ])?;
-    unfiled.note(head, ik);
+    pending_keys.add(head, ik);
     Ok(())
 }
 

@@ -5,7 +5,7 @@ use rusqlite::{Connection, params};
 
 /// One line, with the number by which it is crossed out.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Line {
+pub(super) struct IndexQueueRow {
     pub n: i64,
     pub sk: i64,
 }
@@ -15,9 +15,9 @@ pub(super) fn add(db: &Connection, sk: i64) -> rusqlite::Result<()> {
 }
 
 /// The oldest lines.
-pub(super) fn read(db: &Connection, limit: i64) -> rusqlite::Result<Vec<Line>> {
+pub(super) fn read(db: &Connection, limit: i64) -> rusqlite::Result<Vec<IndexQueueRow>> {
     db.prepare_cached("SELECT n, sk FROM search_outbox ORDER BY n LIMIT ?1")?
-        .query_map([limit], |row| Ok(Line { n: row.get(0)?, sk: row.get(1)? }))?
+        .query_map([limit], |row| Ok(IndexQueueRow { n: row.get(0)?, sk: row.get(1)? }))?
         .collect()
 }
 

@@ -11,7 +11,7 @@ use sederunt_core::{Timestamp, limits};
 use super::fault::{unknown_word, unreadable, unwritable};
 use super::people::instant;
 use super::{SqliteStore, memories};
-use crate::postings::{self, Filing};
+use crate::postings::{self, Postings};
 
 /// What [`read`] reads; a macro, so that statements stay constants.
 macro_rules! columns {
@@ -61,7 +61,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<(i64, Lesson)> {
 
 impl LessonStore for SqliteStore {
     fn lesson<'a>(&'a self, tenant: &'a TenantId, id: &'a str) -> StoreFuture<'a, Option<Lesson>> {
-        self.near(move |db| {
+        self.read_inline(move |db| {
             db.prepare_cached(concat!(
                 "SELECT ",
                 columns!(),
@@ -74,7 +74,7 @@ impl LessonStore for SqliteStore {
     }
 
     fn lessons<'a>(&'a self, tenant: &'a TenantId, query: LessonQuery) -> StoreFuture<'a, Page<Lesson, i64>> {
-        self.within(tenant, move |db, tk| lessons(db, tk, &query)).boxed()
+        self.read_tenant(tenant, move |db, tk| lessons(db, tk, &query)).boxed()
     }
 }
 
@@ -110,8 +110,8 @@ fn newest(db: &Connection, tk: i64, query: &LessonQuery) -> rusqlite::Result<Pag
 
 /// Those that fit the words best.
 fn matching(db: &Connection, tk: i64, query: &LessonQuery) -> rusqlite::Result<Page<Lesson, i64>> {
-    let (words, drawers) = (postings::asked_of_lessons(query), postings::lesson_drawers(tk, query));
-    let found = memories::under_words(db, UNDER_WORD, &words, &drawers)?;
+    let (words, buckets) = (postings::asked_of_lessons(query), postings::lesson_buckets(tk, query));
+    let found = memories::under_words(db, UNDER_WORD, &words, &buckets)?;
     let mut by_number =
         db.prepare_cached(concat!("SELECT ", columns!(), " FROM lessons l WHERE l.n = ?1 AND l.tk = ?2"))?;
     let mut items = Vec::new();
@@ -127,8 +127,8 @@ fn matching(db: &Connection, tk: i64, query: &LessonQuery) -> rusqlite::Result<P
 
 /// Writes a lesson. Its words are filed anew only if they are others.
 pub(super) fn put(db: &Connection, tk: i64, lesson: &Lesson, expects: Option<u64>) -> rusqlite::Result<()> {
-    let filing = Filing::of_lesson(tk, lesson);
-    let line = filing.line();
+    let postings = Postings::of_lesson(tk, lesson);
+    let line = postings.line();
     let before: Option<(i64, i64, String)> = db
         .prepare_cached("SELECT n, drawer, words FROM lessons WHERE tk = ?1 AND id = ?2")?
         .query_row(params![tk, lesson.id], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
@@ -152,26 +152,26 @@ pub(super) fn put(db: &Connection, tk: i64, lesson: &Lesson, expects: Option<u64
                 lesson.updated_at.as_micros(),
                 next_version(expects).cast_signed(),
                 serde_json::to_string(&lesson.body).map_err(unwritable)?,
-                filing.drawer,
+                postings.bucket,
                 line,
             ],
             |row| row.get(0),
         )?;
-    if let Some((n, drawer, words)) = before {
-        if drawer == filing.drawer && words == line {
+    if let Some((n, bucket, words)) = before {
+        if bucket == postings.bucket && words == line {
             return Ok(());
         }
         let mut take =
             db.prepare_cached("DELETE FROM lesson_words WHERE drawer = ?1 AND word = ?2 AND n = ?3")?;
         for word in words.split_ascii_whitespace() {
-            take.execute(params![drawer, word, n])?;
+            take.execute(params![bucket, word, n])?;
         }
     }
     let mut file = db.prepare_cached(
         "INSERT INTO lesson_words (drawer, word, n, times, length) VALUES (?1, ?2, ?3, ?4, ?5)",
     )?;
-    for (word, times) in &filing.words {
-        file.execute(params![filing.drawer, word, n, times, filing.length])?;
+    for (word, times) in &postings.words {
+        file.execute(params![postings.bucket, word, n, times, postings.length])?;
     }
     Ok(())
 }

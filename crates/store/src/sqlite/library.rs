@@ -14,14 +14,14 @@ use super::SqliteStore;
 use super::fault::unknown_word;
 use super::filtered_list::numbers;
 use super::heads::text;
-use crate::filtered_list::{Narrowed, facets_of_people};
+use crate::filtered_list::{FilteredList, facets_of_people};
 
 const DOCS: &str = "SELECT d.n, d.kind, d.id, d.slug, d.body, d.version, d.created_by, d.created_at, d.updated_at \
      FROM docs d";
 
 impl DocStore for SqliteStore {
     fn doc<'a>(&'a self, tenant: &'a TenantId, kind: Kind, name: &'a str) -> StoreFuture<'a, Option<Doc>> {
-        self.near(move |db| {
+        self.read_inline(move |db| {
             for column in ["id", "slug"] {
                 let found = db
                     .prepare_cached(&format!(
@@ -40,12 +40,12 @@ impl DocStore for SqliteStore {
     }
 
     fn docs<'a>(&'a self, tenant: &'a TenantId, query: DocQuery) -> StoreFuture<'a, Page<Doc, i64>> {
-        self.within(tenant, move |db, tk| docs(db, tk, &query)).boxed()
+        self.read_tenant(tenant, move |db, tk| docs(db, tk, &query)).boxed()
     }
 }
 
 fn docs(db: &Connection, tk: i64, query: &DocQuery) -> rusqlite::Result<Page<Doc, i64>> {
-    let list = Narrowed::docs(query);
+    let list = FilteredList::docs(query);
     let mut by_number = db.prepare_cached(&format!("{DOCS} WHERE d.n = ?1"))?;
     let mut found = Vec::new();
     for n in numbers(db, tk, &list)? {

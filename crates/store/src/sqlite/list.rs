@@ -15,11 +15,11 @@ use sederunt_core::store::{SessionListStore, StoreFuture};
 
 use super::{SqliteStore, search, sessions};
 use crate::filtered_list::FEW;
-use crate::words::Sought;
+use crate::words::SearchTerms;
 
 /// Rows of a list that are looked at in one go for words that are common.
 const PORTION_MAX: usize = 4_096;
-/// Text that is looked at for common words before the index is asked for all sessions that have them: a few
+/// Text that is looked at for common words before the index is plan for all sessions that have them: a few
 /// milliseconds' work, and more than a page of ordinary sessions holds.
 const TEXT_BYTES_MAX: usize = 256 * 1024;
 /// What finding the texts of a session costs, in bytes of text that could be looked at instead.
@@ -28,7 +28,7 @@ const ROW_BYTES: usize = 256;
 impl SessionListStore for SqliteStore {
     fn sessions<'a>(&'a self, tenant: &'a TenantId, query: SessionQuery) -> StoreFuture<'a, Page<Session>> {
         let named = tenant.clone();
-        self.within(tenant, move |db, tk| page(db, &named, tk, &query)).boxed()
+        self.read_tenant(tenant, move |db, tk| page(db, &named, tk, &query)).boxed()
     }
 }
 
@@ -39,8 +39,8 @@ fn page(
     query: &SessionQuery,
 ) -> rusqlite::Result<Page<Session>> {
     let limit = query.limit.clamp(1, limits::PAGE_ROWS_MAX);
-    let mut keys = match Asked::of(db, tk, query)? {
-        Some(asked) => asked.page(db, limit + 1)?,
+    let mut keys = match ListPlan::of(db, tk, query)? {
+        Some(plan) => plan.page(db, limit + 1)?,
         None => Vec::new(),
     };
     let more = keys.len() > limit;
@@ -55,12 +55,12 @@ fn page(
 }
 
 /// A query taken apart: what every row must satisfy, and by which ways rows are come by.
-struct Asked {
+struct ListPlan {
     tk: i64,
     wheres: Vec<String>,
     values: Vec<Value>,
-    walk: Walk,
-    /// Words that too many sessions have to list them all: asked of each row that is come by.
+    walk: ListWalk,
+    /// Words that too many sessions have to list them all: plan of each row that is come by.
     common_words: Option<CommonWords>,
     /// The first of two places at which the cursor stands among the values.
     cursor_at: usize,
@@ -71,7 +71,7 @@ struct Asked {
 }
 
 /// How rows are come by.
-enum Walk {
+enum ListWalk {
     /// Down an index that ends with the activity, all its columns given.
     Index(&'static str),
     /// Down the list by type and status: one walk for each of them and of the flag, then merged.
@@ -82,7 +82,7 @@ enum Walk {
     Few,
 }
 
-impl Asked {
+impl ListPlan {
     /// `None` when nothing can answer the query.
     fn of(db: &Connection, tk: i64, query: &SessionQuery) -> rusqlite::Result<Option<Self>> {
         let statuses: Option<Vec<Status>> = query.statuses().map(|only| only.iter().collect());
@@ -95,14 +95,14 @@ impl Asked {
             Some(false) => vec![false, true],
         };
         let walk = match query {
-            SessionQuery { task_id: Some(task), .. } => Walk::Task(task.clone()),
-            SessionQuery { entity_id: Some(_), .. } => Walk::Index("sessions_by_entity"),
-            SessionQuery { parent_id: Some(_), .. } => Walk::Index("sessions_by_parent"),
-            SessionQuery { user_id: Some(_), .. } => Walk::Index("sessions_by_user"),
-            _ => Walk::States,
+            SessionQuery { task_id: Some(task), .. } => ListWalk::Task(task.clone()),
+            SessionQuery { entity_id: Some(_), .. } => ListWalk::Index("sessions_by_entity"),
+            SessionQuery { parent_id: Some(_), .. } => ListWalk::Index("sessions_by_parent"),
+            SessionQuery { user_id: Some(_), .. } => ListWalk::Index("sessions_by_user"),
+            _ => ListWalk::States,
         };
         let types = query.types.only().map_or(SessionType::ALL.to_vec(), |only| vec![only]);
-        let mut asked = Self {
+        let mut plan = Self {
             tk,
             wheres: Vec::new(),
             values: vec![tk.into()],
@@ -113,11 +113,11 @@ impl Asked {
             statuses,
             inactive,
         };
-        asked.add_columns(query);
-        if !asked.add_sets(db, query)? {
+        plan.add_columns(query);
+        if !plan.add_sets(db, query)? {
             return Ok(None);
         }
-        Ok(Some(asked))
+        Ok(Some(plan))
     }
 
     /// Binds a value and answers its placeholder.
@@ -154,7 +154,7 @@ impl Asked {
             self.wheres.push("s.parent_id IS NULL".to_owned());
         }
         if query.talks_only {
-            // A scalar, so that it is asked of each row while walking and not made a join of.
+            // A scalar, so that it is plan of each row while walking and not made a join of.
             self.wheres.push("(SELECT h.is_talk FROM session_heads h WHERE h.sk = s.sk) = 1".to_owned());
         }
         if let Some(cursor) = query.after {
@@ -178,20 +178,20 @@ impl Asked {
     fn add_sets(&mut self, db: &Connection, query: &SessionQuery) -> rusqlite::Result<bool> {
         let mut sets = Vec::new();
         for (key, value) in &query.metadata {
-            sets.push(Set::metadata(self.tk, key, value));
+            sets.push(SetFilter::metadata(self.tk, key, value));
         }
         match &query.seen_by {
             None => {}
-            Some(Eyes::Participant(user)) => sets.push(Set::participant(self.tk, user.as_str())),
-            Some(Eyes::Claims(credential)) => sets.push(Set::claims(self.tk, credential.as_str())),
+            Some(Eyes::Participant(user)) => sets.push(SetFilter::participant(self.tk, user.as_str())),
+            Some(Eyes::Claims(credential)) => sets.push(SetFilter::claims(self.tk, credential.as_str())),
             Some(Eyes::Prefix(prefix)) if prefix.is_empty() => return Ok(false),
-            Some(Eyes::Prefix(prefix)) => sets.push(Set::prefix(self.tk, prefix)),
+            Some(Eyes::Prefix(prefix)) => sets.push(SetFilter::prefix(self.tk, prefix)),
         }
         let mut few: Option<Vec<i64>> = None;
         if let Some(text) = &query.text {
             let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
-            let Some(sought) = Sought::of(&words) else { return Ok(false) };
-            let words = CommonWords::new(self.tk, sought);
+            let Some(terms) = SearchTerms::of(&words) else { return Ok(false) };
+            let words = CommonWords::new(self.tk, terms);
             match words.few(db)? {
                 Some(found) => few = Some(found),
                 None => self.common_words = Some(words),
@@ -214,7 +214,7 @@ impl Asked {
             let list = format!("[{}]", few.iter().map(i64::to_string).collect::<Vec<_>>().join(","));
             let place = self.bind(list);
             self.wheres.push(format!("s.sk IN (SELECT value FROM json_each({place}))"));
-            self.walk = Walk::Few;
+            self.walk = ListWalk::Few;
         }
         for set in wide {
             let places: Vec<String> = set.values.into_iter().map(|value| self.bind(value)).collect();
@@ -231,7 +231,7 @@ impl Asked {
         loop {
             let candidates = self.keys(db, portion)?;
             for (minute, sk) in &candidates {
-                if words.stand_in(db, *sk)? {
+                if words.match_text(db, *sk)? {
                     page.push((*minute, *sk));
                     if page.len() == limit {
                         return Ok(page);
@@ -252,12 +252,12 @@ impl Asked {
         let mut keys = Vec::new();
         let statuses = self.statuses.as_deref().unwrap_or(&Status::ALL);
         match &self.walk {
-            Walk::States => self.walk_states(db, statuses, limit, &mut keys)?,
-            Walk::Task(task) => self.walk_task(db, task, statuses, limit, &mut keys)?,
-            Walk::Index(index) => {
+            ListWalk::States => self.walk_states(db, statuses, limit, &mut keys)?,
+            ListWalk::Task(task) => self.walk_task(db, task, statuses, limit, &mut keys)?,
+            ListWalk::Index(index) => {
                 self.walk(db, Some(index), &self.passing(), Vec::new(), limit, &mut keys)?
             }
-            Walk::Few => self.walk(db, None, &self.passing(), Vec::new(), limit, &mut keys)?,
+            ListWalk::Few => self.walk(db, None, &self.passing(), Vec::new(), limit, &mut keys)?,
         }
         keys.sort_unstable_by(|a, b| b.cmp(a));
         keys.truncate(limit);
@@ -274,8 +274,11 @@ impl Asked {
         for session_type in &self.types {
             for status in statuses {
                 for inactive in &self.inactive {
-                    let stretch =
-                        Stretch { session_type: Some(*session_type), status: *status, inactive: *inactive };
+                    let stretch = IndexStretch {
+                        session_type: Some(*session_type),
+                        status: *status,
+                        inactive: *inactive,
+                    };
                     let (more, values) = stretch.narrow(self.values.len());
                     self.walk(db, Some("sessions_by_state"), &more, values, limit, keys)?;
                 }
@@ -298,7 +301,7 @@ impl Asked {
             statuses.iter().partition(|status| status.is_in_work());
         for status in others {
             for inactive in &self.inactive {
-                let stretch = Stretch { session_type: None, status, inactive: *inactive };
+                let stretch = IndexStretch { session_type: None, status, inactive: *inactive };
                 let (mut more, values) = stretch.narrow(self.values.len());
                 more.push("s.in_work = 0".to_owned());
                 self.walk(db, Some("sessions_by_work"), &more, values, limit, keys)?;
@@ -363,13 +366,13 @@ impl Asked {
 }
 
 /// A part of an index in which sessions stand in the order of their activity.
-struct Stretch {
+struct IndexStretch {
     session_type: Option<SessionType>,
     status: Status,
     inactive: bool,
 }
 
-impl Stretch {
+impl IndexStretch {
     /// Conditions with places after so many others, and their values: one statement walks every stretch.
     fn narrow(&self, places: usize) -> (Vec<String>, Vec<Value>) {
         let mut values: Vec<Value> =
@@ -385,13 +388,13 @@ impl Stretch {
 
 /// A filter whose rows stand in another table: as a list of sessions, and as a question about one
 /// of them, which is given the places of the same values.
-struct Set {
+struct SetFilter {
     values: Vec<Value>,
     list: &'static str,
     probe: fn(&[String]) -> String,
 }
 
-impl Set {
+impl SetFilter {
     fn metadata(tk: i64, key: &str, value: &str) -> Self {
         Self {
             values: vec![tk.into(), key.to_owned().into(), value.to_owned().into()],
@@ -471,38 +474,38 @@ fn few(db: &Connection, list: &str, values: impl rusqlite::Params) -> rusqlite::
     Ok(Some(found))
 }
 
-/// Words asked of sessions one by one. The full-text index cannot be asked that way: every question would gather all
+/// Words plan of sessions one by one. The full-text index cannot be plan that way: every question would gather all
 /// documents that have the words, to say whether one of them is among them. So the texts of a session are looked at
 /// themselves, which is little work where the words are common among those that come first in the list. Where they are
-/// not, the index is asked once for all sessions that have them.
+/// not, the index is plan once for all sessions that have them.
 struct CommonWords {
-    sought: Sought,
+    terms: SearchTerms,
     /// The question to the index.
     matching: String,
-    /// Bytes of text that are looked at before the index is asked.
+    /// Bytes of text that are looked at before the index is plan.
     bytes_left: usize,
     /// What the index said.
     found: Option<HashSet<i64, RandomState>>,
 }
 
 impl CommonWords {
-    fn new(tk: i64, sought: Sought) -> Self {
-        let matching = search::within_tenant(tk, &search::matching(&sought));
-        Self { sought, matching, bytes_left: TEXT_BYTES_MAX, found: None }
+    fn new(tk: i64, terms: SearchTerms) -> Self {
+        let matching = search::within_tenant(tk, &search::matching(&terms));
+        Self { terms, matching, bytes_left: TEXT_BYTES_MAX, found: None }
     }
 
     fn few(&self, db: &Connection) -> rusqlite::Result<Option<Vec<i64>>> {
         let list = "SELECT d.sk FROM search.words w CROSS JOIN search.docs d ON d.doc = w.rowid \
                     WHERE w.words MATCH ?1 AND said_at_once(d.cuts, d.text, ?2)";
-        few(db, list, params![self.matching, self.sought.words().join(" ")])
+        few(db, list, params![self.matching, self.terms.words().join(" ")])
     }
 
     /// Whether one text of this session has all words.
-    fn stand_in(&mut self, db: &Connection, sk: i64) -> rusqlite::Result<bool> {
+    fn match_text(&mut self, db: &Connection, sk: i64) -> rusqlite::Result<bool> {
         if let Some(found) = &self.found {
             // With several words the index knows what stands in one document, which may hold several texts.
             return match found.contains(&sk) {
-                true if self.sought.words().len() > 1 => self.look_through(db, sk).map(|so| so == Some(true)),
+                true if self.terms.words().len() > 1 => self.look_through(db, sk).map(|so| so == Some(true)),
                 answer => Ok(answer),
             };
         }
@@ -515,7 +518,7 @@ impl CommonWords {
         )?;
         let found = statement.query_map([&self.matching], |row| row.get(0))?;
         self.found = Some(found.collect::<rusqlite::Result<_>>()?);
-        self.stand_in(db, sk)
+        self.match_text(db, sk)
     }
 
     /// Looks at the texts of a session. `None`: there is more of them than may be looked at.
@@ -529,7 +532,7 @@ impl CommonWords {
             let (cuts, text) = (row.get_ref(0)?.as_str()?, row.get_ref(1)?.as_str()?);
             let Some(left) = self.bytes_left.checked_sub(text.len()) else { return Ok(None) };
             self.bytes_left = left;
-            if search::cut(cuts, text).any(|(_, text)| self.sought.stand_in(text)) {
+            if search::cut(cuts, text).any(|(_, text)| self.terms.match_text(text)) {
                 return Ok(Some(true));
             }
         }

@@ -4,7 +4,7 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::heads::Found;
+use super::heads::StoredHead;
 
 /// The key of an event: the log above, the sequence below.
 pub(super) const fn key(log: i64, sequence: u64) -> i64 {
@@ -19,54 +19,54 @@ const SEQUENCE_MASK: u64 = 0xFFFF_FFFF;
 
 /// A run of sequences in one log, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Piece {
+pub(super) struct LogRange {
     pub log: i64,
     pub from: u64,
     pub to: u64,
 }
 
 /// Where the sequences `low..=high` of a session lie, in their order.
-pub(super) fn pieces(
+pub(super) fn ranges(
     db: &Connection,
     sk: i64,
     prefix_to: u64,
     low: u64,
     high: u64,
-) -> rusqlite::Result<Vec<Piece>> {
-    let mut pieces = Vec::with_capacity(1);
+) -> rusqlite::Result<Vec<LogRange>> {
+    let mut ranges = Vec::with_capacity(1);
     if low <= prefix_to {
         let mut statement = db.prepare_cached(
             "SELECT log, max(from_seq, ?2), min(to_seq, ?3) FROM session_ranges \
              WHERE sk = ?1 AND to_seq >= ?2 AND from_seq <= ?3 ORDER BY from_seq",
         )?;
         let rows = statement.query_map(params![sk, low.cast_signed(), high.cast_signed()], |row| {
-            Ok(Piece {
+            Ok(LogRange {
                 log: row.get(0)?,
                 from: row.get::<_, i64>(1)?.cast_unsigned(),
                 to: row.get::<_, i64>(2)?.cast_unsigned(),
             })
         })?;
-        for piece in rows {
-            pieces.push(piece?);
+        for range in rows {
+            ranges.push(range?);
         }
     }
     let from = low.max(prefix_to + 1);
     if from <= high {
-        pieces.push(Piece { log: sk, from, to: high });
+        ranges.push(LogRange { log: sk, from, to: high });
     }
-    Ok(pieces)
+    Ok(ranges)
 }
 
 /// Lets a new session begin with the first sequences of another one.
 pub(super) fn share_prefix(
     db: &Connection,
     sk: i64,
-    source: &Found,
+    source: &StoredHead,
     at_sequence: u64,
 ) -> rusqlite::Result<()> {
-    for piece in pieces(db, source.sk, source.prefix_to, 1, at_sequence)? {
+    for range in ranges(db, source.sk, source.prefix_to, 1, at_sequence)? {
         db.prepare_cached("INSERT INTO session_ranges (sk, from_seq, to_seq, log) VALUES (?1, ?2, ?3, ?4)")?
-            .execute(params![sk, piece.from.cast_signed(), piece.to.cast_signed(), piece.log])?;
+            .execute(params![sk, range.from.cast_signed(), range.to.cast_signed(), range.log])?;
     }
     Ok(())
 }

@@ -1,5 +1,5 @@
 //! What belongs in another file than `threads`: written down in the commit that decided it, so that a crash before it
-//! is there loses nothing. Doing an errand twice does what doing it once does, so that a crash after it doubles
+//! is there loses nothing. Doing an entry twice does what doing it once does, so that a crash after it doubles
 //! nothing.
 
 use rusqlite::{Connection, params};
@@ -17,26 +17,26 @@ use super::{crises, memories, ratings};
 
 /// One thing to write into another file.
 #[derive(Clone, Debug)]
-pub(super) enum Errand {
+pub(super) enum OutboxEntry {
     PutMemory(Box<Memory>),
     DropMemory(Box<str>),
     DropMemories(Owner),
     MoveMemories(Owner, Owner),
     AddRating(Box<Rating>),
     AddCrisis(Box<CrisisRecord>),
-    HoldCrisis(Hold),
+    HoldCrisis(CrisisHold),
     /// Everything of a tenant that is gone, in every file.
     DropTenant,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Hold {
+pub(super) struct CrisisHold {
     id: Box<str>,
     until: Timestamp,
     reason: HoldReason,
 }
 
-impl Errand {
+impl OutboxEntry {
     /// What a record leaves to be done in another file.
     pub(super) fn of(record: SideRecord<'_>) -> Self {
         match record {
@@ -47,7 +47,7 @@ impl Errand {
             SideRecord::AddRating(rating) => Self::AddRating(Box::new(rating.clone())),
             SideRecord::AddCrisis(crisis) => Self::AddCrisis(Box::new(crisis.clone())),
             SideRecord::HoldCrisis { id, until, reason } => {
-                Self::HoldCrisis(Hold { id: id.into(), until, reason })
+                Self::HoldCrisis(CrisisHold { id: id.into(), until, reason })
             }
         }
     }
@@ -102,7 +102,7 @@ impl Errand {
             (Self::MoveMemories(from, into), Side::Memory) => memories::hand_over(db, tk, from, into),
             (Self::AddRating(rating), Side::Feedback) => ratings::add(db, tk, rating),
             (Self::AddCrisis(crisis), Side::Crisis) => crises::add(db, tk, crisis),
-            (Self::HoldCrisis(Hold { id, until, reason }), Side::Crisis) => {
+            (Self::HoldCrisis(CrisisHold { id, until, reason }), Side::Crisis) => {
                 crises::hold(db, tk, id, *until, *reason)
             }
             (Self::DropTenant, Side::Memory) => memories::remove_all(db, tk),
@@ -134,33 +134,33 @@ impl Errand {
     }
 }
 
-/// An errand with the number by which it is crossed out.
+/// An entry with the number by which it is crossed out.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct OutboxRow {
     pub n: i64,
     pub tk: i64,
-    pub errand: Errand,
+    pub entry: OutboxEntry,
 }
 
-pub(super) fn add(db: &Connection, tk: i64, errand: &Errand) -> rusqlite::Result<i64> {
+pub(super) fn add(db: &Connection, tk: i64, entry: &OutboxEntry) -> rusqlite::Result<i64> {
     db.prepare_cached("INSERT INTO talk_outbox (tk, what, body) VALUES (?1, ?2, ?3)")?.insert(params![
         tk,
-        errand.what(),
-        errand.body().map_err(unwritable)?
+        entry.what(),
+        entry.body().map_err(unwritable)?
     ])
 }
 
 /// The oldest outbox after a number.
-pub(super) fn read(db: &Connection, after: i64, limit: i64) -> rusqlite::Result<Vec<Line>> {
+pub(super) fn read(db: &Connection, after: i64, limit: i64) -> rusqlite::Result<Vec<OutboxRow>> {
     db.prepare_cached("SELECT n, tk, what, body FROM talk_outbox WHERE n > ?1 ORDER BY n LIMIT ?2")?
         .query_map([after, limit], |row| {
-            let errand = Errand::read(row.get_ref(2)?.as_str()?, row.get_ref(3)?.as_str()?)?;
-            Ok(Line { n: row.get(0)?, tk: row.get(1)?, errand })
+            let entry = OutboxEntry::read(row.get_ref(2)?.as_str()?, row.get_ref(3)?.as_str()?)?;
+            Ok(OutboxRow { n: row.get(0)?, tk: row.get(1)?, entry })
         })?
         .collect()
 }
 
-/// The number of the newest errand; 0 if there is none.
+/// The number of the newest entry; 0 if there is none.
 pub(super) fn newest(db: &Connection) -> rusqlite::Result<i64> {
     db.query_row("SELECT coalesce(max(n), 0) FROM talk_outbox", [], |row| row.get(0))
 }

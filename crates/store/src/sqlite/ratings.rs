@@ -38,19 +38,19 @@ pub(super) const OF_SESSION: &str =
 
 impl RatingStore for SqliteStore {
     fn records_kept<'a>(&'a self, tenant: &'a TenantId, of: RecordsOf) -> StoreFuture<'a, RecordsKept> {
-        self.beside(tenant, move |db, tk| {
+        self.read_side_file(tenant, move |db, tk| {
             Ok(RecordsKept { ratings: count(db, tk, &of)?, crises: crises::count(db, tk, &of)? })
         })
         .boxed()
     }
 
     fn rating_counts<'a>(&'a self, tenant: &'a TenantId, of: RecordsOf) -> StoreFuture<'a, RatingCounts> {
-        self.beside(tenant, move |db, tk| counts(db, tk, &of)).boxed()
+        self.read_side_file(tenant, move |db, tk| counts(db, tk, &of)).boxed()
     }
 
     fn ratings<'a>(&'a self, tenant: &'a TenantId, opaque: &'a str) -> StoreFuture<'a, Vec<Rating>> {
         let opaque = opaque.to_owned();
-        self.beside(tenant, move |db, tk| ratings(db, tk, &opaque)).boxed()
+        self.read_side_file(tenant, move |db, tk| ratings(db, tk, &opaque)).boxed()
     }
 }
 

@@ -27,13 +27,13 @@ impl Readers {
 
     /// Reads a row or a short page right here: it takes microseconds, and handing it to another
     /// thread takes longer than that.
-    pub(super) async fn near<T>(&self, read: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+    pub(super) async fn read_inline<T>(&self, read: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
         let permit = self.permit().await?;
         self.lend(permit, read)
     }
 
     /// Reads something that may take a while, off the threads that serve everyone else.
-    pub(super) async fn far<T: Send + 'static>(
+    pub(super) async fn read_pooled<T: Send + 'static>(
         self: &Arc<Self>,
         read: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
     ) -> Result<T> {
@@ -74,7 +74,7 @@ impl Readers {
 }
 
 /// Reads several things as they were at one moment.
-pub(super) fn in_one_look<T>(
+pub(super) fn in_snapshot<T>(
     db: &Connection,
     read: impl FnOnce(&Connection) -> rusqlite::Result<T>,
 ) -> rusqlite::Result<T> {

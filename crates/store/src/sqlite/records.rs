@@ -7,7 +7,7 @@ use sederunt_core::ids::UserId;
 use sederunt_core::people::{Audit, Identity};
 use sederunt_core::store::{Change, PartDone, Record, Refusal, RowKey, RowState};
 
-use super::fault::Trouble;
+use super::fault::WorkError;
 use super::{approvals, feedback, lessons, library, talk};
 
 /// Asks everything that may refuse a record, before anything of the change is written. `crises` are those of their own file
@@ -17,8 +17,8 @@ pub(super) fn check(
     tk: i64,
     change: &Change,
     crises: &[Box<str>],
-) -> Result<(), Trouble<Refusal>> {
-    change.judge_records(|key| find(db, tk, key, crises))?.map_err(Trouble::Refused)
+) -> Result<(), WorkError<Refusal>> {
+    change.judge_records(|key| find(db, tk, key, crises))?.map_err(WorkError::Refused)
 }
 
 /// What there is under a key.

@@ -13,12 +13,12 @@ use sederunt_core::session::query::{Eyes, Page};
 use sederunt_core::store::{Hit, SearchQuery, SearchStore, StoreFuture};
 
 use super::{SqliteStore, sessions};
-use crate::message_groups::{Burst, HitPage};
-use crate::words::{Sought, each_word};
+use crate::message_groups::{HitPage, MessageGroup};
+use crate::words::{SearchTerms, each_word};
 
 /// All words, each as the beginning of one. They are letters and digits alone, so nothing in them can be an operator.
-pub(super) fn matching(sought: &Sought) -> String {
-    let words: Vec<String> = sought.words().iter().map(|word| format!("\"{word}\" *")).collect();
+pub(super) fn matching(terms: &SearchTerms) -> String {
+    let words: Vec<String> = terms.words().iter().map(|word| format!("\"{word}\" *")).collect();
     words.join(" AND ")
 }
 
@@ -41,10 +41,10 @@ pub(super) fn bag<'t>(tk: i64, sk: i64, texts: impl Iterator<Item = &'t str>) ->
 }
 
 /// The texts of a document, one behind the other, and where to cut them.
-pub(super) fn laid_out(burst: &Burst) -> (String, String) {
+pub(super) fn laid_out(group: &MessageGroup) -> (String, String) {
     let (mut cuts, mut texts) = (String::new(), String::new());
-    for said in &burst.said {
-        let _ = write!(cuts, "{}:{} ", said.seq - burst.first, said.text.len());
+    for said in &group.texts {
+        let _ = write!(cuts, "{}:{} ", said.seq - group.first, said.text.len());
         texts.push_str(&said.text);
     }
     (cuts, texts)
@@ -71,16 +71,16 @@ pub(super) fn add_functions(db: &Connection) -> rusqlite::Result<()> {
     let flags =
         FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC | FunctionFlags::SQLITE_DIRECTONLY;
     db.create_scalar_function("said_at_once", 3, flags, |context| {
-        let sought = context.get_or_create_aux(2, |value| {
+        let terms = context.get_or_create_aux(2, |value| {
             let words: Vec<String> = value.as_str()?.split_ascii_whitespace().map(str::to_owned).collect();
-            Ok::<_, rusqlite::types::FromSqlError>(Sought::of(&words))
+            Ok::<_, rusqlite::types::FromSqlError>(SearchTerms::of(&words))
         })?;
         let (cuts, text) = (context.get_raw(0).as_str()?, context.get_raw(1).as_str()?);
         // One word alone stands in one of them, or the document would not have been found.
-        let at_once = |sought: &Sought| {
-            sought.words().len() == 1 || cut(cuts, text).any(|(_, text)| sought.stand_in(text))
+        let at_once = |terms: &SearchTerms| {
+            terms.words().len() == 1 || cut(cuts, text).any(|(_, text)| terms.match_text(text))
         };
-        Ok((*sought).as_ref().is_some_and(at_once))
+        Ok((*terms).as_ref().is_some_and(at_once))
     })
 }
 
@@ -90,22 +90,22 @@ pub(super) fn within_tenant(tk: i64, matching: &str) -> String {
 
 impl SearchStore for SqliteStore {
     fn search<'a>(&'a self, tenant: &'a TenantId, query: SearchQuery) -> StoreFuture<'a, Page<Hit, i64>> {
-        self.within(tenant, move |db, tk| find(db, tk, &query)).boxed()
+        self.read_tenant(tenant, move |db, tk| find(db, tk, &query)).boxed()
     }
 }
 
 /// A page of hits, newest first. It ends at the limit, or after so many documents that the caller may not see that going
 /// on is the next call's work.
 fn find(db: &Connection, tk: i64, query: &SearchQuery) -> rusqlite::Result<Page<Hit, i64>> {
-    let Some(sought) = Sought::of(&query.words) else { return Ok(Page::default()) };
-    let mut page = HitPage::new(&sought, query);
+    let Some(terms) = SearchTerms::of(&query.words) else { return Ok(Page::default()) };
+    let mut page = HitPage::new(&terms, query);
     let mut statement = db.prepare_cached(
         "SELECT w.rowid, d.sk, d.seq, d.cuts, d.text, h.id, h.holder, h.claim_credential \
          FROM search.words w CROSS JOIN search.docs d ON d.doc = w.rowid \
          CROSS JOIN session_heads h ON h.sk = d.sk AND h.tk = ?2 \
          WHERE w.words MATCH ?1 AND w.rowid < ?3 ORDER BY w.rowid DESC",
     )?;
-    let mut rows = statement.query(params![within_tenant(tk, &matching(&sought)), tk, page.last()])?;
+    let mut rows = statement.query(params![within_tenant(tk, &matching(&terms)), tk, page.last()])?;
     let mut looked_at = 0;
     while let Some(row) = rows.next()? {
         if looked_at == limits::PAGE_SCAN_MAX {
@@ -136,19 +136,20 @@ fn find(db: &Connection, tk: i64, query: &SearchQuery) -> rusqlite::Result<Page<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message_groups::Said;
+    use crate::message_groups::IndexText;
 
-    fn burst(texts: &[(i64, &str)]) -> Burst {
-        let mut said = texts.iter().map(|(seq, text)| Said { seq: *seq, at: 5, text: (*text).to_owned() });
-        let mut burst = Burst::of(said.next().unwrap());
-        assert!(said.all(|said| burst.take(said).is_none()));
-        burst
+    fn group(texts: &[(i64, &str)]) -> MessageGroup {
+        let mut said =
+            texts.iter().map(|(seq, text)| IndexText { seq: *seq, at: 5, text: (*text).to_owned() });
+        let mut group = MessageGroup::of(said.next().unwrap());
+        assert!(said.all(|said| group.take(said).is_none()));
+        group
     }
 
     #[test]
     fn texts_that_are_laid_out_are_cut_as_they_were() {
         for texts in [vec![(0, "a title")], vec![(7, "Grüße\0"), (9, ""), (10, "1:2 3:4"), (70, "x")]] {
-            let (cuts, text) = laid_out(&burst(&texts));
+            let (cuts, text) = laid_out(&group(&texts));
             let first = texts[0].0;
             let again: Vec<_> = cut(&cuts, &text).map(|(place, text)| (first + place, text)).collect();
             assert_eq!(again, texts);

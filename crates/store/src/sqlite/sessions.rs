@@ -17,7 +17,7 @@ use sederunt_core::store::{SessionRowStore, StoreFuture, Update};
 
 use super::SqliteStore;
 use super::fault::unknown_word;
-use super::heads::{self, Found, text};
+use super::heads::{self, StoredHead, text};
 
 macro_rules! columns {
     () => {
@@ -30,11 +30,11 @@ macro_rules! columns {
 
 impl SessionRowStore for SqliteStore {
     fn session<'a>(&'a self, tenant: &'a TenantId, id: &'a SessionId) -> StoreFuture<'a, Option<Session>> {
-        self.at_hand(|db| Ok(keyed_by_id(db, tenant, id)?.map(|(_, session)| session))).boxed()
+        self.read_on_writer(|db| Ok(keyed_by_id(db, tenant, id)?.map(|(_, session)| session))).boxed()
     }
 
     fn departed<'a>(&'a self, tenant: &'a TenantId, id: &'a SessionId) -> StoreFuture<'a, Vec<UserId>> {
-        self.near(move |db| {
+        self.read_inline(move |db| {
             db.prepare_cached(
                 "SELECT d.user_id FROM tenants t JOIN session_heads h ON h.tk = t.tk AND h.id = ?2 \
              JOIN departures d ON d.sk = h.sk WHERE t.id = ?1 ORDER BY d.user_id",
@@ -116,7 +116,7 @@ fn complete(
     participants: &mut Statement<'_>,
     tenant: TenantId,
     id: SessionId,
-    found: Found,
+    found: StoredHead,
     details: Details,
 ) -> rusqlite::Result<Session> {
     let participants = participants

@@ -11,7 +11,7 @@ use sederunt_core::{Error, Result};
 
 use super::fault::report;
 use super::open::{Files, Side};
-use super::outbox::{self, Line};
+use super::outbox::{self, OutboxRow};
 use super::writer::Writer;
 
 /// Errands carried over with one sync of each file.
@@ -20,63 +20,63 @@ const STEP: i64 = 1_000;
 const CLEAR_TRIES_MAX: usize = 3;
 
 #[derive(Debug)]
-pub(super) struct Annex {
+pub(super) struct SideFiles {
     files: Arc<Files>,
-    /// The newest errand that was committed.
-    left_to: AtomicI64,
-    /// The newest errand that was carried over.
-    done_to: AtomicI64,
-    desk: Mutex<Option<Desk>>,
+    /// The newest entry that was committed.
+    committed_to: AtomicI64,
+    /// The newest entry that was carried over.
+    copied_to: AtomicI64,
+    connections: Mutex<Option<SideConnections>>,
 }
 
 #[derive(Debug)]
-struct Desk {
+struct SideConnections {
     threads: Connection,
     /// In the order of [`Side::ALL`].
     sides: [Connection; 3],
 }
 
-impl Desk {
+impl SideConnections {
     fn open(files: &Files) -> rusqlite::Result<Self> {
         let sides = [files.side(Side::Memory)?, files.side(Side::Crisis)?, files.side(Side::Feedback)?];
         Ok(Self { threads: files.reader()?, sides })
     }
 }
 
-impl Annex {
+impl SideFiles {
     /// Whatever a former run left to be done is still to be done.
     pub(super) fn open(files: Arc<Files>) -> Result<Self> {
-        let desk = Desk::open(&files).map_err(report)?;
-        let left_to = outbox::newest(&desk.threads).map_err(report)?;
+        let connections = SideConnections::open(&files).map_err(report)?;
+        let committed_to = outbox::newest(&connections.threads).map_err(report)?;
         Ok(Self {
             files,
-            left_to: AtomicI64::new(left_to),
-            done_to: AtomicI64::new(0),
-            desk: Mutex::new(Some(desk)),
+            committed_to: AtomicI64::new(committed_to),
+            copied_to: AtomicI64::new(0),
+            connections: Mutex::new(Some(connections)),
         })
     }
 
     /// Errands up to this one have been committed.
-    pub(super) fn left(&self, n: i64) {
-        self.left_to.fetch_max(n, Ordering::AcqRel);
+    pub(super) fn note_committed(&self, n: i64) {
+        self.committed_to.fetch_max(n, Ordering::AcqRel);
     }
 
     pub(super) fn is_behind(&self) -> bool {
-        self.done_to() < self.left_to.load(Ordering::Acquire)
+        self.copied_to() < self.committed_to.load(Ordering::Acquire)
     }
 
-    pub(super) fn done_to(&self) -> i64 {
-        self.done_to.load(Ordering::Acquire)
+    pub(super) fn copied_to(&self) -> i64 {
+        self.copied_to.load(Ordering::Acquire)
     }
 
     /// Carries over everything that was committed before this call. Ratings and crises that cannot be written stay in
     /// the outbox and are tried again: nobody's memory waits for them.
     pub(super) fn catch_up(&self, writer: &Writer) -> Result<()> {
-        let wanted = self.left_to.load(Ordering::Acquire);
-        let mut desk = self.desk.lock();
-        while self.done_to() < wanted {
-            if let Some(error) = self.step(&mut desk, writer).map_err(report)? {
-                put_off(&error);
+        let wanted = self.committed_to.load(Ordering::Acquire);
+        let mut connections = self.connections.lock();
+        while self.copied_to() < wanted {
+            if let Some(error) = self.step(&mut connections, writer).map_err(report)? {
+                log_postponed(&error);
                 break;
             }
         }
@@ -84,36 +84,40 @@ impl Annex {
     }
 
     /// The same for somebody who waits for nothing: whoever is at it already goes on until nothing is left.
-    pub(super) fn keep_up(&self, writer: &Writer) {
+    pub(super) fn copy_unless_busy(&self, writer: &Writer) {
         while self.is_behind()
-            && let Some(mut desk) = self.desk.try_lock()
+            && let Some(mut connections) = self.connections.try_lock()
         {
-            match self.step(&mut desk, writer) {
+            match self.step(&mut connections, writer) {
                 Ok(None) => {}
-                Ok(Some(error)) | Err(error) => return put_off(&error),
+                Ok(Some(error)) | Err(error) => return log_postponed(&error),
             }
         }
     }
 
     /// Carries some outbox over. Answers with why those for ratings or crises could not be, where that is so.
-    fn step(&self, desk: &mut Option<Desk>, writer: &Writer) -> rusqlite::Result<Option<rusqlite::Error>> {
-        let mut open = match desk.take() {
+    fn step(
+        &self,
+        connections: &mut Option<SideConnections>,
+        writer: &Writer,
+    ) -> rusqlite::Result<Option<rusqlite::Error>> {
+        let mut open = match connections.take() {
             Some(open) => open,
-            None => Desk::open(&self.files)?,
+            None => SideConnections::open(&self.files)?,
         };
         // After a failure they are opened anew.
-        let last = match carry_over(&self.files, &open.threads, &mut open.sides, self.done_to())? {
-            Carried::Stuck(error) => return Ok(Some(error)),
-            Carried::To(last) => last,
-            Carried::Nothing => {
-                *desk = Some(open);
-                self.done_to.fetch_max(self.left_to.load(Ordering::Acquire), Ordering::AcqRel);
+        let last = match copy_some(&self.files, &open.threads, &mut open.sides, self.copied_to())? {
+            CopyStep::Stuck(error) => return Ok(Some(error)),
+            CopyStep::To(last) => last,
+            CopyStep::Nothing => {
+                *connections = Some(open);
+                self.copied_to.fetch_max(self.committed_to.load(Ordering::Acquire), Ordering::AcqRel);
                 return Ok(None);
             }
         };
-        *desk = Some(open);
-        self.done_to.fetch_max(last, Ordering::AcqRel);
-        writer.tell(move |ledger| outbox::remove_to(ledger.db, last));
+        *connections = Some(open);
+        self.copied_to.fetch_max(last, Ordering::AcqRel);
+        writer.run_detached(move |tx| outbox::remove_to(tx.db, last));
         Ok(None)
     }
 
@@ -124,9 +128,9 @@ impl Annex {
         side: Side,
         delete: impl FnOnce(&Connection) -> rusqlite::Result<usize>,
     ) -> Result<u64> {
-        let mut desk = self.desk.lock();
-        let gone = self.at(&mut desk, side, delete)?;
-        if let (Some(open), Some(_)) = (&*desk, self.files.directory()) {
+        let mut connections = self.connections.lock();
+        let gone = self.at(&mut connections, side, delete)?;
+        if let (Some(open), Some(_)) = (&*connections, self.files.directory()) {
             clear_logs(&open.threads)?;
         }
         Ok(gone as u64)
@@ -138,7 +142,7 @@ impl Annex {
         side: Side,
         write: impl FnOnce(&Connection) -> rusqlite::Result<()>,
     ) -> Result<()> {
-        self.at(&mut self.desk.lock(), side, |db| {
+        self.at(&mut self.connections.lock(), side, |db| {
             let step = db.unchecked_transaction()?;
             write(&step)?;
             step.commit()
@@ -148,29 +152,29 @@ impl Annex {
     /// Works on a file, which after a failure is opened anew.
     fn at<T>(
         &self,
-        desk: &mut Option<Desk>,
+        connections: &mut Option<SideConnections>,
         side: Side,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T> {
-        let open = match desk.take() {
+        let open = match connections.take() {
             Some(open) => open,
-            None => Desk::open(&self.files).map_err(report)?,
+            None => SideConnections::open(&self.files).map_err(report)?,
         };
         let done = {
             let _turn = self.files.turn_to_write();
             work(&open.sides[side as usize]).map_err(report)?
         };
-        *desk = Some(open);
+        *connections = Some(open);
         Ok(done)
     }
 
     /// Moves the write-ahead logs into the files and lets go of them.
     pub(super) fn close(&self) {
-        let Some(desk) = self.desk.lock().take() else { return };
+        let Some(connections) = self.connections.lock().take() else { return };
         if self.files.directory().is_none() {
             return;
         }
-        for db in &desk.sides {
+        for db in &connections.sides {
             if let Err(error) = checkpoint(db) {
                 tracing::warn!(%error, "a write-ahead log could not be folded in; the next start does it");
             }
@@ -178,12 +182,12 @@ impl Annex {
     }
 }
 
-fn put_off(error: &rusqlite::Error) {
+fn log_postponed(error: &rusqlite::Error) {
     tracing::warn!(%error, "records for a file beside `threads` could not be written; they are kept and tried again");
 }
 
 /// How far outbox were carried over.
-enum Carried {
+enum CopyStep {
     Nothing,
     /// All up to this one.
     To(i64),
@@ -192,12 +196,12 @@ enum Carried {
 }
 
 /// Carries some outbox over.
-fn carry_over(
+fn copy_some(
     files: &Files,
     threads: &Connection,
     sides: &mut [Connection; 3],
     after: i64,
-) -> rusqlite::Result<Carried> {
+) -> rusqlite::Result<CopyStep> {
     let _turn = files.turn_to_write();
     let lines = outbox::read(threads, after, STEP)?;
     let mut stuck = None;
@@ -210,37 +214,37 @@ fn carry_over(
                 continue;
             }
         }
-        if files.directory().is_some() && lines.iter().any(|line| line.errand.removes()) {
+        if files.directory().is_some() && lines.iter().any(|line| line.entry.removes()) {
             checkpoint(db)?;
         }
     }
     Ok(match (stuck, lines.last()) {
-        (Some(error), _) => Carried::Stuck(error),
-        (None, Some(last)) => Carried::To(last.n),
-        (None, None) => Carried::Nothing,
+        (Some(error), _) => CopyStep::Stuck(error),
+        (None, Some(last)) => CopyStep::To(last.n),
+        (None, None) => CopyStep::Nothing,
     })
 }
 
-fn run(lines: &[Line], side: Side, db: &mut Connection) -> rusqlite::Result<()> {
-    if !lines.iter().any(|line| line.errand.concerns(side)) {
+fn run(lines: &[OutboxRow], side: Side, db: &mut Connection) -> rusqlite::Result<()> {
+    if !lines.iter().any(|line| line.entry.concerns(side)) {
         return Ok(());
     }
     let step = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
     for line in lines {
-        line.errand.run(&step, side, line.tk)?;
+        line.entry.run(&step, side, line.tk)?;
     }
     step.commit()
 }
 
 /// Carries over what waits in the outbox of files that nobody else writes to, and leaves it there.
-pub(super) fn settle(files: &Files) -> rusqlite::Result<()> {
-    let mut desk = Desk::open(files)?;
+pub(super) fn copy_all(files: &Files) -> rusqlite::Result<()> {
+    let mut connections = SideConnections::open(files)?;
     let mut done = 0;
     loop {
-        match carry_over(files, &desk.threads, &mut desk.sides, done)? {
-            Carried::To(last) => done = last,
-            Carried::Nothing => return Ok(()),
-            Carried::Stuck(error) => return Err(error),
+        match copy_some(files, &connections.threads, &mut connections.sides, done)? {
+            CopyStep::To(last) => done = last,
+            CopyStep::Nothing => return Ok(()),
+            CopyStep::Stuck(error) => return Err(error),
         }
     }
 }

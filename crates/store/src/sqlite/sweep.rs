@@ -18,7 +18,7 @@ pub(super) const LEASES: &str = "SELECT h.sk FROM tenants t CROSS JOIN sessions 
 impl SweepStore for SqliteStore {
     fn due(&self, silent_since: Timestamp, limit: usize) -> StoreFuture<'_, Vec<Due>> {
         let now = self.clock.now();
-        self.far(move |db| due(db, now, silent_since, limit)).boxed()
+        self.read_pooled(move |db| due(db, now, silent_since, limit)).boxed()
     }
 
     fn purge_keys(&self, before: Timestamp) -> StoreFuture<'_, u64> {
@@ -26,7 +26,7 @@ impl SweepStore for SqliteStore {
             let mut gone = 0;
             loop {
                 let some: Result<u64> =
-                    self.writer.ask(move |ledger| Ok(idempotency::purge_some(ledger.db, before)?)).await;
+                    self.writer.run(move |tx| Ok(idempotency::purge_some(tx.db, before)?)).await;
                 match some? {
                     0 => return Ok(gone),
                     some => gone += some,
@@ -51,8 +51,8 @@ impl SweepStore for SqliteStore {
         now: Timestamp,
     ) -> StoreFuture<'_, RecordsKept> {
         async move {
-            self.carried_over().await?;
-            self.near(|db| {
+            self.sync_side_files().await?;
+            self.read_inline(|db| {
                 Ok(RecordsKept {
                     ratings: ratings::purgeable(db, ratings_before)?,
                     crises: crises::purgeable(db, crises_before, now)?,

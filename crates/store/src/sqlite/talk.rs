@@ -8,7 +8,7 @@ use sederunt_core::talk::Talk;
 use sederunt_core::{Session, Timestamp};
 
 use super::fault::{unreadable, unwritable};
-use super::readers::in_one_look;
+use super::readers::in_snapshot;
 use super::{SqliteStore, sessions};
 
 /// How far the activity of a sitting may be ahead of what is noted of it in the index, in microseconds.
@@ -63,8 +63,8 @@ impl TalkStore for SqliteStore {
         tenant: &'a TenantId,
         id: &'a SessionId,
     ) -> StoreFuture<'a, Option<(Session, Talk)>> {
-        self.at_hand(move |db| {
-            in_one_look(db, |db| {
+        self.read_on_writer(move |db| {
+            in_snapshot(db, |db| {
                 let Some((sk, session)) = sessions::keyed_by_id(db, tenant, id)? else { return Ok(None) };
                 let talk = db
                     .prepare_cached("SELECT body FROM talks WHERE sk = ?1")?
@@ -77,7 +77,7 @@ impl TalkStore for SqliteStore {
     }
 
     fn silent_sittings(&self, active_before: Timestamp, limit: usize) -> StoreFuture<'_, Vec<Due>> {
-        self.far(move |db| {
+        self.read_pooled(move |db| {
             db.prepare_cached(SILENT)?
                 .query_map(params![active_before.as_micros(), i64::try_from(limit).unwrap_or(i64::MAX)], due)?
                 .collect()
@@ -86,7 +86,7 @@ impl TalkStore for SqliteStore {
     }
 
     fn waiting_turns(&self, limit: usize) -> StoreFuture<'_, Vec<Due>> {
-        self.far(move |db| {
+        self.read_pooled(move |db| {
             db.prepare_cached(WAITING)?.query_map([i64::try_from(limit).unwrap_or(i64::MAX)], due)?.collect()
         })
         .boxed()

@@ -14,7 +14,7 @@ use sederunt_core::store::{NumberedVector, StoreFuture, VectorQuery, VectorStore
 use super::fault::unknown_word;
 use super::open::Side;
 use super::{SqliteStore, memories, tenants};
-use crate::postings::Filing;
+use crate::postings::Postings;
 
 pub(super) const NEWEST: &str = "SELECT embedded_n, id, vector FROM memories WHERE tk = ?1 AND owner = ?2 \
      AND embedded_by = ?3 AND embedded_n > ?4 AND vector IS NOT NULL ORDER BY embedded_n DESC LIMIT ?5";
@@ -28,7 +28,7 @@ pub(super) const BEHIND: &str = "SELECT t.id, m.n FROM memories m JOIN tenants t
 
 impl VectorStore for SqliteStore {
     fn vectors<'a>(&'a self, tenant: &'a TenantId, query: VectorQuery) -> StoreFuture<'a, Vectors> {
-        self.beside(tenant, move |db, tk| {
+        self.read_side_file(tenant, move |db, tk| {
             let (owner, model) = (query.owner.as_str(), query.model.as_str());
             let kept: i64 =
                 db.prepare_cached(KEPT)?.query_row(params![tk, owner, model], |row| row.get(0))?;
@@ -54,11 +54,11 @@ impl VectorStore for SqliteStore {
         made: Vec<(Memory, Option<Vector>)>,
     ) -> StoreFuture<'a, ()> {
         async move {
-            self.carried_over().await?;
-            let Some(tk) = self.near(|db| tenants::key_of(db, tenant)).await? else { return Ok(()) };
-            let (annex, model) = (self.annex.clone(), model.to_owned());
+            self.sync_side_files().await?;
+            let Some(tk) = self.read_inline(|db| tenants::key_of(db, tenant)).await? else { return Ok(()) };
+            let (side_files, model) = (self.side_files.clone(), model.to_owned());
             let now = self.clock.now();
-            let keep = move || annex.write(Side::Memory, |db| keep(db, tk, &model, &made, now));
+            let keep = move || side_files.write(Side::Memory, |db| keep(db, tk, &model, &made, now));
             tokio::task::spawn_blocking(keep).await.map_err(Error::internal)?
         }
         .boxed()
@@ -67,8 +67,8 @@ impl VectorStore for SqliteStore {
     fn unembedded<'a>(&'a self, model: &'a str, limit: usize) -> StoreFuture<'a, Vec<(TenantId, Memory)>> {
         let model = model.to_owned();
         async move {
-            self.carried_over().await?;
-            self.far(move |db| {
+            self.sync_side_files().await?;
+            self.read_pooled(move |db| {
                 let limit = i64::try_from(limit).unwrap_or(i64::MAX);
                 let mut found: Vec<(String, i64)> = Vec::new();
                 for sql in [BEFORE, BEHIND] {
@@ -109,7 +109,7 @@ fn keep(
          WHERE tk = ?1 AND id = ?2 AND owner = ?5 AND drawer = ?6 AND words = ?7",
     )?;
     for (memory, vector) in made {
-        let filing = Filing::of(tk, memory);
+        let postings = Postings::of(tk, memory);
         let vector = vector.as_ref().map(Vector::bytes);
         keep.execute(params![
             tk,
@@ -117,8 +117,8 @@ fn keep(
             model,
             vector,
             memory.owner.as_str(),
-            filing.drawer,
-            filing.line(),
+            postings.bucket,
+            postings.line(),
             now.as_micros(),
         ])?;
     }

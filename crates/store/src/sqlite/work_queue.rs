@@ -10,9 +10,9 @@ use sederunt_core::work::queue::{Bucket, QueueCounts, QueueItem, QueueOf};
 
 use super::SqliteStore;
 use super::filtered_list::places;
-use crate::work_queue::{self, Tables};
+use crate::work_queue::{self, QueueTables};
 
-pub(super) const TABLES: Tables = Tables {
+pub(super) const TABLES: QueueTables = QueueTables {
     hot: "sessions",
     wide: "session_details",
     in_work: " AND s.in_work = 1",
@@ -21,7 +21,7 @@ pub(super) const TABLES: Tables = Tables {
 
 impl WorkQueueStore for SqliteStore {
     fn queue_counts<'a>(&'a self, tenant: &'a TenantId, of: QueueOf) -> StoreFuture<'a, QueueCounts> {
-        self.within(tenant, move |db, tk| counts(db, tk, &of)).boxed()
+        self.read_tenant(tenant, move |db, tk| counts(db, tk, &of)).boxed()
     }
 
     fn queue<'a>(
@@ -32,7 +32,7 @@ impl WorkQueueStore for SqliteStore {
         after: Option<i64>,
         limit: usize,
     ) -> StoreFuture<'a, Page<QueueItem, i64>> {
-        self.within(tenant, move |db, tk| page(db, tk, &of, bucket, after, limit)).boxed()
+        self.read_tenant(tenant, move |db, tk| page(db, tk, &of, bucket, after, limit)).boxed()
     }
 }
 

@@ -36,7 +36,7 @@ pub(super) struct CopySource(Connection);
 
 impl CopySource {
     pub(super) fn open(directory: &Path) -> Result<Self> {
-        sqlite::settle(directory)?;
+        sqlite::copy_side_files(directory)?;
         let path = directory.join("threads.sqlite3");
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let open = || {

@@ -9,10 +9,10 @@ use super::*;
 impl SqliteStore {
     /// The name of the thread on which a piece of work was done.
     async fn written_by(&self) -> Option<String> {
-        let name = |_: &mut writer::Ledger<'_>| {
-            Ok::<_, fault::Trouble<Error>>(thread::current().name().map(str::to_owned))
+        let name = |_: &mut writer::WriteTransaction<'_>| {
+            Ok::<_, fault::WorkError<Error>>(thread::current().name().map(str::to_owned))
         };
-        self.writer.ask(name).await.unwrap()
+        self.writer.run(name).await.unwrap()
     }
 }
 
@@ -49,7 +49,9 @@ async fn a_panic_on_the_callers_thread_is_an_error_and_nothing_else() {
     store.made("s").await;
     let refused = store
         .writer
-        .ask(|_: &mut writer::Ledger<'_>| -> Result<(), fault::Trouble<Error>> { panic!("planted") })
+        .ask(|_: &mut writer::WriteTransaction<'_>| -> Result<(), fault::WorkError<Error>> {
+            panic!("planted")
+        })
         .await;
     assert!(matches!(refused, Err(Error::Internal(_))), "{refused:?}");
     store.commit(appending("s", &["one"])).await.unwrap();
@@ -90,7 +92,7 @@ async fn a_read_is_served_at_a_free_desk_and_waits_for_nobody_at_a_taken_one() {
     {
         // A connection that reads at the desk leaves no transaction there, whatever it met.
         let talk = store.talk(&tenant(), &id("nobody")).await.unwrap();
-        assert!(talk.is_none() && store.writer.at_hand().unwrap().is_autocommit());
+        assert!(talk.is_none() && store.writer.read_on_writer().unwrap().is_autocommit());
     }
     let (release, held) = mpsc::channel::<()>();
     let (started, waits) = mpsc::channel::<()>();
@@ -98,16 +100,16 @@ async fn a_read_is_served_at_a_free_desk_and_waits_for_nobody_at_a_taken_one() {
     let writing = tokio::spawn({
         let store = store.clone();
         async move {
-            let append = move |ledger: &mut writer::Ledger<'_>| {
+            let append = move |tx: &mut writer::WriteTransaction<'_>| {
                 let _ = started.send(());
                 let _ = held.lock().recv_timeout(PATIENCE);
-                apply::commit(ledger, &appending("s", &["two"]), &[])
+                apply::commit(tx, &appending("s", &["two"]), &[])
             };
-            store.writer.ask(append).await
+            store.writer.run(append).await
         }
     });
     tokio::task::spawn_blocking(move || waits.recv_timeout(PATIENCE)).await.unwrap().unwrap();
-    assert!(store.writer.at_hand().is_none());
+    assert!(store.writer.read_on_writer().is_none());
     assert_eq!(last().await, 1, "as it was before what is being written");
     release.send(()).unwrap();
     writing.await.unwrap().unwrap();

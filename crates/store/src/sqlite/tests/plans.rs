@@ -6,7 +6,7 @@ use sederunt_core::library::{DocQuery, Kind};
 use sederunt_core::work::queue::{Bucket, QueueOf};
 
 use super::*;
-use crate::filtered_list::Narrowed;
+use crate::filtered_list::FilteredList;
 
 impl SqliteStore {
     async fn plan(&self, sql: &str) -> String {
@@ -17,7 +17,7 @@ impl SqliteStore {
                 .query_map(rusqlite::params_from_iter(nulls), |row| row.get::<_, String>(3))?
                 .collect::<rusqlite::Result<Vec<_>>>()
         };
-        self.near(explain).await.unwrap().join("; ")
+        self.read_inline(explain).await.unwrap().join("; ")
     }
 }
 
@@ -116,7 +116,7 @@ async fn waiting_turns_are_found_among_those_that_wait() {
 #[tokio::test(flavor = "multi_thread")]
 async fn lists_of_documents_and_approvals_walk_the_index_of_the_filter_that_they_are_given() {
     let store = in_memory();
-    let plan = async |list: &Narrowed, walked: usize| {
+    let plan = async |list: &FilteredList, walked: usize| {
         let sql = filtered_list::places(&list.numbers(walked));
         let values: Vec<rusqlite::types::Value> =
             std::iter::once(1.into()).chain(list.texts.iter().map(|text| text.clone().into())).collect();
@@ -125,10 +125,10 @@ async fn lists_of_documents_and_approvals_walk_the_index_of_the_filter_that_they
                 .query_map(rusqlite::params_from_iter(&values), |row| row.get::<_, String>(3))?
                 .collect::<rusqlite::Result<Vec<_>>>()
         };
-        store.near(read).await.unwrap().join("; ")
+        store.read_inline(read).await.unwrap().join("; ")
     };
     let docs = |facets: &[(&'static str, &str)], of_user: bool| {
-        Narrowed::docs(&DocQuery {
+        FilteredList::docs(&DocQuery {
             kind: Kind::Task,
             facets: facets.iter().map(|&(key, value)| (key, value.to_owned())).collect(),
             of_user: of_user.then(|| UserId::stored("ann")),
@@ -145,7 +145,7 @@ async fn lists_of_documents_and_approvals_walk_the_index_of_the_filter_that_they
             after: Some(5),
             limit: 10,
         };
-        Narrowed::approvals(&query, "session_heads")
+        FilteredList::approvals(&query, "session_heads")
     };
     let mine = || Some(Assigned::To(UserId::stored("ann")));
     let open = || Some(Assigned::ToOrNobody(UserId::stored("ann")));

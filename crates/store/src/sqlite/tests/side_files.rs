@@ -36,7 +36,7 @@ fn records() -> Vec<Record> {
 impl SqliteStore {
     /// Commits without carrying anything over: nobody has come by yet.
     async fn left_behind(&self, change: Change) {
-        let done = self.writer.ask(move |ledger| apply::commit(ledger, &change, &[])).await;
+        let done = self.writer.run(move |tx| apply::commit(tx, &change, &[])).await;
         done.map_err(|refusal: Refusal| format!("{refusal:?}")).unwrap();
     }
 
@@ -150,9 +150,9 @@ async fn a_crash_between_the_files_loses_and_doubles_nothing() {
 async fn a_read_carries_over_what_nobody_has_carried_over_yet() {
     let store = in_memory();
     store.left_behind(Change { records: records(), ..Change::new(tenant()) }).await;
-    assert!(store.annex.is_behind());
+    assert!(store.side_files.is_behind());
     store.holds_the_records().await;
-    assert!(!store.annex.is_behind());
+    assert!(!store.side_files.is_behind());
     store.until(|store| store.writer.waiting() == 0).await;
     store.commit(change([new_session("after")])).await.unwrap();
     assert_eq!(store.count("talk_outbox").await, 0, "and it is crossed out");
@@ -162,7 +162,7 @@ async fn a_read_carries_over_what_nobody_has_carried_over_yet() {
 async fn a_commit_is_carried_over_without_a_reader() {
     let store = in_memory();
     store.commit(Change { records: records(), ..Change::new(tenant()) }).await.unwrap();
-    store.until(|store| !store.annex.is_behind()).await;
+    store.until(|store| !store.side_files.is_behind()).await;
     assert_eq!(store.count("memories").await, 1);
 }
 
@@ -212,10 +212,10 @@ async fn a_removed_tenant_leaves_the_other_files_even_after_a_crash() {
     }
     // Something of it is still on its way when its name goes.
     store.left_behind(Change::new(beta.clone()).record(put("late", "tea"))).await;
-    let tk: Result<i64> = store.writer.ask(move |ledger| tenants::unname(ledger, &beta)).await;
+    let tk: Result<i64> = store.writer.run(move |tx| tenants::unname(tx, &beta)).await;
     let tk = tk.unwrap();
     let last: Result<bool> =
-        store.writer.ask(move |ledger| tenants::remove_step(ledger, tk, &TenantId::stored("beta"))).await;
+        store.writer.run(move |tx| tenants::remove_step(tx, tk, &TenantId::stored("beta"))).await;
     assert!(last.unwrap());
     let left = killed(&directory);
     let again = in_directory(&left).unwrap();

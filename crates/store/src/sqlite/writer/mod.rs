@@ -1,7 +1,7 @@
-//! The one desk at which everything is written: whatever is queued is committed with one sync, the
+//! The one state at which everything is written: whatever is queued is committed with one sync, the
 //! living part of the process is told in commit order, and then callers are acknowledged.
 //!
-//! A thread sits at the desk. A caller who comes alone, to an empty desk, does its piece of work itself: two hand-overs
+//! A thread guard at the state. A caller who comes alone, to an empty state, does its piece of work itself: two hand-overs
 //! between threads take about as long as the work. Whoever comes meanwhile queues up for the thread, which takes them all.
 //!
 //! Work reads before it writes, so a refusal leaves nothing behind and no savepoints are needed.
@@ -24,102 +24,102 @@ use sederunt_core::store::Notice;
 use sederunt_core::{Error, Result, SessionId, TenantId, Timestamp, limits};
 use tokio::sync::oneshot;
 
-use super::blocking::Way;
+use super::blocking::BlockMode;
 use super::checkpointer::Checkpointer;
 use super::events;
-use super::fault::{Trouble, report};
-use super::heads::{self, Found};
-use super::idempotency::{self, Finding, Unfiled};
-use super::indexer::{Dirty, Mark};
+use super::fault::{WorkError, report};
+use super::heads::{self, StoredHead};
+use super::idempotency::{self, KeyLookup, PendingKeys};
+use super::indexer::{IndexMark, IndexMarks};
 use super::open::{CHECKPOINT_PAGES, CHECKPOINT_PAGES_QUIET, Files};
-use super::outbox::{self, Errand};
-use super::side_files::Annex;
+use super::outbox::{self, OutboxEntry};
+use super::side_files::SideFiles;
 
 /// Bytes of events in one group: a group of full batches must not outgrow memory.
 const GROUP_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// Commits one after the other, each of a single piece, after which the desk is quiet.
+/// Commits one after the other, each of a single piece, after which the state is quiet.
 const QUIET_COMMITS: u32 = 64;
 
 /// Heads that the writer remembers: reading one costs about as much as writing the event.
 const HEADS_KEPT: usize = 8_192;
 
-/// The way to the desk.
+/// The mode to the state.
 #[derive(Debug)]
 pub(in crate::sqlite) struct Writer {
-    queue: Sender<Queued>,
-    shared: Arc<Shared>,
+    queue: Sender<WriterMessage>,
+    lock: Arc<WriterLock>,
     /// Pieces of work so far: whoever finds its own number to be the last still has come alone.
     arrivals: AtomicU64,
 }
 
 /// What the thread and callers who write themselves have in common.
 #[derive(Debug)]
-struct Shared {
+struct WriterLock {
     /// `None` once the store is closed.
-    desk: Mutex<Option<Desk>>,
+    state: Mutex<Option<WriterState>>,
     /// Whether the last group was a single piece. While several write at once, they share commits.
-    calm: AtomicBool,
+    last_group_single: AtomicBool,
     /// Whether the runtime was found to keep its threads for itself.
-    refused: AtomicBool,
+    inline_refused: AtomicBool,
 }
 
 /// What the writer needs of the rest of the store.
 #[derive(Debug)]
-pub(in crate::sqlite) struct Surroundings {
+pub(in crate::sqlite) struct WriterContext {
     pub files: Arc<Files>,
     pub clock: Arc<SystemClock>,
     pub hub: Arc<Hub>,
-    pub dirty: Arc<Dirty>,
-    pub annex: Arc<Annex>,
-    pub unfiled: Arc<Unfiled>,
+    pub index_marks: Arc<IndexMarks>,
+    pub side_files: Arc<SideFiles>,
+    pub pending_keys: Arc<PendingKeys>,
 }
 
 impl Writer {
-    pub(in crate::sqlite) fn start(around: Surroundings) -> Result<Self> {
+    pub(in crate::sqlite) fn start(context: WriterContext) -> Result<Self> {
         let (queue, tasks) = bounded(limits::WRITE_QUEUE_MAX);
-        let mut desk = Desk::new(around);
-        desk.connect().map_err(report)?;
-        let (files, log_pages) = (desk.around.files.clone(), desk.log_pages.clone());
-        let shared = Arc::new(Shared {
-            desk: Mutex::new(Some(desk)),
-            calm: AtomicBool::new(true),
-            refused: AtomicBool::new(false),
+        let mut state = WriterState::new(context);
+        state.connect().map_err(report)?;
+        let (files, log_pages) = (state.context.files.clone(), state.log_pages.clone());
+        let lock = Arc::new(WriterLock {
+            state: Mutex::new(Some(state)),
+            last_group_single: AtomicBool::new(true),
+            inline_refused: AtomicBool::new(false),
         });
         if files.directory().is_some() {
-            let held = shared.clone();
+            let held = lock.clone();
             let hold_writer = move |work: &mut dyn FnMut()| {
-                if held.desk.lock().is_some() {
+                if held.state.lock().is_some() {
                     work();
                 }
             };
             let checkpointer = Checkpointer::start(files, log_pages, hold_writer)?;
-            if let Some(desk) = shared.desk.lock().as_mut() {
-                desk.checkpointer = Some(checkpointer);
+            if let Some(state) = lock.state.lock().as_mut() {
+                state.checkpointer = Some(checkpointer);
             }
         }
-        let sits = shared.clone();
+        let guard = lock.clone();
         std::thread::Builder::new()
             .name("sederunt-writer".into())
-            .spawn(move || sits.serve(&tasks))
+            .spawn(move || guard.serve(&tasks))
             .map_err(Error::internal)?;
-        Ok(Self { queue, shared, arrivals: AtomicU64::new(0) })
+        Ok(Self { queue, lock, arrivals: AtomicU64::new(0) })
     }
 
     /// Does a piece of work in a transaction, together with whatever else is queued. The work may
     /// run more than once, but only one run is kept. It must refuse before it writes.
-    pub(in crate::sqlite) async fn ask<T, E>(
+    pub(in crate::sqlite) async fn run<T, E>(
         &self,
-        work: impl FnMut(&mut Ledger<'_>) -> Result<T, Trouble<E>> + Send + 'static,
+        work: impl FnMut(&mut WriteTransaction<'_>) -> Result<T, WorkError<E>> + Send + 'static,
     ) -> Result<T, E>
     where
         T: Send + 'static,
         E: From<Error> + Send + 'static,
     {
         let (done, answer) = oneshot::channel();
-        let task = Asked { work, outcome: None, done };
-        if let Some(task) = self.alone(Box::new(task)).await {
-            self.queue.try_send(Queued::Task(task)).map_err(|refused| match refused {
+        let task = QueuedWork { work, outcome: None, done };
+        if let Some(task) = self.try_inline(Box::new(task)).await {
+            self.queue.try_send(WriterMessage::Task(task)).map_err(|refused| match refused {
                 TrySendError::Full(_) => Error::unavailable("too many changes are waiting to be written"),
                 TrySendError::Disconnected(_) => Error::unavailable("the store is closed"),
             })?;
@@ -128,51 +128,53 @@ impl Writer {
     }
 
     /// Does a piece of work on this very thread, if nobody else is about to write. Gives it back otherwise.
-    async fn alone(&self, task: Box<dyn Task>) -> Option<Box<dyn Task>> {
+    async fn try_inline(&self, task: Box<dyn WriteTask>) -> Option<Box<dyn WriteTask>> {
         let number = self.arrivals.fetch_add(1, Ordering::Relaxed) + 1;
-        if !self.shared.calm.load(Ordering::Relaxed) || self.shared.refused.load(Ordering::Relaxed) {
+        if !self.lock.last_group_single.load(Ordering::Relaxed)
+            || self.lock.inline_refused.load(Ordering::Relaxed)
+        {
             return Some(task);
         }
-        let Some(way) = Way::here() else { return Some(task) };
+        let Some(mode) = BlockMode::of_current_runtime() else { return Some(task) };
         // Whatever else is ready to run may have something to write: on one thread, nobody else could tell.
         tokio::task::yield_now().await;
         if self.arrivals.load(Ordering::Relaxed) != number || !self.queue.is_empty() {
             return Some(task);
         }
-        self.do_here(way, task)
+        self.run_inline(mode, task)
     }
 
-    fn do_here(&self, way: Way, task: Box<dyn Task>) -> Option<Box<dyn Task>> {
-        let Some(mut sits) = self.shared.desk.try_lock() else { return Some(task) };
-        let Some(desk) = sits.as_mut() else { return Some(task) };
+    fn run_inline(&self, mode: BlockMode, task: Box<dyn WriteTask>) -> Option<Box<dyn WriteTask>> {
+        let Some(mut guard) = self.lock.state.try_lock() else { return Some(task) };
+        let Some(state) = guard.as_mut() else { return Some(task) };
         let mut group = vec![task];
-        if !way.block(|| desk.settle(&mut group, None)) {
-            self.shared.refused.store(true, Ordering::Relaxed);
+        if !mode.block(|| state.commit_group(&mut group, None)) {
+            self.lock.inline_refused.store(true, Ordering::Relaxed);
         }
         group.pop()
     }
 
     /// The connection that everything is written with, to read by, if nobody writes or is about to: what was written last
     /// is at hand there, while any other connection has to read it again.
-    pub(in crate::sqlite) fn at_hand(&self) -> Option<MappedMutexGuard<'_, Connection>> {
-        if !self.shared.calm.load(Ordering::Relaxed) || !self.queue.is_empty() {
+    pub(in crate::sqlite) fn idle_connection(&self) -> Option<MappedMutexGuard<'_, Connection>> {
+        if !self.lock.last_group_single.load(Ordering::Relaxed) || !self.queue.is_empty() {
             return None;
         }
-        MutexGuard::try_map(self.shared.desk.try_lock()?, |desk| desk.as_mut()?.db.as_mut()).ok()
+        MutexGuard::try_map(self.lock.state.try_lock()?, |state| state.as_mut()?.db.as_mut()).ok()
     }
 
     /// Leaves a piece of work that nobody waits for; if there is no room, it is not done.
-    pub(in crate::sqlite) fn tell(
+    pub(in crate::sqlite) fn run_detached(
         &self,
-        mut work: impl FnMut(&mut Ledger<'_>) -> rusqlite::Result<()> + Send + 'static,
+        mut work: impl FnMut(&mut WriteTransaction<'_>) -> rusqlite::Result<()> + Send + 'static,
     ) {
         let (done, _) = oneshot::channel();
-        let task = Asked {
-            work: move |ledger: &mut Ledger<'_>| Ok::<_, Trouble<Error>>(work(ledger)?),
+        let task = QueuedWork {
+            work: move |tx: &mut WriteTransaction<'_>| Ok::<_, WorkError<Error>>(work(tx)?),
             outcome: None,
             done,
         };
-        let _ = self.queue.try_send(Queued::Task(Box::new(task)));
+        let _ = self.queue.try_send(WriterMessage::Task(Box::new(task)));
     }
 
     #[cfg(test)]
@@ -184,36 +186,36 @@ impl Writer {
     pub(in crate::sqlite) async fn close(&self) {
         let (done, answer) = oneshot::channel();
         let queue = self.queue.clone();
-        let _ = tokio::task::spawn_blocking(move || queue.send(Queued::Close(done))).await;
+        let _ = tokio::task::spawn_blocking(move || queue.send(WriterMessage::Close(done))).await;
         let _ = answer.await;
     }
 }
 
 /// A piece of work in the queue.
-trait Task: Send {
+trait WriteTask: Send {
     /// Does it, or remembers why it was refused. Fails only as the database fails.
-    fn run(&mut self, ledger: &mut Ledger<'_>) -> rusqlite::Result<()>;
+    fn run(&mut self, tx: &mut WriteTransaction<'_>) -> rusqlite::Result<()>;
     fn acknowledge(self: Box<Self>);
     fn fail(self: Box<Self>, error: Error);
 }
 
-struct Asked<W, T, E> {
+struct QueuedWork<W, T, E> {
     work: W,
     outcome: Option<Result<T, E>>,
     done: oneshot::Sender<Result<T, E>>,
 }
 
-impl<W, T, E> Task for Asked<W, T, E>
+impl<W, T, E> WriteTask for QueuedWork<W, T, E>
 where
-    W: FnMut(&mut Ledger<'_>) -> Result<T, Trouble<E>> + Send,
+    W: FnMut(&mut WriteTransaction<'_>) -> Result<T, WorkError<E>> + Send,
     T: Send,
     E: From<Error> + Send,
 {
-    fn run(&mut self, ledger: &mut Ledger<'_>) -> rusqlite::Result<()> {
-        self.outcome = Some(match (self.work)(ledger) {
+    fn run(&mut self, tx: &mut WriteTransaction<'_>) -> rusqlite::Result<()> {
+        self.outcome = Some(match (self.work)(tx) {
             Ok(answer) => Ok(answer),
-            Err(Trouble::Refused(refusal)) => Err(refusal),
-            Err(Trouble::Failed(error)) => return Err(error),
+            Err(WorkError::Refused(refusal)) => Err(refusal),
+            Err(WorkError::Failed(error)) => return Err(error),
         });
         Ok(())
     }
@@ -231,68 +233,68 @@ where
 }
 
 /// What stands in the queue.
-enum Queued {
-    Task(Box<dyn Task>),
+enum WriterMessage {
+    Task(Box<dyn WriteTask>),
     Close(oneshot::Sender<()>),
 }
 
 /// What a piece of work sees of the transaction that it runs in.
-pub(in crate::sqlite) struct Ledger<'a> {
+pub(in crate::sqlite) struct WriteTransaction<'a> {
     pub db: &'a Connection,
-    pub hot: Hot<'a>,
-    pub unfiled: &'a Unfiled,
+    pub statements: AppendStatements<'a>,
+    pub pending_keys: &'a PendingKeys,
     clock: &'a SystemClock,
-    known: &'a mut Known,
-    notes: &'a mut Notes,
+    cache: &'a mut WriterCache,
+    notes: &'a mut CommitNotes,
 }
 
 /// What the writer remembers of rows that only it writes. After a rollback it knows nothing.
 #[derive(Debug, Default)]
-struct Known {
+struct WriterCache {
     tenants: HashMap<TenantId, i64>,
-    heads: HashMap<(i64, SessionId), Found>,
+    heads: HashMap<(i64, SessionId), StoredHead>,
 }
 
 /// The statements of plain appends, each looked up once for a whole group, when it is first needed.
-pub(in crate::sqlite) struct Hot<'a> {
+pub(in crate::sqlite) struct AppendStatements<'a> {
     db: &'a Connection,
     head: Option<CachedStatement<'a>>,
     event: Option<CachedStatement<'a>>,
     tail: Option<CachedStatement<'a>>,
-    find_key: Option<Finding<'a>>,
+    find_key: Option<KeyLookup<'a>>,
     remember_key: Option<CachedStatement<'a>>,
 }
 
-impl<'a> Hot<'a> {
+impl<'a> AppendStatements<'a> {
     const fn of(db: &'a Connection) -> Self {
         Self { db, head: None, event: None, tail: None, find_key: None, remember_key: None }
     }
 
     fn head(&mut self) -> rusqlite::Result<&mut CachedStatement<'a>> {
-        kept(&mut self.head, self.db, heads::BY_ID)
+        prepared(&mut self.head, self.db, heads::BY_ID)
     }
 
     pub(in crate::sqlite) fn event(&mut self) -> rusqlite::Result<&mut CachedStatement<'a>> {
-        kept(&mut self.event, self.db, events::INSERT)
+        prepared(&mut self.event, self.db, events::INSERT)
     }
 
     pub(in crate::sqlite) fn tail(&mut self) -> rusqlite::Result<&mut CachedStatement<'a>> {
-        kept(&mut self.tail, self.db, heads::SAVE_TAIL)
+        prepared(&mut self.tail, self.db, heads::SAVE_TAIL)
     }
 
-    pub(in crate::sqlite) fn find_key(&mut self) -> rusqlite::Result<&mut Finding<'a>> {
+    pub(in crate::sqlite) fn find_key(&mut self) -> rusqlite::Result<&mut KeyLookup<'a>> {
         Ok(match &mut self.find_key {
             Some(finding) => finding,
-            none => none.insert(Finding::of(self.db)?),
+            none => none.insert(KeyLookup::of(self.db)?),
         })
     }
 
     pub(in crate::sqlite) fn remember_key(&mut self) -> rusqlite::Result<&mut CachedStatement<'a>> {
-        kept(&mut self.remember_key, self.db, idempotency::REMEMBER)
+        prepared(&mut self.remember_key, self.db, idempotency::REMEMBER)
     }
 }
 
-fn kept<'h, 'a>(
+fn prepared<'h, 'a>(
     place: &'h mut Option<CachedStatement<'a>>,
     db: &'a Connection,
     sql: &str,
@@ -305,31 +307,31 @@ fn kept<'h, 'a>(
 
 /// What is told after the commit.
 #[derive(Debug, Default)]
-struct Notes {
+struct CommitNotes {
     notices: Vec<Notice>,
-    marks: Vec<Mark>,
-    /// The last errand that the group left.
-    errand: i64,
+    marks: Vec<IndexMark>,
+    /// The last entry that the group left.
+    entry: i64,
     bytes: usize,
 }
 
-impl Notes {
+impl CommitNotes {
     fn clear(&mut self) {
         self.notices.clear();
         self.marks.clear();
-        self.errand = 0;
+        self.entry = 0;
         self.bytes = 0;
     }
 }
 
-impl Ledger<'_> {
+impl WriteTransaction<'_> {
     pub(in crate::sqlite) fn now(&self) -> Timestamp {
         self.clock.now()
     }
 
     /// The surrogate of a tenant. Only this thread makes and removes tenants, so it may remember.
     pub(in crate::sqlite) fn tenant(&mut self, id: &TenantId) -> rusqlite::Result<Option<i64>> {
-        if let Some(tk) = self.known.tenants.get(id) {
+        if let Some(tk) = self.cache.tenants.get(id) {
             return Ok(Some(*tk));
         }
         let found = self
@@ -338,47 +340,51 @@ impl Ledger<'_> {
             .query_row([id.as_str()], |row| row.get(0))
             .optional()?;
         if let Some(tk) = found {
-            self.known.tenants.insert(id.clone(), tk);
+            self.cache.tenants.insert(id.clone(), tk);
         }
         Ok(found)
     }
 
     pub(in crate::sqlite) fn forget_tenant(&mut self, id: &TenantId) {
-        self.known.tenants.remove(id);
+        self.cache.tenants.remove(id);
     }
 
     /// The head of a session, as the changes before this one left it.
-    pub(in crate::sqlite) fn head(&mut self, tk: i64, id: &SessionId) -> rusqlite::Result<Option<Found>> {
-        match self.known.heads.get(&(tk, id.clone())) {
+    pub(in crate::sqlite) fn head(
+        &mut self,
+        tk: i64,
+        id: &SessionId,
+    ) -> rusqlite::Result<Option<StoredHead>> {
+        match self.cache.heads.get(&(tk, id.clone())) {
             Some(found) => {
                 let found = Some(found.clone());
                 // Every test that runs without optimisation proves that nothing writes behind its back.
                 debug_assert_eq!(
                     found,
-                    heads::by_id(self.hot.head()?, tk, id)?,
+                    heads::by_id(self.statements.head()?, tk, id)?,
                     "a remembered head is stale"
                 );
                 Ok(found)
             }
-            None => heads::by_id(self.hot.head()?, tk, id),
+            None => heads::by_id(self.statements.head()?, tk, id),
         }
     }
 
     /// Remembers a head that was written.
-    pub(in crate::sqlite) fn keep_head(&mut self, tk: i64, id: &SessionId, found: Found) {
-        if self.known.heads.len() >= HEADS_KEPT {
-            self.known.heads.clear();
+    pub(in crate::sqlite) fn keep_head(&mut self, tk: i64, id: &SessionId, found: StoredHead) {
+        if self.cache.heads.len() >= HEADS_KEPT {
+            self.cache.heads.clear();
         }
-        self.known.heads.insert((tk, id.clone()), found);
+        self.cache.heads.insert((tk, id.clone()), found);
     }
 
     pub(in crate::sqlite) fn forget_head(&mut self, tk: i64, id: &SessionId) {
-        self.known.heads.remove(&(tk, id.clone()));
+        self.cache.heads.remove(&(tk, id.clone()));
     }
 
     /// Forgets every head: rows were written past this thread's memory of them.
     pub(in crate::sqlite) fn forget_heads(&mut self) {
-        self.known.heads.clear();
+        self.cache.heads.clear();
     }
 
     pub(in crate::sqlite) fn announce(&mut self, notice: Notice) {
@@ -386,48 +392,48 @@ impl Ledger<'_> {
         self.notes.notices.push(notice);
     }
 
-    pub(in crate::sqlite) fn mark(&mut self, mark: Mark) {
+    pub(in crate::sqlite) fn mark(&mut self, mark: IndexMark) {
         self.notes.marks.push(mark);
     }
 
     /// Leaves something to be written into another file.
-    pub(in crate::sqlite) fn leave(&mut self, tk: i64, errand: &Errand) -> rusqlite::Result<()> {
-        self.notes.errand = outbox::add(self.db, tk, errand)?;
+    pub(in crate::sqlite) fn add_to_outbox(&mut self, tk: i64, entry: &OutboxEntry) -> rusqlite::Result<()> {
+        self.notes.entry = outbox::add(self.db, tk, entry)?;
         Ok(())
     }
 }
 
-impl Shared {
-    fn serve(&self, queue: &Receiver<Queued>) {
-        let mut group: Vec<Box<dyn Task>> = Vec::with_capacity(limits::GROUP_MAX);
+impl WriterLock {
+    fn serve(&self, queue: &Receiver<WriterMessage>) {
+        let mut group: Vec<Box<dyn WriteTask>> = Vec::with_capacity(limits::GROUP_MAX);
         loop {
             wait_for(queue);
-            let mut sits = self.desk.lock();
-            let Some(desk) = sits.as_mut() else { return };
+            let mut guard = self.state.lock();
+            let Some(state) = guard.as_mut() else { return };
             match queue.try_recv() {
-                Ok(Queued::Task(task)) => group.push(task),
-                Ok(Queued::Close(done)) => {
-                    desk.closing = Some(done);
+                Ok(WriterMessage::Task(task)) => group.push(task),
+                Ok(WriterMessage::Close(done)) => {
+                    state.closing = Some(done);
                     break;
                 }
                 Err(TryRecvError::Empty) => continue,
                 Err(TryRecvError::Disconnected) => break,
             }
-            let size = desk.settle(&mut group, Some(queue));
-            self.calm.store(size == 1, Ordering::Relaxed);
-            if desk.closing.is_some() {
+            let size = state.commit_group(&mut group, Some(queue));
+            self.last_group_single.store(size == 1, Ordering::Relaxed);
+            if state.closing.is_some() {
                 break;
             }
         }
-        let desk = self.desk.lock().take();
-        if let Some(desk) = desk {
-            desk.leave();
+        let state = self.state.lock().take();
+        if let Some(state) = state {
+            state.shut_down();
         }
     }
 }
 
 /// Waits for something in the queue, and leaves it there.
-fn wait_for(queue: &Receiver<Queued>) {
+fn wait_for(queue: &Receiver<WriterMessage>) {
     let mut ready = Select::new();
     ready.recv(queue);
     ready.ready();
@@ -435,8 +441,8 @@ fn wait_for(queue: &Receiver<Queued>) {
 
 /// What is written with, and by one at a time.
 #[derive(Debug)]
-struct Desk {
-    around: Surroundings,
+struct WriterState {
+    context: WriterContext,
     db: Option<Connection>,
     /// Pages in the write-ahead log after the last commit.
     log_pages: Arc<AtomicI32>,
@@ -444,28 +450,28 @@ struct Desk {
     checkpointer: Option<Checkpointer>,
     /// Commits of a single piece since the last of several.
     singles: u32,
-    known: Known,
-    notes: Notes,
+    cache: WriterCache,
+    notes: CommitNotes,
     closing: Option<oneshot::Sender<()>>,
 }
 
-impl Desk {
-    fn new(around: Surroundings) -> Self {
+impl WriterState {
+    fn new(context: WriterContext) -> Self {
         Self {
-            around,
+            context,
             db: None,
             log_pages: Arc::default(),
             checkpointer: None,
             singles: 0,
-            known: Known::default(),
-            notes: Notes::default(),
+            cache: WriterCache::default(),
+            notes: CommitNotes::default(),
             closing: None,
         }
     }
 
     fn connect(&mut self) -> rusqlite::Result<()> {
         if self.db.is_none() {
-            let mut db = self.around.files.threads()?;
+            let mut db = self.context.files.threads()?;
             // In place of the database's own habit, which is to move the log before it answers for a commit.
             let log_pages = self.log_pages.clone();
             db.wal_hook(Some(move |_: &mut Wal, pages| {
@@ -478,7 +484,11 @@ impl Desk {
     }
 
     /// Commits a group and answers for it; answers how large it was.
-    fn settle(&mut self, group: &mut Vec<Box<dyn Task>>, more: Option<&Receiver<Queued>>) -> usize {
+    fn commit_group(
+        &mut self,
+        group: &mut Vec<Box<dyn WriteTask>>,
+        more: Option<&Receiver<WriterMessage>>,
+    ) -> usize {
         let done = self.transact(group, more);
         let size = group.len();
         self.singles = if size == 1 { self.singles.saturating_add(1) } else { 0 };
@@ -486,7 +496,7 @@ impl Desk {
             Ok(()) => self.publish(group),
             Err(error) if size > 1 => {
                 tracing::warn!(%error, size, "a group of changes failed; each is tried alone");
-                group.drain(..).for_each(|task| self.try_alone(task));
+                group.drain(..).for_each(|task| self.commit_alone(task));
             }
             Err(error) => fail(group, error),
         }
@@ -496,14 +506,14 @@ impl Desk {
         size
     }
 
-    /// Long for a desk at which much is going on, where moving it rarely is cheaper; where little is, a short log is
+    /// Long for a state at which much is going on, where moving it rarely is cheaper; where little is, a short log is
     /// written over and over, which a disk confirms in half the time that it takes for a file that grows.
     fn log_is_long(&self) -> bool {
         let enough = if self.singles < QUIET_COMMITS { CHECKPOINT_PAGES } else { CHECKPOINT_PAGES_QUIET };
         self.log_pages.load(Ordering::Relaxed) >= enough.cast_signed()
     }
 
-    fn try_alone(&mut self, task: Box<dyn Task>) {
+    fn commit_alone(&mut self, task: Box<dyn WriteTask>) {
         let mut alone = vec![task];
         match self.transact(&mut alone, None) {
             Ok(()) => self.publish(&mut alone),
@@ -514,42 +524,49 @@ impl Desk {
     /// Runs the group, and what arrives meanwhile, in one transaction.
     fn transact(
         &mut self,
-        group: &mut Vec<Box<dyn Task>>,
-        more: Option<&Receiver<Queued>>,
+        group: &mut Vec<Box<dyn WriteTask>>,
+        more: Option<&Receiver<WriterMessage>>,
     ) -> Result<(), Error> {
         self.notes.clear();
         self.connect().map_err(report)?;
         let Some(db) = &self.db else { return Err(Error::internal("no connection")) };
-        let files = self.around.files.clone();
+        let files = self.context.files.clone();
         let _turn = files.turn_to_write();
-        let (known, notes, clock) = (&mut self.known, &mut self.notes, &*self.around.clock);
-        let unfiled = &*self.around.unfiled;
+        let (cache, notes, clock) = (&mut self.cache, &mut self.notes, &*self.context.clock);
+        let pending_keys = &*self.context.pending_keys;
         let closing = &mut self.closing;
         let written = catch_unwind(AssertUnwindSafe(|| -> rusqlite::Result<()> {
             db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
-            let mut ledger = Ledger { db, hot: Hot::of(db), unfiled, clock, known, notes };
+            let mut tx = WriteTransaction {
+                db,
+                statements: AppendStatements::of(db),
+                pending_keys,
+                clock,
+                cache,
+                notes,
+            };
             for task in group.iter_mut() {
-                task.run(&mut ledger)?;
+                task.run(&mut tx)?;
             }
             while let Some(queue) = more
                 && group.len() < limits::GROUP_MAX
-                && ledger.notes.bytes < GROUP_BYTES_MAX
+                && tx.notes.bytes < GROUP_BYTES_MAX
                 && let Ok(queued) = queue.try_recv()
             {
                 match queued {
                     // In the group before it runs: whatever happens, somebody answers for it.
-                    Queued::Task(task) => group.push_mut(task).run(&mut ledger)?,
-                    Queued::Close(done) => {
+                    WriterMessage::Task(task) => group.push_mut(task).run(&mut tx)?,
+                    WriterMessage::Close(done) => {
                         *closing = Some(done);
                         break;
                     }
                 }
             }
-            let filed = unfiled.file(db)?;
+            let flushed = pending_keys.flush(db)?;
             let began = Instant::now();
             db.prepare_cached("COMMIT")?.execute([])?;
-            if filed {
-                unfiled.forget();
+            if flushed {
+                pending_keys.clear();
             }
             metrics::histogram!("sederunt_store_commit_seconds").record(began.elapsed());
             metrics::histogram!("sederunt_store_group_size").record(group.len() as f64);
@@ -570,7 +587,7 @@ impl Desk {
     /// In memory, what a deleted session took goes back to the system: otherwise its pages would be kept for whatever is
     /// written next.
     fn give_back_memory(&self) {
-        let Some(db) = self.db.as_ref().filter(|_| self.around.files.directory().is_none()) else { return };
+        let Some(db) = self.db.as_ref().filter(|_| self.context.files.directory().is_none()) else { return };
         if !self.notes.notices.iter().any(|notice| notice.deleted) {
             return;
         }
@@ -587,7 +604,7 @@ impl Desk {
 
     fn roll_back(&mut self) {
         self.notes.clear();
-        self.known = Known::default();
+        self.cache = WriterCache::default();
         let Some(db) = &self.db else { return };
         // The database may have rolled back by itself already; a connection that cannot get out of
         // its transaction is given up for a new one.
@@ -597,38 +614,38 @@ impl Desk {
         }
     }
 
-    fn publish(&mut self, group: &mut Vec<Box<dyn Task>>) {
+    fn publish(&mut self, group: &mut Vec<Box<dyn WriteTask>>) {
         let events: usize = self.notes.notices.iter().map(|notice| notice.events.len()).sum();
         if events > 0 {
             metrics::counter!("sederunt_store_events_total").increment(events as u64);
         }
-        self.around.hub.committed(&self.notes.notices);
-        self.around.dirty.add(self.notes.marks.drain(..));
-        self.around.annex.left(self.notes.errand);
+        self.context.hub.committed(&self.notes.notices);
+        self.context.index_marks.add(self.notes.marks.drain(..));
+        self.context.side_files.note_committed(self.notes.entry);
         self.notes.clear();
         for task in group.drain(..) {
             task.acknowledge();
         }
     }
 
-    fn leave(self) {
+    fn shut_down(self) {
         if let Some(checkpointer) = self.checkpointer {
             checkpointer.stop();
         }
         if let Some(db) = self.db
-            && self.around.files.directory().is_some()
+            && self.context.files.directory().is_some()
             && let Err(error) = db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
         {
             tracing::warn!(%error, "the write-ahead log could not be folded in; the next start does it");
         }
-        drop(self.around);
+        drop(self.context);
         if let Some(done) = self.closing {
             let _ = done.send(());
         }
     }
 }
 
-fn fail(alone: &mut Vec<Box<dyn Task>>, error: Error) {
+fn fail(alone: &mut Vec<Box<dyn WriteTask>>, error: Error) {
     if let Some(task) = alone.pop() {
         task.fail(error);
     }
