@@ -1,5 +1,5 @@
-//! Handing out work: one winner per session, highest priority first, then oldest. Rows that another claim is
-//! about to take are passed over, never waited for.
+//! Claims: hands out pending sessions, each to one winner, highest priority first, then oldest. Rows that another
+//! claim has locked are skipped, never waited for.
 
 use std::sync::Arc;
 
@@ -22,12 +22,12 @@ use super::sessions::whole_with;
 use super::tx::{ANSWER_MAX, Context, Param, Scope, TICK, Tx, hash64, int, last_tick};
 use super::writes::{ClaimedRows, EventRows, KeyRows, Writes};
 
-/// Queues that one statement walks side by side.
+/// Queues (type and agent) that one statement walks side by side.
 const QUEUES_MERGED_MAX: usize = 16;
-/// Candidates looked at for every session wanted, when there are more.
+/// Candidates per wanted session, when there are more queues.
 const WINDOW_FACTOR: i64 = 4;
 
-/// Hands out to several orders for the same work at once, each in its turn. An order with a key comes alone.
+/// Hands out to several orders for the same work, each in its turn. An order with a key comes alone.
 pub(super) async fn claim(context: &Context, orders: &[ClaimOrder]) -> Result<Vec<Vec<Claimed>>> {
     let Some(first) = orders.first() else { return Ok(Vec::new()) };
     let nothing = || orders.iter().map(|_| Vec::new()).collect();
@@ -42,7 +42,7 @@ pub(super) async fn claim(context: &Context, orders: &[ClaimOrder]) -> Result<Ve
         Ok(Ok(claimed)) => Ok(claimed),
         Ok(Err(Abort::Refused(Refusal::Rejected(error)))) => Err(error),
         Ok(Err(Abort::Refused(Refusal::Stale))) => Ok(nothing()),
-        Ok(Err(Abort::CommitFailure(failure))) => Err(failure.fault.into()),
+        Ok(Err(Abort::Failed(failure))) => Err(failure.fault.into()),
         Err(_) => Err(Fault::TimedOut.into()),
     }
 }
@@ -50,7 +50,7 @@ pub(super) async fn claim(context: &Context, orders: &[ClaimOrder]) -> Result<Ve
 struct ClaimCommit {
     claimed: Vec<Vec<Claimed>>,
     notices: Vec<Notice>,
-    /// Of the session of each notice.
+    /// The key of each notice's session.
     keys: Vec<(i32, i64)>,
 }
 
@@ -64,7 +64,7 @@ async fn attempt(
     match hand_out(context, &tx, tk, first, orders).await {
         Ok(ClaimCommit { claimed, notices, keys }) => {
             tx.ended();
-            // Nothing of it can be searched for.
+            // A claim adds nothing to the search index.
             context.publish(&notices, &keys, |_| false);
             Ok(claimed)
         }
@@ -157,7 +157,7 @@ fn handed(session: Session, again: bool) -> Option<Claimed> {
     Some(Claimed { epoch: session.head.epoch, lease_until, again, session })
 }
 
-/// Of what was handed out under a key, that which the same credential still holds.
+/// Of the sessions that were handed out under a key, those that the same credential still holds.
 async fn still_held(
     context: &Context,
     tx: &Tx,
@@ -176,7 +176,7 @@ async fn still_held(
     Ok(held)
 }
 
-/// Sessions, and when they were read.
+/// Sessions, and the time after they were read.
 #[derive(Default)]
 struct LoadedSessions {
     at: Timestamp,
@@ -198,18 +198,18 @@ fn load(which: &str) -> String {
     whole_with(&format!(", {TICK}"), &format!("WHERE h.tk = $1 AND h.sk = ANY ({which})"))
 }
 
-/// What may be handed out of what was found.
+/// The sessions that may be handed out.
 #[derive(Default)]
 struct ClaimCandidates {
     kept: Vec<Keyed<Session>>,
-    /// How many more runs agents may have, of those that somebody limits.
+    /// How many more runs agents may have, for agents with a limit.
     rooms: Vec<(String, i64)>,
-    /// Agents that have all the runs they may: they are passed over.
+    /// Agents that have as many runs as they may; they are passed over.
     full: Vec<String>,
 }
 
 impl ClaimCandidates {
-    /// Of an agent that was asked for before, what is left is known better here.
+    /// Adds the limits of agents that were not met before. For the others, the count kept here is newer.
     fn learn(&mut self, rooms: Vec<(String, i64)>) {
         let fresh =
             rooms.into_iter().filter(|(agent, _)| !self.rooms.iter().any(|(known, _)| known == agent));
@@ -217,7 +217,7 @@ impl ClaimCandidates {
         self.rooms.extend(fresh);
     }
 
-    /// Keeps what may be handed out, none of what was set aside. Whether it pays to look for more.
+    /// Keeps the sessions that may be handed out, except held ones. Returns whether another round may find more.
     fn take(&mut self, mut found: Vec<Keyed<Session>>, held: &[i64]) -> bool {
         found.retain(|one| !self.kept.iter().any(|kept| kept.sk == one.sk) && !held.contains(&one.sk));
         found.sort_by_key(|session| (-session.value.head.priority, session.sk));
@@ -243,7 +243,7 @@ impl ClaimCandidates {
     }
 }
 
-/// Whatever waits for a task that is not active is set aside, once, until the task is active again.
+/// Holds sessions of inactive tasks, once, until the task is active again. Returns them.
 async fn hold_inactive(
     tx: &Tx,
     tk: i32,
@@ -262,16 +262,17 @@ async fn hold_inactive(
     Ok(held)
 }
 
-/// Says, to the statements behind this one, which sessions it has locked, and of which tasks and agents they are.
+/// Passes the locked sessions, their tasks and agents to the statements behind this one, in settings of the
+/// transaction.
 const NOTE_TAKEN: &str = "set_config('app.taken', coalesce(array_agg(sk)::text, '{}'), true),
      set_config('app.taken_tasks', coalesce((array_agg(task_id) FILTER (WHERE task_id IS NOT NULL))::text, '{}'),
          true),
      set_config('app.taken_agents',
          coalesce((array_agg(agent_slug) FILTER (WHERE agent_slug IS NOT NULL))::text, '{}'), true)";
 
-/// Locks so many sessions to hand out, none of these agents', and reads them with what is said of their tasks and
-/// agents: read by later statements than the one that locks, each with a snapshot of its own, but in one round trip,
-/// with which the transaction begins if it has not.
+/// Locks sessions to hand out, except of agents without room, and loads them with the rules of their tasks and
+/// agents. The loads are later statements than the lock, each with its own snapshot, but all go in one round trip,
+/// which also begins the transaction if needed.
 async fn lock_and_load(
     context: &Context,
     tx: &Tx,
@@ -327,12 +328,12 @@ async fn lock_and_load(
     Ok((LoadedSessions::of(context, &order.tenant, &loaded)?, library::ruled(tx, tk, &ruled).await?))
 }
 
-/// Whether a row that was found in a queue is still there, asked so that no index of the queues seems to answer it: the
-/// row is found by its key. When next to nothing is pending, those look smaller than the key, and to find a row in one
-/// of them is to walk all that was ever pending since the last housekeeping.
+/// Whether a candidate is still pending, written so that no index of the queues matches and PostgreSQL finds the row
+/// by its key. When next to nothing is pending, those indexes look smaller than the key; but searching one of them
+/// means walking everything that was pending since the last vacuum.
 const STILL_PENDING: &str = "status || '' = 'pending' AND NOT held";
 
-/// A queue that is named twice is walked once: its sessions would be counted twice.
+/// Each name once: a queue that is walked twice would count its sessions twice.
 fn once_each<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let mut names: Vec<_> = names.collect();
     names.sort_unstable();
@@ -340,13 +341,13 @@ fn once_each<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     names
 }
 
-/// More than any queue holds, said so that the planner cannot know it beforehand: it then takes a tenth of a queue for what
-/// is read, and walks the index that is in the queue's order. Told nothing, it plans for the whole queue, and reads all of it by
-/// the other index and sorts it as soon as that one has fewer pages.
+/// A limit above any queue's length that the planner cannot know beforehand. It then plans for a tenth of a queue and
+/// walks the index in the queue's order. Without a limit it plans for the whole queue: it reads all of it by the
+/// other index and sorts it, as soon as that one has fewer pages.
 const UNLIMITED: &str = "LIMIT greatest($2, 9223372036854775807)";
 
-/// Walks the queues of so many types and agents side by side, the best of all first, and locks until enough are
-/// held. Each queue is a stretch of an index in its order, which the planner only sees if every one says so.
+/// Walks the queues of so many types and agents side by side, best first, and locks rows until there are enough. Each
+/// queue is a stretch of an index in its order, which the planner sees only if every queue is written out.
 pub(super) fn lock_from(types: usize, agents: usize, passes_over: bool) -> String {
     let first_agent = 3 + types;
     let others = if passes_over {
@@ -378,8 +379,8 @@ pub(super) fn lock_from(types: usize, agents: usize, passes_over: bool) -> Strin
             )
         })
         .collect();
-    // Locked one by one below the walk: a lock above it would make the server walk the queues again for every row
-    // that another claim was quicker to take.
+    // Rows are locked one by one below the walk. A lock above it would make the server walk the queues again for
+    // every row that another claim has taken.
     format!(
         "SELECT h.sk, h.task_id, h.agent_slug FROM (SELECT sk FROM ({}) q ORDER BY priority DESC, sk) q
          CROSS JOIN LATERAL (
@@ -390,8 +391,8 @@ pub(super) fn lock_from(types: usize, agents: usize, passes_over: bool) -> Strin
     )
 }
 
-/// Very many queues: the first of each, merged, and the best of them locked. Where others were quicker, the view
-/// is widened until enough are held or the queues end.
+/// Very many queues: reads the first of each, merges them and locks the best. If other claims were quicker, the
+/// window widens until enough rows are locked or the queues end.
 async fn merge(tx: &Tx, tk: i32, types: &[&str], agents: &[&str], wanted: i64) -> Result<Vec<i64>, Abort> {
     let probe = if agents.is_empty() {
         "SELECT c.sk, c.priority FROM unnest($2::text[]) AS t (session_type) CROSS JOIN LATERAL (

@@ -7,8 +7,8 @@ use sederunt_core::ids::{SessionId, TenantId};
 use sederunt_core::limits;
 use sederunt_core::store::{EventStore, StoreFuture};
 
-use super::append::batch::EXTERNAL;
 use super::fault::{Fault, Result};
+use super::judge::EXTERNAL_IDS;
 use super::rows::Columns;
 use super::tx::{Context, Param, Scope, count, int};
 use super::{PostgresStore, read};
@@ -72,7 +72,7 @@ impl EventStore for PostgresStore {
         read(async move {
             let Some(tk) = self.context.tk(tenant).await? else { return Ok(None) };
             let params: [Param<'_>; 3] = [&vec![tk], &vec![id.as_str()], &vec![external_id]];
-            let rows = self.context.read(Scope::Tenant(tk), EXTERNAL, &params).await?;
+            let rows = self.context.read(Scope::Tenant(tk), EXTERNAL_IDS, &params).await?;
             rows.first().map(|row| Ok(count(row.try_get(2)?))).transpose()
         })
     }

@@ -1,4 +1,4 @@
-//! Idempotency keys as they are found: the first effect, and whether it still counts.
+//! Idempotency keys: what the first request under a key did, and whether that still counts.
 
 use sederunt_core::error::Error;
 use sederunt_core::ids::TenantId;
@@ -15,7 +15,7 @@ use super::tx::{Context, Scope, count};
 pub(super) const COLUMNS: &str =
     "i.tk, i.scope, i.sk, i.body, i.first, i.last, i.sequences, i.claims, i.note";
 
-/// What a key did when it came first.
+/// What the first request under a key did.
 #[derive(Clone, Debug)]
 pub(super) struct StoredKey {
     pub(super) tk: i32,
@@ -45,12 +45,12 @@ impl StoredKey {
         Ok(Self { tk, scope, sk, claims, body, replay: Replay { sequences, note } })
     }
 
-    /// What a commit of this process does under a key, for its repeats in the same batch.
+    /// The key of an append, for its repeats in the same batch.
     pub(super) fn of_commit(tk: i32, sk: i64, key: &IdemKey, replay: Replay) -> Self {
         Self { tk, scope: key.scope, sk: Some(sk), claims: Vec::new(), body: key.body, replay }
     }
 
-    /// The first answer again, on the sessions as they are now; or a refusal of the other body.
+    /// The first answer, on the sessions as they are now. Another body under the same key is refused.
     pub(super) fn answer(
         &self,
         key: &IdemKey,
@@ -69,7 +69,7 @@ fn sixteen(bytes: &[u8]) -> [u8; 16] {
     bytes.try_into().unwrap_or_default()
 }
 
-/// What a key's first use did, while it counts.
+/// What the first request under a key did, while that counts.
 pub(super) async fn recall(context: &Context, tenant: &TenantId, key: IdemKey) -> Result<Option<Replay>> {
     let Some(tk) = context.tk(tenant).await? else { return Ok(None) };
     let rows = context.read(Scope::Tenant(tk), &valid_key_sql(), &[&tk, &&key.scope[..]]).await?;
@@ -80,7 +80,7 @@ pub(super) async fn recall(context: &Context, tenant: &TenantId, key: IdemKey) -
     Ok(Some(found.replay))
 }
 
-/// A key counts while the session that it touched is there.
+/// Finds a key. It counts while the session that it touched exists.
 pub(super) fn valid_key_sql() -> String {
     format!(
         "SELECT {COLUMNS} FROM idempotency i LEFT JOIN session_heads h ON h.tk = i.tk AND h.sk = i.sk

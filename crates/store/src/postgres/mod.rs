@@ -1,9 +1,40 @@
-//! The seam on PostgreSQL: many stateless nodes over one database.
+//! The store on PostgreSQL: many stateless nodes over one database.
 //!
-//! Plain appends go through `append_queues` in batches, other small changes through `change_batches`, and claims for the same work meet
-//! in `claim_batches`; every other change is a transaction of its own (`commit`). Small reads meet in `read_batches`.
+//! # Which way a change goes
+//!
+//! [`PostgresStore::commit`](CommitStore::commit) sends a change one of four ways; claims go a fifth. Changes of several
+//! callers share a transaction where the table says so.
+//!
+//! | change | way | shared by | round trips | role |
+//! |---|---|---|---|---|
+//! | plain append; this node has the session's head in its cache; no idempotency key, no external id, no look at participants | `append/queue` → `append/optimistic` | a batch | 1: one statement, which writes only rows that are still as cached. An append whose row has changed goes on to the next way | `append` |
+//! | every other plain append | `append/queue` → `append/batch` | a batch | 2: begin, lock and load; write and commit | `append` |
+//! | at most four sessions; no key, audit line, record, fork or deletion | `batching/changes` → `commit` | up to 32 changes of one tenant | 2: begin, lock and load; write and commit. 1 more if participants are asked for, 1 more for external ids | `app` |
+//! | everything else, also appends of `human.*` events and by share links | `commit` | nobody | as above; 1 more for each fork; with records, 1 or more for each record and 1 for the commit; a deletion deletes table by table | `app` |
+//! | claims for the same work | `batching/claims` → `claim` | up to 128 sessions; a claim with a key goes alone | 2: begin, lock and load; write and commit. 1 more if an agent's runs are limited, 3 more with a key, another round if sessions had to be passed over | `app` |
+//!
+//! A *plain append* is a change with one part that appends to one existing session, without records and audit line
+//! (`Change::is_plain_append`). Round trips are counted with prepared statements and a known tenant: preparing a statement
+//! costs one more per connection, and the number of a tenant is asked for every five seconds. More than 24 statements are
+//! sent in portions. The role `append` may not read content, add `human.*` events or see share links.
+//!
+//! All ways call one [`judge::judge`], which applies core's rules to a head, and lock heads in the order of their keys. After
+//! the commit, [`tx::Context::publish`] tells the hub of this node, the other nodes and the indexer, and then the callers are
+//! acknowledged.
+//!
+//! # The other parts
+//!
+//! | part | does |
+//! |---|---|
+//! | `append/head_cache` | heads as this node's appends left them |
+//! | `batching/coalesce` | collects requests into batches, for `changes` and `point_reads` |
+//! | `batching/point_reads` | reads of one session, one document or the time, which share a transaction |
+//! | `writes` | statements for many rows at once, and the pipeline that sends them |
+//! | `notify`, `seal`, `reply_pieces` | tells other nodes which logs have grown, and the text of unfinished replies |
+//! | `indexer`, `unindexed`, `tsvector`, `search` | the search index, which follows the commits |
+//! | `tx`, `connect`, `migrate`, `login` | transactions and their scope, connections and roles, the schema, the rights of the login |
+//!
 //! Row-level security is forced, and no role that this store takes may bypass it: see `migrations/V1__log.sql`.
-//! Nodes tell each other by `spread` what has happened; rows are always read from the tables.
 
 mod append;
 mod approvals;
@@ -19,6 +50,7 @@ mod feedback;
 mod idempotency;
 mod indexer;
 pub mod inspect;
+mod judge;
 mod lessons;
 mod library;
 mod list;
@@ -49,7 +81,7 @@ mod writes;
 use std::sync::Arc;
 use std::time::Duration;
 
-use append::batch::AppendJob;
+use append::AppendJob;
 use append::head_cache::HeadCache;
 use append::queue::{AppendQueues, QUEUES};
 use batching::changes::ChangeBatches;
@@ -154,10 +186,10 @@ impl PostgresStore {
             head_cache: HeadCache::default(),
         });
         let (append_queues, mut drivers) = AppendQueues::start(&context);
-        let (change_batches, drivers) = ChangeBatches::start(&context);
-        drivers.extend(drivers);
-        let (read_batches, drivers) = ReadBatches::start(&context);
-        drivers.extend(drivers);
+        let (change_batches, change_drivers) = ChangeBatches::start(&context);
+        drivers.extend(change_drivers);
+        let (read_batches, read_drivers) = ReadBatches::start(&context);
+        drivers.extend(read_drivers);
         let (closing, seen) = watch::channel(false);
         let (listens, mut listening) = mpsc::channel(1);
         let tasks = vec![
@@ -201,8 +233,8 @@ impl PostgresStore {
         let Change { tenant, parts, key, .. } = change;
         let Some(part) = parts.into_iter().next() else { return Err(lost()) };
         let sederunt_core::store::On::Session(session) = part.on else { return Err(lost()) };
-        let Some(Write::Append(events)) = part.writes.into_iter().next() else { return Err(lost()) };
-        self.append_queues.put(AppendJob { tk, tenant, session, guard: part.guard, events, key, done })?;
+        let Some(write @ Write::Append(_)) = part.writes.into_iter().next() else { return Err(lost()) };
+        self.append_queues.put(AppendJob { tk, tenant, session, guard: part.guard, write, key, done })?;
         answer.await.unwrap_or_else(|_| Err(Error::unavailable("the store has closed").into()))
     }
 

@@ -255,7 +255,7 @@ fn encode_news(SessionNews { incarnation, hint, ends_reply }: &SessionNews) -> S
 #[derive(Debug, PartialEq)]
 enum NodeMessage {
     Text(Vec<AnnouncedText>),
-    SessionNews(Vec<SessionNews>),
+    News(Vec<SessionNews>),
     Flood,
 }
 

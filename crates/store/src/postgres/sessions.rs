@@ -278,7 +278,11 @@ impl<'a> DetailsUpdate<'a> {
 }
 
 /// Writes the wide halves of sessions, each of them once.
-pub(super) fn widened<'a>(tk: i32, wide: &[DetailsUpdate<'a>], now: Timestamp) -> Option<BoundStatement<'a>> {
+pub(super) fn update_details<'a>(
+    tk: i32,
+    wide: &[DetailsUpdate<'a>],
+    now: Timestamp,
+) -> Option<BoundStatement<'a>> {
     if wide.is_empty() {
         return None;
     }

@@ -1,5 +1,5 @@
-//! One change: everything is looked up and checked, then everything is written. After the first
-//! write nothing can refuse, which the types say: checks may refuse, writes can only fail.
+//! Applies one change: looks everything up and checks it, then writes. After the first write nothing refuses; the
+//! types say so: checks may refuse, writes can only fail.
 
 use rusqlite::Connection;
 use sederunt_core::event::{Appended, NewEvent};
@@ -22,7 +22,8 @@ use super::{events, index_queue, logs, records, sessions, talk};
 
 type Checked<T> = Result<T, WorkError<Refusal>>;
 
-/// `crises` are those that the records rest on and that are there, in their own file.
+/// Commits a change. `crises` are the existing crises among those that the records rest on; they are in a side file,
+/// which this transaction cannot read.
 pub(super) fn commit(
     tx: &mut WriteTransaction<'_>,
     change: &Change,
@@ -44,7 +45,7 @@ pub(super) fn commit(
     Ok(write(tx, tk, change, targets, now)?)
 }
 
-/// What was done under this key before; another body under it is refused.
+/// What was done under this key before. Another body under the same key is refused.
 pub(super) fn used<E: From<Error>>(
     tx: &mut WriteTransaction<'_>,
     tk: i64,
@@ -77,7 +78,7 @@ fn repeat(
     Ok(Committed { at: now, parts, replay: Some(used.replay) })
 }
 
-/// What a part is about to touch, as it was checked.
+/// The session that a part writes to, as it was checked.
 enum PartTarget {
     Found(StoredHead),
     New { fork_source: Option<StoredHead> },
@@ -186,7 +187,7 @@ fn insert(
     Ok(StoredHead { sk, prefix_to, head })
 }
 
-/// One session while it is being written.
+/// One session while it is written.
 struct PartWriter {
     found: StoredHead,
     changed: ChangedColumns,
@@ -250,7 +251,7 @@ impl PartWriter {
         sessions::update(db, tk, self.found.sk, update, before, &self.found.head, now)
     }
 
-    /// What was appended before it in this part has its numbers by now.
+    /// The events that this part appended have their sequences by now.
     fn talk(&self, db: &Connection, tk: i64, talk: &Talk, now: Timestamp) -> rusqlite::Result<()> {
         let mut talk = talk.clone();
         talk.land(&self.appended, now);
@@ -263,7 +264,7 @@ impl PartWriter {
         Ok(())
     }
 
-    /// Saves the head and says what there is to tell.
+    /// Saves the head and announces what changed.
     fn finish(
         self,
         tx: &mut WriteTransaction<'_>,
@@ -310,7 +311,7 @@ impl PartWriter {
     }
 }
 
-/// Removes a session with everything that hangs on it, and lets the search file know.
+/// Removes a session with all its rows, and queues it for the indexer.
 pub(super) fn delete(db: &Connection, tk: i64, sk: i64) -> rusqlite::Result<()> {
     logs::release(db, sk)?;
     sessions::delete(db, tk, sk)?;

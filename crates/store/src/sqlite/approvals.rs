@@ -1,4 +1,4 @@
-//! What waits for a person, and what was decided.
+//! Approvals: what waits for a person, and what was decided.
 
 use futures_util::FutureExt as _;
 use rusqlite::{Connection, OptionalExtension, Row, params};

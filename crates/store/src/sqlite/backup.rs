@@ -1,8 +1,8 @@
-//! Copies of a store while it is in use, and stores made from such copies.
+//! Backups of a store while it is in use, and stores restored from them.
 //!
-//! `threads` is copied first: it is the truth, and what it has left for other files can be carried over again onto a
-//! copy of them that is a moment younger. The words are not copied: they are derived, and a younger copy of them could
-//! name sessions that the copied threads have never had.
+//! `threads` is copied first: it decides, and its outbox can be copied again onto side files that are a moment
+//! younger. The search index is not copied: it is derived, and a younger copy could name sessions that the copied
+//! `threads` never had.
 
 use std::path::Path;
 
@@ -17,13 +17,13 @@ use super::open::{Files, Side, make_private_directory, make_private_file};
 /// Pages copied between two reports of progress.
 const STEP_PAGES: i32 = 2_000;
 
-/// A file that is copied.
+/// A file of the backup.
 struct BackupFile {
     file: &'static str,
-    /// What a reader of the store calls it.
+    /// The name under which a reader attaches it.
     name: &'static str,
     steps: &'static [&'static str],
-    /// The tables that are counted on both sides.
+    /// The tables whose rows are counted in the file and in its copy.
     counted: &'static [&'static str],
 }
 
@@ -71,11 +71,11 @@ pub(super) fn back_up(files: &Files, to: &Path, progress: &mut dyn FnMut(u64, u6
     Ok(())
 }
 
-/// Makes a store in a fresh directory from a copy, or a copy from a store that somebody has open.
+/// Restores a store into an empty directory from a backup, or from the directory of a store that is open.
 pub(super) fn restore(from: &Path, to: &Path) -> Result<()> {
     let mut sources = Vec::new();
     for file in &BACKUP_FILES {
-        // A copy from before there was such a file has none.
+        // An older backup may lack this file.
         let source = from.join(file.file);
         if file.name == THREADS.name || source.exists() {
             sources.push((file, readable(&source, file)?));
@@ -112,7 +112,7 @@ fn copy(
     let path = to.join(file.file);
     make_private_file(&path).map_err(|error| Error::invalid("to", error.to_string()))?;
     let mut target = Connection::open(&path).map_err(report)?;
-    // One snapshot for all steps: without it every write in between would start the copy anew.
+    // One snapshot for all steps: without it, every write in between would restart the copy.
     let snapshot = from.unchecked_transaction().map_err(report)?;
     let expected = count(&snapshot, name, file).map_err(report)?;
     {
@@ -152,7 +152,7 @@ fn check(db: &Connection) -> Result<()> {
     if verdict == "ok" { Ok(()) } else { Err(Error::internal(format!("the copy is damaged: {verdict}"))) }
 }
 
-/// A copy of an older schema may not have every table yet.
+/// Counts rows. A backup of an older schema may lack tables.
 fn count(db: &Connection, name: &str, file: &BackupFile) -> rusqlite::Result<Vec<Option<i64>>> {
     file.counted
         .iter()

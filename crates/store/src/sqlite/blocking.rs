@@ -4,17 +4,17 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 
-/// How a thread of the runtime is kept.
+/// How a caller blocks its thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BlockMode {
-    /// It is the only one: whatever else it runs waits for the commit, as it does for every short read.
+    /// The runtime has one thread: its other tasks wait for the commit, as they do for every short read.
     Directly,
-    /// There are others: they are told to run what this one would have run.
+    /// The runtime has other threads: Tokio moves this thread's other tasks to them.
     InPlace,
 }
 
 impl BlockMode {
-    /// `None` where a thread must not be kept at all.
+    /// `None` where the thread must not be blocked.
     pub(super) fn of_current_runtime() -> Option<Self> {
         match Handle::try_current().ok()?.runtime_flavor() {
             RuntimeFlavor::CurrentThread => Some(Self::Directly),
@@ -23,7 +23,8 @@ impl BlockMode {
         }
     }
 
-    /// Does the work; answers `false` if the runtime refused: of many threads, some tasks are bound to one.
+    /// Runs the work. Returns `false` if the runtime refused to block, which it does for tasks that are bound to one
+    /// of several threads.
     pub(super) fn block<T>(self, work: impl FnOnce() -> T) -> bool {
         match self {
             Self::Directly => {

@@ -1,6 +1,6 @@
-//! Handing out pending sessions: highest priority first, then oldest, one winner each by the nature
-//! of a single writer. Every (type, agent) is probed on its own index, so the cost follows what is
-//! handed out and not what is waiting.
+//! Claims: hands out pending sessions, highest priority first, then oldest. The single writer makes sure that each
+//! has one winner. Every (type, agent) is probed on its own index, so the cost follows what is handed out and not
+//! what is pending.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -44,8 +44,8 @@ impl ClaimStore for SqliteStore {
     }
 }
 
-/// Takes what an order asks for. What is read of it for that is narrow: the wide halves are for whoever asks to read
-/// ([`handed`]), since nobody else can write while this does.
+/// Takes the sessions that an order asks for. Reads only what decides; the caller reads the whole rows afterwards
+/// ([`handed`]), outside of the writer.
 fn claim(tx: &mut WriteTransaction<'_>, order: &ClaimOrder) -> Result<TakenSessions, WorkError<Error>> {
     let now = tx.now();
     let Some(tk) = tx.tenant(&order.tenant)? else { return Ok(TakenSessions::default()) };
@@ -63,7 +63,7 @@ fn claim(tx: &mut WriteTransaction<'_>, order: &ClaimOrder) -> Result<TakenSessi
     Ok(write(tx, tk, order, plan, now)?)
 }
 
-/// What was handed out, whole, as far as the same credential holds it still.
+/// The sessions that were handed out, as whole rows, if the same credential still holds them.
 fn handed(
     db: &Connection,
     order: &ClaimOrder,
@@ -84,7 +84,7 @@ fn handed(
     Ok(held)
 }
 
-/// A session that waits to be handed out, and what decides whether it may be.
+/// A pending session, and what decides whether it may be handed out.
 struct PendingSession {
     sk: i64,
     id: SessionId,
@@ -92,7 +92,7 @@ struct PendingSession {
     started_at: Option<Timestamp>,
     task: Option<Box<str>>,
     agent: Option<Box<str>>,
-    /// Counts against a limit of its agent.
+    /// Its agent has a limit of runs, and this one counts.
     counted: bool,
 }
 
@@ -120,8 +120,8 @@ impl PendingSession {
     }
 }
 
-/// The sessions to hand out. Whatever waits for a task that is not active is set aside on the way, once, until the
-/// task is active again; agents that have all the runs they may are passed over.
+/// The sessions to hand out. A session of an inactive task is held, once, until the task is active again. Agents that
+/// have as many runs as they may are passed over.
 fn found(db: &Connection, tk: i64, order: &ClaimOrder) -> rusqlite::Result<Vec<PendingSession>> {
     let mut found: Vec<PendingSession> = Vec::with_capacity(order.limit);
     let mut rooms: HashMap<Box<str>, Option<i64>> = HashMap::new();
@@ -168,7 +168,7 @@ fn found(db: &Connection, tk: i64, order: &ClaimOrder) -> rusqlite::Result<Vec<P
     }
 }
 
-/// Which tasks are not active, each asked for once.
+/// Looks up whether tasks are inactive, each once.
 struct InactiveTasks<'a> {
     statement: CachedStatement<'a>,
     known: HashMap<Box<str>, bool>,
@@ -223,7 +223,7 @@ fn write(
             deleted: false,
         });
     }
-    // A call that found nothing may wait and ask again under its key.
+    // A claim that found nothing leaves no key: its worker waits and asks again under the same one.
     if let Some(key) = &order.key
         && !taken.is_empty()
     {

@@ -1,4 +1,4 @@
-//! Rows of logs: how events are written, and how a page of them is read.
+//! Events: how they are written, and how a page of a log is read.
 
 use futures_util::FutureExt as _;
 use rusqlite::{Connection, OptionalExtension, Row, Statement, params};
@@ -16,7 +16,7 @@ use super::readers::in_snapshot;
 use super::writer::WriteTransaction;
 use super::{SqliteStore, tenants};
 
-/// Numbers the events onto the head and writes their rows. The head itself is the caller's to save.
+/// Numbers the events by the head and writes their rows. The caller saves the head.
 pub(super) fn append(
     tx: &mut WriteTransaction<'_>,
     id: &SessionId,
@@ -108,7 +108,7 @@ impl EventStore for SqliteStore {
     }
 }
 
-/// A page of a session's log, over all the logs that it is made of.
+/// A page of a session, over all the logs that it consists of.
 fn page(db: &Connection, tk: i64, id: &SessionId, query: &EventQuery) -> rusqlite::Result<Option<EventPage>> {
     let head = db
         .prepare_cached(concat!(
@@ -122,7 +122,7 @@ fn page(db: &Connection, tk: i64, id: &SessionId, query: &EventQuery) -> rusqlit
         .optional()?;
     let Some((sk, prefix_to, last)) = head else { return Ok(None) };
     let (prefix_to, last) = (prefix_to.cast_unsigned(), last.cast_unsigned());
-    // The sequences asked for, both ends included.
+    // The requested sequences, both ends included.
     let low = query.after.saturating_add(1);
     let high = query.before.map_or(last, |before| before.saturating_sub(1).min(last));
     let mut ranges = logs::ranges(db, sk, prefix_to, low, high)?;
@@ -159,7 +159,7 @@ impl<'a> EventPageReader<'a> {
         Self { id, query, events: Vec::new(), bytes: 0, scanned: 0, looked_at: None }
     }
 
-    /// Reads on in one log; answers whether there is room for more.
+    /// Reads on in one log. Returns whether the page has room for more.
     fn read(&mut self, db: &Connection, range: &LogRange) -> rusqlite::Result<bool> {
         const UP: &str = "SELECT k, type, at, turn, author, external_id, subthread, content, metadata \
                           FROM events WHERE k BETWEEN ?1 AND ?2 ORDER BY k";
@@ -187,7 +187,7 @@ impl<'a> EventPageReader<'a> {
         let kind = row.get_ref(1)?.as_str()?;
         if self.query.types.is_empty() || self.query.types.iter().any(|wanted| wanted == kind) {
             let event = read(row, self.id, sequence)?;
-            // The last event that fits ends the page; one that is too large for any page is one.
+            // The last event that fits ends the page. One that is too large for any page is a page of its own.
             if self.bytes + event.bytes() > self.query.bytes_max && !self.events.is_empty() {
                 self.bytes = self.query.bytes_max;
                 return Ok(());

@@ -1,4 +1,4 @@
-//! What people say about the work of agents: thumbs with words, what they are counted by, and the sessions that add to
+//! Feedback on the work of agents: thumbs with words, their counts, and the feedback sessions that add messages to
 //! them.
 
 use futures_util::FutureExt as _;
@@ -192,7 +192,7 @@ fn failed(db: &Connection, tk: i64, days_30: i64, days_7: i64) -> rusqlite::Resu
     Ok(failures)
 }
 
-/// What failed runs have left, newest first.
+/// Records of failed runs, newest first.
 fn failures(db: &Connection, tk: i64, query: &FailureQuery) -> rusqlite::Result<Page<FeedbackEvent, i64>> {
     let one_more = i64::try_from(query.limit).unwrap_or(i64::MAX).saturating_add(1);
     let which = match (&query.task_id, &query.session) {
@@ -327,7 +327,8 @@ pub(super) fn put_session(
     .map(drop)
 }
 
-/// Hands over what one user has said. Whoever is drawing a lesson from it looks again.
+/// Hands the feedback of one user over to another. The version moves, so a caller that draws a lesson from it loads
+/// it again.
 pub(super) fn merge(db: &Connection, tk: i64, from: &UserId, into: &UserId) -> rusqlite::Result<()> {
     db.prepare_cached(
         "UPDATE feedback_sessions SET version = version + 1 WHERE tk = ?1 AND state = 'open' \

@@ -1,11 +1,11 @@
-//! Pages of narrowed lists: the numbers of their rows.
+//! Pages of lists with several filters: the numbers of their rows.
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
 
 use crate::filtered_list::FilteredList;
 
-/// The numbers of a page, and one more if there is more.
+/// The row numbers of a page, and one more if there is a next page.
 pub(super) fn numbers(db: &Connection, tk: i64, list: &FilteredList) -> rusqlite::Result<Vec<i64>> {
     let values: Vec<Value> =
         std::iter::once(tk.into()).chain(list.texts.iter().map(|text| text.clone().into())).collect();
@@ -22,7 +22,7 @@ pub(super) fn numbers(db: &Connection, tk: i64, list: &FilteredList) -> rusqlite
     statement.query_map(params_from_iter(&values), |row| row.get(0))?.collect()
 }
 
-/// Parameters are written otherwise here.
+/// Writes PostgreSQL's `$1` as SQLite's `?1`.
 pub(super) fn places(sql: &str) -> String {
     sql.replace('$', "?")
 }

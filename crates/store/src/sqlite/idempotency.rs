@@ -1,4 +1,4 @@
-//! Keys of repeated requests, and how the first answer is found again.
+//! Idempotency keys: what the first request under a key did, so that a repeat gets the first answer.
 
 use std::collections::HashMap;
 
@@ -8,20 +8,21 @@ use sederunt_core::Timestamp;
 use sederunt_core::store::{IdemKey, Note, Replay};
 use smallvec::SmallVec;
 
-/// What a key was used for.
+/// What the first request under a key did.
 #[derive(Debug)]
 pub(super) struct KeyUse {
     pub body: [u8; 16],
     pub replay: Replay,
-    /// What a claim under this key handed out: surrogates and epochs.
+    /// The sessions that a claim under this key took, by number and epoch.
     pub taken: Vec<(i64, u64)>,
 }
 
-/// Keys that one portion files: a portion writes each page of the index once, however many of them belong there.
+/// Pending keys that are indexed by one flush. A flush writes each page of the index once, however many keys belong
+/// on it.
 pub(super) const FLUSH_KEYS: usize = if cfg!(test) { 32 } else { 8_192 };
 
-/// The keys of the last portion, which no index holds yet: the front of each scope, and the number of its row. What a
-/// change pending that was rolled back stays, and leads to no row or to one of another scope.
+/// Keys that are in their table and not yet in its index: the first half of each scope, and the number of its row.
+/// The key of a change that was rolled back stays here; it leads to no row, or to a row of another scope.
 #[derive(Debug, Default)]
 pub(super) struct PendingKeys(Mutex<PendingRows>);
 
@@ -33,7 +34,7 @@ struct PendingRows {
 }
 
 impl PendingKeys {
-    /// Those that the last process has keys.
+    /// Loads the keys that the last process left without an index entry.
     pub(super) fn load(db: &Connection) -> rusqlite::Result<Self> {
         let keys = Self::default();
         let mut newest_first =
@@ -58,8 +59,8 @@ impl PendingKeys {
         self.0.lock().rows.get(&head).cloned().unwrap_or_default()
     }
 
-    /// Files what was pending, once that is a portion. Answers whether it did: then, and only after the commit, all of it
-    /// may be forgotten.
+    /// Indexes the pending keys once there are [`FLUSH_KEYS`]. Returns whether it did; the caller clears them only
+    /// after the commit.
     pub(super) fn flush(&self, db: &Connection) -> rusqlite::Result<bool> {
         let first = {
             let pending = self.0.lock();
@@ -86,7 +87,7 @@ macro_rules! find {
     };
 }
 
-/// The statements that find a key.
+/// The statements that look a key up.
 pub(super) struct KeyLookup<'a> {
     by_row: CachedStatement<'a>,
     filed: CachedStatement<'a>,
@@ -100,8 +101,8 @@ impl<'a> KeyLookup<'a> {
         })
     }
 
-    /// Finds what was done under this key, unless the session it was done to is gone. Whoever is not the writer looks
-    /// at what is pending first and at the database after: what is filed between the two is found there.
+    /// Finds what was done under this key, unless the session that it touched is gone. A reader looks at the pending
+    /// keys first and at the index afterwards, so it finds a key that is flushed in between.
     pub(super) fn find(
         &mut self,
         pending_keys: &PendingKeys,
@@ -141,7 +142,7 @@ fn used(statement: &mut Statement<'_>, by: i64, tk: i64, key: &IdemKey) -> rusql
     }))
 }
 
-/// What was done, as it is remembered.
+/// What a commit did, as its key keeps it.
 #[derive(Debug, Default)]
 pub(super) struct KeyEffect<'a> {
     pub sk: Option<i64>,
@@ -152,7 +153,7 @@ pub(super) struct KeyEffect<'a> {
 pub(super) const REMEMBER: &str = "INSERT INTO idempotency (scope_head, scope, body, tk, sk, first, last, sequences, note, taken, at, \
      filed) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, 0)";
 
-/// Keeps what was done under a key, by the statement [`REMEMBER`].
+/// Stores what was done under a key, by the statement [`REMEMBER`].
 pub(super) fn remember(
     statement: &mut Statement<'_>,
     pending_keys: &PendingKeys,
@@ -193,8 +194,8 @@ fn head_of(key: &IdemKey) -> i64 {
     i64::from_be_bytes([a, b, c, d, e, f, g, h])
 }
 
-/// Forgets one small run of the oldest keys. Keys lie in the order of their time, so the first that
-/// is young enough ends the work.
+/// Deletes a few of the oldest keys. Keys are stored in the order of their time, so the first young one ends the
+/// purge.
 pub(super) fn purge_some(db: &Connection, before: Timestamp) -> rusqlite::Result<u64> {
     let gone = db
         .prepare_cached(

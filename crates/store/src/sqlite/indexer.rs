@@ -1,7 +1,7 @@
-//! The thread that keeps the words of titles, descriptions and messages findable, a moment behind
-//! the log. The writer tells it which sessions to look at; how far each one was read is kept with
-//! the words, and after a restart it looks at whatever was active since. Nothing here can hold up
-//! a write, and a lost file is filled again.
+//! The indexer: a thread that writes the words of titles, descriptions and messages to `search.sqlite3`, half a
+//! second behind the log. The writer marks the sessions that changed. How far each session was read is stored with
+//! the words; after a restart the indexer reads every session that was active since. It never delays a write, and a
+//! lost file is filled again.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -25,20 +25,20 @@ use super::search;
 use super::writer::Writer;
 use crate::message_groups::{IndexText, MessageGroups, REACH, first_number};
 
-/// How long marks are gathered before they are worked off: what is added at once costs the index a fraction.
+/// How long the indexer collects marks: indexing many texts at once costs a fraction of indexing them one by one.
 const GATHER: Duration = Duration::from_millis(500);
-/// How long it waits after a failure, for instance on a full disk.
+/// The pause after a failure, for instance on a full disk.
 const RETRY: Duration = Duration::from_secs(1);
-/// How far the thread stands back behind those who write, where all want the processor at once (added to the nice value of
-/// the process). It gets a quarter of a core even then, and whatever nobody else wants.
+/// Added to the nice value of the process for the indexer's thread. When all cores are busy, the writer goes first
+/// and the indexer still gets a quarter of a core.
 #[cfg(target_os = "linux")]
 const NICE: i32 = 5;
 /// Texts in one transaction of the search file.
 const CHUNK_TEXTS: usize = 16_000;
-/// Clocks may be set back a little between two runs.
+/// The clock may be set back a little between two runs of the process.
 const OVERLAP: Duration = Duration::from_secs(120);
 
-/// A session that has something new to be found by.
+/// A session with something to index.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct IndexMark {
     pub sk: i64,
@@ -47,11 +47,11 @@ pub(super) struct IndexMark {
 }
 
 impl IndexMark {
-    /// Names no session: only the outbox has something new.
+    /// Names no session: only the index queue has new rows.
     pub(super) const QUEUE: Self = Self { sk: 0, row: false };
 }
 
-/// What is not indexed yet, and who waits for it.
+/// The sessions to index, and the callers that wait until they are.
 #[derive(Debug, Default)]
 pub(super) struct IndexMarks {
     state: Mutex<IndexMarksState>,
@@ -65,7 +65,7 @@ struct IndexMarksState {
     closing: bool,
 }
 
-/// What is worked off at once.
+/// The marks and callers of one round of the indexer.
 struct IndexRound {
     marks: HashMap<i64, bool>,
     waiting: Vec<oneshot::Sender<Result<()>>>,
@@ -87,7 +87,7 @@ impl IndexMarks {
         }
     }
 
-    /// Waits until everything that was marked before this call can be found.
+    /// Waits until every session that was marked before this call is indexed.
     pub(super) async fn drained(&self) -> Result<()> {
         let (done, answer) = oneshot::channel();
         self.state.lock().waiting.push(done);
@@ -104,7 +104,7 @@ impl IndexMarks {
         self.state.lock().closing
     }
 
-    /// Waits for something to do; `None` when there will be nothing more.
+    /// Waits for marks; `None` once the store closes.
     fn next(&self) -> Option<IndexRound> {
         let mut state = self.state.lock();
         while state.marks.is_empty() && state.waiting.is_empty() && !state.closing {
@@ -147,7 +147,7 @@ struct Indexer {
     clock: Arc<SystemClock>,
     index_marks: Arc<IndexMarks>,
     writer: Weak<Writer>,
-    /// Whether what was active before this start has been looked at.
+    /// Whether this process has indexed what was active before its start.
     caught_up: bool,
     databases: Option<Databases>,
 }
@@ -159,17 +159,18 @@ struct Databases {
 
 impl Indexer {
     fn serve(mut self) {
-        // Of this thread alone, which Linux knows and others do not. Where it is not allowed, nothing is lost but speed.
+        // Linux sets this for the calling thread alone. If it is not permitted, the indexer only runs at normal
+        // priority.
         #[cfg(target_os = "linux")]
         let _ = rustix::process::nice(NICE);
-        // The first round finds what a former run left.
+        // The first round indexes what a former process left.
         self.index_marks.add([IndexMark::QUEUE].into_iter());
         while let Some(IndexRound { marks, waiting }) = self.index_marks.next() {
-            // The thread outlives whatever a round meets: somebody may always wait for the next one.
+            // The thread outlives a panic: callers may wait for the next round.
             let outcome = catch_unwind(AssertUnwindSafe(|| self.round(&marks)))
                 .unwrap_or_else(|_| Err(rusqlite::Error::UnwindingPanic));
             if let Err(error) = &outcome {
-                tracing::warn!(%error, "the indexer could not write the search index; it tries again");
+                tracing::warn!(%error, "the indexer could not write the search index; it tries again in a second");
                 self.databases = None;
                 self.index_marks.add(
                     marks.into_iter().map(|(sk, row)| IndexMark { sk, row }).collect::<Vec<_>>().into_iter(),
@@ -195,7 +196,7 @@ impl Indexer {
         };
         let databases = self.databases.insert(databases);
         if !self.caught_up {
-            // A former run may have had a clock ahead of this one.
+            // A former process may have run with a clock ahead of this one.
             let _turn = self.files.turn_to_write();
             databases
                 .search
@@ -235,7 +236,7 @@ impl Indexer {
     }
 }
 
-/// Sessions with activity that a former run may not have read.
+/// Sessions with activity that a former process may not have indexed.
 fn active_since(databases: &Databases) -> rusqlite::Result<Vec<i64>> {
     let read_to: i64 = databases.search.query_row("SELECT read_to FROM progress", [], |row| row.get(0))?;
     databases
@@ -250,7 +251,7 @@ fn active_since(databases: &Databases) -> rusqlite::Result<Vec<i64>> {
         .collect()
 }
 
-/// Takes up everything, chunk by chunk. Answers `false` if it stopped half-way because the store closes.
+/// Indexes the sessions, chunk by chunk. Returns `false` if it stopped because the store closes.
 fn index_sessions(
     files: &Files,
     index_marks: &IndexMarks,
@@ -275,7 +276,7 @@ fn index_sessions(
             let all = index_session(&databases.threads, &chunk, sk, row, &mut documents)?;
             next = if all { left.next() } else { Some((sk, false)) };
         }
-        // The index takes rows in their order many times faster than out of it.
+        // FTS5 takes rows in ascending order many times faster than in any other.
         documents.groups.sort_unstable_by_key(|((_, sk), group)| (group.at, *sk, group.first));
         add(&chunk, &documents)?;
         chunk.commit()?;
@@ -283,10 +284,10 @@ fn index_sessions(
     Ok(true)
 }
 
-/// What can be found, by tenant and session.
+/// The documents to add, by tenant and session.
 type IndexDocuments = MessageGroups<(i64, i64)>;
 
-/// Gathers what is new of one session; answers whether that was all of it.
+/// Collects what is new in one session. Returns whether that was all of it.
 fn index_session(
     threads: &Connection,
     search: &Connection,
@@ -347,8 +348,8 @@ fn index_session(
     Ok(all)
 }
 
-/// Title and description, if their words changed. A description documents from the first message says
-/// nothing that the message does not.
+/// The title and description, if their words changed. A description that was taken from the first message is left
+/// out: the message has the same words.
 fn changed_title(threads: &Connection, search: &Connection, sk: i64) -> rusqlite::Result<Option<IndexText>> {
     let now: Option<(i64, String)> = threads
         .prepare_cached(
@@ -372,7 +373,7 @@ fn changed_title(threads: &Connection, search: &Connection, sk: i64) -> rusqlite
     Ok((!text.is_empty()).then_some(IndexText { seq: 0, at, text }))
 }
 
-/// Adds documents, which are in the order of their time.
+/// Adds documents, which come in the order of their time.
 fn add(search: &Connection, documents: &IndexDocuments) -> rusqlite::Result<()> {
     let mut insert = search.prepare_cached(
         "INSERT INTO docs (doc, tk, sk, seq, cuts, text) VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (doc) DO NOTHING",

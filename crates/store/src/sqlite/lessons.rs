@@ -1,4 +1,4 @@
-//! What feedback has taught: rows, the words that they are found by, and what they have done.
+//! Lessons: their rows, the words that they are found by, and their counters.
 
 use futures_util::FutureExt as _;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -13,7 +13,7 @@ use super::people::instant;
 use super::{SqliteStore, memories};
 use crate::postings::{self, Postings};
 
-/// What [`read`] reads; a macro, so that statements stay constants.
+/// The columns that [`read`] reads; a macro, so that statements stay constants.
 macro_rules! columns {
     () => {
         "l.n, l.id, l.polarity, l.state, l.occurrences, l.created_at, l.updated_at, l.version, l.shown, \
@@ -82,8 +82,8 @@ pub(super) fn lessons(db: &Connection, tk: i64, query: &LessonQuery) -> rusqlite
     if query.words.is_empty() { newest(db, tk, query) } else { matching(db, tk, query) }
 }
 
-/// A page, newest first. Each state has its own order in the index, so they are merged here; rows that do not fit are
-/// passed over, up to a bound.
+/// A page, newest first. Each state has its own order in the index, so the states are merged here. Rows that do not
+/// match are skipped, up to a bound.
 fn newest(db: &Connection, tk: i64, query: &LessonQuery) -> rusqlite::Result<Page<Lesson, i64>> {
     let mut statement = db.prepare_cached(if query.occurrences_min >= 2 { OFTEN } else { NEWEST })?;
     let one_more = i64::try_from(query.limit).unwrap_or(i64::MAX).saturating_add(1);
@@ -108,7 +108,7 @@ fn newest(db: &Connection, tk: i64, query: &LessonQuery) -> rusqlite::Result<Pag
     Ok(Page::cut(found, query.limit))
 }
 
-/// Those that fit the words best.
+/// The lessons that match the words best.
 fn matching(db: &Connection, tk: i64, query: &LessonQuery) -> rusqlite::Result<Page<Lesson, i64>> {
     let (words, buckets) = (postings::asked_of_lessons(query), postings::lesson_buckets(tk, query));
     let found = memories::under_words(db, UNDER_WORD, &words, &buckets)?;
@@ -125,7 +125,7 @@ fn matching(db: &Connection, tk: i64, query: &LessonQuery) -> rusqlite::Result<P
     Ok(Page { items, next: None })
 }
 
-/// Writes a lesson. Its words are filed anew only if they are others.
+/// Writes a lesson. Its postings are written again only if its words changed.
 pub(super) fn put(db: &Connection, tk: i64, lesson: &Lesson, expects: Option<u64>) -> rusqlite::Result<()> {
     let postings = Postings::of_lesson(tk, lesson);
     let line = postings.line();
@@ -176,7 +176,7 @@ pub(super) fn put(db: &Connection, tk: i64, lesson: &Lesson, expects: Option<u64
     Ok(())
 }
 
-/// Counts something of lessons.
+/// Adds to the counters of lessons.
 pub(super) fn count(
     db: &Connection,
     tk: i64,
@@ -202,7 +202,8 @@ pub(super) fn count(
     ids.iter().try_for_each(|id| statement.execute(params![tk, id, now.as_micros()]).map(drop))
 }
 
-/// Hands over what one user has taught. Whoever writes one of those lessons looks again.
+/// Hands the lessons of one user over to another. The version moves, so a caller that is writing one of them loads it
+/// again.
 pub(super) fn merge(db: &Connection, tk: i64, from: &UserId, into: &UserId) -> rusqlite::Result<()> {
     let theirs: Vec<(i64, String)> = db
         .prepare_cached("SELECT n, body FROM lessons WHERE tk = ?1 AND instr(body, ?2) > 0")?

@@ -1,4 +1,4 @@
-//! Documents and their facets: what people have defined.
+//! Documents and their facets: the definitions of a tenant.
 
 use futures_util::FutureExt as _;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -117,7 +117,7 @@ pub(super) fn put(
         .execute(params![tk, doc.kind.as_str(), key, value, n])?;
     }
     if doc.kind == Kind::Task && expects.is_some() && is_active(db, tk, &doc.id)? {
-        // What waited for it may be handed out again.
+        // Sessions that were held for this task may be handed out again.
         db.prepare_cached(
             "UPDATE session_heads SET held = 0 WHERE held = 1 AND sk IN \
              (SELECT sk FROM sessions WHERE tk = ?1 AND task_id = ?2 AND in_work = 1 AND status = 'pending')",
@@ -125,7 +125,7 @@ pub(super) fn put(
         .execute(params![tk, doc.id])?;
     }
     if doc.kind == Kind::Agent && doc.facets.iter().any(|(key, _)| *key == CONCURRENCY) {
-        // What its agent runs already counts from now on.
+        // The runs that the agent has already count from now on.
         db.prepare_cached(
             "UPDATE session_heads SET counted = 1 WHERE counted = 0 AND sk IN \
              (SELECT s.sk FROM sessions s INDEXED BY sessions_by_state WHERE s.tk = ?1 \
@@ -147,7 +147,7 @@ pub(super) fn remove(db: &Connection, tk: i64, kind: Kind, id: &str) -> rusqlite
     Ok(())
 }
 
-/// Finds a row if a task's sessions may not run. A task that is not defined here forbids nothing.
+/// Finds a row if the sessions of a task may not run. An undefined task forbids nothing.
 pub(super) const INACTIVE: &str = "SELECT 1 FROM docs d JOIN doc_facets f ON f.n = d.n WHERE d.tk = ?1 AND d.kind = 'task' AND d.id = ?2 \
      AND f.key = 'status' AND f.value <> 'active'";
 
@@ -155,7 +155,7 @@ fn is_active(db: &Connection, tk: i64, task: &str) -> rusqlite::Result<bool> {
     db.prepare_cached(INACTIVE)?.exists(params![tk, task]).map(|inactive| !inactive)
 }
 
-/// How many more runs an agent may have at once; `None` if nobody limits it.
+/// How many more runs an agent may have at once; `None` without a limit.
 pub(super) fn room_of(db: &Connection, tk: i64, agent: &str) -> rusqlite::Result<Option<i64>> {
     let most: Option<String> = db
         .prepare_cached(
@@ -174,8 +174,8 @@ pub(super) fn room_of(db: &Connection, tk: i64, agent: &str) -> rusqlite::Result
     Ok(Some(most - running))
 }
 
-/// Hands over what one user has made or is assigned to. The version moves, so that nobody who has read the
-/// document before writes the first user back.
+/// Hands the documents that one user made or is assigned to over to another. The version moves, so that a caller that
+/// loaded a document before does not write the first user back.
 pub(super) fn merge(db: &Connection, tk: i64, from: &UserId, into: &UserId) -> rusqlite::Result<()> {
     let (both, of_people) = (params![tk, from.as_str(), into.as_str()], facets_of_people());
     for sql in [

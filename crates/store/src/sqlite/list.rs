@@ -1,5 +1,5 @@
-//! Lists of sessions, newest activity first. Each query names the index that it walks, because the
-//! planner cannot know which filter is the narrow one; rows are fetched for the page alone.
+//! Lists of sessions, newest activity first. Each query names the index that it walks, because the planner cannot
+//! know which filter is the narrow one. Whole rows are read for the page only.
 
 use std::collections::HashSet;
 
@@ -17,12 +17,12 @@ use super::{SqliteStore, search, sessions};
 use crate::filtered_list::FEW;
 use crate::words::SearchTerms;
 
-/// Rows of a list that are looked at in one go for words that are common.
+/// Rows of a list that are checked for common words in one go.
 const PORTION_MAX: usize = 4_096;
-/// Text that is looked at for common words before the index is plan for all sessions that have them: a few
+/// Bytes of text that are searched for common words before the index is asked for all sessions that have them: a few
 /// milliseconds' work, and more than a page of ordinary sessions holds.
 const TEXT_BYTES_MAX: usize = 256 * 1024;
-/// What finding the texts of a session costs, in bytes of text that could be looked at instead.
+/// The cost of finding the texts of a session, in bytes of text.
 const ROW_BYTES: usize = 256;
 
 impl SessionListStore for SqliteStore {
@@ -54,36 +54,37 @@ fn page(
     Ok(Page { items, next })
 }
 
-/// A query taken apart: what every row must satisfy, and by which ways rows are come by.
+/// A query as a plan: the conditions of every row, and the walk that finds rows.
 struct ListPlan {
     tk: i64,
     wheres: Vec<String>,
     values: Vec<Value>,
     walk: ListWalk,
-    /// Words that too many sessions have to list them all: plan of each row that is come by.
+    /// Words that too many sessions have to list them all: each row of the walk is checked for them.
     common_words: Option<CommonWords>,
-    /// The first of two places at which the cursor stands among the values.
+    /// The index among the values of the cursor's minute; the tie follows it.
     cursor_at: usize,
-    /// The types that a walk by state goes down.
+    /// The session types that [`ListWalk::States`] walks.
     types: Vec<SessionType>,
     statuses: Option<Vec<Status>>,
     inactive: Vec<bool>,
 }
 
-/// How rows are come by.
+/// How rows are found.
 enum ListWalk {
-    /// Down an index that ends with the activity, all its columns given.
+    /// Down an index that ends with the activity and whose other columns are given.
     Index(&'static str),
-    /// Down the list by type and status: one walk for each of them and of the flag, then merged.
+    /// Down the index by type and status: one walk for each type, status and flag, merged.
     States,
-    /// Through what is in work on a task, and down the list of its other sessions: one walk for each status and flag.
+    /// Through the sessions in work of a task, and down the index of its other sessions: one walk for each status and
+    /// flag.
     Task(String),
-    /// Through a few known sessions.
+    /// Through a list of few sessions.
     Few,
 }
 
 impl ListPlan {
-    /// `None` when nothing can answer the query.
+    /// `None` when no session can match.
     fn of(db: &Connection, tk: i64, query: &SessionQuery) -> rusqlite::Result<Option<Self>> {
         let statuses: Option<Vec<Status>> = query.statuses().map(|only| only.iter().collect());
         if statuses.as_ref().is_some_and(Vec::is_empty) {
@@ -120,7 +121,7 @@ impl ListPlan {
         Ok(Some(plan))
     }
 
-    /// Binds a value and answers its placeholder.
+    /// Binds a value and returns its placeholder.
     fn bind(&mut self, value: impl Into<Value>) -> String {
         self.values.push(value.into());
         format!("?{}", self.values.len())
@@ -154,7 +155,7 @@ impl ListPlan {
             self.wheres.push("s.parent_id IS NULL".to_owned());
         }
         if query.talks_only {
-            // A scalar, so that it is plan of each row while walking and not made a join of.
+            // A scalar subquery, which SQLite evaluates for each row of the walk instead of making a join of it.
             self.wheres.push("(SELECT h.is_talk FROM session_heads h WHERE h.sk = s.sk) = 1".to_owned());
         }
         if let Some(cursor) = query.after {
@@ -162,7 +163,7 @@ impl ListPlan {
         }
     }
 
-    /// Leaves out everything up to this row.
+    /// Leaves out every row up to this one.
     fn go_on_after(&mut self, (minute, tie): (i64, i64)) {
         if self.cursor_at > 0 {
             self.values[self.cursor_at] = minute.into();
@@ -174,7 +175,7 @@ impl ListPlan {
         self.wheres.push(format!("(s.active_minute, s.sk) < ({minute}, {tie})"));
     }
 
-    /// Filters that live in other tables. Answers `false` if one of them leaves nothing.
+    /// Adds filters of other tables. Returns `false` if one of them matches nothing.
     fn add_sets(&mut self, db: &Connection, query: &SessionQuery) -> rusqlite::Result<bool> {
         let mut sets = Vec::new();
         for (key, value) in &query.metadata {
@@ -223,7 +224,7 @@ impl ListPlan {
         Ok(true)
     }
 
-    /// The first rows by (minute, surrogate), newest first, that also have the words.
+    /// The first rows by (minute, number), newest first, that also have the words.
     fn page(mut self, db: &Connection, limit: usize) -> rusqlite::Result<Vec<(i64, i64)>> {
         let Some(mut words) = self.common_words.take() else { return self.keys(db, limit) };
         let mut page = Vec::new();
@@ -242,12 +243,12 @@ impl ListPlan {
                 Some(last) if candidates.len() == portion => self.go_on_after(*last),
                 _ => return Ok(page),
             }
-            // Few of those had the words: walk further at once, so that the ways are not started again and again.
+            // Few rows had the words: read more rows in the next round, so that the walks start less often.
             portion = (portion * 4).min(PORTION_MAX);
         }
     }
 
-    /// The first rows by (minute, surrogate), newest first.
+    /// The first rows by (minute, number), newest first.
     fn keys(&self, db: &Connection, limit: usize) -> rusqlite::Result<Vec<(i64, i64)>> {
         let mut keys = Vec::new();
         let statuses = self.statuses.as_deref().unwrap_or(&Status::ALL);
@@ -287,8 +288,8 @@ impl ListPlan {
         Ok(())
     }
 
-    /// What is in work does not stand in the order of its activity: a little of it is sorted, and where it is much, it is
-    /// met soon among all that is in work.
+    /// Sessions in work are not indexed by their activity. A few are read and sorted; if there are many, the walk by
+    /// state meets them soon.
     fn walk_task(
         &self,
         db: &Connection,
@@ -328,7 +329,7 @@ impl ListPlan {
         Ok(count > FEW as i64)
     }
 
-    /// What rows must be that were not come by their status and flag.
+    /// The conditions on status and flag, for walks that are not by status and flag.
     fn passing(&self) -> Vec<String> {
         let mut passing = Vec::new();
         if let [inactive] = self.inactive[..] {
@@ -365,7 +366,7 @@ impl ListPlan {
     }
 }
 
-/// A part of an index in which sessions stand in the order of their activity.
+/// A part of an index in which sessions are in the order of their activity.
 struct IndexStretch {
     session_type: Option<SessionType>,
     status: Status,
@@ -373,7 +374,7 @@ struct IndexStretch {
 }
 
 impl IndexStretch {
-    /// Conditions with places after so many others, and their values: one statement walks every stretch.
+    /// The conditions, with placeholders after so many others, and their values: one statement serves every stretch.
     fn narrow(&self, places: usize) -> (Vec<String>, Vec<Value>) {
         let mut values: Vec<Value> =
             vec![i64::from(self.inactive).into(), self.status.as_str().to_owned().into()];
@@ -386,8 +387,8 @@ impl IndexStretch {
     }
 }
 
-/// A filter whose rows stand in another table: as a list of sessions, and as a question about one
-/// of them, which is given the places of the same values.
+/// A filter on another table: as a list of sessions, and as a condition on one session with placeholders for the same
+/// values.
 struct SetFilter {
     values: Vec<Value>,
     list: &'static str,
@@ -409,7 +410,7 @@ impl SetFilter {
         }
     }
 
-    /// The holder takes part without being listed.
+    /// The holder participates without a row in `participants`.
     fn participant(tk: i64, user: &str) -> Self {
         Self {
             values: vec![user.to_owned().into(), tk.into()],
@@ -455,13 +456,13 @@ impl SetFilter {
         }
     }
 
-    /// The sessions of this set in the order of their surrogates, if they are few.
+    /// The sessions of this filter in the order of their numbers, if they are few.
     fn few(&self, db: &Connection) -> rusqlite::Result<Option<Vec<i64>>> {
         few(db, self.list, params_from_iter(&self.values))
     }
 }
 
-/// The sessions of a list in the order of their surrogates, if they are few.
+/// The sessions of a list in the order of their numbers, if they are few.
 fn few(db: &Connection, list: &str, values: impl rusqlite::Params) -> rusqlite::Result<Option<Vec<i64>>> {
     let mut statement = db.prepare_cached(&format!("{list} LIMIT {}", FEW + 1))?;
     let mut found: Vec<i64> =
@@ -474,17 +475,16 @@ fn few(db: &Connection, list: &str, values: impl rusqlite::Params) -> rusqlite::
     Ok(Some(found))
 }
 
-/// Words plan of sessions one by one. The full-text index cannot be plan that way: every question would gather all
-/// documents that have the words, to say whether one of them is among them. So the texts of a session are looked at
-/// themselves, which is little work where the words are common among those that come first in the list. Where they are
-/// not, the index is plan once for all sessions that have them.
+/// Checks sessions for words one by one. The full-text index cannot do that: every query would collect all documents
+/// that have the words. So the texts of a session are read, which is little work where the words are common. Where
+/// they are rare among the first rows of the list, the index is asked once for all sessions that have them.
 struct CommonWords {
     terms: SearchTerms,
-    /// The question to the index.
+    /// The FTS5 query.
     matching: String,
-    /// Bytes of text that are looked at before the index is plan.
+    /// Bytes of text that may be read before the index is asked.
     bytes_left: usize,
-    /// What the index said.
+    /// The sessions that the index found.
     found: Option<HashSet<i64, RandomState>>,
 }
 
@@ -503,7 +503,7 @@ impl CommonWords {
     /// Whether one text of this session has all words.
     fn match_text(&mut self, db: &Connection, sk: i64) -> rusqlite::Result<bool> {
         if let Some(found) = &self.found {
-            // With several words the index knows what stands in one document, which may hold several texts.
+            // The index finds documents, and a document may hold several texts.
             return match found.contains(&sk) {
                 true if self.terms.words().len() > 1 => self.look_through(db, sk).map(|so| so == Some(true)),
                 answer => Ok(answer),
@@ -521,7 +521,7 @@ impl CommonWords {
         self.match_text(db, sk)
     }
 
-    /// Looks at the texts of a session. `None`: there is more of them than may be looked at.
+    /// Searches the texts of a session. `None` if that would exceed the bytes that may be read.
     fn look_through(&mut self, db: &Connection, sk: i64) -> rusqlite::Result<Option<bool>> {
         let mut statement =
             db.prepare_cached("SELECT cuts, text FROM search.docs WHERE sk = ?1 ORDER BY seq")?;
@@ -540,7 +540,7 @@ impl CommonWords {
     }
 }
 
-/// The first text that no longer begins with this one, in the order of bytes.
+/// The smallest text that is greater than every text with this prefix, in the order of bytes.
 fn after_prefix(prefix: &str) -> String {
     let mut chars: Vec<char> = prefix.chars().collect();
     while let Some(last) = chars.pop() {
@@ -550,6 +550,6 @@ fn after_prefix(prefix: &str) -> String {
             return chars.into_iter().collect();
         }
     }
-    // Nothing comes after a prefix of the very last characters.
+    // No text is greater than those with a prefix of the last characters.
     format!("{prefix}{}", char::MAX)
 }

@@ -1,12 +1,12 @@
-//! Logs and who refers to them. A session is a list of ranges of logs: the shared beginning of a
-//! fork lies in other sessions' logs, everything else in its own. A log goes when nothing refers to
-//! it, and of a log whose session is gone only the part that forks still refer to is kept.
+//! Logs and the sessions that refer to them. A session is a list of ranges of logs: the shared beginning of a fork is
+//! in the logs of other sessions, the rest in its own. A log is deleted when no session refers to it; of a log whose
+//! session is gone, only the part that forks refer to is kept.
 
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::heads::StoredHead;
 
-/// The key of an event: the log above, the sequence below.
+/// The key of an event: the log's number in the upper half, the sequence in the lower.
 pub(super) const fn key(log: i64, sequence: u64) -> i64 {
     (log << 32) | (sequence & SEQUENCE_MASK).cast_signed()
 }
@@ -17,7 +17,7 @@ pub(super) const fn sequence_of(key: i64) -> u64 {
 
 const SEQUENCE_MASK: u64 = 0xFFFF_FFFF;
 
-/// A run of sequences in one log, both ends included.
+/// Sequences of one log, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LogRange {
     pub log: i64,
@@ -25,7 +25,7 @@ pub(super) struct LogRange {
     pub to: u64,
 }
 
-/// Where the sequences `low..=high` of a session lie, in their order.
+/// The ranges that hold the sequences `low..=high` of a session, in order.
 pub(super) fn ranges(
     db: &Connection,
     sk: i64,
@@ -57,7 +57,7 @@ pub(super) fn ranges(
     Ok(ranges)
 }
 
-/// Lets a new session begin with the first sequences of another one.
+/// Gives a new session the first sequences of another one.
 pub(super) fn share_prefix(
     db: &Connection,
     sk: i64,
@@ -71,7 +71,7 @@ pub(super) fn share_prefix(
     Ok(())
 }
 
-/// The sequence under which a session's log has this external id.
+/// The sequence of the event with this external id in a session.
 pub(super) fn first_of(
     db: &Connection,
     sk: i64,
@@ -95,15 +95,15 @@ pub(super) fn first_of(
     Ok(found.map(i64::cast_unsigned))
 }
 
-/// Remembers under which sequence a log has this external id.
+/// Stores the sequence of an external id.
 pub(super) fn remember(db: &Connection, log: i64, external_id: &str, sequence: u64) -> rusqlite::Result<()> {
     db.prepare_cached("INSERT INTO event_external (log, external_id, seq) VALUES (?1, ?2, ?3)")?
         .execute(params![log, external_id, sequence.cast_signed()])
         .map(drop)
 }
 
-/// Lets go of a session's logs, its own and those that only it still referred to. Its head must be
-/// there still, and go after.
+/// Deletes a session's own log and the logs that only it referred to. Its head must still exist; the caller deletes
+/// it afterwards.
 pub(super) fn release(db: &Connection, sk: i64) -> rusqlite::Result<()> {
     let borrowed: Vec<i64> = db
         .prepare_cached("SELECT DISTINCT log FROM session_ranges WHERE sk = ?1")?
@@ -119,7 +119,7 @@ pub(super) fn release(db: &Connection, sk: i64) -> rusqlite::Result<()> {
     trim(db, sk)
 }
 
-/// Removes what no fork refers to from a log that has no session of its own any more.
+/// Deletes the events that no fork refers to, from a log whose session is gone.
 fn trim(db: &Connection, log: i64) -> rusqlite::Result<()> {
     let kept_to: i64 = db
         .prepare_cached("SELECT coalesce(max(to_seq), 0) FROM session_ranges WHERE log = ?1")?

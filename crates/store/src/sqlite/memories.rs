@@ -1,4 +1,4 @@
-//! What is remembered of people: rows, and the words that they are found by.
+//! Memories: their rows, and the words that they are found by.
 
 use futures_util::FutureExt as _;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -12,7 +12,7 @@ use super::SqliteStore;
 use super::fault::{unreadable, unwritable};
 use crate::postings::{self, HITS_MAX, PostingHit, Postings};
 
-/// What [`read`] reads; a macro, so that statements stay constants.
+/// The columns that [`read`] reads; a macro, so that statements stay constants.
 macro_rules! columns {
     () => {
         "m.n, m.id, m.owner, m.created_at, m.last_referenced_at, m.dormant_at, m.body"
@@ -96,7 +96,7 @@ pub(super) fn by_number(db: &Connection, n: i64) -> rusqlite::Result<Memory> {
         .query_row([n], |row| read(row).map(|(_, memory)| memory))
 }
 
-/// How many of a kind are brought up.
+/// How many memories of a kind are shown.
 fn count(db: &Connection, tk: i64, owner: &Owner, kind: Kind) -> rusqlite::Result<u64> {
     db.prepare_cached(COUNT)?
         .query_row(params![tk, owner.as_str(), kind.as_str()], |row| row.get::<_, i64>(0))
@@ -108,7 +108,7 @@ pub(super) fn memories(db: &Connection, tk: i64, query: &MemoryQuery) -> rusqlit
     if query.words.is_empty() { newest(db, tk, query) } else { matching(db, tk, query, &words) }
 }
 
-/// A page, newest first. Each kind has its own order in the index, so they are merged here.
+/// A page, newest first. Each kind has its own order in the index, so the kinds are merged here.
 fn newest(db: &Connection, tk: i64, query: &MemoryQuery) -> rusqlite::Result<Page<Memory, i64>> {
     let mut statement = db.prepare_cached(NEWEST)?;
     let (before, since) = (query.after.unwrap_or(i64::MAX), since(query));
@@ -124,7 +124,7 @@ fn newest(db: &Connection, tk: i64, query: &MemoryQuery) -> rusqlite::Result<Pag
     Ok(Page::cut(found, query.limit))
 }
 
-/// Those that fit the words best.
+/// The memories that match the words best.
 fn matching(
     db: &Connection,
     tk: i64,
@@ -148,7 +148,7 @@ fn matching(
     Ok(Page { items, next: None })
 }
 
-/// The newest few under each word in any of these buckets, and one more where there are too many.
+/// The newest hits of each word in any of these buckets, and one more where there are too many.
 pub(super) fn under_words(
     db: &Connection,
     sql: &str,
@@ -176,7 +176,7 @@ fn since(query: &MemoryQuery) -> i64 {
     query.since.map_or(i64::MIN, Timestamp::as_micros)
 }
 
-/// Writes a memory whole. Its words are filed anew, and what a model made of them goes, only if they are others.
+/// Writes a memory whole. If its words changed, its postings are written again and its vector is removed.
 pub(super) fn put(db: &Connection, tk: i64, memory: &Memory) -> rusqlite::Result<()> {
     let postings = Postings::of(tk, memory);
     let line = postings.line();
@@ -226,7 +226,7 @@ pub(super) fn remove(db: &Connection, tk: i64, id: &str) -> rusqlite::Result<()>
     db.prepare_cached("DELETE FROM memories WHERE n = ?1")?.execute([before.n]).map(drop)
 }
 
-/// Forgets everything of an owner.
+/// Deletes all memories of an owner.
 pub(super) fn remove_of(db: &Connection, tk: i64, owner: &Owner) -> rusqlite::Result<()> {
     let mut take = db.prepare_cached(
         "DELETE FROM memory_words WHERE drawer = ?1 AND n IN (SELECT n FROM memories WHERE tk = ?2 AND owner = ?3)",
@@ -264,7 +264,7 @@ pub(super) fn remove_all(db: &Connection, tk: i64) -> rusqlite::Result<()> {
     ids.iter().try_for_each(|id| remove(db, tk, id))
 }
 
-/// Where a memory is filed now.
+/// The postings that are stored for a memory.
 struct StoredPostings {
     n: i64,
     bucket: i64,

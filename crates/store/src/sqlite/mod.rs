@@ -1,7 +1,17 @@
-//! The store on SQLite: one writer thread with group commit, a pool of readers, and a full-text
-//! index in a file of its own that follows a moment behind.
+//! The store on SQLite: one writer with group commit, a pool of readers, side files with their own retention, and a
+//! full-text index that follows the log by half a second.
 //!
-//! Start with `apply` (what a change does), `writer` (how it is committed) and `migrations/`.
+//! | part | does |
+//! |---|---|
+//! | `writer/`, `blocking`, `apply`, `records` | commits changes in groups; what a change does to the rows |
+//! | `idempotency` | keys of repeated requests |
+//! | `checkpointer` | moves the write-ahead log into the database |
+//! | `readers`, `reads` | connections that read, and where a read runs |
+//! | `outbox`, `side_files` | the outbox to memories, crises and ratings, and those files |
+//! | `index_queue`, `indexer`, `search` | the full-text index |
+//! | `open`, `start`, `migrate`, `backup`, `inspect` | files and connections, opening, schema, copies, `doctor` |
+//!
+//! Start with `apply`, `writer` and `migrations/`.
 
 mod apply;
 mod approvals;
@@ -119,7 +129,7 @@ impl CommitStore for SqliteStore {
 }
 
 impl DeltaStore for SqliteStore {
-    /// One process, one hub: there is nobody else to tell.
+    /// One process has one hub: there is no other node to tell.
     fn spread_delta(&self, _: &TenantId, _: Delta) {}
 }
 
@@ -148,7 +158,7 @@ impl UpkeepStore for SqliteStore {
     fn close(&self) -> BoxFuture<'_, ()> {
         async move {
             if let Err(error) = self.sync_side_files().await {
-                tracing::warn!(%error, "committed records could not be copied to their own files; the next start does it");
+                tracing::warn!(%error, "the store could not copy committed records to its side files; the next start does it");
             }
             self.writer.close().await;
             self.index_marks.close();

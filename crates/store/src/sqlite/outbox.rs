@@ -1,5 +1,5 @@
-//! What belongs in another file than `threads`: written down in the commit that decided it, so that a crash before it
-//! is there loses nothing. Doing an entry twice does what doing it once does, so that a crash after it doubles
+//! The outbox to the side files. An entry is written in the commit that decided it, so a crash before it is copied
+//! loses nothing. Copying an entry twice has the effect of copying it once, so a crash after the copy doubles
 //! nothing.
 
 use rusqlite::{Connection, params};
@@ -15,7 +15,7 @@ use super::fault::{unknown_word, unreadable, unwritable};
 use super::open::Side;
 use super::{crises, memories, ratings};
 
-/// One thing to write into another file.
+/// One change of a side file.
 #[derive(Clone, Debug)]
 pub(super) enum OutboxEntry {
     PutMemory(Box<Memory>),
@@ -25,7 +25,7 @@ pub(super) enum OutboxEntry {
     AddRating(Box<Rating>),
     AddCrisis(Box<CrisisRecord>),
     HoldCrisis(CrisisHold),
-    /// Everything of a tenant that is gone, in every file.
+    /// Removes all rows of a deleted tenant, in every side file.
     DropTenant,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct CrisisHold {
 }
 
 impl OutboxEntry {
-    /// What a record leaves to be done in another file.
+    /// The entry for a record that belongs in a side file.
     pub(super) fn of(record: SideRecord<'_>) -> Self {
         match record {
             SideRecord::PutMemory(memory) => Self::PutMemory(Box::new(memory.clone())),
@@ -93,7 +93,7 @@ impl OutboxEntry {
         read.map_err(unreadable)
     }
 
-    /// Does what there is to do in one file.
+    /// Applies the entry to one file.
     pub(super) fn run(&self, db: &Connection, side: Side, tk: i64) -> rusqlite::Result<()> {
         match (self, side) {
             (Self::PutMemory(memory), Side::Memory) => memories::put(db, tk, memory),
@@ -128,13 +128,13 @@ impl OutboxEntry {
         }
     }
 
-    /// Whether somebody wants what is there to be gone.
+    /// Whether the entry deletes rows, so that their bytes must leave the log too.
     pub(super) const fn removes(&self) -> bool {
         matches!(self, Self::DropMemory(_) | Self::DropMemories(_) | Self::DropTenant)
     }
 }
 
-/// An entry with the number by which it is crossed out.
+/// An entry with its number, by which it is removed.
 #[derive(Debug)]
 pub(super) struct OutboxRow {
     pub n: i64,
@@ -150,7 +150,7 @@ pub(super) fn add(db: &Connection, tk: i64, entry: &OutboxEntry) -> rusqlite::Re
     ])
 }
 
-/// The oldest outbox after a number.
+/// The oldest entries after a number.
 pub(super) fn read(db: &Connection, after: i64, limit: i64) -> rusqlite::Result<Vec<OutboxRow>> {
     db.prepare_cached("SELECT n, tk, what, body FROM talk_outbox WHERE n > ?1 ORDER BY n LIMIT ?2")?
         .query_map([after, limit], |row| {
@@ -165,7 +165,7 @@ pub(super) fn newest(db: &Connection) -> rusqlite::Result<i64> {
     db.query_row("SELECT coalesce(max(n), 0) FROM talk_outbox", [], |row| row.get(0))
 }
 
-/// Crosses out what was done up to this line.
+/// Removes the entries up to this number.
 pub(super) fn remove_to(db: &Connection, n: i64) -> rusqlite::Result<()> {
     db.prepare_cached("DELETE FROM talk_outbox WHERE n <= ?1")?.execute([n]).map(drop)
 }

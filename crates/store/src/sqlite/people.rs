@@ -1,4 +1,4 @@
-//! Reading people: users with their identities, keys, share links, the audit trail.
+//! Reads people: users with their identities, keys, share links, the audit trail.
 
 use futures_util::FutureExt as _;
 use rusqlite::{Connection, OptionalExtension, Row, params};

@@ -9,8 +9,8 @@ use super::open::Side;
 use super::{SqliteStore, crises, outbox, tenants};
 
 impl SqliteStore {
-    /// Waits until the other files hold everything that was acknowledged before this call.
-    pub(super) async fn carried_over(&self) -> Result<()> {
+    /// Waits until the side files hold everything that was acknowledged before this call.
+    pub(super) async fn sync_side_files(&self) -> Result<()> {
         if !self.side_files.is_behind() {
             return Ok(());
         }
@@ -18,7 +18,7 @@ impl SqliteStore {
         tokio::task::spawn_blocking(move || side_files.catch_up(&writer)).await.map_err(Error::internal)?
     }
 
-    /// Reads something of a tenant from another file.
+    /// Reads rows of a tenant from a side file.
     pub(super) async fn read_side_file<T: Default + Send + 'static>(
         &self,
         tenant: &TenantId,
@@ -28,7 +28,7 @@ impl SqliteStore {
         self.read_tenant(tenant, read).await
     }
 
-    /// Reads of a tenant, in one look.
+    /// Reads rows of a tenant in one snapshot, on a blocking thread.
     pub(super) async fn read_tenant<T: Default + Send + 'static>(
         &self,
         tenant: &TenantId,
@@ -59,7 +59,7 @@ impl SqliteStore {
         tokio::task::spawn_blocking(move || side_files.purge(side, delete)).await.map_err(Error::internal)?
     }
 
-    /// The crises that the records of a change rest on and that are there: a commit cannot look into their file.
+    /// The existing crises among those that the records of a change rest on. A commit cannot read their file.
     pub(super) async fn existing_crises(&self, change: &Change) -> Result<Vec<Box<str>>> {
         let mut found = Vec::new();
         for key in change.rests_on() {
@@ -72,7 +72,7 @@ impl SqliteStore {
         Ok(found)
     }
 
-    /// Reads one thing here and now.
+    /// Reads a row or a short page on the caller's thread.
     pub(super) async fn read_inline<T>(
         &self,
         read: impl FnOnce(&rusqlite::Connection) -> rusqlite::Result<T>,
@@ -80,7 +80,7 @@ impl SqliteStore {
         self.readers.read_inline(|db| read(db).map_err(report)).await
     }
 
-    /// Reads something that may take a while, off the threads that serve everyone else.
+    /// Reads a page that may take a while, on a blocking thread.
     pub(super) async fn read_pooled<T: Send + 'static>(
         &self,
         read: impl FnOnce(&rusqlite::Connection) -> rusqlite::Result<T> + Send + 'static,
@@ -88,7 +88,8 @@ impl SqliteStore {
         self.readers.read_pooled(move |db| read(db).map_err(report)).await
     }
 
-    /// Reads one thing that is about to be changed: its pages are at hand where it was written last.
+    /// Reads a row that the caller is about to change, on the writer's connection if it is idle: its page cache holds
+    /// that row.
     pub(super) async fn read_on_writer<T>(
         &self,
         read: impl FnOnce(&rusqlite::Connection) -> rusqlite::Result<T>,

@@ -1,5 +1,4 @@
-//! Rows beside sessions that a change brings: documents, approvals, keys, share links, users,
-//! identities, audit lines.
+//! The records of a change: documents, approvals, keys, share links, users, identities, audit lines.
 
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 use sederunt_core::Timestamp;
@@ -10,8 +9,8 @@ use sederunt_core::store::{Change, PartDone, Record, Refusal, RowKey, RowState};
 use super::fault::WorkError;
 use super::{approvals, feedback, lessons, library, talk};
 
-/// Asks everything that may refuse a record, before anything of the change is written. `crises` are those of their own file
-/// that were looked for: nothing of it can be read from here.
+/// Lets core judge the records before the change writes anything. `crises` are the existing crises: their file cannot
+/// be read from here.
 pub(super) fn check(
     db: &Connection,
     tk: i64,
@@ -21,7 +20,7 @@ pub(super) fn check(
     change.judge_records(|key| find(db, tk, key, crises))?.map_err(WorkError::Refused)
 }
 
-/// What there is under a key.
+/// The state of the row under a key.
 fn find(
     db: &Connection,
     tk: i64,
@@ -68,7 +67,7 @@ fn find(
     }
 }
 
-/// Writes the records of a change whose parts are done.
+/// Writes the records of a change whose parts are written.
 pub(super) fn write(
     db: &Connection,
     tk: i64,
@@ -164,7 +163,7 @@ fn write_one(db: &Connection, tk: i64, record: &Record, now: Timestamp) -> rusql
         Record::PutLesson { lesson, expects } => lessons::put(db, tk, lesson, *expects),
         Record::CountLessons { ids, count } => lessons::count(db, tk, ids, *count, now),
         Record::MergeUser { from, into } => merge(db, tk, from, into),
-        // Left as outbox: see `outbox`.
+        // They go to the outbox: see `outbox.rs`.
         Record::PutMemory(_)
         | Record::DropMemory { .. }
         | Record::DropMemories { .. }
@@ -196,7 +195,7 @@ fn merge(db: &Connection, tk: i64, from: &UserId, into: &UserId) -> rusqlite::Re
         "INSERT OR IGNORE INTO departures (sk, user_id, tk) \
          SELECT sk, ?3, tk FROM departures d WHERE tk = ?1 AND user_id = ?2 \
          AND NOT EXISTS (SELECT 1 FROM participants p WHERE p.sk = d.sk AND p.user_id = ?3)",
-        // Heads first: the wide rows are what says which heads these are.
+        // Heads first: the wide rows say which heads these are.
         "UPDATE session_heads SET holder = ?3, version = version + 1 \
          WHERE sk IN (SELECT sk FROM sessions WHERE tk = ?1 AND user_id = ?2)",
         "UPDATE sessions SET user_id = ?3 WHERE tk = ?1 AND user_id = ?2",

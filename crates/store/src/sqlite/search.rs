@@ -1,4 +1,4 @@
-//! Finding words: what documents and questions look like to the full-text index, and pages of hits.
+//! Full-text search: how documents and queries are written for FTS5, and pages of hits.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -16,13 +16,13 @@ use super::{SqliteStore, sessions};
 use crate::message_groups::{HitPage, MessageGroup};
 use crate::words::{SearchTerms, each_word};
 
-/// All words, each as the beginning of one. They are letters and digits alone, so nothing in them can be an operator.
+/// The query for all words, each as a prefix. Words are letters and digits only, so none of them can be an operator.
 pub(super) fn matching(terms: &SearchTerms) -> String {
     let words: Vec<String> = terms.words().iter().map(|word| format!("\"{word}\" *")).collect();
     words.join(" AND ")
 }
 
-/// What a document is found by: the words of its texts, each once, and whose it is.
+/// The text that is indexed for a document: the words of its texts, each once, and its tenant and session.
 pub(super) fn bag<'t>(tk: i64, sk: i64, texts: impl Iterator<Item = &'t str>) -> String {
     let mut bag = String::new();
     let mut known: HashSet<String, RandomState> = HashSet::default();
@@ -40,7 +40,7 @@ pub(super) fn bag<'t>(tk: i64, sk: i64, texts: impl Iterator<Item = &'t str>) ->
     bag
 }
 
-/// The texts of a document, one behind the other, and where to cut them.
+/// The texts of a document in one string, and where to cut it.
 pub(super) fn laid_out(group: &MessageGroup) -> (String, String) {
     let (mut cuts, mut texts) = (String::new(), String::new());
     for said in &group.texts {
@@ -50,7 +50,7 @@ pub(super) fn laid_out(group: &MessageGroup) -> (String, String) {
     (cuts, texts)
 }
 
-/// The texts of a document, each with its place. What is damaged has none.
+/// The texts of a document, each with its position. Damaged cuts give none.
 pub(super) fn cut<'t>(cuts: &'t str, text: &'t str) -> impl DoubleEndedIterator<Item = (i64, &'t str)> {
     let mut at = 0;
     let mut pieces = Vec::new();
@@ -66,7 +66,7 @@ pub(super) fn cut<'t>(cuts: &'t str, text: &'t str) -> impl DoubleEndedIterator<
     pieces.into_iter()
 }
 
-/// Lets statements ask whether all words stand in one text of a document.
+/// Adds the SQL function that says whether all words are in one text of a document.
 pub(super) fn add_functions(db: &Connection) -> rusqlite::Result<()> {
     let flags =
         FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC | FunctionFlags::SQLITE_DIRECTONLY;
@@ -76,7 +76,7 @@ pub(super) fn add_functions(db: &Connection) -> rusqlite::Result<()> {
             Ok::<_, rusqlite::types::FromSqlError>(SearchTerms::of(&words))
         })?;
         let (cuts, text) = (context.get_raw(0).as_str()?, context.get_raw(1).as_str()?);
-        // One word alone stands in one of them, or the document would not have been found.
+        // A single word is in one of them, or the index would not have found the document.
         let at_once = |terms: &SearchTerms| {
             terms.words().len() == 1 || cut(cuts, text).any(|(_, text)| terms.match_text(text))
         };
@@ -94,8 +94,8 @@ impl SearchStore for SqliteStore {
     }
 }
 
-/// A page of hits, newest first. It ends at the limit, or after so many documents that the caller may not see that going
-/// on is the next call's work.
+/// A page of hits, newest first. It ends at the limit, or after so many documents that the caller may not see that
+/// the next call continues.
 fn find(db: &Connection, tk: i64, query: &SearchQuery) -> rusqlite::Result<Page<Hit, i64>> {
     let Some(terms) = SearchTerms::of(&query.words) else { return Ok(Page::default()) };
     let mut page = HitPage::new(&terms, query);

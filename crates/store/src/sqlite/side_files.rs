@@ -1,6 +1,6 @@
-//! The files beside `threads` that are no index of it: memories, crises, ratings. Whatever is committed for them waits
-//! in the outbox of `threads`; here it is carried over, in order, by whoever comes first. A reader that finds nothing
-//! waiting pays one comparison.
+//! The side files: memories, crises, ratings. A commit for them first goes to the outbox of `threads` (`outbox.rs`);
+//! from there it is copied, in order, by the first reader or commit that finds entries. A reader that finds none pays
+//! one comparison.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -14,17 +14,17 @@ use super::open::{Files, Side};
 use super::outbox::{self, OutboxRow};
 use super::writer::Writer;
 
-/// Errands carried over with one sync of each file.
+/// Outbox entries that are copied with one sync of each file.
 const STEP: i64 = 1_000;
-/// How often the write-ahead logs are emptied again when readers were in the way.
+/// Attempts to empty the write-ahead logs while readers hold them.
 const CLEAR_TRIES_MAX: usize = 3;
 
 #[derive(Debug)]
 pub(super) struct SideFiles {
     files: Arc<Files>,
-    /// The newest entry that was committed.
+    /// The newest outbox entry that was committed.
     committed_to: AtomicI64,
-    /// The newest entry that was carried over.
+    /// The newest outbox entry that was copied.
     copied_to: AtomicI64,
     connections: Mutex<Option<SideConnections>>,
 }
@@ -44,7 +44,7 @@ impl SideConnections {
 }
 
 impl SideFiles {
-    /// Whatever a former run left to be done is still to be done.
+    /// Entries of a former process count as committed and not copied.
     pub(super) fn open(files: Arc<Files>) -> Result<Self> {
         let connections = SideConnections::open(&files).map_err(report)?;
         let committed_to = outbox::newest(&connections.threads).map_err(report)?;
@@ -56,7 +56,7 @@ impl SideFiles {
         })
     }
 
-    /// Errands up to this one have been committed.
+    /// Notes that entries up to this one are committed.
     pub(super) fn note_committed(&self, n: i64) {
         self.committed_to.fetch_max(n, Ordering::AcqRel);
     }
@@ -69,8 +69,8 @@ impl SideFiles {
         self.copied_to.load(Ordering::Acquire)
     }
 
-    /// Carries over everything that was committed before this call. Ratings and crises that cannot be written stay in
-    /// the outbox and are tried again: nobody's memory waits for them.
+    /// Copies everything that was committed before this call. Ratings and crises that cannot be written stay in the
+    /// outbox and are tried again; readers of memories do not wait for them.
     pub(super) fn catch_up(&self, writer: &Writer) -> Result<()> {
         let wanted = self.committed_to.load(Ordering::Acquire);
         let mut connections = self.connections.lock();
@@ -83,7 +83,7 @@ impl SideFiles {
         Ok(())
     }
 
-    /// The same for somebody who waits for nothing: whoever is at it already goes on until nothing is left.
+    /// Copies what is pending, unless another caller copies already; that one goes on until nothing is left.
     pub(super) fn copy_unless_busy(&self, writer: &Writer) {
         while self.is_behind()
             && let Some(mut connections) = self.connections.try_lock()
@@ -95,7 +95,7 @@ impl SideFiles {
         }
     }
 
-    /// Carries some outbox over. Answers with why those for ratings or crises could not be, where that is so.
+    /// Copies some entries. Returns the error if those for ratings or crises could not be written.
     fn step(
         &self,
         connections: &mut Option<SideConnections>,
@@ -105,7 +105,7 @@ impl SideFiles {
             Some(open) => open,
             None => SideConnections::open(&self.files)?,
         };
-        // After a failure they are opened anew.
+        // After a failure the files are opened again.
         let last = match copy_some(&self.files, &open.threads, &mut open.sides, self.copied_to())? {
             CopyStep::Stuck(error) => return Ok(Some(error)),
             CopyStep::To(last) => last,
@@ -121,8 +121,8 @@ impl SideFiles {
         Ok(None)
     }
 
-    /// Deletes from a file and leaves no byte of it behind, in that file or on the way to it. What was carried over
-    /// must have been crossed out before, or a crash would bring it back.
+    /// Deletes rows of a file so that no byte of them stays in the file or in a log. The caller has removed the
+    /// copied entries from the outbox before, because a crash would bring them back.
     pub(super) fn purge(
         &self,
         side: Side,
@@ -136,7 +136,7 @@ impl SideFiles {
         Ok(gone as u64)
     }
 
-    /// Writes into a file what no commit decides.
+    /// Writes rows that no commit decides, such as vectors.
     pub(super) fn write(
         &self,
         side: Side,
@@ -149,7 +149,7 @@ impl SideFiles {
         })
     }
 
-    /// Works on a file, which after a failure is opened anew.
+    /// Works on a file. After a failure the files are opened again.
     fn at<T>(
         &self,
         connections: &mut Option<SideConnections>,
@@ -168,7 +168,7 @@ impl SideFiles {
         Ok(done)
     }
 
-    /// Moves the write-ahead logs into the files and lets go of them.
+    /// Moves the write-ahead logs into the files and closes them.
     pub(super) fn close(&self) {
         let Some(connections) = self.connections.lock().take() else { return };
         if self.files.directory().is_none() {
@@ -176,26 +176,26 @@ impl SideFiles {
         }
         for db in &connections.sides {
             if let Err(error) = checkpoint(db) {
-                tracing::warn!(%error, "a write-ahead log could not be folded in; the next start does it");
+                tracing::warn!(%error, "the store could not move a write-ahead log into its side file; the next start does it");
             }
         }
     }
 }
 
 fn log_postponed(error: &rusqlite::Error) {
-    tracing::warn!(%error, "records for a file beside `threads` could not be written; they are kept and tried again");
+    tracing::warn!(%error, "the store could not write records to a side file; it keeps them in the outbox and tries again");
 }
 
-/// How far outbox were carried over.
+/// The result of copying some entries.
 enum CopyStep {
     Nothing,
-    /// All up to this one.
+    /// Everything up to this entry was copied.
     To(i64),
-    /// Those for memories were; those for ratings or crises could not be, and all of them stay to be done again.
+    /// Memories were copied; ratings or crises failed. All entries stay in the outbox and are copied again.
     Stuck(rusqlite::Error),
 }
 
-/// Carries some outbox over.
+/// Copies some entries to all side files.
 fn copy_some(
     files: &Files,
     threads: &Connection,
@@ -236,7 +236,7 @@ fn run(lines: &[OutboxRow], side: Side, db: &mut Connection) -> rusqlite::Result
     step.commit()
 }
 
-/// Carries over what waits in the outbox of files that nobody else writes to, and leaves it there.
+/// Copies the whole outbox of a store that no process writes to, and leaves the entries there.
 pub(super) fn copy_all(files: &Files) -> rusqlite::Result<()> {
     let mut connections = SideConnections::open(files)?;
     let mut done = 0;
@@ -249,17 +249,17 @@ pub(super) fn copy_all(files: &Files) -> rusqlite::Result<()> {
     }
 }
 
-/// Empties the write-ahead log; answers whether somebody who reads was in the way.
+/// Empties the write-ahead log. Returns whether a reader prevented it.
 fn checkpoint(db: &Connection) -> rusqlite::Result<bool> {
     db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))
 }
 
-/// Empties the write-ahead logs of all files that a reader has open.
+/// Empties the write-ahead logs of all files that this reader has open.
 fn clear_logs(reader: &Connection) -> Result<()> {
     for _ in 0..CLEAR_TRIES_MAX {
         if !checkpoint(reader).map_err(report)? {
             return Ok(());
         }
     }
-    Err(Error::unavailable("what was purged is still in a log that somebody reads; purge again"))
+    Err(Error::unavailable("purged rows are still in a log that a reader holds; purge again"))
 }

@@ -1,4 +1,4 @@
-//! A store begins, is copied, and is made from a copy.
+//! Opens a store, copies it, and restores a copy.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::side_files::{self, SideFiles};
 use super::writer::{Writer, WriterContext};
 use super::{SqliteStore, backup, sweep, tenants};
 
-/// What a store is opened with.
+/// Options of a store.
 #[derive(Clone, Debug)]
 pub struct SqliteOptions {
     pub place: Place,
@@ -26,7 +26,7 @@ pub struct SqliteOptions {
 }
 
 impl SqliteStore {
-    /// Opens or makes the store, brings its schema up to date, and starts its threads.
+    /// Opens or creates the store, migrates its schema, and starts its threads.
     pub fn open(options: SqliteOptions) -> Result<Arc<Self>> {
         let SqliteOptions { place, clock, hub } = options;
         let files = Arc::new(Files::open(&place)?);
@@ -39,7 +39,7 @@ impl SqliteStore {
                 tracing::info!(
                     target: "sederunt::store",
                     sessions = freed,
-                    "the last process ended while turns or runs were under way; this one goes on with them"
+                    "the last process ended while turns or runs were in progress; this process continues them"
                 );
             }
         }
@@ -63,21 +63,21 @@ impl SqliteStore {
         Ok(Arc::new(Self { files, clock, readers, writer, index_marks, side_files, pending_keys, indexer }))
     }
 
-    /// Copies the store, as it is now, into a fresh directory while it stays in use. `progress` is
-    /// told pages done and pages in all.
+    /// Copies the store, as it is now, into an empty directory while it stays in use. `progress` receives the pages
+    /// done and the pages in all.
     pub fn backup(&self, to: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<()> {
         self.side_files.catch_up(&self.writer)?;
         backup::back_up(&self.files, to, progress)
     }
 
-    /// Makes a store in a fresh directory from what [`SqliteStore::backup`] wrote.
+    /// Creates a store in an empty directory from what [`SqliteStore::backup`] wrote.
     pub fn restore(from: &Path, to: &Path) -> Result<()> {
         backup::restore(from, to)
     }
 }
 
-/// Carries over what a store in a directory has left for its other files. Nobody may write to it meanwhile, but it may
-/// be open.
+/// Copies the outbox of a store in a directory to its side files. No process may write to it meanwhile, but it may be
+/// open.
 pub(crate) fn copy_side_files(directory: &Path) -> Result<()> {
     Files::unlocked(directory).and_then(|files| side_files::copy_all(&files).map_err(report))
 }

@@ -1,4 +1,4 @@
-//! What time has done to sessions, and figures about the whole store.
+//! What the sweeper asks for: sessions whose lease or deadline has passed; and figures about the whole store.
 
 use futures_util::FutureExt as _;
 use rusqlite::{Connection, params};
@@ -64,8 +64,8 @@ impl SweepStore for SqliteStore {
     }
 }
 
-/// Sessions whose lease or deadline has passed, then those that fell silent; each probe stops at the limit, so the
-/// cost follows what is due. Leases are looked for among what runs: nothing else has one.
+/// Sessions whose lease or deadline has passed, then those that were silent for too long. Each probe stops at the
+/// limit, so the cost follows what is due. Leases are searched among running sessions: no other has one.
 fn due(db: &Connection, now: Timestamp, silent_since: Timestamp, limit: usize) -> rusqlite::Result<Vec<Due>> {
     let probes = [
         (LEASES, now),
@@ -106,8 +106,8 @@ fn due(db: &Connection, now: Timestamp, silent_since: Timestamp, limit: usize) -
     Ok(due)
 }
 
-/// Ends the leases of whatever the process that had this store open before ran itself: the lock on the directory proves
-/// that it is gone. Claims that were made by HTTP belong to other processes and keep their leases. Says how many ended.
+/// Ends the leases of the turns and runs of the process that had this store open before; the lock on the directory
+/// proves that it is gone. Claims over HTTP belong to other processes and keep their leases. Returns how many ended.
 pub(super) fn free_claims_of_the_last_process(db: &Connection, now: Timestamp) -> rusqlite::Result<usize> {
     let mut end = db.prepare(
         "UPDATE session_heads SET lease_until = ?1 WHERE lease_until > ?1 AND sk IN \

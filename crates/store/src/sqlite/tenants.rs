@@ -1,4 +1,4 @@
-//! Tenants: found, made, suspended, and removed with everything in them.
+//! Tenants: find, create, suspend, and remove with all their rows.
 
 use futures_util::FutureExt as _;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -16,13 +16,13 @@ use super::records::write_audit;
 use super::writer::WriteTransaction;
 use super::{SqliteStore, apply, heads, sessions};
 
-/// The tables whose rows go with their tenant, in the order in which a removal empties them; what belongs to a session
-/// goes with that ([`sessions::SESSION_TABLES`]), and what is in another file by an entry.
+/// The tables whose rows are deleted with their tenant, in this order. Rows of a session are deleted with the session
+/// ([`sessions::SESSION_TABLES`]), rows of side files by an outbox entry.
 pub(super) const TENANT_TABLES: [&str; 12] = [
     "feedback_names", "feedback_sessions", "feedback_events", "lessons", "idempotency", "identities",
     "users", "keys", "audit", "doc_facets", "docs", "tenants",
 ];
-/// Sessions that one step of a removal takes away before others may write.
+/// Sessions that one step of a removal deletes before other callers may write.
 const STEP_SESSIONS: i64 = 50;
 
 pub(super) fn key_of(db: &Connection, id: &TenantId) -> rusqlite::Result<Option<i64>> {
@@ -124,8 +124,8 @@ fn suspend(
     Ok(tenant.unwrap_or(Tenant { id: id.clone(), suspended, created_at: now }))
 }
 
-/// Takes a tenant's name away: from here on nobody reaches anything in it. The rest goes in steps,
-/// which a restart takes up again.
+/// Takes a tenant's name away, so that no caller reaches it any more. Its rows are deleted in steps; a restart
+/// continues them.
 pub(super) fn unname(tx: &mut WriteTransaction<'_>, id: &TenantId) -> Result<i64, WorkError<Error>> {
     let Some(tk) = tx.tenant(id)? else { return refuse(Error::NotFound) };
     tx.db.prepare_cached("UPDATE tenants SET id = NULL WHERE tk = ?1")?.execute([tk])?;
@@ -133,12 +133,12 @@ pub(super) fn unname(tx: &mut WriteTransaction<'_>, id: &TenantId) -> Result<i64
     Ok(tk)
 }
 
-/// Tenants whose removal was cut short.
+/// Tenants whose removal was interrupted.
 fn unnamed(db: &Connection) -> rusqlite::Result<Vec<i64>> {
     db.prepare_cached("SELECT tk FROM tenants WHERE id IS NULL")?.query_map([], |row| row.get(0))?.collect()
 }
 
-/// A session that went with its tenant.
+/// A session that was deleted with its tenant.
 #[derive(Debug)]
 pub(super) struct RemovedSession {
     id: SessionId,
@@ -146,8 +146,8 @@ pub(super) struct RemovedSession {
     last_sequence: u64,
 }
 
-/// Removes some sessions of an unnamed tenant, or, after the last, the tenant itself. Answers with
-/// what went; nothing means that all is gone.
+/// Deletes some sessions of an unnamed tenant and returns them. After the last session it deletes the tenant and
+/// returns none.
 fn remove_some(db: &Connection, tk: i64) -> rusqlite::Result<Vec<RemovedSession>> {
     let sessions: Vec<(i64, RemovedSession)> = db
         .prepare_cached(concat!(
@@ -173,7 +173,7 @@ fn remove_some(db: &Connection, tk: i64) -> rusqlite::Result<Vec<RemovedSession>
     sessions.into_iter().map(|(sk, gone)| apply::delete(db, tk, sk).map(|()| gone)).collect()
 }
 
-/// One step of a removal; answers whether it was the last.
+/// One step of a removal. Returns whether it was the last.
 pub(super) fn remove_step(
     tx: &mut WriteTransaction<'_>,
     tk: i64,
@@ -200,7 +200,7 @@ pub(super) fn remove_step(
     Ok(last)
 }
 
-/// Finishes removals that a stop cut short.
+/// Finishes removals that a stop interrupted.
 pub(super) fn finish_removals(db: &mut Connection) -> rusqlite::Result<()> {
     for tk in unnamed(db)? {
         loop {

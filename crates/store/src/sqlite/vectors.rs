@@ -1,4 +1,4 @@
-//! What a model made of memories: numbers beside their rows, derived from what the rows say and gone with them.
+//! Vectors of memories: columns of their rows, derived from their text and deleted with them.
 
 use futures_util::FutureExt as _;
 use rusqlite::types::Value;
@@ -20,7 +20,7 @@ pub(super) const NEWEST: &str = "SELECT embedded_n, id, vector FROM memories WHE
      AND embedded_by = ?3 AND embedded_n > ?4 AND vector IS NOT NULL ORDER BY embedded_n DESC LIMIT ?5";
 pub(super) const KEPT: &str = "SELECT count(*) FROM memories WHERE tk = ?1 AND owner = ?2 AND embedded_by = ?3 \
      AND vector IS NOT NULL";
-/// What was made by other models, or by none: names before and behind this one's.
+/// The memories whose vector is of another model, or missing: model names before and behind this one.
 pub(super) const BEFORE: &str = "SELECT t.id, m.n FROM memories m JOIN tenants t ON t.tk = m.tk \
      WHERE m.dormant_at IS NULL AND m.kind <> 'profile' AND m.embedded_by < ?1 LIMIT ?2";
 pub(super) const BEHIND: &str = "SELECT t.id, m.n FROM memories m JOIN tenants t ON t.tk = m.tk \
@@ -93,8 +93,8 @@ impl VectorStore for SqliteStore {
     }
 }
 
-/// Memories that have changed since are filed elsewhere or under other words, and are left alone. Numbers go by the
-/// clock, so that none is given again when the newest vector has gone.
+/// Stores vectors. A memory that has changed since is in another bucket or has other words, and is left alone. Vector
+/// numbers follow the clock, so that none is given twice when the newest vector is gone.
 fn keep(
     db: &Connection,
     tk: i64,

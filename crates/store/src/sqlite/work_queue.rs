@@ -1,4 +1,4 @@
-//! A person's work queue.
+//! The work queue of a person.
 
 use futures_util::FutureExt as _;
 use rusqlite::types::Value;

@@ -1,7 +1,7 @@
-//! Heads as this node's own appends have left them, each with the transaction that wrote its row.
+//! The head cache: heads as this node's appends left them, each with the id of the transaction that wrote its row.
 //!
-//! What is kept here is a guess and is never trusted: whoever uses it writes on the condition that the row still is the
-//! one that this transaction wrote, and looks at the row when it is not.
+//! A cached head is a guess and is never trusted. `optimistic` writes on the condition that the row was written by
+//! that transaction, and locks and loads the row if it was not.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -13,12 +13,12 @@ use postgres_types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 use sederunt_core::ids::{SessionId, TenantId};
 use sederunt_core::session::Head;
 
-/// How many are kept at least; at most twice as many.
+/// Heads that are cached at least; at most twice as many.
 pub(in crate::postgres) const HEADS_MIN: usize = 8_192;
-/// The database counts its transactions in 32 bits. None can come round again in this time.
+/// PostgreSQL numbers its transactions in 32 bits. None can come round again in this time.
 const AGE_MAX: Duration = Duration::from_secs(600);
 
-/// The number of the transaction that wrote a row.
+/// The id of the transaction that wrote a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::postgres) struct Xid(pub(in crate::postgres) u32);
 
@@ -45,7 +45,7 @@ impl<'a> FromSql<'a> for Xid {
     }
 }
 
-/// A head without its preview, and its row.
+/// A head without its preview, and which row it is.
 #[derive(Clone, Debug)]
 pub(in crate::postgres) struct CachedHead {
     pub(in crate::postgres) tk: i32,
@@ -64,12 +64,13 @@ impl CachedHead {
 
 type HeadKey = (TenantId, SessionId);
 
-/// In two generations: when the young one is full, it becomes the old one, and what nobody has asked for since goes.
+/// Two generations: when the young one is full, it becomes the old one, and heads that were not used since are
+/// dropped.
 #[derive(Debug, Default)]
 pub(in crate::postgres) struct HeadCache(pub(in crate::postgres) Mutex<[HashMap<HeadKey, CachedHead>; 2]>);
 
 impl HeadCache {
-    /// Takes what is known of these out: it is about to change.
+    /// Takes heads out: they are about to change.
     pub(in crate::postgres) fn take<'a>(
         &self,
         keys: impl IntoIterator<Item = &'a HeadKey>,
@@ -94,7 +95,7 @@ impl HeadCache {
         }
     }
 
-    /// These have been changed by others.
+    /// Drops heads that another way or another node has changed.
     pub(in crate::postgres) fn forget(&self, keys: impl IntoIterator<Item = HeadKey>) {
         let mut generations = self.0.lock();
         for key in keys {

@@ -1,6 +1,7 @@
-//! Appends to sessions whose heads this node knows from its last append: a transaction of one statement. They are
-//! judged on what is known, and each head is written on the condition that its row is still the one that was known; events
-//! follow the heads that were. What others have changed meanwhile, and what needs more than a head, is looked at by `batch`.
+//! Appends to sessions whose heads are cached: one statement, which is a transaction of its own. They are judged on
+//! the cached heads. The statement writes each head only if its row is still the cached one, and inserts the events
+//! of the heads that it wrote. Appends to rows that another transaction changed, and appends that need more than a
+//! head, go to `batch`.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
@@ -10,48 +11,50 @@ use sederunt_core::ids::{SessionId, TenantId};
 use sederunt_core::session::Head;
 use sederunt_core::time::Timestamp;
 
-use super::batch::{self, AppendJob, BatchHead, CommitAnswer, HeldConnection, JudgedBatch, Seen};
+use super::batch::{self, HeldConnection};
 use super::head_cache::{CachedHead, Xid};
+use super::judged_batch::{BatchHead, JudgedBatch, LoadedBatch};
+use super::{AppendJob, CommitAnswer};
 use crate::postgres::fault::Fault;
 use crate::postgres::rows::new_events;
 use crate::postgres::tx::{ANSWER_MAX, Context, Param, TICK};
 use crate::postgres::writes::{CommitFailure, CounterRows, EventRows, push_shifted};
 
-/// The appends of a batch that are judged already.
-pub(in crate::postgres) struct OptimisticAppends<'j> {
+/// The appends of a batch that were judged on cached heads.
+pub(super) struct OptimisticAppends<'j> {
     jobs: Vec<&'j AppendJob>,
-    /// Where each stands in the batch.
+    /// The index of each append in the batch.
     places: Vec<usize>,
     answers: Vec<CommitAnswer>,
     judged: JudgedBatch,
-    /// Of each head, which transaction wrote its row.
+    /// For each head, the transaction that wrote its cached row.
     written_by: Vec<Xid>,
 }
 
 impl AppendJob {
-    /// Whether its head is all that has to be known of its session.
+    /// Whether the head is enough to judge the append.
     fn needs_only_the_head(&self, head: &Head) -> bool {
         self.key.is_none()
             && self.guard.asks_participant(head).is_none()
-            && self.events.iter().all(|event| event.external_event_id.is_none())
+            && self.events().iter().all(|event| event.external_event_id.is_none())
     }
 }
 
 impl<'j> OptimisticAppends<'j> {
-    /// Takes out of a batch whatever it can judge.
-    pub(in crate::postgres) fn of(context: &Context, batch: &'j [AppendJob]) -> Self {
+    /// Takes the appends that can be judged on cached heads out of a batch.
+    pub(super) fn of(context: &Context, batch: &'j [AppendJob]) -> Self {
         let (jobs, places, answers, written_by) = Default::default();
         let Some(now) = context.recent_time() else {
             return Self {
                 jobs,
                 places,
                 answers,
-                judged: JudgedBatch::new(Seen::at(Timestamp::default())),
+                judged: JudgedBatch::new(LoadedBatch::at(Timestamp::default())),
                 written_by,
             };
         };
         let mut optimistic =
-            Self { jobs, places, answers, judged: JudgedBatch::new(Seen::at(now)), written_by };
+            Self { jobs, places, answers, judged: JudgedBatch::new(LoadedBatch::at(now)), written_by };
         let mut of_session: HashMap<(TenantId, SessionId), Vec<usize>> = HashMap::with_capacity(batch.len());
         for (at, job) in batch.iter().enumerate() {
             of_session.entry((job.tenant.clone(), job.session.clone())).or_default().push(at);
@@ -63,7 +66,7 @@ impl<'j> OptimisticAppends<'j> {
             .filter_map(|(known, places)| Some((known?, places)))
             .filter(|(known, places)| places.iter().all(|at| batch[*at].needs_only_the_head(&known.head)))
             .collect();
-        // Rows are locked in the order in which they are written: the same for everybody.
+        // Rows are locked in the order in which they are written, which is the same for all transactions.
         sessions.sort_unstable_by_key(|(known, _)| (known.tk, known.sk));
         for (known, places) in sessions {
             optimistic.judge(batch, known, &places);
@@ -71,40 +74,40 @@ impl<'j> OptimisticAppends<'j> {
         optimistic
     }
 
-    /// Judges all that is said in a session, and takes it if anything is to be written: then a refusal stands too if
-    /// the row was the one that was known.
+    /// Judges all appends to a session, and takes them if at least one writes: then the compared row confirms the
+    /// refusals too.
     fn judge(&mut self, batch: &'j [AppendJob], known: CachedHead, places: &[usize]) {
         let CachedHead { tk, sk, head, written_by, .. } = known;
-        let place = self.judged.seen.heads.len();
-        self.judged.seen.heads.push(BatchHead::new(tk, sk, head));
+        let place = self.judged.loaded.heads.len();
+        self.judged.loaded.heads.push(BatchHead::new(tk, sk, head));
         let jobs = places.iter().map(|at| &batch[*at]);
         let answers: Vec<CommitAnswer> =
             jobs.clone().map(|job| self.judged.judge(Some(place), job)).collect();
-        let locked = &self.judged.seen.heads[place];
+        let locked = &self.judged.loaded.heads[place];
         if locked.description.is_some() || !locked.grown {
-            self.judged.seen.heads.pop();
+            self.judged.loaded.heads.pop();
             return;
         }
         self.written_by.push(written_by);
-        self.judged.seen.place.extend(places.iter().map(|_| Some(place)));
+        self.judged.loaded.place.extend(places.iter().map(|_| Some(place)));
         self.jobs.extend(jobs);
         self.places.extend(places);
         self.answers.extend(answers);
     }
 
-    /// Where in the batch they stand.
-    pub(in crate::postgres) fn places(&self) -> impl Iterator<Item = usize> {
+    /// The indexes of the appends in the batch.
+    pub(super) fn places(&self) -> impl Iterator<Item = usize> {
         self.places.iter().copied()
     }
 
-    /// Commits them: an answer for each whose row was the one that was known.
-    pub(in crate::postgres) async fn run(mut self, context: &Context) -> Vec<(usize, CommitAnswer)> {
+    /// Commits the appends. Returns an answer for each append whose row was the cached one.
+    pub(super) async fn run(mut self, context: &Context) -> Vec<(usize, CommitAnswer)> {
         if self.jobs.is_empty() {
             return Vec::new();
         }
         let mut outcome = self.attempt(context).await;
-        // Whose connection is lost does not know whether anything was written. It can be asked for once more: rows that were
-        // written are no longer those that were known.
+        // After a lost connection it is not known whether the statement was committed. It can be sent once more: rows
+        // that it wrote are no longer the cached ones.
         let again = matches!(&outcome, Err(CommitFailure { fault, certain: false }) if fault.is_lost());
         if again {
             outcome = self.attempt(context).await;
@@ -112,20 +115,23 @@ impl<'j> OptimisticAppends<'j> {
         let WrittenHeads { sks, xid } = match outcome {
             Ok(moved) => moved,
             Err(CommitFailure { fault, certain: true }) if !again => {
-                tracing::debug!(?fault, "appends to what is known have failed; they are looked at");
+                tracing::debug!(
+                    ?fault,
+                    "appends on cached heads failed; the node locks their rows and tries again"
+                );
                 return Vec::new();
             }
             Err(CommitFailure { fault, .. }) => {
                 tracing::warn!(
                     ?fault,
                     size = self.jobs.len(),
-                    "a batch of appends failed; each of its callers was told"
+                    "a batch of appends failed; its callers get `unavailable`"
                 );
                 let answers = batch::unavailable(fault, self.jobs.len());
                 return self.places.into_iter().zip(answers).collect();
             }
         };
-        let Seen { heads, place, .. } = &mut self.judged.seen;
+        let LoadedBatch { heads, place, .. } = &mut self.judged.loaded;
         if sks.len() < heads.len() {
             let moved: HashSet<i64> = sks.into_iter().collect();
             for place in place {
@@ -134,7 +140,7 @@ impl<'j> OptimisticAppends<'j> {
         }
         let Self { jobs, places, answers, judged, .. } = self;
         judged.publish(context, &jobs, &answers);
-        let kept = places.into_iter().zip(answers).zip(&judged.seen.place);
+        let kept = places.into_iter().zip(answers).zip(&judged.loaded.place);
         let kept = kept.filter_map(|((at, answer), place)| match place {
             Some(_) => Some((at, answer)),
             None if again => {
@@ -161,7 +167,7 @@ impl<'j> OptimisticAppends<'j> {
                 events.push(locked.tk, locked.sk, event);
             }
         }
-        for (BatchHead { tk, sk, head, .. }, xid) in self.judged.seen.heads.iter().zip(&self.written_by) {
+        for (BatchHead { tk, sk, head, .. }, xid) in self.judged.loaded.heads.iter().zip(&self.written_by) {
             let kind = usize::from(head.preview.is_some());
             rows[kind].push(*tk, *sk, head);
             written_by[kind].push(*xid);
@@ -185,8 +191,8 @@ impl<'j> OptimisticAppends<'j> {
         let client = HeldConnection::of(context).await?;
         let connection = client.get()?;
         let statement = connection.prepare_cached(sql).await?;
-        // A transaction of its own. What the server has refused is not written. The end of the connection says nothing, even
-        // if the server tells of it: it may have written before that.
+        // One statement is one transaction. If the server refused it, nothing was written. A lost connection proves
+        // nothing, even if the server announced the end: it may have committed before.
         let row = connection.query_one(&statement, &params).await.map_err(|error| {
             let fault = Fault::from(error);
             CommitFailure { certain: fault.is_verdict() && !fault.is_lost(), fault }
@@ -199,7 +205,7 @@ impl<'j> OptimisticAppends<'j> {
     }
 }
 
-/// The heads that were written, and by which transaction.
+/// The heads that were written, and the transaction that wrote them.
 struct WrittenHeads {
     sks: Vec<i64>,
     xid: Xid,
@@ -210,9 +216,9 @@ static PREVIEWS: LazyLock<String> = LazyLock::new(|| statement(&[CounterRows::KN
 static BOTH: LazyLock<String> =
     LazyLock::new(|| statement(&[CounterRows::KNOWN, CounterRows::KNOWN_WITH_PREVIEW]));
 
-/// Names the tenants, writes heads, then the events of those that were written, and says which they are. The walls around
-/// the tenants are asked about the first row that is looked at, and rows are looked at by the keys that stand behind the
-/// names; were it otherwise, they would let nothing pass.
+/// The statement: names the tenants to the policies, writes heads, inserts the events of the heads that were written,
+/// and returns those. The policies are evaluated at the first row that is read, and rows are read by the keys that
+/// come after the names; in any other order the policies would let nothing pass.
 fn statement(updates: &[(&str, usize)]) -> String {
     let mut sql = String::from("WITH ");
     let mut params = 0;
@@ -226,7 +232,7 @@ fn statement(updates: &[(&str, usize)]) -> String {
     let each = each.join(" UNION ALL ");
     sql.push_str("said AS (");
     push_shifted(&mut sql, EventRows::INSERT_SOME, params);
-    // Compared in this way, those that moved are put into a table of hashes once.
+    // Written this way, PostgreSQL builds one hash table of the heads that were written.
     sql.push_str(&format!(" WHERE (e.log IN ({each})) IS TRUE) "));
     sql.push_str(&format!("SELECT array_agg(sk), pg_current_xact_id()::xid, {TICK} FROM ({each}) moved"));
     sql

@@ -1,8 +1,8 @@
-//! Where plain appends wait for their batch.
+//! The queues of plain appends, each with a task that commits its batches.
 //!
-//! Few callers share one queue, so that their appends meet in one commit; many are spread over all queues by
-//! session. A session stays in its queue while anything of it is under way, so its appends keep their order.
-//! Nothing here spins: the database and the callers may live on the same cores.
+//! Few callers share one queue, so that their appends share a commit; many callers are spread over all queues by
+//! session. A session stays in its queue while one of its appends is pending, so its appends keep their order. The
+//! tasks do not spin: the database and the callers may run on the same cores.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -16,14 +16,14 @@ use sederunt_core::store::Refusal;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-use super::batch::{self, AppendJob};
+use super::{AppendJob, batch};
 use crate::postgres::tx::Context;
 
-/// Batches that may be on their way at once.
+/// Queues, and so batches that may be in flight at once.
 pub(in crate::postgres) const QUEUES: usize = 4;
-/// Up to so many callers for each queue, fewer queues are faster than more.
+/// With fewer callers per queue than this, fewer queues are faster.
 const PER_QUEUE_MAX: usize = 64;
-/// Bytes of one batch, beyond which it is sent as it is.
+/// A batch is closed when it has this many bytes.
 const BATCH_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 #[derive(Debug)]
@@ -35,14 +35,14 @@ pub(in crate::postgres) struct AppendQueues {
 #[derive(Debug, Default)]
 struct AppendQueueState {
     queues: [VecDeque<AppendJob>; QUEUES],
-    /// The queue of every session with something under way, and how much that is.
+    /// The queue of every session with pending appends, and how many they are.
     sessions: HashMap<(i32, SessionId), (usize, usize)>,
     under_way: usize,
     closed: bool,
 }
 
 impl AppendQueueState {
-    /// Over how many queues the callers of now are spread.
+    /// The number of queues for the callers of this moment.
     fn queues_in_use(&self) -> usize {
         (self.under_way / PER_QUEUE_MAX).clamp(1, QUEUES)
     }
@@ -56,7 +56,7 @@ impl AppendQueues {
         (queues, tasks)
     }
 
-    /// Queues an append, or says why it is not taken.
+    /// Queues an append, or refuses it.
     pub(in crate::postgres) fn put(&self, job: AppendJob) -> Result<(), Refusal> {
         let queue = {
             let mut state = self.state.lock();
@@ -81,7 +81,7 @@ impl AppendQueues {
         Ok(())
     }
 
-    /// Takes no more; what is queued is still committed.
+    /// Refuses further appends; queued ones are still committed.
     pub(in crate::postgres) fn close(&self) {
         self.state.lock().closed = true;
         for wake in &self.wake {
@@ -89,8 +89,8 @@ impl AppendQueues {
         }
     }
 
-    /// Waits for work. `None` when there will be none any more. Nobody is waited for: what comes while a batch is on its
-    /// way goes into the next one.
+    /// Waits for the next batch; `None` once the queues are closed and empty. It does not wait for more appends:
+    /// those that come while a batch is in flight join the next one.
     async fn take(&self, queue: usize) -> Option<Vec<AppendJob>> {
         loop {
             {
@@ -118,7 +118,7 @@ impl AppendQueues {
         Some(queue.drain(..upto).collect())
     }
 
-    /// Takes note that these are done.
+    /// Notes that these appends are done.
     fn finish(&self, sessions: Vec<(i32, SessionId)>) {
         let mut state = self.state.lock();
         state.under_way -= sessions.len();
@@ -139,7 +139,7 @@ async fn drive(context: Arc<Context>, queues: Arc<AppendQueues>, queue: usize) {
         let answers = batch::run(&context, &jobs).await;
         queues.finish(sessions);
         for (job, answer) in jobs.into_iter().zip(answers) {
-            // Nobody waits any more: the append stands all the same.
+            // The caller may have stopped waiting; the append stands.
             let _ = job.done.send(answer);
         }
     }
@@ -156,7 +156,7 @@ mod tests {
     use std::time::Duration;
 
     use sederunt_core::ids::TenantId;
-    use sederunt_core::store::Guard;
+    use sederunt_core::store::{Guard, Write};
     use tokio::sync::oneshot;
     use tokio::time::Instant;
 
@@ -171,7 +171,7 @@ mod tests {
                 tenant,
                 session,
                 guard: Guard::default(),
-                events: Vec::new(),
+                write: Write::Append(Vec::new()),
                 key: None,
                 done,
             };

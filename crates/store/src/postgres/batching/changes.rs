@@ -1,6 +1,6 @@
-//! Where small changes meet that are no plain appends: sessions that are made, moved and settled. They are gathered
-//! ([`super::coalesce`]) and share a commit. A batch that is refused is carried out change by change: nobody is refused
-//! for another's sake.
+//! Batches of small changes that are no plain appends: creating, moving and settling sessions. A [`Coalescer`]
+//! collects them, and a batch is one commit. If the batch is refused, each of its changes is committed alone, so that
+//! no caller is refused because of another.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -13,20 +13,20 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::coalesce::Coalescer;
-use crate::postgres::append::batch::CommitAnswer;
+use crate::postgres::append::CommitAnswer;
 use crate::postgres::commit;
 use crate::postgres::tx::Context;
 
-/// ChangeBatches that may be on their way at once: one that waits for a lock does not hold up the others.
+/// Batches in flight at once: one that waits for a lock does not delay the others.
 const DRIVERS: usize = 2;
 /// Changes of one batch.
 const BATCH_MAX: usize = 32;
-/// The longest wait for those whom the last batch has answered: about as long as a commit takes.
+/// The longest wait for the callers that the last batch answered: about as long as a commit takes.
 const LINGER_MAX: Duration = Duration::from_millis(1);
-/// A change with more parts than this is large enough to stand alone.
+/// A change with more parts goes alone.
 const PARTS_MAX: usize = 4;
 
-/// A change, waiting.
+/// A change in the queue, and where its caller waits.
 #[derive(Debug)]
 struct QueuedChange {
     tk: i32,
@@ -34,8 +34,9 @@ struct QueuedChange {
     done: oneshot::Sender<CommitAnswer>,
 }
 
-/// Takes changes until it is closed. Sessions that are made go apart from those that move: who makes them comes back for
-/// the next one at once, who moves them does not, and each waits for its own.
+/// Collects changes until it is closed. Changes that create sessions are collected apart from those that move them: a
+/// caller that creates sessions comes back at once for the next one, a caller that moves one does not, and each batch
+/// waits for its own callers only.
 #[derive(Debug)]
 pub(in crate::postgres) struct ChangeBatches {
     making: Arc<Coalescer<QueuedChange>>,
@@ -51,7 +52,7 @@ impl ChangeBatches {
         (Self { making, moving }, drivers)
     }
 
-    /// Whether a change may share its transaction: it is small, and all that it does is in its parts.
+    /// Whether a change may share a transaction: it is small, and all that it does is in its parts.
     pub(in crate::postgres) fn take(change: &Change) -> bool {
         let small = |part: &Part| {
             let forks = matches!(&part.on, On::New(new) if new.fork_of.is_some());
@@ -75,7 +76,7 @@ impl ChangeBatches {
         answer.await.unwrap_or_else(|_| Err(closed()))
     }
 
-    /// Takes no more; what is queued is still committed.
+    /// Refuses further changes; queued ones are still committed.
     pub(in crate::postgres) fn close(&self) {
         self.making.close();
         self.moving.close();
@@ -89,10 +90,10 @@ async fn drive(context: Arc<Context>, coalescer: Arc<Coalescer<QueuedChange>>) {
         while !next.is_empty() {
             let (batch, later) = apart(next);
             let answers = commit_together(&context, &batch).await;
-            // Counted before anybody is answered: who is back already would be expected a second time.
+            // Counted before the answers are sent: a caller that is back already would be expected twice.
             waiting = coalescer.waiting();
             for (one, answer) in batch.into_iter().zip(answers) {
-                // Nobody waits any more: the change stands all the same.
+                // The caller may have stopped waiting; the change stands.
                 let _ = one.done.send(answer);
             }
             next = later;
@@ -101,13 +102,13 @@ async fn drive(context: Arc<Context>, coalescer: Arc<Coalescer<QueuedChange>>) {
     }
 }
 
-/// A batch of one tenant that names no session twice, and the rest.
+/// Splits off a batch of one tenant that names no session twice.
 fn apart(waiting: Vec<QueuedChange>) -> (Vec<QueuedChange>, Vec<QueuedChange>) {
     let mut named: HashSet<SessionId> = HashSet::new();
     let tk = waiting.first().map(|first| first.tk);
     waiting.into_iter().partition(|one| {
         let fits = Some(one.tk) == tk && sessions(&one.change).all(|id| !named.contains(id));
-        // What a change that stays behind is about, nothing behind it may overtake.
+        // A change must not overtake an earlier one on the same session, even if that one is not in this batch.
         named.extend(sessions(&one.change).cloned());
         fits
     })
@@ -120,7 +121,7 @@ fn sessions(change: &Change) -> impl Iterator<Item = &SessionId> {
     })
 }
 
-/// Commits a batch: an answer for every change of it, in their order.
+/// Commits a batch. Returns an answer for every change, in their order.
 async fn commit_together(context: &Context, batch: &[QueuedChange]) -> Vec<CommitAnswer> {
     let [first, rest @ ..] = batch else { return Vec::new() };
     if rest.is_empty() {
@@ -137,7 +138,7 @@ async fn commit_together(context: &Context, batch: &[QueuedChange]) -> Vec<Commi
             };
             batch.iter().map(&mut answer).collect()
         }
-        // Whether it was written is not known: to try again could write it twice.
+        // It is not known whether the batch was written: a retry could write it twice.
         Err(Refusal::Rejected(error @ (Error::Unavailable(_) | Error::Internal(_)))) => {
             let text = error.to_string();
             batch.iter().map(|_| Err(Error::unavailable(text.clone()).into())).collect()

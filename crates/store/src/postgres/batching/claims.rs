@@ -1,7 +1,5 @@
-//! Where claims wait for each other. Those of one node that ask for the same filter are answered together: one
-//! transaction hands out to all of them, and they do not walk around each other's locks.
-//!
-//! Nobody is waited for. Whoever comes while others are under way is taken along by the next transaction.
+//! Batches of claims. The claims of one node for the same work share a transaction, so they do not walk around each
+//! other's locks. A batch does not wait for further claims: those that come while it is in flight join the next one.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
@@ -10,10 +8,10 @@ use std::sync::Arc;
 use futures_util::FutureExt as _;
 use parking_lot::Mutex;
 use sederunt_core::error::Error;
-use sederunt_core::filter::{ClaimOrder, Claimed};
 use sederunt_core::ids::TenantId;
 use sederunt_core::session::SessionType;
 use sederunt_core::store::{ClaimStore, StoreFuture};
+use sederunt_core::work::{ClaimOrder, Claimed};
 use sederunt_core::{Result, limits};
 use tokio::sync::oneshot;
 
@@ -26,18 +24,18 @@ impl ClaimStore for PostgresStore {
     }
 }
 
-/// Transactions that hand out the same filter at once: while one is at the database, the other is at its rows.
+/// Transactions for the same work at once: while one is in the database, the other reads its rows.
 const AT_ONCE: usize = 2;
-/// Sessions that one transaction hands out to several; a single claim may want more.
+/// Sessions that one transaction hands out to several claims; a single claim may want more.
 const SESSIONS_MAX: usize = 128;
 
-/// All claims that wait at this node.
+/// The claims that wait on this node.
 #[derive(Debug, Default)]
 pub(in crate::postgres) struct ClaimBatches {
     queues: Mutex<HashMap<ClaimFilter, ClaimQueue>>,
 }
 
-/// What is asked for.
+/// The work that a claim asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct ClaimFilter {
     tenant: TenantId,
@@ -58,7 +56,7 @@ struct QueuedClaim {
 }
 
 impl ClaimBatches {
-    /// Hands out what one order asks for. A caller that goes away stops nothing that has begun.
+    /// Claims the sessions that an order asks for. A caller that goes away stops no transaction that has begun.
     pub(in crate::postgres) async fn claim(
         self: &Arc<Self>,
         context: &Arc<Context>,
@@ -67,7 +65,7 @@ impl ClaimBatches {
         let (done, answer) = oneshot::channel();
         let claim = QueuedClaim { order, done };
         if claim.order.key.is_some() {
-            // What a key has answered before stands beside its own transaction alone.
+            // A claim with an idempotency key has its own transaction.
             let context = context.clone();
             tokio::spawn(async move { serve(&context, vec![claim]).await });
         } else if let Some(filter) = self.put(claim)? {
@@ -76,7 +74,7 @@ impl ClaimBatches {
         answer.await.unwrap_or_else(|_| Err(Error::unavailable("the claim was given up")))
     }
 
-    /// Queues a claim. Answers the filter that somebody has to see to now.
+    /// Queues a claim. Returns its filter if a task has to be started for it.
     fn put(&self, claim: QueuedClaim) -> Result<Option<ClaimFilter>> {
         let filter = ClaimFilter {
             tenant: claim.order.tenant.clone(),
@@ -94,7 +92,7 @@ impl ClaimBatches {
         Ok(idle.then_some(filter))
     }
 
-    /// The claims that the next transaction answers. With the last of them, the queue is forgotten.
+    /// The claims that the next transaction answers. With the last of them, the queue is removed.
     fn take(&self, filter: &ClaimFilter) -> Vec<QueuedClaim> {
         let mut queues = self.queues.lock();
         let Entry::Occupied(mut queue) = queues.entry(filter.clone()) else { return Vec::new() };
@@ -129,7 +127,7 @@ async fn drive(claims: Arc<ClaimBatches>, context: Arc<Context>, filter: ClaimFi
 }
 
 async fn serve(context: &Context, mut claims: Vec<QueuedClaim>) {
-    // Nothing is handed out to who is gone.
+    // A caller that is gone gets nothing.
     claims.retain(|claim| !claim.done.is_closed());
     let (orders, answers): (Vec<_>, Vec<_>) =
         claims.into_iter().map(|QueuedClaim { order, done }| (order, done)).unzip();

@@ -1,9 +1,9 @@
 //! Coalesces concurrent requests: what arrives while a batch is in flight joins the next batch, so callers share a
 //! transaction.
 //!
-//! One batch is on its way as a rule, and those whom the last one has answered are waited for as long as that pays.
-//! Another one begins beside it only when it takes long, for it may wait for a lock
-//! that is none of the others' business.
+//! As a rule one batch is in flight. The next one waits for the callers that the last one answered, as long as that
+//! pays. A second batch starts beside it only if the first takes long, because it may wait for a lock that the others
+//! do not need.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -12,19 +12,19 @@ use parking_lot::Mutex;
 use sederunt_core::patience::Patience;
 use tokio::sync::{Notify, mpsc};
 
-/// How long a batch that is on its way is waited for: longer than one takes that waits for nobody.
+/// How long the next batch waits for one in flight: longer than a batch takes that waits for no lock.
 const BATCH_WAIT_MAX: Duration = Duration::from_millis(5);
-/// How often those go first who are ready to run: whatever they put goes along.
+/// How often other tasks that are ready to run go first, so that their requests join the batch.
 const YIELDS: usize = 3;
 
-/// Takes what callers put until it is closed.
+/// Collects requests until it is closed.
 #[derive(Debug)]
 pub(in crate::postgres) struct Coalescer<T> {
     put: Mutex<Option<mpsc::UnboundedSender<T>>>,
     queue: tokio::sync::Mutex<CoalescerQueue<T>>,
-    /// The most that one batch takes.
+    /// Requests of one batch.
     most: usize,
-    /// How long those are waited for whom the last batch has answered: they are about to come back.
+    /// How long a batch waits for the callers that the last one answered: they are about to come back.
     linger: Duration,
     waiting: AtomicUsize,
     under_way: AtomicUsize,
@@ -54,21 +54,22 @@ impl<T> Coalescer<T> {
         }
     }
 
-    /// Whether it was taken: it is not once this is closed.
+    /// Queues a request. Returns `false` once this is closed.
     pub(in crate::postgres) fn put(&self, one: T) -> bool {
         let put = self.put.lock();
         let Some(put) = put.as_ref() else { return false };
-        // Counted first: it may be taken before this goes on.
+        // Counted first, because a driver may take it before the next line.
         self.waiting.fetch_add(1, Ordering::AcqRel);
         put.send(one).is_ok()
     }
 
-    /// Takes no more; what is queued is still handed out.
+    /// Refuses further requests; queued ones are still handed out.
     pub(in crate::postgres) fn close(&self) {
         self.put.lock().take();
     }
 
-    /// The next batch, or nothing when there will be none any more. Whoever takes one says when it is [`Self::finished`].
+    /// The next batch; `None` once this is closed and empty. A driver that takes a batch calls [`Self::finished`]
+    /// after it.
     pub(in crate::postgres) async fn next(&self) -> Option<Vec<T>> {
         let mut queue = self.queue.lock().await;
         let CoalescerQueue { put, patience } = &mut *queue;
@@ -99,7 +100,7 @@ impl<T> Coalescer<T> {
         Some(batch)
     }
 
-    /// Adds whatever is there.
+    /// Fills the batch with queued requests.
     fn fill(&self, batch: &mut Vec<T>, put: &mut mpsc::UnboundedReceiver<T>) {
         while batch.len() < self.most
             && let Ok(one) = put.try_recv()
@@ -108,12 +109,13 @@ impl<T> Coalescer<T> {
         }
     }
 
-    /// How many wait by now.
+    /// The number of queued requests.
     pub(in crate::postgres) fn waiting(&self) -> usize {
         self.waiting.load(Ordering::Acquire)
     }
 
-    /// Takes note that a batch is done, and how many may come soon: those whom it has answered, and those who waited then.
+    /// Notes that a batch is done, and how many requests may come soon: the callers that it answered, and those that
+    /// were queued then.
     pub(in crate::postgres) fn finished(&self, expected: usize) {
         self.expected.store(expected, Ordering::Release);
         self.under_way.fetch_sub(1, Ordering::AcqRel);

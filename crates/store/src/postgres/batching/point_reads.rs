@@ -1,6 +1,6 @@
-//! Where small reads meet: a session by its id, a document by its name, the time. They are gathered
-//! ([`super::coalesce`]) and share a transaction. Nobody is answered by a batch that began before they asked, so what a
-//! caller has seen committed it also reads.
+//! Batches of point reads: a session by its id, a document by its name, the time. A [`Coalescer`] collects them, and
+//! a batch is one transaction. A read is never answered by a transaction that began before it was queued, so a caller
+//! reads what it has seen committed.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -24,15 +24,15 @@ use crate::postgres::rows::Columns;
 use crate::postgres::sessions::whole;
 use crate::postgres::tx::{CLOCK, Context, Scope, within};
 
-/// ReadBatches that may be on their way at once.
+/// Batches in flight at once.
 const DRIVERS: usize = 2;
-/// Questions that one batch answers.
+/// Reads of one batch.
 const BATCH_MAX: usize = 64;
 
 type ReadAnswer<T> = oneshot::Sender<Result<T, Error>>;
 type ReadWaiters<K, T> = HashMap<K, Vec<ReadAnswer<Option<T>>>>;
 
-/// A read, waiting.
+/// A read in the queue, and where its caller waits.
 #[derive(Debug)]
 enum PointRead {
     Session(i32, TenantId, SessionId, ReadAnswer<Option<Session>>),
@@ -40,7 +40,7 @@ enum PointRead {
     Now(ReadAnswer<Timestamp>),
 }
 
-/// Takes reads until it is closed.
+/// Collects reads until it is closed.
 #[derive(Debug)]
 pub(in crate::postgres) struct ReadBatches {
     context: Arc<Context>,
@@ -49,7 +49,7 @@ pub(in crate::postgres) struct ReadBatches {
 
 impl ReadBatches {
     pub(in crate::postgres) fn start(context: &Arc<Context>) -> (Self, Vec<JoinHandle<()>>) {
-        // Who reads does not wait for others who might.
+        // A read does not wait for further reads.
         let coalescer = Arc::new(Coalescer::new(BATCH_MAX, Duration::ZERO));
         let drivers = (0..DRIVERS).map(|_| tokio::spawn(drive(context.clone(), coalescer.clone())));
         let drivers = drivers.collect();
@@ -75,7 +75,7 @@ impl ReadBatches {
         self.ask(|answer| PointRead::Doc(tk, tenant.clone(), (kind, name.into()), answer)).await
     }
 
-    /// The time; told from the last reading of the clock, if that is not long ago.
+    /// The time: computed from the last clock reading if that is recent, read otherwise.
     pub(in crate::postgres) async fn now(&self) -> Result<Timestamp, Error> {
         match self.context.recent_time() {
             Some(now) => Ok(now),
@@ -92,7 +92,7 @@ impl ReadBatches {
         answered.await.unwrap_or_else(|_| Err(closed()))
     }
 
-    /// Takes no more; what is queued is still answered.
+    /// Refuses further reads; queued ones are still answered.
     pub(in crate::postgres) fn close(&self) {
         self.coalescer.close();
     }
@@ -106,7 +106,7 @@ async fn drive(context: Arc<Context>, coalescer: Arc<Coalescer<PointRead>>) {
     }
 }
 
-/// One batch per tenant; whoever asks for the time is told by any of them.
+/// One batch per tenant. Callers that ask for the time join the first one.
 fn by_tenant(reads: Vec<PointRead>) -> Vec<ReadBatch> {
     let mut batches: Vec<ReadBatch> = Vec::new();
     let mut nows = Vec::new();
@@ -137,7 +137,7 @@ fn of(batches: &mut Vec<ReadBatch>, tk: i32, tenant: TenantId) -> &mut ReadBatch
     &mut batches[at]
 }
 
-/// Questions that one transaction answers.
+/// The reads of one transaction.
 #[derive(Default)]
 struct ReadBatch {
     tenant: Option<(i32, TenantId)>,
@@ -155,7 +155,7 @@ struct ReadRows {
 
 impl ReadBatch {
     async fn answer(self, context: &Context) {
-        // Tried again once if its connection had died unseen.
+        // Tried once more if the connection had died unnoticed.
         let seen = within(async {
             match self.load(context).await {
                 Err(fault) if fault.is_lost() => self.load(context).await,
@@ -163,7 +163,7 @@ impl ReadBatch {
             }
         })
         .await;
-        // Nobody waits any more: nothing is lost by that.
+        // The caller may have stopped waiting; a read loses nothing by that.
         match seen {
             Ok(ReadRows { sessions, docs, now }) => {
                 hand_out(self.sessions, sessions);
@@ -197,7 +197,7 @@ impl ReadBatch {
             client.prepare_cached(&whole("WHERE h.tk = $1 AND s.tk = $1 AND s.id = ANY ($2)")).await?;
         let by_name = client.prepare_cached(&library::named()).await?;
         let begin = Scope::Tenant(*tk).begin("READ ONLY", &context.schema);
-        // All of it is sent by the first poll.
+        // The first poll sends all statements.
         let wanted = (!ids.is_empty(), !names.is_empty(), !self.nows.is_empty());
         let of_sessions: [crate::postgres::tx::Param<'_>; 2] = [tk, &ids];
         let of_docs: [crate::postgres::tx::Param<'_>; 3] = [tk, &kinds, &names];
@@ -249,7 +249,7 @@ fn refuse<K, T>(asked: ReadWaiters<K, T>, error: &Error) {
     }
 }
 
-/// The same error for another caller.
+/// A copy of an error for another caller.
 fn again(error: &Error) -> Error {
     match error {
         Error::Unavailable(_) => Error::unavailable(error.to_string()),

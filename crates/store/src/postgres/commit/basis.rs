@@ -1,5 +1,5 @@
-//! Finds the rows that the records of a change rest on, in one statement: what must stay as it is found is locked until
-//! the change is committed. What the rows mean is for core to judge.
+//! Loads the rows that the records of a change rest on, in one statement, and locks those that must not change before
+//! the commit. Core judges them (`Change::judge_records`).
 
 use sederunt_core::approval::State;
 use sederunt_core::error::Error;
@@ -9,17 +9,17 @@ use tokio_postgres::Row;
 use crate::postgres::fault::Result;
 use crate::postgres::tx::{Param, count};
 
-/// What of a row decides.
+/// The column of a row that decides.
 enum RowReading {
     Presence,
     Version,
-    /// Whose it is.
+    /// The owner of the row.
     Of,
     State,
 }
 
-/// How rows are found, one kind of them each: by a name in two parts, with a version and a word. `{a}` and `{b}` are the
-/// first and second parts of the names that are query for. In the order in which rows are locked.
+/// How rows are found, one entry for each kind: by a name in two parts, with a version and a word. `{a}` and `{b}`
+/// are the first and second parts of the requested names. Rows are locked in the order of the entries.
 const FINDS: [(RowReading, &str); 12] = [
     (
         RowReading::Presence,
@@ -76,7 +76,7 @@ const FINDS: [(RowReading, &str); 12] = [
     ),
 ];
 
-/// The place of a key in [`FINDS`], and its name in two parts.
+/// The index of a key in [`FINDS`], and its name in two parts.
 fn place<'k>(key: &'k RowKey<'_>) -> (usize, &'k str, &'k str) {
     match key {
         RowKey::Session(id) => (0, id.as_str(), ""),
@@ -94,7 +94,7 @@ fn place<'k>(key: &'k RowKey<'_>) -> (usize, &'k str, &'k str) {
     }
 }
 
-/// What a change asks for: a statement that is the same for all changes with the same kinds of rows, and its names.
+/// The query of a change: a statement that is the same for all changes with the same kinds of rows, and the names.
 #[derive(Default)]
 pub(in crate::postgres) struct BasisQuery<'k> {
     pub(in crate::postgres) sql: String,
@@ -131,7 +131,7 @@ impl<'k> BasisQuery<'k> {
     }
 }
 
-/// The place of a row in [`FINDS`], its name in two parts, and its state.
+/// The index of a row in [`FINDS`], its name in two parts, and its state.
 type BasisRow = (usize, String, String, RowState);
 
 /// The rows that were found.

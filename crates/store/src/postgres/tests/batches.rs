@@ -4,13 +4,13 @@ use sederunt_core::store::{AppendRule, Fence};
 use tokio::sync::oneshot;
 
 use super::*;
-use crate::postgres::append::batch::{self, AppendJob, CommitAnswer};
+use crate::postgres::append::{AppendJob, CommitAnswer, batch};
 
 /// Jobs for one batch, and where their answers arrive.
 #[derive(Default)]
 struct Batch {
     jobs: Vec<AppendJob>,
-    /// For those that are put into lanes.
+    /// For those that are put into append queues.
     answers: Vec<oneshot::Receiver<CommitAnswer>>,
 }
 
@@ -18,7 +18,7 @@ impl Batch {
     fn add(&mut self, tk: i32, of: &str, name: &str, text: &str, guard: Guard, key: Option<IdemKey>) {
         let (done, answer) = oneshot::channel();
         let (tenant, session, events) = (tenant(of), id(name), vec![message(text)]);
-        self.jobs.push(AppendJob { tk, tenant, session, guard, events, key, done });
+        self.jobs.push(AppendJob { tk, tenant, session, guard, write: Write::Append(events), key, done });
         self.answers.push(answer);
     }
 
@@ -143,7 +143,7 @@ async fn appends_of_a_session_keep_their_order_while_the_lanes_change() {
         }
         let Batch { jobs, answers } = batch;
         for (n, job) in jobs.into_iter().enumerate() {
-            scene.store.lanes.put(job).unwrap();
+            scene.store.append_queues.put(job).unwrap();
             if n % 97 == 0 {
                 tokio::task::yield_now().await;
             }

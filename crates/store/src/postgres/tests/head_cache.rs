@@ -3,8 +3,8 @@
 use sederunt_core::store::Fence;
 
 use super::*;
-use crate::postgres::append::batch::{self, AppendJob};
 use crate::postgres::append::head_cache::{CachedHead, HEADS_MIN, HeadCache, Xid};
+use crate::postgres::append::{AppendJob, batch};
 
 /// What this node knows of a session.
 fn known(scene: &Scene, name: &str) -> Option<CachedHead> {
@@ -86,7 +86,15 @@ async fn tenants_whose_sessions_are_known_share_a_statement_and_nothing_else() {
         let said = [("ours", ours, message("ours")), ("theirs", theirs, silent)];
         let jobs = said.map(|(of, tk, event)| {
             let (tenant, session, (done, _)) = (tenant(of), id("s"), tokio::sync::oneshot::channel());
-            AppendJob { tk, tenant, session, guard: Guard::default(), events: vec![event], key: None, done }
+            AppendJob {
+                tk,
+                tenant,
+                session,
+                guard: Guard::default(),
+                write: Write::Append(vec![event]),
+                key: None,
+                done,
+            }
         });
         let answers = batch::run(&scene.store.context, &jobs).await;
         assert_eq!(answers.iter().map(verdict).collect::<Vec<_>>(), ["ok", "ok"]);
@@ -147,7 +155,7 @@ async fn a_refusal_beside_what_is_written_stands_only_where_the_row_was_the_know
             let Part { guard, mut writes, .. } = change.parts.into_iter().next().unwrap();
             let Some(Write::Append(events)) = writes.pop() else { panic!() };
             let (tenant, session, (done, _)) = (tenant("ours"), id("s"), tokio::sync::oneshot::channel());
-            AppendJob { tk, tenant, session, guard, events, key: None, done }
+            AppendJob { tk, tenant, session, guard, write: Write::Append(events), key: None, done }
         };
         let jobs = [job(append("ours", "s", vec![message("talk")])), job(worked_on(1))];
         let answers = batch::run(&scene.store.context, &jobs).await;

@@ -113,7 +113,7 @@ async fn with_store_at(url: String, test: impl AsyncFnOnce(&Scene)) {
 }
 
 async fn drop_schema(schema: &str) {
-    let (all, roles) = (schemas(schema).join(", "), super::connect::Role::names(schema).join(", "));
+    let (all, roles) = (schemas(schema).join(", "), super::connect::DbRole::names(schema).join(", "));
     let sql = format!("DROP SCHEMA IF EXISTS {all} CASCADE; DROP ROLE IF EXISTS {roles}");
     admin("public").await.batch_execute(&sql).await.unwrap();
 }

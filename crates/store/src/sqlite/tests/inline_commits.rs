@@ -49,7 +49,7 @@ async fn a_panic_on_the_callers_thread_is_an_error_and_nothing_else() {
     store.made("s").await;
     let refused = store
         .writer
-        .ask(|_: &mut writer::WriteTransaction<'_>| -> Result<(), fault::WorkError<Error>> {
+        .run(|_: &mut writer::WriteTransaction<'_>| -> Result<(), fault::WorkError<Error>> {
             panic!("planted")
         })
         .await;
@@ -92,7 +92,7 @@ async fn a_read_is_served_at_a_free_desk_and_waits_for_nobody_at_a_taken_one() {
     {
         // A connection that reads at the desk leaves no transaction there, whatever it met.
         let talk = store.talk(&tenant(), &id("nobody")).await.unwrap();
-        assert!(talk.is_none() && store.writer.read_on_writer().unwrap().is_autocommit());
+        assert!(talk.is_none() && store.writer.idle_connection().unwrap().is_autocommit());
     }
     let (release, held) = mpsc::channel::<()>();
     let (started, waits) = mpsc::channel::<()>();
@@ -109,7 +109,7 @@ async fn a_read_is_served_at_a_free_desk_and_waits_for_nobody_at_a_taken_one() {
         }
     });
     tokio::task::spawn_blocking(move || waits.recv_timeout(PATIENCE)).await.unwrap().unwrap();
-    assert!(store.writer.read_on_writer().is_none());
+    assert!(store.writer.idle_connection().is_none());
     assert_eq!(last().await, 1, "as it was before what is being written");
     release.send(()).unwrap();
     writing.await.unwrap().unwrap();

@@ -124,7 +124,7 @@ async fn a_crash_between_the_files_loses_and_doubles_nothing() {
     store.left_behind(told).await;
     assert_eq!((store.count("memories").await, store.count("talk_outbox").await), (0, 8));
     let committed = killed(&directory);
-    settle(&directory.path().join("store")).unwrap();
+    copy_side_files(&directory.path().join("store")).unwrap();
     assert_eq!((store.count("memories").await, store.count("talk_outbox").await), (1, 8));
     let carried_over = killed(&directory);
     store.close().await;
