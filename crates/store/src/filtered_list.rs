@@ -1,23 +1,23 @@
-//! Lists that several filters narrow, newest first. Every filter is a filter down an index, and also a
-//! question about the rows of another filter; the one with the fewest rows is walked.
+//! Lists with several filters, newest first. Every filter can be walked by an index, and can be checked on the rows
+//! of another filter's walk. The filter with the fewest rows is walked.
 //!
-//! What both stores have in common: `$1` is the tenant's number, the texts follow from `$2` on, and
-//! rows are told by their number `n`.
+//! For both stores, `$1` is the tenant's number, the texts follow from `$2` on, and rows are identified by their
+//! number `n`.
 
 use sederunt_core::approval::{ApprovalQuery, Assigned, State};
 use sederunt_core::library::{ASSIGNED_TO, DocQuery, Kind, MADE_BY};
 use sederunt_core::limits;
 use sederunt_core::session::query::Page;
 
-/// A filter that leaves at most this many sessions is worked through whole and sorted; a wider one is checked while
-/// walking down the activity.
+/// A filter with at most this many sessions is read whole and sorted; a wider one is checked while walking down the
+/// activity.
 pub(crate) const FEW: usize = 2_000;
 
-/// Rows up to which filters are compared: further only where all have so many, so that the cost of choosing follows the
-/// narrowest of them. Among wider ones the first is walked.
+/// Rows up to which filters are counted, in attempts: an attempt counts further only if all filters have so many, so
+/// that the cost of choosing follows the narrowest one. If all are wider, the first filter is walked.
 const COUNTED: [i64; 3] = [50, 500, 5_000];
 
-/// The facets that name a person, as a condition that the index of facets answers.
+/// The facets that name a user, as a condition that the index of facets answers.
 pub(crate) fn facets_of_people() -> String {
     let kinds = Kind::ALL.map(|kind| format!("'{}'", kind.as_str())).join(", ");
     format!("kind IN ({kinds}) AND key IN ('{MADE_BY}', '{ASSIGNED_TO}')")
@@ -25,17 +25,17 @@ pub(crate) fn facets_of_people() -> String {
 
 /// One filter.
 struct Filter {
-    /// What stands behind `FROM`: the table as `w`, and equalities that an index begins with. A row
-    /// is in one of them at least.
+    /// The texts behind `FROM`: the table as `w`, and equalities that an index begins with. Every matching row is in
+    /// at least one of them.
     walks: Vec<String>,
-    /// The same, asked of a row `w` that was come by otherwise, in words that no index answers.
+    /// The same as a condition on a row `w` of another walk, written so that no index matches it.
     holds: String,
 }
 
-/// A list that is being asked for.
+/// A list with its filters.
 pub(crate) struct FilteredList {
     filters: Vec<Filter>,
-    /// From `$2` on.
+    /// The parameters from `$2` on.
     pub(crate) texts: Vec<String>,
     after: Option<i64>,
     limit: usize,
@@ -54,7 +54,7 @@ impl FilteredList {
                 "doc_facets w WHERE w.tk = $1 AND w.kind = {kind} AND w.key = {key} AND w.value = {value}"
             )
         };
-        // With an offset, or the planner would make a join of it, and walk as it likes.
+        // With an offset, or the planner would make a join of it and choose its own walk.
         let holds = |key: &str, value: &str| {
             format!(
                 "EXISTS (SELECT 1 FROM doc_facets f WHERE f.tk = $1 AND f.kind = {kind} AND f.key = {key} \
@@ -81,7 +81,7 @@ impl FilteredList {
         list
     }
 
-    /// `names` is the table in which a session is found by its id.
+    /// `names` is the table that finds a session by its id.
     pub(crate) fn approvals(query: &ApprovalQuery, names: &str) -> Self {
         let mut list = Self::new(query.after, query.limit);
         let states = query.state.map_or(State::ALL.to_vec(), |state| vec![state]);
@@ -121,12 +121,12 @@ impl FilteredList {
         list
     }
 
-    /// Whether this is asked so often, in so few filters, that its statement is worth keeping: the first page of all.
+    /// Whether the statement is worth caching: the first page without filters.
     pub(crate) fn is_common(&self) -> bool {
         self.after.is_none() && self.texts.len() == 1 && self.limit == limits::PAGE_ROWS_MAX
     }
 
-    /// Adds a text and answers its place.
+    /// Adds a text and returns its placeholder.
     fn text(&mut self, text: &str) -> String {
         self.texts.push(text.to_owned());
         format!("${}", self.texts.len() + 1)
@@ -136,8 +136,8 @@ impl FilteredList {
         self.after.map_or(String::new(), |after| format!(" AND w.n < {after}"))
     }
 
-    /// Asks for the number of rows of every filter, as columns of one row, up to what this try counts to. `None`: there
-    /// is no choice, or none that counting would make.
+    /// The statement that counts the rows of every filter, as columns of one row, up to the bound of this attempt.
+    /// `None` if there is nothing to choose or no further attempt.
     pub(crate) fn counts(&self, attempt: usize) -> Option<String> {
         let most = COUNTED.get(attempt).filter(|_| self.filters.len() > 1)?;
         let before = self.before();
@@ -151,13 +151,13 @@ impl FilteredList {
         Some(format!("SELECT {}", filters.collect::<Vec<_>>().join(", ")))
     }
 
-    /// The filter to walk, by what [`FilteredList::counts`] found; `None` if all are wider than was counted.
+    /// The filter to walk, by the counts of [`FilteredList::counts`]; `None` if all are wider than was counted.
     pub(crate) fn narrowest(counts: &[i64], attempt: usize) -> Option<usize> {
         let (filter, rows) = counts.iter().enumerate().min_by_key(|(_, rows)| **rows)?;
         COUNTED.get(attempt).is_some_and(|most| rows < most).then_some(filter)
     }
 
-    /// Asks for the numbers of a page, and one more if there is more.
+    /// The statement that selects the numbers of a page, and one more if there is a next page.
     pub(crate) fn numbers(&self, walked: usize) -> String {
         let one_more = self.limit + 1;
         let mut wheres = self.before();
@@ -175,7 +175,7 @@ impl FilteredList {
         format!("{all} ORDER BY n DESC LIMIT {one_more}")
     }
 
-    /// A page of what was found, each with its number.
+    /// A page of rows, each with its number.
     pub(crate) fn page<T>(&self, mut found: Vec<(i64, T)>) -> Page<T, i64> {
         let more = found.len() > self.limit;
         found.truncate(self.limit);

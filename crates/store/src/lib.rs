@@ -1,7 +1,7 @@
-//! Sederunt's storage seam on real databases.
+//! Sederunt's stores: the traits of [`sederunt_core::store::Store`] on SQLite and on PostgreSQL.
 //!
-//! Owns SQL and row mapping, and nothing that the product decides: every rule stands in
-//! `sederunt_core`, above [`sederunt_core::store::Store`].
+//! This crate owns SQL and row mapping and decides nothing about the product: every rule is in `sederunt_core`. The
+//! files beside `sqlite` and `postgres` hold what must not differ between the two.
 
 mod filtered_list;
 mod message_groups;
@@ -28,7 +28,7 @@ fn day_start(at: Timestamp) -> Timestamp {
     retention_cutoff(at, Duration::ZERO)
 }
 
-/// The piece of a text around the first of these words, on one line, as search hits show it.
+/// The part of a text around the first of these words, on one line, as search hits show it.
 pub fn snippet(text: &str, words: &[String]) -> String {
     const BEFORE: usize = 40;
     const CHARS: usize = 160;

@@ -1,8 +1,8 @@
-//! What was said in one session within a moment stands in one document of the index: the words of all of it, each once,
-//! instead of a document for every message. Which of the messages hold what is looked for is found out when somebody asks.
+//! Message groups: messages of one session within a second are one document of the search index, which holds each of
+//! their words once. Which messages of a document match is found out by the query.
 //!
-//! A document has a number that begins with its time, so that newest first is the order of numbers, and room behind
-//! that for each of its messages: a page of hits may end in the middle of a document.
+//! A document has a number that begins with its time, so that descending numbers are newest first, with room behind
+//! it for each of its messages: a page of hits may end in the middle of a document.
 
 use sederunt_core::ids::SessionId;
 use sederunt_core::limits;
@@ -12,17 +12,17 @@ use sederunt_core::store::{Hit, SearchQuery};
 use crate::snippet;
 use crate::words::SearchTerms;
 
-/// Sequences that a document reaches over at most.
+/// Sequences that a document spans at most.
 pub(crate) const REACH: i64 = 64;
-/// How far apart in time its first and its last message may be, in microseconds: so far may hits of several sessions
-/// stand out of their order.
+/// How far apart in time its first and last message may be, in microseconds. Hits of several sessions may be out of
+/// order by this much.
 const SPAN_MICROS: i64 = 1_000_000;
-/// Bytes of the messages of a document, unless it is a single one: so much is read to show a hit.
+/// Bytes of the messages of a document, unless it has a single one. This much is read to show a hit.
 const TEXT_BYTES_MAX: usize = 32 * 1024;
-/// Documents of so many microseconds share [`NUMBERS`] numbers, as a binary exponent.
+/// Documents within 2^4 microseconds share [`NUMBERS`] numbers.
 const UNIT_BITS: u32 = 4;
 const NUMBERS_BITS: u32 = 15;
-/// Numbers of a unit of time, in steps of [`REACH`]: a group of appends, which has one time, leaves room in it.
+/// Numbers of a unit of time, in steps of [`REACH`]: room for a group of appends, which has one time.
 pub(crate) const NUMBERS: i64 = 1 << NUMBERS_BITS;
 
 /// The first number of the documents of a time.
@@ -30,7 +30,7 @@ pub(crate) fn first_number(at: i64) -> i64 {
     (at >> UNIT_BITS).saturating_mul(NUMBERS)
 }
 
-/// A text, and where it stands.
+/// A text to index, with its sequence and time.
 #[derive(Debug)]
 pub(crate) struct IndexText {
     /// 0 for title and description.
@@ -39,7 +39,7 @@ pub(crate) struct IndexText {
     pub(crate) text: String,
 }
 
-/// The messages of a document, in their order; there is at least one.
+/// The messages of a document, in order; at least one.
 #[derive(Debug)]
 pub(crate) struct MessageGroup {
     pub(crate) first: i64,
@@ -56,7 +56,7 @@ impl MessageGroup {
         Self { first: seq, last: seq, at, began: at, bytes: said.text.len(), texts: vec![said] }
     }
 
-    /// Takes a message that follows, or gives it back if it is too far away.
+    /// Adds the next message, or gives it back if it is too far away.
     pub(crate) fn take(&mut self, next: IndexText) -> Option<IndexText> {
         let bytes = self.bytes + next.text.len();
         let near = self.first > 0 && next.seq - self.first < REACH && next.at - self.began <= SPAN_MICROS;
@@ -69,7 +69,7 @@ impl MessageGroup {
     }
 }
 
-/// Texts gathered into documents as they come; what stands at one `K` follows each other.
+/// Collects texts into documents. Texts of one `K` come one after another.
 #[derive(Debug)]
 pub(crate) struct MessageGroups<K> {
     pub(crate) groups: Vec<(K, MessageGroup)>,
@@ -98,10 +98,10 @@ impl<K: PartialEq> MessageGroups<K> {
 pub(crate) struct HitPage<'q> {
     terms: &'q SearchTerms,
     limit: usize,
-    /// What has this number or a higher one was shown before.
+    /// Documents with this number or a higher one were shown before.
     before: i64,
     items: Vec<Hit>,
-    /// What was looked at last.
+    /// The last number that was read.
     last: i64,
 }
 
@@ -112,17 +112,17 @@ impl<'q> HitPage<'q> {
         Self { terms, limit, before, items: Vec::new(), last: before }
     }
 
-    /// How many more it has room for.
+    /// How many more hits fit.
     pub(crate) fn room(&self) -> usize {
         self.limit - self.items.len()
     }
 
-    /// Where to go on from.
+    /// The number to continue from.
     pub(crate) fn last(&self) -> i64 {
         self.last
     }
 
-    /// Takes a text of a document if it holds what is terms and was not shown before. `false` if there is no room for it.
+    /// Adds a text of a document if it matches and was not shown before. `false` if the page is full.
     pub(crate) fn offer(&mut self, document: i64, place: i64, session: &str, seq: i64, text: &str) -> bool {
         let number = document + place;
         if number >= self.before || !self.terms.match_text(text) {
@@ -141,17 +141,17 @@ impl<'q> HitPage<'q> {
         true
     }
 
-    /// A document was looked at to its end.
+    /// Notes that a document was read to its end.
     pub(crate) fn passed(&mut self, document: i64) {
         self.last = document;
     }
 
-    /// Nothing is left behind it.
+    /// The page, as the last one.
     pub(crate) fn ended(self) -> Page<Hit, i64> {
         Page { items: self.items, next: None }
     }
 
-    /// There may be more behind what was looked at last.
+    /// The page, with a cursor: there may be more.
     pub(crate) fn broken_off(self) -> Page<Hit, i64> {
         Page { items: self.items, next: Some(self.last) }
     }
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn a_document_takes_what_follows_within_a_moment() {
-        // sequence, time, bytes → whether it stands beside a first message of ten bytes
+        // sequence, time, bytes → whether it joins a first message of ten bytes
         for (seq, at, bytes, taken) in [
             (8, 5, 10, true),
             (7 + REACH - 1, 5 + SPAN_MICROS, 10, true),

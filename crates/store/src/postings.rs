@@ -1,8 +1,8 @@
-//! How memories and lessons are filed under their words and found by them, the same for every store.
+//! Postings: how memories and lessons are found by their words (BM25), the same for every store.
 //!
-//! A store keeps, for every bucket (an owner's memories of one kind, a tenant's lessons of one state) and word, the numbers
-//! of those that have it. It is asked for the newest few under each word and for nothing else, so that a word that is everywhere costs
-//! what any other costs; which of them are the best is decided here, by BM25.
+//! A store keeps, for every bucket (an owner's memories of one kind, a tenant's lessons of one state) and word, the
+//! numbers of the rows that have it. It reads only the newest few of each word, so that a frequent word costs what
+//! any other costs. This file ranks them.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,23 +14,23 @@ use sha2::{Digest as _, Sha256};
 
 use crate::words::words_of;
 
-/// Memories that are looked at under one word. One that has more is too common to find anything by.
+/// Memories that are read for one word. A word with more of them is too common to find anything by.
 pub(crate) const HITS_MAX: usize = 500;
-/// Words of one question.
+/// Words of one query.
 const ASKED_MAX: usize = 32;
-/// Memories that are read to answer one question.
+/// Memories that are read to answer one query.
 const BEST_MAX: usize = 500;
-/// How much it counts that a word is said again, and that a text is longer than others: the usual values.
+/// The usual weights of BM25 for repeated words and for the length of a text.
 const REPETITION: f64 = 1.2;
 const LENGTH: f64 = 0.75;
 
-/// Where a memory is filed.
+/// The postings of a memory or lesson.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Postings {
     pub bucket: i64,
-    /// Each word once, with how often it stands there.
+    /// Each word once, with its count.
     pub words: Vec<(String, i64)>,
-    /// Words in all.
+    /// The number of words.
     pub length: i64,
 }
 
@@ -40,7 +40,7 @@ impl Postings {
         Self::under(bucket, words_in(&memory.text()))
     }
 
-    /// Lessons are filed under what means something alone: there are many of them, and grammar is in all.
+    /// Lessons are indexed by meaningful words only: there are many of them, and all have grammar.
     pub(crate) fn of_lesson(tk: i64, lesson: &Lesson) -> Self {
         Self::under(lesson_bucket(tk, lesson.state), meaningful(&lesson.text()))
     }
@@ -54,13 +54,13 @@ impl Postings {
         Self { bucket, words: words.into_iter().collect(), length }
     }
 
-    /// The words on one line, as they are kept beside the memory.
+    /// The words on one line, as they are stored beside the memory.
     pub(crate) fn line(&self) -> String {
         self.words.iter().map(|(word, _)| word.as_str()).collect::<Vec<_>>().join(" ")
     }
 }
 
-/// A memory under a word.
+/// A memory that has a word.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PostingHit {
     pub n: i64,
@@ -68,7 +68,8 @@ pub(crate) struct PostingHit {
     pub length: i64,
 }
 
-/// The number of a bucket. Two may share one by a very rare chance: what is found in it is compared with its owner.
+/// The number of a bucket. Two buckets may share one by a very rare chance, so rows are compared with their owner
+/// too.
 fn bucket(tk: i64, owner: &Owner, kind: Kind, dormant: bool) -> i64 {
     bucket_of(tk, &[kind.as_str().as_bytes(), &[u8::from(dormant)], owner.as_str().as_bytes()])
 }
@@ -86,13 +87,13 @@ fn bucket_of(tk: i64, parts: &[&[u8]]) -> i64 {
     i64::from_be_bytes(first)
 }
 
-/// Every bucket of an owner, in the same order for all.
+/// Every bucket of an owner, always in the same order.
 pub(crate) fn buckets_of(tk: i64, owner: &Owner) -> Vec<i64> {
     let states = |kind| [false, true].map(|dormant| bucket(tk, owner, kind, dormant));
     Kind::ALL.into_iter().flat_map(states).collect()
 }
 
-/// The buckets in which a question is asked.
+/// The buckets that a query searches.
 pub(crate) fn buckets(tk: i64, query: &MemoryQuery) -> Vec<i64> {
     let kinds = kinds(query);
     let states: &[bool] = if query.dormant { &[false, true] } else { &[false] };
@@ -103,17 +104,17 @@ pub(crate) fn kinds(query: &MemoryQuery) -> Vec<Kind> {
     query.kind.map_or_else(|| Kind::ALL.to_vec(), |kind| vec![kind])
 }
 
-/// The words that a question asks for, each once.
+/// The words of a query, each once.
 pub(crate) fn asked(query: &MemoryQuery) -> Vec<String> {
     first_of(query.words.iter().flat_map(|text| words_in(text)))
 }
 
-/// The buckets in which lessons are looked for.
+/// The buckets that a query for lessons searches.
 pub(crate) fn lesson_buckets(tk: i64, query: &LessonQuery) -> Vec<i64> {
     query.states().iter().map(|state| lesson_bucket(tk, *state)).collect()
 }
 
-/// The words that lessons are looked for by, each once.
+/// The words of a query for lessons, each once.
 pub(crate) fn asked_of_lessons(query: &LessonQuery) -> Vec<String> {
     first_of(query.words.iter().flat_map(|text| meaningful(text)))
 }
@@ -131,7 +132,7 @@ fn first_of(asked: impl Iterator<Item = String>) -> Vec<String> {
     words
 }
 
-/// The words of a text. Where no spaces stand between words, every character is one.
+/// The words of a text. In scripts without spaces, every character is a word.
 fn words_in(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     for word in words_of(text).split_ascii_whitespace() {
@@ -158,16 +159,16 @@ const fn is_unspaced(c: char) -> bool {
     matches!(c, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{20000}'..='\u{3134f}')
 }
 
-/// The numbers of the memories that fit best, best first; of equals, the newest. `found` has the hits of each word,
-/// of which one more than [`HITS_MAX`] says that there are too many.
+/// The numbers of the best matches, best first; of equals, the newest. `found` has the hits of each word; one more
+/// than [`HITS_MAX`] means too many.
 pub(crate) fn best(found: &[Vec<PostingHit>]) -> Vec<i64> {
     let is_common = |hits: &Vec<PostingHit>| hits.len() > HITS_MAX;
-    // Where nothing else is asked for, the newest that have the common words are as good an answer as any.
+    // If all words are common, the newest memories that have them are as good an answer as any.
     let all_common = found.iter().filter(|hits| !hits.is_empty()).all(is_common);
     let (count, total) = found.iter().flatten().fold((0i64, 0i64), |(n, sum), hit| (n + 1, sum + hit.length));
     let average = if count == 0 { 1.0 } else { total as f64 / count as f64 };
     let score = |hits: &Vec<PostingHit>, hit: &PostingHit| {
-        // As if there were so many memories: how rare a word is among them is all that counts.
+        // Computed as if there were this many memories: only the relative rarity of a word counts.
         let (all, having) = ((4 * HITS_MAX) as f64, hits.len() as f64);
         let rarity = (1.0 + (all - having + 0.5) / (having + 0.5)).ln();
         let (times, length) = (hit.times as f64, hit.length as f64);

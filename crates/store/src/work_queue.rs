@@ -1,26 +1,26 @@
-//! What both stores ask for a person's work queue. `$1` is the tenant's number and `$2` the person;
-//! rows are told by a number `n`: that of the session, or of the task in the one bucket of tasks.
+//! The SQL of a person's work queue, for both stores. `$1` is the tenant's number and `$2` the user. Rows are
+//! identified by a number `n`: of the session, or of the task in the bucket of tasks.
 
 use sederunt_core::ids::SessionId;
 use sederunt_core::library::{ASSIGNED_TO, MADE_BY};
 use sederunt_core::session::query::Page;
 use sederunt_core::work::queue::{Bucket, QueueItem, QueueOf};
 
-/// Where a store keeps what the queue looks at.
+/// The names of a store's tables.
 pub(crate) struct QueueTables {
-    /// Status, type, task and minute of activity of a session.
+    /// The table with status, type, task and minute of activity of a session.
     pub hot: &'static str,
-    /// When it completed.
+    /// The table with the time of completion.
     pub wide: &'static str,
-    /// What has to be asked of a session `s` besides, where what waits and runs is listed apart from the rest.
+    /// Conditions on a session `s`, where sessions in work are indexed apart from the others.
     pub in_work: &'static str,
     pub not_in_work: &'static str,
 }
 
-/// Lines beyond this are not counted: nobody reads more.
+/// Rows beyond this are not counted: no person reads more.
 const COUNTED: usize = 10_000;
 
-/// Asks for the number of lines of every bucket, as columns of one row.
+/// The statement that counts the rows of every bucket, as columns of one row.
 pub(crate) fn counts(of: &QueueOf, tables: &QueueTables) -> String {
     let columns = Bucket::ALL.map(|bucket| {
         format!("(SELECT count(*) FROM (SELECT 1 FROM ({}) b LIMIT {COUNTED}) c)", lines(of, bucket, tables))
@@ -28,7 +28,8 @@ pub(crate) fn counts(of: &QueueOf, tables: &QueueTables) -> String {
     format!("SELECT {}", columns.join(", "))
 }
 
-/// Asks for a page of a bucket, and one line more if there is more: number, session, approval, task.
+/// The statement that reads a page of a bucket, and one row more if there is a next page: number, session, approval,
+/// task.
 pub(crate) fn page(
     of: &QueueOf,
     bucket: Bucket,
@@ -49,7 +50,7 @@ pub(crate) fn page(
     )
 }
 
-/// A line as it was read.
+/// A row as it was read.
 pub(crate) type QueueRow = (i64, Option<String>, Option<String>, Option<String>);
 
 pub(crate) fn items(mut lines: Vec<QueueRow>, limit: usize) -> Page<QueueItem, i64> {
@@ -121,7 +122,7 @@ fn lines(of: &QueueOf, bucket: Bucket, tables: &QueueTables) -> String {
     }
 }
 
-/// The tasks that are somebody's.
+/// The tasks that a user made or is assigned to; all tasks without a user.
 fn mine(of: &QueueOf) -> String {
     match of.user {
         Some(_) => format!(

@@ -1,4 +1,4 @@
-//! What waits for a person, and what was decided.
+//! Approvals: what waits for a person, and what was decided.
 
 use sederunt_core::approval::{Approval, ApprovalQuery, Body, State};
 use sederunt_core::error::Error;
@@ -77,7 +77,7 @@ impl ApprovalListStore for PostgresStore {
     }
 }
 
-/// Adds an approval to a session that cannot go meanwhile. Answers how many sessions of that name there are.
+/// Adds an approval to a session that cannot be deleted meanwhile. Returns the rows written.
 pub(super) async fn add(tx: &Tx, tk: i32, approval: &Approval, now: Timestamp) -> Result<u64> {
     let sql = "INSERT INTO approvals (tk, id, sk, kind, state, task_id, assigned_to, expires_at, created_at, decided_by,
              decided_at, body)
@@ -103,7 +103,7 @@ pub(super) async fn add(tx: &Tx, tk: i32, approval: &Approval, now: Timestamp) -
     .await
 }
 
-/// Closes an approval if it is still pending. Whoever waits for the row sees what the first has made of it.
+/// Closes an approval if it is still pending. A transaction that waited for the row sees the first decision.
 pub(super) async fn close(
     tx: &Tx,
     tk: i32,

@@ -1,4 +1,4 @@
-//! That crises were answered, when and how.
+//! The crisis log: that crises were answered, when and how.
 
 use sederunt_core::error::Error;
 use sederunt_core::ids::TenantId;
@@ -30,7 +30,7 @@ pub(super) async fn add(tx: &Tx, tk: i32, crisis: &CrisisRecord) -> Result<()> {
     .map(drop)
 }
 
-/// Answers how many crises of that id there are.
+/// Returns the rows written.
 pub(super) async fn hold(tx: &Tx, tk: i32, id: &str, until: Timestamp, reason: HoldReason) -> Result<u64> {
     let rows = tx
         .query("SELECT value FROM crisis_log WHERE tk = $1 AND id = $2 FOR NO KEY UPDATE", &[&tk, &id])
@@ -70,7 +70,7 @@ impl CrisisStore for PostgresStore {
     }
 }
 
-/// How much a purge with the same bounds would delete.
+/// How many rows a purge with the same bounds would delete.
 pub(super) async fn purgeable(context: &Context, before: Timestamp, now: Timestamp) -> Result<u64> {
     let (before, now) = (day_start(before).as_micros(), now.as_micros());
     let sql = "SELECT count(tk) FROM crisis_log
@@ -79,8 +79,8 @@ pub(super) async fn purgeable(context: &Context, before: Timestamp, now: Timesta
     rows.first().map_or(Ok(0), |row| Ok(row.try_get::<_, i64>(0)?.unsigned_abs()))
 }
 
-/// Deletes what was detected before the day of `before`, unless it is held beyond now. The rows leave the table here;
-/// when their bytes leave the database's files is for VACUUM, and so for whoever runs the database, to say.
+/// Deletes the crises from before the day of `before`, unless they are held longer. VACUUM, and so the operator of
+/// the database, decides when their bytes leave the files.
 pub(super) async fn purge(context: &Context, before: Timestamp, now: Timestamp) -> Result<u64> {
     let (before, now) = (day_start(before).as_micros(), now.as_micros());
     let sql = "SELECT DISTINCT tk FROM crisis_log WHERE detected_at < $1 AND (held_until IS NULL OR held_until <= $2)";

@@ -1,5 +1,4 @@
-//! LogPageReader a log: one page out of the ranges that a session is made of, by one statement, so that everything in it
-//! is seen at one instant.
+//! Reads a log: one page of the ranges that a session consists of, by one statement, so that it is of one moment.
 
 use sederunt_core::error::Error;
 use sederunt_core::event::{Event, EventPage, EventQuery};
@@ -13,8 +12,8 @@ use super::rows::Columns;
 use super::tx::{Context, Param, Scope, count, int};
 use super::{PostgresStore, read};
 
-/// The pieces of the session's log, the rows of each within the span that is looked at, and of these as many as
-/// the page holds. The running sum keeps the server from sending more than one row that there is no room for.
+/// The ranges of the session's log, the rows of each within the requested sequences, and of these as many as the page
+/// holds. The running sum keeps the server from sending more than one row that does not fit.
 macro_rules! page_sql {
     ($direction:literal, $from:literal, $to:literal) => {
         concat!(
@@ -86,7 +85,7 @@ pub(super) async fn events(
 ) -> Result<EventPage> {
     let tk = context.tk(tenant).await?.ok_or(Fault::Core(Error::NotFound))?;
     let limit = query.limit.clamp(1, limits::PAGE_ROWS_MAX);
-    // Sequences are dense, so the rows that a filter looks at are a span of numbers.
+    // Sequences are dense, so the rows that a filter reads are a span of numbers.
     let scan = int(if query.types.is_empty() { limit } else { limits::PAGE_SCAN_MAX } as u64);
     let low = int(query.after.saturating_add(1).min(u64::from(u32::MAX) << 16));
     let below = query.before.map_or(i64::MAX, |before| int(before.saturating_sub(1)));
@@ -112,7 +111,7 @@ pub(super) async fn events(
             break;
         }
     }
-    // After one event that is larger than a page the database sends no other, and there may be more all the same.
+    // After one event that is larger than a page the database sends no other, although there may be more.
     reading.full |= reading.events.len() == limit || reading.bytes > bytes_max;
     let looked_at = if query.newest_first {
         (low.max(high.saturating_sub(scan - 1)), high)
@@ -126,7 +125,7 @@ struct LogPageReader {
     events: Vec<Event>,
     bytes: usize,
     bytes_max: usize,
-    /// There is room for no more, in rows or in bytes.
+    /// The page is full, in rows or in bytes.
     full: bool,
 }
 
@@ -141,7 +140,7 @@ impl LogPageReader {
         !self.full
     }
 
-    /// `asked` is the span of sequences that the caller wanted, `seen` the part of it that was looked at.
+    /// `asked` are the sequences that the caller wanted, `seen` those of them that were read.
     fn end(self, query: &EventQuery, asked: (i64, i64), seen: (i64, i64), last_sequence: u64) -> EventPage {
         let end = count(if query.newest_first { asked.0 } else { asked.1 });
         let (next_after, has_more) = match (self.full, self.events.last()) {

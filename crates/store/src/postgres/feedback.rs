@@ -1,4 +1,4 @@
-//! What people say about the work of agents: thumbs with words, what they are counted by, and the sessions that add to
+//! Feedback on the work of agents: thumbs with words, their counts, and the feedback sessions that add messages to
 //! them.
 
 use sederunt_core::error::Error;
@@ -122,7 +122,7 @@ impl FeedbackStore for PostgresStore {
 
     fn silent_feedback(&self, now: Timestamp, limit: usize) -> StoreFuture<'_, Vec<FeedbackDue>> {
         read(async move {
-            // The limit in the text: the planner takes an unknown one for a tenth of everything.
+            // The limit is in the text: the planner takes one in a parameter for a tenth of all rows.
             let sql = format!(
                 "SELECT t.id, f.id FROM (SELECT tk, id, expires_at FROM feedback_sessions
                  WHERE state = 'open' AND expires_at <= $1 ORDER BY expires_at LIMIT {}) f
@@ -216,7 +216,7 @@ async fn failed(context: &Context, tk: i32, days_30: i64, days_7: i64) -> Result
     Ok(failures)
 }
 
-/// What failed runs have left, newest first.
+/// Records of failed runs, newest first.
 async fn failures(
     context: &Context,
     tenant: &TenantId,
@@ -293,8 +293,8 @@ pub(super) async fn add(tx: &Tx, tk: i32, event: &FeedbackEvent) -> Result<()> {
     Ok(())
 }
 
-/// Writes a session if it has the version that is expected of it; whoever waits for the row sees what the first has made
-/// of it.
+/// Writes a feedback session if it has the expected version. A transaction that waited for the row sees the first
+/// write.
 pub(super) async fn put_session(
     tx: &Tx,
     tk: i32,
@@ -323,7 +323,8 @@ pub(super) async fn put_session(
     Ok(written > 0)
 }
 
-/// Hands over what one user has said. Whoever is drawing a lesson from it looks again.
+/// Hands the feedback of one user over to another. The version moves, so a caller that draws a lesson from it loads
+/// it again.
 pub(super) async fn merge(tx: &Tx, tk: i32, from: &str, into: &str) -> Result<()> {
     let sql = "UPDATE feedback_sessions SET version = version + 1 WHERE tk = $1 AND state = 'open'
          AND event_id IN (SELECT id FROM feedback_events WHERE tk = $1 AND author = $2)";

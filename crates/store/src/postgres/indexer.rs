@@ -1,5 +1,5 @@
-//! The search index, which follows the log behind the commits: a task of each node takes up what this node has
-//! written, session by session up to `done_to`, and now and then looks for what another node left behind.
+//! The indexer: a task of each node that indexes what this node has committed, session by session up to `done_to`,
+//! and every ten seconds searches for sessions that another node left unindexed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,24 +17,24 @@ use super::tsvector::TsVector;
 use super::tx::{Context, Scope, Tx, hash64};
 use crate::message_groups::{IndexText, MessageGroup, MessageGroups, NUMBERS, REACH, first_number};
 
-/// Appends of one group are indexed together, and a session that is made and finished in it once. It is to be found within
-/// a second.
+/// How long changes are collected. Appends within this time are indexed together, and a session that is created and
+/// finished in it once. A message must be found within a second.
 const GATHER: Duration = Duration::from_millis(400);
-/// How often a node looks for sessions that another one left behind.
+/// How often a node searches for sessions that another node left unindexed.
 const FIND_STALE_EVERY: Duration = Duration::from_secs(10);
-/// How far back, in minutes, that look goes.
+/// How far back, in minutes, that search goes.
 const FIND_STALE_BACK_MINUTES: i64 = 10;
-/// After a failure.
+/// The pause after a failure.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Sessions of one transaction, and events that are read for it.
 const SESSIONS_MAX: usize = 256;
 const EVENTS_MAX: i64 = 1_000;
-/// Documents that are made at one go.
+/// Documents that are built before other tasks may run.
 const AT_ONCE: usize = 8;
-/// The page of a look at all sessions.
+/// Sessions of one page of that search.
 const BEHIND_MAX: i64 = 1_000;
 
-/// Sessions whose text has changed.
+/// Sessions with something to index.
 #[derive(Debug, Default)]
 pub(super) struct DirtySessions {
     sessions: Mutex<BTreeSet<(i32, i64)>>,
@@ -63,7 +63,7 @@ fn by_tenant(sessions: impl IntoIterator<Item = (i32, i64)>) -> BTreeMap<i32, Ve
     sorted
 }
 
-/// Follows the commits of this node until the store closes. What is half done then is done anew by the next start.
+/// Indexes the commits of this node until the store closes. The next start repeats what is half done then.
 pub(super) async fn follow(context: Arc<Context>, mut closing: watch::Receiver<bool>) {
     tokio::select! {
         () = work(&context) => {}
@@ -73,18 +73,24 @@ pub(super) async fn follow(context: Arc<Context>, mut closing: watch::Receiver<b
 
 async fn work(context: &Context) {
     while let Err(fault) = catch_up(context).await {
-        tracing::warn!(?fault, "the indexer could not bring the search index up to date; it tries again");
+        tracing::warn!(
+            ?fault,
+            "the indexer could not bring the search index up to date; it tries again in a second"
+        );
         tokio::time::sleep(PAUSE).await;
     }
     loop {
         if tokio::time::timeout(FIND_STALE_EVERY, context.dirty_sessions.wake.notified()).await.is_ok() {
             tokio::time::sleep(GATHER).await;
         } else if let Err(fault) = find_stale(context).await {
-            tracing::debug!(?fault, "cannot look for sessions to index");
+            tracing::debug!(
+                ?fault,
+                "the indexer could not search for unindexed sessions; it tries again in ten seconds"
+            );
         }
         let dirty = context.dirty_sessions.take();
         if let Err(fault) = index_all(context, &dirty).await {
-            tracing::warn!(?fault, "the indexer failed; it tries again");
+            tracing::warn!(?fault, "the indexer could not index new messages; it tries again in a second");
             context
                 .dirty_sessions
                 .put(dirty.into_iter().flat_map(|(tk, sks)| sks.into_iter().map(move |sk| (tk, sk))));
@@ -102,13 +108,14 @@ async fn index_all(context: &Context, sessions: &BTreeMap<i32, Vec<i64>>) -> Res
     Ok(())
 }
 
-/// Told by what can be found alone: work that moves through its states says nothing new.
+/// Sessions whose index is behind, judged by messages and words only: a session that changes its status has nothing
+/// new to index.
 pub(super) const BEHIND: &str = "FROM session_heads h LEFT JOIN search_done d ON d.tk = h.tk AND d.sk = h.sk
      WHERE (d.sk IS NULL OR d.messages <> h.message_count OR d.version <> h.words_version)";
-/// The count of messages of a session that was not read to its end: no session has so many.
+/// Stored as the message count of a session that was not indexed to its end: no session has this count.
 const UNFINISHED: i64 = -1;
 
-/// Indexes every session that is behind, once through.
+/// Indexes every session whose index is behind, once.
 pub(super) async fn catch_up(context: &Context) -> Result<()> {
     let sql = format!("SELECT h.tk, h.sk {BEHIND} AND (h.tk, h.sk) > ($1, $2) ORDER BY h.tk, h.sk LIMIT $3");
     let mut after = (0i32, 0i64);
@@ -126,7 +133,7 @@ pub(super) async fn catch_up(context: &Context) -> Result<()> {
     }
 }
 
-/// Finds what a node that died has left behind. One node looks at a time.
+/// Finds sessions that a dead node left unindexed. One node searches at a time.
 async fn find_stale(context: &Context) -> Result<()> {
     let tx = context.begin(Scope::All).await?;
     let lock = hash64(&[b"index", context.schema.as_bytes()]);
@@ -144,11 +151,11 @@ async fn find_stale(context: &Context) -> Result<()> {
     tx.commit().await
 }
 
-/// One transaction's worth of some sessions of a tenant; whether that was all of them.
+/// Indexes one transaction's worth of some sessions of a tenant. Returns whether that was all.
 async fn index(context: &Context, tk: i32, sks: &[i64]) -> Result<bool> {
     super::tx::within(async {
         let tx = context.begin(Scope::Tenant(tk)).await?;
-        // What a crash takes from the index, the next start puts back: its commits need not wait for the disk.
+        // A crash may lose these commits, and the next start repeats them: they need not wait for the disk.
         tx.execute("SET LOCAL synchronous_commit TO off", &[]).await?;
         match index_sessions(context, &tx, tk, sks).await {
             Ok(all) => tx.commit().await.map(|()| all),
@@ -161,7 +168,7 @@ async fn index(context: &Context, tk: i32, sks: &[i64]) -> Result<bool> {
     .await
 }
 
-/// What can be found together.
+/// A document of the index.
 struct IndexDocument {
     at: i64,
     sk: i64,
@@ -173,7 +180,7 @@ struct IndexDocument {
 
 impl IndexDocument {
     fn of(tk: i32, sk: i64, group: &MessageGroup) -> Self {
-        // A document reaches over few sequences.
+        // A document spans few sequences.
         let place = |said: &IndexText| u16::try_from(said.seq - group.first + 1).unwrap_or(u16::MAX);
         let placed = group.texts.iter().map(|said| (place(said), said.text.as_str()));
         Self { at: group.at, sk, seq: group.first, upto: group.last, words: TsVector::of(tk, placed) }
@@ -189,13 +196,13 @@ struct StaleSession {
     done_to: i64,
     done_version: i64,
     upto: i64,
-    /// What was said in between, where this node knows it.
+    /// The events in between, if this node has them.
     fresh: Option<Vec<Arc<Event>>>,
 }
 
 async fn index_sessions(context: &Context, tx: &Tx, tk: i32, sks: &[i64]) -> Result<bool> {
-    // One node at a time, so that numbers are given once. And a session that is being removed must not leave
-    // documents behind.
+    // One node at a time, so that numbers are given once. The locks on the logs make sure that a session that is
+    // being deleted leaves no documents behind.
     let tenant_lock = hash64(&[b"index", &tk.to_be_bytes()]);
     tx.query("SELECT pg_advisory_xact_lock($1)", &[&tenant_lock]).await?;
     let locks: Vec<i64> = sks.iter().map(|sk| log_lock(tk, *sk)).collect();
@@ -261,8 +268,8 @@ async fn behind(tx: &Tx, tk: i32, sks: &[i64]) -> Result<Vec<StaleSession>> {
     Ok(found)
 }
 
-/// Titles and descriptions whose words changed. A description taken from the first message says nothing that the
-/// message does not.
+/// Titles and descriptions whose words changed. A description that was taken from the first message is left out: the
+/// message has the same words.
 async fn titles(tx: &Tx, tk: i32, taken: &[StaleSession]) -> Result<Vec<IndexDocument>> {
     let changed = taken.iter().filter(|behind| behind.version != behind.done_version);
     let changed: Vec<i64> = changed.map(|behind| behind.sk).collect();
@@ -289,7 +296,7 @@ async fn titles(tx: &Tx, tk: i32, taken: &[StaleSession]) -> Result<Vec<IndexDoc
         }
     }
     if !known.is_empty() {
-        // What has the same words stays as it is.
+        // Documents with the same words stay as they are.
         let sql =
             "WITH now AS (SELECT * FROM unnest($2::bigint[], $3::tsvector[]) AS u (sk, words)), gone AS (
                  DELETE FROM search_docs d USING now WHERE d.tk = $1 AND d.sk = now.sk AND d.seq = 0
@@ -302,8 +309,7 @@ async fn titles(tx: &Tx, tk: i32, taken: &[StaleSession]) -> Result<Vec<IndexDoc
     Ok(docs)
 }
 
-/// The messages between what was done and what is to be done, of all sessions at once. What this node has said itself is
-/// not read back.
+/// The messages that are not yet indexed, of all sessions at once. Messages of this node are not read back.
 async fn messages(tx: &Tx, tk: i32, taken: &[StaleSession]) -> Result<Vec<IndexDocument>> {
     let mut said: Vec<(i64, i64, IndexText)> = Vec::new();
     let mut unread: Vec<&StaleSession> = Vec::new();
@@ -320,7 +326,7 @@ async fn messages(tx: &Tx, tk: i32, taken: &[StaleSession]) -> Result<Vec<IndexD
     }
     read(tx, tk, &unread, &mut said).await?;
     said.sort_unstable_by_key(|(sk, _, message)| (*sk, message.seq));
-    // What stands in another log is read from there, so it begins another document.
+    // Messages of another log begin another document, because hits are read from the log.
     let mut groups = MessageGroups::default();
     for (sk, log, message) in said {
         groups.push((sk, log), message);
@@ -333,14 +339,14 @@ async fn messages(tx: &Tx, tk: i32, taken: &[StaleSession]) -> Result<Vec<IndexD
     Ok(docs)
 }
 
-/// Cutting words takes the processor for milliseconds: whoever else is ready to run goes first now and then.
+/// Cutting words takes the processor for milliseconds: other tasks run in between.
 async fn yield_now_and_then(nth: usize) {
     if nth.is_multiple_of(AT_ONCE) {
         tokio::task::yield_now().await;
     }
 }
 
-/// Reads messages from the logs that they stand in: session, log, and what is said.
+/// Reads messages from the logs that hold them: session, log and text.
 async fn read(
     tx: &Tx,
     tk: i32,
@@ -386,7 +392,7 @@ async fn read(
     Ok(())
 }
 
-/// Gives every document a free number that sorts by its time, and writes them.
+/// Gives every document a free number in the order of time, and writes them.
 async fn write(tx: &Tx, tk: i32, docs: &[IndexDocument]) -> Result<()> {
     if docs.is_empty() {
         return Ok(());
@@ -408,7 +414,7 @@ async fn write(tx: &Tx, tk: i32, docs: &[IndexDocument]) -> Result<()> {
         let behind = taken.get(&first).map_or(first, |taken| taken + REACH);
         let mut number = behind.max(last.saturating_add(REACH));
         if number >= first + NUMBERS {
-            // More happened at once than there are numbers: the next free one behind it.
+            // More documents than numbers at this time: the next free number behind them.
             let sql = "SELECT $2::bigint + $3 * coalesce(max(o), 0) FROM (SELECT row_number() OVER (ORDER BY n) AS o,
                  (n - $2::bigint) / $3 + 1 AS d FROM search_docs WHERE tk = $1 AND n >= $2 ORDER BY n LIMIT 100000) x
                  WHERE o = d";

@@ -1,5 +1,4 @@
-//! A look at a database from outside, for people who ask what is wrong with it. Changes nothing, and
-//! works on a schema of any version, or none.
+//! Inspects a database from outside, for `doctor`. Changes nothing, and works on a schema of any version or none.
 
 use sederunt_core::{Result, Timestamp};
 
@@ -8,7 +7,7 @@ use super::fault::Fault;
 use super::login::{self, LoginRights};
 use super::migrate;
 
-/// What was found.
+/// The result of an inspection.
 #[derive(Clone, Debug)]
 pub struct Inspection {
     pub server_version: String,
@@ -19,19 +18,19 @@ pub struct Inspection {
     /// The database's clock.
     pub now: Timestamp,
     pub roles_missing: Vec<String>,
-    /// Roles of ours that may see past the policies.
+    /// Roles of this installation that bypass the policies.
     pub roles_unbound: Vec<String>,
     /// What the login may do.
     pub login: LoginRights,
-    /// Tables of tenants, and those of them that a policy does not bind.
+    /// Tables with rows of tenants, and those of them that no policy binds.
     pub tables: i64,
     pub tables_unbound: Vec<String>,
 }
 
-/// Tables that hold nothing of any tenant.
+/// Tables without rows of tenants.
 const OPEN_TABLES: [&str; 2] = ["schema_history", "installation"];
 
-/// Looks at a database.
+/// Inspects a database.
 pub async fn inspect(url: &str, schema: &str) -> Result<Inspection> {
     let address = Address::parse(url, schema)?;
     Ok(look(&address).await?)

@@ -1,4 +1,4 @@
-//! What feedback has taught: rows, the words that they are found by, and what they have done.
+//! Lessons: their rows, the words that they are found by, and their counters.
 
 use sederunt_core::error::Error;
 use sederunt_core::ids::{TenantId, UserId};
@@ -18,7 +18,7 @@ use crate::postings::{self, Postings};
 
 const LESSON: &str = "l.n, l.id, l.polarity, l.state, l.occurrences, l.created_at, l.updated_at, l.version, l.shown, \
      l.first_shown_at, l.last_shown_at, l.negative_since, l.positive_since, l.body";
-/// Best matches that are read at a time, until enough of them fit.
+/// Best matches that are read at a time, until enough of them pass the filters.
 const MATCHES_READ: usize = 64;
 
 fn lesson_of(row: &Row) -> Result<(i64, Lesson)> {
@@ -66,8 +66,8 @@ impl LessonStore for PostgresStore {
     }
 }
 
-/// A page, newest first. Each state has its own order in the index, so they are merged; rows that do not fit are passed
-/// over, up to a bound.
+/// A page, newest first. Each state has its own order in the index, so the states are merged. Rows that do not match
+/// are skipped, up to a bound.
 async fn newest(context: &Context, tk: i32, query: &LessonQuery) -> Result<Page<Lesson, i64>> {
     let often = if query.occurrences_min >= 2 { "AND l.occurrences >= 2" } else { "" };
     let sql = format!(
@@ -93,7 +93,7 @@ async fn newest(context: &Context, tk: i32, query: &LessonQuery) -> Result<Page<
     Ok(Page::cut(found, query.limit))
 }
 
-/// Those that fit the words best.
+/// The lessons that match the words best.
 async fn matching(context: &Context, tk: i32, query: &LessonQuery) -> Result<Page<Lesson, i64>> {
     let (words, buckets) = (postings::asked_of_lessons(query), postings::lesson_buckets(tk.into(), query));
     let found = memories::under_words(context, tk, "lesson_words", &words, &buckets).await?;
@@ -119,7 +119,7 @@ async fn matching(context: &Context, tk: i32, query: &LessonQuery) -> Result<Pag
 
 const TAKE_OUT: &str = "DELETE FROM lesson_words WHERE tk = $1 AND drawer = $2 AND word = ANY (string_to_array($3, ' ')) AND n = $4";
 
-/// Writes a lesson if it has the version that is expected of it. Its words are filed anew only if they are others.
+/// Writes a lesson if it has the expected version. Its postings are written again only if its words changed.
 pub(super) async fn put(tx: &Tx, tk: i32, lesson: &Lesson, expects: Option<u64>) -> Result<bool> {
     let postings = Postings::of_lesson(tk.into(), lesson);
     let line = postings.line();
@@ -127,7 +127,8 @@ pub(super) async fn put(tx: &Tx, tk: i32, lesson: &Lesson, expects: Option<u64>)
     let (polarity, state, occurrences) =
         (lesson.polarity.as_str(), lesson.state.as_str(), int(lesson.occurrences));
     let updated_at = lesson.updated_at.as_micros();
-    // The row keeps where it was filed until that was taken out: whoever writes it too waits for this one.
+    // The row keeps its old bucket and words until those postings are deleted; another transaction that writes the
+    // row waits for this one.
     let rows = match expects.map(int) {
         Some(version) => {
             let sql =
@@ -171,7 +172,7 @@ pub(super) async fn put(tx: &Tx, tk: i32, lesson: &Lesson, expects: Option<u64>)
     Ok(true)
 }
 
-/// Counts something of lessons, locking them in one order.
+/// Adds to the counters of lessons, and locks them in one order.
 pub(super) async fn count(tx: &Tx, tk: i32, ids: &[String], count: Count, now: Timestamp) -> Result<()> {
     let set = match count {
         Count::Shown => {
@@ -187,9 +188,10 @@ pub(super) async fn count(tx: &Tx, tk: i32, ids: &[String], count: Count, now: T
     tx.execute(&sql, &[&tk, &ids, &now.as_micros()]).await.map(drop)
 }
 
-/// Hands over what one user has taught. Whoever writes one of those lessons looks again.
+/// Hands the lessons of one user over to another. The version moves, so a caller that is writing one of them loads it
+/// again.
 pub(super) async fn merge(tx: &Tx, tk: i32, from: &UserId, into: &UserId) -> Result<()> {
-    // Locked in the order in which they are counted.
+    // Locked in the order in which counters lock them.
     let sql =
         "SELECT n, body FROM lessons WHERE tk = $1 AND position($2 IN body) > 0 ORDER BY n FOR NO KEY UPDATE";
     for row in tx.query(sql, &[&tk, &Body::mark_of(from)]).await? {

@@ -1,4 +1,4 @@
-//! Documents and their facets: what people have defined.
+//! Documents and their facets: the definitions of a tenant.
 
 use futures_util::FutureExt as _;
 use postgres_types::Type;
@@ -40,7 +40,7 @@ pub(super) fn doc_of(row: &Row) -> Result<(i64, Doc)> {
     Ok((n, doc))
 }
 
-/// Documents by their ids, or else by their slugs; the name that each was asked for by stands last.
+/// Documents by their ids or slugs; the requested name is the last column.
 pub(super) fn named() -> String {
     format!(
         "SELECT {DOC}, w.name FROM unnest($2::text[], $3::text[]) AS w (kind, name)
@@ -72,7 +72,7 @@ impl DocStore for PostgresStore {
     }
 }
 
-/// The rows of a page, walked the narrowest way. `read` is given what asks for their numbers.
+/// The rows of a page, by the narrowest filter. `read` gets the statement that selects their numbers.
 pub(super) async fn rows(
     context: &Context,
     tk: i32,
@@ -98,7 +98,7 @@ pub(super) async fn rows(
     context.read_once_only(Scope::Tenant(tk), &sql, &params).await
 }
 
-/// Writes a document if it has the version that is expected of it; a taken id or slug violates its index.
+/// Writes a document if it has the expected version; a taken id or slug violates its index.
 pub(super) async fn put(tx: &Tx, tk: i32, doc: &Doc, expects: Option<u64>, now: Timestamp) -> Result<bool> {
     let (kind, body, maker) =
         (doc.kind.as_str(), doc.body.as_str(), doc.created_by.as_ref().map(UserId::as_str));
@@ -127,7 +127,7 @@ pub(super) async fn put(tx: &Tx, tk: i32, doc: &Doc, expects: Option<u64>, now: 
          SELECT $1, $2, u.key, u.value, $5 FROM unnest($3::text[], $4::text[]) AS u (key, value) ON CONFLICT DO NOTHING";
     tx.execute(sql, &[&tk, &kind, &keys, &values, &n]).await?;
     if doc.kind == Kind::Task && expects.is_some() && doc.facets.contains(&("status", "active".into())) {
-        // What waited for it may be handed out again.
+        // Sessions that were held for this task may be handed out again.
         let sql = "UPDATE session_heads SET held = false WHERE tk = $1 AND task_id = $2 AND held";
         tx.execute(sql, &[&tk, &id]).await?;
     }
@@ -144,8 +144,8 @@ pub(super) async fn remove(tx: &Tx, tk: i32, kind: Kind, id: &str) -> Result<()>
     Ok(())
 }
 
-/// Hands over what one user has made or is assigned to. The version moves, so that nobody who has read the
-/// document before writes the first user back.
+/// Hands the documents that one user made or is assigned to over to another. The version moves, so that a caller that
+/// loaded a document before does not write the first user back.
 pub(super) async fn merge(tx: &Tx, tk: i32, from: &str, into: &str) -> Result<()> {
     let of_people = facets_of_people();
     let moved = format!(
@@ -167,17 +167,17 @@ pub(super) async fn merge(tx: &Tx, tk: i32, from: &str, into: &str) -> Result<()
     Ok(())
 }
 
-/// What definitions say of work that is to be handed out.
+/// What definitions say about sessions that are handed out.
 #[derive(Default)]
 pub(super) struct ClaimRules {
-    /// Tasks whose sessions may not run. One that is not defined here forbids nothing.
+    /// Tasks whose sessions may not run. An undefined task forbids nothing.
     pub(super) inactive: Vec<String>,
-    /// How many more runs agents may have, of those that somebody limits.
+    /// How many more runs agents may have, for agents with a limit.
     pub(super) rooms: Vec<(String, i64)>,
 }
 
-/// Asks what is said of the tasks and agents that these settings name. Locks the rows of agents that are limited: of two
-/// claims for the same agent the second counts the first.
+/// The statement that reads the rules of the tasks and agents that these settings name. It locks the rows of limited
+/// agents, so that of two claims for the same agent the second counts the first.
 pub(super) fn rules(tasks: &str, agents: &str) -> String {
     format!(
         "SELECT limited.id, limited.value FROM (
@@ -191,7 +191,7 @@ pub(super) fn rules(tasks: &str, agents: &str) -> String {
     )
 }
 
-/// What the rows of [`rules`] say, when as many runs are counted as there are under the locks that they took.
+/// Reads the rows of [`rules`], and counts the running sessions of limited agents under the locks that those took.
 pub(super) async fn ruled(tx: &Tx, tk: i32, rows: &[Row]) -> Result<ClaimRules> {
     let mut ruled = ClaimRules::default();
     for row in rows {

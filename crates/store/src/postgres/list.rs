@@ -1,5 +1,5 @@
-//! Lists of sessions, newest activity first. The planner knows neither the values that are asked for nor how many
-//! sessions have them: where that decides the way, it is counted first and said in the shape of the question.
+//! Lists of sessions, newest activity first. The planner knows neither the requested values nor how many sessions
+//! have them. Where that decides, the store counts first and writes the statement accordingly.
 
 use postgres_types::Type;
 use sederunt_core::ids::TenantId;
@@ -15,10 +15,10 @@ use super::tx::{Context, Param, Scope, int};
 use super::{PostgresStore, read, search};
 use crate::filtered_list::FEW;
 
-/// Up to so many sessions are kept in mind while walking down the activity: to look each up again costs more.
+/// Up to this many sessions are held in a hash table during the walk; looking each one up costs more.
 const SOME: usize = 10_000;
 
-/// A question put together from its conditions.
+/// A statement that is built from its conditions.
 #[derive(Default)]
 struct ListSql<'a> {
     conditions: Vec<String>,
@@ -26,7 +26,7 @@ struct ListSql<'a> {
 }
 
 impl<'a> ListSql<'a> {
-    /// Adds a condition; `$$` in it stands for the parameter.
+    /// Adds a condition; `$$` is its parameter.
     fn when(&mut self, condition: &str, param: Param<'a>, kind: Type) {
         self.params.push((param, kind));
         self.conditions.push(condition.replace("$$", &format!("${}", self.params.len())));
@@ -38,8 +38,8 @@ impl<'a> ListSql<'a> {
         }
     }
 
-    /// The statement that reads a page, down the index that the walk goes by, and through each of its words. Its limit
-    /// stands in the text and not beside it: the planner takes an unknown limit for a tenth of everything.
+    /// The statement that reads a page: down the index of the walk, for each of its words. The limit is in the text,
+    /// because the planner takes a limit in a parameter for a tenth of all rows.
     fn page(&mut self, walk: PgListWalk, words: &'a Vec<String>, limit: i64) -> String {
         const NEWEST: &str = "ORDER BY h.active_minute DESC, h.sk DESC";
         let column = match walk {
@@ -58,8 +58,8 @@ impl<'a> ListSql<'a> {
         } else {
             ""
         };
-        // Each stretch of the index gives the newest of its own; the newest of all of them are the page. With offsets,
-        // so that nothing is read before it is known which rows those are.
+        // Each stretch of the index returns its newest rows; the newest of all of them are the page. `OFFSET 0` keeps
+        // the planner from reading whole rows before the page is known.
         format!(
             "SELECT {HEAD}, h.preview, {DETAILS} FROM (
                  SELECT w.sk FROM unnest(${each}) AS each (word) CROSS JOIN LATERAL (
@@ -71,14 +71,14 @@ impl<'a> ListSql<'a> {
     }
 }
 
-/// How sessions are come by.
+/// How sessions are found.
 #[derive(Clone, Copy)]
 enum PgListWalk {
-    /// Down the activity of every type and status that is asked for.
+    /// Down the activity of every requested type and status.
     State,
     /// Down the activity of every status of a task.
     Task,
-    /// Through those that something else in the question names.
+    /// Through the sessions that another condition names.
     Known,
 }
 
@@ -156,14 +156,14 @@ pub(super) async fn sessions(
                      AND m.value = $$)"
             )
         } else if count <= SOME {
-            // Read once, and then asked of each session while walking down the activity. Said to be true, so as not to
-            // be made a join of.
+            // Read once into a hash table, and then checked for each session of the walk. `IS TRUE` keeps the planner
+            // from making a join of it.
             format!(
                 "(h.sk IN (SELECT m.sk FROM session_metadata m WHERE m.tk = $1 AND m.key = ${key_at}
                      AND m.value = $$)) IS TRUE"
             )
         } else {
-            // Most sessions that are met have it. With an offset, so as not to be made a join of either.
+            // Most sessions of the walk have it. `OFFSET 0` keeps the planner from making a join of it.
             format!(
                 "EXISTS (SELECT 1 FROM session_metadata m WHERE m.tk = $1 AND m.key = ${key_at} AND m.value = $$
                      AND m.sk = h.sk OFFSET 0)"
@@ -174,7 +174,7 @@ pub(super) async fn sessions(
     if let Some(found) = &with_words {
         asked.when("h.sk = ANY ($$)", found, Type::INT8_ARRAY);
     }
-    // In the text, so that the plan, which is made for any values, can go by the index that begins with it.
+    // In the text, so that the generic plan can use the index that begins with it.
     match query.inactive {
         None => asked.conditions.push("NOT h.inactive".into()),
         Some(true) => asked.conditions.push("h.inactive".into()),
@@ -231,8 +231,8 @@ pub(super) async fn sessions(
     Ok(Page { items, next: last.filter(|_| more) })
 }
 
-/// How many sessions have each of these, up to more than some, now or a moment ago: it says how to look, and not what is
-/// found.
+/// How many sessions have each of these values, up to a bound, now or a moment ago: it decides how to search, not
+/// what is found.
 async fn counted(context: &Context, tk: i32, metadata: &[(String, String)]) -> Result<Vec<usize>> {
     let mut counts = Vec::with_capacity(metadata.len());
     for (key, value) in metadata {
@@ -259,7 +259,7 @@ async fn count(context: &Context, tk: i32, key: &str, value: &str) -> Result<usi
     Ok(usize::try_from(count).unwrap_or(usize::MAX))
 }
 
-/// Whose eyes a question is asked with, as parameters.
+/// The sessions that the caller may see, as parameters.
 pub(super) struct VisibleTo {
     pub(super) user: Option<String>,
     pub(super) credential: Option<String>,
@@ -273,7 +273,7 @@ impl VisibleTo {
             None => {}
             Some(Eyes::Participant(user)) => seen.user = Some(user.as_str().to_owned()),
             Some(Eyes::Claims(credential)) => seen.credential = Some(credential.as_str().to_owned()),
-            // An empty prefix would show everything; nobody is to have one.
+            // An empty prefix would show everything; no channel has one.
             Some(Eyes::Prefix(prefix)) => seen.prefix = Some(span(prefix)),
         }
         seen
@@ -302,7 +302,7 @@ impl VisibleTo {
     }
 }
 
-/// The ids that start with a prefix, as a half-open span in the order of bytes.
+/// The ids that start with a prefix, as a half-open range in the order of bytes.
 fn span(prefix: &str) -> (String, String) {
     let next = prefix.char_indices().rev().find_map(|(at, last)| {
         let next = (u32::from(last) + 1..=u32::from(char::MAX)).find_map(char::from_u32)?;

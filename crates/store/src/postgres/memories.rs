@@ -1,4 +1,4 @@
-//! What is remembered of people: rows, and the words that they are found by.
+//! Memories: their rows, and the words that they are found by.
 
 use sederunt_core::error::Error;
 use sederunt_core::ids::TenantId;
@@ -70,7 +70,7 @@ impl MemoryStore for PostgresStore {
     }
 }
 
-/// Those of these that are there.
+/// The memories with these ids.
 pub(super) async fn at(context: &Context, tenant: &TenantId, ids: &[String]) -> Result<Vec<Memory>> {
     let Some(tk) = context.tk(tenant).await? else { return Ok(Vec::new()) };
     let sql = format!("SELECT {MEMORY} FROM memories m WHERE m.tk = $1 AND m.id = ANY ($2)");
@@ -78,7 +78,7 @@ pub(super) async fn at(context: &Context, tenant: &TenantId, ids: &[String]) -> 
     rows.iter().map(|row| memory_of(row).map(|(_, memory)| memory)).collect()
 }
 
-/// How many of a kind are brought up.
+/// How many memories of a kind are shown.
 pub(super) async fn count(context: &Context, tenant: &TenantId, owner: &Owner, kind: Kind) -> Result<u64> {
     let Some(tk) = context.tk(tenant).await? else { return Ok(0) };
     let sql =
@@ -87,7 +87,7 @@ pub(super) async fn count(context: &Context, tenant: &TenantId, owner: &Owner, k
     Ok(tx::count(rows.first().map_or(Ok(0), |row| row.try_get(0))?))
 }
 
-/// A page, newest first. Each kind has its own order in the index, so they are merged.
+/// A page, newest first. Each kind has its own order in the index, so the kinds are merged.
 async fn newest(context: &Context, tk: i32, query: &MemoryQuery) -> Result<Page<Memory, i64>> {
     let sql = format!(
         "SELECT {MEMORY} FROM unnest($3::text[]) AS k (kind) CROSS JOIN LATERAL (
@@ -106,7 +106,7 @@ async fn newest(context: &Context, tk: i32, query: &MemoryQuery) -> Result<Page<
     Ok(Page::cut(found, query.limit))
 }
 
-/// Those that fit the words best.
+/// The memories that match the words best.
 async fn matching(context: &Context, tk: i32, query: &MemoryQuery) -> Result<Page<Memory, i64>> {
     let (words, buckets) = (postings::asked(query), postings::buckets(tk.into(), query));
     let found = under_words(context, tk, "memory_words", &words, &buckets).await?;
@@ -123,7 +123,7 @@ async fn matching(context: &Context, tk: i32, query: &MemoryQuery) -> Result<Pag
     Ok(Page { items, next: None })
 }
 
-/// The newest few under each word in any of these buckets, and one more where there are too many.
+/// The newest hits of each word in any of these buckets, and one more where there are too many.
 pub(super) async fn under_words(
     context: &Context,
     tk: i32,
@@ -153,11 +153,12 @@ fn since(query: &MemoryQuery) -> i64 {
     query.since.map_or(i64::MIN, Timestamp::as_micros)
 }
 
-/// Writes a memory whole. Its words are filed anew, and what a model made of them goes, only if they are others.
+/// Writes a memory whole. If its words changed, its postings are written again and its vector is removed.
 pub(super) async fn put(tx: &Tx, tk: i32, memory: &Memory) -> Result<()> {
     let postings = Postings::of(tk.into(), memory);
     let line = postings.line();
-    // The row keeps where it was filed until that was taken out: whoever writes it too waits for this one.
+    // The row keeps its old bucket and words until those postings are deleted; another transaction that writes the
+    // row waits for this one.
     let sql = "INSERT INTO memories AS m (tk, id, owner, kind, created_at, last_referenced_at, dormant_at, body, drawer,
              words) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0, '')
          ON CONFLICT (tk, id) DO UPDATE SET owner = excluded.owner, kind = excluded.kind,
@@ -212,7 +213,7 @@ pub(super) async fn remove(tx: &Tx, tk: i32, id: &str) -> Result<()> {
     Ok(())
 }
 
-/// Forgets everything of an owner.
+/// Deletes all memories of an owner.
 pub(super) async fn remove_of(tx: &Tx, tk: i32, owner: &Owner) -> Result<()> {
     let buckets = postings::buckets_of(tk.into(), owner);
     tx.execute(

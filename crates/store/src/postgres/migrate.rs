@@ -1,4 +1,4 @@
-//! The schema: made, brought forward, or refused when it is newer than this program.
+//! The schema: created, migrated, or refused if it is newer than this program.
 
 use sederunt_core::Error;
 use tokio_postgres::Client;
@@ -32,20 +32,20 @@ const STEPS: &[(&str, &str)] = &[
 /// The version that this program writes.
 pub(super) const VERSION: u32 = STEPS.len() as u32;
 
-/// Parallel starts may meet in the catalogue of roles, which no lock of one database covers.
+/// Parallel starts may conflict in the catalogue of roles, which no lock of one database covers.
 const ROLE_TRIES_MAX: usize = 20;
 
-/// What the login that brings a schema up is for.
+/// What the migrating login is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MigrationLogin {
-    /// Migrations alone: it owns the tables, and another login serves.
+    /// Migrations only: it owns the tables, and another login serves.
     Owns,
     /// Serving too, so it must be able to take the roles.
     Serves,
 }
 
-/// The text of a step for a schema. The first thirteen steps name the roles as they were called while all installations of
-/// a server shared them.
+/// The text of a step for a schema. The first thirteen steps name the roles as they were called when all
+/// installations of a server shared them.
 fn text_of(sql: &str, schema: &str) -> String {
     let ours = DbRole::ALL.iter().fold(sql.to_owned(), |text, role| {
         text.replace(&format!("sederunt_{}", role.part()), &role.name("{schema}"))
@@ -53,7 +53,7 @@ fn text_of(sql: &str, schema: &str) -> String {
     ours.replace("{schema}", schema)
 }
 
-/// Brings the schema to [`VERSION`]. Starts in parallel wait for each other.
+/// Migrates the schema to [`VERSION`]. Parallel starts wait for each other.
 pub(super) async fn bring_up(address: &Address, login: MigrationLogin) -> Result<()> {
     let (client, _said) = address.alone().await?;
     client.batch_execute("SET statement_timeout TO 0").await?;
@@ -91,8 +91,8 @@ pub(super) async fn bring_up(address: &Address, login: MigrationLogin) -> Result
     Ok(())
 }
 
-/// Brings the schema up where it is older than this program, as the login that serves. One that may not do that, because
-/// another login owns the tables, is told what to do.
+/// Migrates an older schema as the login that serves. A login that may not do that, because another one owns the
+/// tables, is told what to do.
 pub(super) async fn bring_up_if_older(address: &Address) -> Result<()> {
     let found = version_of(address).await?;
     if found == STEPS.len() as i64 {
@@ -114,7 +114,7 @@ pub(super) async fn bring_up_if_older(address: &Address) -> Result<()> {
     }
 }
 
-/// Refuses to start on a schema that another program has written.
+/// Refuses to start on a schema of another version.
 pub(super) async fn check(address: &Address) -> Result<()> {
     let found = version_of(address).await?;
     if found > STEPS.len() as i64 {
@@ -144,8 +144,7 @@ pub(super) async fn version_of(address: &Address) -> Result<i64> {
     }
 }
 
-/// Takes the role that may see the version, where there is one already: a login that inherits nothing sees nothing
-/// without it.
+/// Takes the role that may read the version, if it exists: a login that inherits nothing sees nothing without it.
 pub(super) async fn look_as_scan(client: &Client, schema: &str) -> Result<()> {
     match client.batch_execute(&format!("SET ROLE {}", DbRole::Scan.name(schema))).await {
         Err(error) if error.as_db_error().is_none() => Err(error.into()),
@@ -164,7 +163,7 @@ fn newer(found: i64) -> Error {
     ))
 }
 
-/// The roles belong to the whole server, so another database's start may be making them too.
+/// Roles belong to the whole server, so the start of another database may be creating them too.
 async fn make_roles(client: &Client, schema: &str, login: MigrationLogin) -> Result<()> {
     for name in DbRole::names(schema) {
         let mut tries = 0;
@@ -200,7 +199,7 @@ async fn make_role(
     Ok(())
 }
 
-/// Whether the login may take a role. From version 16 on, whoever makes a role is its member without the right to.
+/// Whether the login may take a role. From version 16 on, the creator of a role is its member without that right.
 pub(super) fn may_take(role: &str) -> String {
     format!(
         "pg_has_role(session_user, {role}, \

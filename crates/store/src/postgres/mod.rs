@@ -2,7 +2,7 @@
 //!
 //! # Which way a change goes
 //!
-//! [`PostgresStore::commit`](CommitStore::commit) sends a change one of four ways; claims go a fifth. Changes of several
+//! `PostgresStore::commit` sends a change one of four ways; claims go a fifth. Changes of several
 //! callers share a transaction where the table says so.
 //!
 //! | change | way | shared by | round trips | role |
@@ -10,7 +10,7 @@
 //! | plain append; this node has the session's head in its cache; no idempotency key, no external id, no look at participants | `append/queue` → `append/optimistic` | a batch | 1: one statement, which writes only rows that are still as cached. An append whose row has changed goes on to the next way | `append` |
 //! | every other plain append | `append/queue` → `append/batch` | a batch | 2: begin, lock and load; write and commit | `append` |
 //! | at most four sessions; no key, audit line, record, fork or deletion | `batching/changes` → `commit` | up to 32 changes of one tenant | 2: begin, lock and load; write and commit. 1 more if participants are asked for, 1 more for external ids | `app` |
-//! | everything else, also appends of `human.*` events and by share links | `commit` | nobody | as above; 1 more for each fork; with records, 1 or more for each record and 1 for the commit; a deletion deletes table by table | `app` |
+//! | everything else, also appends of `human.*` events and by share links | `commit` | no other change | as above; 1 more for each fork; with records, 1 or more for each record and 1 for the commit; a deletion deletes table by table | `app` |
 //! | claims for the same work | `batching/claims` → `claim` | up to 128 sessions; a claim with a key goes alone | 2: begin, lock and load; write and commit. 1 more if an agent's runs are limited, 3 more with a key, another round if sessions had to be passed over | `app` |
 //!
 //! A *plain append* is a change with one part that appends to one existing session, without records and audit line
@@ -18,8 +18,8 @@
 //! costs one more per connection, and the number of a tenant is asked for every five seconds. More than 24 statements are
 //! sent in portions. The role `append` may not read content, add `human.*` events or see share links.
 //!
-//! All ways call one [`judge::judge`], which applies core's rules to a head, and lock heads in the order of their keys. After
-//! the commit, [`tx::Context::publish`] tells the hub of this node, the other nodes and the indexer, and then the callers are
+//! All ways call one `judge::judge`, which applies core's rules to a head, and lock heads in the order of their keys. After
+//! the commit, `Context::publish` (`tx`) tells the hub of this node, the other nodes and the indexer, and then the callers are
 //! acknowledged.
 //!
 //! # The other parts
@@ -104,25 +104,25 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tx::Context;
 
-/// Connections for commands and reads, when nobody says.
+/// Connections for commands and reads, by default.
 const POOL_SIZE_DEFAULT: usize = 16;
 /// Connections for sweeps, polls and notifications.
 const SCAN_SIZE: usize = 3;
-/// How long opening waits until this node hears the others.
+/// How long opening waits until this node listens to the others.
 const LISTEN_MAX: Duration = Duration::from_secs(5);
-/// How long closing waits for tasks that should have ended.
+/// How long closing waits for its tasks.
 const CLOSE_MAX: Duration = Duration::from_secs(10);
 
-/// Where the database is, and what goes with it.
+/// Options of a store.
 #[derive(Clone, Debug)]
 pub struct PostgresOptions {
     pub url: String,
-    /// Everything lives in this schema, so that several stores can share a database.
+    /// The schema of all tables, so that several stores can share a database.
     pub schema: String,
-    /// Only its offset counts, added to the time of the database.
+    /// Only its offset is used; it is added to the database's time.
     pub clock: Arc<SystemClock>,
     pub hub: Arc<Hub>,
-    /// Whether to make the schema or bring it forward, as the login in the URL.
+    /// Whether to create or migrate the schema, as the login in the URL.
     pub migrate: bool,
     pub pool_size: usize,
 }
@@ -140,7 +140,7 @@ impl PostgresOptions {
     }
 }
 
-/// Makes the schema or brings it forward as a login that owns it and does not serve. The version that it has then.
+/// Creates or migrates the schema as a login that owns it and does not serve. Returns its version.
 pub async fn migrate(url: &str, schema: &str) -> Result<u32> {
     migrate::bring_up(&Address::parse(url, schema)?, migrate::MigrationLogin::Owns).await?;
     Ok(migrate::VERSION)
@@ -215,8 +215,8 @@ impl PostgresStore {
         }
     }
 
-    /// Plain appends are batched, but for what the role of the batches is not given: what a browser records
-    /// about a person, and anything of a share link.
+    /// Whether a change goes to the append queues. The role `append` may not write what a browser records about a
+    /// person (`human.*`) or act for share links.
     fn is_batched(change: &Change) -> bool {
         let shared = change.parts.iter().any(|part| {
             part.guard.append.as_ref().is_some_and(|rule| rule.actor.role == sederunt_core::Role::Share)
@@ -238,7 +238,7 @@ impl PostgresStore {
         answer.await.unwrap_or_else(|_| Err(Error::unavailable("the store has closed").into()))
     }
 
-    /// In a task of its own: a caller that goes away cannot stop a change halfway between commit and publication.
+    /// In a task of its own, so that a caller that goes away cannot stop a change between commit and publication.
     async fn apply(&self, tk: i32, change: Change) -> Result<Committed, Refusal> {
         let context = self.context.clone();
         let task = tokio::spawn(async move { commit::apply(&context, tk, &change).await });
@@ -252,7 +252,10 @@ fn lost() -> Refusal {
 
 async fn finish_removals(context: Arc<Context>) {
     if let Err(fault) = tenants::sweep(&context).await {
-        tracing::warn!(?fault, "rows of deleted tenants could not be removed; the next start tries again");
+        tracing::warn!(
+            ?fault,
+            "the store could not delete the rows of removed tenants; the next start tries again"
+        );
     }
 }
 
@@ -263,7 +266,7 @@ impl Drop for PostgresStore {
     }
 }
 
-/// Turns the faults of a read into the product's errors.
+/// Turns the fault of a read into the product's error.
 fn read<'a, T: 'a>(work: impl Future<Output = Result<T, Fault>> + Send + 'a) -> BoxFuture<'a, Result<T>> {
     work.map(|outcome| outcome.map_err(Error::from)).boxed()
 }

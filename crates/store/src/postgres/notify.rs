@@ -1,7 +1,8 @@
-//! What nodes tell each other: which logs have grown and where the text of unfinished replies is, never what was said.
-//! At most one burst of notifications in 20 ms, after the commit; a listener that lost its connection doubts everything;
-//! a poll catches what got lost. Every login of the database hears a notification and can send one, so each is sealed
-//! (`seal`), and the text of replies goes by a table behind the walls (`pieces`).
+//! Notifications between nodes (NOTIFY and LISTEN): which logs have grown, and where the text of unfinished replies
+//! is. They never carry content. A node sends at most one batch of notifications in 20 ms, after the commits. A
+//! listener that lost its connection wakes all its readers, and a poll finds what got lost. Every login of the
+//! database can hear and send notifications, so each is sealed (`seal`), and the text of replies goes through a table
+//! under row-level security (`reply_pieces`).
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
@@ -30,22 +31,22 @@ impl DeltaStore for PostgresStore {
     }
 }
 
-/// Between two bursts: every notifying commit takes a lock that all of the server shares.
+/// Between two batches: every notifying commit takes a lock that the whole server shares.
 const SEND_EVERY: Duration = Duration::from_millis(20);
-/// Sessions named in one burst; beyond it everyone is told to look for themselves.
+/// Sessions named in one batch; beyond it, the other nodes are told to wake all their readers.
 const NAMED_MAX: usize = 4_096;
-/// Bytes of replies in one burst; more are dropped, since the finished message arrives anyway.
+/// Bytes of replies in one batch; more are dropped, since the finished message arrives anyway.
 const DELTA_BYTES_MAX: usize = 1024 * 1024;
-/// Replies that this node writes at once for others to read along; those beyond it arrive as finished messages only.
+/// Unfinished replies that this node sends to others at once; those beyond it arrive as finished messages only.
 const REPLIES_MAX: usize = 10_000;
 const POLL_EVERY: Duration = Duration::from_secs(1);
-/// Polls between two looks for pieces of replies whose node has died.
+/// Polls between two searches for pieces of replies whose node has died.
 const OLD_PIECES_EVERY: u32 = 60;
-/// Logs asked for in one statement of the poll.
+/// Logs that one statement of the poll reads.
 const POLL_LOGS_MAX: usize = 1_000;
-/// How long news wait for the text of replies that was announced before them.
+/// How long notifications wait for the reply text that was announced before them.
 const TEXT_WAIT_MAX: Duration = Duration::from_millis(500);
-/// Between two lines in the log about notifications that were refused.
+/// Between two log lines about refused notifications.
 const REFUSED_LOG_EVERY: Duration = Duration::from_secs(1);
 const RECONNECT_FIRST: Duration = Duration::from_millis(50);
 const RECONNECT_MAX: Duration = Duration::from_secs(2);
@@ -64,7 +65,7 @@ pub(super) async fn secret(scan: &deadpool_postgres::Pool, schema: &str) -> Resu
     .await
 }
 
-/// What waits to be told to the other nodes.
+/// What this node has yet to send to the others.
 #[derive(Debug)]
 pub(super) struct NotifyQueue {
     sealer: WakeSealer,
@@ -80,22 +81,22 @@ struct PendingNews {
     place: HashMap<Incarnation, usize>,
     said: Vec<ReplyChange>,
     said_bytes: usize,
-    /// Sessions whose unfinished reply this node is telling.
+    /// Sessions whose unfinished reply this node is sending.
     speaking: HashSet<Incarnation>,
-    /// More happened than can be named.
+    /// More sessions changed than a batch can name.
     flood: bool,
 }
 
-/// What happened to a session.
+/// A change of a session.
 #[derive(Debug, PartialEq)]
 struct SessionNews {
     incarnation: Incarnation,
     hint: Hint,
-    /// The message that the unfinished reply was becoming is in the log.
+    /// The message that the unfinished reply became is in the log.
     ends_reply: bool,
 }
 
-/// What happened to an unfinished reply, in this order.
+/// A change of an unfinished reply, in order.
 #[derive(Debug)]
 enum ReplyChange {
     Piece(TenantId, Delta),
@@ -126,7 +127,7 @@ impl NotifyQueue {
     pub(super) fn put_delta(&self, tenant: &TenantId, delta: Delta) {
         {
             let mut waiting = self.waiting.lock();
-            // What lies beyond this is shown to nobody (see `live::reply`).
+            // Readers are not shown text beyond this (see `live::reply`).
             if delta.offset + delta.text.len() > limits::DELTA_TEXT_BYTES_MAX
                 || waiting.said_bytes + delta.text.len() > DELTA_BYTES_MAX
             {
@@ -144,12 +145,12 @@ impl NotifyQueue {
         self.wake.notify_one();
     }
 
-    /// Another node has ended what this one was saying.
+    /// Another node has ended a reply of this node.
     fn end_reply(&self, incarnation: Incarnation) {
         self.waiting.lock().end_reply(incarnation);
     }
 
-    /// Everything that waits. Who is speaking stays known.
+    /// Takes everything that is pending. The set of unfinished replies stays.
     fn drain(&self) -> PendingNews {
         let mut waiting = self.waiting.lock();
         let speaking = std::mem::take(&mut waiting.speaking);
@@ -194,7 +195,7 @@ impl PendingNews {
         }
     }
 
-    /// Adds to the piece before it where one follows the other.
+    /// Adds the text to the piece before it if it continues that piece.
     fn say(&mut self, tenant: &TenantId, delta: Delta) {
         let before = self.said.iter_mut().rev().find_map(|said| match said {
             ReplyChange::Piece(_, known) if known.incarnation == delta.incarnation => Some(Some(known)),
@@ -209,7 +210,7 @@ impl PendingNews {
         }
     }
 
-    /// Whether this node was speaking.
+    /// Returns whether this node was sending that reply.
     fn end_reply(&mut self, incarnation: Incarnation) -> bool {
         let spoke = self.speaking.remove(&incarnation);
         if spoke {
@@ -219,7 +220,7 @@ impl PendingNews {
     }
 }
 
-/// Lines under a heading that says what they are, in texts that fit into a notification each.
+/// Packs lines into texts that fit into one notification each, every text with its kind in the first line.
 fn encode_lines(kind: &str, lines: impl Iterator<Item = String>, texts: &mut Vec<String>) {
     let mut text = kind.to_owned();
     for line in lines {
@@ -241,7 +242,7 @@ fn encode_announced(one: &AnnouncedText) -> String {
 fn encode_news(SessionNews { incarnation, hint, ends_reply }: &SessionNews) -> String {
     let status = Status::ALL.iter().position(|status| *status == hint.status).unwrap_or_default();
     let flags = u8::from(hint.row_changed) + 2 * u8::from(hint.deleted) + 4 * u8::from(*ends_reply);
-    // Names hold no control characters, so these separate them.
+    // Names hold no control characters, so these separate the fields.
     format!(
         "{}\t{}\t{status}\t{flags}\t{}\t{}",
         incarnation.0.simple(),
@@ -251,7 +252,7 @@ fn encode_news(SessionNews { incarnation, hint, ends_reply }: &SessionNews) -> S
     )
 }
 
-/// Something another node said.
+/// A message of another node.
 #[derive(Debug, PartialEq)]
 enum NodeMessage {
     Text(Vec<AnnouncedText>),
@@ -259,7 +260,7 @@ enum NodeMessage {
     Flood,
 }
 
-/// Reads an opened text. `None` for what a newer node may mean by it.
+/// Decodes an opened text. `None` for kinds that only a newer node knows.
 fn decode(text: &str) -> Option<NodeMessage> {
     let (kind, lines) = text.split_once('\n').unwrap_or((text, ""));
     match kind {
@@ -300,7 +301,7 @@ fn decode_news(line: &str) -> Option<SessionNews> {
     Some(SessionNews { incarnation, hint, ends_reply: flags & 4 != 0 })
 }
 
-/// Sends bursts until the store closes, and then what is left.
+/// Sends batches until the store closes, and then what is left.
 pub(super) async fn send_loop(context: Arc<Context>, mut closing: watch::Receiver<bool>) {
     let mut ledger = ReplyLedger::default();
     loop {
@@ -311,7 +312,7 @@ pub(super) async fn send_loop(context: Arc<Context>, mut closing: watch::Receive
         if let Err(fault) = send(&context, &mut ledger, context.notify_queue.drain()).await {
             tracing::warn!(
                 ?fault,
-                "this node could not tell the others what it did; it tells them to look for themselves as soon as it can"
+                "this node could not notify the others; it tries again in two seconds, and they wake all their readers then"
             );
             context.notify_queue.waiting.lock().flood = true;
             context.notify_queue.wake.notify_one();
@@ -329,7 +330,7 @@ pub(super) async fn send_loop(context: Arc<Context>, mut closing: watch::Receive
 async fn send(context: &Context, ledger: &mut ReplyLedger, waiting: PendingNews) -> Result<()> {
     let (written, announced, finished) = number(context, ledger, waiting.said).await?;
     let mut texts = Vec::new();
-    // Replies first: the message that ends one must not overtake its text.
+    // Replies first: the message that ends a reply must not overtake its text.
     encode_lines("r", announced.iter().map(encode_announced), &mut texts);
     if waiting.flood {
         texts.push("w".to_owned());
@@ -354,7 +355,7 @@ async fn send(context: &Context, ledger: &mut ReplyLedger, waiting: PendingNews)
     Ok(())
 }
 
-/// Numbers the pieces of replies, and notes which of these are finished.
+/// Numbers the pieces of replies, and notes which replies are finished.
 async fn number(
     context: &Context,
     ledger: &mut ReplyLedger,
@@ -381,7 +382,7 @@ async fn number(
     Ok((written, announced, finished))
 }
 
-/// Listens on a connection of its own, and comes back whenever it is lost. Answers `ready` once it listens.
+/// Listens on its own connection, and connects again whenever that is lost. Sends `ready` once it listens.
 pub(super) async fn listen(
     context: Arc<Context>,
     address: Address,
@@ -406,13 +407,16 @@ pub(super) async fn listen(
                 let _ = ready.try_send(());
                 tokio::select! {
                     () = handle_messages(&context, &mut opener, heard) => {
-                        tracing::warn!("the connection that listens to other nodes was lost; it is opened again");
+                        tracing::warn!("the connection that listens to other nodes was lost; this node opens it again");
                     }
                     _ = closing.wait_for(|closing| *closing) => return,
                 }
                 drop(client);
             }
-            Err(fault) => tracing::warn!(?fault, "this node cannot listen to the others; it tries again"),
+            Err(fault) => tracing::warn!(
+                ?fault,
+                "this node cannot listen to the others; it tries again within two seconds"
+            ),
         }
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
@@ -433,10 +437,10 @@ async fn start(address: &Address) -> Result<(tokio_postgres::Client, mpsc::Unbou
     .await
 }
 
-/// Opens what is heard, and counts what has to be refused.
+/// Opens notifications, and counts those that it refuses.
 struct MessageOpener {
     opener: WakeOpener,
-    /// Since the last line in the log.
+    /// Refused since the last log line.
     refused: u64,
     logged: Option<Instant>,
 }
@@ -479,7 +483,7 @@ async fn handle_messages(
             Some((_, NodeMessage::News(news))) => {
                 for SessionNews { incarnation, hint, ends_reply } in news {
                     context.head_cache.forget([(hint.tenant.clone(), hint.session.clone())]);
-                    // Nobody goes on writing a reply in a session that does not run.
+                    // A session that does not run has no unfinished reply.
                     if ends_reply || hint.deleted || hint.status != Status::Running {
                         context.hub.reply_finished(incarnation);
                         context.notify_queue.end_reply(incarnation);
@@ -493,7 +497,8 @@ async fn handle_messages(
     }
 }
 
-/// Fetches announced text for those who read along here. What cannot be had in time arrives as the finished message.
+/// Fetches announced text for the readers of this node. Text that does not come in time arrives as the finished
+/// message.
 async fn fetch_reply_text(context: &Context, node: Uuid, announced: Vec<AnnouncedText>) {
     let wanted: Vec<AnnouncedText> = announced
         .into_iter()
@@ -508,13 +513,18 @@ async fn fetch_reply_text(context: &Context, node: Uuid, announced: Vec<Announce
     }
     match tokio::time::timeout(TEXT_WAIT_MAX, reply_pieces::read(context, node, &wanted)).await {
         Ok(Ok(deltas)) => deltas.iter().for_each(|delta| context.hub.delta(delta)),
-        Ok(Err(fault)) => tracing::debug!(?fault, "the text of a reply on another node could not be read"),
-        Err(_) => tracing::debug!("the text of a reply on another node could not be read in time"),
+        Ok(Err(fault)) => tracing::debug!(
+            ?fault,
+            "this node could not read the text of a reply of another node; readers get the finished message"
+        ),
+        Err(_) => tracing::debug!(
+            "the text of a reply of another node did not come in time; readers get the finished message"
+        ),
     }
 }
 
-/// What of an announced text must be read where so much of the reply is known: just the announced pieces, the reply from
-/// its beginning, or nothing.
+/// The pieces to read, given how much of the reply this node has: the announced ones, all from the beginning, or
+/// none.
 fn missing(announced: AnnouncedText, length: usize) -> Option<AnnouncedText> {
     if length == announced.offset {
         Some(announced)
@@ -525,10 +535,10 @@ fn missing(announced: AnnouncedText, length: usize) -> Option<AnnouncedText> {
     }
 }
 
-/// Asks for the logs that somebody listens to here: a notification may have been lost on its way.
+/// Polls the logs that readers of this node follow: a notification may have been lost.
 pub(super) async fn poll(context: Arc<Context>, mut closing: watch::Receiver<bool>) {
-    // What the last look saw. A log that still lags behind it now was told to nobody here: whatever this node had
-    // just committed itself has been published meanwhile.
+    // The logs as the last poll saw them. If the hub is still behind that, the notification was lost: this node's own
+    // commits have been published meanwhile.
     let mut seen: HashMap<Incarnation, Hint> = HashMap::new();
     let mut finished = Vec::new();
     let mut polls = 0;
@@ -537,11 +547,14 @@ pub(super) async fn poll(context: Arc<Context>, mut closing: watch::Receiver<boo
             () = tokio::time::sleep(POLL_EVERY) => {}
             _ = closing.wait_for(|closing| *closing) => return,
         }
-        // Those that were finished before the last poll: by now everyone who wanted their last words has read them.
+        // Replies that were finished before the last poll: their readers have had the time to read the last pieces.
         let gone =
             std::mem::replace(&mut finished, std::mem::take(&mut *context.notify_queue.finished.lock()));
         if let Err(fault) = clear(&context, &gone, polls).await {
-            tracing::debug!(?fault, "the text of finished replies could not be cleared away yet");
+            tracing::debug!(
+                ?fault,
+                "this node could not delete the text of finished replies; the next poll tries again"
+            );
             finished.extend(gone);
         }
         polls = (polls + 1) % OLD_PIECES_EVERY;
@@ -554,14 +567,20 @@ pub(super) async fn poll(context: Arc<Context>, mut closing: watch::Receiver<boo
         let (now, silent) = match read_logs(&context, &listened).await {
             Ok(found) => found,
             Err(fault) => {
-                tracing::debug!(?fault, "the poll for other nodes' events has failed");
+                tracing::debug!(
+                    ?fault,
+                    "the poll for events of other nodes failed; the next one tries again"
+                );
                 continue;
             }
         };
         if !silent.is_empty() {
             match reply_pieces::paused(&context, &silent).await {
                 Ok(deltas) => deltas.iter().for_each(|delta| context.hub.delta(delta)),
-                Err(fault) => tracing::debug!(?fault, "the poll for other nodes' replies has failed"),
+                Err(fault) => tracing::debug!(
+                    ?fault,
+                    "the poll for replies of other nodes failed; the next one tries again"
+                ),
             }
         }
         for (incarnation, hint) in seen {
@@ -577,7 +596,7 @@ pub(super) async fn poll(context: Arc<Context>, mut closing: watch::Receiver<boo
     }
 }
 
-/// Takes away what nobody reads any more.
+/// Deletes pieces that no reader needs any more.
 async fn clear(context: &Context, finished: &[FinishedReply], polls: u32) -> Result<()> {
     reply_pieces::remove(context, context.notify_queue.sealer.node, finished).await?;
     if polls == 0 {
@@ -586,7 +605,7 @@ async fn clear(context: &Context, finished: &[FinishedReply], polls: u32) -> Res
     Ok(())
 }
 
-/// Where the logs stand, and those of them that run without a word of a reply being known here.
+/// Reads the state of the logs, and finds running sessions of whose reply this node has no text.
 async fn read_logs(
     context: &Context,
     listened: &[(Incarnation, u64)],

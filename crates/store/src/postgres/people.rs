@@ -1,4 +1,4 @@
-//! Reading people: keys, share links, users and their identities, the audit trail.
+//! Reads people: keys, share links, users and their identities, the audit trail.
 
 use sederunt_core::access::{ActingUser, Role, ShareAccess};
 use sederunt_core::ids::{CredentialId, SessionId, TenantId, UserId};
@@ -20,7 +20,8 @@ const USER: &str = "u.id, u.name, u.role, u.suspended, u.merged_into, u.created_
      ARRAY(SELECT i.external_id FROM identities i WHERE i.tk = u.tk AND i.user_id = u.id
            ORDER BY i.platform, i.external_id)";
 
-/// A credential is found before its tenant is known: by the policy on its hash, which then lends the tenant.
+/// A credential is found before its tenant is known: the policy on its hash admits the row, and the row names the
+/// tenant.
 async fn by_hash(context: &Context, table: &str, hash: SecretHash, sql: &str) -> Result<Option<Row>> {
     within(async {
         let client = context.app.get().await?;

@@ -1,4 +1,4 @@
-//! What people thought of sittings.
+//! Ratings of sittings.
 
 use sederunt_core::error::Error;
 use sederunt_core::feedback::{Label, Rating, RatingCounts};
@@ -56,7 +56,7 @@ impl RatingStore for PostgresStore {
     }
 }
 
-/// How many there are of each label.
+/// The number of ratings of each label.
 pub(super) async fn counts(context: &Context, tenant: &TenantId, of: RecordsOf) -> Result<RatingCounts> {
     let Some(tk) = context.tk(tenant).await? else { return Ok(RatingCounts::default()) };
     let sql = |narrowed: &str| {
@@ -107,15 +107,15 @@ pub(super) async fn kept(context: &Context, tenant: &TenantId, of: RecordsOf) ->
     Ok(RecordsKept { ratings: count(row.try_get(0)?), crises: count(row.try_get(1)?) })
 }
 
-/// How much a purge with the same bound would delete.
+/// How many rows a purge with the same bound would delete.
 pub(super) async fn purgeable(context: &Context, before: Timestamp) -> Result<u64> {
     let sql = "SELECT count(tk) FROM session_feedback WHERE recorded_date < $1";
     let rows = context.read(Scope::All, sql, &[&day(before)]).await?;
     rows.first().map_or(Ok(0), |row| Ok(count(row.try_get(0)?)))
 }
 
-/// Deletes what was recorded before the day of `before`. The rows leave the table here; when their bytes leave the
-/// database's files is for VACUUM, and so for whoever runs the database, to say.
+/// Deletes the ratings from before the day of `before`. VACUUM, and so the operator of the database, decides when
+/// their bytes leave the files.
 pub(super) async fn purge(context: &Context, before: Timestamp) -> Result<u64> {
     let before = day(before);
     let sql = "SELECT DISTINCT tk FROM session_feedback WHERE recorded_date < $1";

@@ -1,5 +1,5 @@
-//! Rows beside sessions that a change brings: documents, approvals, keys, share links, users, identities. Whatever
-//! is overtaken here takes the whole transaction with it.
+//! The records of a change: documents, approvals, keys, share links, users, identities. A record whose row has
+//! changed since the judgement aborts the transaction.
 
 use sederunt_core::access::Role;
 use sederunt_core::ids::UserId;
@@ -12,7 +12,7 @@ use super::fault::{Fault, Result};
 use super::tx::Tx;
 use super::{approvals, crises, feedback, lessons, library, memories, ratings, talk};
 
-/// Writes one record of a change, which was judged under the locks of [`super::basis`].
+/// Writes one record of a change, which was judged under the locks of `commit/basis.rs`.
 pub(super) async fn write(tx: &Tx, tk: i32, record: &Record, now: Timestamp) -> Result<(), Abort> {
     let written = match record {
         Record::PutDoc { doc, expects } => library::put(tx, tk, doc, *expects, now).await?,
@@ -60,7 +60,7 @@ pub(super) async fn write(tx: &Tx, tk: i32, record: &Record, now: Timestamp) -> 
             tx.execute(sql, &[&tk, &id.as_str(), &now.as_micros()]).await? > 0
         }
         Record::AddShare { share, hash } => {
-            // Bound to this life of the session: the link of a deleted one opens nothing.
+            // Bound to this incarnation of the session: the link of a deleted session opens nothing.
             let sql = "INSERT INTO shares (tk, id, hash, sk, session_id, access, created_by, created_at, expires_at, revoked_at, view_id,
                      user_id)
                  SELECT $1, $2, $3, s.sk, s.id, $5, $6, $7, $8, $9, $10, $11 FROM sessions s WHERE s.tk = $1 AND s.id = $4";
@@ -113,7 +113,7 @@ async fn add_user(tx: &Tx, tk: i32, user: &User) -> Result<bool> {
     Ok(true)
 }
 
-/// Writes an identity, or leaves it if the user has it; `false` if another one has.
+/// Writes an identity, or keeps it if the user has it. Returns `false` if another user has it.
 async fn add_identity(tx: &Tx, tk: i32, user: &UserId, identity: &Identity) -> Result<bool> {
     let sql = "INSERT INTO identities (tk, platform, external_id, user_id) VALUES ($1, $2, $3, $4)
          ON CONFLICT (tk, platform, external_id) DO UPDATE SET user_id = excluded.user_id
@@ -135,7 +135,7 @@ async fn merge_user(tx: &Tx, tk: i32, giver: &UserId, taker: &UserId) -> Result<
         tx.execute(sql, &[&tk, &from, &into]).await?;
     }
     let talking = talk::open_of(tx, tk, giver).await?;
-    // Locked in the order in which everyone locks heads.
+    // Locked in the order in which all transactions lock heads.
     let sql = "UPDATE session_heads SET holder = CASE WHEN holder = $2 THEN $3 ELSE holder END, version = version + 1
          WHERE (tk, sk) IN (SELECT tk, sk FROM session_heads WHERE tk = $1 AND (holder = $2 OR sk = ANY ($4))
              ORDER BY tk, sk FOR NO KEY UPDATE)";

@@ -1,9 +1,8 @@
-//! The text of replies that are still being written, on its way from the node that runs them to the nodes where
-//! somebody reads along.
+//! The text of unfinished replies, on its way from the node that runs them to the nodes with readers.
 //!
-//! It goes by an unlogged table under row-level security, because a notification is heard by every login of the
-//! database. The writing node adds pieces in bursts and takes them away when the reply is finished; a piece that
-//! nobody took away, because its node died, goes by its age. See `migrations/V14__reply_pieces.sql`.
+//! It goes through an unlogged table under row-level security, because every login of the database hears a
+//! notification. The writing node adds pieces in batches and deletes them when the reply is finished. Pieces of a
+//! node that died are deleted by age. See `migrations/V14__reply_pieces.sql`.
 
 use std::collections::HashMap;
 
@@ -16,12 +15,12 @@ use super::fault::Result;
 use super::notify::channel;
 use super::tx::{Context, Scope, int, within};
 
-/// How long a piece stays that its node never took away. A reader who joins a longer reply is given its end.
+/// How long a piece stays that its node did not delete. A reader that joins a longer reply gets its end only.
 const KEPT_MINUTES: i32 = 15;
-/// A reply whose newest piece is this old has paused: one that is finished would be taken away by now.
+/// A reply whose newest piece is this old has paused; a finished one would be deleted by now.
 const PAUSED_SECONDS: i32 = 3;
 
-/// Text that a node has written for the others, as it is announced to them.
+/// Text that a node has written for the others, as it announces it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct AnnouncedText {
     pub(super) incarnation: Incarnation,
@@ -61,7 +60,7 @@ struct OpenReply {
     end: usize,
 }
 
-/// The replies that this node is writing. Numbers the pieces.
+/// The unfinished replies of this node. Numbers their pieces.
 #[derive(Debug, Default)]
 pub(super) struct ReplyLedger {
     open: HashMap<Incarnation, OpenReply>,
@@ -101,7 +100,7 @@ impl ReplyLedger {
     }
 }
 
-/// Writes pieces and tells the other nodes, in one transaction and one round trip.
+/// Writes pieces and notifies the other nodes, in one transaction and one round trip.
 pub(super) async fn write(
     context: &Context,
     node: Uuid,
@@ -146,7 +145,7 @@ pub(super) async fn write(
     .await
 }
 
-/// Reads what was announced by a node, in its order.
+/// Reads the announced pieces of a node, in order.
 pub(super) async fn read(context: &Context, node: Uuid, wanted: &[AnnouncedText]) -> Result<Vec<Delta>> {
     let tks: Vec<i32> = wanted.iter().map(|one| one.tk).collect();
     let incarnations: Vec<Uuid> = wanted.iter().map(|one| one.incarnation.0).collect();
@@ -161,7 +160,7 @@ pub(super) async fn read(context: &Context, node: Uuid, wanted: &[AnnouncedText]
     deltas(&rows)
 }
 
-/// The text so far of replies that have paused, for readers who came after their last piece.
+/// The text of paused replies, for readers that came after the last piece.
 pub(super) async fn paused(context: &Context, asked: &[(i32, Incarnation)]) -> Result<Vec<Delta>> {
     let tks: Vec<i32> = asked.iter().map(|(tk, _)| *tk).collect();
     let incarnations: Vec<Uuid> = asked.iter().map(|(_, incarnation)| incarnation.0).collect();
@@ -188,7 +187,7 @@ fn deltas(rows: &[tokio_postgres::Row]) -> Result<Vec<Delta>> {
         .collect()
 }
 
-/// Takes the pieces of finished replies away.
+/// Deletes the pieces of finished replies.
 pub(super) async fn remove(context: &Context, node: Uuid, finished: &[FinishedReply]) -> Result<()> {
     if finished.is_empty() {
         return Ok(());
@@ -207,7 +206,7 @@ pub(super) async fn remove(context: &Context, node: Uuid, finished: &[FinishedRe
     .await
 }
 
-/// Takes away what is so old that the node which wrote it must have died.
+/// Deletes pieces that are so old that their node must have died.
 pub(super) async fn remove_old(context: &Context) -> Result<()> {
     let sql = "SELECT DISTINCT tk FROM reply_pieces WHERE at < clock_timestamp() - make_interval(mins => $1::integer)";
     let rows = context.read(Scope::All, sql, &[&KEPT_MINUTES]).await?;
@@ -225,7 +224,7 @@ pub(super) async fn remove_old(context: &Context) -> Result<()> {
     .await
 }
 
-/// The numbers of the tenants that have something to say. One that is gone by now has nothing.
+/// The numbers of tenants with reply text. A removed tenant has none.
 pub(super) async fn tenants(
     context: &Context,
     named: impl Iterator<Item = TenantId>,

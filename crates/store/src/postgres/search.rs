@@ -1,4 +1,4 @@
-//! Text search: questions to the index (see [`super::index`]).
+//! Text search: queries on the index that `indexer` fills.
 
 use sederunt_core::event::payload::text_of;
 use sederunt_core::ids::TenantId;
@@ -14,24 +14,24 @@ use super::{PostgresStore, read};
 use crate::message_groups::HitPage;
 use crate::words::SearchTerms;
 
-/// What is searched at a time, when not everything found may be seen.
+/// Documents that are read at a time, when the caller may not see all of them.
 const WINDOW: i64 = 200;
-/// Documents that are looked at one by one before the index of words is asked.
+/// Documents that are checked one by one before the index of words is used.
 const NEWEST: i64 = 2_000;
 
-/// Stands in every document of a tenant, so that the index itself keeps tenants apart. No text has such a word.
+/// A word in every document of a tenant, so that the index itself separates tenants. No text contains such a word.
 pub(super) fn tenant_word(tk: i32) -> String {
     format!("§{tk}")
 }
 
-/// All words must be there, each at least as the beginning of one, and all of them at the place of the same message.
-/// Words are letters and digits alone, so nothing in them can be an operator.
+/// The query for all words, each as a prefix, and all of them in the same message. Words are letters and digits only,
+/// so none of them can be an operator.
 fn query_of(tk: i32, terms: &SearchTerms) -> String {
     let words: Vec<String> = terms.words().iter().map(|word| format!("'{word}':*")).collect();
     format!("'{}' & ({})", tenant_word(tk), words.join(" <0> "))
 }
 
-/// Sessions with all these words in one place, newest first; `None` if there is no word to look for.
+/// Sessions with all these words in one text, newest first; `None` if there is no word to search for.
 pub(super) async fn sessions_with(context: &Context, tk: i32, text: &str) -> Result<Option<Vec<i64>>> {
     let Some(terms) = SearchTerms::of(&[text.to_owned()]) else { return Ok(None) };
     let sql = "SELECT DISTINCT sk FROM (SELECT sk FROM search_docs WHERE tk = $1 AND tsv @@ $2::text::tsquery
@@ -79,14 +79,14 @@ pub(super) async fn search(
     Ok(page.broken_off())
 }
 
-/// Numbers of documents with these words, newest first. Nobody knows beforehand how common words are: the newest
-/// documents show it, and only where they do not hold enough of them is the index of words worth its price.
+/// Numbers of documents with these words, newest first. How common words are is not known beforehand: the newest
+/// documents show it, and the index of words is used only if they do not hold enough hits.
 async fn numbers(context: &Context, tk: i32, query: &str, before: i64, window: i64) -> Result<Vec<i64>> {
     let newest = format!(
         "SELECT n FROM (SELECT n, tsv FROM search_docs WHERE tk = $1 AND n < $3 ORDER BY n DESC LIMIT {NEWEST}) d
          WHERE tsv @@ $2::text::tsquery ORDER BY n DESC LIMIT $4"
     );
-    // Ordered by an expression, so that the order is no reason to look through everything.
+    // Ordered by an expression, so that the planner does not walk all documents for the order.
     let all = "SELECT n FROM search_docs WHERE tk = $1 AND tsv @@ $2::text::tsquery AND n < $3 ORDER BY n + 0 DESC LIMIT $4";
     let mut rows = context.read(Scope::Words, &newest, &[&tk, &query, &before, &window]).await?;
     if (rows.len() as i64) < window {
@@ -95,7 +95,8 @@ async fn numbers(context: &Context, tk: i32, query: &str, before: i64, window: i
     rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
 }
 
-/// Takes what these documents stand for, as far as it may be seen. `false` if the page is full before that.
+/// Adds the texts of these documents to the page, as far as the caller may see them. `false` if the page is full
+/// before the end.
 async fn take_hits(
     context: &Context,
     tk: i32,
@@ -103,7 +104,7 @@ async fn take_hits(
     seen: &VisibleTo,
     page: &mut HitPage<'_>,
 ) -> Result<bool> {
-    // No `coalesce`: the wall around the tenants lets only plain comparisons reach the index of events.
+    // No `coalesce`: row-level security lets only plain comparisons reach the index of events.
     let sql = "SELECT d.n, d.seq, h.id, s.title, s.description, e.seq, e.content
          FROM search_docs d JOIN session_heads h ON h.tk = d.tk AND h.sk = d.sk
          JOIN sessions s ON s.tk = d.tk AND s.sk = d.sk

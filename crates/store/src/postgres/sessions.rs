@@ -1,4 +1,4 @@
-//! Sessions: how one is read, and the rows that are written beside their heads.
+//! Sessions: how they are read, and the rows beside their heads.
 
 use futures_util::FutureExt as _;
 use sederunt_core::ids::{SessionId, TenantId, UserId};
@@ -15,19 +15,19 @@ use super::tx::{AS_STORE, Context, Scope, Tx, hash64, int};
 use super::writes::{BoundStatement, Writes, cells, columns};
 use super::{PostgresStore, read};
 
-/// The whole row of a session.
+/// Selects whole sessions.
 pub(super) fn whole(rest: &str) -> String {
     whole_with("", rest)
 }
 
-/// The same with more columns, each after a comma.
+/// The same with further columns, each after a comma.
 pub(super) fn whole_with(more: &str, rest: &str) -> String {
     format!(
         "SELECT {HEAD}, h.preview, {DETAILS}{more} FROM session_heads h JOIN sessions s ON s.tk = h.tk AND s.sk = h.sk {rest}"
     )
 }
 
-/// A piece of somebody's log that a session shares.
+/// A range of a log that a session shares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LogRange {
     pub(super) from: i64,
@@ -36,7 +36,7 @@ pub(super) struct LogRange {
 }
 
 impl LogRange {
-    /// What a fork of a session at a sequence shares: the session's own ranges, cut, and then its own log.
+    /// The ranges that a fork of a session at a sequence shares: the session's ranges, cut, and then its own log.
     pub(super) fn prefix(ranges: Vec<Self>, own_log: i64, at: i64) -> Vec<Self> {
         let own_from = ranges.last().map_or(1, |last| last.to + 1);
         ranges
@@ -57,14 +57,14 @@ pub(super) async fn ranges(tx: &Tx, tk: i32, sk: i64) -> Result<Vec<LogRange>> {
     Ok(ranges)
 }
 
-/// What a new session brings beside its head.
+/// The rows of a new session beside its head.
 pub(super) struct NewSessionParts {
     pub(super) details: Details,
     pub(super) participants: Vec<UserId>,
     pub(super) ranges: Vec<LogRange>,
 }
 
-/// A session to be made.
+/// A session to be inserted.
 pub(super) struct NewSessionRow<'a> {
     pub(super) sk: i64,
     pub(super) id: &'a SessionId,
@@ -80,7 +80,7 @@ impl NewSessionRow<'_> {
     }
 }
 
-/// Makes sessions: a statement for each table, however many they are.
+/// Inserts sessions, with one statement for each table.
 pub(super) fn insert_sessions<'a>(tk: i32, made: &[NewSessionRow<'a>], writes: &mut Writes<'a>) {
     if made.is_empty() {
         return;
@@ -217,7 +217,7 @@ fn metadata_added<'a>(
     (!pairs.is_empty()).then(|| (sql, columns![tk, pairs, one => one.0, one.1.clone(), one.2.clone()]))
 }
 
-/// What becomes of the wide half of a session. `None` leaves a column as it is.
+/// An update of the wide half of a session. `None` leaves a column as it is.
 #[derive(Default)]
 pub(super) struct DetailsUpdate<'a> {
     sk: i64,
@@ -233,7 +233,7 @@ pub(super) struct DetailsUpdate<'a> {
 }
 
 impl<'a> DetailsUpdate<'a> {
-    /// What an update does to it, and takes the description that the first text gives along. `None`: nothing.
+    /// The wide half of an update, and the description from the first text if there is one. `None`: nothing to write.
     fn of(sk: i64, update: &'a Update, fallback: &mut Option<&'a str>) -> Option<Self> {
         let mut wide = Self {
             sk,
@@ -260,7 +260,7 @@ impl<'a> DetailsUpdate<'a> {
         touched.then_some(wide)
     }
 
-    /// Takes over what comes after it.
+    /// Merges a later update into this one.
     fn then(&mut self, later: Self) {
         *self = Self {
             sk: later.sk,
@@ -277,7 +277,7 @@ impl<'a> DetailsUpdate<'a> {
     }
 }
 
-/// Writes the wide halves of sessions, each of them once.
+/// Writes the wide halves of sessions, each once.
 pub(super) fn update_details<'a>(
     tk: i32,
     wide: &[DetailsUpdate<'a>],
@@ -319,7 +319,7 @@ pub(super) fn update_details<'a>(
     Some((sql, cells))
 }
 
-/// What an update does beside the head. Takes the description that the first text gives along, if it writes the wide
+/// The writes of an update beside the head. It takes the description from the first text along if it writes the wide
 /// half anyway.
 pub(super) fn update<'a>(
     tk: i32,
@@ -404,14 +404,14 @@ pub(super) fn log_lock(tk: i32, log: i64) -> i64 {
     hash64(&[b"log", &tk.to_be_bytes(), &log.to_be_bytes()])
 }
 
-/// Removes a session. Of the logs that it held, what others still share stays.
+/// Deletes a session. Ranges of its logs that other sessions share stay.
 pub(super) async fn delete(tx: &Tx, tk: i32, sk: i64) -> Result<()> {
     tx.client()?.batch_execute(&format!("SET LOCAL statement_timeout TO '80s'; {AS_STORE}")).await?;
     let mut logs: Vec<i64> = ranges(tx, tk, sk).await?.into_iter().map(|range| range.log).collect();
     logs.push(sk);
     logs.sort_unstable();
     logs.dedup();
-    // Two deletions that share a log would each see the other's claim on it, and both would leave it behind.
+    // Two deletions that share a log would each see the other's reference, and both would keep it.
     for log in &logs {
         tx.query("SELECT pg_advisory_xact_lock($1)", &[&log_lock(tk, *log)]).await?;
     }
@@ -445,7 +445,7 @@ pub(super) async fn delete(tx: &Tx, tk: i32, sk: i64) -> Result<()> {
     Ok(())
 }
 
-/// What a tenant uses of its quotas, by holder.
+/// The quotas that a tenant has used, by holder.
 pub(super) async fn usage(context: &Context, tenant: &TenantId) -> Result<UseByHolder> {
     let Some(tk) = context.tk(tenant).await? else { return Ok(Vec::new()) };
     let sql = "SELECT holder, count(*), count(*) FILTER (WHERE NOT is_talk AND status IN

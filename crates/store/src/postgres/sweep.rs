@@ -1,4 +1,4 @@
-//! What looks across tenants: what is due, old keys, the store's health.
+//! What reads all tenants: due sessions, old idempotency keys, the store's health.
 
 use sederunt_core::ids::{SessionId, TenantId};
 use sederunt_core::store::{Due, RecordsKept, StoreFuture, SweepStore, Vitals};
@@ -9,7 +9,7 @@ use super::fault::Result;
 use super::tx::{Context, Scope, count, int};
 use super::{PostgresStore, crises, migrate, ratings, read};
 
-/// Keys that one statement forgets.
+/// Idempotency keys that one statement deletes.
 const PORTION: i64 = 5_000;
 
 impl SweepStore for PostgresStore {
@@ -43,7 +43,8 @@ impl SweepStore for PostgresStore {
     }
 }
 
-/// The three reasons, each by its own index; a session with two of them is named once. Only what runs is leased.
+/// The three reasons to be due, each by its own index; a session with two of them is named once. Only running
+/// sessions have a lease.
 async fn due(context: &Context, silent_since: Timestamp, limit: usize) -> Result<Vec<Due>> {
     let sql = "WITH found AS (
              (SELECT tk, sk, id FROM session_heads

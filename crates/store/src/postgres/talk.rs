@@ -1,4 +1,4 @@
-//! What conversations have beside their rows, and which of them somebody should look at.
+//! The state of conversations beside their sessions, and which of them the keeper should look at.
 
 use sederunt_core::error::Error;
 use sederunt_core::ids::{SessionId, TenantId, UserId};
@@ -15,7 +15,7 @@ use super::tx::{Context, Param, Scope, Tx, int};
 use super::writes::{Writes, cells};
 use super::{PostgresStore, read, sessions};
 
-/// Writes it whole; its times and sequences have landed.
+/// Writes the row whole; its times and sequences are set.
 pub(super) fn write<'a>(tk: i32, sk: i64, talk: &Talk, writes: &mut Writes<'a>) -> Result<()> {
     let body = serde_json::to_string(talk).map_err(Error::internal)?;
     writes.add_after(
@@ -27,7 +27,7 @@ pub(super) fn write<'a>(tk: i32, sk: i64, talk: &Talk, writes: &mut Writes<'a>) 
     Ok(())
 }
 
-/// The sessions in which a sitting of this person is open.
+/// The sessions in which this user has an open sitting.
 pub(super) async fn open_of(tx: &Tx, tk: i32, user: &UserId) -> Result<Vec<i64>> {
     let rows = tx.query("SELECT sk, body FROM talks WHERE tk = $1 AND active_at IS NOT NULL", &[&tk]).await?;
     let mut theirs = Vec::new();
@@ -40,7 +40,7 @@ pub(super) async fn open_of(tx: &Tx, tk: i32, user: &UserId) -> Result<Vec<i64>>
     Ok(theirs)
 }
 
-/// Hands the sittings that are open in these sessions, whose heads are locked, over to another person.
+/// Hands the open sittings in these sessions, whose heads are locked, over to another user.
 pub(super) async fn merge(tx: &Tx, tk: i32, sessions: &[i64], from: &UserId, into: &UserId) -> Result<()> {
     let rows =
         tx.query("SELECT sk, body FROM talks WHERE tk = $1 AND sk = ANY ($2)", &[&tk, &sessions]).await?;
@@ -81,8 +81,8 @@ impl TalkStore for PostgresStore {
 
     fn silent_sittings(&self, active_before: Timestamp, limit: usize) -> StoreFuture<'_, Vec<Due>> {
         read(async move {
-            // The limit in the text, and the heads one by one: the planner takes an unknown limit for a tenth of everything,
-            // and then reads all heads to find a few.
+            // The limit is in the text, and heads are read one by one: the planner takes a limit in a parameter for a
+            // tenth of all rows, and then reads all heads to find a few.
             let sql = format!(
                 "SELECT t.id, h.id FROM (SELECT tk, sk, active_at FROM talks WHERE active_at < $1
                  ORDER BY active_at LIMIT {}) k
@@ -121,7 +121,7 @@ async fn due(context: &Context, sql: &str, params: &[Param<'_>]) -> Result<Vec<D
         .collect()
 }
 
-/// The secret of this installation.
+/// The secret key of this installation.
 pub(super) async fn installation_key(context: &Context) -> Result<[u8; 32]> {
     let rows = context.read(Scope::All, "SELECT key FROM installation", &[]).await?;
     let key: &[u8] =

@@ -1,4 +1,4 @@
-//! Tenants: made, shown, suspended, removed.
+//! Tenants: create, list, suspend, remove.
 
 use sederunt_core::error::{Conflict, Error};
 use sederunt_core::ids::TenantId;
@@ -12,7 +12,7 @@ use super::rows::Columns;
 use super::tx::{Context, Scope, Tx, within};
 use super::{PostgresStore, read, sessions};
 
-/// Every table with rows of tenants but `tenants` itself, in the order in which a removal empties them.
+/// Every table with rows of tenants except `tenants` itself, in the order in which a removal empties them.
 pub(super) const TENANT_TABLES: [&str; 30] = [
     "shares", "api_keys", "identities", "users", "idempotency", "approvals", "doc_facets", "docs",
     "feedback_names", "feedback_sessions", "feedback_events", "lesson_words", "lessons", "memory_words",
@@ -20,7 +20,7 @@ pub(super) const TENANT_TABLES: [&str; 30] = [
     "departures", "session_metadata", "session_ranges", "external_ids", "events", "search_docs",
     "search_done", "audit", "reply_pieces",
 ];
-/// Rows that one statement of a removal takes away, so that it holds no lock for long.
+/// Rows that one statement of a removal deletes, so that it holds no lock for long.
 const PORTION: i64 = 5_000;
 
 const TENANT: &str = "SELECT id, suspended, created_at FROM tenants";
@@ -138,8 +138,8 @@ async fn end<T>(tx: Tx, outcome: Result<T>) -> Result<T> {
     }
 }
 
-/// Removes a tenant. Its name goes first, and with it every way in; the rows follow in portions. What a crash
-/// leaves behind is found nameless and removed by [`sweep`].
+/// Removes a tenant: first its name, so that no caller reaches it, then its rows in portions. After a crash,
+/// [`sweep`] finds the nameless tenant and removes the rest.
 async fn delete(context: &Context, id: &TenantId) -> Result<()> {
     let tk = context.tk(id).await?.ok_or(Fault::Core(Error::NotFound))?;
     let tx = context.begin(Scope::Tenant(tk)).await?;
@@ -152,7 +152,7 @@ async fn delete(context: &Context, id: &TenantId) -> Result<()> {
     empty(context, tk).await
 }
 
-/// Removes what is left of tenants whose removal was cut short.
+/// Removes the rows of tenants whose removal was interrupted.
 pub(super) async fn sweep(context: &Context) -> Result<()> {
     for row in context.read(Scope::All, "SELECT tk FROM tenants WHERE id IS NULL", &[]).await? {
         empty(context, row.try_get(0)?).await?;
@@ -176,7 +176,7 @@ async fn empty(context: &Context, tk: i32) -> Result<()> {
     let tx = context.begin(Scope::Tenant(tk)).await?;
     let gone = tx.execute("DELETE FROM tenants WHERE tk = $1 AND id IS NULL", &[&tk]).await;
     match end(tx, gone).await {
-        // Somebody who still knew the number has written meanwhile; the next sweep takes that too.
+        // A caller with a cached tenant number has written meanwhile; the next sweep deletes that too.
         Err(fault) if fault.violated().is_some() => Ok(()),
         done => done.map(drop),
     }

@@ -1,6 +1,5 @@
-//! Messages appended by this node and not yet indexed; saves the indexer a read.
-//!
-//! It is a shortcut: a session of which anything is missing here is read from its log.
+//! Events appended by this node and not yet indexed; they save the indexer a read. It is a shortcut: if events of a
+//! session are missing here, the indexer reads the session's log.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -8,7 +7,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use sederunt_core::event::Event;
 
-/// What is kept at most; more than this is said between two turns of the index only where it is behind anyway.
+/// Bytes that are kept at most. More than this comes between two rounds of the indexer only when it is behind anyway.
 const BYTES_MAX: usize = 8 << 20;
 
 /// Events of a session that follow each other without a gap.
@@ -24,8 +23,8 @@ struct EventRuns {
 }
 
 impl UnindexedEvents {
-    /// Keeps what was committed. What is no message is kept only behind what is, so that the next message follows it, and
-    /// at the beginning of a session.
+    /// Keeps committed events. An event that is no message is kept only behind messages, so that the next message
+    /// follows without a gap, and at the beginning of a session.
     pub(super) fn put<'a>(&self, events: impl IntoIterator<Item = ((i32, i64), &'a Arc<Event>)>) {
         let mut runs = self.0.lock();
         for (session, event) in events {
@@ -33,7 +32,7 @@ impl UnindexedEvents {
         }
     }
 
-    /// Takes out what was said in a session from one sequence to another, if all of it is here.
+    /// Takes the events of a session from one sequence to another, if all of them are here.
     pub(super) fn take(&self, session: (i32, i64), low: i64, high: i64) -> Option<Vec<Arc<Event>>> {
         let mut runs = self.0.lock();
         let mut run = runs.take_out(session)?;
@@ -46,7 +45,7 @@ impl UnindexedEvents {
         whole.then(|| run.into())
     }
 
-    /// Forgets what somebody else has taken up.
+    /// Drops the events of sessions that another node has indexed.
     pub(super) fn forget(&self, tk: i32, sks: impl IntoIterator<Item = i64>) {
         let mut runs = self.0.lock();
         for sk in sks {

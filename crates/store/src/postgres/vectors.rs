@@ -1,4 +1,4 @@
-//! What a model made of memories: numbers beside their rows, derived from what the rows say and gone with them.
+//! Vectors of memories: columns of their rows, derived from their text and deleted with them.
 
 use sederunt_core::error::Error;
 use sederunt_core::ids::TenantId;
@@ -52,8 +52,8 @@ async fn vectors(context: &Context, tenant: &TenantId, query: VectorQuery) -> Re
     Ok(found)
 }
 
-/// Memories that have changed since are filed elsewhere or under other words, and are left alone. Numbers go by the
-/// clock, so that none is given again when the newest vector has gone.
+/// Stores vectors. A memory that has changed since is in another bucket or has other words, and is left alone. Vector
+/// numbers follow the clock, so that none is given twice when the newest vector is gone.
 async fn keep(
     context: &Context,
     tenant: &TenantId,
@@ -90,8 +90,8 @@ async fn keep(
 }
 
 async fn missing(context: &Context, model: &str, limit: usize) -> Result<Vec<(TenantId, Memory)>> {
-    // What was made by other models, or by none: names before and behind this one's. The limit in the text, as for
-    // sittings.
+    // Memories whose vector is of another model, or missing: model names before and behind this one. The limit is in
+    // the text, as for sittings.
     let limit = int(limit as u64);
     let sql = format!(
         "SELECT t.id, k.id FROM (

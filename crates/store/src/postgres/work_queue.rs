@@ -1,4 +1,4 @@
-//! A person's work queue.
+//! The work queue of a person.
 
 use postgres_types::Type;
 use sederunt_core::ids::TenantId;

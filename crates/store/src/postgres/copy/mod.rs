@@ -1,9 +1,9 @@
-//! A store of SQLite files copied into an empty database: in one transaction, and read back before
-//! it counts, row for row.
+//! Copies a store of SQLite files into an empty database: in one transaction, read back and compared row for row
+//! before it commits.
 //!
-//! Rows go in under the same role and policies as any other write, a tenant at a time. The login makes the schema and
-//! sets its counters, so it is the one that migrations run as. Surrogates are kept; the search index is not copied,
-//! since a store builds what is missing when it is opened.
+//! Rows are written under the same role and policies as any other write, a tenant at a time. The login creates the
+//! schema and sets its sequences, so it is the login of migrations. Row numbers are kept. The search index is not
+//! copied: the store builds what is missing when it is opened.
 
 mod source;
 mod tables;
@@ -22,10 +22,10 @@ use super::fault::Fault;
 use super::migrate::{self, MigrationLogin};
 use super::tx::AS_STORE;
 
-/// Pieces of rows that may wait to be written.
+/// Chunks that may wait to be written.
 const PIECES_AHEAD: usize = 4;
 
-/// What goes on counting where it was: the sequence, and the file and table that say where.
+/// The sequences that continue where the files ended: the sequence, and the file and table that say where.
 const NUMBERED: [(&str, (&str, &str)); 9] = [
     ("'session_keys'", ("main", "session_heads")),
     ("pg_get_serial_sequence('docs', 'n')", ("main", "docs")),
@@ -38,16 +38,16 @@ const NUMBERED: [(&str, (&str, &str)); 9] = [
     ("pg_get_serial_sequence('session_feedback', 'insertion_order')", ("feedback", "session_feedback")),
 ];
 
-/// What was copied and found equal on both sides.
+/// The rows that were copied and compared.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CopyReport {
     /// Each table with its rows.
     pub rows: Vec<(&'static str, u64)>,
 }
 
-/// Copies the SQLite store in a directory, which nobody may write to meanwhile, into an empty
-/// schema. `progress` is told rows done and rows in all; every row counts twice, once when it is
-/// written and once when it is read back.
+/// Copies the SQLite store in a directory, to which no process may write meanwhile, into an empty schema. `progress`
+/// receives the rows done and the rows in all; every row counts twice, once when it is written and once when it is
+/// read back.
 pub async fn copy(
     from: &Path,
     url: &str,
@@ -127,7 +127,7 @@ async fn fill(
     })
 }
 
-/// What has been written, and how far it is.
+/// What was written so far.
 struct CopyProgress {
     written: Vec<TableDigest>,
     done: u64,
@@ -142,9 +142,9 @@ impl CopyProgress {
     }
 }
 
-/// Only a database that holds nothing but what a migration makes is filled.
+/// Refuses a database that holds more than what a migration creates.
 async fn check_empty(client: &Client, schema: &str) -> Result<(), Fault> {
-    // The default tenant is the first that a migration makes; another one would hide from this role.
+    // The default tenant is the first that a migration creates; this role cannot see another one.
     see_tenant(client, 1).await?;
     for table in TABLES.iter().filter(|table| table.name != "tenants") {
         let sql = format!("SELECT 1 FROM {} LIMIT 1", table.name);
@@ -170,7 +170,7 @@ async fn see_tenant(client: &Client, tk: i32) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Reads everything again, as it now stands in the database.
+/// Reads everything back from the database.
 async fn read_back(
     client: &Client,
     tenants: &[i32],

@@ -1,4 +1,4 @@
-//! The files that are copied: one snapshot of them, read table by table.
+//! The SQLite files: one snapshot, read table by table.
 
 use std::path::Path;
 
@@ -11,20 +11,20 @@ use tokio::sync::mpsc;
 use super::tables::{ColumnKind, CopiedTable, TABLES, TableDigest};
 use crate::sqlite;
 
-/// A piece is sent when it has this many rows, or this much text.
+/// A chunk is sent when it has this many rows, or this many bytes.
 const PIECE_ROWS: u64 = 1_000;
 const PIECE_BYTES: usize = 1024 * 1024;
 
-/// The files beside `threads`, and what the tables that are copied call them.
+/// The side files, and the names under which they are attached.
 const BESIDE: [(&str, &str); 3] =
     [("memory", "memory.sqlite3"), ("crisis", "crisis.sqlite3"), ("feedback", "session_feedback.sqlite3")];
 
-/// What the reader hands over.
+/// What the reader sends.
 pub(super) enum CopyChunk {
     /// The rows that follow are this tenant's.
     Tenant(i32),
     Rows {
-        /// Its place in [`TABLES`].
+        /// Its index in [`TABLES`].
         table: usize,
         json: String,
         digest: TableDigest,
@@ -46,7 +46,7 @@ impl CopySource {
                 db.execute(&format!("ATTACH ?1 AS {name}"), [file.to_string_lossy()])?;
             }
             db.pragma_update(None, "query_only", "ON")?;
-            // The first read fixes what is seen from here on.
+            // The first read fixes the snapshot.
             db.execute_batch("BEGIN")?;
             for name in BESIDE.iter().map(|(name, _)| *name).chain(["main"]) {
                 db.query_row(&format!("SELECT count(*) FROM {name}.sqlite_schema"), [], |row| {
@@ -71,24 +71,24 @@ impl CopySource {
         Ok(rows)
     }
 
-    /// The last surrogate that was given to a row of a table, whether it is still there or not.
+    /// The highest number that was given to a row of a table, whether the row still exists or not.
     pub(super) fn last_key(&self, file: &str, table: &str) -> rusqlite::Result<i64> {
         let sql = format!("SELECT coalesce(max(seq), 0) FROM {file}.sqlite_sequence WHERE name = ?1");
         self.0.query_row(&sql, [table], |row| row.get(0))
     }
 
-    /// The secret of the installation: what was named under it must be found under it.
+    /// The secret key of the installation: pseudonyms that were derived from it must stay valid.
     pub(super) fn installation_key(&self) -> rusqlite::Result<Vec<u8>> {
         self.0.query_row("SELECT key FROM installation", [], |row| row.get(0))
     }
 
-    /// A tenant without a name is being removed: it stays behind.
+    /// A tenant without a name is being removed and is not copied.
     fn tenants(&self) -> rusqlite::Result<Vec<i32>> {
         let mut statement = self.0.prepare("SELECT tk FROM tenants WHERE id IS NOT NULL ORDER BY tk")?;
         statement.query_map([], |row| row.get(0))?.collect()
     }
 
-    /// Hands over everything, tenant by tenant. Ends early when nobody takes it any more.
+    /// Sends all rows, tenant by tenant. Ends early if the receiver is gone.
     pub(super) fn read(&self, to: &mpsc::Sender<CopyChunk>) -> rusqlite::Result<()> {
         for tk in self.tenants()? {
             if to.blocking_send(CopyChunk::Tenant(tk)).is_err() {
@@ -121,7 +121,7 @@ impl CopySource {
     }
 }
 
-/// Rows on their way.
+/// The rows of the next chunk.
 #[derive(Default)]
 struct ChunkBuilder {
     json: String,
@@ -150,7 +150,7 @@ impl ChunkBuilder {
     }
 }
 
-/// A stored value as the text that both sides compare.
+/// A stored value as the text by which rows are compared.
 fn text_of(value: ValueRef<'_>, kind: ColumnKind) -> rusqlite::Result<Option<String>> {
     Ok(match (value, kind) {
         (ValueRef::Null, _) => None,
@@ -160,7 +160,7 @@ fn text_of(value: ValueRef<'_>, kind: ColumnKind) -> rusqlite::Result<Option<Str
     })
 }
 
-/// The same text as the value that the database is given.
+/// The same text as the value that the database gets.
 fn value_of(text: &str, kind: ColumnKind) -> Value {
     match kind {
         ColumnKind::Number => text.parse::<i64>().map_or(Value::Null, Value::from),

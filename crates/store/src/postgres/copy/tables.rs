@@ -1,9 +1,9 @@
-//! Every table of the database, where each column of it stands in the files, and how equal rows are
-//! told on both sides.
+//! Every table of the database, the column of the files that each of its columns comes from, and how rows are
+//! compared.
 
 use sha2::Digest as _;
 
-/// How a column is written and read: in between, every value is a text.
+/// How a column is written and read; in between, every value is a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ColumnKind {
     Text,
@@ -17,18 +17,18 @@ pub(super) enum ColumnKind {
 
 use ColumnKind::{Bytes, Flag, List, Number, Text, Uuid};
 
-/// A column: its name, where it comes from in the files (`""`: the same name), its kind.
+/// A column: its name, its source in the files (`""`: the same name), its kind.
 pub(super) type CopiedColumn = (&'static str, &'static str, ColumnKind);
 
 #[derive(Debug)]
 pub(super) struct CopiedTable {
     pub(super) name: &'static str,
     pub(super) columns: &'static [CopiedColumn],
-    /// Its rows of the tenant `?1` in the files, in the order in which they go in.
+    /// Its rows of the tenant `?1` in the files, in the order in which they are inserted.
     pub(super) from: &'static str,
 }
 
-/// The logs that a tenant's sessions are made of: their own, and what forks still refer to.
+/// The logs that a tenant's sessions consist of: their own, and those that forks refer to.
 macro_rules! logs {
     () => {
         "(SELECT sk AS log FROM session_heads WHERE tk = ?1 \
@@ -226,7 +226,7 @@ pub(super) const TABLES: &[CopiedTable] = &[
             ("note", "", Uuid),
             ("at", "", Number),
         ],
-        // A key whose session is gone says nothing, and may stand there twice.
+        // A key whose session is gone has no effect, and may be there twice.
         from: "idempotency i WHERE tk = ?1 \
                AND (sk IS NULL OR EXISTS (SELECT 1 FROM session_heads h WHERE h.sk = i.sk))",
     },
@@ -462,7 +462,7 @@ pub(super) const TABLES: &[CopiedTable] = &[
 ];
 
 impl CopiedTable {
-    /// Its rows in the files.
+    /// Selects its rows from the files.
     pub(super) fn select(&self) -> String {
         let columns = self.columns.iter().map(|(name, from, _)| if from.is_empty() { *name } else { *from });
         format!("SELECT {} FROM {}", columns.collect::<Vec<_>>().join(", "), self.from)
@@ -472,10 +472,10 @@ impl CopiedTable {
         format!("SELECT count(*) FROM {}", self.from)
     }
 
-    /// Takes rows as one JSON text.
+    /// Inserts rows from one JSON text.
     pub(super) fn insert(&self) -> String {
         let names = self.columns.iter().map(|(name, _, _)| *name).collect::<Vec<_>>().join(", ");
-        // The default tenant is there already; its number and name are the same everywhere.
+        // The default tenant exists already; its number and name are the same everywhere.
         let rest = match self.name {
             "tenants" => {
                 " ON CONFLICT (tk) DO UPDATE SET id = excluded.id, suspended = excluded.suspended, \
@@ -490,7 +490,7 @@ impl CopiedTable {
         )
     }
 
-    /// Its rows in the database, every column as the text that it has in between.
+    /// Selects its rows from the database, every column as text.
     pub(super) fn read_back(&self) -> String {
         let columns = self.columns.iter().map(|(name, _, kind)| match kind {
             Text => (*name).to_owned(),
@@ -503,7 +503,7 @@ impl CopiedTable {
     }
 }
 
-/// Rows, whatever their order: how many, and the sum of their hashes.
+/// A digest of rows in any order: their number and the sum of their hashes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct TableDigest {
     pub(super) rows: u64,
@@ -514,7 +514,7 @@ impl TableDigest {
     pub(super) fn row(&mut self, fields: &[Option<&str>]) {
         let mut hash = sha2::Sha256::new();
         for field in fields {
-            // Lengths first, so that no two rows can share their bytes.
+            // Lengths first, so that different rows cannot have the same bytes.
             match field {
                 None => hash.update([0]),
                 Some(text) => {
@@ -555,7 +555,7 @@ mod tests {
         assert_ne!(digest(&[&[Some("ab"), Some("c")]]), digest(&[&[Some("a"), Some("bc")]]));
     }
 
-    /// Made anew by the store that is opened on the copy, or of no use to it.
+    /// Tables that the store fills again when it is opened on the copy, or that it does not need.
     const NOT_COPIED: [&str; 3] = ["search_docs", "search_done", "reply_pieces"];
 
     #[test]
