@@ -1,4 +1,4 @@
-//! What only this store can get wrong: groups, files, locks, and the search file behind the log.
+//! What only this store can get wrong: commit groups, files, locks, and the search file behind the log.
 #![allow(clippy::unwrap_used, reason = "a test says what it expects by failing")]
 
 mod inline_commits;
@@ -398,7 +398,7 @@ async fn the_index_stands_back_behind_those_who_write() {
             })
             .collect::<Vec<_>>()
     };
-    // Stores of other tests may be starting beside this one, and nobody stands back behind the last.
+    // Stores of other tests may be starting in this process; their indexers have not lowered their priority yet.
     let (index, writer) = (nice_of("sederunt-indexe"), nice_of("sederunt-writer"));
     assert!(index.iter().any(|index| *index > writer[0] || *index == 19), "{index:?} {writer:?}");
 }

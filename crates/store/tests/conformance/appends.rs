@@ -1,4 +1,4 @@
-//! How a log grows: numbers, times, turns, counts, previews, and events that come twice.
+//! How a log grows: sequences, times, turns, counts, previews, and events that are sent twice.
 
 use std::time::Duration;
 

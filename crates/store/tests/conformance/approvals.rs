@@ -1,4 +1,4 @@
-//! Approvals: what waits for a person, closed once, and read back even when it is old or broken.
+//! Approvals: closed once, and read back even when they are old or broken.
 
 use sederunt_core::Timestamp;
 use sederunt_core::approval::{Approval, ApprovalQuery, Assigned, Body, Kind, State, digest};

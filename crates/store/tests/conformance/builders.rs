@@ -1,4 +1,4 @@
-//! What tests are given: sessions, events, keys, and the few commands that set a scene.
+//! Builders for tests: sessions, events, keys, and the few commands that set a scene.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -107,7 +107,7 @@ pub fn a_session(name: &str, adjust: impl FnOnce(&mut NewSession)) -> NewSession
     new
 }
 
-/// Work that waits for a claim.
+/// A pending session.
 pub fn work(name: &str) -> NewSession {
     a_session(name, |new| {
         new.head.session_type = SessionType::Agent;
@@ -173,7 +173,7 @@ pub fn updating(name: &str, update: Update) -> Part {
     on(name, Guard::default(), Write::Update(Box::new(update)))
 }
 
-/// What became of a change: `ok`, `stale`, or the code of its refusal.
+/// The result of a change: `ok`, `stale`, or the code of its refusal.
 pub fn verdict<T>(outcome: &Result<T, Refusal>) -> &'static str {
     match outcome {
         Ok(_) => "ok",
@@ -208,7 +208,7 @@ impl TestStore {
         Change::new(self.tenant.clone()).part(part)
     }
 
-    /// Commits a change of one part that must be taken.
+    /// Commits a change of one part that must succeed.
     pub async fn write(&self, part: Part) -> PartDone {
         let done = self.commit(self.change(part)).await;
         assert_eq!(verdict(&done), "ok", "{done:?}");
@@ -270,7 +270,7 @@ impl TestStore {
         }
     }
 
-    /// Everything that a refused change must leave as it was.
+    /// Everything that a refused change must leave unchanged.
     pub async fn state(&self, name: &str) -> (Session, Vec<Event>) {
         (self.get(name).await, self.log(name).await)
     }

@@ -1,4 +1,4 @@
-//! Many hands at once: numbers stay dense, and every contest has one winner.
+//! Concurrent callers: sequences stay dense, and every race has one winner.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Reading a log: what comes back, in which order, and where a page ends.
+//! Reading a log: which events a page holds, in which order, and where it ends.
 
 use sederunt_core::Event;
 use sederunt_core::event::{Appended, EventPage, EventQuery, NewEvent};

@@ -1,4 +1,4 @@
-//! What people say about the work of agents: kept, counted, added to under its version, found when it falls silent.
+//! Feedback on the work of agents: stored, counted, changed under its version, found when its session is silent.
 
 use std::time::Duration;
 
@@ -182,7 +182,7 @@ async fn a_refused_change_leaves_neither_thumb_nor_session(store: &TestStore) {
     assert_eq!((tally.lifetime.total(), tally.tags.len()), (0, 0));
 }
 
-/// A change that appends to a session and leaves a failure.
+/// A change that appends to a session and records a failure.
 fn failing(store: &TestStore, event: FeedbackEvent, events: Vec<NewEvent>) -> Change {
     let part = appending(event.session.as_ref().unwrap().as_str(), events);
     store.change(part).record(Record::AddFeedback(Box::new(event)))
@@ -216,7 +216,7 @@ async fn a_failure_lands_with_its_session_and_says_where_and_when(store: &TestSt
         failed("fb_1", "s", "t", "denied"),
         vec![message("a"), event("session.error"), message("b")],
     );
-    // Whatever else is said elsewhere in the same change.
+    // Other parts of the same change append too.
     change.parts.insert(0, appending("other", vec![event("session.error")]));
     let done = store.commit(change).await.unwrap();
     let log = store.log("s").await;
@@ -310,7 +310,7 @@ async fn feedback_follows_a_merged_user(store: &TestStore) {
     let tally =
         store.feedback_tally(&store.tenant, Some(&user("ben")), Timestamp::from_micros(0)).await.unwrap();
     assert_eq!((tally.lifetime.total(), tally.skills.len()), (1, 1));
-    // Whoever draws a lesson from what she said looks again, and finds that he said it.
+    // A caller that draws a lesson from her feedback loads it again, and finds that it is his.
     let late = put(closed(&feedback_session("fbs_1", "fb_1")), Some(1));
     assert!(matches!(store.try_record(late).await, Err(Refusal::Stale)));
     assert_eq!(store.added_to("fbs_1").await.unwrap().version, 2);

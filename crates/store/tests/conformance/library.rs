@@ -370,7 +370,7 @@ async fn a_narrow_facet_is_found_among_many_wide_ones(store: &TestStore) {
     assert_eq!(store.doc_ids(of_bob).await, ["d7"]);
 }
 
-/// How many went through; the others must have been refused as stale.
+/// How many succeeded; the others must have been refused as stale.
 fn winners(answers: &[Result<Committed, Refusal>]) -> usize {
     assert!(answers.iter().all(|answer| ["ok", "stale"].contains(&verdict(answer))), "{answers:?}");
     answers.iter().filter(|answer| answer.is_ok()).count()

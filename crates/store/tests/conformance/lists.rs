@@ -1,4 +1,4 @@
-//! Lists of sessions: each filter alone and together, whose eyes, and pages that neither repeat nor skip.
+//! Lists of sessions: each filter alone and combined, what each caller sees, and pages that neither repeat nor skip.
 
 use std::collections::HashSet;
 use std::time::Duration;

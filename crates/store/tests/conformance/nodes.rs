@@ -1,5 +1,5 @@
-//! Several nodes over one database: what one of them does, the others see in order. Only PostgreSQL
-//! has nodes; SQLite belongs to one process.
+//! Several nodes over one database: the others see what one of them commits, in order. Only PostgreSQL has nodes;
+//! SQLite belongs to one process.
 
 use std::collections::BTreeSet;
 

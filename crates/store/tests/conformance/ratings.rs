@@ -1,4 +1,4 @@
-//! What is kept beside what was said and with no word of it: ratings and crises, and how long.
+//! Ratings and crises, which hold no word of the conversation: how they are stored, and for how long.
 
 use std::time::Duration;
 

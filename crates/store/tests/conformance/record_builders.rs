@@ -1,4 +1,5 @@
-//! Things that are kept beside sessions: memories, ratings, crises, feedback, lessons, and the talk of a session.
+//! Builders of records: memories, ratings, crises, feedback, lessons, and the talk of a session. The crate's own
+//! tests use them too.
 #![allow(dead_code, reason = "shared by tests that each need some of it")]
 
 use sederunt_core::Timestamp;
@@ -24,7 +25,7 @@ pub fn owner(name: &str) -> Owner {
     Owner::user(&UserId::stored(name))
 }
 
-/// Something that somebody likes.
+/// A fact about what an owner likes.
 pub fn fact(id: &str, of: &str, object: &str) -> Memory {
     Memory {
         id: id.to_owned(),
@@ -46,7 +47,7 @@ pub fn fact(id: &str, of: &str, object: &str) -> Memory {
     }
 }
 
-/// What a sitting was about.
+/// The arc of a sitting.
 pub fn arc(id: &str, of: &str, summary: &str, on: &str) -> Memory {
     let body = StoryArc {
         session: "s".to_owned(),
@@ -147,7 +148,7 @@ pub fn feedback(id: &str) -> FeedbackEvent {
     }
 }
 
-/// What a failed run of a task has left, before it has landed.
+/// The failure record of a run, before its sequence is set.
 pub fn failed(id: &str, session: &str, task: &str, code: &str) -> FeedbackEvent {
     let failure = Failure {
         code: code.to_owned(),

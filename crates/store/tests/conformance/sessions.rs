@@ -1,4 +1,4 @@
-//! Sessions: made, read back, changed field by field, deleted, and made again under the same id.
+//! Sessions: created, read back, changed field by field, deleted, and created again under the same id.
 
 use std::time::Duration;
 

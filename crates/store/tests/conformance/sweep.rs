@@ -1,4 +1,4 @@
-//! What the sweeper is shown: lapsed leases, passed deadlines, silence; of all tenants.
+//! What the sweeper gets: lapsed leases, passed deadlines, silent sessions; of all tenants.
 
 use sederunt_core::limits;
 use sederunt_core::session::{Status, StatusSet};

@@ -1,4 +1,4 @@
-//! Conversations: what they have beside their rows, the claims of turns, and which of them somebody should look at.
+//! Conversations: their state beside the session, the claims of turns, and which of them the keeper gets.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Tenants: the wall, and what becomes of everything behind it.
+//! Tenants: their separation, and what a removal deletes.
 
 use sederunt_core::access::ActingUser;
 use sederunt_core::approval::ApprovalQuery;
@@ -186,7 +186,7 @@ async fn fill(store: &TestStore) {
     store.index_now().await.unwrap();
 }
 
-/// Nothing of what [`fill`] made is there. Whoever asks a tenant that is gone may be told so.
+/// Checks that nothing of what [`fill`] made is there. A removed tenant may be refused as missing.
 async fn is_empty(store: &TestStore) {
     fn none<T>(answer: Result<Vec<T>>) -> bool {
         match answer {
@@ -254,7 +254,7 @@ async fn a_deleted_tenant_leaves_no_row_behind(store: &TestStore) {
     let beta = store.tenant_named("beta").await;
     fill(&beta).await;
     store.delete_tenant(&beta.tenant).await.unwrap();
-    // A store may take its time over the rows once nobody can reach them.
+    // A store may delete the rows later, once no caller can reach them.
     in_time("the rows to go", async {
         while store.rows_kept().await.values().any(|&rows| rows > 0) {
             tokio::task::yield_now().await;

@@ -1,4 +1,4 @@
-//! Sessions whose agent's model is run by somebody outside: their holder speaks for the agent.
+//! Sessions whose agent runs outside: their holder writes for the agent.
 
 use sederunt_core::Role;
 use sederunt_core::library::Agent;

@@ -1,4 +1,4 @@
-//! A store with an engine over it, a tenant of its own, and people to call.
+//! The harness: a store with an engine over it, a tenant of its own, and callers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -131,7 +131,7 @@ pub fn request() -> ClaimRequest {
     }
 }
 
-/// What a node holds a turn by.
+/// The hold of a turn, by which a node proves that it runs it.
 pub fn hold(node: &str) -> Hold {
     Hold { worker: "talk".into(), credential: CredentialId::stored(node), lease: limits::LEASE_DEFAULT }
 }

@@ -1,4 +1,5 @@
-//! Incognito sessions live in memory: what they may take is bounded, and what is deleted or abandoned is given back.
+//! Incognito sessions are in memory: what they may use is bounded, and memory of deleted or abandoned ones is given
+//! back.
 
 use std::sync::Arc;
 use std::time::Duration;

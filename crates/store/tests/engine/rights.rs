@@ -1,5 +1,4 @@
-//! The rights table, cell by cell, against the engine; and the wall between "missing" and
-//! "not yours".
+//! The rights table, cell by cell, against the engine; and that "missing" and "not yours" look the same.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +20,7 @@ on_both_stores!(
     a_merged_persons_sessions_become_the_others,
 );
 
-/// How a caller may stand to a session.
+/// The relation of a caller to a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stands {
     Stranger,
@@ -29,7 +28,7 @@ enum Stands {
     Holder,
 }
 
-/// Whether a cell of the table reaches a session that the caller stands to like this.
+/// Whether a cell of the table covers a session with this relation.
 fn reaches(right: Right, stands: Stands, tied: bool) -> bool {
     match right {
         Right::No => false,

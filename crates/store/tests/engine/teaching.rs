@@ -138,11 +138,11 @@ async fn each_message_puts_the_end_off_and_silence_is_the_end(world: &World) {
         };
         assert!(session.expires_at >= last.plus(seconds(40)));
         last = session.expires_at;
-        // What was refused puts nothing off.
+        // A refused message does not postpone the end.
         assert!(matches!(world.add(&owner, &session.id, " ").await, Added::Invalid { .. }));
         assert_eq!(world.engine.feedback_session(&owner, &session.id).await.unwrap().expires_at, last);
     }
-    // Whoever took it for silent before the last message does not close it.
+    // A caller that saw it as silent before the last message does not close it.
     assert!(conclude(&world.engine, &owner, &session.id, Reason::Silence).await.is_none());
     assert!(world.engine.feedback_session(&owner, &session.id).await.unwrap().is_open());
     world.clock.advance(seconds(61));

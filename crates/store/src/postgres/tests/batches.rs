@@ -1,4 +1,4 @@
-//! Batches of appends: whole, in order, apart from each other; and what is said when a commit is lost.
+//! Batches of appends: whole, in order, independent of each other; and the answers when a commit is lost.
 
 use sederunt_core::store::{AppendRule, Fence};
 use tokio::sync::oneshot;
@@ -134,7 +134,7 @@ async fn appends_of_a_session_keep_their_order_while_the_lanes_change() {
         for n in 0..SESSIONS {
             scene.open("ours", &format!("s{n}")).await;
         }
-        // From a few to many: the first find one lane, the later ones all of them.
+        // From few to many: the first use one queue, the later ones all of them.
         let mut batch = Batch::default();
         for round in 0..EACH {
             for n in 0..SESSIONS {

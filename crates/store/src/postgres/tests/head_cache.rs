@@ -1,4 +1,4 @@
-//! Heads that a node knows from its last append: used without a look, and never trusted.
+//! The head cache: heads are used without a read, and never trusted.
 
 use sederunt_core::store::Fence;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::postgres::append::head_cache::{CachedHead, HEADS_MIN, HeadCache, Xid};
 use crate::postgres::append::{AppendJob, batch};
 
-/// What this node knows of a session.
+/// The cached head of a session.
 fn known(scene: &Scene, name: &str) -> Option<CachedHead> {
     let at = (tenant("ours"), id(name));
     let known = scene.store.context.head_cache.take([&at]).remove(0);
@@ -14,12 +14,12 @@ fn known(scene: &Scene, name: &str) -> Option<CachedHead> {
     known
 }
 
-/// Lets the node believe what was so before.
+/// Puts an older head into the cache.
 fn believe(scene: &Scene, name: &str, known: CachedHead) {
     scene.store.context.head_cache.put([((tenant("ours"), id(name)), known)]);
 }
 
-/// Sessions of which something was said here.
+/// Sessions with a cached head.
 async fn with_sessions(names: &[&str], test: impl AsyncFnOnce(&Scene)) {
     with_store(async |scene| {
         scene.tenant_named("ours").await;
@@ -46,7 +46,7 @@ const TAKEN_OVER: &str = "UPDATE session_heads SET epoch = 2";
 async fn what_was_appended_to_before_is_appended_to_without_a_look() {
     with_sessions(&["s"], async |scene| {
         scene.open("ours", "new").await;
-        // Whoever looks reads this column.
+        // A transaction that locks and loads reads this column.
         scene
             .admin()
             .await

@@ -1,4 +1,4 @@
-//! What the search index follows: words, and nothing else that happens to a session.
+//! The indexer follows words, and no other change of a session.
 
 use sederunt_core::store::{SearchQuery, Update};
 use sederunt_core::work::ClaimOrder;
@@ -61,7 +61,7 @@ async fn what_this_node_has_said_is_not_read_back_for_the_index() {
             scene.open("ours", name).await;
             scene.say("ours", name, "brave new words").await;
         }
-        // Whoever read it back would index something else.
+        // An indexer that read it back would index another text.
         admin
             .execute(
                 "UPDATE events e SET content = '[{\"type\":\"text\",\"text\":\"other\"}]' FROM sessions s

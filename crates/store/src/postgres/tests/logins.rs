@@ -45,7 +45,7 @@ impl Installation {
         PostgresOptions { schema: self.schema.clone(), pool_size: 4, ..plain }
     }
 
-    /// A connection of the login that serves, as somebody who got a statement of theirs into it would have.
+    /// A connection of the login that serves, as an attacker would have who got a statement into it.
     async fn serving_client(&self) -> Client {
         let (client, connection) = tokio_postgres::connect(&self.url("serve"), NoTls).await.unwrap();
         tokio::spawn(connection);

@@ -1,4 +1,4 @@
-//! A database that goes away: said quickly, never guessed at, found again without a restart.
+//! A database that goes away: the store says so quickly, never guesses, and reconnects without a restart.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 
 use super::*;
 
-/// A way to the database that can be cut.
+/// A proxy to the database that can be cut.
 struct Bridge {
     url: String,
     port: u16,
@@ -73,16 +73,16 @@ async fn carry(listener: TcpListener, there: u16, mut up: tokio::sync::watch::Re
     }
 }
 
-/// What becomes of the connection that first says a certain word.
+/// What happens to the first connection that sends a certain word.
 #[derive(Clone, Copy, PartialEq)]
 enum Loss {
-    /// It ends before the server has heard the word.
+    /// It ends before the server has received the word.
     Unasked,
     /// Its answers are lost, and it ends when the server has committed.
     Unanswered,
 }
 
-/// A way to the database on which one connection is lost.
+/// A proxy to the database on which one connection is lost.
 async fn losing(word: &'static str, loss: Loss) -> String {
     let config: tokio_postgres::Config = url().parse().unwrap();
     let there = config.get_ports()[0];

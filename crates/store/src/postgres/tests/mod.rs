@@ -1,5 +1,5 @@
-//! What PostgreSQL alone promises: walls inside the database, batches, nodes that hear of each other, and a
-//! database that goes away and comes back.
+//! What only PostgreSQL promises: row-level security, batches, notifications between nodes, and a database that goes
+//! away and comes back.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test says what it expects by failing")]
 
 mod batches;
@@ -48,7 +48,7 @@ async fn in_time<T>(what: &str, wait: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, wait).await.unwrap_or_else(|_| panic!("waited too long for {what}"))
 }
 
-/// Looks again until it is so.
+/// Polls until the condition holds.
 async fn until(what: &str, mut so: impl AsyncFnMut() -> bool) {
     in_time(what, async {
         while !so().await {
@@ -118,7 +118,7 @@ async fn drop_schema(schema: &str) {
     admin("public").await.batch_execute(&sql).await.unwrap();
 }
 
-/// A connection as the superuser, who passes every wall.
+/// A connection as the superuser, whom no policy binds.
 async fn admin(schema: &str) -> Client {
     let (client, connection) = tokio_postgres::connect(&url(), NoTls).await.unwrap();
     tokio::spawn(connection);
@@ -246,7 +246,7 @@ fn putting(name: &str, facets: &[(&'static str, &str)]) -> Record {
     Record::PutDoc { doc: Box::new(doc), expects: None }
 }
 
-/// Asks somebody about a session's task of the same name.
+/// Adds an approval for a session's task of the same name.
 fn asking(name: &str, session: &str, assigned_to: Option<&str>) -> Record {
     Record::AddApproval(Box::new(Approval {
         id: name.into(),

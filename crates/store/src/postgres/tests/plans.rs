@@ -1,6 +1,6 @@
-//! What commands cost on a database that nobody has analysed yet: as many rows as they touch, not as many as the
-//! tenant has. Search stays out of it: whether to go by words or by time depends on how common the words are, and
-//! the planner is left that choice.
+//! What commands cost on a database that was not analysed yet: they read as many rows as they touch, not as many as
+//! the tenant has. Search is left out: whether to walk words or time depends on how common the words are, and the
+//! planner is left that choice.
 
 use std::collections::BTreeMap;
 
@@ -17,18 +17,18 @@ use crate::postgres::tx::Scope;
 
 const SESSIONS: usize = 600;
 const ROUNDS: usize = 20;
-/// A round whose answers are not looked at, because there is little yet.
+/// A round whose result is not checked, because there are few rows yet.
 const PLANNING: usize = SESSIONS;
-/// What making a session may look at, 4.6 rows on average when this was written, and what a round may, 134: a page of every
-/// state that there is, two claims, a deletion. Looking through the tenant in every round would be 600 more for each, and
-/// through the queue in every claim 280.
+/// Rows that creating a session may read, 4.6 on average when this was written, and rows of a round, 134: a page of
+/// every state, two claims, a deletion. Reading the tenant in every round would be 600 more for each, and reading the
+/// queue in every claim 280.
 const ROWS_PER_SESSION_MAX: usize = 6;
 const ROWS_PER_ROUND_MAX: usize = 200;
-/// All of it: the sessions, the rounds with one of planning, and the tenant once more to take stock of it. What the steps of
-/// the schema look at is left out.
+/// In all: the sessions, the rounds with one of planning, and the tenant once more to analyse it. What the migrations
+/// read is left out.
 const ROWS_MAX: usize = SESSIONS * ROWS_PER_SESSION_MAX + (ROUNDS + 1) * ROWS_PER_ROUND_MAX + SESSIONS;
 
-/// Rows that statements have looked at so far in this schema: by reading a table through, and by an index.
+/// Rows that statements have read so far in this schema: by sequential scans, and by an index.
 type Looked = BTreeMap<String, (i64, i64)>;
 
 async fn looked_at(client: &Client, schema: &str) -> Looked {
@@ -45,7 +45,7 @@ async fn settled(client: &Client, schema: &str) -> Looked {
     looked_at(client, schema).await
 }
 
-/// When the database last took stock of its tables.
+/// When the tables were analysed last.
 #[derive(Clone, Copy, Debug)]
 enum Stock {
     Never,
@@ -71,7 +71,7 @@ async fn no_command_looks_through_a_whole_tenant() {
                 if matches!(stock, Stock::Of(count) if count == n + 1) {
                     scene.index_now().await.unwrap();
                     take_stock(&admin, &scene.schema).await;
-                    // Whatever is planned anew is planned now, and stays so.
+                    // Statements that are planned again are planned now, and keep that plan.
                     every_command(scene, PLANNING).await;
                 }
             }
@@ -163,8 +163,8 @@ async fn every_command(scene: &Scene, n: usize) {
 }
 
 const DOCS: usize = 600;
-/// All of it, generously: the making, and ten rows and their facets in every round. Looking through the tenant once
-/// in every round would be 12,000 more.
+/// In all, generously: the creation, and ten rows and their facets in every round. Reading the tenant once in every
+/// round would be 12,000 more.
 const LIST_ROWS_MAX: i64 = 25_000;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -204,7 +204,7 @@ async fn no_list_of_documents_or_approvals_looks_through_a_whole_tenant() {
     .await;
 }
 
-/// Rows looked at so far, as far as connections have reported them.
+/// Rows read so far, as far as connections have reported them.
 async fn looked_at_now(scene: &Scene, admin: &Client) -> i64 {
     let looked = looked_at(admin, &scene.schema).await;
     looked.values().map(|(through, by_index)| through + by_index).sum()
@@ -267,8 +267,7 @@ fn a_key(n: usize) -> IdemKey {
     IdemKey { scope: *scope.as_bytes(), body: [1; 16], note: None }
 }
 
-/// All of it, generously. Looking through the talks, the memories or their words once in every round would be 12,000
-/// more each.
+/// In all, generously. Reading the talks, the memories or their words once in every round would be 12,000 more each.
 const TALK_ROWS_MAX: i64 = 10_000;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -387,8 +386,8 @@ async fn plan_of(scene: &Scene, tk: i32, sql: &str, words: &[&str]) -> Vec<Strin
         .collect()
 }
 
-/// Stock was taken when there were 300 sessions, and the indexes of the queues have grown since, each by its own pages: the
-/// one that is not in the order of a queue then looks smaller than the one that is.
+/// The tables were analysed when there were 300 sessions, and the indexes of the queues have grown since, each by its
+/// own pages: the one that is not in the order of a queue then looks smaller than the one that is.
 #[tokio::test]
 async fn queues_are_walked_in_their_order_however_much_the_tenant_has_grown_since_stock_was_taken() {
     with_store(async |scene| {

@@ -1,4 +1,4 @@
-//! The walls inside the database: what each role sees, and what it does not.
+//! Row-level security: what each role sees, and what it does not.
 
 use sederunt_core::access::{ActingUser, ShareAccess};
 use sederunt_core::people::{Key, SecretHash, Share};
@@ -13,7 +13,7 @@ fn walled_tables() -> impl Iterator<Item = &'static str> {
     TENANT_TABLES.into_iter().chain(["tenants"])
 }
 
-/// Two tenants with a session, an event, a key, a trail and everything beside it each.
+/// Two tenants, each with a session, an event, a key, an audit trail and rows of every other table.
 async fn two_tenants(scene: &Scene) -> (i32, i32) {
     let mut tks = Vec::new();
     for (n, name) in ["ours", "theirs"].into_iter().enumerate() {
@@ -384,7 +384,7 @@ async fn a_share_link_is_seen_by_its_maker_the_holder_owners_and_whoever_has_it(
             let settings: Vec<_> = [("app.tk", &*tk)].into_iter().chain(settings).collect();
             let seen = under(&admin, &scene.role("app"), &settings, "SELECT 1 FROM shares").await;
             assert_eq!(seen, Ok(rows), "{settings:?}");
-            // Who has the token may read what it opens, and no more.
+            // The holder of the token may read what it opens, and no more.
             let changed = if settings.iter().any(|(name, _)| *name == "app.hash") { 0 } else { rows };
             for sql in ["DELETE FROM shares", "UPDATE shares SET access = 'submit'"] {
                 let outcome = under(&admin, &scene.role("app"), &settings, sql).await;
@@ -529,7 +529,7 @@ async fn no_statement_of_one_user_reaches_the_share_links_of_another() {
             (format!("UPDATE shares SET revoked_at = 1 WHERE NOT {hers} RETURNING id"), Ok(0)),
             (format!("DELETE FROM shares WHERE NOT {hers} RETURNING id"), Ok(0)),
             ("SELECT 1 FROM shares WHERE NOT (created_by = 'eve') FOR UPDATE".to_owned(), Ok(0)),
-            // What the planner has learned of the values is kept from those who do not see all rows.
+            // The planner's statistics on values are hidden from roles that do not see all rows.
             (format!("SELECT 1 FROM pg_stats WHERE schemaname = '{}' AND tablename = 'shares'", scene.schema), Ok(0)),
             (
                 "INSERT INTO shares SELECT * FROM shares ON CONFLICT DO NOTHING".to_owned(),

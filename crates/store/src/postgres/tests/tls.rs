@@ -64,7 +64,7 @@ fn key() -> &'static str {
     "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2"
 }
 
-/// A server that nobody else uses; it is gone with this.
+/// A private server; it is gone with this.
 struct Server {
     process: Child,
     url: String,

@@ -1,4 +1,4 @@
-//! Who writes, and where the log of what was written ends.
+//! Which thread commits, and how long the write-ahead log becomes.
 
 use std::thread;
 
@@ -90,7 +90,7 @@ async fn a_read_is_served_at_a_free_desk_and_waits_for_nobody_at_a_taken_one() {
     let last = async || store.session(&tenant(), &id("s")).await.unwrap().unwrap().head.last_sequence;
     assert_eq!(last().await, 1);
     {
-        // A connection that reads at the desk leaves no transaction there, whatever it met.
+        // A read on the writer's connection leaves no transaction open, whatever it met.
         let talk = store.talk(&tenant(), &id("nobody")).await.unwrap();
         assert!(talk.is_none() && store.writer.idle_connection().unwrap().is_autocommit());
     }

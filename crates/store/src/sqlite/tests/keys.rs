@@ -1,4 +1,4 @@
-//! Keys of repeated requests: found whether they are filed already, still in mind, or left by the last process.
+//! Idempotency keys: found whether they are indexed, pending in memory, or left by the last process.
 
 use super::idempotency::FLUSH_KEYS;
 use super::*;
@@ -59,7 +59,7 @@ async fn a_portion_that_could_not_be_filed_stays_in_mind() {
     for n in 0..FLUSH_KEYS - 1 {
         assert_eq!(store.say(n).await, None);
     }
-    // The last key of the portion, and a change that fails at the commit of both.
+    // The last key of the flush, and a change that fails at the commit of both.
     let (keeps, breaks) = (store.clone(), store.clone());
     let nobody = |tx: &mut writer::WriteTransaction<'_>| {
         tx.db.execute_batch(

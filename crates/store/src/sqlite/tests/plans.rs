@@ -1,4 +1,4 @@
-//! What statements walk: the index of what they are asked for, in its own order.
+//! Query plans: statements walk the index of their condition, in its order.
 
 use sederunt_core::Timestamp;
 use sederunt_core::approval::{ApprovalQuery, Assigned, State};

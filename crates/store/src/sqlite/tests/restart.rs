@@ -1,4 +1,4 @@
-//! What a store does when it is opened after its process died, and what it gives back when it lives in memory.
+//! What a store does when it is opened after its process died, and which memory it gives back.
 
 use sederunt_core::ids::{CredentialId, ProcessWorker};
 use sederunt_core::session::Status;

@@ -1,5 +1,4 @@
-//! What crosses from `threads` into other files: whatever a crash leaves on the way arrives, once, and what is purged
-//! is gone to the last byte.
+//! The outbox and the side files: after a crash every entry arrives, once, and purged rows are gone to the last byte.
 
 use sederunt_core::safety::codes::HoldReason;
 use sederunt_core::store::{MemoryQuery, RecordsOf};
@@ -34,7 +33,7 @@ fn records() -> Vec<Record> {
 }
 
 impl SqliteStore {
-    /// Commits without carrying anything over: nobody has come by yet.
+    /// Commits without copying anything to the side files.
     async fn left_behind(&self, change: Change) {
         let done = self.writer.run(move |tx| apply::commit(tx, &change, &[])).await;
         done.map_err(|refusal: Refusal| format!("{refusal:?}")).unwrap();
@@ -210,7 +209,7 @@ async fn a_removed_tenant_leaves_the_other_files_even_after_a_crash() {
         store.commit(Change { records: records(), ..Change::new(of.clone()) }).await.unwrap();
         assert_eq!(store.records_kept(&of, RecordsOf::Tenant).await.unwrap().ratings, 2);
     }
-    // Something of it is still on its way when its name goes.
+    // One of its records is still in the outbox when its name is removed.
     store.left_behind(Change::new(beta.clone()).record(put("late", "tea"))).await;
     let tk: Result<i64> = store.writer.run(move |tx| tenants::unname(tx, &beta)).await;
     let tk = tk.unwrap();
@@ -236,7 +235,7 @@ async fn a_backup_holds_every_file_and_what_was_on_its_way() {
     assert_eq!(store.count("talk_outbox").await, 0, "only the other files have them now");
     let late = Record::AddRating(Box::new(rating(3, "late", NEW)));
     store.left_behind(Change::new(tenant()).record(late)).await;
-    // From outside, as beside a server that has the store open: nothing was carried over.
+    // From outside, as beside a server that has the store open: nothing was copied.
     let home = directory.path();
     SqliteStore::restore(&home.join("store"), &home.join("beside")).unwrap();
     store.backup(&home.join("copy"), &mut |_, _| {}).unwrap();

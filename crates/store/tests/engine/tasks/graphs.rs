@@ -19,7 +19,7 @@ on_both_stores!(
     a_persons_step_waits_in_the_inbox_and_is_checked,
 );
 
-/// The step that a session stands for.
+/// The step of a session.
 fn step(session: &Session) -> String {
     Run::of(session).step.expect("a step").key
 }

@@ -1,5 +1,5 @@
-//! Tasks run: one session or a graph of them, under the contract that was frozen when they began. What owners and
-//! workers do with them stands here.
+//! Tasks: one session or a graph of them, under the contract that was frozen when they began; what owners and workers
+//! do with them.
 
 mod definitions;
 mod grants;
