@@ -138,7 +138,7 @@ impl FilteredList {
 
     /// The statement that counts the rows of every filter, as columns of one row, up to the bound of this attempt.
     /// `None` if there is nothing to choose or no further attempt.
-    pub(crate) fn counts(&self, attempt: usize) -> Option<String> {
+    pub(crate) fn counts_sql(&self, attempt: usize) -> Option<String> {
         let most = COUNTED.get(attempt).filter(|_| self.filters.len() > 1)?;
         let before = self.before();
         let filters = self.filters.iter().map(|filter| {
@@ -151,14 +151,14 @@ impl FilteredList {
         Some(format!("SELECT {}", filters.collect::<Vec<_>>().join(", ")))
     }
 
-    /// The filter to walk, by the counts of [`FilteredList::counts`]; `None` if all are wider than was counted.
+    /// The filter to walk, by the counts of [`FilteredList::counts_sql`]; `None` if all are wider than was counted.
     pub(crate) fn narrowest(counts: &[i64], attempt: usize) -> Option<usize> {
         let (filter, rows) = counts.iter().enumerate().min_by_key(|(_, rows)| **rows)?;
         COUNTED.get(attempt).is_some_and(|most| rows < most).then_some(filter)
     }
 
     /// The statement that selects the numbers of a page, and one more if there is a next page.
-    pub(crate) fn numbers(&self, walked: usize) -> String {
+    pub(crate) fn numbers_sql(&self, walked: usize) -> String {
         let one_more = self.limit + 1;
         let mut wheres = self.before();
         for (at, filter) in self.filters.iter().enumerate() {

@@ -57,7 +57,7 @@ impl MessageGroup {
     }
 
     /// Adds the next message, or gives it back if it is too far away.
-    pub(crate) fn take(&mut self, next: IndexText) -> Option<IndexText> {
+    pub(crate) fn add(&mut self, next: IndexText) -> Option<IndexText> {
         let bytes = self.bytes + next.text.len();
         let near = self.first > 0 && next.seq - self.first < REACH && next.at - self.began <= SPAN_MICROS;
         if !near || bytes > TEXT_BYTES_MAX {
@@ -86,7 +86,7 @@ impl<K: PartialEq> MessageGroups<K> {
     pub(crate) fn push(&mut self, at: K, said: IndexText) {
         self.texts += 1;
         let refused = match self.groups.last_mut() {
-            Some((place, group)) if *place == at => group.take(said),
+            Some((place, group)) if *place == at => group.add(said),
             _ => Some(said),
         };
         self.groups.extend(refused.map(|said| (at, MessageGroup::of(said))));
@@ -142,17 +142,17 @@ impl<'q> HitPage<'q> {
     }
 
     /// Notes that a document was read to its end.
-    pub(crate) fn passed(&mut self, document: i64) {
+    pub(crate) fn document_done(&mut self, document: i64) {
         self.last = document;
     }
 
     /// The page, as the last one.
-    pub(crate) fn ended(self) -> Page<Hit, i64> {
+    pub(crate) fn into_last_page(self) -> Page<Hit, i64> {
         Page { items: self.items, next: None }
     }
 
     /// The page, with a cursor: there may be more.
-    pub(crate) fn broken_off(self) -> Page<Hit, i64> {
+    pub(crate) fn into_page(self) -> Page<Hit, i64> {
         Page { items: self.items, next: Some(self.last) }
     }
 }
@@ -177,11 +177,11 @@ mod tests {
             (8, 5, TEXT_BYTES_MAX - 9, false),
         ] {
             let mut group = MessageGroup::of(said(7, 5, 10));
-            assert_eq!(group.take(said(seq, at, bytes)).is_none(), taken, "{seq} {at} {bytes}");
+            assert_eq!(group.add(said(seq, at, bytes)).is_none(), taken, "{seq} {at} {bytes}");
             let last = if taken { (7, seq, at, 2) } else { (7, 7, 5, 1) };
             assert_eq!((group.first, group.last, group.at, group.texts.len()), last);
         }
-        assert!(MessageGroup::of(said(0, 5, 10)).take(said(1, 5, 10)).is_some(), "a title stands alone");
+        assert!(MessageGroup::of(said(0, 5, 10)).add(said(1, 5, 10)).is_some(), "a title stands alone");
     }
 
     #[test]
@@ -215,9 +215,9 @@ mod tests {
                     if full {
                         break;
                     }
-                    page.passed(document);
+                    page.document_done(document);
                 }
-                let page = if full { page.broken_off() } else { page.ended() };
+                let page = if full { page.into_page() } else { page.into_last_page() };
                 assert!(page.items.len() <= limit);
                 seen.extend(
                     page.items.into_iter().map(|hit| {

@@ -105,8 +105,8 @@ pub(crate) fn kinds(query: &MemoryQuery) -> Vec<Kind> {
 }
 
 /// The words of a query, each once.
-pub(crate) fn asked(query: &MemoryQuery) -> Vec<String> {
-    first_of(query.words.iter().flat_map(|text| words_in(text)))
+pub(crate) fn query_words(query: &MemoryQuery) -> Vec<String> {
+    distinct_words(query.words.iter().flat_map(|text| words_in(text)))
 }
 
 /// The buckets that a query for lessons searches.
@@ -115,11 +115,11 @@ pub(crate) fn lesson_buckets(tk: i64, query: &LessonQuery) -> Vec<i64> {
 }
 
 /// The words of a query for lessons, each once.
-pub(crate) fn asked_of_lessons(query: &LessonQuery) -> Vec<String> {
-    first_of(query.words.iter().flat_map(|text| meaningful(text)))
+pub(crate) fn lesson_query_words(query: &LessonQuery) -> Vec<String> {
+    distinct_words(query.words.iter().flat_map(|text| meaningful(text)))
 }
 
-fn first_of(asked: impl Iterator<Item = String>) -> Vec<String> {
+fn distinct_words(asked: impl Iterator<Item = String>) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for word in asked {
         if words.len() == ASKED_MAX {
@@ -161,7 +161,7 @@ const fn is_unspaced(c: char) -> bool {
 
 /// The numbers of the best matches, best first; of equals, the newest. `found` has the hits of each word; one more
 /// than [`HITS_MAX`] means too many.
-pub(crate) fn best(found: &[Vec<PostingHit>]) -> Vec<i64> {
+pub(crate) fn rank(found: &[Vec<PostingHit>]) -> Vec<i64> {
     let is_common = |hits: &Vec<PostingHit>| hits.len() > HITS_MAX;
     // If all words are common, the newest memories that have them are as good an answer as any.
     let all_common = found.iter().filter(|hits| !hits.is_empty()).all(is_common);
@@ -206,24 +206,24 @@ mod tests {
 
     #[test]
     fn a_rare_word_counts_more_than_two_frequent_ones_and_equals_are_newest_first() {
-        assert_eq!(best(&[hits([7, 3]), hits([9, 8, 7])]), [7, 3, 9, 8]);
+        assert_eq!(rank(&[hits([7, 3]), hits([9, 8, 7])]), [7, 3, 9, 8]);
         let often = hits((0..400).rev());
-        assert_eq!(best(&[hits([3]), often.clone(), often])[..3], [3, 399, 398]);
-        assert_eq!(best(&[]), [0i64; 0]);
+        assert_eq!(rank(&[hits([3]), often.clone(), often])[..3], [3, 399, 398]);
+        assert_eq!(rank(&[]), [0i64; 0]);
     }
 
     #[test]
     fn a_word_that_is_everywhere_finds_nothing_by_itself_unless_nothing_else_is_asked() {
         let everywhere = hits((1_000..1_000 + HITS_MAX as i64 + 1).rev());
-        assert_eq!(best(&[hits([3]), everywhere.clone()]), [3]);
-        assert_eq!(best(&[hits([1_002, 3]), everywhere.clone()])[..2], [1_002, 3]);
-        assert_eq!(best(&[everywhere, hits([])]).len(), BEST_MAX);
+        assert_eq!(rank(&[hits([3]), everywhere.clone()]), [3]);
+        assert_eq!(rank(&[hits([1_002, 3]), everywhere.clone()])[..2], [1_002, 3]);
+        assert_eq!(rank(&[everywhere, hits([])]).len(), BEST_MAX);
     }
 
     #[test]
     fn what_says_it_again_and_says_little_else_comes_first() {
         let hit = |n, times, length| PostingHit { n, times, length };
-        assert_eq!(best(&[vec![hit(3, 1, 5), hit(2, 3, 5), hit(1, 1, 2)]]), [2, 1, 3]);
+        assert_eq!(rank(&[vec![hit(3, 1, 5), hit(2, 3, 5), hit(1, 1, 2)]]), [2, 1, 3]);
     }
 
     #[test]

@@ -18,7 +18,7 @@ use super::fault::Fault;
 use super::idempotency;
 use super::library::{self, ClaimRules};
 use super::rows::{Columns, Keyed};
-use super::sessions::whole_with;
+use super::sessions::session_sql_with;
 use super::tx::{ANSWER_MAX, Context, Param, Scope, TICK, Tx, hash64, int, last_tick};
 use super::writes::{ClaimedRows, EventRows, KeyRows, Writes};
 
@@ -63,7 +63,7 @@ async fn attempt(
     let tx = context.prepare(Scope::Tenant(tk)).await?;
     match hand_out(context, &tx, tk, first, orders).await {
         Ok(ClaimCommit { claimed, notices, keys }) => {
-            tx.ended();
+            tx.release();
             // A claim adds nothing to the search index.
             context.publish(&notices, &keys, |_| false);
             Ok(claimed)
@@ -90,7 +90,7 @@ async fn hand_out(
         if let Some(found) = known.first().map(idempotency::StoredKey::of).transpose()? {
             found.answer(key, [], tx.clock(context).await?)?;
             let held = still_held(context, tx, tk, first, &found.claims).await?;
-            tx.end().await?;
+            tx.send_commit().await?;
             return Ok(ClaimCommit { claimed: vec![held], notices: Vec::new(), keys: Vec::new() });
         }
     }
@@ -102,9 +102,9 @@ async fn hand_out(
         let (taken, ruled) = lock_and_load(context, tx, tk, first, wanted, &candidates.full, begun).await?;
         begun = true;
         now = now.max(taken.at);
-        candidates.learn(ruled.rooms);
+        candidates.add_limits(ruled.rooms);
         let held = hold_inactive(tx, tk, &taken.found, &ruled.inactive).await?;
-        if !candidates.take(taken.found, &held) || candidates.kept.len() >= wanted {
+        if !candidates.add(taken.found, &held) || candidates.kept.len() >= wanted {
             break;
         }
     }
@@ -195,7 +195,7 @@ impl LoadedSessions {
 }
 
 fn load(which: &str) -> String {
-    whole_with(&format!(", {TICK}"), &format!("WHERE h.tk = $1 AND h.sk = ANY ({which})"))
+    session_sql_with(&format!(", {TICK}"), &format!("WHERE h.tk = $1 AND h.sk = ANY ({which})"))
 }
 
 /// The sessions that may be handed out.
@@ -210,7 +210,7 @@ struct ClaimCandidates {
 
 impl ClaimCandidates {
     /// Adds the limits of agents that were not met before. For the others, the count kept here is newer.
-    fn learn(&mut self, rooms: Vec<(String, i64)>) {
+    fn add_limits(&mut self, rooms: Vec<(String, i64)>) {
         let fresh =
             rooms.into_iter().filter(|(agent, _)| !self.rooms.iter().any(|(known, _)| known == agent));
         let fresh: Vec<_> = fresh.collect();
@@ -218,7 +218,7 @@ impl ClaimCandidates {
     }
 
     /// Keeps the sessions that may be handed out, except held ones. Returns whether another round may find more.
-    fn take(&mut self, mut found: Vec<Keyed<Session>>, held: &[i64]) -> bool {
+    fn add(&mut self, mut found: Vec<Keyed<Session>>, held: &[i64]) -> bool {
         found.retain(|one| !self.kept.iter().any(|kept| kept.sk == one.sk) && !held.contains(&one.sk));
         found.sort_by_key(|session| (-session.value.head.priority, session.sk));
         let mut again = !held.is_empty();
@@ -282,9 +282,9 @@ async fn lock_and_load(
     full: &[String],
     begun: bool,
 ) -> Result<(LoadedSessions, ClaimRules), Abort> {
-    let types = once_each(order.session_types.iter().map(|kind| kind.as_str()));
+    let types = sorted_names(order.session_types.iter().map(|kind| kind.as_str()));
     let named = order.agent_slugs.iter().filter(|agent| !full.contains(agent));
-    let agents = once_each(named.map(String::as_str));
+    let agents = sorted_names(named.map(String::as_str));
     if agents.is_empty() && !order.agent_slugs.is_empty() {
         return Ok(Default::default());
     }
@@ -303,16 +303,16 @@ async fn lock_and_load(
             tx.begin().await?;
             begun = true;
         }
-        merged = merge(tx, tk, &types, &agents, wanted).await?;
+        merged = lock_merged(tx, tk, &types, &agents, wanted).await?;
         params = vec![&tk, &merged];
         format!("SELECT {NOTE_TAKEN} FROM session_heads WHERE tk = $1 AND sk = ANY ($2)")
     } else {
-        format!("SELECT {NOTE_TAKEN} FROM ({}) taken", lock_from(types.len(), agents.len(), passes_over))
+        format!("SELECT {NOTE_TAKEN} FROM ({}) taken", lock_sql(types.len(), agents.len(), passes_over))
     };
     let client = tx.client()?;
     let lock = client.prepare_cached(&lock).await?;
     let load = client.prepare_cached(&load("current_setting('app.taken')::bigint[]")).await?;
-    let rules = client.prepare_cached(&library::rules("app.taken_tasks", "app.taken_agents")).await?;
+    let rules = client.prepare_cached(&library::rules_sql("app.taken_tasks", "app.taken_agents")).await?;
     let of_tenant: [Param<'_>; 1] = [&tk];
     // Sent together, run in turn.
     let (begun, locked, loaded, ruled) = join4(
@@ -325,7 +325,7 @@ async fn lock_and_load(
     begun.transpose()?;
     locked?;
     let (loaded, ruled) = (loaded?, ruled?);
-    Ok((LoadedSessions::of(context, &order.tenant, &loaded)?, library::ruled(tx, tk, &ruled).await?))
+    Ok((LoadedSessions::of(context, &order.tenant, &loaded)?, library::read_rules(tx, tk, &ruled).await?))
 }
 
 /// Whether a candidate is still pending, written so that no index of the queues matches and PostgreSQL finds the row
@@ -334,7 +334,7 @@ async fn lock_and_load(
 const STILL_PENDING: &str = "status || '' = 'pending' AND NOT held";
 
 /// Each name once: a queue that is walked twice would count its sessions twice.
-fn once_each<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+fn sorted_names<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let mut names: Vec<_> = names.collect();
     names.sort_unstable();
     names.dedup();
@@ -348,7 +348,7 @@ const UNLIMITED: &str = "LIMIT greatest($2, 9223372036854775807)";
 
 /// Walks the queues of so many types and agents side by side, best first, and locks rows until there are enough. Each
 /// queue is a stretch of an index in its order, which the planner sees only if every queue is written out.
-pub(super) fn lock_from(types: usize, agents: usize, passes_over: bool) -> String {
+pub(super) fn lock_sql(types: usize, agents: usize, passes_over: bool) -> String {
     let first_agent = 3 + types;
     let others = if passes_over {
         format!(" AND (agent_slug IS NULL OR agent_slug <> ALL (${first_agent}))")
@@ -393,7 +393,13 @@ pub(super) fn lock_from(types: usize, agents: usize, passes_over: bool) -> Strin
 
 /// Very many queues: reads the first of each, merges them and locks the best. If other claims were quicker, the
 /// window widens until enough rows are locked or the queues end.
-async fn merge(tx: &Tx, tk: i32, types: &[&str], agents: &[&str], wanted: i64) -> Result<Vec<i64>, Abort> {
+async fn lock_merged(
+    tx: &Tx,
+    tk: i32,
+    types: &[&str],
+    agents: &[&str],
+    wanted: i64,
+) -> Result<Vec<i64>, Abort> {
     let probe = if agents.is_empty() {
         "SELECT c.sk, c.priority FROM unnest($2::text[]) AS t (session_type) CROSS JOIN LATERAL (
              SELECT sk, priority FROM session_heads WHERE tk = $1 AND status = 'pending' AND NOT held

@@ -122,7 +122,7 @@ impl Address {
             .application_name(format!("sederunt {schema}"));
         let with_tls = match config.get_ssl_mode() {
             SslMode::Disable => false,
-            SslMode::Prefer => !is_near(&config),
+            SslMode::Prefer => !is_local(&config),
             _ => true,
         };
         let tls = if with_tls {
@@ -202,17 +202,17 @@ impl Address {
     }
 
     /// A connection outside the pools, as the login user, and the notifications that it receives.
-    pub(super) async fn alone(&self) -> Result<(Client, mpsc::UnboundedReceiver<String>)> {
+    pub(super) async fn connect(&self) -> Result<(Client, mpsc::UnboundedReceiver<String>)> {
         let (said, heard) = mpsc::unbounded_channel();
         let client = match &self.tls {
             Some(tls) => {
                 let (client, connection) = self.config.connect(tls.clone()).await.map_err(tls_refusal)?;
-                attend(connection, said);
+                drive(connection, said);
                 client
             }
             None => {
                 let (client, connection) = self.config.connect(NoTls).await?;
-                attend(connection, said);
+                drive(connection, said);
                 client
             }
         };
@@ -222,7 +222,7 @@ impl Address {
 }
 
 /// Drives a connection and passes the payloads of its notifications on. The channel closes with it.
-fn attend<S, T>(mut connection: tokio_postgres::Connection<S, T>, said: mpsc::UnboundedSender<String>)
+fn drive<S, T>(mut connection: tokio_postgres::Connection<S, T>, said: mpsc::UnboundedSender<String>)
 where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
     T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
@@ -240,7 +240,7 @@ where
 
 /// Whether every address of the database is on this machine. The driver connects to `hostaddr`, whatever name is
 /// given beside it.
-fn is_near(config: &Config) -> bool {
+fn is_local(config: &Config) -> bool {
     let addresses = config.get_hostaddrs();
     if !addresses.is_empty() {
         return addresses.iter().all(IpAddr::is_loopback);
@@ -447,7 +447,7 @@ mod tests {
         });
         // This machine by an address that does not say so.
         let url = format!("postgres://sederunt:hunter2@0.0.0.0:{port}/x");
-        let refused = Address::parse(&url, "sederunt").unwrap().alone().await.unwrap_err();
+        let refused = Address::parse(&url, "sederunt").unwrap().connect().await.unwrap_err();
         let Fault::Core(refused) = refused else { panic!("{refused:?}") };
         assert_eq!(refused.code(), "invalid");
         assert!(refused.to_string().contains("offers no TLS"), "{refused}");

@@ -12,7 +12,7 @@ use sederunt_core::json::Json;
 use tokio::sync::{Notify, watch};
 
 use super::fault::Result;
-use super::sessions::{LogRange, log_lock};
+use super::sessions::{SharedRange, log_lock};
 use super::tsvector::TsVector;
 use super::tx::{Context, Scope, Tx, hash64};
 use crate::message_groups::{IndexText, MessageGroup, MessageGroups, NUMBERS, REACH, first_number};
@@ -66,12 +66,12 @@ fn by_tenant(sessions: impl IntoIterator<Item = (i32, i64)>) -> BTreeMap<i32, Ve
 /// Indexes the commits of this node until the store closes. The next start repeats what is half done then.
 pub(super) async fn follow(context: Arc<Context>, mut closing: watch::Receiver<bool>) {
     tokio::select! {
-        () = work(&context) => {}
+        () = run(&context) => {}
         _ = closing.wait_for(|closing| *closing) => {}
     }
 }
 
-async fn work(context: &Context) {
+async fn run(context: &Context) {
     while let Err(fault) = catch_up(context).await {
         tracing::warn!(
             ?fault,
@@ -211,7 +211,7 @@ async fn index_sessions(context: &Context, tx: &Tx, tk: i32, sks: &[i64]) -> Res
     let mut taken: Vec<StaleSession> = Vec::new();
     let mut room = EVENTS_MAX;
     let mut all = true;
-    let found = behind(tx, tk, sks).await?;
+    let found = stale_sessions(tx, tk, sks).await?;
     let is_behind = |sk: &i64| found.binary_search_by_key(sk, |behind| behind.sk).is_ok();
     context.unindexed.forget(tk, sks.iter().copied().filter(|sk| !is_behind(sk)));
     for mut behind in found {
@@ -245,7 +245,7 @@ async fn index_sessions(context: &Context, tx: &Tx, tk: i32, sks: &[i64]) -> Res
     Ok(all)
 }
 
-async fn behind(tx: &Tx, tk: i32, sks: &[i64]) -> Result<Vec<StaleSession>> {
+async fn stale_sessions(tx: &Tx, tk: i32, sks: &[i64]) -> Result<Vec<StaleSession>> {
     let sql = format!(
         "SELECT h.sk, h.last_sequence, h.message_count, h.words_version, coalesce(d.done_to, 0),
              coalesce(d.version, -1) {BEHIND}
@@ -357,16 +357,18 @@ async fn read(
     if sks.is_empty() {
         return Ok(());
     }
-    let mut shared: BTreeMap<i64, Vec<LogRange>> = BTreeMap::new();
+    let mut shared: BTreeMap<i64, Vec<SharedRange>> = BTreeMap::new();
     let sql = "SELECT sk, from_seq, to_seq, log FROM session_ranges WHERE tk = $1 AND sk = ANY ($2)
          ORDER BY sk, from_seq";
     for row in tx.query(sql, &[&tk, &sks]).await? {
-        let range = LogRange { from: row.try_get(1)?, to: row.try_get(2)?, log: row.try_get(3)? };
+        let range = SharedRange { from: row.try_get(1)?, to: row.try_get(2)?, log: row.try_get(3)? };
         shared.entry(row.try_get(0)?).or_default().push(range);
     }
     let mut pieces: (Vec<i64>, Vec<i64>, Vec<i64>, Vec<i64>) = Default::default();
     for behind in unread {
-        for piece in LogRange::prefix(shared.remove(&behind.sk).unwrap_or_default(), behind.sk, behind.last) {
+        for piece in
+            SharedRange::prefix(shared.remove(&behind.sk).unwrap_or_default(), behind.sk, behind.last)
+        {
             let (low, high) = (piece.from.max(behind.done_to + 1), piece.to.min(behind.upto));
             if low <= high {
                 pieces.0.push(behind.sk);

@@ -9,7 +9,7 @@ use super::migrate;
 
 /// The result of an inspection.
 #[derive(Clone, Debug)]
-pub struct Inspection {
+pub struct PostgresInspection {
     pub server_version: String,
     /// 15.4 is 150004.
     pub server_version_num: i32,
@@ -31,13 +31,13 @@ pub struct Inspection {
 const OPEN_TABLES: [&str; 2] = ["schema_history", "installation"];
 
 /// Inspects a database.
-pub async fn inspect(url: &str, schema: &str) -> Result<Inspection> {
+pub async fn inspect(url: &str, schema: &str) -> Result<PostgresInspection> {
     let address = Address::parse(url, schema)?;
     Ok(look(&address).await?)
 }
 
-async fn look(address: &Address) -> Result<Inspection, Fault> {
-    let (client, _said) = address.alone().await?;
+async fn look(address: &Address) -> Result<PostgresInspection, Fault> {
+    let (client, _said) = address.connect().await?;
     let login = login::rights(&client, &address.schema).await?;
     migrate::look_as_scan(&client, &address.schema).await?;
     let server = client
@@ -83,7 +83,7 @@ async fn look(address: &Address) -> Result<Inspection, Fault> {
             tables_unbound.push(row.try_get(0)?);
         }
     }
-    Ok(Inspection {
+    Ok(PostgresInspection {
         server_version: server.try_get(0)?,
         server_version_num: server.try_get(1)?,
         schema_version: u32::try_from(schema_version).unwrap_or(0),

@@ -95,14 +95,14 @@ async fn newest(context: &Context, tk: i32, query: &LessonQuery) -> Result<Page<
 
 /// The lessons that match the words best.
 async fn matching(context: &Context, tk: i32, query: &LessonQuery) -> Result<Page<Lesson, i64>> {
-    let (words, buckets) = (postings::asked_of_lessons(query), postings::lesson_buckets(tk.into(), query));
-    let found = memories::under_words(context, tk, "lesson_words", &words, &buckets).await?;
+    let (words, buckets) = (postings::lesson_query_words(query), postings::lesson_buckets(tk.into(), query));
+    let found = memories::hits_of_words(context, tk, "lesson_words", &words, &buckets).await?;
     let sql = format!(
         "SELECT {LESSON} FROM unnest($2::bigint[]) WITH ORDINALITY AS r (n, at)
          JOIN lessons l ON l.tk = $1 AND l.n = r.n ORDER BY r.at"
     );
     let mut items: Vec<Lesson> = Vec::new();
-    for some in postings::best(&found).chunks(MATCHES_READ.max(query.limit)) {
+    for some in postings::rank(&found).chunks(MATCHES_READ.max(query.limit)) {
         let rows = context.read(Scope::Tenant(tk), &sql, &[&tk, &some]).await?;
         for row in &rows {
             let (_, lesson) = lesson_of(row)?;

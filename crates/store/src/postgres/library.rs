@@ -41,7 +41,7 @@ pub(super) fn doc_of(row: &Row) -> Result<(i64, Doc)> {
 }
 
 /// Documents by their ids or slugs; the requested name is the last column.
-pub(super) fn named() -> String {
+pub(super) fn by_name_sql() -> String {
     format!(
         "SELECT {DOC}, w.name FROM unnest($2::text[], $3::text[]) AS w (kind, name)
          CROSS JOIN LATERAL (SELECT n FROM (
@@ -83,19 +83,19 @@ pub(super) async fn rows(
     params.extend(list.texts.iter().map(|text| (text as Param<'_>, Type::TEXT)));
     let mut walked = None;
     for attempt in 0.. {
-        let Some(sql) = list.counts(attempt).filter(|_| walked.is_none()) else { break };
-        let rows = context.read_once_only(Scope::Tenant(tk), &sql, &params).await?;
+        let Some(sql) = list.counts_sql(attempt).filter(|_| walked.is_none()) else { break };
+        let rows = context.read_uncached(Scope::Tenant(tk), &sql, &params).await?;
         if let Some(row) = rows.first() {
             let counts: Vec<i64> = (0..row.len()).map(|at| row.try_get(at)).collect::<Result<_, _>>()?;
             walked = FilteredList::narrowest(&counts, attempt);
         }
     }
-    let sql = read(&list.numbers(walked.unwrap_or(0)));
+    let sql = read(&list.numbers_sql(walked.unwrap_or(0)));
     if list.is_common() {
         let params: Vec<Param<'_>> = params.iter().map(|(param, _)| *param).collect();
         return context.read(Scope::Tenant(tk), &sql, &params).await;
     }
-    context.read_once_only(Scope::Tenant(tk), &sql, &params).await
+    context.read_uncached(Scope::Tenant(tk), &sql, &params).await
 }
 
 /// Writes a document if it has the expected version; a taken id or slug violates its index.
@@ -178,7 +178,7 @@ pub(super) struct ClaimRules {
 
 /// The statement that reads the rules of the tasks and agents that these settings name. It locks the rows of limited
 /// agents, so that of two claims for the same agent the second counts the first.
-pub(super) fn rules(tasks: &str, agents: &str) -> String {
+pub(super) fn rules_sql(tasks: &str, agents: &str) -> String {
     format!(
         "SELECT limited.id, limited.value FROM (
              SELECT d.id, f.value FROM docs d JOIN doc_facets f ON f.tk = d.tk AND f.n = d.n
@@ -191,8 +191,8 @@ pub(super) fn rules(tasks: &str, agents: &str) -> String {
     )
 }
 
-/// Reads the rows of [`rules`], and counts the running sessions of limited agents under the locks that those took.
-pub(super) async fn ruled(tx: &Tx, tk: i32, rows: &[Row]) -> Result<ClaimRules> {
+/// Reads the rows of [`rules_sql`], and counts the running sessions of limited agents under the locks that those took.
+pub(super) async fn read_rules(tx: &Tx, tk: i32, rows: &[Row]) -> Result<ClaimRules> {
     let mut ruled = ClaimRules::default();
     for row in rows {
         let (id, most): (String, Option<&str>) = (row.try_get(0)?, row.try_get(1)?);

@@ -10,7 +10,7 @@ use sederunt_core::store::{SessionListStore, StoreFuture};
 
 use super::fault::Result;
 use super::rows::{Columns, DETAILS, HEAD, Keyed};
-use super::sessions::whole;
+use super::sessions::session_sql;
 use super::tx::{Context, Param, Scope, int};
 use super::{PostgresStore, read, search};
 use crate::filtered_list::FEW;
@@ -27,14 +27,14 @@ struct ListSql<'a> {
 
 impl<'a> ListSql<'a> {
     /// Adds a condition; `$$` is its parameter.
-    fn when(&mut self, condition: &str, param: Param<'a>, kind: Type) {
+    fn add(&mut self, condition: &str, param: Param<'a>, kind: Type) {
         self.params.push((param, kind));
         self.conditions.push(condition.replace("$$", &format!("${}", self.params.len())));
     }
 
-    fn when_text(&mut self, condition: &str, text: &'a Option<impl AsText>) {
+    fn add_text(&mut self, condition: &str, text: &'a Option<impl AsText>) {
         if let Some(text) = text {
-            self.when(condition, text.as_param(), Type::TEXT);
+            self.add(condition, text.as_param(), Type::TEXT);
         }
     }
 
@@ -47,10 +47,10 @@ impl<'a> ListSql<'a> {
             PgListWalk::Task => "status",
             PgListWalk::Known => {
                 let conditions = self.conditions.join(" AND ");
-                return whole(&format!("WHERE {conditions} {NEWEST} LIMIT {limit}"));
+                return session_sql(&format!("WHERE {conditions} {NEWEST} LIMIT {limit}"));
             }
         };
-        self.when(&format!("h.{column} = each.word"), words, Type::TEXT_ARRAY);
+        self.add(&format!("h.{column} = each.word"), words, Type::TEXT_ARRAY);
         let each = self.params.len();
         let conditions = self.conditions.join(" AND ");
         let wide = if self.conditions.iter().any(|condition| condition.starts_with("s.")) {
@@ -134,18 +134,18 @@ pub(super) async fn sessions(
     let one_more = limit + 1;
 
     let mut asked = ListSql::default();
-    asked.when("h.tk = $$", &tk, Type::INT4);
-    asked.when_text("s.source_kind = $$", &query.kind);
-    asked.when_text("s.source_platform = $$", &query.platform);
+    asked.add("h.tk = $$", &tk, Type::INT4);
+    asked.add_text("s.source_kind = $$", &query.kind);
+    asked.add_text("s.source_platform = $$", &query.platform);
     if let Some(interactive) = &query.interactive {
-        asked.when("s.source_interactive = $$", interactive, Type::BOOL);
+        asked.add("s.source_interactive = $$", interactive, Type::BOOL);
     }
-    asked.when_text("h.task_id = $$", &query.task_id);
-    asked.when_text("h.entity_id = $$", &query.entity_id);
-    asked.when_text("h.agent_slug = $$", &query.agent_slug);
-    asked.when_text("h.holder = $$", &user);
-    asked.when_text("s.parent_id = $$", &parent);
-    let counted = counted(context, tk, &query.metadata).await?;
+    asked.add_text("h.task_id = $$", &query.task_id);
+    asked.add_text("h.entity_id = $$", &query.entity_id);
+    asked.add_text("h.agent_slug = $$", &query.agent_slug);
+    asked.add_text("h.holder = $$", &user);
+    asked.add_text("s.parent_id = $$", &parent);
+    let counted = metadata_counts(context, tk, &query.metadata).await?;
     let few = counted.iter().any(|count| *count <= FEW);
     for ((key, value), count) in query.metadata.iter().zip(counted) {
         asked.params.push((key, Type::TEXT));
@@ -169,10 +169,10 @@ pub(super) async fn sessions(
                      AND m.sk = h.sk OFFSET 0)"
             )
         };
-        asked.when(&condition, value, Type::TEXT);
+        asked.add(&condition, value, Type::TEXT);
     }
     if let Some(found) = &with_words {
-        asked.when("h.sk = ANY ($$)", found, Type::INT8_ARRAY);
+        asked.add("h.sk = ANY ($$)", found, Type::INT8_ARRAY);
     }
     // In the text, so that the generic plan can use the index that begins with it.
     match query.inactive {
@@ -187,11 +187,11 @@ pub(super) async fn sessions(
         asked.conditions.push("h.is_talk".into());
     }
     let seen = VisibleTo::of(query.seen_by.as_ref());
-    seen.narrow(&mut asked);
+    seen.add_to(&mut asked);
     if let Some(after) = &query.after {
         asked.params.push((&after.minute, Type::INT8));
         let minute_at = asked.params.len();
-        asked.when(&format!("(h.active_minute, h.sk) < (${minute_at}, $$)"), &after.tie, Type::INT8);
+        asked.add(&format!("(h.active_minute, h.sk) < (${minute_at}, $$)"), &after.tie, Type::INT8);
     }
     let known = few
         || with_words.is_some()
@@ -205,10 +205,10 @@ pub(super) async fn sessions(
         None => PgListWalk::State,
     };
     if types.len() < SessionType::ALL.len() && !matches!(walk, PgListWalk::State) {
-        asked.when("h.session_type = ANY ($$)", &types, Type::TEXT_ARRAY);
+        asked.add("h.session_type = ANY ($$)", &types, Type::TEXT_ARRAY);
     }
     if statuses.len() < Status::ALL.len() && matches!(walk, PgListWalk::Known) {
-        asked.when("h.status = ANY ($$)", &statuses, Type::TEXT_ARRAY);
+        asked.add("h.status = ANY ($$)", &statuses, Type::TEXT_ARRAY);
     }
     let words = match walk {
         PgListWalk::State => {
@@ -218,7 +218,7 @@ pub(super) async fn sessions(
         PgListWalk::Task | PgListWalk::Known => statuses.iter().map(|status| (*status).to_owned()).collect(),
     };
     let sql = asked.page(walk, &words, one_more);
-    let rows = context.read_once_only(Scope::Tenant(tk), &sql, &asked.params).await?;
+    let rows = context.read_uncached(Scope::Tenant(tk), &sql, &asked.params).await?;
 
     let mut items = Vec::with_capacity(rows.len());
     let mut last = None;
@@ -233,14 +233,14 @@ pub(super) async fn sessions(
 
 /// How many sessions have each of these values, up to a bound, now or a moment ago: it decides how to search, not
 /// what is found.
-async fn counted(context: &Context, tk: i32, metadata: &[(String, String)]) -> Result<Vec<usize>> {
+async fn metadata_counts(context: &Context, tk: i32, metadata: &[(String, String)]) -> Result<Vec<usize>> {
     let mut counts = Vec::with_capacity(metadata.len());
     for (key, value) in metadata {
         let at = (tk, key.clone(), value.clone());
         let count = match context.metadata_counts.get(&at) {
             Some(count) => count,
             None => {
-                let count = count(context, tk, key, value).await?;
+                let count = metadata_count(context, tk, key, value).await?;
                 context.metadata_counts.insert(at, count);
                 count
             }
@@ -250,7 +250,7 @@ async fn counted(context: &Context, tk: i32, metadata: &[(String, String)]) -> R
     Ok(counts)
 }
 
-async fn count(context: &Context, tk: i32, key: &str, value: &str) -> Result<usize> {
+async fn metadata_count(context: &Context, tk: i32, key: &str, value: &str) -> Result<usize> {
     let sql = "SELECT count(*) FROM (SELECT FROM session_metadata m
          WHERE m.tk = $1 AND m.key = $2 AND m.value = $3 LIMIT $4) counted";
     let one_more = int(SOME as u64 + 1);
@@ -274,12 +274,12 @@ impl VisibleTo {
             Some(Eyes::Participant(user)) => seen.user = Some(user.as_str().to_owned()),
             Some(Eyes::Claims(credential)) => seen.credential = Some(credential.as_str().to_owned()),
             // An empty prefix would show everything; no channel has one.
-            Some(Eyes::Prefix(prefix)) => seen.prefix = Some(span(prefix)),
+            Some(Eyes::Prefix(prefix)) => seen.prefix = Some(prefix_range(prefix)),
         }
         seen
     }
 
-    fn narrow<'a>(&'a self, asked: &mut ListSql<'a>) {
+    fn add_to<'a>(&'a self, asked: &mut ListSql<'a>) {
         if let Some(user) = &self.user {
             asked.params.push((user, Type::TEXT));
             let at = asked.params.len();
@@ -289,7 +289,7 @@ impl VisibleTo {
             ));
         }
         if let Some(credential) = &self.credential {
-            asked.when("h.status = 'running' AND h.claim_credential = $$", credential, Type::TEXT);
+            asked.add("h.status = 'running' AND h.claim_credential = $$", credential, Type::TEXT);
         }
         if let Some((from, to)) = &self.prefix {
             asked.params.extend([(from as Param<'a>, Type::TEXT), (to, Type::TEXT)]);
@@ -303,7 +303,7 @@ impl VisibleTo {
 }
 
 /// The ids that start with a prefix, as a half-open range in the order of bytes.
-fn span(prefix: &str) -> (String, String) {
+fn prefix_range(prefix: &str) -> (String, String) {
     let next = prefix.char_indices().rev().find_map(|(at, last)| {
         let next = (u32::from(last) + 1..=u32::from(char::MAX)).find_map(char::from_u32)?;
         Some(format!("{}{next}", &prefix[..at]))

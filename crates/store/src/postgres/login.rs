@@ -72,7 +72,7 @@ pub(super) async fn rights(client: &Client, schema: &str) -> Result<LoginRights>
 
 /// Refuses a login that may not take the roles, and warns of one that could lift row-level security.
 pub(super) async fn check(address: &Address) -> Result<()> {
-    let (client, _said) = address.alone().await?;
+    let (client, _said) = address.connect().await?;
     let login = rights(&client, &address.schema).await?;
     if !login.roles_untaken.is_empty() {
         let roles = login.roles_untaken.join(", ");

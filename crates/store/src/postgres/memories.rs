@@ -108,14 +108,14 @@ async fn newest(context: &Context, tk: i32, query: &MemoryQuery) -> Result<Page<
 
 /// The memories that match the words best.
 async fn matching(context: &Context, tk: i32, query: &MemoryQuery) -> Result<Page<Memory, i64>> {
-    let (words, buckets) = (postings::asked(query), postings::buckets(tk.into(), query));
-    let found = under_words(context, tk, "memory_words", &words, &buckets).await?;
+    let (words, buckets) = (postings::query_words(query), postings::buckets(tk.into(), query));
+    let found = hits_of_words(context, tk, "memory_words", &words, &buckets).await?;
     let sql = format!(
         "SELECT {MEMORY} FROM unnest($2::bigint[]) WITH ORDINALITY AS r (n, at)
          JOIN memories m ON m.tk = $1 AND m.n = r.n
          WHERE m.owner = $3 AND m.created_at >= $4 ORDER BY r.at LIMIT $5"
     );
-    let (best, limit) = (postings::best(&found), int(query.limit as u64));
+    let (best, limit) = (postings::rank(&found), int(query.limit as u64));
     let rows = context
         .read(Scope::Tenant(tk), &sql, &[&tk, &best, &query.owner.as_str(), &since(query), &limit])
         .await?;
@@ -124,7 +124,7 @@ async fn matching(context: &Context, tk: i32, query: &MemoryQuery) -> Result<Pag
 }
 
 /// The newest hits of each word in any of these buckets, and one more where there are too many.
-pub(super) async fn under_words(
+pub(super) async fn hits_of_words(
     context: &Context,
     tk: i32,
     table: &str,

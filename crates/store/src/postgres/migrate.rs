@@ -54,8 +54,8 @@ fn text_of(sql: &str, schema: &str) -> String {
 }
 
 /// Migrates the schema to [`VERSION`]. Parallel starts wait for each other.
-pub(super) async fn bring_up(address: &Address, login: MigrationLogin) -> Result<()> {
-    let (client, _said) = address.alone().await?;
+pub(super) async fn migrate(address: &Address, login: MigrationLogin) -> Result<()> {
+    let (client, _said) = address.connect().await?;
     client.batch_execute("SET statement_timeout TO 0").await?;
     make_roles(&client, &address.schema, login).await?;
     let schema = &address.schema;
@@ -93,12 +93,12 @@ pub(super) async fn bring_up(address: &Address, login: MigrationLogin) -> Result
 
 /// Migrates an older schema as the login that serves. A login that may not do that, because another one owns the
 /// tables, is told what to do.
-pub(super) async fn bring_up_if_older(address: &Address) -> Result<()> {
+pub(super) async fn migrate_if_older(address: &Address) -> Result<()> {
     let found = version_of(address).await?;
     if found == STEPS.len() as i64 {
         return Ok(());
     }
-    match bring_up(address, MigrationLogin::Serves).await {
+    match migrate(address, MigrationLogin::Serves).await {
         Err(Fault::Database(error)) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
             let refused =
                 error.as_db_error().map_or_else(|| error.to_string(), |error| error.message().to_owned());
@@ -130,7 +130,7 @@ pub(super) async fn check(address: &Address) -> Result<()> {
 
 /// The version that a schema has; 0 where there is none, or nothing that this login may see.
 pub(super) async fn version_of(address: &Address) -> Result<i64> {
-    let (client, _said) = address.alone().await?;
+    let (client, _said) = address.connect().await?;
     look_as_scan(&client, &address.schema).await?;
     match newest(&client).await {
         Err(Fault::Database(error))

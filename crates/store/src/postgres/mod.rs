@@ -142,7 +142,7 @@ impl PostgresOptions {
 
 /// Creates or migrates the schema as a login that owns it and does not serve. Returns its version.
 pub async fn migrate(url: &str, schema: &str) -> Result<u32> {
-    migrate::bring_up(&Address::parse(url, schema)?, migrate::MigrationLogin::Owns).await?;
+    migrate::migrate(&Address::parse(url, schema)?, migrate::MigrationLogin::Owns).await?;
     Ok(migrate::VERSION)
 }
 
@@ -163,7 +163,7 @@ impl PostgresStore {
     pub async fn open(options: PostgresOptions) -> Result<Arc<Self>> {
         let address = Address::parse(&options.url, &options.schema)?;
         if options.migrate {
-            migrate::bring_up_if_older(&address).await?;
+            migrate::migrate_if_older(&address).await?;
         } else {
             migrate::check(&address).await?;
         }
@@ -231,9 +231,11 @@ impl PostgresStore {
     async fn append(&self, tk: i32, change: Change) -> Result<Committed, Refusal> {
         let (done, answer) = oneshot::channel();
         let Change { tenant, parts, key, .. } = change;
-        let Some(part) = parts.into_iter().next() else { return Err(lost()) };
-        let sederunt_core::store::On::Session(session) = part.on else { return Err(lost()) };
-        let Some(write @ Write::Append(_)) = part.writes.into_iter().next() else { return Err(lost()) };
+        let Some(part) = parts.into_iter().next() else { return Err(not_an_append()) };
+        let sederunt_core::store::On::Session(session) = part.on else { return Err(not_an_append()) };
+        let Some(write @ Write::Append(_)) = part.writes.into_iter().next() else {
+            return Err(not_an_append());
+        };
         self.append_queues.put(AppendJob { tk, tenant, session, guard: part.guard, write, key, done })?;
         answer.await.unwrap_or_else(|_| Err(Error::unavailable("the store has closed").into()))
     }
@@ -246,7 +248,7 @@ impl PostgresStore {
     }
 }
 
-fn lost() -> Refusal {
+fn not_an_append() -> Refusal {
     Error::internal("a batched change that is no plain append").into()
 }
 
@@ -278,7 +280,7 @@ impl CommitStore for PostgresStore {
             let tk = tk.ok_or(Refusal::Rejected(Error::NotFound))?;
             if Self::is_batched(&change) {
                 self.append(tk, change).await
-            } else if ChangeBatches::take(&change) {
+            } else if ChangeBatches::accepts(&change) {
                 self.change_batches.apply(tk, change).await
             } else {
                 self.apply(tk, change).await
@@ -319,10 +321,10 @@ impl UpkeepStore for PostgresStore {
             self.change_batches.close();
             self.read_batches.close();
             let drivers = std::mem::take(&mut *self.drivers.lock());
-            end(drivers).await;
+            join_or_abort(drivers).await;
             self.closing.send_replace(true);
             let tasks = std::mem::take(&mut *self.tasks.lock());
-            end(tasks).await;
+            join_or_abort(tasks).await;
             for pool in [&self.context.app, &self.context.scan, &self.context.append] {
                 pool.close();
             }
@@ -331,7 +333,7 @@ impl UpkeepStore for PostgresStore {
     }
 }
 
-async fn end(tasks: Vec<JoinHandle<()>>) {
+async fn join_or_abort(tasks: Vec<JoinHandle<()>>) {
     for mut task in tasks {
         if tokio::time::timeout(CLOSE_MAX, &mut task).await.is_err() {
             task.abort();

@@ -140,7 +140,7 @@ impl NotifyQueue {
                 waiting.speaking.insert(delta.incarnation);
             }
             waiting.said_bytes += delta.text.len();
-            waiting.say(tenant, delta);
+            waiting.add_text(tenant, delta);
         }
         self.wake.notify_one();
     }
@@ -196,7 +196,7 @@ impl PendingNews {
     }
 
     /// Adds the text to the piece before it if it continues that piece.
-    fn say(&mut self, tenant: &TenantId, delta: Delta) {
+    fn add_text(&mut self, tenant: &TenantId, delta: Delta) {
         let before = self.said.iter_mut().rev().find_map(|said| match said {
             ReplyChange::Piece(_, known) if known.incarnation == delta.incarnation => Some(Some(known)),
             ReplyChange::End(incarnation) if *incarnation == delta.incarnation => Some(None),
@@ -328,7 +328,7 @@ pub(super) async fn send_loop(context: Arc<Context>, mut closing: watch::Receive
 }
 
 async fn send(context: &Context, ledger: &mut ReplyLedger, waiting: PendingNews) -> Result<()> {
-    let (written, announced, finished) = number(context, ledger, waiting.said).await?;
+    let (written, announced, finished) = number_pieces(context, ledger, waiting.said).await?;
     let mut texts = Vec::new();
     // Replies first: the message that ends a reply must not overtake its text.
     encode_lines("r", announced.iter().map(encode_announced), &mut texts);
@@ -356,7 +356,7 @@ async fn send(context: &Context, ledger: &mut ReplyLedger, waiting: PendingNews)
 }
 
 /// Numbers the pieces of replies, and notes which replies are finished.
-async fn number(
+async fn number_pieces(
     context: &Context,
     ledger: &mut ReplyLedger,
     said: Vec<ReplyChange>,
@@ -397,7 +397,7 @@ pub(super) async fn listen(
         logged: None,
     };
     loop {
-        match start(&address).await {
+        match start_listening(&address).await {
             Ok((client, heard)) => {
                 if before {
                     context.hub.wake_all();
@@ -426,9 +426,11 @@ pub(super) async fn listen(
     }
 }
 
-async fn start(address: &Address) -> Result<(tokio_postgres::Client, mpsc::UnboundedReceiver<String>)> {
+async fn start_listening(
+    address: &Address,
+) -> Result<(tokio_postgres::Client, mpsc::UnboundedReceiver<String>)> {
     super::tx::within(async {
-        let (client, heard) = address.alone().await?;
+        let (client, heard) = address.connect().await?;
         let sql =
             format!("SET ROLE {}; LISTEN {}", DbRole::Scan.name(&address.schema), channel(&address.schema));
         client.batch_execute(&sql).await?;
@@ -505,7 +507,7 @@ async fn fetch_reply_text(context: &Context, node: Uuid, announced: Vec<Announce
         .filter(|one| context.hub.listens_to(one.incarnation))
         .filter_map(|one| {
             let length = context.hub.reply_len(one.incarnation, one.epoch);
-            missing(one, length)
+            pieces_to_read(one, length)
         })
         .collect();
     if wanted.is_empty() {
@@ -525,7 +527,7 @@ async fn fetch_reply_text(context: &Context, node: Uuid, announced: Vec<Announce
 
 /// The pieces to read, given how much of the reply this node has: the announced ones, all from the beginning, or
 /// none.
-fn missing(announced: AnnouncedText, length: usize) -> Option<AnnouncedText> {
+fn pieces_to_read(announced: AnnouncedText, length: usize) -> Option<AnnouncedText> {
     if length == announced.offset {
         Some(announced)
     } else if length > announced.offset && announced.offset > 0 {
@@ -550,7 +552,7 @@ pub(super) async fn poll(context: Arc<Context>, mut closing: watch::Receiver<boo
         // Replies that were finished before the last poll: their readers have had the time to read the last pieces.
         let gone =
             std::mem::replace(&mut finished, std::mem::take(&mut *context.notify_queue.finished.lock()));
-        if let Err(fault) = clear(&context, &gone, polls).await {
+        if let Err(fault) = delete_pieces(&context, &gone, polls).await {
             tracing::debug!(
                 ?fault,
                 "this node could not delete the text of finished replies; the next poll tries again"
@@ -597,7 +599,7 @@ pub(super) async fn poll(context: Arc<Context>, mut closing: watch::Receiver<boo
 }
 
 /// Deletes pieces that no reader needs any more.
-async fn clear(context: &Context, finished: &[FinishedReply], polls: u32) -> Result<()> {
+async fn delete_pieces(context: &Context, finished: &[FinishedReply], polls: u32) -> Result<()> {
     reply_pieces::remove(context, context.notify_queue.sealer.node, finished).await?;
     if polls == 0 {
         reply_pieces::remove_old(context).await?;
@@ -758,7 +760,7 @@ mod tests {
             // Another reply of the same run.
             (0, 30, Some(3)),
         ] {
-            let first_read = missing(at(offset), known).map(|one| one.first);
+            let first_read = pieces_to_read(at(offset), known).map(|one| one.first);
             assert_eq!(first_read, first, "{offset} {known}");
         }
     }

@@ -67,16 +67,16 @@ pub(super) async fn search(
         while !left.is_empty() {
             let (portion, rest) = left.split_at(left.len().min(page.room() + 1));
             if !take_hits(context, tk, portion, &seen, &mut page).await? {
-                return Ok(page.broken_off());
+                return Ok(page.into_page());
             }
             left = rest;
         }
         if (found.len() as i64) < window {
-            return Ok(page.ended());
+            return Ok(page.into_last_page());
         }
         looked += found.len();
     }
-    Ok(page.broken_off())
+    Ok(page.into_page())
 }
 
 /// Numbers of documents with these words, newest first. How common words are is not known beforehand: the newest
@@ -138,7 +138,7 @@ async fn take_hits(
         }
     }
     if let Some(last) = found.last() {
-        page.passed(*last);
+        page.document_done(*last);
     }
     Ok(true)
 }

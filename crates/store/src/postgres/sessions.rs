@@ -16,12 +16,12 @@ use super::writes::{BoundStatement, Writes, cells, columns};
 use super::{PostgresStore, read};
 
 /// Selects whole sessions.
-pub(super) fn whole(rest: &str) -> String {
-    whole_with("", rest)
+pub(super) fn session_sql(rest: &str) -> String {
+    session_sql_with("", rest)
 }
 
 /// The same with further columns, each after a comma.
-pub(super) fn whole_with(more: &str, rest: &str) -> String {
+pub(super) fn session_sql_with(more: &str, rest: &str) -> String {
     format!(
         "SELECT {HEAD}, h.preview, {DETAILS}{more} FROM session_heads h JOIN sessions s ON s.tk = h.tk AND s.sk = h.sk {rest}"
     )
@@ -29,13 +29,13 @@ pub(super) fn whole_with(more: &str, rest: &str) -> String {
 
 /// A range of a log that a session shares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct LogRange {
+pub(super) struct SharedRange {
     pub(super) from: i64,
     pub(super) to: i64,
     pub(super) log: i64,
 }
 
-impl LogRange {
+impl SharedRange {
     /// The ranges that a fork of a session at a sequence shares: the session's ranges, cut, and then its own log.
     pub(super) fn prefix(ranges: Vec<Self>, own_log: i64, at: i64) -> Vec<Self> {
         let own_from = ranges.last().map_or(1, |last| last.to + 1);
@@ -48,11 +48,11 @@ impl LogRange {
     }
 }
 
-pub(super) async fn ranges(tx: &Tx, tk: i32, sk: i64) -> Result<Vec<LogRange>> {
+pub(super) async fn ranges(tx: &Tx, tk: i32, sk: i64) -> Result<Vec<SharedRange>> {
     let sql = "SELECT from_seq, to_seq, log FROM session_ranges WHERE tk = $1 AND sk = $2 ORDER BY from_seq";
     let mut ranges = Vec::new();
     for row in tx.query(sql, &[&tk, &sk]).await? {
-        ranges.push(LogRange { from: row.try_get(0)?, to: row.try_get(1)?, log: row.try_get(2)? });
+        ranges.push(SharedRange { from: row.try_get(0)?, to: row.try_get(1)?, log: row.try_get(2)? });
     }
     Ok(ranges)
 }
@@ -61,7 +61,7 @@ pub(super) async fn ranges(tx: &Tx, tk: i32, sk: i64) -> Result<Vec<LogRange>> {
 pub(super) struct NewSessionParts {
     pub(super) details: Details,
     pub(super) participants: Vec<UserId>,
-    pub(super) ranges: Vec<LogRange>,
+    pub(super) ranges: Vec<SharedRange>,
 }
 
 /// A session to be inserted.
@@ -180,11 +180,11 @@ pub(super) fn insert_sessions<'a>(tk: i32, made: &[NewSessionRow<'a>], writes: &
         ],
     ));
     let users = made.iter().flat_map(|one| one.parts.participants.iter().map(|user| (one.sk, user)));
-    participants_added(tk, users).into_iter().for_each(|rows| writes.add(rows));
+    insert_participants(tk, users).into_iter().for_each(|rows| writes.add(rows));
     let metadata = made.iter().flat_map(|one| {
         filterable(&one.parts.details.metadata).into_iter().map(|(key, value)| (one.sk, key, value))
     });
-    metadata_added(tk, metadata).into_iter().for_each(|rows| writes.add(rows));
+    insert_metadata(tk, metadata).into_iter().for_each(|rows| writes.add(rows));
     let ranges: Vec<_> =
         made.iter().flat_map(|one| one.parts.ranges.iter().map(|range| (one.sk, range))).collect();
     if !ranges.is_empty() {
@@ -197,7 +197,7 @@ pub(super) fn insert_sessions<'a>(tk: i32, made: &[NewSessionRow<'a>], writes: &
     }
 }
 
-fn participants_added<'a>(
+fn insert_participants<'a>(
     tk: i32,
     users: impl Iterator<Item = (i64, &'a UserId)>,
 ) -> Option<BoundStatement<'a>> {
@@ -207,7 +207,7 @@ fn participants_added<'a>(
     (!users.is_empty()).then(|| (sql, columns![tk, users, one => one.0, one.1.as_str()]))
 }
 
-fn metadata_added<'a>(
+fn insert_metadata<'a>(
     tk: i32,
     pairs: impl Iterator<Item = (i64, String, String)>,
 ) -> Option<BoundStatement<'a>> {
@@ -261,7 +261,7 @@ impl<'a> DetailsUpdate<'a> {
     }
 
     /// Merges a later update into this one.
-    fn then(&mut self, later: Self) {
+    fn merge(&mut self, later: Self) {
         *self = Self {
             sk: later.sk,
             title: later.title.or(self.title),
@@ -332,7 +332,7 @@ pub(super) fn update<'a>(
 ) {
     if let Some(more) = DetailsUpdate::of(sk, update, fallback) {
         match wide.last_mut().filter(|last| last.sk == sk) {
-            Some(last) => last.then(more),
+            Some(last) => last.merge(more),
             None => wide.push(more),
         }
     }
@@ -351,7 +351,7 @@ pub(super) fn update<'a>(
     if let Some(metadata) = &update.metadata {
         writes.add_after("DELETE FROM session_metadata WHERE tk = $1 AND sk = $2", cells![tk, sk]);
         let pairs = filterable(metadata).into_iter().map(|(key, value)| (sk, key, value));
-        metadata_added(tk, pairs).into_iter().for_each(|(sql, cells)| writes.add_after(sql, cells));
+        insert_metadata(tk, pairs).into_iter().for_each(|(sql, cells)| writes.add_after(sql, cells));
     }
     if let Some(users) = &update.participants {
         let keep: Vec<&str> = users.iter().map(UserId::as_str).collect();
@@ -361,7 +361,7 @@ pub(super) fn update<'a>(
         );
     }
     let more = update.participants.iter().flatten().chain(&update.add_participant);
-    participants_added(tk, more.clone().map(|user| (sk, user)))
+    insert_participants(tk, more.clone().map(|user| (sk, user)))
         .into_iter()
         .for_each(|(sql, cells)| writes.add_after(sql, cells));
     let present: Vec<&str> = more.map(UserId::as_str).collect();

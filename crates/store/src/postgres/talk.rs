@@ -66,7 +66,7 @@ impl TalkStore for PostgresStore {
     ) -> StoreFuture<'a, Option<(Session, Talk)>> {
         read(async move {
             let Some(tk) = self.context.tk(tenant).await? else { return Ok(None) };
-            let sql = sessions::whole_with(
+            let sql = sessions::session_sql_with(
                 ", (SELECT k.body FROM talks k WHERE k.tk = h.tk AND k.sk = h.sk)",
                 "WHERE h.tk = $1 AND s.tk = $1 AND s.id = $2",
             );

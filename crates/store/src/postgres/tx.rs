@@ -89,11 +89,11 @@ impl ClockReading {
     }
 
     /// The later of two readings, which is not always the one that arrived later. An old one does not count.
-    fn or_later(self, other: Self) -> Self {
-        if self.is_new() && self.now_micros() > other.now_micros() { self } else { other }
+    fn later_of(self, other: Self) -> Self {
+        if self.is_recent() && self.now_micros() > other.now_micros() { self } else { other }
     }
 
-    fn is_new(self) -> bool {
+    fn is_recent(self) -> bool {
         self.heard.elapsed() < CLOCK_READING_AGE_MAX
     }
 }
@@ -183,13 +183,13 @@ impl Context {
     pub(super) fn time(&self, micros: i64) -> Timestamp {
         let read = ClockReading { micros, heard: Instant::now() };
         let mut reading = self.clock_reading.lock();
-        *reading = Some(reading.map_or(read, |before| before.or_later(read)));
+        *reading = Some(reading.map_or(read, |before| before.later_of(read)));
         self.with_offset(micros)
     }
 
     /// The time of the store, if its clock was read recently.
     pub(super) fn recent_time(&self) -> Option<Timestamp> {
-        let reading = (*self.clock_reading.lock()).filter(|reading| reading.is_new())?;
+        let reading = (*self.clock_reading.lock()).filter(|reading| reading.is_recent())?;
         Some(self.with_offset(reading.now_micros()))
     }
 
@@ -225,7 +225,7 @@ impl Context {
     }
 
     /// The same for a statement that is built for one query and not cached.
-    pub(super) async fn read_once_only(
+    pub(super) async fn read_uncached(
         &self,
         scope: Scope<'_>,
         sql: &str,
@@ -334,19 +334,19 @@ impl Tx {
     }
 
     pub(super) async fn commit(self) -> Result<()> {
-        self.end().await.map_err(|failure| failure.fault)?;
-        self.ended();
+        self.send_commit().await.map_err(|failure| failure.fault)?;
+        self.release();
         Ok(())
     }
 
     /// Commits. If the answer does not arrive, it is not known whether the commit was made.
-    pub(super) async fn end(&self) -> Result<(), CommitFailure> {
+    pub(super) async fn send_commit(&self) -> Result<(), CommitFailure> {
         let ended = self.client()?.batch_execute("COMMIT").await;
         ended.map_err(|error| CommitFailure { fault: error.into(), certain: false })
     }
 
     /// Gives the connection back after its commit was answered.
-    pub(super) fn ended(mut self) {
+    pub(super) fn release(mut self) {
         self.client.take();
     }
 
@@ -408,15 +408,15 @@ mod tests {
     fn an_answer_that_was_long_on_its_way_does_not_set_the_time_back() {
         let before = reading(5_000_000, Duration::from_millis(200));
         let late = reading(5_100_000, Duration::ZERO);
-        assert_eq!(before.or_later(late).micros, 5_000_000);
+        assert_eq!(before.later_of(late).micros, 5_000_000);
         let prompt = reading(8_000_000, Duration::ZERO);
-        assert_eq!(before.or_later(prompt).micros, 8_000_000);
+        assert_eq!(before.later_of(prompt).micros, 8_000_000);
     }
 
     #[test]
     fn an_old_reading_gives_way_to_any() {
         let old = reading(9_000_000, CLOCK_READING_AGE_MAX);
-        assert!(!old.is_new());
-        assert_eq!(old.or_later(reading(5_000_000, Duration::ZERO)).micros, 5_000_000);
+        assert!(!old.is_recent());
+        assert_eq!(old.later_of(reading(5_000_000, Duration::ZERO)).micros, 5_000_000);
     }
 }

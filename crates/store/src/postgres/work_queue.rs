@@ -67,5 +67,5 @@ async fn lines(context: &Context, tk: i32, of: &QueueOf, sql: &str) -> Result<Ve
     let user = of.user.as_ref().map(|user| user.as_str().to_owned());
     let mut params: Vec<(Param<'_>, Type)> = vec![(&tk, Type::INT4)];
     params.extend(user.iter().map(|user| (user as Param<'_>, Type::TEXT)));
-    context.read_once_only(Scope::Tenant(tk), sql, &params).await
+    context.read_uncached(Scope::Tenant(tk), sql, &params).await
 }

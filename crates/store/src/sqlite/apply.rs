@@ -32,9 +32,9 @@ pub(super) fn commit(
     let now = tx.now();
     let Some(tk) = tx.tenant(&change.tenant)? else { return refuse(Error::NotFound) };
     if let Some(key) = &change.key
-        && let Some(used) = used(tx, tk, key)?
+        && let Some(used) = find_key(tx, tk, key)?
     {
-        return repeat(tx, tk, change, used, now);
+        return answer_repeat(tx, tk, change, used, now);
     }
     let targets = change
         .parts
@@ -46,7 +46,7 @@ pub(super) fn commit(
 }
 
 /// What was done under this key before. Another body under the same key is refused.
-pub(super) fn used<E: From<Error>>(
+pub(super) fn find_key<E: From<Error>>(
     tx: &mut WriteTransaction<'_>,
     tk: i64,
     key: &IdemKey,
@@ -58,7 +58,7 @@ pub(super) fn used<E: From<Error>>(
 }
 
 /// The first answer again, on the sessions as they are now.
-fn repeat(
+fn answer_repeat(
     tx: &mut WriteTransaction<'_>,
     tk: i64,
     change: &Change,
@@ -280,7 +280,7 @@ impl PartWriter {
                 heads::write_tail(tx.statements.tail()?, sk, &self.found.head)?;
             }
             heads::save(tx.db, sk, &self.found.head, self.changed)?;
-            tx.keep_head(tk, id, self.found.clone());
+            tx.cache_head(tk, id, self.found.clone());
         }
         let head = self.found.head;
         let events: Vec<_> = self

@@ -10,7 +10,7 @@ use sederunt_core::store::{ApprovalListStore, ApprovalStore, StoreFuture};
 
 use super::SqliteStore;
 use super::fault::unknown_word;
-use super::filtered_list::numbers;
+use super::filtered_list::page_numbers;
 use super::heads::text;
 use super::people::instant;
 use crate::filtered_list::FilteredList;
@@ -49,7 +49,7 @@ pub(super) fn approvals(
     let list = FilteredList::approvals(query, "session_heads");
     let mut by_number = db.prepare_cached(&format!("{APPROVALS} WHERE a.n = ?1"))?;
     let mut found = Vec::new();
-    for n in numbers(db, tk, &list)? {
+    for n in page_numbers(db, tk, &list)? {
         found.push((n, by_number.query_row([n], read)?));
     }
     Ok(list.page(found))

@@ -61,7 +61,7 @@ impl Checkpointer {
 fn serve(files: &Files, log_pages: &AtomicI32, hold_writer: impl Fn(&mut dyn FnMut()), asked: &Receiver<()>) {
     let mut db = None;
     while asked.recv().is_ok() {
-        let done = connected(&mut db, files).and_then(|db| checkpoint(db, log_pages, &hold_writer));
+        let done = connect_once(&mut db, files).and_then(|db| checkpoint(db, log_pages, &hold_writer));
         match done {
             Ok(true) => {}
             Ok(false) => std::thread::sleep(RETRY),
@@ -74,7 +74,7 @@ fn serve(files: &Files, log_pages: &AtomicI32, hold_writer: impl Fn(&mut dyn FnM
     }
 }
 
-fn connected<'c>(db: &'c mut Option<Connection>, files: &Files) -> rusqlite::Result<&'c Connection> {
+fn connect_once<'c>(db: &'c mut Option<Connection>, files: &Files) -> rusqlite::Result<&'c Connection> {
     Ok(match db {
         Some(db) => db,
         none => none.insert(files.threads()?),

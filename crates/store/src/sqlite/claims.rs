@@ -38,25 +38,25 @@ impl ClaimStore for SqliteStore {
             let asked = order.clone();
             let out: Result<_> = self.writer.run(move |tx| claim(tx, &asked)).await;
             let (out, now) = (out?, self.clock.now());
-            self.read_inline(|db| handed(db, &order, &out, now)).await
+            self.read_inline(|db| claimed_sessions(db, &order, &out, now)).await
         }
         .boxed()
     }
 }
 
 /// Takes the sessions that an order asks for. Reads only what decides; the caller reads the whole rows afterwards
-/// ([`handed`]), outside of the writer.
+/// ([`claimed_sessions`]), outside of the writer.
 fn claim(tx: &mut WriteTransaction<'_>, order: &ClaimOrder) -> Result<TakenSessions, WorkError<Error>> {
     let now = tx.now();
     let Some(tk) = tx.tenant(&order.tenant)? else { return Ok(TakenSessions::default()) };
     if let Some(key) = &order.key
-        && let Some(used) = apply::used(tx, tk, key)?
+        && let Some(used) = apply::find_key(tx, tk, key)?
     {
         return Ok(TakenSessions { taken: used.taken, again: true });
     }
     let mut hand_out = HandOut::new(order, now).or_else(refuse)?;
     let mut plan = Vec::with_capacity(order.limit);
-    for mut waiting in found(tx.db, tk, order)? {
+    for mut waiting in sessions_to_hand_out(tx.db, tk, order)? {
         let taken = hand_out.take(&waiting.id, &mut waiting.head, &mut waiting.started_at).or_else(refuse)?;
         plan.push((waiting, taken));
     }
@@ -64,7 +64,7 @@ fn claim(tx: &mut WriteTransaction<'_>, order: &ClaimOrder) -> Result<TakenSessi
 }
 
 /// The sessions that were handed out, as whole rows, if the same credential still holds them.
-fn handed(
+fn claimed_sessions(
     db: &Connection,
     order: &ClaimOrder,
     out: &TakenSessions,
@@ -122,7 +122,11 @@ impl PendingSession {
 
 /// The sessions to hand out. A session of an inactive task is held, once, until the task is active again. Agents that
 /// have as many runs as they may are passed over.
-fn found(db: &Connection, tk: i64, order: &ClaimOrder) -> rusqlite::Result<Vec<PendingSession>> {
+fn sessions_to_hand_out(
+    db: &Connection,
+    tk: i64,
+    order: &ClaimOrder,
+) -> rusqlite::Result<Vec<PendingSession>> {
     let mut found: Vec<PendingSession> = Vec::with_capacity(order.limit);
     let mut rooms: HashMap<Box<str>, Option<i64>> = HashMap::new();
     let mut full: Vec<String> = Vec::new();

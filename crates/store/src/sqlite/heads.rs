@@ -234,7 +234,7 @@ pub(super) fn save(db: &Connection, sk: i64, head: &Head, changed: ChangedColumn
 }
 
 /// Stores the start of a session, once.
-pub(super) fn start(db: &Connection, sk: i64, now: Timestamp) -> rusqlite::Result<()> {
+pub(super) fn set_started(db: &Connection, sk: i64, now: Timestamp) -> rusqlite::Result<()> {
     db.prepare_cached("UPDATE session_heads SET started_at = ?2 WHERE sk = ?1 AND started_at IS NULL")?
         .execute([sk, now.as_micros()])
         .map(drop)

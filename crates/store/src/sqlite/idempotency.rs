@@ -111,15 +111,20 @@ impl<'a> KeyLookup<'a> {
     ) -> rusqlite::Result<Option<KeyUse>> {
         let head = head_of(key);
         for ik in pending_keys.rows(head) {
-            if let Some(used) = used(&mut self.by_row, ik, tk, key)? {
+            if let Some(used) = read_use(&mut self.by_row, ik, tk, key)? {
                 return Ok(Some(used));
             }
         }
-        used(&mut self.filed, head, tk, key)
+        read_use(&mut self.filed, head, tk, key)
     }
 }
 
-fn used(statement: &mut Statement<'_>, by: i64, tk: i64, key: &IdemKey) -> rusqlite::Result<Option<KeyUse>> {
+fn read_use(
+    statement: &mut Statement<'_>,
+    by: i64,
+    tk: i64,
+    key: &IdemKey,
+) -> rusqlite::Result<Option<KeyUse>> {
     let mut rows = statement.query(params![by, key.scope, tk])?;
     let Some(row) = rows.next()? else { return Ok(None) };
     let sequences = match (row.get_ref(3)?.as_str_or_null()?, row.get(1)?, row.get(2)?) {
@@ -164,9 +169,9 @@ pub(super) fn remember(
 ) -> rusqlite::Result<()> {
     let in_a_row = done.sequences.windows(2).all(|pair| pair[1] == pair[0] + 1);
     let ends = if in_a_row { done.sequences.first().zip(done.sequences.last()) } else { None };
-    let listed = (!in_a_row).then(|| words(done.sequences.iter().map(u64::to_string)));
-    let taken =
-        (!done.taken.is_empty()).then(|| words(done.taken.iter().map(|(sk, epoch)| format!("{sk}.{epoch}"))));
+    let listed = (!in_a_row).then(|| joined(done.sequences.iter().map(u64::to_string)));
+    let taken = (!done.taken.is_empty())
+        .then(|| joined(done.taken.iter().map(|(sk, epoch)| format!("{sk}.{epoch}"))));
     let head = head_of(key);
     let ik = statement.insert(params![
         head,
@@ -185,7 +190,7 @@ pub(super) fn remember(
     Ok(())
 }
 
-fn words(items: impl Iterator<Item = String>) -> String {
+fn joined(items: impl Iterator<Item = String>) -> String {
     items.collect::<Vec<_>>().join(" ")
 }
 

@@ -381,14 +381,14 @@ fn add(search: &Connection, documents: &IndexDocuments) -> rusqlite::Result<()> 
     let mut index = search.prepare_cached("INSERT INTO words (rowid, bag) VALUES (?1, ?2)")?;
     let mut last = i64::MIN;
     for ((tk, sk), group) in &documents.groups {
-        let (cuts, text) = search::laid_out(group);
+        let (cuts, text) = search::concatenated(group);
         let mut number = first_number(group.at).max(last.saturating_add(REACH));
         while insert.execute(params![number, tk, sk, group.first, cuts, text])? == 0 {
             number += REACH;
         }
         index.execute(params![
             number,
-            search::bag(*tk, *sk, group.texts.iter().map(|said| said.text.as_str()))
+            search::indexed_words(*tk, *sk, group.texts.iter().map(|said| said.text.as_str()))
         ])?;
         last = number;
     }
@@ -400,7 +400,7 @@ fn remove(search: &Connection, doc: i64) -> rusqlite::Result<()> {
         [doc],
         |row| {
             let (cuts, text) = (row.get_ref(2)?.as_str()?, row.get_ref(3)?.as_str()?);
-            Ok(search::bag(row.get(0)?, row.get(1)?, search::cut(cuts, text).map(|(_, text)| text)))
+            Ok(search::indexed_words(row.get(0)?, row.get(1)?, search::cut(cuts, text).map(|(_, text)| text)))
         },
     )?;
     search

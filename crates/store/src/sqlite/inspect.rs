@@ -12,7 +12,7 @@ const THREADS: &str = "threads.sqlite3";
 
 /// The result of an inspection.
 #[derive(Clone, Debug)]
-pub struct Inspection {
+pub struct SqliteInspection {
     pub schema_version: u32,
     /// `None` where another version of this program wrote the schema.
     pub contents: Option<Contents>,
@@ -61,11 +61,11 @@ pub fn schema_version(directory: &Path) -> Result<u32> {
 }
 
 /// Inspects the store in a directory.
-pub fn inspect(directory: &Path) -> Result<Inspection> {
+pub fn inspect(directory: &Path) -> Result<SqliteInspection> {
     let db = look(&directory.join(THREADS))?;
     let found = number(&db, "PRAGMA user_version")?;
     let mut inspection =
-        Inspection { schema_version: u32::try_from(found).unwrap_or(u32::MAX), contents: None };
+        SqliteInspection { schema_version: u32::try_from(found).unwrap_or(u32::MAX), contents: None };
     if usize::try_from(found) == Ok(migrate::THREADS.len()) {
         let newest = number(&db, "SELECT coalesce(max(last_at), 0) FROM session_tails")?;
         inspection.contents = Some(Contents {

@@ -110,12 +110,12 @@ fn newest(db: &Connection, tk: i64, query: &LessonQuery) -> rusqlite::Result<Pag
 
 /// The lessons that match the words best.
 fn matching(db: &Connection, tk: i64, query: &LessonQuery) -> rusqlite::Result<Page<Lesson, i64>> {
-    let (words, buckets) = (postings::asked_of_lessons(query), postings::lesson_buckets(tk, query));
-    let found = memories::under_words(db, UNDER_WORD, &words, &buckets)?;
+    let (words, buckets) = (postings::lesson_query_words(query), postings::lesson_buckets(tk, query));
+    let found = memories::hits_of_words(db, UNDER_WORD, &words, &buckets)?;
     let mut by_number =
         db.prepare_cached(concat!("SELECT ", columns!(), " FROM lessons l WHERE l.n = ?1 AND l.tk = ?2"))?;
     let mut items = Vec::new();
-    for n in postings::best(&found) {
+    for n in postings::rank(&found) {
         if items.len() == query.limit {
             break;
         }

@@ -12,7 +12,7 @@ use sederunt_core::store::{DocStore, StoreFuture, next_version};
 
 use super::SqliteStore;
 use super::fault::unknown_word;
-use super::filtered_list::numbers;
+use super::filtered_list::page_numbers;
 use super::heads::text;
 use crate::filtered_list::{FilteredList, facets_of_people};
 
@@ -48,7 +48,7 @@ fn docs(db: &Connection, tk: i64, query: &DocQuery) -> rusqlite::Result<Page<Doc
     let list = FilteredList::docs(query);
     let mut by_number = db.prepare_cached(&format!("{DOCS} WHERE d.n = ?1"))?;
     let mut found = Vec::new();
-    for n in numbers(db, tk, &list)? {
+    for n in page_numbers(db, tk, &list)? {
         found.push(with_facets(db, by_number.query_row([n], read)?)?);
     }
     Ok(list.page(found))

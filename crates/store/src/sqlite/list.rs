@@ -159,12 +159,12 @@ impl ListPlan {
             self.wheres.push("(SELECT h.is_talk FROM session_heads h WHERE h.sk = s.sk) = 1".to_owned());
         }
         if let Some(cursor) = query.after {
-            self.go_on_after((cursor.minute, cursor.tie));
+            self.continue_after((cursor.minute, cursor.tie));
         }
     }
 
     /// Leaves out every row up to this one.
-    fn go_on_after(&mut self, (minute, tie): (i64, i64)) {
+    fn continue_after(&mut self, (minute, tie): (i64, i64)) {
         if self.cursor_at > 0 {
             self.values[self.cursor_at] = minute.into();
             self.values[self.cursor_at + 1] = tie.into();
@@ -240,7 +240,7 @@ impl ListPlan {
                 }
             }
             match candidates.last() {
-                Some(last) if candidates.len() == portion => self.go_on_after(*last),
+                Some(last) if candidates.len() == portion => self.continue_after(*last),
                 _ => return Ok(page),
             }
             // Few rows had the words: read more rows in the next round, so that the walks start less often.
@@ -256,9 +256,9 @@ impl ListPlan {
             ListWalk::States => self.walk_states(db, statuses, limit, &mut keys)?,
             ListWalk::Task(task) => self.walk_task(db, task, statuses, limit, &mut keys)?,
             ListWalk::Index(index) => {
-                self.walk(db, Some(index), &self.passing(), Vec::new(), limit, &mut keys)?
+                self.walk(db, Some(index), &self.state_conditions(), Vec::new(), limit, &mut keys)?
             }
-            ListWalk::Few => self.walk(db, None, &self.passing(), Vec::new(), limit, &mut keys)?,
+            ListWalk::Few => self.walk(db, None, &self.state_conditions(), Vec::new(), limit, &mut keys)?,
         }
         keys.sort_unstable_by(|a, b| b.cmp(a));
         keys.truncate(limit);
@@ -280,7 +280,7 @@ impl ListPlan {
                         status: *status,
                         inactive: *inactive,
                     };
-                    let (more, values) = stretch.narrow(self.values.len());
+                    let (more, values) = stretch.conditions(self.values.len());
                     self.walk(db, Some("sessions_by_state"), &more, values, limit, keys)?;
                 }
             }
@@ -303,7 +303,7 @@ impl ListPlan {
         for status in others {
             for inactive in &self.inactive {
                 let stretch = IndexStretch { session_type: None, status, inactive: *inactive };
-                let (mut more, values) = stretch.narrow(self.values.len());
+                let (mut more, values) = stretch.conditions(self.values.len());
                 more.push("s.in_work = 0".to_owned());
                 self.walk(db, Some("sessions_by_work"), &more, values, limit, keys)?;
             }
@@ -314,7 +314,7 @@ impl ListPlan {
         if self.has_many_in_work(db, task)? {
             return self.walk_states(db, &in_work, limit, keys);
         }
-        let mut more = self.passing();
+        let mut more = self.state_conditions();
         more.push("s.in_work = 1".to_owned());
         self.walk(db, Some("sessions_in_work"), &more, Vec::new(), limit, keys)
     }
@@ -330,7 +330,7 @@ impl ListPlan {
     }
 
     /// The conditions on status and flag, for walks that are not by status and flag.
-    fn passing(&self) -> Vec<String> {
+    fn state_conditions(&self) -> Vec<String> {
         let mut passing = Vec::new();
         if let [inactive] = self.inactive[..] {
             passing.push(format!("s.inactive = {}", i64::from(inactive)));
@@ -375,7 +375,7 @@ struct IndexStretch {
 
 impl IndexStretch {
     /// The conditions, with placeholders after so many others, and their values: one statement serves every stretch.
-    fn narrow(&self, places: usize) -> (Vec<String>, Vec<Value>) {
+    fn conditions(&self, places: usize) -> (Vec<String>, Vec<Value>) {
         let mut values: Vec<Value> =
             vec![i64::from(self.inactive).into(), self.status.as_str().to_owned().into()];
         let mut more = vec![format!("s.inactive = ?{}", places + 1), format!("s.status = ?{}", places + 2)];
@@ -505,11 +505,11 @@ impl CommonWords {
         if let Some(found) = &self.found {
             // The index finds documents, and a document may hold several texts.
             return match found.contains(&sk) {
-                true if self.terms.words().len() > 1 => self.look_through(db, sk).map(|so| so == Some(true)),
+                true if self.terms.words().len() > 1 => self.search_texts(db, sk).map(|so| so == Some(true)),
                 answer => Ok(answer),
             };
         }
-        if let Some(so) = self.look_through(db, sk)? {
+        if let Some(so) = self.search_texts(db, sk)? {
             return Ok(so);
         }
         self.bytes_left = usize::MAX;
@@ -522,7 +522,7 @@ impl CommonWords {
     }
 
     /// Searches the texts of a session. `None` if that would exceed the bytes that may be read.
-    fn look_through(&mut self, db: &Connection, sk: i64) -> rusqlite::Result<Option<bool>> {
+    fn search_texts(&mut self, db: &Connection, sk: i64) -> rusqlite::Result<Option<bool>> {
         let mut statement =
             db.prepare_cached("SELECT cuts, text FROM search.docs WHERE sk = ?1 ORDER BY seq")?;
         let mut rows = statement.query([sk])?;

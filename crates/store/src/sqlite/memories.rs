@@ -104,7 +104,7 @@ fn count(db: &Connection, tk: i64, owner: &Owner, kind: Kind) -> rusqlite::Resul
 }
 
 pub(super) fn memories(db: &Connection, tk: i64, query: &MemoryQuery) -> rusqlite::Result<Page<Memory, i64>> {
-    let words = postings::asked(query);
+    let words = postings::query_words(query);
     if query.words.is_empty() { newest(db, tk, query) } else { matching(db, tk, query, &words) }
 }
 
@@ -131,14 +131,14 @@ fn matching(
     query: &MemoryQuery,
     words: &[String],
 ) -> rusqlite::Result<Page<Memory, i64>> {
-    let found = under_words(db, UNDER_WORD, words, &postings::buckets(tk, query))?;
+    let found = hits_of_words(db, UNDER_WORD, words, &postings::buckets(tk, query))?;
     let mut by_number = db.prepare_cached(concat!(
         "SELECT ",
         columns!(),
         " FROM memories m WHERE m.n = ?1 AND m.tk = ?2 AND m.owner = ?3 AND m.created_at >= ?4"
     ))?;
     let mut items = Vec::new();
-    for n in postings::best(&found) {
+    for n in postings::rank(&found) {
         if items.len() == query.limit {
             break;
         }
@@ -149,7 +149,7 @@ fn matching(
 }
 
 /// The newest hits of each word in any of these buckets, and one more where there are too many.
-pub(super) fn under_words(
+pub(super) fn hits_of_words(
     db: &Connection,
     sql: &str,
     words: &[String],

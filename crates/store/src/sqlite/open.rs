@@ -99,7 +99,7 @@ impl Files {
         };
         let mut threads = files.threads().map_err(report)?;
         migrate::migrate(&mut threads, migrate::THREADS)?;
-        let mut search = files.search_or_a_new_one().map_err(report)?;
+        let mut search = files.search_or_new().map_err(report)?;
         migrate::migrate(&mut search, migrate::SEARCH)?;
         let mut anchors = vec![threads, search];
         for side in Side::ALL {
@@ -174,7 +174,7 @@ impl Files {
     }
 
     /// Opens the search file. A damaged one is replaced: everything in it can be read again from the logs.
-    fn search_or_a_new_one(&self) -> rusqlite::Result<Connection> {
+    fn search_or_new(&self) -> rusqlite::Result<Connection> {
         let damaged = |error: &rusqlite::Error| {
             matches!(error.sqlite_error_code(), Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt))
         };

@@ -52,7 +52,7 @@ impl OutboxEntry {
         }
     }
 
-    const fn what(&self) -> &'static str {
+    const fn kind(&self) -> &'static str {
         match self {
             Self::PutMemory(_) => "put_memory",
             Self::DropMemory(_) => "drop_memory",
@@ -145,7 +145,7 @@ pub(super) struct OutboxRow {
 pub(super) fn add(db: &Connection, tk: i64, entry: &OutboxEntry) -> rusqlite::Result<i64> {
     db.prepare_cached("INSERT INTO talk_outbox (tk, what, body) VALUES (?1, ?2, ?3)")?.insert(params![
         tk,
-        entry.what(),
+        entry.kind(),
         entry.body().map_err(unwritable)?
     ])
 }

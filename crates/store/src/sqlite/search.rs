@@ -23,7 +23,7 @@ pub(super) fn matching(terms: &SearchTerms) -> String {
 }
 
 /// The text that is indexed for a document: the words of its texts, each once, and its tenant and session.
-pub(super) fn bag<'t>(tk: i64, sk: i64, texts: impl Iterator<Item = &'t str>) -> String {
+pub(super) fn indexed_words<'t>(tk: i64, sk: i64, texts: impl Iterator<Item = &'t str>) -> String {
     let mut bag = String::new();
     let mut known: HashSet<String, RandomState> = HashSet::default();
     for text in texts {
@@ -41,7 +41,7 @@ pub(super) fn bag<'t>(tk: i64, sk: i64, texts: impl Iterator<Item = &'t str>) ->
 }
 
 /// The texts of a document in one string, and where to cut it.
-pub(super) fn laid_out(group: &MessageGroup) -> (String, String) {
+pub(super) fn concatenated(group: &MessageGroup) -> (String, String) {
     let (mut cuts, mut texts) = (String::new(), String::new());
     for said in &group.texts {
         let _ = write!(cuts, "{}:{} ", said.seq - group.first, said.text.len());
@@ -109,7 +109,7 @@ fn find(db: &Connection, tk: i64, query: &SearchQuery) -> rusqlite::Result<Page<
     let mut looked_at = 0;
     while let Some(row) = rows.next()? {
         if looked_at == limits::PAGE_SCAN_MAX {
-            return Ok(page.broken_off());
+            return Ok(page.into_page());
         }
         looked_at += 1;
         let (document, first): (i64, i64) = (row.get(0)?, row.get(2)?);
@@ -126,11 +126,11 @@ fn find(db: &Connection, tk: i64, query: &SearchQuery) -> rusqlite::Result<Page<
         let (cuts, text) = (row.get_ref(3)?.as_str()?, row.get_ref(4)?.as_str()?);
         let mut texts = cut(cuts, text).rev().filter(|_| seen);
         if !texts.all(|(place, text)| page.offer(document, place, id, first + place, text)) {
-            return Ok(page.broken_off());
+            return Ok(page.into_page());
         }
-        page.passed(document);
+        page.document_done(document);
     }
-    Ok(page.ended())
+    Ok(page.into_last_page())
 }
 
 #[cfg(test)]
@@ -142,14 +142,14 @@ mod tests {
         let mut said =
             texts.iter().map(|(seq, text)| IndexText { seq: *seq, at: 5, text: (*text).to_owned() });
         let mut group = MessageGroup::of(said.next().unwrap());
-        assert!(said.all(|said| group.take(said).is_none()));
+        assert!(said.all(|said| group.add(said).is_none()));
         group
     }
 
     #[test]
     fn texts_that_are_laid_out_are_cut_as_they_were() {
         for texts in [vec![(0, "a title")], vec![(7, "Grüße\0"), (9, ""), (10, "1:2 3:4"), (70, "x")]] {
-            let (cuts, text) = laid_out(&group(&texts));
+            let (cuts, text) = concatenated(&group(&texts));
             let first = texts[0].0;
             let again: Vec<_> = cut(&cuts, &text).map(|(place, text)| (first + place, text)).collect();
             assert_eq!(again, texts);
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_bag_holds_every_word_once() {
-        assert_eq!(bag(1, 2, ["b a, B!", "", "c a"].into_iter()), "b a c §t1 §s2");
-        assert_eq!(bag(1, 2, [].into_iter()), "§t1 §s2");
+        assert_eq!(indexed_words(1, 2, ["b a, B!", "", "c a"].into_iter()), "b a c §t1 §s2");
+        assert_eq!(indexed_words(1, 2, [].into_iter()), "§t1 §s2");
     }
 }

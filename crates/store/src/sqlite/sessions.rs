@@ -283,7 +283,7 @@ pub(super) fn update(
             .execute(params![sk, user.as_str(), tk])?;
     }
     if update.started {
-        heads::start(db, sk, now)?;
+        heads::set_started(db, sk, now)?;
     }
     if update.completed {
         db.prepare_cached("UPDATE session_details SET completed_at = ?2 WHERE sk = ?1")?

@@ -58,7 +58,7 @@ impl TenantRowStore for SqliteStore {
     fn delete_tenant<'a>(&'a self, id: &'a TenantId) -> StoreFuture<'a, ()> {
         async move {
             let named = id.clone();
-            let tk = self.writer.run(move |tx| unname(tx, &named)).await?;
+            let tk = self.writer.run(move |tx| remove_name(tx, &named)).await?;
             loop {
                 let was = id.clone();
                 if self.writer.run(move |tx| remove_step(tx, tk, &was)).await? {
@@ -126,7 +126,7 @@ fn suspend(
 
 /// Takes a tenant's name away, so that no caller reaches it any more. Its rows are deleted in steps; a restart
 /// continues them.
-pub(super) fn unname(tx: &mut WriteTransaction<'_>, id: &TenantId) -> Result<i64, WorkError<Error>> {
+pub(super) fn remove_name(tx: &mut WriteTransaction<'_>, id: &TenantId) -> Result<i64, WorkError<Error>> {
     let Some(tk) = tx.tenant(id)? else { return refuse(Error::NotFound) };
     tx.db.prepare_cached("UPDATE tenants SET id = NULL WHERE tk = ?1")?.execute([tk])?;
     tx.forget_tenant(id);
@@ -134,7 +134,7 @@ pub(super) fn unname(tx: &mut WriteTransaction<'_>, id: &TenantId) -> Result<i64
 }
 
 /// Tenants whose removal was interrupted.
-fn unnamed(db: &Connection) -> rusqlite::Result<Vec<i64>> {
+fn nameless(db: &Connection) -> rusqlite::Result<Vec<i64>> {
     db.prepare_cached("SELECT tk FROM tenants WHERE id IS NULL")?.query_map([], |row| row.get(0))?.collect()
 }
 
@@ -202,7 +202,7 @@ pub(super) fn remove_step(
 
 /// Finishes removals that a stop interrupted.
 pub(super) fn finish_removals(db: &mut Connection) -> rusqlite::Result<()> {
-    for tk in unnamed(db)? {
+    for tk in nameless(db)? {
         loop {
             let step = db.transaction()?;
             let last = remove_some(&step, tk)?.is_empty();

@@ -468,7 +468,7 @@ async fn a_removal_that_was_cut_short_is_finished_at_the_next_start() {
         store.commit(made).await.unwrap();
     }
     store.made("mine").await;
-    let tk = store.writer.run(move |tx| tenants::unname(tx, &TenantId::stored("beta"))).await;
+    let tk = store.writer.run(move |tx| tenants::remove_name(tx, &TenantId::stored("beta"))).await;
     let tk: i64 = tk.map_err(|error: Error| error).unwrap();
     let step = store.writer.run(move |tx| tenants::remove_step(tx, tk, &TenantId::stored("beta"))).await;
     assert!(!step.unwrap(), "the first step is not the last");

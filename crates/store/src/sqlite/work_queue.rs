@@ -9,7 +9,7 @@ use sederunt_core::store::{StoreFuture, WorkQueueStore};
 use sederunt_core::work::queue::{Bucket, QueueCounts, QueueItem, QueueOf};
 
 use super::SqliteStore;
-use super::filtered_list::places;
+use super::filtered_list::sqlite_placeholders;
 use crate::work_queue::{self, QueueTables};
 
 pub(super) const TABLES: QueueTables = QueueTables {
@@ -37,7 +37,7 @@ impl WorkQueueStore for SqliteStore {
 }
 
 pub(super) fn counts(db: &Connection, tk: i64, of: &QueueOf) -> rusqlite::Result<QueueCounts> {
-    let mut statement = db.prepare_cached(&places(&work_queue::counts(of, &TABLES)))?;
+    let mut statement = db.prepare_cached(&sqlite_placeholders(&work_queue::counts(of, &TABLES)))?;
     statement.query_row(params_from_iter(values(tk, of)), |row| {
         let count = |at: usize| row.get::<_, i64>(at).map(i64::cast_unsigned);
         Ok(QueueCounts {
@@ -58,7 +58,8 @@ pub(super) fn page(
     after: Option<i64>,
     limit: usize,
 ) -> rusqlite::Result<Page<QueueItem, i64>> {
-    let mut statement = db.prepare_cached(&places(&work_queue::page(of, bucket, &TABLES, after, limit)))?;
+    let mut statement =
+        db.prepare_cached(&sqlite_placeholders(&work_queue::page(of, bucket, &TABLES, after, limit)))?;
     let lines = statement
         .query_map(params_from_iter(values(tk, of)), |row| {
             Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))

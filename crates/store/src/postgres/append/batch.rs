@@ -26,7 +26,7 @@ pub(in crate::postgres) async fn run(context: &Context, jobs: &[AppendJob]) -> V
     let started = Instant::now();
     let optimistic = OptimisticAppends::of(context, jobs);
     let mut answers: Vec<Option<CommitAnswer>> = jobs.iter().map(|_| None).collect();
-    let judged: HashSet<usize> = optimistic.places().collect();
+    let judged: HashSet<usize> = optimistic.indexes().collect();
     let rest: Vec<usize> = (0..jobs.len()).filter(|at| !judged.contains(at)).collect();
     let (kept, looked) = join(optimistic.run(context), commit_some_locked(context, jobs, &rest)).await;
     for (at, answer) in kept.into_iter().chain(looked) {
@@ -74,7 +74,7 @@ async fn commit_locked(context: &Context, jobs: &[&AppendJob]) -> Vec<CommitAnsw
             );
             let mut answers = Vec::with_capacity(size);
             for job in jobs {
-                answers.push(alone(context, job).await);
+                answers.push(commit_alone(context, job).await);
             }
             answers
         }
@@ -92,7 +92,7 @@ pub(super) fn unavailable(fault: Fault, size: usize) -> Vec<CommitAnswer> {
 }
 
 /// Commits one append alone, and once more if it met another transaction.
-async fn alone(context: &Context, job: &AppendJob) -> CommitAnswer {
+async fn commit_alone(context: &Context, job: &AppendJob) -> CommitAnswer {
     let jobs = &[job];
     let outcome = match attempt(context, jobs).await {
         Err(CommitFailure { fault, certain: true }) if fault.is_contention() => attempt(context, jobs).await,
@@ -144,7 +144,7 @@ async fn commit(context: &Context, jobs: &[&AppendJob]) -> Result<Vec<CommitAnsw
     client.release();
     judged.publish(context, jobs, &answers);
     if let Some(writer) = writer {
-        judged.remember(context, jobs, writer);
+        judged.cache_heads(context, jobs, writer);
     }
     Ok(answers)
 }
@@ -176,11 +176,11 @@ impl Drop for HeldConnection {
 
 /// The statement that begins a transaction on the rows of these tenants.
 pub(in crate::postgres) fn begin(tenants: impl IntoIterator<Item = i32>) -> String {
-    format!("BEGIN; SET LOCAL app.tks TO '{}'", set_of(tenants))
+    format!("BEGIN; SET LOCAL app.tks TO '{}'", tenant_set(tenants))
 }
 
 /// Tenants, as the row-level policies read them.
-pub(super) fn set_of(tenants: impl IntoIterator<Item = i32>) -> String {
+pub(super) fn tenant_set(tenants: impl IntoIterator<Item = i32>) -> String {
     let tenants: BTreeSet<i32> = tenants.into_iter().collect();
     let set: Vec<String> = tenants.iter().map(ToString::to_string).collect();
     format!("{{{}}}", set.join(","))

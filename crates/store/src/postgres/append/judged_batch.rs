@@ -153,7 +153,7 @@ impl JudgedBatch {
     }
 
     /// Caches the heads that this transaction wrote.
-    pub(super) fn remember(self, context: &Context, jobs: &[&AppendJob], writer: Xid) {
+    pub(super) fn cache_heads(self, context: &Context, jobs: &[&AppendJob], writer: Xid) {
         let mut heads: Vec<Option<BatchHead>> = self.loaded.heads.into_iter().map(Some).collect();
         let known = jobs.iter().zip(self.loaded.place).filter_map(|(job, place)| {
             let BatchHead { tk, sk, head, .. } = heads[place?].take().filter(|locked| locked.grown)?;

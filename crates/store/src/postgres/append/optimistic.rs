@@ -96,7 +96,7 @@ impl<'j> OptimisticAppends<'j> {
     }
 
     /// The indexes of the appends in the batch.
-    pub(super) fn places(&self) -> impl Iterator<Item = usize> {
+    pub(super) fn indexes(&self) -> impl Iterator<Item = usize> {
         self.places.iter().copied()
     }
 
@@ -149,7 +149,7 @@ impl<'j> OptimisticAppends<'j> {
             None => None,
         });
         let kept = kept.collect();
-        judged.remember(context, &jobs, xid);
+        judged.cache_heads(context, &jobs, xid);
         kept
     }
 
@@ -179,7 +179,7 @@ impl<'j> OptimisticAppends<'j> {
             (true, false) => &PREVIEWS,
             (false, false) => &BOTH,
         };
-        let tenants = batch::set_of(self.jobs.iter().map(|job| job.tk));
+        let tenants = batch::tenant_set(self.jobs.iter().map(|job| job.tk));
         for (nth, (rows, written_by)) in rows.iter().zip(&written_by).enumerate() {
             if !rows.is_empty() {
                 params.extend(if nth == 0 { rows.params() } else { rows.params_with_preview() });

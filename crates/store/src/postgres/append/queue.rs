@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_lane_takes_what_is_there_and_waits_only_for_the_first() {
+    async fn a_queue_takes_what_is_there_and_waits_only_for_the_first() {
         let queues = queues();
         put(&queues, 3);
         let start = Instant::now();
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_closed_lane_gives_what_it_has_and_then_ends() {
+    async fn a_closed_queue_gives_what_it_has_and_then_ends() {
         let queues = queues();
         put(&queues, 2);
         queues.close();

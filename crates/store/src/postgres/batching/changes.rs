@@ -53,7 +53,7 @@ impl ChangeBatches {
     }
 
     /// Whether a change may share a transaction: it is small, and all that it does is in its parts.
-    pub(in crate::postgres) fn take(change: &Change) -> bool {
+    pub(in crate::postgres) fn accepts(change: &Change) -> bool {
         let small = |part: &Part| {
             let forks = matches!(&part.on, On::New(new) if new.fork_of.is_some());
             !forks && !part.writes.iter().any(|write| matches!(write, Write::Delete))
@@ -88,8 +88,8 @@ async fn drive(context: Arc<Context>, coalescer: Arc<Coalescer<QueuedChange>>) {
         let answered = next.len();
         let mut waiting = 0;
         while !next.is_empty() {
-            let (batch, later) = apart(next);
-            let answers = commit_together(&context, &batch).await;
+            let (batch, later) = split_batch(next);
+            let answers = commit_batch(&context, &batch).await;
             // Counted before the answers are sent: a caller that is back already would be expected twice.
             waiting = coalescer.waiting();
             for (one, answer) in batch.into_iter().zip(answers) {
@@ -103,7 +103,7 @@ async fn drive(context: Arc<Context>, coalescer: Arc<Coalescer<QueuedChange>>) {
 }
 
 /// Splits off a batch of one tenant that names no session twice.
-fn apart(waiting: Vec<QueuedChange>) -> (Vec<QueuedChange>, Vec<QueuedChange>) {
+fn split_batch(waiting: Vec<QueuedChange>) -> (Vec<QueuedChange>, Vec<QueuedChange>) {
     let mut named: HashSet<SessionId> = HashSet::new();
     let tk = waiting.first().map(|first| first.tk);
     waiting.into_iter().partition(|one| {
@@ -122,10 +122,10 @@ fn sessions(change: &Change) -> impl Iterator<Item = &SessionId> {
 }
 
 /// Commits a batch. Returns an answer for every change, in their order.
-async fn commit_together(context: &Context, batch: &[QueuedChange]) -> Vec<CommitAnswer> {
+async fn commit_batch(context: &Context, batch: &[QueuedChange]) -> Vec<CommitAnswer> {
     let [first, rest @ ..] = batch else { return Vec::new() };
     if rest.is_empty() {
-        return commit_apart(context, batch).await;
+        return commit_one_by_one(context, batch).await;
     }
     let mut all = first.change.clone();
     all.parts.extend(rest.iter().flat_map(|one| one.change.parts.iter().cloned()));
@@ -143,11 +143,11 @@ async fn commit_together(context: &Context, batch: &[QueuedChange]) -> Vec<Commi
             let text = error.to_string();
             batch.iter().map(|_| Err(Error::unavailable(text.clone()).into())).collect()
         }
-        Err(_) => commit_apart(context, batch).await,
+        Err(_) => commit_one_by_one(context, batch).await,
     }
 }
 
-async fn commit_apart(context: &Context, batch: &[QueuedChange]) -> Vec<CommitAnswer> {
+async fn commit_one_by_one(context: &Context, batch: &[QueuedChange]) -> Vec<CommitAnswer> {
     let mut answers = Vec::with_capacity(batch.len());
     for one in batch {
         answers.push(commit::apply(context, one.tk, &one.change).await);
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_is_of_one_tenant_and_names_no_session_twice() {
+    fn a_batch_is_of_one_tenant_and_names_no_session_twice() {
         let names = |some: &[QueuedChange]| -> Vec<String> {
             some.iter()
                 .map(|one| sessions(&one.change).map(SessionId::as_str).collect::<Vec<_>>().join("+"))
@@ -180,7 +180,7 @@ mod tests {
         };
         let all =
             [(1, &["a"][..]), (1, &["b", "c"]), (2, &["d"]), (1, &["c", "e"]), (1, &["e"]), (1, &["f"])];
-        let (batch, later) = apart(all.iter().map(|(tk, ids)| waiting(*tk, ids)).collect());
+        let (batch, later) = split_batch(all.iter().map(|(tk, ids)| waiting(*tk, ids)).collect());
         assert_eq!(names(&batch), ["a", "b+c", "f"]);
         assert_eq!(names(&later), ["d", "c+e", "e"], "and the rest keeps its order");
     }

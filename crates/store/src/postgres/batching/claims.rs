@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn somebody_sees_to_every_claim_and_nobody_stays_behind() {
+    fn every_claim_has_a_task_and_none_is_left() {
         let claims = ClaimBatches::default();
         let filter = claims.put(claim(1, "a")).unwrap().unwrap();
         assert!(claims.put(claim(1, "a")).unwrap().is_some());

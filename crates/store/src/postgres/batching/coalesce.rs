@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nobody_is_waited_for_where_nobody_is_expected() {
+    async fn a_batch_does_not_wait_where_no_caller_is_expected() {
         let coalescer = with(2);
         let start = Instant::now();
         assert_eq!(coalescer.next().await, Some(vec![0, 1]));
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn those_who_were_answered_are_waited_for_and_not_for_long() {
+    async fn a_batch_waits_for_answered_callers_and_not_for_long() {
         let coalescer = with(3);
         assert_eq!(coalescer.next().await, Some(vec![0, 1, 2]));
         coalescer.finished(3);
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_lot_that_is_on_its_way_is_waited_for_unless_it_takes_long() {
+    async fn a_batch_in_flight_is_waited_for_unless_it_takes_long() {
         let coalescer = with(1);
         assert_eq!(coalescer.next().await, Some(vec![0]));
         coalescer.put(1);
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_was_put_before_the_end_is_handed_out_and_nothing_is_put_after() {
+    async fn requests_before_the_close_are_handed_out_and_later_ones_refused() {
         let coalescer = with(5);
         coalescer.close();
         assert!(!coalescer.put(5));

@@ -21,7 +21,7 @@ use super::coalesce::Coalescer;
 use crate::postgres::fault::Result;
 use crate::postgres::library::{self, doc_of};
 use crate::postgres::rows::Columns;
-use crate::postgres::sessions::whole;
+use crate::postgres::sessions::session_sql;
 use crate::postgres::tx::{CLOCK, Context, Scope, within};
 
 /// Batches in flight at once.
@@ -113,10 +113,10 @@ fn by_tenant(reads: Vec<PointRead>) -> Vec<ReadBatch> {
     for read in reads {
         match read {
             PointRead::Session(tk, tenant, id, answer) => {
-                of(&mut batches, tk, tenant).sessions.entry(id).or_default().push(answer);
+                batch_of(&mut batches, tk, tenant).sessions.entry(id).or_default().push(answer);
             }
             PointRead::Doc(tk, tenant, name, answer) => {
-                of(&mut batches, tk, tenant).docs.entry(name).or_default().push(answer);
+                batch_of(&mut batches, tk, tenant).docs.entry(name).or_default().push(answer);
             }
             PointRead::Now(answer) => nows.push(answer),
         }
@@ -128,7 +128,7 @@ fn by_tenant(reads: Vec<PointRead>) -> Vec<ReadBatch> {
     batches
 }
 
-fn of(batches: &mut Vec<ReadBatch>, tk: i32, tenant: TenantId) -> &mut ReadBatch {
+fn batch_of(batches: &mut Vec<ReadBatch>, tk: i32, tenant: TenantId) -> &mut ReadBatch {
     let at = batches.iter().position(|batch| batch.tenant.as_ref().is_some_and(|(known, _)| *known == tk));
     let at = at.unwrap_or_else(|| {
         batches.push(ReadBatch { tenant: Some((tk, tenant)), ..ReadBatch::default() });
@@ -166,18 +166,18 @@ impl ReadBatch {
         // The caller may have stopped waiting; a read loses nothing by that.
         match seen {
             Ok(ReadRows { sessions, docs, now }) => {
-                hand_out(self.sessions, sessions);
-                hand_out(self.docs, docs);
+                answer_all(self.sessions, sessions);
+                answer_all(self.docs, docs);
                 for answer in self.nows {
                     let _ = answer.send(Ok(now));
                 }
             }
             Err(fault) => {
                 let error = Error::from(fault);
-                refuse(self.sessions, &error);
-                refuse(self.docs, &error);
+                fail_all(self.sessions, &error);
+                fail_all(self.docs, &error);
                 for answer in self.nows {
-                    let _ = answer.send(Err(again(&error)));
+                    let _ = answer.send(Err(copy_of(&error)));
                 }
             }
         }
@@ -194,8 +194,8 @@ impl ReadBatch {
         let (kinds, names): (Vec<&str>, Vec<&str>) =
             self.docs.keys().map(|(kind, name)| (kind.as_str(), &**name)).unzip();
         let by_id =
-            client.prepare_cached(&whole("WHERE h.tk = $1 AND s.tk = $1 AND s.id = ANY ($2)")).await?;
-        let by_name = client.prepare_cached(&library::named()).await?;
+            client.prepare_cached(&session_sql("WHERE h.tk = $1 AND s.tk = $1 AND s.id = ANY ($2)")).await?;
+        let by_name = client.prepare_cached(&library::by_name_sql()).await?;
         let begin = Scope::Tenant(*tk).begin("READ ONLY", &context.schema);
         // The first poll sends all statements.
         let wanted = (!ids.is_empty(), !names.is_empty(), !self.nows.is_empty());
@@ -227,7 +227,7 @@ impl ReadBatch {
     }
 }
 
-fn hand_out<K: Hash + Eq, T: Clone>(asked: ReadWaiters<K, T>, mut found: HashMap<K, T>) {
+fn answer_all<K: Hash + Eq, T: Clone>(asked: ReadWaiters<K, T>, mut found: HashMap<K, T>) {
     for (key, mut answers) in asked {
         let last = answers.pop();
         if let Entry::Occupied(found) = found.entry(key) {
@@ -243,14 +243,14 @@ fn hand_out<K: Hash + Eq, T: Clone>(asked: ReadWaiters<K, T>, mut found: HashMap
     }
 }
 
-fn refuse<K, T>(asked: ReadWaiters<K, T>, error: &Error) {
+fn fail_all<K, T>(asked: ReadWaiters<K, T>, error: &Error) {
     for answer in asked.into_values().flatten() {
-        let _ = answer.send(Err(again(error)));
+        let _ = answer.send(Err(copy_of(error)));
     }
 }
 
 /// A copy of an error for another caller.
-fn again(error: &Error) -> Error {
+fn copy_of(error: &Error) -> Error {
     match error {
         Error::Unavailable(_) => Error::unavailable(error.to_string()),
         _ => Error::internal(error.to_string()),
@@ -262,7 +262,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn questions_about_one_thing_are_one_and_tenants_stay_apart() {
+    fn reads_of_one_row_are_one_and_tenants_stay_apart() {
         let (a, b) = (TenantId::stored("a"), TenantId::stored("b"));
         let session = |tk, tenant: &TenantId, id: &str| {
             PointRead::Session(tk, tenant.clone(), SessionId::stored(id), oneshot::channel().0)
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn everyone_who_asked_is_told_the_same() {
+    fn every_caller_gets_the_same_answer() {
         let mut asked: ReadWaiters<&str, u8> = HashMap::new();
         let mut waiting = Vec::new();
         for key in ["there", "there", "gone", "there"] {
@@ -301,7 +301,7 @@ mod tests {
             asked.entry(key).or_default().push(answer);
             waiting.push(answered);
         }
-        hand_out(asked, HashMap::from([("there", 7)]));
+        answer_all(asked, HashMap::from([("there", 7)]));
         let told: Vec<_> = waiting.iter_mut().map(|one| one.try_recv().unwrap().unwrap()).collect();
         assert_eq!(told, [Some(7), Some(7), None, Some(7)]);
     }

@@ -77,7 +77,7 @@ const FINDS: [(RowReading, &str); 12] = [
 ];
 
 /// The index of a key in [`FINDS`], and its name in two parts.
-fn place<'k>(key: &'k RowKey<'_>) -> (usize, &'k str, &'k str) {
+fn find_of<'k>(key: &'k RowKey<'_>) -> (usize, &'k str, &'k str) {
     match key {
         RowKey::Session(id) => (0, id.as_str(), ""),
         RowKey::Doc(kind, id) => (1, id, kind.as_str()),
@@ -106,7 +106,7 @@ impl<'k> BasisQuery<'k> {
         let mut query = Self::default();
         for (at, (_, find)) in FINDS.iter().enumerate() {
             let (mut a, mut b) = (Vec::new(), Vec::new());
-            for (_, first, second) in keys.iter().map(place).filter(|(of, ..)| *of == at) {
+            for (_, first, second) in keys.iter().map(find_of).filter(|(of, ..)| *of == at) {
                 a.push(first);
                 b.push(second);
             }
@@ -143,7 +143,7 @@ impl BasisRows {
     }
 
     fn state(&self, key: &RowKey<'_>) -> Option<RowState> {
-        let (at, a, b) = place(key);
+        let (at, a, b) = find_of(key);
         let is_it = |row: &&BasisRow| (row.0, &*row.1, &*row.2) == (at, a, b);
         self.0.iter().find(is_it).map(|(.., state)| state.clone())
     }

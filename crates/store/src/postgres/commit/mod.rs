@@ -21,7 +21,7 @@ use self::write_set::{PartState, WriteSet};
 use super::fault::Fault;
 use super::judge::{EXTERNAL_IDS, Lookups};
 use super::rows::{Columns, HEAD, Keyed};
-use super::sessions::{self, LogRange, NewSessionParts};
+use super::sessions::{self, NewSessionParts, SharedRange};
 use super::tx::{ANSWER_MAX, CLOCK, Context, Param, Scope, TICK, Tx, hash64, int, last_tick, locked_at};
 use super::writes::CommitFailure;
 use super::{idempotency, records};
@@ -128,7 +128,7 @@ async fn attempt(context: &Context, tk: i32, change: &Change) -> Result<Committe
     let tx = context.prepare(scope).await?;
     match write_and_commit(context, &tx, tk, change).await {
         Ok(done) => {
-            tx.ended();
+            tx.release();
             context.publish(&done.notices, &done.keys, |notice| notice.row_changed || notice.speaks());
             Ok(done.committed)
         }
@@ -177,7 +177,7 @@ async fn write_and_commit(
             On::New(_) => None,
         });
         let committed = found.answer(key, heads, locked.now)?;
-        tx.end().await?;
+        tx.send_commit().await?;
         return Ok(AppliedChange { committed, notices: Vec::new(), keys: Vec::new() });
     }
     let mut lookups = load_lookups(tx, tk, change, &locked).await?;
@@ -198,7 +198,7 @@ async fn write_and_commit(
             let record = change.landed(record, &committed.parts, locked.now);
             records::write(tx, tk, &record, locked.now).await?;
         }
-        tx.end().await?;
+        tx.send_commit().await?;
     }
     let (notices, keys) = write_set.notices(tk, change, &committed);
     Ok(AppliedChange { committed, notices, keys })
@@ -343,7 +343,7 @@ async fn part_state(
                     }
                     head.last_sequence = fork.at_sequence;
                     let shared = sessions::ranges(tx, tk, origin.sk).await?;
-                    LogRange::prefix(shared, origin.sk, int(fork.at_sequence))
+                    SharedRange::prefix(shared, origin.sk, int(fork.at_sequence))
                 }
             };
             (sk, &new.id, head, Some(NewSessionParts { details, participants, ranges }))

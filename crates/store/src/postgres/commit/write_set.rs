@@ -30,7 +30,7 @@ pub(super) struct PartState {
 }
 
 impl PartState {
-    fn made(&self) -> Option<NewSessionRow<'_>> {
+    fn new_row(&self) -> Option<NewSessionRow<'_>> {
         let parts = self.new_parts.as_ref()?;
         Some(NewSessionRow {
             sk: self.sk,
@@ -84,7 +84,7 @@ impl WriteSet {
         let (mut wide, mut wide_of_new) = (Vec::new(), Vec::new());
         let mut writes = Writes::default();
         let kept = || self.parts.iter().zip(&change.parts).filter(|(state, _)| !state.deleted);
-        let made: Vec<_> = kept().filter_map(|(state, _)| state.made()).collect();
+        let made: Vec<_> = kept().filter_map(|(state, _)| state.new_row()).collect();
         sessions::insert_sessions(tk, &made, &mut writes);
         for (state, part) in kept() {
             let is_new = state.new_parts.is_some();

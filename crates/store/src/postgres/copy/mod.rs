@@ -56,7 +56,7 @@ pub async fn copy(
 ) -> Result<CopyReport> {
     let address = Address::parse(url, schema)?;
     let source = CopySource::open(from)?;
-    migrate::bring_up(&address, MigrationLogin::Serves).await?;
+    migrate::migrate(&address, MigrationLogin::Serves).await?;
     Ok(fill(&address, source, progress).await?)
 }
 
@@ -65,7 +65,7 @@ async fn fill(
     source: CopySource,
     progress: &mut (dyn FnMut(u64, u64) + Send),
 ) -> Result<CopyReport, Fault> {
-    let (client, _said) = address.alone().await?;
+    let (client, _said) = address.connect().await?;
     client
         .batch_execute(
             "BEGIN; SET LOCAL statement_timeout TO 0; SET LOCAL idle_in_transaction_session_timeout TO 0",

@@ -12,7 +12,7 @@ use sederunt_core::store::{MemoryQuery, Update};
 use sederunt_core::work::ClaimOrder;
 
 use super::*;
-use crate::postgres::claim::lock_from;
+use crate::postgres::claim::lock_sql;
 use crate::postgres::tx::Scope;
 
 const SESSIONS: usize = 600;
@@ -357,7 +357,7 @@ async fn what_is_handed_out_is_locked_by_its_key_when_next_to_nothing_waits() {
             scene.commit(Change::new(tenant("ours")).part(part)).await.unwrap();
         }
         take_stock(&scene.admin().await, &scene.schema).await;
-        let plan = plan_of(scene, tk, &lock_from(2, 2, false), &["agent", "mixed", "scribe", "clerk"]).await;
+        let plan = plan_of(scene, tk, &lock_sql(2, 2, false), &["agent", "mixed", "scribe", "clerk"]).await;
         let locking = plan.iter().position(|line| line.contains("LockRows")).unwrap();
         let way = plan[locking..].iter().find(|line| line.contains("Scan using")).unwrap();
         assert!(way.contains("session_heads_pkey"), "{plan:#?}");
@@ -407,7 +407,7 @@ async fn queues_are_walked_in_their_order_however_much_the_tenant_has_grown_sinc
             }
             for types in 1..=SessionType::ALL.len() {
                 let words: Vec<&str> = SessionType::ALL[..types].iter().map(|kind| kind.as_str()).collect();
-                let plan = plan_of(scene, tk, &lock_from(types, 0, false), &words).await;
+                let plan = plan_of(scene, tk, &lock_sql(types, 0, false), &words).await;
                 let walks = plan.iter().filter(|line| line.contains("using heads_pending on")).count();
                 assert_eq!(walks, types, "at {n}: {plan:#?}");
                 assert!(!plan.iter().any(|line| line.contains("->  Sort")), "at {n}: {plan:#?}");

@@ -90,7 +90,13 @@ async fn a_persons_queue_walks_the_lists_of_their_tasks() {
         (Bucket::Failed, by_work),
         (Bucket::DoneToday, by_work),
     ] {
-        let sql = filtered_list::places(&crate::work_queue::page(&of, bucket, &work_queue::TABLES, None, 10));
+        let sql = filtered_list::sqlite_placeholders(&crate::work_queue::page(
+            &of,
+            bucket,
+            &work_queue::TABLES,
+            None,
+            10,
+        ));
         let plan = in_memory().plan(&sql).await;
         assert!(plan.contains(walks), "{bucket:?}: {plan}");
     }
@@ -117,7 +123,7 @@ async fn waiting_turns_are_found_among_those_that_wait() {
 async fn lists_of_documents_and_approvals_walk_the_index_of_the_filter_that_they_are_given() {
     let store = in_memory();
     let plan = async |list: &FilteredList, walked: usize| {
-        let sql = filtered_list::places(&list.numbers(walked));
+        let sql = filtered_list::sqlite_placeholders(&list.numbers_sql(walked));
         let values: Vec<rusqlite::types::Value> =
             std::iter::once(1.into()).chain(list.texts.iter().map(|text| text.clone().into())).collect();
         let read = |db: &rusqlite::Connection| {

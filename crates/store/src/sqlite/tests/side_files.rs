@@ -211,7 +211,7 @@ async fn a_removed_tenant_leaves_the_other_files_even_after_a_crash() {
     }
     // One of its records is still in the outbox when its name is removed.
     store.left_behind(Change::new(beta.clone()).record(put("late", "tea"))).await;
-    let tk: Result<i64> = store.writer.run(move |tx| tenants::unname(tx, &beta)).await;
+    let tk: Result<i64> = store.writer.run(move |tx| tenants::remove_name(tx, &beta)).await;
     let tk = tk.unwrap();
     let last: Result<bool> =
         store.writer.run(move |tx| tenants::remove_step(tx, tk, &TenantId::stored("beta"))).await;

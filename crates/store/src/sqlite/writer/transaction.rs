@@ -99,7 +99,7 @@ impl WriteTransaction<'_> {
     }
 
     /// Caches a head that was written.
-    pub(in crate::sqlite) fn keep_head(&mut self, tk: i64, id: &SessionId, found: StoredHead) {
+    pub(in crate::sqlite) fn cache_head(&mut self, tk: i64, id: &SessionId, found: StoredHead) {
         if self.cache.heads.len() >= HEADS_CACHED {
             self.cache.heads.clear();
         }
